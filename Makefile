@@ -1,0 +1,48 @@
+# Everything runs in .venv, made on first use: only Python 3.11+, pip and make are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONSTRAINTS := constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check format bench clean
+
+demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
+	$(BIN)/python -m fieldcal.demo
+
+test: $(VENV)/.dev ## the whole test suite, doctests included
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(VENV)/.dev ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench ## speed and accuracy beside the peers (minutes)
+	$(BIN)/python benchmarks/import_cost.py
+	$(BIN)/python benchmarks/quantification.py
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.core: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
+	$(PIP) install -c $(CONSTRAINTS) -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) install -c $(CONSTRAINTS) -e '.[dev]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(PIP) install -c $(CONSTRAINTS) -e '.[dev,bench]'
+	touch $@

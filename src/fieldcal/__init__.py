@@ -1,0 +1,89 @@
+"""fieldcal: recalibrate a deployed model from nothing but the predictions it makes in the field.
+
+Four verbs, one direction: `learn`, `count`, `estimate`, `recalibrate`. Everything else loads on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "learn": "verbs",
+    "count": "verbs",
+    "estimate": "verbs",
+    "recalibrate": "verbs",
+    "decide": "verbs",
+    "Lab": "objects",
+    "Field": "objects",
+    "Prevalence": "objects",
+    "Quantiles": "core.partition",
+    "Edges": "core.partition",
+    "Argmax": "core.partition",
+    "Tree": "core.partition",
+    "Bins": "core.partition",
+    "Flat": "core.priors",
+    "KL": "core.priors",
+    "Dirichlet": "core.priors",
+    "Reference": "core.priors",
+    "Pooled": "core.priors",
+    "Recalibrator": "estimators",
+    "RecalibratedClassifier": "estimators",
+    "FieldcalError": "errors",
+    "FieldcalWarning": "errors",
+}
+_MODULES = ("datasets", "errors", "metrics")
+
+__all__ = [
+    "KL",
+    "Argmax",
+    "Bins",
+    "Dirichlet",
+    "Edges",
+    "Field",
+    "FieldcalError",
+    "FieldcalWarning",
+    "Flat",
+    "Lab",
+    "Pooled",
+    "Prevalence",
+    "Quantiles",
+    "RecalibratedClassifier",
+    "Recalibrator",
+    "Reference",
+    "Tree",
+    "__version__",
+    "count",
+    "datasets",
+    "decide",
+    "errors",
+    "estimate",
+    "learn",
+    "metrics",
+    "recalibrate",
+]
+
+if TYPE_CHECKING:
+    from fieldcal import datasets, errors, metrics
+    from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles, Tree
+    from fieldcal.core.priors import KL, Dirichlet, Flat, Pooled, Reference
+    from fieldcal.errors import FieldcalError, FieldcalWarning
+    from fieldcal.estimators import RecalibratedClassifier, Recalibrator
+    from fieldcal.objects import Field, Lab, Prevalence
+    from fieldcal.verbs import count, decide, estimate, learn, recalibrate
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"fieldcal.{name}")
+    if name in _WHERE:
+        value = getattr(importlib.import_module(f"fieldcal.{_WHERE[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'fieldcal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,188 @@
+"""What Lab, Field and Prevalence have in common: frozen, strict, and a file format.
+
+A file is JSON with a schema version and a digest of its content; saving, loading and saving again gives the
+same bytes. Arrays inside are read-only; classes and group keys keep their Python types.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+)
+
+from fieldcal import files, keys
+from fieldcal.core import partition as parts
+from fieldcal.errors import ArtefactError, InputError
+
+SCHEMA_VERSION = 1
+
+
+def _read_only(values: Any, kinds: str) -> NDArray[Any]:
+    try:
+        array = np.array(values)
+    except (ValueError, OverflowError):
+        raise ValueError("rows of unequal length or numbers out of range") from None
+    if array.size == 0:
+        array = array.astype(np.int64 if kinds == "iu" else np.float64)
+    if array.dtype.kind not in kinds:
+        raise ValueError(f"numbers expected, got {array.dtype}")
+    array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError("numbers must be finite")
+    array.setflags(write=False)
+    return array
+
+
+def count_array(values: Any) -> NDArray[Any]:
+    """Finite, not negative, read-only; integers stay integers."""
+    array = _read_only(values, "iuf")
+    if array.size and array.min() < 0:
+        raise ValueError("counts must not be negative")
+    return array
+
+
+def float_array(values: Any) -> NDArray[np.float64]:
+    """Finite and read-only."""
+    array = _read_only(values, "iuf").astype(np.float64)
+    array.setflags(write=False)
+    return array
+
+
+def _bool_array(values: Any) -> NDArray[np.bool_]:
+    array = np.array(values, dtype=bool) if np.size(values) == 0 else np.array(values)
+    if array.dtype.kind != "b":
+        raise ValueError(f"true or false expected, got {array.dtype}")
+    array.setflags(write=False)
+    return array
+
+
+def _key_tuple(values: Any) -> tuple[Hashable, ...]:
+    if isinstance(values, tuple):
+        return tuple(keys.normalize(v) for v in values)
+    if not isinstance(values, list):
+        raise ValueError("a list of keys expected")
+    return tuple(keys.decode(v) for v in values)
+
+
+_to_list = PlainSerializer(lambda array: array.tolist(), return_type=list)
+Counts = Annotated[NDArray[Any], PlainValidator(count_array), _to_list]
+Numbers = Annotated[NDArray[np.float64], PlainValidator(float_array), _to_list]
+Flags = Annotated[NDArray[np.bool_], PlainValidator(_bool_array), _to_list]
+KeyTuple = Annotated[
+    tuple[Hashable, ...],
+    PlainValidator(_key_tuple),
+    PlainSerializer(lambda ks: [keys.encode(k) for k in ks], return_type=list),
+]
+Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+
+
+def _partition_from(values: Any) -> Any:
+    if not isinstance(values, dict):
+        return values
+    kinds = {"edges": parts.Edges, "argmax": parts.ArgmaxEdges, "tree": parts.TreeNodes, "bins": parts.Bins}
+    rest = {k: _tuples(v) for k, v in values.items() if k != "kind"}
+    try:
+        return kinds[values["kind"]](**rest)
+    except (KeyError, TypeError, InputError) as error:
+        raise ValueError(f"not a partition: {error}") from None
+
+
+def _partition_to(partition: parts.FittedPartition) -> dict[str, Any]:
+    return {"kind": partition.kind, **{k: _lists(v) for k, v in vars(partition).items()}}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _lists(value: Any) -> Any:
+    return list(map(_lists, value)) if isinstance(value, tuple) else value
+
+
+PartitionField = Annotated[
+    Any, BeforeValidator(_partition_from), PlainSerializer(_partition_to, return_type=dict)
+]
+
+
+class Frozen(BaseModel):
+    """Strict, frozen, without unknown fields or NaN."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
+    )
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.content() == other.content()
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __hash__(self) -> int:
+        return hash(files.digest(self.content()))
+
+    def content(self) -> dict[str, Any]:
+        """Everything in it as plain JSON values."""
+        return self.model_dump(mode="json")
+
+
+class Artefact(Frozen):
+    """A frozen object with a file format."""
+
+    kind: ClassVar[str]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content; equal content, equal digest."""
+        return files.digest(self.content())
+
+    def to_json(self) -> bytes:
+        """The file's bytes: the same content gives the same bytes."""
+        content = self.content()
+        envelope = {"fieldcal": self.kind, "schema": SCHEMA_VERSION, "digest": files.digest(content)}
+        return files.canonical({**envelope, "content": content}) + b"\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a JSON file, atomically."""
+        files.write_atomically(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; anything damaged or foreign raises `ArtefactError`."""
+        return cls.from_json(files.read_bytes(path), name=os.path.basename(path))
+
+    @classmethod
+    def from_json(cls, data: bytes, *, name: str = "the artefact") -> Self:
+        """Read what `to_json` gave."""
+        envelope = files.parse(data, name=name)
+        if not isinstance(envelope, dict) or set(envelope) != {"fieldcal", "schema", "digest", "content"}:
+            raise ArtefactError(f"{name} is not a fieldcal artefact, or an unknown field was added to it.")
+        if envelope["fieldcal"] != cls.kind:
+            raise ArtefactError(
+                f"{name} holds a {envelope['fieldcal']!r:.40}, but a {cls.kind!r} was expected."
+            )
+        if type(envelope["schema"]) is not int or envelope["schema"] > SCHEMA_VERSION:
+            raise ArtefactError(
+                f"{name} has schema version {envelope['schema']!r:.40}, but this fieldcal reads up to "
+                f"{SCHEMA_VERSION}. Upgrade fieldcal, or make the artefact again."
+            )
+        content = envelope["content"]
+        if files.digest(content) != envelope["digest"]:
+            raise ArtefactError(f"{name} is corrupt: its content does not match its digest. Make it again.")
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            raise ArtefactError(f"{name} is corrupt: {where}: {first['msg']}.") from None

@@ -1,0 +1,92 @@
+"""What the paper compares with: naive, CC, ACC/BBSE, PACC, EM, and the linear system solved directly.
+
+Every baseline has the same signature: predictions of the field, shape (n, K), then by keyword predictions of
+the lab, shape (n_lab, K), and the class codes ``0 .. K − 1`` of the lab. Each returns prevalences, shape (K,).
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from fieldcal.core.partition import Ints
+from fieldcal.core.response import POOR_CONDITION, conditioning
+from fieldcal.errors import IdentifiabilityWarning
+
+Floats = NDArray[np.float64]
+
+
+def naive(field: Floats, *, lab: Floats | None = None, y: Ints | None = None) -> Floats:
+    """The mean of the predictions. The paper's sandwich theorem: it understates every difference."""
+    return np.asarray(field.mean(axis=0))
+
+
+def classify_and_count(field: Floats, *, lab: Floats | None = None, y: Ints | None = None) -> Floats:
+    """CC: the share of rows whose largest prediction is the class."""
+    return np.bincount(field.argmax(axis=1), minlength=field.shape[1]) / len(field)
+
+
+def adjusted_count(field: Floats, *, lab: Floats, y: Ints) -> Floats:
+    """ACC (Gart and Buck; Forman), also known as BBSE with hard predictions.
+
+    The prevalences whose confusion matrix fits the counted classes best, in least squares on the simplex.
+    """
+    hard = np.eye(field.shape[1])
+    return fit_simplex(class_means(hard[lab.argmax(axis=1)], y), classify_and_count(field, lab=lab, y=y))
+
+
+def adjusted_mean(field: Floats, *, lab: Floats, y: Ints) -> Floats:
+    """PACC (Bella et al.), also known as BBSE with soft predictions: ACC on mean predictions."""
+    return fit_simplex(class_means(lab, y), naive(field))
+
+
+def em(field: Floats, *, lab: Floats, y: Ints, tolerance: float = 1e-10, max_iter: int = 10_000) -> Floats:
+    """Expectation maximisation (Peters and Coberly; Saerens et al.), started at the lab's prevalences.
+
+    It trusts the predictions to be calibrated probabilities, row by row, and needs no bins.
+    """
+    p_lab = np.bincount(y, minlength=field.shape[1]) / len(y)
+    p = p_lab
+    for _ in range(max_iter):
+        posterior = field * (p / p_lab)
+        following = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
+        if np.abs(following - p).max() < tolerance:
+            return np.asarray(following)
+        p = following
+    return np.asarray(p)
+
+
+def linear_system(v: Floats, *, M: Floats) -> Floats:
+    """Solve ``p @ M = v`` directly (the paper's first lemma), without the constraint to probabilities.
+
+    With more bins than classes, in least squares. The answer may leave [0, 1]: that is why URC minimises a
+    likelihood instead. Warns where ``M`` is badly conditioned.
+    """
+    quality = conditioning(M)
+    if not quality.condition_number < POOR_CONDITION:
+        warnings.warn(
+            f"The linear system p @ M = v has condition number {quality.condition_number:.3g}: small changes "
+            "of the histogram move the answer by that factor. Use estimate(…), which has a prior.",
+            IdentifiabilityWarning,
+            stacklevel=2,
+        )
+    return np.asarray(np.linalg.lstsq(M.T, v, rcond=None)[0])
+
+
+def class_means(values: Floats, y: Ints) -> Floats:
+    """The mean of each column given the class: shape (K, columns)."""
+    n_classes = int(y.max()) + 1 if len(y) else 0
+    sums = np.zeros((n_classes, values.shape[1]))
+    np.add.at(sums, y, values)
+    return sums / np.bincount(y, minlength=n_classes)[:, None]
+
+
+def fit_simplex(M: Floats, v: Floats) -> Floats:
+    """Least squares ``p @ M ≈ v`` over prevalences: non-negative, summing to one."""
+    weight = 1e6 * max(1.0, float(np.abs(M).max()))  # makes the sum a constraint, to rounding
+    system = np.vstack([M.T, np.full(len(M), weight)])
+    p, _ = nnls(system, np.append(v, weight))
+    return np.asarray(p / p.sum())

@@ -1,0 +1,434 @@
+"""A: from predictions to bins.
+
+Bins are right-closed, ``(a, b]``, the lowest closed on both sides, and edges are compared in float64. A
+prediction that equals an edge belongs to the bin below it. A *fitted* partition is plain data, so that any
+engine can express it; a *recipe* (`Quantiles`, `Argmax`, `Tree`) becomes one by looking at lab predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fieldcal.errors import InputError, InputTypeError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+_FEW_CUTS = 32  # up to here, counting the cuts below a score beats a binary search
+_CHUNK = 65_536  # rows that stay in cache while the cuts are compared
+
+
+@runtime_checkable
+class Partition(Protocol):
+    """A fitted partition: ``assign`` gives each prediction its bin, ``0 .. m − 1``."""
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        ...
+
+    def assign(self, scores: Floats) -> Ints:
+        """Bin ids of predictions: shape (n,) of the second class if binary, else (n, K)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Intervals of the binary score, cut at given edges.
+
+    Parameters
+    ----------
+    edges : sequence of float
+        Strictly increasing cut points inside (0, 1). The ends 0 and 1 may be given or left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Edges
+    >>> Edges([0.2, 0.5]).assign(np.array([0.0, 0.2, 0.21, 0.5, 1.0])).tolist()
+    [0, 0, 1, 1, 2]
+    >>> Edges([0, 0.2, 0.5, 1]) == Edges([0.2, 0.5])
+    True
+    """
+
+    edges: tuple[float, ...]
+    kind: ClassVar[Literal["edges"]] = "edges"
+
+    def __init__(self, edges: ArrayLike) -> None:
+        cuts = np.asarray(edges, dtype=np.float64).ravel()
+        cuts = cuts[(cuts != 0.0) & (cuts != 1.0)]
+        if not np.all(np.isfinite(cuts)) or np.any((cuts < 0) | (cuts > 1)):
+            raise InputError(f"Edges must lie in [0, 1], but got {_short(cuts)}. Scores are probabilities.")
+        if np.any(np.diff(cuts) <= 0):
+            raise InputError(
+                f"Edges must strictly increase, but got {_short(cuts)}. Sort them, drop repeats."
+            )
+        object.__setattr__(self, "edges", tuple(cuts.tolist()))
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        return len(self.edges) + 1
+
+    def assign(self, scores: Floats) -> Ints:
+        """Bin ids of the binary score, shape (n,)."""
+        if scores.ndim != 1:
+            raise InputError(
+                "Edges cut the score of a binary classifier, but these predictions have "
+                f"{scores.shape[1]} classes. Use Argmax(…) or Tree(…) for more than two classes."
+            )
+        return cut(scores, np.asarray(self.edges))
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Intervals of the binary score that are equally likely in the lab: the paper's suggestion.
+
+    Differs from the paper: a cut lies between two neighbouring lab scores (linear interpolation, as in the
+    authors' code) where the paper's equation puts it on the lower of them. Tied cuts merge, so fewer bins
+    may come out than were asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Quantiles
+    >>> Quantiles(4).fit(np.array([.1, .2, .3, .4]), np.array([0, 0, 1, 1]), 2).edges
+    (0.175, 0.25, 0.325)
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        _at_least("Quantiles", "n", self.n, 1)
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> Edges:
+        """Cut lab scores of shape (n,) into ``n`` intervals; merge ties."""
+        _needs_binary("Quantiles", n_classes)
+        return Edges(quantile_cuts(scores, self.n, weight))
+
+
+@dataclass(frozen=True)
+class ArgmaxEdges:
+    """Argmax class × confidence: bins of the largest score within each predicted class (fitted).
+
+    ``edges[k]`` cuts the confidence of the rows whose largest score is class ``k`` (the first of several
+    equal ones). Bins of class 0 come first.
+    """
+
+    edges: tuple[tuple[float, ...], ...]
+    kind: ClassVar[Literal["argmax"]] = "argmax"
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        return sum(len(cuts) + 1 for cuts in self.edges)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The first bin of each class."""
+        sizes = [len(cuts) + 1 for cuts in self.edges]
+        return tuple(np.cumsum([0, *sizes[:-1]]).tolist())
+
+    def assign(self, scores: Floats) -> Ints:
+        """Bin ids, shape (n,)."""
+        proba = as_columns(scores)
+        if proba.shape[1] != len(self.edges):
+            raise InputError(
+                f"This partition knows {len(self.edges)} classes, but the predictions have {proba.shape[1]}."
+            )
+        top = proba.argmax(axis=1)
+        confidence = np.take_along_axis(proba, top[:, None], axis=1)[:, 0]
+        bins: Ints = np.asarray(self.offsets, dtype=np.intp)[top]
+        for k, cuts in enumerate(self.edges):
+            if cuts:
+                rows = np.flatnonzero(top == k)
+                bins[rows] += cut(confidence[rows], np.asarray(cuts))
+        return bins
+
+
+@dataclass(frozen=True)
+class Argmax:
+    """Bins by the predicted class, each split by confidence into intervals equally likely in the lab.
+
+    ``Argmax(1)`` is the argmax alone: the confusion matrix of classify-and-count.
+    """
+
+    confidence_bins: int = 1
+    min_rows: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least("Argmax", "confidence_bins", self.confidence_bins, 1)
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> ArgmaxEdges:
+        """Cut the confidence within each predicted class; fewer cuts where it has few lab rows."""
+        proba = as_columns(scores)
+        top = proba.argmax(axis=1)
+        confidence = proba.max(axis=1)
+        edges = []
+        for k in range(n_classes):
+            rows = np.flatnonzero(top == k)
+            inside = None if weight is None else weight[rows]
+            size = len(rows) if inside is None else inside.sum()
+            affordable = int(size // self.min_rows) if self.min_rows else self.confidence_bins
+            bins = max(1, min(self.confidence_bins, affordable))
+            edges.append(tuple(quantile_cuts(confidence[rows], bins, inside).tolist()) if size else ())
+        return ArgmaxEdges(tuple(edges))
+
+
+@dataclass(frozen=True)
+class TreeNodes:
+    """A binary tree of cuts ``score of class k <= threshold`` over the simplex (fitted).
+
+    Node arrays in pre-order: ``feature[i] < 0`` marks a leaf, otherwise rows with
+    ``scores[:, feature[i]] <= threshold[i]`` go to ``left[i]``, the others to ``right[i]``. ``leaf[i]`` is the
+    bin of a leaf.
+    """
+
+    feature: tuple[int, ...]
+    threshold: tuple[float, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    leaf: tuple[int, ...]
+    kind: ClassVar[Literal["tree"]] = "tree"
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        return sum(f < 0 for f in self.feature)
+
+    def assign(self, scores: Floats) -> Ints:
+        """Bin ids, shape (n,)."""
+        proba = as_columns(scores)
+        if max(self.feature) >= proba.shape[1]:
+            raise InputError(
+                f"This partition asks for the score of class number {max(self.feature)}, but the predictions "
+                f"have {proba.shape[1]} classes."
+            )
+        bins = np.empty(len(proba), dtype=np.intp)
+        waiting = [(0, np.arange(len(proba)))]
+        while waiting:
+            node, rows = waiting.pop()
+            if self.feature[node] < 0:
+                bins[rows] = self.leaf[node]
+                continue
+            low = proba[rows, self.feature[node]] <= self.threshold[node]
+            waiting.append((self.left[node], rows[low]))
+            waiting.append((self.right[node], rows[~low]))
+        return bins
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree partition of the simplex: each split is the cut that tells the classes apart best.
+
+    Best-first growth: among all leaves, the split with the largest gain in (weighted) entropy of the class
+    is made next, until there are ``leaves`` bins. No leaf has fewer than ``min_rows`` lab rows.
+    """
+
+    leaves: int
+    min_rows: int = 20
+
+    def __post_init__(self) -> None:
+        _at_least("Tree", "leaves", self.leaves, 1)
+        _at_least("Tree", "min_rows", self.min_rows, 1)
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> TreeNodes:
+        """Grow the tree on lab predictions."""
+        labels = np.eye(n_classes)[y]
+        if weight is not None:
+            labels *= weight[:, None]
+        return _grow(as_columns(scores), labels, self.leaves, self.min_rows)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The caller gives bin ids ``0 .. n − 1`` in place of predictions.
+
+    For scores that are no probabilities, or several of them: any function of what the model says will do,
+    as long as lab and field use the same one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Bins
+    >>> Bins(3).assign(np.array([0, 2, 1])).tolist()
+    [0, 2, 1]
+    """
+
+    n: int
+    kind: ClassVar[Literal["bins"]] = "bins"
+
+    def __post_init__(self) -> None:
+        _at_least("Bins", "n", self.n, 1)
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        return self.n
+
+    def assign(self, scores: NDArray[np.float64] | NDArray[np.integer]) -> Ints:
+        """The ids themselves, checked."""
+        ids = np.asarray(scores)
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+            raise InputTypeError(
+                f"With Bins({self.n}) the predictions are bin ids, integers of shape (n,), but got "
+                f"{ids.dtype} of shape {ids.shape}."
+            )
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.n):
+            raise InputError(
+                f"Bin ids must lie in 0 .. {self.n - 1}, but they span {ids.min()} .. {ids.max()}. "
+                "Count bins from 0, or raise the number of bins."
+            )
+        return ids.astype(np.intp)
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> Bins:
+        """Nothing to learn: the ids are given."""
+        return self
+
+
+FittedPartition = Edges | ArgmaxEdges | TreeNodes | Bins
+PartitionLike = Literal["auto"] | int | Edges | Quantiles | Argmax | ArgmaxEdges | Tree | TreeNodes | Bins
+
+
+def fit_partition(
+    partition: PartitionLike, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None
+) -> FittedPartition:
+    """Turn what the caller asked for into a fitted partition."""
+    if partition == "auto":
+        partition = default_recipe(np.bincount(y, weights=weight, minlength=n_classes))
+    elif isinstance(partition, (int, np.integer)) and not isinstance(partition, bool):
+        partition = Quantiles(int(partition)) if n_classes == 2 else Argmax(int(partition))
+    if isinstance(partition, (Quantiles, Argmax, Tree, Bins)):
+        return partition.fit(scores, y, n_classes, weight=weight)
+    if isinstance(partition, (Edges, ArgmaxEdges, TreeNodes)):
+        return partition
+    raise InputTypeError(
+        f"partition must be 'auto', a number of bins, or one of Quantiles, Edges, Argmax, Tree, Bins, "
+        f"but got {partition!r}."
+    )
+
+
+def default_recipe(class_rows: NDArray[np.integer] | Floats) -> Quantiles | Argmax:
+    """The default partition: enough bins to see the shape, few enough for the rarest class.
+
+    Binary: 8 quantile bins; about ten lab rows of the rarest class stand behind each bin, and never fewer
+    than 4 bins, so that something is left over to test the assumption with. More classes: argmax × up to
+    4 confidence bins, by the lab rows per predicted class.
+    """
+    rarest = int(class_rows.min())
+    if len(class_rows) == 2:
+        return Quantiles(int(np.clip(rarest // 10, 4, 8)))
+    return Argmax(4, min_rows=20)
+
+
+def as_columns(scores: Floats) -> Floats:
+    """Predictions with one column per class; a binary score becomes two columns."""
+    return np.column_stack([1.0 - scores, scores]) if scores.ndim == 1 else scores
+
+
+def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Floats:
+    """Interior cuts at the ``1/n, 2/n, …`` quantiles, ties merged, empty bins avoided."""
+    if n == 1 or not len(scores):
+        return np.empty(0)
+    at = np.arange(1, n) / n
+    cuts = np.unique(np.quantile(scores, at) if weight is None else _weighted_quantile(scores, at, weight))
+    # A cut at or above the largest score, or below the smallest, would leave a bin without lab rows.
+    return np.asarray(cuts[(cuts >= scores.min()) & (cuts < scores.max()) & (cuts > 0.0) & (cuts < 1.0)])
+
+
+def _weighted_quantile(values: Floats, at: Floats, weight: Floats) -> Floats:
+    """Interpolated quantiles where a weight of 2 is the value twice; fractions are scaled to a mean of one."""
+    if np.any(weight != np.floor(weight)):
+        weight = weight * (len(weight) / weight.sum())
+    order = np.argsort(values, kind="stable")
+    ends = weight[order].cumsum()
+    place = at * (ends[-1] - 1.0)
+    below = np.floor(place)
+    last = len(values) - 1
+    low = values[order][np.minimum(np.searchsorted(ends, below, side="right"), last)]
+    high = values[order][np.minimum(np.searchsorted(ends, below + 1.0, side="right"), last)]
+    return np.asarray(low + (place - below) * (high - low))
+
+
+def cut(scores: Floats, cuts: Floats) -> Ints:
+    """The number of cuts strictly below each score: right-closed bins."""
+    if len(cuts) > _FEW_CUTS:
+        return np.searchsorted(cuts, scores, side="left").astype(np.intp, copy=False)
+    bins = np.zeros(len(scores), dtype=np.uint8)
+    for start in range(0, len(scores), _CHUNK):
+        part, out = scores[start : start + _CHUNK], bins[start : start + _CHUNK]
+        for c in cuts:
+            out += part > c
+    return bins.astype(np.intp)
+
+
+def _grow(proba: Floats, labels: Floats, leaves: int, min_rows: int) -> TreeNodes:
+    """Best-first growth of a classification tree on the scores; ``labels`` are (weighted) indicators."""
+    feature, threshold, left, right = [-1], [0.0], [-1], [-1]
+    rows_of = {0: np.arange(len(proba))}
+    best = {0: _best_split(proba, labels, min_rows)}
+    for _ in range(leaves - 1):
+        node = max(best, key=lambda k: best[k][0])
+        gain, k, t = best.pop(node)
+        if gain <= 0:
+            break
+        rows = rows_of.pop(node)
+        low = proba[rows, k] <= t
+        feature[node], threshold[node] = k, t
+        for side, part in ((left, rows[low]), (right, rows[~low])):
+            child = side[node] = len(feature)
+            for column, empty in ((feature, -1), (threshold, 0.0), (left, -1), (right, -1)):
+                column.append(empty)  # type: ignore[arg-type]
+            rows_of[child] = part
+            best[child] = _best_split(proba[part], labels[part], min_rows)
+    numbers = iter(range(len(feature)))
+    leaf = tuple(next(numbers) if f < 0 else -1 for f in feature)
+    return TreeNodes(tuple(feature), tuple(threshold), tuple(left), tuple(right), leaf)
+
+
+def _best_split(proba: Floats, labels: Floats, min_rows: int) -> tuple[float, int, float]:
+    """The largest drop in entropy (in nats, summed over rows) and where it is: gain, class, threshold."""
+    best = (0.0, -1, 0.0)
+    whole = labels.sum(axis=0)
+    for k in range(proba.shape[1]):
+        order = np.argsort(proba[:, k], kind="stable")
+        x = proba[order, k]
+        below = labels[order].cumsum(axis=0)[:-1]
+        gain = _entropy(whole[None]) - _entropy(below) - _entropy(whole - below)
+        rows = below.sum(axis=1)
+        gain[(rows < min_rows) | (whole.sum() - rows < min_rows) | (x[1:] == x[:-1])] = -np.inf
+        i = int(gain.argmax()) if len(gain) else -1
+        if i >= 0 and gain[i] > best[0] + 1e-9:
+            middle = 0.5 * (x[i] + x[i + 1])
+            best = (float(gain[i]), k, float(middle if x[i] < middle < x[i + 1] else x[i]))
+    return best
+
+
+def _entropy(counts: Floats) -> Floats:
+    """Entropy of each row of counts, times its total."""
+    counts = np.maximum(counts, 0.0)  # differences of weighted sums may round below zero
+    total = counts.sum(axis=1, keepdims=True)
+    share = np.divide(counts, total, out=np.ones_like(counts), where=counts > 0)
+    return np.asarray(-(counts * np.log(share)).sum(axis=1))
+
+
+def _needs_binary(name: str, n_classes: int) -> None:
+    if n_classes != 2:
+        raise InputError(
+            f"{name} cuts the score of a binary classifier, but there are {n_classes} classes. "
+            "Use Argmax(confidence_bins) or Tree(leaves)."
+        )
+
+
+def _at_least(owner: str, name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{owner}({name}=…) must be a whole number of at least {least}, but got {value!r}.")
+
+
+def _short(values: Floats) -> str:
+    shown = ", ".join(f"{v:g}" for v in values[:6])
+    return f"[{shown}{', …' if len(values) > 6 else ''}]"

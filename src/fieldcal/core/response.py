@@ -1,0 +1,92 @@
+"""F and M: how predictions are distributed given the class.
+
+``F`` holds the lab's counts and is what gets stored; ``M`` is derived from it, smoothed so that no cell is
+zero. The rank and conditioning of ``M`` say how well the bins tell the classes apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal.core.partition import Ints
+
+Floats = NDArray[np.float64]
+
+#: Pseudo-rows per class that ``smoothing="auto"`` adds to a row of F, spread like the lab's whole histogram.
+AUTO_SMOOTHING = 1.0
+#: Singular values below this share of the largest count as zero.
+RANK_TOLERANCE = 1e-9
+#: Condition numbers above this deserve a warning: the estimate is then mostly prior.
+POOR_CONDITION = 1e3
+
+
+def response_counts(
+    bins: Ints, y: Ints, *, n_classes: int, n_bins: int, weight: Floats | None = None
+) -> NDArray[np.float64] | NDArray[np.int64]:
+    """F: rows per class and bin, shape (K, m); integers unless weighted."""
+    return count_cells(y, bins, shape=(n_classes, n_bins), weight=weight)
+
+
+def count_cells(
+    row: Ints, column: Ints, *, shape: tuple[int, int], weight: Floats | None = None
+) -> NDArray[np.float64] | NDArray[np.int64]:
+    """A table of counts (or weights) from row and column numbers; weighted sums that are whole stay whole."""
+    cells = np.bincount(row * shape[1] + column, weights=weight, minlength=shape[0] * shape[1])
+    return whole(cells.reshape(shape))
+
+
+def whole(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64] | NDArray[np.int64]:
+    """As integers where that loses nothing."""
+    if values.dtype.kind != "f":
+        return values.astype(np.int64, copy=False)
+    if np.all(values == np.floor(values)) and np.all(np.abs(values) < 2.0**53):
+        return values.astype(np.int64)
+    return values
+
+
+def smoothing_cells(F: NDArray[np.float64] | NDArray[np.int64], smoothing: float) -> Floats:
+    """The pseudo-counts added to F: ``smoothing`` rows per class, spread like the pooled lab histogram.
+
+    Half of them are spread evenly, so that a bin that the whole lab left empty is possible too.
+    """
+    pooled = F.sum(axis=0) / F.sum()
+    spread = 0.5 * pooled + 0.5 / F.shape[1]
+    return np.broadcast_to(smoothing * spread, F.shape).astype(np.float64)
+
+
+def response_matrix(F: NDArray[np.float64] | NDArray[np.int64], *, smoothing: float) -> Floats:
+    """M: each row of the (smoothed) counts as probabilities."""
+    counts = F + smoothing_cells(F, smoothing)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """How well the bins tell the classes apart."""
+
+    rank: int
+    condition_number: float
+    smallest_singular_value: float
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether every mixture of classes gives its own histogram."""
+        return bool(np.isfinite(self.condition_number))
+
+
+def conditioning(M: Floats) -> Conditioning:
+    """Rank, condition number and smallest singular value of M."""
+    s = np.linalg.svd(M, compute_uv=False)
+    rank = int((s > RANK_TOLERANCE * s[0]).sum())
+    smallest = float(s[-1]) if M.shape[1] >= M.shape[0] else 0.0
+    full = rank == M.shape[0]
+    return Conditioning(rank, float(s[0] / smallest) if full else float("inf"), smallest)
+
+
+def confusable_classes(M: Floats, *, tolerance: float = 1e-6) -> list[tuple[int, int]]:
+    """Pairs of classes with (almost) equal rows of M: no histogram can tell them apart."""
+    distance = np.abs(M[:, None, :] - M[None, :, :]).sum(axis=2)
+    return [(i, j) for i in range(len(M)) for j in range(i + 1, len(M)) if distance[i, j] <= tolerance]

@@ -1,0 +1,82 @@
+"""Lab and field with a known label shift between groups: the consistency assumption holds exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fieldcal.errors import InputError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ShiftedData:
+    """Predictions of a calibrated classifier, and the truth.
+
+    ``proba_…`` has shape (n,) for two classes, (n, K) for more.
+    """
+
+    proba_lab: Floats
+    y_lab: NDArray[np.intp]
+    groups_lab: NDArray[np.intp]
+    proba_field: Floats
+    y_field: NDArray[np.intp]
+    groups_field: NDArray[np.intp]
+    prevalence: Floats  # (G, K) from which the field's labels were drawn
+    p_lab: Floats  # (K,)
+
+
+def label_shift(
+    *,
+    n_lab: int = 2000,
+    n_field: int = 2000,
+    p_lab: ArrayLike = (0.5, 0.5),
+    prevalence: ArrayLike | None = None,
+    n_groups: int = 4,
+    concentration: float = 5.0,
+    separation: float = 1.5,
+    random_state: int = 0,
+) -> ShiftedData:
+    """Draw labels, then scores given the label alone; classes are normal, with means ``separation`` apart.
+
+    Parameters
+    ----------
+    n_lab, n_field : rows
+    p_lab : (K,) prevalences in the lab; the lab's own groups vary around them
+    prevalence : (G, K), optional
+        Prevalences of the field's groups; by default drawn from a Dirichlet around ``p_lab``.
+    n_groups, concentration : how many groups to draw, and how alike
+    separation : how easy the classes are to tell apart
+    random_state : seed
+
+    Examples
+    --------
+    >>> from fieldcal.datasets import label_shift
+    >>> data = label_shift(prevalence=[[0.9, 0.1], [0.2, 0.8]], n_field=1000)
+    >>> data.proba_field.shape, sorted(set(data.groups_field.tolist()))
+    ((1000,), [0, 1])
+    """
+    rng = np.random.default_rng(random_state)
+    p_lab = np.asarray(p_lab, dtype=np.float64)
+    if p_lab.ndim != 1 or len(p_lab) < 2 or p_lab.min() <= 0 or abs(p_lab.sum() - 1) > 1e-9:
+        raise InputError(f"p_lab must be at least two positive prevalences that sum to one, but got {p_lab}.")
+    drawn = rng.dirichlet(concentration * len(p_lab) * p_lab, size=n_groups)
+    truth = drawn if prevalence is None else np.asarray(prevalence, dtype=np.float64)
+    means = separation * np.eye(len(p_lab))
+
+    def draw(n: int, table: Floats) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+        groups = rng.integers(len(table), size=n)
+        y = (rng.random((n, 1)) > table.cumsum(axis=1)[groups]).sum(axis=1).clip(max=len(p_lab) - 1)
+        x = means[y] + rng.standard_normal((n, len(p_lab)))
+        log_density = np.log(p_lab) - 0.5 * ((x[:, None, :] - means) ** 2).sum(axis=2)
+        density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+        proba = density / density.sum(axis=1, keepdims=True)
+        return (proba[:, 1] if len(p_lab) == 2 else proba), y, groups
+
+    lab_table = rng.dirichlet(concentration * len(p_lab) * p_lab, size=n_groups)
+    lab_table *= p_lab / lab_table.mean(axis=0)
+    lab_table /= lab_table.sum(axis=1, keepdims=True)
+    return ShiftedData(*draw(n_lab, lab_table), *draw(n_field, truth), truth, p_lab)

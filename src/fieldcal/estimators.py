@@ -1,0 +1,1 @@
+"""The scikit-learn contract around the four verbs; no formulas."""

@@ -1,0 +1,97 @@
+"""Files that are either the old or the new one, never half of one; JSON that can be trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from fieldcal.errors import ArtefactError, InputError
+
+#: Larger artefacts than this are refused before they are read.
+MAX_BYTES = 2**30
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file so that a reader, or a crash, sees all of it or none."""
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {target.name!r} in {str(target.parent)!r}: {error.strerror}. Choose another folder."
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(_mode(target))
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _mode(target: Path) -> int:
+    """The permissions of the file that is replaced, or what a new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The whole file, if it is of a size that an artefact can have."""
+    target = Path(path)
+    try:
+        size = target.stat().st_size
+        if size > MAX_BYTES:
+            raise ArtefactError(f"{target.name!r} has {size:,} bytes, more than any artefact: not read.")
+        return target.read_bytes()
+    except OSError as error:
+        raise ArtefactError(f"Cannot read {str(target)!r}: {error.strerror}.") from None
+
+
+def canonical(content: Any) -> bytes:
+    """One spelling of each content: sorted keys, no spaces, ASCII, no NaN."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.encode("ascii")
+
+
+def digest(content: Any) -> str:
+    """SHA-256 of the canonical spelling."""
+    return hashlib.sha256(canonical(content)).hexdigest()
+
+
+def parse(data: bytes, *, name: str) -> Any:
+    """JSON without duplicate keys, NaN literals or depth enough to harm."""
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except RecursionError:
+        raise ArtefactError(
+            f"{name} is nested deeper than any artefact: corrupt, or not one of ours."
+        ) from None
+    except ArtefactError as error:
+        raise ArtefactError(f"{name} is corrupt: {error}") from None
+    except ValueError as error:
+        raise ArtefactError(f"{name} is corrupt, it is no valid JSON: {error}.") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [k for k, _ in pairs]
+        twice = next(k for k in names if names.count(k) > 1)
+        raise ArtefactError(f"the key {twice[:40]!r} appears twice.")
+    return content
+
+
+def _no_constant(literal: str) -> Any:
+    raise ArtefactError(f"it holds the literal {literal}, which no artefact has.")

@@ -1,0 +1,290 @@
+"""Validators that return what they checked: predictions, labels, weights.
+
+Everything a caller can get wrong on arrays is met here, once, with an error that says what, which value, and
+what next.
+"""
+
+from __future__ import annotations
+
+import decimal
+import difflib
+import numbers
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal import keys
+from fieldcal.errors import InputError, InputTypeError, WeightWarning
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Missing = Literal["error", "drop", "keep"]
+
+#: Scores this far outside [0, 1] are rounding and are clipped; further out is an error.
+CLIP = 1e-6
+#: Rows of probabilities may miss a sum of one by this much (half-precision needs about 1e-2).
+SUM_TOLERANCE = 1e-3
+HALF_SUM_TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Checked predictions: ``values`` of shape (n,) if binary, else (n, K); rows that are missing are marked."""
+
+    values: Floats
+    missing: NDArray[np.bool_] | None  # rows with a null or NaN, None if there are none
+    clipped: int
+    columns: bool  # whether the caller gave one column per class
+
+    @property
+    def n_missing(self) -> int:
+        """How many rows have no usable prediction."""
+        return 0 if self.missing is None else int(self.missing.sum())
+
+
+def as_scores(
+    proba: Any,
+    *,
+    classes: Sequence[Hashable] | None,
+    n_classes: int | None = None,
+    normalize: bool = False,
+    missing: Missing = "error",
+    name: str = "predictions",
+) -> Scores:
+    """Predictions as float64, checked to be probabilities.
+
+    Parameters
+    ----------
+    proba : (n,) probability of the second class, or (n, K); a table has its columns matched by name
+    classes : the classes in order, to match the columns of a table by name
+    normalize : rescale rows of (n, K) to sum to one
+    missing : what to do with NaN: raise, or mark the rows (to drop or keep them)
+    """
+    tolerance = HALF_SUM_TOLERANCE if str(getattr(proba, "dtype", "")) == "float16" else SUM_TOLERANCE
+    array = _floats(_columns_by_name(proba, classes), name)
+    if array.ndim == 2 and array.shape[1] == 1 and (n_classes is None or n_classes == 2):
+        array = array[:, 0]
+    if array.ndim not in (1, 2):
+        raise InputError(f"The {name} must have shape (n,) or (n, K), but have shape {array.shape}.")
+    width = 2 if array.ndim == 1 else array.shape[1]
+    if n_classes is not None and width != n_classes:
+        raise InputError(
+            f"The {name} have {'one column' if array.ndim == 1 else f'{width} columns'}, which means {width} "
+            f"classes, but there are {n_classes}. Give one column per class"
+            + (", or shape (n,) for the second of two." if n_classes == 2 else ".")
+        )
+    absent = _missing_rows(array, missing, name)
+    array, clipped = _clip(array, absent, name)
+    if array.ndim == 2:
+        array = _check_sums(array, absent, normalize=normalize, tolerance=tolerance, name=name)
+    return Scores(array, absent, clipped, columns=array.ndim == 2)
+
+
+def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[keys.Keys, Ints]:
+    """The classes in order and each row's class code.
+
+    Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
+    """
+    present, codes = keys.factorize(y, n=_length(y), name="labels")
+    if None in present:
+        raise InputError(
+            f"{int((codes == present.index(None)).sum())} labels are missing. Drop those rows from the lab data."
+        )
+    if classes is None:
+        given = present
+    else:
+        given = tuple(keys.normalize(c) for c in classes)
+        where = keys.positions(given, present)
+        for i in np.flatnonzero(where < 0):  # 1.0 or True may stand for the class 1: equal, of another type
+            where[i] = next((k for k, c in enumerate(given) if c == present[i]), -1)
+        if (where < 0).any():
+            stray = present[int(np.argmax(where < 0))]
+            raise InputError(
+                f"The label {stray!r} is not among the classes {_list(given)}.{_did_you_mean(stray, given)}"
+            )
+        unseen = [c for i, c in enumerate(given) if i not in set(where.tolist())]
+        if unseen:
+            raise InputError(
+                f"The lab data have no row of class {unseen[0]!r}. Its predictions cannot be learnt: add rows "
+                "of it, or leave it out of the classes and the predictions."
+            )
+        codes = where[codes]
+    if len(given) < 2:
+        raise InputError(
+            f"The labels hold a single class, {_list(given)}. At least two are needed to tell them apart."
+        )
+    return given, codes
+
+
+def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
+    """Checked weights, None if all rows count once."""
+    if sample_weight is None:
+        return None
+    weight = _floats(sample_weight, "sample_weight")
+    if weight.shape != (n,):
+        raise InputError(f"There are {n} rows but sample_weight has shape {weight.shape}. Give one per row.")
+    if not np.isfinite(weight).all():
+        raise InputError(
+            f"{int((~np.isfinite(weight)).sum())} sample weights are NaN or infinite, the first in row "
+            f"{int(np.argmax(~np.isfinite(weight)))}. Drop those rows or set their weight to 0."
+        )
+    if (weight < 0).any():
+        raise InputError(
+            f"Sample weights must not be negative, but row {int(weight.argmin())} has {weight.min():.4g}."
+        )
+    if n and not (weight > 0).any():
+        raise InputError("All sample weights are zero, so no row counts. Leave sample_weight out to use all.")
+    _warn_if_uneven(weight)
+    return weight
+
+
+def effective_size(weight: Floats) -> float:
+    """Kish's effective sample size."""
+    return float(weight.sum() ** 2 / np.square(weight).sum()) if len(weight) else 0.0
+
+
+def _warn_if_uneven(weight: Floats) -> None:
+    """One weight that outweighs all others together: the sample is smaller than it looks."""
+    used = weight[weight > 0]
+    if len(used) > 2 and used.max() > 0.5 * used.sum():
+        warnings.warn(
+            f"One sample weight ({used.max():.4g}) outweighs all {len(used) - 1} others together: the effective "
+            f"sample size is {effective_size(weight):.1f} of {len(weight)} rows.",
+            WeightWarning,
+            stacklevel=4,
+        )
+
+
+def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
+    """The columns of a table in the order of the classes; anything without named columns as it is."""
+    names = getattr(proba, "columns", None) if not isinstance(proba, np.ndarray) else None
+    if names is None or not hasattr(proba, "shape"):
+        return proba
+    names = list(getattr(proba, "column_names", names))
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise InputError(f"The column {twice!r} appears {names.count(twice)} times. Rename or drop one.")
+    if classes is None or names == list(range(len(names))) or len(names) == 1:
+        return _matrix(proba, list(range(len(names))))
+    order = {str(n): i for i, n in enumerate(names)}
+    found = [order.get(str(c)) for c in classes]
+    if len(names) != len(classes) or any(i is None for i in found):
+        lost = next((c for c, i in zip(classes, found, strict=True) if i is None), None)
+        raise InputError(
+            f"The columns {_list(names)} do not match the classes {_list(classes)}"
+            + (f": none is named {str(lost)!r}.{_did_you_mean(lost, names)}" if lost is not None else ".")
+            + " Name the columns after the classes, or pass an array with the columns in that order."
+        )
+    return _matrix(proba, [i for i in found if i is not None])
+
+
+def _matrix(frame: Any, order: list[int]) -> Any:
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, order].to_numpy()
+    if hasattr(frame, "to_numpy"):
+        return frame.to_numpy()[:, order]
+    return np.column_stack([frame.column(i).to_numpy(zero_copy_only=False) for i in order])
+
+
+def _floats(values: Any, name: str) -> Floats:
+    """As float64; strings and other non-numbers are refused, None becomes NaN."""
+    array = np.asarray(values)
+    if array.dtype.kind in "fiub":
+        return array.astype(np.float64, copy=False)
+    if array.dtype.kind == "O":
+        bad = next((v for v in array.ravel() if not _is_number(v)), None)
+        if bad is None:
+            numbers_only = [np.nan if keys.is_null(v) else float(v) for v in array.ravel()]
+            return np.asarray(numbers_only, dtype=np.float64).reshape(array.shape)
+    else:
+        bad = array.ravel()[0] if array.size else array.dtype
+    raise InputTypeError(
+        f"The {name} must be numbers, but hold {str(bad)[:40]!r} of type {type(bad).__name__}. "
+        "Convert them with astype(float) first."
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return keys.is_null(value) or isinstance(value, (numbers.Real, decimal.Decimal, np.number, np.bool_))
+
+
+def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool_] | None:
+    # A sum is NaN if any of its terms is: one pass, no mask, for the usual case of none.
+    if not np.isnan(array.sum()) or not np.isnan(array).any():
+        return None
+    absent = np.asarray(np.isnan(array) if array.ndim == 1 else np.isnan(array).any(axis=1))
+    if missing == "error":
+        raise InputError(
+            f"{int(absent.sum())} of {len(array)} {name} are missing (NaN or null), the first in row "
+            f"{int(absent.argmax())}. Drop those rows, or say what to do with missing='drop' (count) or "
+            "missing='keep' (recalibrate)."
+        )
+    return absent
+
+
+def _clip(array: Floats, absent: NDArray[np.bool_] | None, name: str) -> tuple[Floats, int]:
+    """Rounding beyond 0 and 1 is clipped and counted; anything further out is an error."""
+    present = array if absent is None else array[~absent]
+    if not present.size:
+        return array, 0
+    low, high = present.min(), present.max()
+    if low >= 0.0 and high <= 1.0:
+        return array, 0
+    if low < -CLIP or high > 1.0 + CLIP:
+        worst = high if high - 1.0 > -low else low
+        raise InputError(f"The {name} must be probabilities, but reach {worst:.4g}. {_cause(low, high)}")
+    outside = int(((present < 0.0) | (present > 1.0)).sum())
+    return np.clip(array, 0.0, 1.0), outside
+
+
+def _cause(low: float, high: float) -> str:
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return "Infinite scores are often the logarithm of 0: apply exp or a sigmoid first."
+    if low >= 0.0 and 1.0 < high <= 100.0 + 1e-6:
+        return "Are these percentages? Divide by 100. Or margins? Apply a sigmoid first."
+    if low < 0.0 and high <= 0.0:
+        return "Are these log-probabilities? Apply exp first."
+    return "Are these logits? Apply a sigmoid (or a softmax over the classes) first."
+
+
+def _check_sums(
+    array: Floats, absent: NDArray[np.bool_] | None, *, normalize: bool, tolerance: float, name: str
+) -> Floats:
+    total = array.sum(axis=1)
+    if absent is not None:
+        total = np.where(absent, 1.0, total)
+    if (total <= 0.0).any():
+        raise InputError(
+            f"Row {int(np.argmax(total <= 0.0))} of the {name} is all zeros: no class has any probability. "
+            "Drop such rows."
+        )
+    if normalize:
+        return np.asarray(array / total[:, None])
+    worst = int(np.abs(total - 1.0).argmax()) if len(total) else 0
+    if len(total) and abs(total[worst] - 1.0) > tolerance:
+        raise InputError(
+            f"Rows of the {name} must sum to one, but row {worst} sums to {total[worst]:.6g}. Are these "
+            "one-against-rest scores? Pass normalize=True to rescale each row."
+        )
+    return array
+
+
+def _length(values: Any) -> int:
+    try:
+        return len(values)
+    except TypeError:
+        raise InputTypeError(f"Expected one label per row, but got {str(values)[:60]!r}.") from None
+
+
+def _list(values: Sequence[Any]) -> str:
+    shown = ", ".join(repr(v)[:40] for v in values[:8])
+    return f"[{shown}{', …' if len(values) > 8 else ''}]"
+
+
+def _did_you_mean(value: Any, options: Sequence[Any]) -> str:
+    close = difflib.get_close_matches(str(value), [str(o) for o in options], n=1)
+    return f" Did you mean {close[0]!r}?" if close and close[0] != str(value) else ""

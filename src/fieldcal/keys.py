@@ -1,0 +1,221 @@
+"""Group keys: any hashable value, kept apart by type, in one canonical order, to JSON and back.
+
+``1``, ``"1"``, ``1.0`` and ``True`` are four groups. ``None``, NaN and every other null are one group, ``None``;
+``""`` is not null. Several columns make tuples, never joined strings.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import uuid
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal.errors import ArtefactError, InputError, InputTypeError
+
+Ints = NDArray[np.intp]
+Keys = tuple[Hashable, ...]
+
+_PLAIN = (str, int, bool)
+
+
+def factorize(groups: Any, *, n: int, name: str = "groups") -> tuple[Keys, Ints]:
+    """The distinct keys in canonical order, and each row's position among them.
+
+    Parameters
+    ----------
+    groups : array-like of n keys, or a table of n rows with one column per part of the key
+    n : how many rows there must be
+    """
+    values = _unwrap(groups)
+    if isinstance(values, np.ndarray) and values.ndim > 1:
+        values = [tuple(row) for row in values.tolist()]
+    if len(values) != n:
+        raise InputError(f"There are {n} predictions but {len(values)} {name}. Give one group per row.")
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
+        return _factorize_integers(values)
+    return _factorize_objects(values.tolist() if isinstance(values, np.ndarray) else values, name)
+
+
+def positions(keys: Keys, wanted: Keys) -> Ints:
+    """Where each wanted key stands among ``keys``; −1 if it does not."""
+    where = {_identity(k): i for i, k in enumerate(keys)}
+    return np.fromiter((where.get(_identity(k), -1) for k in wanted), dtype=np.intp, count=len(wanted))
+
+
+def union(first: Keys, second: Keys) -> Keys:
+    """All keys of both, once, in canonical order."""
+    return _ordered({_identity(k): k for k in (*first, *second)}.values())
+
+
+def encode(key: Hashable) -> Any:
+    """A key as JSON that remembers its type."""
+    if key is None or isinstance(key, _PLAIN):
+        return key
+    if isinstance(key, float):
+        if not np.isfinite(key):
+            raise InputError(f"The group key {key!r} cannot be saved. Use a string instead.")
+        return key
+    if isinstance(key, tuple):
+        return [encode(part) for part in key]
+    for tag, (kind, write, _) in _TAGS.items():
+        if type(key) is kind:
+            return {tag: write(key)}
+    raise InputTypeError(
+        f"The key {_short(key)} of type {type(key).__name__} cannot be saved as JSON. "
+        "Use strings, numbers, dates or tuples of them."
+    )
+
+
+def decode(value: Any) -> Hashable:
+    """The key that `encode` wrote."""
+    if isinstance(value, list):
+        return tuple(decode(part) for part in value)
+    if isinstance(value, dict):
+        ((tag, text),) = value.items() if len(value) == 1 else (("", None),)
+        if tag not in _TAGS or not isinstance(text, str):
+            raise ArtefactError(f"A group key of unknown kind: {_short(value)}.")
+        return _TAGS[tag][2](text)
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def show(key: Hashable, *, width: int = 40) -> str:
+    """A key for people: short, on one line."""
+    text = "(null)" if key is None else ", ".join(map(show, key)) if isinstance(key, tuple) else str(key)
+    text = "".join(c if c.isprintable() else "·" for c in text[: 4 * width])
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def normalize(key: Any) -> Hashable:
+    """Nulls become None, numpy scalars become Python's; tuples part by part."""
+    if key is None or type(key) in _PLAIN:
+        return key  # type: ignore[no-any-return]
+    if isinstance(key, tuple):
+        return tuple(normalize(part) for part in key)
+    if isinstance(key, np.datetime64):
+        return None if np.isnat(key) else key.astype("datetime64[us]").item()
+    if isinstance(key, np.generic):
+        return normalize(key.item())
+    if is_null(key):
+        return None
+    if hasattr(key, "to_pydatetime"):
+        return key.to_pydatetime()  # type: ignore[no-any-return]
+    return key  # type: ignore[no-any-return]
+
+
+def is_null(value: Any) -> bool:
+    """None, NaN, NaT, NA: the nulls of Python, numpy, pandas and polars."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating, decimal.Decimal)) and value != value
+
+
+def _factorize_integers(values: NDArray[Any]) -> tuple[Keys, Ints]:
+    """Whole numbers: a lookup table where their range allows, a sort elsewhere."""
+    boolean = values.dtype.kind == "b"
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if len(values) and high - low < max(4 * len(values), 1024) and high < 2**62:
+        shifted = values.astype(np.intp) - low
+        present = np.bincount(shifted, minlength=high - low + 1) > 0
+        code = np.cumsum(present) - 1
+        keys, codes = (np.flatnonzero(present) + low), code[shifted]
+    else:
+        keys, codes = np.unique(values, return_inverse=True)
+    listed = keys.astype(bool).tolist() if boolean else keys.tolist()
+    return tuple(listed), codes.astype(np.intp, copy=False)
+
+
+def _factorize_objects(values: Sequence[Any], name: str) -> tuple[Keys, Ints]:
+    """Anything hashable, through a dictionary; the type is part of the key."""
+    try:
+        uniform = set(map(type, values)) <= {str}
+        if not uniform:
+            values = [normalize(v) for v in values]
+            identities: Iterable[Hashable] = [_identity(v) for v in values]
+        else:
+            identities = values
+        first = dict(zip(identities, values, strict=True))
+    except TypeError as error:
+        raise InputTypeError(
+            f"{name} must be hashable (strings, numbers, dates, tuples), but {error}. Convert them first."
+        ) from None
+    keys = _ordered(first.values())
+    code = {_identity(k) if not uniform else k: i for i, k in enumerate(keys)}
+    return keys, np.fromiter(map(code.__getitem__, identities), dtype=np.intp, count=len(values))
+
+
+def _identity(key: Hashable) -> Hashable:
+    """Equal for keys of one type and value only: Python itself merges 1, 1.0 and True."""
+    if type(key) is str:
+        return key
+    if isinstance(key, tuple):
+        return (tuple, *map(_identity, key))
+    return (type(key), key)
+
+
+def _ordered(keys: Iterable[Hashable]) -> Keys:
+    listed = list(keys)
+    if all(type(k) is str for k in listed):
+        return tuple(sorted(listed, key=str))
+    try:
+        return tuple(sorted(listed, key=_sort_key))
+    except TypeError:
+        return tuple(sorted(listed, key=lambda k: (type(k).__name__, repr(k))))
+
+
+def _sort_key(key: Hashable) -> tuple[Any, ...]:
+    """Null last; types apart; tuples part by part."""
+    if key is None:
+        return (1, "", 0)
+    if isinstance(key, tuple):
+        return (0, "tuple", tuple(map(_sort_key, key)))
+    return (0, type(key).__name__, key)
+
+
+def _unwrap(groups: Any) -> NDArray[Any] | list[Any]:
+    """A numpy array where its type is safe, a list where numpy would change values."""
+    if isinstance(groups, np.ndarray):
+        return groups.astype("datetime64[us]").astype(object) if groups.dtype.kind == "M" else groups
+    if hasattr(groups, "columns") and hasattr(groups, "shape") and len(groups.shape) == 2:
+        columns = [_as_list(_column(groups, i)) for i in range(groups.shape[1])]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    if getattr(getattr(groups, "dtype", None), "kind", "") in ("i", "u", "b") and hasattr(groups, "to_numpy"):
+        array: NDArray[Any] = groups.to_numpy()
+        return array if array.dtype.kind in "iub" else _as_list(groups)
+    return _as_list(groups)
+
+
+def _column(frame: Any, i: int) -> Any:
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, i]
+    return frame[:, i] if not hasattr(frame, "column") else frame.column(i)
+
+
+def _as_list(values: Any) -> list[Any]:
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(values, method):
+            return list(getattr(values, method)())
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputTypeError(
+            f"groups must be one key per row, but got {_short(values)}. Pass a list, an array or a column."
+        )
+    return list(values)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+_TAGS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Hashable]]] = {
+    "datetime": (dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
+    "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
+    "time": (dt.time, dt.time.isoformat, dt.time.fromisoformat),
+    "decimal": (decimal.Decimal, str, decimal.Decimal),
+    "uuid": (uuid.UUID, str, uuid.UUID),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+}

@@ -1,0 +1,233 @@
+"""How good predictions and prevalences are: what the paper reports, and what its users ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fieldcal.errors import InputError
+
+Floats = NDArray[np.float64]
+
+__all__ = [
+    "BrierParts",
+    "absolute_error",
+    "accuracy",
+    "brier_parts",
+    "brier_score",
+    "calibration_error",
+    "log_loss",
+    "mean_absolute_error",
+    "precision",
+    "relative_absolute_error",
+]
+
+
+@dataclass(frozen=True)
+class BrierParts:
+    """The Brier score and its two parts by bins of the prediction (deciles, as the paper reports them)."""
+
+    score: float
+    calibration: float
+    refinement: float
+
+
+def log_loss(proba: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    """Mean negative log-likelihood per row; infinite where a certain prediction is wrong.
+
+    Parameters
+    ----------
+    proba : (n,) probability of class 1, or (n, K)
+    y : (n,) class codes ``0 .. K − 1``
+    sample_weight : (n,), optional
+
+    Examples
+    --------
+    >>> from fieldcal.metrics import log_loss
+    >>> round(log_loss([0.9, 0.2], [1, 0]), 4)
+    0.1643
+    """
+    proba, codes, weight = _checked(proba, y, sample_weight)
+    with np.errstate(divide="ignore"):
+        return float(np.average(-np.log(_own(proba, codes)), weights=weight))
+
+
+def brier_score(proba: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    """Mean squared error of the probabilities.
+
+    Binary: of the probability of class 1, as in the paper. More classes: summed over the classes.
+
+    Examples
+    --------
+    >>> from fieldcal.metrics import brier_score
+    >>> round(brier_score([0.9, 0.2], [1, 0]), 4)
+    0.025
+    """
+    proba, codes, weight = _checked(proba, y, sample_weight)
+    return float(np.average(_squares(proba, codes), weights=weight))
+
+
+def brier_parts(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> BrierParts:
+    """Brier score with its calibration and refinement parts, over equally filled bins of the prediction.
+
+    Calibration is the mean squared distance between the mean prediction and the observed share in each
+    bin; refinement the mean of ``share · (1 − share)``. The two add up to the score but for the spread of the
+    predictions within bins. Binary only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal.metrics import brier_parts
+    >>> parts = brier_parts(np.repeat([0.25, 0.75], 4), [0, 0, 0, 1, 0, 1, 1, 1], bins=2)
+    >>> parts.calibration, parts.refinement
+    (0.0, 0.1875)
+    """
+    proba, codes, _ = _checked(proba, y, None)
+    if proba.shape[1] != 2:
+        raise InputError(
+            f"The parts of the Brier score are for two classes, but there are {proba.shape[1]}. "
+            "Ask for each class against the rest."
+        )
+    score, hit = proba[:, 1], codes.astype(np.float64)
+    inside = _equal_bins(score, bins)
+    n = np.bincount(inside)
+    mean, share = np.bincount(inside, score) / n, np.bincount(inside, hit) / n
+    return BrierParts(
+        float(_squares(proba, codes).mean()),
+        float(np.average((mean - share) ** 2, weights=n)),
+        float(np.average(share * (1 - share), weights=n)),
+    )
+
+
+def accuracy(proba: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    """The share of rows whose largest probability is the class.
+
+    Examples
+    --------
+    >>> from fieldcal.metrics import accuracy
+    >>> accuracy([0.9, 0.2, 0.6], [1, 0, 0])
+    0.6666666666666666
+    """
+    proba, codes, weight = _checked(proba, y, sample_weight)
+    return float(np.average(proba.argmax(axis=1) == codes, weights=weight))
+
+
+def precision(proba: ArrayLike, y: ArrayLike) -> Floats:
+    """Per class, the share of the rows decided for it that are of it; NaN where none was.
+
+    Examples
+    --------
+    >>> from fieldcal.metrics import precision
+    >>> precision([0.9, 0.2, 0.6], [1, 0, 0]).tolist()
+    [1.0, 0.5]
+    """
+    proba, codes, _ = _checked(proba, y, None)
+    decided = proba.argmax(axis=1)
+    K = proba.shape[1]
+    hits = np.bincount(decided[decided == codes], minlength=K).astype(np.float64)
+    total = np.bincount(decided, minlength=K)
+    return np.asarray(np.divide(hits, total, out=np.full(K, np.nan), where=total > 0))
+
+
+def calibration_error(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
+    """Expected calibration error: mean distance of prediction and share over equally filled bins.
+
+    Binary: of the probability of class 1. More classes: averaged over the classes, each against the rest.
+
+    Examples
+    --------
+    >>> from fieldcal.metrics import calibration_error
+    >>> round(calibration_error([0.9, 0.9, 0.1, 0.1], [1, 1, 0, 0], bins=2), 3)
+    0.1
+    """
+    proba, codes, _ = _checked(proba, y, None)
+    classes = [1] if proba.shape[1] == 2 else range(proba.shape[1])
+    errors = []
+    for k in classes:
+        inside = _equal_bins(proba[:, k], bins)
+        n = np.bincount(inside)
+        distance = np.bincount(inside, proba[:, k] - (codes == k)) / n
+        errors.append(np.average(np.abs(distance), weights=n))
+    return float(np.mean(errors))
+
+
+def absolute_error(estimate: ArrayLike, truth: ArrayLike) -> Floats:
+    """AE: mean over classes of ``|estimate − truth|``, one value per group.
+
+    Examples
+    --------
+    >>> from fieldcal.metrics import absolute_error
+    >>> absolute_error([[0.5, 0.5], [0.9, 0.1]], [[0.4, 0.6], [0.9, 0.1]]).round(3).tolist()
+    [0.1, 0.0]
+    """
+    p, truth = _pair(estimate, truth)
+    return np.asarray(np.abs(p - truth).mean(axis=-1))
+
+
+def relative_absolute_error(estimate: ArrayLike, truth: ArrayLike, *, n: ArrayLike) -> Floats:
+    """RAE: mean over classes of ``|estimate − truth| / truth``, smoothed by ``1 / (2 n)`` for rare classes.
+
+    Examples
+    --------
+    >>> from fieldcal.metrics import relative_absolute_error
+    >>> relative_absolute_error([0.5, 0.5], [0.4, 0.6], n=1000).round(2).tolist()
+    0.21
+    """
+    p, truth = _pair(estimate, truth)
+    smooth = 1.0 / (2.0 * np.asarray(n, dtype=np.float64))[..., None]
+    scale = 1.0 + smooth * p.shape[-1]
+    p, truth = (p + smooth) / scale, (truth + smooth) / scale
+    return np.asarray((np.abs(p - truth) / truth).mean(axis=-1))
+
+
+def mean_absolute_error(estimate: ArrayLike, truth: ArrayLike) -> float:
+    """MAE: the mean of `absolute_error` over groups.
+
+    Examples
+    --------
+    >>> from fieldcal.metrics import mean_absolute_error
+    >>> round(mean_absolute_error([[0.5, 0.5], [0.9, 0.1]], [[0.4, 0.6], [0.9, 0.1]]), 3)
+    0.05
+    """
+    return float(np.mean(absolute_error(estimate, truth)))
+
+
+def _checked(
+    proba: ArrayLike, y: ArrayLike, weight: ArrayLike | None
+) -> tuple[Floats, NDArray[np.intp], Floats | None]:
+    p = np.asarray(proba, dtype=np.float64)
+    p = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+    codes = np.asarray(y)
+    if codes.shape != (len(p),):
+        raise InputError(f"There are {len(p)} predictions but labels of shape {codes.shape}. Give one each.")
+    if codes.dtype.kind not in "biu" or (len(codes) and (codes.min() < 0 or codes.max() >= p.shape[1])):
+        raise InputError(
+            f"Metrics take class codes 0 .. {p.shape[1] - 1}, but got {codes.dtype} labels. "
+            "Use np.searchsorted(classes, y)."
+        )
+    return p, codes.astype(np.intp), None if weight is None else np.asarray(weight, dtype=np.float64)
+
+
+def _own(proba: Floats, codes: NDArray[np.intp]) -> Floats:
+    return proba[np.arange(len(codes)), codes]
+
+
+def _squares(proba: Floats, codes: NDArray[np.intp]) -> Floats:
+    hit = np.eye(proba.shape[1])[codes]
+    squares = (proba - hit) ** 2
+    return np.asarray(squares[:, 1] if proba.shape[1] == 2 else squares.sum(axis=1))
+
+
+def _equal_bins(score: Floats, bins: int) -> NDArray[np.intp]:
+    """Bin numbers 0, 1, … without gaps; equal scores share a bin."""
+    cuts = np.unique(np.quantile(score, np.arange(1, bins) / bins))
+    return np.unique(np.searchsorted(cuts, score, side="left"), return_inverse=True)[1]
+
+
+def _pair(estimate: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
+    p, t = np.asarray(estimate, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    if p.shape != t.shape:
+        raise InputError(f"Estimate and truth must have one shape, but have {p.shape} and {t.shape}.")
+    return p, t

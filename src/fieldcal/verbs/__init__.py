@@ -1,0 +1,14 @@
+"""The four verbs on arrays, one file each, and what goes with them.
+
+learn            count             estimate                  recalibrate
+lab scores  ──►  field scores ──►  prevalence per group ──►  new probabilities
++ labels         (any size)        + interval + verdict      (same rows, same order)
+  = Lab            = Field           = Prevalence
+"""
+
+from fieldcal.verbs.counting import count
+from fieldcal.verbs.estimation import estimate
+from fieldcal.verbs.learning import learn
+from fieldcal.verbs.recalibration import decide, recalibrate
+
+__all__ = ["count", "decide", "estimate", "learn", "recalibrate"]

@@ -1,0 +1,172 @@
+"""recalibrate: from prevalences to new probabilities, and decide: to hard decisions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal import keys
+from fieldcal.core import partition as parts
+from fieldcal.core.reweight import reweight, reweight_binary
+from fieldcal.errors import InputError, UnseenGroupWarning
+from fieldcal.inputs import Floats, Ints, Missing
+from fieldcal.objects import Prevalence
+from fieldcal.verbs.scores import field_scores
+
+Unseen = Literal["global", "raw", "error"]
+
+
+def recalibrate(
+    prev: Prevalence,
+    proba: Any,
+    *,
+    groups: Any = None,
+    unseen: Unseen = "global",
+    normalize: bool = False,
+    missing: Missing = "error",
+) -> Floats:
+    """New probabilities for the same rows, in the same order and shape.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    proba : array-like (n,) or (n, K), or a table of columns named after the classes
+        Predictions to recalibrate.
+    groups : array-like (n,), optional
+        The group of each row; needed if and only if the prevalence has groups.
+    unseen : "global", "raw" or "error"
+        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), leave
+        them alone, or refuse.
+    normalize : bool
+        Rescale rows of (n, K) predictions to sum to one first.
+    missing : "error" or "keep"
+        Whether rows with a NaN are refused or stay NaN.
+
+    Returns
+    -------
+    ndarray of the shape of ``proba``; columns in the order of ``prev.classes``
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field).shape
+    (1000,)
+    """
+    if unseen not in ("global", "raw", "error"):
+        raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
+    if missing not in ("error", "keep"):
+        raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
+    scores = field_scores(prev.lab, proba, normalize=normalize, missing=missing)
+    weights = _row_weights(prev, groups, n=len(scores.values), unseen=unseen)
+    if scores.columns:
+        return reweight(scores.values, weights)
+    return reweight_binary(scores.values, weights)
+
+
+def decide(
+    prev: Prevalence,
+    proba: Any,
+    *,
+    groups: Any = None,
+    goal: Literal["accuracy", "balanced"] | Any = "accuracy",
+    unseen: Unseen = "global",
+) -> NDArray[Any]:
+    """Hard decisions from recalibrated probabilities (the paper's section on contraindications).
+
+    Parameters
+    ----------
+    prev, proba, groups, unseen : as in `recalibrate`
+    goal : "accuracy", "balanced" or (K, K) costs
+        Decide for the most probable class; for the class that is most over-represented relative to its
+        prevalence, which serves all classes equally (the best mean recall); or for the lowest expected cost,
+        where ``costs[i, d]`` is what deciding ``d`` costs when the class is ``i``.
+
+    Returns
+    -------
+    ndarray (n,) of classes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> fieldcal.decide(prev, [0.1, 0.95], goal=[[0, 1], [20, 0]])
+    array([0, 1])
+    """
+    classes = np.array(prev.classes, dtype=None if _one_type(prev.classes) else object)
+    new = parts.as_columns(recalibrate(prev, proba, groups=groups, unseen=unseen))
+    if isinstance(goal, str):
+        if goal not in ("accuracy", "balanced"):
+            raise InputError(f"goal must be 'accuracy', 'balanced' or a matrix of costs, but got {goal!r}.")
+        if goal == "balanced":
+            new = new / np.maximum(_row_prevalence(prev, groups, n=len(new)), np.finfo(float).tiny)
+        return np.asarray(classes[new.argmax(axis=1)])
+    costs = np.asarray(goal, dtype=np.float64)
+    if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
+        raise InputError(
+            f"costs must be a finite ({len(classes)}, {len(classes)}) matrix, true class by decision, but have "
+            f"shape {costs.shape}."
+        )
+    return np.asarray(classes[(new @ costs).argmin(axis=1)])
+
+
+def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
+    """The class weights of each row, (n, K), or of all rows, (K,)."""
+    rows = _row_groups(prev, groups, n=n)
+    if rows is None:
+        return np.asarray(prev.weights[0])
+    names, codes, where = rows
+    lost = where < 0
+    if not lost.any():
+        return np.asarray(prev.weights[where][codes])
+    sizes = np.bincount(codes, minlength=len(names))[lost]
+    first = keys.show(names[int(lost.argmax())])
+    what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
+    if unseen == "error":
+        raise InputError(f"{what}. Count and estimate them too, or pass unseen='global' or unseen='raw'.")
+    if unseen == "global":
+        warnings.warn(
+            f"{what}: they get the estimate of the whole field. Pass unseen='raw' to leave them alone.",
+            UnseenGroupWarning,
+            stacklevel=4,
+        )
+    substitute = prev.overall_weights if unseen == "global" else np.ones(len(prev.classes))
+    table = np.vstack([prev.weights, substitute[None]])
+    return np.asarray(table[where][codes])
+
+
+def _row_prevalence(prev: Prevalence, groups: Any, *, n: int) -> Floats:
+    rows = _row_groups(prev, groups, n=n)
+    if rows is None:
+        return np.asarray(prev.value[0])
+    _, codes, where = rows
+    overall = np.average(prev.value, axis=0, weights=np.maximum(prev.n, 1e-300))
+    return np.asarray(np.vstack([prev.value, overall[None]])[where][codes])
+
+
+def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[keys.Keys, Ints, Ints] | None:
+    if not prev.field.grouped:
+        if groups is not None:
+            raise InputError(
+                "This prevalence is of one population, but groups were given. Count with groups=… first, or "
+                "leave groups out here."
+            )
+        return None
+    if groups is None:
+        raise InputError(
+            f"This prevalence is per group ({len(prev.groups):,} of them): pass groups=…, one per row."
+        )
+    names, codes = keys.factorize(groups, n=n)
+    return names, codes, keys.positions(prev.groups, names)
+
+
+def _one_type(classes: keys.Keys) -> bool:
+    return len({type(c) for c in classes}) == 1
