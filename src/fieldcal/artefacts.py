@@ -21,22 +21,27 @@ from pydantic import (
     PlainValidator,
     ValidationError,
 )
+from pydantic_core import PydanticSerializationError
 
 from fieldcal import files, keys
 from fieldcal.core import partition as parts
-from fieldcal.errors import ArtefactError, InputError
+from fieldcal.errors import ArtefactError, FieldcalError
 
 SCHEMA_VERSION = 1
 
 
-def _read_only(values: Any, kinds: str) -> NDArray[Any]:
+def _read_only(values: Any) -> NDArray[Any]:
     try:
         array = np.array(values)
     except (ValueError, OverflowError):
         raise ValueError("rows of unequal length or numbers out of range") from None
+    if array.ndim == 0:
+        raise ValueError("a list expected")
     if array.size == 0:
-        array = array.astype(np.int64 if kinds == "iu" else np.float64)
-    if array.dtype.kind not in kinds:
+        array = array.astype(
+            np.int64
+        )  # nothing counted is a whole number, and must not make floats of others
+    if array.dtype.kind not in "iuf":
         raise ValueError(f"numbers expected, got {array.dtype}")
     array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -47,7 +52,7 @@ def _read_only(values: Any, kinds: str) -> NDArray[Any]:
 
 def count_array(values: Any) -> NDArray[Any]:
     """Finite, not negative, read-only; integers stay integers."""
-    array = _read_only(values, "iuf")
+    array = _read_only(values)
     if array.size and array.min() < 0:
         raise ValueError("counts must not be negative")
     return array
@@ -55,7 +60,7 @@ def count_array(values: Any) -> NDArray[Any]:
 
 def float_array(values: Any) -> NDArray[np.float64]:
     """Finite and read-only."""
-    array = _read_only(values, "iuf").astype(np.float64)
+    array = _read_only(values).astype(np.float64)
     array.setflags(write=False)
     return array
 
@@ -69,11 +74,13 @@ def _bool_array(values: Any) -> NDArray[np.bool_]:
 
 
 def _key_tuple(values: Any) -> tuple[Hashable, ...]:
-    if isinstance(values, tuple):
-        return tuple(keys.normalize(v) for v in values)
-    if not isinstance(values, list):
+    if not isinstance(values, (tuple, list)):
         raise ValueError("a list of keys expected")
-    return tuple(keys.decode(v) for v in values)
+    read = keys.normalize if isinstance(values, tuple) else keys.decode
+    found = tuple(read(v) for v in values)
+    if not keys.distinct(found):
+        raise ValueError("a key appears twice")
+    return found
 
 
 _to_list = PlainSerializer(lambda array: array.tolist(), return_type=list)
@@ -89,14 +96,31 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinsta
 
 
 def _partition_from(values: Any) -> Any:
-    if not isinstance(values, dict):
-        return values
     kinds = {"edges": parts.Edges, "argmax": parts.ArgmaxEdges, "tree": parts.TreeNodes, "bins": parts.Bins}
-    rest = {k: _tuples(v) for k, v in values.items() if k != "kind"}
+    if isinstance(values, tuple(kinds.values())):
+        return values
     try:
-        return kinds[values["kind"]](**rest)
-    except (KeyError, TypeError, InputError) as error:
+        rest = {k: _tuples(v) for k, v in values.items() if k != "kind"}
+        partition = kinds[values["kind"]](**rest)
+        _check_nodes(partition)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"not a partition: {error}") from None
+    return partition
+
+
+def _check_nodes(partition: parts.FittedPartition) -> None:
+    """What the constructors take on trust: that cuts increase, and that a tree's children come after it."""
+    if isinstance(partition, parts.ArgmaxEdges):
+        for cuts in partition.edges:
+            parts.Edges(cuts)
+    if isinstance(partition, parts.TreeNodes):
+        columns = (partition.threshold, partition.left, partition.right, partition.leaf)
+        nodes = list(zip(partition.feature, *columns, strict=True))
+        for i, (feature, _, left, right, _) in enumerate(nodes):
+            if feature >= 0 and not (i < left < len(nodes) and i < right < len(nodes)):
+                raise ValueError(f"node {i} of the tree has no place for its children")
+        if sorted(n[4] for n in nodes if n[0] < 0) != list(range(partition.m)):
+            raise ValueError("the leaves of the tree are not numbered")
 
 
 def _partition_to(partition: parts.FittedPartition) -> dict[str, Any]:
@@ -134,7 +158,12 @@ class Frozen(BaseModel):
 
     def content(self) -> dict[str, Any]:
         """Everything in it as plain JSON values."""
-        return self.model_dump(mode="json")
+        try:
+            return self.model_dump(mode="json")
+        except PydanticSerializationError as error:
+            if isinstance(error.__cause__, FieldcalError):  # a key that JSON cannot hold: our own words
+                raise error.__cause__ from None
+            raise
 
 
 class Artefact(Frozen):
@@ -165,24 +194,40 @@ class Artefact(Frozen):
     @classmethod
     def from_json(cls, data: bytes, *, name: str = "the artefact") -> Self:
         """Read what `to_json` gave."""
-        envelope = files.parse(data, name=name)
+        try:
+            return cls._from_envelope(files.parse(data, name=name), name)
+        except RecursionError:
+            raise ArtefactError(
+                f"{name} is nested deeper than any artefact: corrupt, or not one of ours."
+            ) from None
+
+    @classmethod
+    def _from_envelope(cls, envelope: Any, name: str) -> Self:
         if not isinstance(envelope, dict) or set(envelope) != {"fieldcal", "schema", "digest", "content"}:
             raise ArtefactError(f"{name} is not a fieldcal artefact, or an unknown field was added to it.")
         if envelope["fieldcal"] != cls.kind:
             raise ArtefactError(
                 f"{name} holds a {envelope['fieldcal']!r:.40}, but a {cls.kind!r} was expected."
             )
-        if type(envelope["schema"]) is not int or envelope["schema"] > SCHEMA_VERSION:
+        if type(envelope["schema"]) is not int or not 1 <= envelope["schema"] <= SCHEMA_VERSION:
             raise ArtefactError(
                 f"{name} has schema version {envelope['schema']!r:.40}, but this fieldcal reads up to "
                 f"{SCHEMA_VERSION}. Upgrade fieldcal, or make the artefact again."
             )
         content = envelope["content"]
-        if files.digest(content) != envelope["digest"]:
+        if not _matches(content, envelope["digest"]):
             raise ArtefactError(f"{name} is corrupt: its content does not match its digest. Make it again.")
         try:
             return cls.model_validate(content)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the whole"
-            raise ArtefactError(f"{name} is corrupt: {where}: {first['msg']}.") from None
+            what = first["msg"].removeprefix("Value error, ").rstrip(".")
+            raise ArtefactError(f"{name} is corrupt: {where}: {what}. Make it again.") from None
+
+
+def _matches(content: Any, digest: object) -> bool:
+    try:
+        return files.digest(content) == digest
+    except ValueError:  # a number such as 1e999, which is infinite and in no artefact
+        return False

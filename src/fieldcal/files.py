@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,13 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(stream.fileno())
         Path(temporary).chmod(_mode(target))
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise InputError(
+                f"Cannot write {str(target)!r}: {error.strerror}. Nothing was changed."
+            ) from None
         raise
 
 
@@ -71,13 +76,9 @@ def digest(content: Any) -> str:
 
 
 def parse(data: bytes, *, name: str) -> Any:
-    """JSON without duplicate keys, NaN literals or depth enough to harm."""
+    """JSON without duplicate keys or NaN literals; nested too deep, it raises RecursionError."""
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
-    except RecursionError:
-        raise ArtefactError(
-            f"{name} is nested deeper than any artefact: corrupt, or not one of ours."
-        ) from None
     except ArtefactError as error:
         raise ArtefactError(f"{name} is corrupt: {error}") from None
     except ValueError as error:
@@ -87,8 +88,7 @@ def parse(data: bytes, *, name: str) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        names = [k for k, _ in pairs]
-        twice = next(k for k in names if names.count(k) > 1)
+        twice = Counter(k for k, _ in pairs).most_common(1)[0][0]
         raise ArtefactError(f"the key {twice[:40]!r} appears twice.")
     return content
 

@@ -29,6 +29,8 @@ CLIP = 1e-6
 #: Rows of probabilities may miss a sum of one by this much (half-precision needs about 1e-2).
 SUM_TOLERANCE = 1e-3
 HALF_SUM_TOLERANCE = 1e-2
+#: Far more rows than there are; squares of it and sums of those stay finite.
+_MAX_WEIGHT = 1e100
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[key
 
     Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
     """
+    shape = tuple(getattr(y, "shape", ()))
+    if len(shape) > 1 and shape[1:] != (1,):
+        raise InputError(
+            f"The labels must be one column, but have shape {shape}. Are they one-hot? Take the argmax."
+        )
     present, codes = keys.factorize(y, n=_length(y), name="labels")
     if None in present:
         raise InputError(
@@ -138,13 +145,17 @@ def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
         )
     if n and not (weight > 0).any():
         raise InputError("All sample weights are zero, so no row counts. Leave sample_weight out to use all.")
+    if n and weight.max() > _MAX_WEIGHT:
+        raise InputError(
+            f"Sample weights count rows, but row {int(weight.argmax())} has {weight.max():.4g}. Rescale them."
+        )
     _warn_if_uneven(weight)
     return weight
 
 
 def effective_size(weight: Floats) -> float:
     """Kish's effective sample size."""
-    return float(weight.sum() ** 2 / np.square(weight).sum()) if len(weight) else 0.0
+    return float(weight.sum() ** 2 / np.square(weight).sum()) if weight.any() else 0.0
 
 
 def _warn_if_uneven(weight: Floats) -> None:
@@ -170,8 +181,8 @@ def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
         raise InputError(f"The column {twice!r} appears {names.count(twice)} times. Rename or drop one.")
     if classes is None or names == list(range(len(names))) or len(names) == 1:
         return _matrix(proba, list(range(len(names))))
-    order = {str(n): i for i, n in enumerate(names)}
-    found = [order.get(str(c)) for c in classes]
+    order = {str(n): i for i, n in enumerate(names)} | {(type(n), n): i for i, n in enumerate(names)}
+    found = [order.get((type(c), c), order.get(str(c))) for c in classes]
     if len(names) != len(classes) or any(i is None for i in found):
         lost = next((c for c, i in zip(classes, found, strict=True) if i is None), None)
         raise InputError(
@@ -191,8 +202,13 @@ def _matrix(frame: Any, order: list[int]) -> Any:
 
 
 def _floats(values: Any, name: str) -> Floats:
-    """As float64; strings and other non-numbers are refused, None becomes NaN."""
-    array = np.asarray(values)
+    """As float64; strings and other non-numbers are refused, None and masked values become NaN."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"The {name} are rows of unequal length. Give every row the same columns.") from None
     if array.dtype.kind in "fiub":
         return array.astype(np.float64, copy=False)
     if array.dtype.kind == "O":
@@ -214,7 +230,9 @@ def _is_number(value: Any) -> bool:
 
 def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool_] | None:
     # A sum is NaN if any of its terms is: one pass, no mask, for the usual case of none.
-    if not np.isnan(array.sum()) or not np.isnan(array).any():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()
+    if not np.isnan(total) or not np.isnan(array).any():
         return None
     absent = np.asarray(np.isnan(array) if array.ndim == 1 else np.isnan(array).any(axis=1))
     if missing == "error":

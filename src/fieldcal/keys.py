@@ -21,6 +21,9 @@ Ints = NDArray[np.intp]
 Keys = tuple[Hashable, ...]
 
 _PLAIN = (str, int, bool)
+_MAX_DEPTH = 16  # of tuples in tuples, in a file
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_TOO_FINE = "The time {} is finer than a microsecond, and such keys would merge. Round or format them first."
 
 
 def factorize(groups: Any, *, n: int, name: str = "groups") -> tuple[Keys, Ints]:
@@ -33,7 +36,7 @@ def factorize(groups: Any, *, n: int, name: str = "groups") -> tuple[Keys, Ints]
     """
     values = _unwrap(groups)
     if isinstance(values, np.ndarray) and values.ndim > 1:
-        values = [tuple(row) for row in values.tolist()]
+        values = values[:, 0] if values.shape[1] == 1 else [tuple(row) for row in values.tolist()]
     if len(values) != n:
         raise InputError(f"There are {n} predictions but {len(values)} {name}. Give one group per row.")
     if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
@@ -52,16 +55,22 @@ def union(first: Keys, second: Keys) -> Keys:
     return _ordered({_identity(k): k for k in (*first, *second)}.values())
 
 
-def encode(key: Hashable) -> Any:
+def distinct(keys: Keys) -> bool:
+    """Whether no key appears twice."""
+    plain = set(map(type, keys)) in ({int}, {str})
+    return len(set(keys) if plain else set(map(_identity, keys))) == len(keys)
+
+
+def encode(key: Hashable, depth: int = 0) -> Any:
     """A key as JSON that remembers its type."""
-    if key is None or isinstance(key, _PLAIN):
+    if key is None or type(key) in _PLAIN:
         return key
-    if isinstance(key, float):
+    if type(key) is float:
         if not np.isfinite(key):
             raise InputError(f"The group key {key!r} cannot be saved. Use a string instead.")
         return key
-    if isinstance(key, tuple):
-        return [encode(part) for part in key]
+    if type(key) is tuple and depth < _MAX_DEPTH:
+        return [encode(part, depth + 1) for part in key]
     for tag, (kind, write, _) in _TAGS.items():
         if type(key) is kind:
             return {tag: write(key)}
@@ -71,16 +80,22 @@ def encode(key: Hashable) -> Any:
     )
 
 
-def decode(value: Any) -> Hashable:
+def decode(value: Any, depth: int = 0) -> Hashable:
     """The key that `encode` wrote."""
     if isinstance(value, list):
-        return tuple(decode(part) for part in value)
+        if depth == _MAX_DEPTH:
+            raise ArtefactError("A group key is a tuple nested too deep.")
+        return tuple(decode(part, depth + 1) for part in value)
     if isinstance(value, dict):
-        ((tag, text),) = value.items() if len(value) == 1 else (("", None),)
-        if tag not in _TAGS or not isinstance(text, str):
-            raise ArtefactError(f"A group key of unknown kind: {_short(value)}.")
-        return _TAGS[tag][2](text)
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+        tag, text = next(iter(value.items())) if len(value) == 1 else ("", "")
+        try:
+            key = _TAGS[tag][2](text)
+        except (KeyError, TypeError, ValueError, ArithmeticError):
+            raise ArtefactError(f"A group key of unknown kind: {_short(value)}.") from None
+        if encode(normalize(key)) != value:
+            raise ArtefactError(f"A group key in another spelling than ours: {_short(value)}.")
+        return key
+    return value  # type: ignore[no-any-return]
 
 
 def show(key: Hashable, *, width: int = 40) -> str:
@@ -91,18 +106,28 @@ def show(key: Hashable, *, width: int = 40) -> str:
 
 
 def normalize(key: Any) -> Hashable:
-    """Nulls become None, numpy scalars become Python's; tuples part by part."""
+    """Nulls become None, numpy scalars and enums plain Python; equal keys of one type get one spelling."""
     if key is None or type(key) in _PLAIN:
         return key  # type: ignore[no-any-return]
     if isinstance(key, tuple):
         return tuple(normalize(part) for part in key)
-    if isinstance(key, np.datetime64):
-        return None if np.isnat(key) else key.astype("datetime64[us]").item()
-    if isinstance(key, np.generic):
-        return normalize(key.item())
     if is_null(key):
         return None
+    if isinstance(key, (float, np.floating)):
+        return float(key) + 0.0  # −0.0 is 0.0
+    if isinstance(key, str):
+        return str.__str__(key)
+    if isinstance(key, int):
+        return int(key)
+    if isinstance(key, decimal.Decimal):
+        return _one_spelling(key)
+    if isinstance(key, np.datetime64):
+        return _datetimes(np.array([key]))[0]  # type: ignore[no-any-return]
+    if isinstance(key, np.generic):
+        return key.item()  # type: ignore[no-any-return]
     if hasattr(key, "to_pydatetime"):
+        if getattr(key, "nanosecond", 0):
+            raise InputError(_TOO_FINE.format(key))
         return key.to_pydatetime()  # type: ignore[no-any-return]
     return key  # type: ignore[no-any-return]
 
@@ -111,7 +136,26 @@ def is_null(value: Any) -> bool:
     """None, NaN, NaT, NA: the nulls of Python, numpy, pandas and polars."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, (float, np.floating, decimal.Decimal)) and value != value
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def _one_spelling(value: decimal.Decimal) -> decimal.Decimal:
+    """1.50 and 1.5, 1E+2 and 100: equal, hence one group, spelt alike whatever row comes first."""
+    short = _EXACT.plus(value.normalize(_EXACT))
+    return decimal.Decimal(f"{short:f}") if abs(short.adjusted()) < 28 else short
+
+
+def _datetimes(values: NDArray[np.datetime64]) -> NDArray[Any]:
+    """As Python's datetimes, which are as fine as microseconds; finer ones would merge."""
+    coarse = values.astype("datetime64[us]")
+    finer = (coarse.astype(values.dtype) != values) & ~np.isnat(values)
+    if finer.any():
+        raise InputError(_TOO_FINE.format(values[finer][0]))
+    return coarse.astype(object)
 
 
 def _factorize_integers(values: NDArray[Any]) -> tuple[Keys, Ints]:
@@ -178,8 +222,8 @@ def _sort_key(key: Hashable) -> tuple[Any, ...]:
 
 def _unwrap(groups: Any) -> NDArray[Any] | list[Any]:
     """A numpy array where its type is safe, a list where numpy would change values."""
-    if isinstance(groups, np.ndarray):
-        return groups.astype("datetime64[us]").astype(object) if groups.dtype.kind == "M" else groups
+    if isinstance(groups, np.ndarray) and groups.ndim and not isinstance(groups, np.ma.MaskedArray):
+        return _datetimes(groups) if groups.dtype.kind == "M" else groups
     if hasattr(groups, "columns") and hasattr(groups, "shape") and len(groups.shape) == 2:
         columns = [_as_list(_column(groups, i)) for i in range(groups.shape[1])]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
@@ -198,7 +242,8 @@ def _column(frame: Any, i: int) -> Any:
 def _as_list(values: Any) -> list[Any]:
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(values, method):
-            return list(getattr(values, method)())
+            values = getattr(values, method)()
+            break
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputTypeError(
             f"groups must be one key per row, but got {_short(values)}. Pass a list, an array or a column."

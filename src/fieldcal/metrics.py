@@ -207,7 +207,14 @@ def _checked(
             f"Metrics take class codes 0 .. {p.shape[1] - 1}, but got {codes.dtype} labels. "
             "Use np.searchsorted(classes, y)."
         )
-    return p, codes.astype(np.intp), None if weight is None else np.asarray(weight, dtype=np.float64)
+    codes = codes.astype(np.intp)
+    if weight is None:
+        return p, codes, None
+    w = np.asarray(weight, dtype=np.float64)
+    if w.shape != codes.shape:
+        raise InputError(f"There are {len(p)} predictions but weights of shape {w.shape}. Give one each.")
+    used = w > 0  # a row without weight is no row, however wrong its prediction
+    return p[used], codes[used], w[used]
 
 
 def _own(proba: Floats, codes: NDArray[np.intp]) -> Floats:

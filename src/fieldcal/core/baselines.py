@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 from fieldcal.core.partition import Ints
 from fieldcal.core.response import POOR_CONDITION, conditioning
-from fieldcal.errors import IdentifiabilityWarning
+from fieldcal.errors import IdentifiabilityWarning, InputError
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ def adjusted_count(field: Floats, *, lab: Floats, y: Ints) -> Floats:
     The prevalences whose confusion matrix fits the counted classes best, in least squares on the simplex.
     """
     hard = np.eye(field.shape[1])
-    return fit_simplex(class_means(hard[lab.argmax(axis=1)], y), classify_and_count(field, lab=lab, y=y))
+    return fit_simplex(class_means(hard[lab.argmax(axis=1)], y), classify_and_count(field))
 
 
 def adjusted_mean(field: Floats, *, lab: Floats, y: Ints) -> Floats:
@@ -48,8 +48,7 @@ def em(field: Floats, *, lab: Floats, y: Ints, tolerance: float = 1e-10, max_ite
 
     It trusts the predictions to be calibrated probabilities, row by row, and needs no bins.
     """
-    p_lab = np.bincount(y, minlength=field.shape[1]) / len(y)
-    p = p_lab
+    p = p_lab = _rows_per_class(y, field.shape[1]) / len(y)
     for _ in range(max_iter):
         posterior = field * (p / p_lab)
         following = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
@@ -77,11 +76,20 @@ def linear_system(v: Floats, *, M: Floats) -> Floats:
 
 
 def class_means(values: Floats, y: Ints) -> Floats:
-    """The mean of each column given the class: shape (K, columns)."""
-    n_classes = int(y.max()) + 1 if len(y) else 0
-    sums = np.zeros((n_classes, values.shape[1]))
+    """The mean of each column given the class, for values with one column per class: shape (K, K)."""
+    sums = np.zeros((values.shape[1], values.shape[1]))
     np.add.at(sums, y, values)
-    return sums / np.bincount(y, minlength=n_classes)[:, None]
+    return sums / _rows_per_class(y, values.shape[1])[:, None]
+
+
+def _rows_per_class(y: Ints, n_classes: int) -> Ints:
+    rows = np.bincount(y, minlength=n_classes)
+    if not rows.all():
+        raise InputError(
+            f"The lab has no row of class number {int(rows.argmin())}: there is nothing to adjust with. Add rows "
+            "of it, or leave the class out of the predictions."
+        )
+    return rows
 
 
 def fit_simplex(M: Floats, v: Floats) -> Floats:

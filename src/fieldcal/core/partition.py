@@ -60,14 +60,14 @@ class Edges:
 
     def __init__(self, edges: ArrayLike) -> None:
         cuts = np.asarray(edges, dtype=np.float64).ravel()
-        cuts = cuts[(cuts != 0.0) & (cuts != 1.0)]
         if not np.all(np.isfinite(cuts)) or np.any((cuts < 0) | (cuts > 1)):
             raise InputError(f"Edges must lie in [0, 1], but got {_short(cuts)}. Scores are probabilities.")
         if np.any(np.diff(cuts) <= 0):
             raise InputError(
                 f"Edges must strictly increase, but got {_short(cuts)}. Sort them, drop repeats."
             )
-        object.__setattr__(self, "edges", tuple(cuts.tolist()))
+        inside = cuts[(cuts != 0.0) & (cuts != 1.0)]
+        object.__setattr__(self, "edges", tuple(inside.tolist()))
 
     @property
     def m(self) -> int:
@@ -75,13 +75,13 @@ class Edges:
         return len(self.edges) + 1
 
     def assign(self, scores: Floats) -> Ints:
-        """Bin ids of the binary score, shape (n,)."""
-        if scores.ndim != 1:
+        """Bin ids of the binary score, shape (n,), or of its two columns, shape (n, 2)."""
+        if scores.ndim != 1 and scores.shape[1] != 2:
             raise InputError(
                 "Edges cut the score of a binary classifier, but these predictions have "
                 f"{scores.shape[1]} classes. Use Argmax(…) or Tree(…) for more than two classes."
             )
-        return cut(scores, np.asarray(self.edges))
+        return cut(_second_class(scores), np.asarray(self.edges))
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class Quantiles:
         _at_least("Quantiles", "n", self.n, 1)
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> Edges:
-        """Cut lab scores of shape (n,) into ``n`` intervals; merge ties."""
+        """Cut lab scores of shape (n,) or (n, 2) into ``n`` intervals; merge ties."""
         _needs_binary("Quantiles", n_classes)
-        return Edges(quantile_cuts(scores, self.n, weight))
+        return Edges(quantile_cuts(_second_class(scores), self.n, weight))
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Argmax:
 class TreeNodes:
     """A binary tree of cuts ``score of class k <= threshold`` over the simplex (fitted).
 
-    Node arrays in pre-order: ``feature[i] < 0`` marks a leaf, otherwise rows with
+    Node arrays, parents before their children: ``feature[i] < 0`` marks a leaf, otherwise rows with
     ``scores[:, feature[i]] <= threshold[i]`` go to ``left[i]``, the others to ``right[i]``. ``leaf[i]`` is the
     bin of a leaf.
     """
@@ -238,10 +238,11 @@ class Tree:
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> TreeNodes:
         """Grow the tree on lab predictions."""
-        labels = np.eye(n_classes)[y]
-        if weight is not None:
-            labels *= weight[:, None]
-        return _grow(as_columns(scores), labels, self.leaves, self.min_rows)
+        proba, labels = as_columns(scores), np.eye(n_classes)[y]
+        if weight is not None:  # a row without weight is no row
+            used = weight > 0
+            proba, labels = proba[used], labels[used] * weight[used, None]
+        return _grow(proba, labels, self.leaves, self.min_rows)
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,7 @@ def fit_partition(
     partition: PartitionLike, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None
 ) -> FittedPartition:
     """Turn what the caller asked for into a fitted partition."""
-    if partition == "auto":
+    if isinstance(partition, str) and partition == "auto":
         partition = default_recipe(np.bincount(y, weights=weight, minlength=n_classes))
     elif isinstance(partition, (int, np.integer)) and not isinstance(partition, bool):
         partition = Quantiles(int(partition)) if n_classes == 2 else Argmax(int(partition))
@@ -330,14 +331,23 @@ def as_columns(scores: Floats) -> Floats:
     return np.column_stack([1.0 - scores, scores]) if scores.ndim == 1 else scores
 
 
+def _second_class(scores: Floats) -> Floats:
+    """The binary score of shape (n,), also of predictions with two columns."""
+    return scores if scores.ndim == 1 else np.ascontiguousarray(scores[:, 1])
+
+
 def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Floats:
     """Interior cuts at the ``1/n, 2/n, …`` quantiles, ties merged, empty bins avoided."""
+    if weight is not None:  # a row without weight is no row
+        scores, weight = scores[weight > 0], weight[weight > 0]
     if n == 1 or not len(scores):
         return np.empty(0)
     at = np.arange(1, n) / n
-    cuts = np.unique(np.quantile(scores, at) if weight is None else _weighted_quantile(scores, at, weight))
-    # A cut at or above the largest score, or below the smallest, would leave a bin without lab rows.
-    return np.asarray(cuts[(cuts >= scores.min()) & (cuts < scores.max()) & (cuts > 0.0) & (cuts < 1.0)])
+    cuts = np.quantile(scores, at) if weight is None else _weighted_quantile(scores, at, weight)
+    cuts = cuts[(cuts > 0.0) & (cuts < 1.0)]
+    # Two cuts with no score between them would leave a bin without lab rows, as would one above all scores.
+    below, first = np.unique(np.searchsorted(np.sort(scores), cuts, side="right"), return_index=True)
+    return np.asarray(cuts[first[below < len(scores)]])
 
 
 def _weighted_quantile(values: Floats, at: Floats, weight: Floats) -> Floats:
@@ -351,7 +361,8 @@ def _weighted_quantile(values: Floats, at: Floats, weight: Floats) -> Floats:
     last = len(values) - 1
     low = values[order][np.minimum(np.searchsorted(ends, below, side="right"), last)]
     high = values[order][np.minimum(np.searchsorted(ends, below + 1.0, side="right"), last)]
-    return np.asarray(low + (place - below) * (high - low))
+    share = place - below  # the two sums round as in np.quantile, so that repeated rows get the same cuts
+    return np.where(share < 0.5, low + share * (high - low), high - (1.0 - share) * (high - low))
 
 
 def cut(scores: Floats, cuts: Floats) -> Ints:

@@ -46,7 +46,9 @@ class Penalty:
     def value(self, p: Floats, M: Floats) -> Floats:
         """L_reg, one value per group (up to a constant)."""
         loss = -xlogy(self.bins, p @ M).sum(axis=-1) - xlogy(self.classes, p).sum(axis=-1)
-        return np.asarray(loss + self.entropy * rel_entr(p, self.centre).sum(axis=-1))
+        if self.entropy > 0:  # the divergence may be infinite, and zero times that is not a number
+            loss = loss + self.entropy * rel_entr(p, self.centre).sum(axis=-1)
+        return np.asarray(loss)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Every group at once: the minimum of ``L_nll + L_reg``, with a certificate of optimality per group.
 
-Two classes: Newton's method on the derivative, kept inside a bracket that halves whenever Newton does not.
+Two classes: Newton's method on the derivative, kept inside a bracket that halves where Newton leaves it.
 More classes: a primal-dual interior-point method, batched over groups. Both stop on the Frank–Wolfe gap
 ``max_s ∇f(p)·(p − s)``, an upper bound of ``f(p) − min f`` for a convex ``f``.
 """
@@ -58,16 +58,13 @@ class _Problem:
             q = p @ self.M
             g = -np.where(self.V > 0, self.V / q, 0.0) @ self.M.T
             g -= np.where(self.D > 0, self.D / p, 0.0)
-            g += np.where(self.s > 0, self.s * (np.log(p / self.c) + 1.0), 0.0)
+            g += self.entropy_slope(p)
         return np.asarray(g)
 
-    def hessian(self, p: Floats) -> Floats:
-        q = p @ self.M
-        weight = np.divide(self.V, q * q, out=np.zeros_like(self.V), where=self.V > 0)
-        H = np.einsum("ij,gj,kj->gik", self.M, weight, self.M, optimize=True)
-        i = np.arange(p.shape[1])
-        H[:, i, i] += self.D / (p * p) + self.s / p
-        return np.asarray(H)
+    def entropy_slope(self, p: Floats) -> Floats:
+        """The part of ∇f that is no logarithm's."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.where(self.s > 0, self.s * (np.log(p / self.c) + 1.0), 0.0))
 
     def gap(self, p: Floats) -> Floats:
         """``∇f·p − min_i ∇f_i``: no point of the simplex is better by more than this."""
@@ -78,6 +75,10 @@ class _Problem:
 
     def take(self, rows: NDArray[np.intp]) -> _Problem:
         return _Problem(self.M, self.V[rows], self.D[rows], self.s[rows], self.c)
+
+    def mirrored(self) -> _Problem:
+        """The classes in reverse order."""
+        return _Problem(self.M[::-1], self.V, self.D[:, ::-1], self.s, self.c[::-1])
 
 
 def solve(
@@ -96,11 +97,14 @@ def solve(
     A group without rows and without a proper prior is answered with equal prevalences, gap 0.
     """
     possible = M.max(axis=0) > 0
-    M = np.ascontiguousarray(M[:, possible])
+    # Only ratios within a column matter: scaled, no column is too small to be squared.
+    largest = M[:, possible].max(axis=0)
+    M = M[:, possible] / largest
     V = np.asarray(V, dtype=np.float64)[:, possible] + penalty.bins[possible]
     D = np.broadcast_to(penalty.classes, (len(V), len(M)))
-    scale = np.maximum(V.sum(axis=1) + D.sum(axis=1) + penalty.entropy, 1e-300)[:, None]
-    step = max(1, _CELLS // (len(M) ** 2 + 4 * M.shape[1]))
+    total = V.sum(axis=1) + D.sum(axis=1) + penalty.entropy
+    scale = np.where(total > 0, total, 1.0)[:, None]
+    step = max(1, _CELLS // (len(M) ** 2 + 4 * sum(M.shape)))
     parts = []
     for start in range(0, max(len(V), 1), step):
         rows = slice(start, start + step)
@@ -109,50 +113,53 @@ def solve(
         method = _newton_binary if len(M) == 2 else _interior_point
         p, n_iter = method(problem, tolerance, max_iter)
         gap = problem.gap(p)
-        parts.append((p, problem.loss(p) * size[:, 0], gap, n_iter))
+        loss = problem.loss(p) - problem.V @ np.log(largest)
+        parts.append((p, loss * size[:, 0], gap, n_iter))
     p, loss, gap, n_iter = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Solution(p, loss, gap, n_iter, gap <= max(tolerance, 1e-8))
 
 
 def _newton_binary(problem: _Problem, tolerance: float, max_iter: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Newton on ``f'(t)``, ``p = (1 − t, t)``, inside a bracket of the root."""
+    """The share of the rarer class, whichever that is: near zero it keeps all its digits."""
+    p = np.full(problem.D.shape, 0.5)
+    n_iter = np.zeros(len(p), dtype=np.int64)
+    slope, _ = _slope_and_curvature(problem, p[:, 1])
+    # Classes that differ by rounding only would send Newton's first step anywhere: they stay in the middle.
+    for rarer, rows in ((1, slope > 1e-2 * tolerance), (0, slope < -1e-2 * tolerance)):
+        part = problem.take(np.flatnonzero(rows))
+        t, n_iter[rows] = _newton_below_half(part if rarer else part.mirrored(), tolerance, max_iter)
+        p[rows, rarer], p[rows, 1 - rarer] = t, 1.0 - t
+    return p, n_iter
+
+
+def _newton_below_half(
+    problem: _Problem, tolerance: float, max_iter: int
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Newton on ``f'(t)``, ``p = (1 − t, t)``, inside a bracket of the root in [0, ½]; exactly 0 where that is best."""
     G = len(problem.V)
-    low, high = np.zeros(G), np.ones(G)
-    t = np.full(G, 0.5)
+    low, high = np.zeros(G), np.full(G, 0.5)
+    at_zero, _ = _slope_and_curvature(problem, low)
+    t = np.where(at_zero >= 0, low, high)
     n_iter = np.zeros(G, dtype=np.int64)
-    active = np.arange(G)
+    active = np.flatnonzero(at_zero < 0)
     for _ in range(max_iter):
-        part = problem.take(active)
-        x = t[active]
-        slope, curvature = _slope_and_curvature(part, x)
-        low[active] = np.where(slope < 0, x, low[active])
-        high[active] = np.where(slope > 0, x, high[active])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            newton = x - slope / curvature
-        middle = 0.5 * (low[active] + high[active])
-        inside = (newton > low[active]) & (newton < high[active])
-        following = np.where(slope == 0, x, np.where(inside, newton, middle))
-        following = _try_ends(part, following, low[active], high[active])
-        n_iter[active] += 1
-        t[active] = following
-        done = (np.abs(following - x) <= 1e-15 * np.maximum(x, 1e-300)) | (high[active] - low[active] < 1e-16)
-        done |= part.gap(_pair(following)) <= tolerance * 1e-2
-        active = active[~done]
         if not len(active):
             break
-    return _pair(t), n_iter
-
-
-def _try_ends(problem: _Problem, t: Floats, low: Floats, high: Floats) -> Floats:
-    """Step onto 0 or 1 where the bracket still reaches it and the slope there says that it is the minimum."""
-    for end, open_side in ((0.0, low == 0.0), (1.0, high == 1.0)):
-        near = np.flatnonzero(open_side & (np.abs(t - end) < 0.5))
-        if len(near):
-            part = problem.take(near)
-            slope, _ = _slope_and_curvature(part, np.full(len(near), end))
-            outward = slope >= 0 if end == 0.0 else slope <= 0
-            t[near[outward & np.isfinite(part.loss(_pair(np.full(len(near), end))))]] = end
-    return t
+        x = t[active]
+        slope, curvature = _slope_and_curvature(problem.take(active), x)
+        left = low[active] = np.where(slope < 0, x, low[active])
+        right = high[active] = np.where(slope > 0, x, high[active])
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton = x - slope / curvature
+        inside = (newton > left) & (newton < right)
+        # At its last digit, or so close to zero that the loss cannot tell: a further step could only spoil it.
+        stay = (newton == x) | ((slope >= 0) & (slope * x <= 1e-17))
+        t[active] = np.where(stay, x, np.where(inside, newton, 0.5 * (left + right)))
+        n_iter[active] += 1
+        # The slope bounds the gap, and unlike the gap it bounds the distance from a minimum near zero too.
+        done = stay | (np.abs(slope) <= 1e-2 * tolerance) | (right - left <= 1e-15 * right)
+        active = active[~done]
+    return t, n_iter
 
 
 def _slope_and_curvature(problem: _Problem, t: Floats) -> tuple[Floats, Floats]:
@@ -172,29 +179,29 @@ def _slope_and_curvature(problem: _Problem, t: Floats) -> tuple[Floats, Floats]:
     return slope, curvature
 
 
-def _pair(t: Floats) -> Floats:
-    return np.column_stack([1.0 - t, t])
-
-
 def _interior_point(problem: _Problem, tolerance: float, max_iter: int) -> tuple[Floats, NDArray[np.int64]]:
-    """A primal-dual path: ``∇f(p) − z − ν = 0``, ``p·z = μ → 0``, ``Σ p = 1``, damped to stay inside.
+    """A primal-dual path, damped to stay inside.
 
-    Every minimum is met, also one on the boundary; where the minimum is not unique, the path ends in the
-    analytic centre of all minima and does not jump between them.
+    Each logarithm of the loss is ``−b log a`` with ``a = p @ A``; a barrier ``−μ log p``, ``μ → 0``, joins those
+    of the classes. Their slopes ``y = b / a`` are unknowns of their own: a minimum where ``a`` almost vanishes
+    is then reached in a few steps. Every minimum is met, also one on the boundary; where the minimum is not
+    unique, the path ends in the analytic centre of all minima and does not jump between them.
     """
     G, K = problem.D.shape
+    A = np.hstack([problem.M, np.eye(K)])
     p = np.full((G, K), 1.0 / K)
-    z = np.ones((G, K))
+    y = np.hstack([problem.V, problem.D + 1.0 / K]) / (p @ A)
     n_iter = np.zeros(G, dtype=np.int64)
     active = np.arange(G)
     for _ in range(max_iter):
-        part, x, dual = problem.take(active), p[active], z[active]
-        mu = 0.1 * (x * dual).mean(axis=1, keepdims=True)
-        dx, dz, nu = _newton_step(part, x, dual, mu)
-        step = _damped(part, x, dual, dx, dz, nu, mu)
-        x, dual = x + step * dx, np.maximum(dual + step * dz, 1e-300)
+        part, x, dual = problem.take(active), p[active], y[active]
+        mu = 0.1 * np.abs(x * dual[:, -K:] - part.D).mean(axis=1, keepdims=True)
+        b = np.hstack([part.V, part.D + np.maximum(mu, 1e-3 * tolerance / K)])
+        dx, dual_step, nu = _newton_step(part, A, b, x, dual)
+        step = _damped(part, A, b, x, dual, dx, dual_step, nu)
+        x, dual = x + step * dx, dual + step * dual_step
         x /= x.sum(axis=1, keepdims=True)
-        p[active], z[active] = x, dual
+        p[active], y[active] = x, dual
         n_iter[active] += 1
         active = active[part.gap(x) > tolerance]
         if not len(active):
@@ -202,40 +209,47 @@ def _interior_point(problem: _Problem, tolerance: float, max_iter: int) -> tuple
     return p, n_iter
 
 
-def _newton_step(problem: _Problem, p: Floats, z: Floats, mu: Floats) -> tuple[Floats, Floats, Floats]:
-    """The Newton direction of the perturbed optimality conditions; ``ν`` comes out as its new value."""
+def _newton_step(
+    problem: _Problem, A: Floats, b: Floats, p: Floats, y: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Newton's direction for ``entropy'(p) − A y = ν``, ``a·y = b``, ``Σ p = 1``; ``ν`` comes out as its new value."""
     G, K = p.shape
-    system = np.zeros((G, K + 1, K + 1))
-    system[:, :K, :K] = problem.hessian(p)
+    a = p @ A
     i = np.arange(K)
-    system[:, i, i] += z / p
+    system = np.zeros((G, K + 1, K + 1))
+    system[:, :K, :K] = np.einsum("ij,gj,kj->gik", A, y / a, A, optimize=True)
+    system[:, i, i] += problem.s / p
     system[:, :K, K] = -1.0
     system[:, K, :K] = 1.0
     right = np.zeros((G, K + 1))
-    right[:, :K] = mu / p - problem.gradient(p)
+    right[:, :K] = (b / a) @ A.T - problem.entropy_slope(p)
     right[:, K] = 1.0 - p.sum(axis=1)
     solution = np.linalg.solve(system, right[..., None])[..., 0]
     dp = solution[:, :K]
-    return dp, (mu - z * dp) / p - z, solution[:, K:]
+    return dp, (b - y * (dp @ A)) / a - y, solution[:, K:]
 
 
 def _damped(
-    problem: _Problem, p: Floats, z: Floats, dp: Floats, dz: Floats, nu: Floats, mu: Floats
+    problem: _Problem, A: Floats, b: Floats, p: Floats, y: Floats, dp: Floats, dy: Floats, nu: Floats
 ) -> Floats:
-    """The largest step that keeps p and z positive and does not make the residual worse."""
+    """The largest step that keeps a and y positive and does not make the residual worse.
+
+    Slopes are weighted with ``p``: both halves of the residual are then shares of the gap.
+    """
 
     def residual(x: Floats, dual: Floats) -> Floats:
-        stationarity = problem.gradient(x) - dual - nu
-        return np.asarray(np.sqrt((stationarity**2).sum(axis=1) + ((x * dual - mu) ** 2).sum(axis=1)))
+        stationarity = p * (problem.entropy_slope(x) - dual @ A.T - nu)
+        return np.asarray(np.sqrt((stationarity**2).sum(axis=1) + ((x @ A * dual - b) ** 2).sum(axis=1)))
 
+    a, da = p @ A, dp @ A
     with np.errstate(divide="ignore", invalid="ignore"):
         limit = np.minimum(
-            np.where(dp < 0, -p / dp, np.inf).min(axis=1), np.where(dz < 0, -z / dz, np.inf).min(axis=1)
+            np.where(da < 0, -a / da, np.inf).min(axis=1), np.where(dy < 0, -y / dy, np.inf).min(axis=1)
         )
     step: Floats = np.minimum(1.0, 0.995 * limit)[:, None]
-    start = residual(p, z)
+    start = residual(p, y)
     for _ in range(30):
-        worse = residual(p + step * dp, z + step * dz) > (1 - 0.01 * step[:, 0]) * start + 1e-14
+        worse = residual(p + step * dp, y + step * dy) > (1 - 0.01 * step[:, 0]) * start + 1e-14
         if not worse.any():
             break
         step[worse] *= 0.5

@@ -65,6 +65,11 @@ def label_shift(
         raise InputError(f"p_lab must be at least two positive prevalences that sum to one, but got {p_lab}.")
     drawn = rng.dirichlet(concentration * len(p_lab) * p_lab, size=n_groups)
     truth = drawn if prevalence is None else np.asarray(prevalence, dtype=np.float64)
+    if truth.ndim != 2 or truth.shape[1] != len(p_lab) or not _sums_to_one(truth):
+        raise InputError(
+            f"prevalence must have one row per group and {len(p_lab)} columns, each row summing to one, but has "
+            f"shape {truth.shape}."
+        )
     means = separation * np.eye(len(p_lab))
 
     def draw(n: int, table: Floats) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
@@ -77,6 +82,11 @@ def label_shift(
         return (proba[:, 1] if len(p_lab) == 2 else proba), y, groups
 
     lab_table = rng.dirichlet(concentration * len(p_lab) * p_lab, size=n_groups)
-    lab_table *= p_lab / lab_table.mean(axis=0)
-    lab_table /= lab_table.sum(axis=1, keepdims=True)
+    for _ in range(50):  # in turns until both hold: the groups average to p_lab, each sums to one
+        lab_table *= p_lab / lab_table.mean(axis=0)
+        lab_table /= lab_table.sum(axis=1, keepdims=True)
     return ShiftedData(*draw(n_lab, lab_table), *draw(n_field, truth), truth, p_lab)
+
+
+def _sums_to_one(table: Floats) -> bool:
+    return bool((table >= 0).all() and np.allclose(table.sum(axis=1), 1.0, rtol=0, atol=1e-9))

@@ -9,7 +9,7 @@ import numpy as np
 from fieldcal import keys
 from fieldcal.core import partition as parts
 from fieldcal.core.response import count_cells
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.inputs import Missing, Scores, as_weights
 from fieldcal.objects import Field, Lab
 from fieldcal.verbs.scores import bin_ids, field_scores, score_sums
@@ -58,6 +58,8 @@ def count(
     """
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
+    if batch is not None and not isinstance(batch, str):
+        raise InputTypeError(f"batch must be a name, a string, but got {batch!r:.60}. Use batch=str(…).")
     given_ids = isinstance(lab.partition, parts.Bins)
     scores = (
         bin_ids(proba, lab.partition)

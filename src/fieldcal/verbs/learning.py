@@ -63,7 +63,7 @@ def learn(
     >>> import fieldcal
     >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
     >>> fieldcal.learn(data.proba_lab, data.y_lab)
-    Lab: 2,000 rows, 2 classes (0 50.0%, 1 50.0%), 8 bins, condition number ...
+    Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins, condition number ...
     """
     names, y_codes = as_labels(y, classes=classes)
     weight = as_weights(sample_weight, n=len(y_codes))
@@ -80,6 +80,11 @@ def learn(
     fitted = parts.fit_partition(partition, scores.values, y_codes, len(names), weight=weight)
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y_codes, n_classes=len(names), n_bins=fitted.m, weight=weight)
+    if not F.any(axis=1).all():
+        raise InputError(
+            f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so that nothing can be "
+            "learnt about it. Give them weight, or leave the class out."
+        )
     lab = Lab(
         classes=names,
         partition=fitted,
@@ -103,6 +108,10 @@ def _smoothing(value: Any) -> float:
 
 
 def _quality(values: Floats, y: Ints, weight: Floats | None) -> dict[str, float]:
+    # In the order of their values: a sum of floats, and with it the digest, must not depend on the rows' order.
+    own = np.take_along_axis(parts.as_columns(values), y[:, None], axis=1)[:, 0]
+    order = np.lexsort((own,) if weight is None else (weight, own))
+    values, y, weight = values[order], y[order], None if weight is None else weight[order]
     loss = metrics.log_loss(values, y, sample_weight=weight)
     quality = {"accuracy": metrics.accuracy(values, y, sample_weight=weight)}
     return quality | ({"log_loss": loss} if np.isfinite(loss) else {})

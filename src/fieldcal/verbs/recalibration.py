@@ -67,7 +67,7 @@ def recalibrate(
     weights = _row_weights(prev, groups, n=len(scores.values), unseen=unseen)
     if scores.columns:
         return reweight(scores.values, weights)
-    return reweight_binary(scores.values, weights)
+    return reweight_binary(scores.values, weights).reshape(_shape(proba))
 
 
 def decide(
@@ -98,16 +98,17 @@ def decide(
     >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
     >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
     >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
-    >>> fieldcal.decide(prev, [0.1, 0.95], goal=[[0, 1], [20, 0]])
+    >>> fieldcal.decide(prev, [0.01, 0.95], goal=[[0, 1], [20, 0]])
     array([0, 1])
     """
-    classes = np.array(prev.classes, dtype=None if _one_type(prev.classes) else object)
+    classes = _as_array(prev.classes)
     new = parts.as_columns(recalibrate(prev, proba, groups=groups, unseen=unseen))
     if isinstance(goal, str):
         if goal not in ("accuracy", "balanced"):
             raise InputError(f"goal must be 'accuracy', 'balanced' or a matrix of costs, but got {goal!r}.")
         if goal == "balanced":
-            new = new / np.maximum(_row_prevalence(prev, groups, n=len(new)), np.finfo(float).tiny)
+            prevalence = _row_prevalence(prev, groups, n=len(new), unseen=unseen)
+            new = new / np.maximum(prevalence, np.finfo(float).tiny)
         return np.asarray(classes[new.argmax(axis=1)])
     costs = np.asarray(goal, dtype=np.float64)
     if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
@@ -116,6 +117,11 @@ def decide(
             f"shape {costs.shape}."
         )
     return np.asarray(classes[(new @ costs).argmin(axis=1)])
+
+
+def _shape(proba: Any) -> tuple[int, ...]:
+    """(n,) or (n, 1), as it was given."""
+    return tuple(getattr(proba, "shape", None) or np.shape(proba))
 
 
 def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
@@ -143,13 +149,16 @@ def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Fl
     return np.asarray(table[where][codes])
 
 
-def _row_prevalence(prev: Prevalence, groups: Any, *, n: int) -> Floats:
+def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
+    """The prevalences that the recalibrated predictions of each row assume; raw ones assume the lab's."""
     rows = _row_groups(prev, groups, n=n)
     if rows is None:
         return np.asarray(prev.value[0])
     _, codes, where = rows
-    overall = np.average(prev.value, axis=0, weights=np.maximum(prev.n, 1e-300))
-    return np.asarray(np.vstack([prev.value, overall[None]])[where][codes])
+    substitute = prev.lab.p_lab
+    if unseen == "global" and len(prev.groups):
+        substitute = np.average(prev.value, axis=0, weights=np.maximum(prev.n, 1e-300))
+    return np.asarray(np.vstack([prev.value, substitute[None]])[where][codes])
 
 
 def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[keys.Keys, Ints, Ints] | None:
@@ -168,5 +177,11 @@ def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[keys.Keys, In
     return names, codes, keys.positions(prev.groups, names)
 
 
-def _one_type(classes: keys.Keys) -> bool:
-    return len({type(c) for c in classes}) == 1
+def _as_array(classes: keys.Keys) -> NDArray[Any]:
+    """Of numpy's type where all are of one that it has; else objects, so that none is changed."""
+    if {type(c) for c in classes} in ({bool}, {int}, {float}, {str}):
+        return np.array(classes)
+    array = np.empty(len(classes), dtype=object)
+    for k, name in enumerate(classes):  # one by one: numpy would take tuples apart
+        array[k] = name
+    return array

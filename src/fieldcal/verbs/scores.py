@@ -13,6 +13,9 @@ from fieldcal.core.response import whole
 from fieldcal.inputs import Floats, Ints, Missing, Scores, as_scores
 from fieldcal.objects import SCORE_UNIT, Lab
 
+#: bincount adds in float64, which is exact up to 2**53: this many rows of at most 2**30 units each.
+_EXACT_ROWS = 2**22
+
 
 def lab_scores(proba: Any, classes: keys.Keys, normalize: bool) -> Scores:
     """Lab predictions, checked; none may be missing."""
@@ -57,17 +60,25 @@ def score_sums(
         columns = [by_bin[scores.values if bins is None else bins, k] for k in range(shares.shape[0])]
     elif scores.values.ndim == 1:
         columns = [scores.values]
+    elif scores.values.shape[1] == 2:  # the same sums, to the last unit, as from the second class alone
+        columns = [scores.values[:, 1]]
     else:
         columns = list(scores.values.T)
     sums = [_unit_sum(codes, n_rows, column, weight) for column in columns]
     if len(sums) == 1:
         rows = np.bincount(codes, weights=weight, minlength=n_rows)
-        sums = [rows / SCORE_UNIT - sums[0], sums[0]]
+        sums = [rows * int(1 / SCORE_UNIT) - sums[0], sums[0]]
     return whole(np.column_stack(sums))
 
 
-def _unit_sum(codes: Ints, n_rows: int, column: Floats, weight: Floats | None) -> Floats:
+def _unit_sum(codes: Ints, n_rows: int, column: Floats, weight: Floats | None) -> NDArray[Any]:
+    """Sums per group in whole units; integers unless weighted."""
     # Half up, not half to even: the one rounding rule that every SQL engine can spell with floor.
     units = np.floor(column / SCORE_UNIT + 0.5)
-    sums = np.bincount(codes, weights=units if weight is None else units * weight, minlength=n_rows)
-    return sums.astype(np.float64, copy=False)
+    if weight is not None:
+        return np.bincount(codes, weights=units * weight, minlength=n_rows)
+    total = np.zeros(n_rows, dtype=np.int64)
+    for start in range(0, len(units), _EXACT_ROWS):
+        part = slice(start, start + _EXACT_ROWS)
+        total += np.bincount(codes[part], weights=units[part], minlength=n_rows).astype(np.int64)
+    return total

@@ -1,4 +1,4 @@
-"""Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
+"""Field: histograms of predictions per group."""
 
 from __future__ import annotations
 
@@ -11,78 +11,11 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal import keys
-from fieldcal.artefacts import (
-    Artefact,
-    Counts,
-    Flags,
-    Frozen,
-    KeyTuple,
-    Numbers,
-    PartitionField,
-    Texts,
-)
-from fieldcal.core.response import Conditioning, conditioning, response_matrix
+from fieldcal.artefacts import Artefact, Counts, KeyTuple, Texts
 from fieldcal.errors import InputError
 
 #: Sums of predictions are kept in whole units of 2**-30, so that merging is exact in any order.
 SCORE_UNIT = 2.0**-30
-
-
-class Lab(Artefact):
-    """What the lab teaches: how predictions are distributed given the class.
-
-    Made by `fieldcal.learn`. Holds the counts `F` behind `M`, the partition, and what was seen on the way.
-    """
-
-    kind: ClassVar[str] = "lab"
-
-    classes: KeyTuple
-    partition: PartitionField
-    F: Counts
-    smoothing: float = Slot(ge=0)
-    bin_scores: Counts  # (m, K) sums of the predictions in each bin, in units of SCORE_UNIT
-    n: int = Slot(ge=0)
-    clipped: int = Slot(default=0, ge=0)
-    log_loss: float | None = None
-    accuracy: float | None = None
-
-    @model_validator(mode="after")
-    def _shapes(self) -> Self:
-        shape = (len(self.classes), self.partition.m)
-        if self.F.shape != shape:
-            raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")
-        return self
-
-    @cached_property
-    def M(self) -> NDArray[np.float64]:
-        """The response matrix: `M[i, j]` is the probability of bin `j` given class `i`."""
-        return response_matrix(self.F, smoothing=self.smoothing)
-
-    @cached_property
-    def p_lab(self) -> NDArray[np.float64]:
-        """Class prevalences in the lab."""
-        return np.asarray(self.F.sum(axis=1) / self.F.sum())
-
-    @cached_property
-    def conditioning(self) -> Conditioning:
-        """Rank, condition number and smallest singular value of M."""
-        return conditioning(self.M)
-
-    @property
-    def n_bins(self) -> int:
-        """The number of bins that the partition really has."""
-        return int(self.partition.m)
-
-    def __repr__(self) -> str:
-        classes = ", ".join(
-            f"{keys.show(c, width=20)} {p:.1%}" for c, p in zip(self.classes[:6], self.p_lab, strict=False)
-        )
-        more = ", …" if len(self.classes) > 6 else ""
-        quality = self.conditioning
-        return (
-            f"Lab: {self.n:,} rows, {len(self.classes)} classes ({classes}{more}), {self.n_bins} bins, "
-            f"condition number {quality.condition_number:.3g}"
-        )
 
 
 class Field(Artefact):
@@ -194,69 +127,3 @@ def _merge(n_groups: int, at: list[NDArray[np.intp]], one: NDArray[Any], two: ND
     table[at[0]] += one
     table[at[1]] += two
     return table
-
-
-class Fit(Frozen):
-    """How the estimate was reached, per group."""
-
-    gap: Numbers  # (G,) optimality gap of the mode, per row
-    n_iter: Counts  # (G,)
-    converged: Flags  # (G,)
-    novel: Counts  # (G,) rows in bins that the lab never filled
-
-
-class Prevalence(Artefact):
-    """Class prevalences per group: naive, URC's, and the one to use, with an interval.
-
-    Made by `fieldcal.estimate`; handed to `fieldcal.recalibrate`.
-
-    Attributes
-    ----------
-    groups : the G group keys; the single key None when the field has no groups
-    classes : the K classes
-    n : (G,) rows per group
-    naive : (G, K) mean prediction
-    urc : (G, K) URC's estimate, whatever the trust
-    value : (G, K) the prevalence after recalibration: naive at trust 0, URC's at trust 1
-    lower, upper : (G, K) interval of ``value`` at ``level``
-    trust : (G,) how far URC's estimate is followed
-    status : (G,) "ok", or what to know about the group
-    fit : how the estimate was reached
-    """
-
-    kind: ClassVar[str] = "prevalence"
-
-    lab: Lab
-    field: Field
-    prior: dict[str, float | str]
-    point: str
-    level: float = Slot(gt=0, lt=1)
-    urc: Numbers
-    value: Numbers
-    lower: Numbers
-    upper: Numbers
-    trust: Numbers
-    weights: Numbers  # (G, K) what predictions are multiplied with
-    overall_weights: Numbers  # (K,) the same for groups that were never seen
-    status: Texts
-    fit: Fit
-
-    @property
-    def groups(self) -> keys.Keys:
-        """The group keys, in the order of the rows."""
-        return self.field.groups
-
-    @property
-    def classes(self) -> keys.Keys:
-        """The classes, in the order of the columns."""
-        return self.lab.classes
-
-    @property
-    def n(self) -> NDArray[Any]:
-        """Rows per group."""
-        return self.field.n
-
-    @property
-    def naive(self) -> NDArray[np.float64]:
-        """Mean prediction per group and class."""
-        return self.field.naive

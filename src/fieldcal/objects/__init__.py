@@ -1,0 +1,7 @@
+"""Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
+
+from fieldcal.objects.field import SCORE_UNIT, Field
+from fieldcal.objects.lab import Lab
+from fieldcal.objects.prevalence import Fit, Prevalence
+
+__all__ = ["SCORE_UNIT", "Field", "Fit", "Lab", "Prevalence"]

@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_array_equal
+
+from fieldcal.core.partition import (
+    Argmax,
+    ArgmaxEdges,
+    Bins,
+    Edges,
+    Partition,
+    Quantiles,
+    Tree,
+    TreeNodes,
+    cut,
+    default_recipe,
+    fit_partition,
+    quantile_cuts,
+)
+from fieldcal.errors import InputError, InputTypeError
+
+relaxed = settings(deadline=None, derandomize=True, max_examples=60)
+
+unit = st.floats(0, 1)
+few_values = st.sampled_from([0.0, 1e-320, 0.1, 0.25, 0.5, 0.7, 1 - 2**-53, 1.0])
+scores_1d = st.lists(unit | few_values, min_size=1, max_size=60).map(np.array)
+#: Anything that looks at lab predictions to make bins, for two classes.
+RECIPES = [Quantiles(4), Quantiles(7), Argmax(1), Argmax(3), Argmax(3, min_rows=8), Tree(5, min_rows=4)]
+
+
+def lab(seed: int, n: int = 120, n_classes: int = 2, digits: int | None = None):
+    """Scores and labels; fewer digits make more ties."""
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.ones(n_classes), n)
+    y = (proba.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, n_classes - 1)
+    y[:n_classes] = np.arange(n_classes)
+    if digits is not None:
+        proba = np.round(proba, digits)
+        proba[:, -1] = 1 - proba[:, :-1].sum(axis=1)
+    return (proba[:, 1] if n_classes == 2 else proba), y
+
+
+# Edges ----------------------------------------------------------------------------------------------------
+
+
+@relaxed
+@given(st.lists(unit, min_size=1, max_size=45, unique=True).map(sorted), st.data())
+def test_a_score_is_in_the_bin_whose_right_edge_is_the_first_not_below_it(edges, data):
+    near = [f(e) for e in edges for f in (float, lambda e: np.nextafter(e, 0), lambda e: np.nextafter(e, 1))]
+    scores = np.array([0.0, 1.0, *data.draw(st.lists(unit | st.sampled_from(near), max_size=30))])
+    ends = [*(e for e in edges if 0 < e < 1), 1.0]
+    expected = [next(j for j, right in enumerate(ends) if s <= right) for s in scores]
+    assert_array_equal(Edges(edges).assign(scores), expected)
+
+
+@pytest.mark.parametrize("n_cuts", [1, 32, 33, 300])
+def test_counting_cuts_and_searching_them_give_the_same_bins_on_long_columns(n_cuts):
+    cuts = np.arange(1, n_cuts + 1) / (n_cuts + 1)
+    scores = np.concatenate([cuts, np.random.default_rng(0).random(140_000), [0.0, 1.0]])
+    bins = cut(scores, cuts)
+    assert bins.dtype == np.intp
+    assert_array_equal(bins, np.searchsorted(cuts, scores, side="left"))
+
+
+def test_exact_zero_is_in_the_first_bin_and_exact_one_in_the_last():
+    partition = Edges([5e-324, 0.5, 1 - 2**-53])
+    assert partition.assign(np.array([0.0, 1.0])).tolist() == [0, partition.m - 1]
+
+
+@pytest.mark.parametrize("ends", [[0, 0.2, 0.5, 1], [0.2, 0.5, 1], [0, 0.2, 0.5]])
+def test_the_ends_of_the_scale_may_be_given_or_left_out(ends):
+    assert Edges(ends) == Edges([0.2, 0.5])
+
+
+@pytest.mark.parametrize("edges", [[0.5, 0.2], [0.2, 0.2], [1, 0.5, 0], [0.5, 0], [-0.1], [1.1], [np.nan]])
+def test_edges_that_are_no_increasing_cuts_of_the_scale_are_refused(edges):
+    with pytest.raises(InputError, match="Edges must"):
+        Edges(edges)
+
+
+def test_two_columns_are_cut_by_the_second():
+    scores, y = lab(0)
+    columns = np.column_stack([1 - scores, scores])
+    assert_array_equal(Edges([0.3, 0.6]).assign(columns), Edges([0.3, 0.6]).assign(scores))
+    assert Quantiles(5).fit(columns, y, 2) == Quantiles(5).fit(scores, y, 2)
+
+
+def test_cuts_of_one_score_refuse_three_classes():
+    scores, y = lab(0, n_classes=3)
+    with pytest.raises(InputError, match="3 classes"):
+        Edges([0.5]).assign(scores)
+    with pytest.raises(InputError, match="3 classes"):
+        Quantiles(4).fit(scores, y, 3)
+
+
+# Quantiles ------------------------------------------------------------------------------------------------
+
+
+@relaxed
+@given(st.integers(1, 12), st.integers(1, 30), st.integers(0, 1000))
+def test_quantile_bins_are_the_papers_when_they_divide_the_rows(m, per_bin, seed):
+    n = m * per_bin
+    scores = np.random.default_rng(seed).permutation(np.linspace(0.01, 0.99, n))
+    # The paper's equation: (i − 1)/m < P(C ≤ score) ≤ i/m, in whole numbers.
+    rank = np.argsort(np.argsort(scores)) + 1
+    bins = Quantiles(m).fit(scores, np.zeros(n, dtype=int), 2).assign(scores)
+    assert_array_equal(bins, -(-m * rank // n) - 1)
+    assert_array_equal(np.bincount(bins, minlength=m), per_bin)
+
+
+@relaxed
+@given(st.integers(2, 12), st.integers(0, 80), st.integers(0, 1000))
+def test_each_quantile_cut_is_at_most_one_row_from_its_share(m, more, seed):
+    n = m + more
+    scores = np.random.default_rng(seed).random(n)
+    below = (scores[:, None] <= quantile_cuts(scores, m)).sum(axis=0)
+    assert below.shape == (m - 1,)
+    assert np.all(np.abs(below - n * np.arange(1, m) / m) <= 1)
+
+
+@relaxed
+@given(scores_1d, st.integers(1, 10))
+def test_ties_merge_so_that_no_bin_is_without_lab_rows(scores, m):
+    partition = Quantiles(m).fit(scores, np.zeros(len(scores), dtype=int), 2)
+    assert partition.m <= m
+    assert np.bincount(partition.assign(scores), minlength=partition.m).min() > 0
+
+
+def test_a_cut_between_exact_zeros_and_the_rest_survives_the_merging_of_ties():
+    scores = np.array([0.0, 0.0, 0.0, 0.4, 0.6])
+    bins = Quantiles(8).fit(scores, np.zeros(5, dtype=int), 2).assign(scores)
+    assert bins.tolist() == [0, 0, 0, 1, 2]
+
+
+def test_a_constant_score_makes_one_bin():
+    assert Quantiles(8).fit(np.full(50, 0.3), np.zeros(50, dtype=int), 2).m == 1
+
+
+# Weights --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=repr)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_weight_of_two_is_the_row_twice(recipe, seed):
+    scores, y = lab(seed, digits=None if seed % 2 else 2)
+    weight = np.random.default_rng(seed).integers(1, 4, len(y))
+    often = np.repeat(np.arange(len(y)), weight)
+    weighted = recipe.fit(scores, y, 2, weight=weight.astype(float))
+    assert_array_equal(
+        weighted.assign(scores)[often], recipe.fit(scores[often], y[often], 2).assign(scores[often])
+    )
+
+
+@relaxed
+@given(scores_1d, st.integers(2, 9), st.data())
+def test_weighted_quantiles_are_those_of_the_repeated_rows(scores, m, data):
+    weight = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(scores), max_size=len(scores))))
+    weight[0] += 1
+    assert_array_equal(
+        quantile_cuts(scores, m, weight.astype(float)), quantile_cuts(np.repeat(scores, weight), m)
+    )
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=repr)
+def test_unit_weights_are_no_weights(recipe):
+    scores, y = lab(3)
+    assert recipe.fit(scores, y, 2, weight=np.ones(len(y))) == recipe.fit(scores, y, 2)
+
+
+@pytest.mark.parametrize("recipe", [*RECIPES, "auto"], ids=repr)
+@pytest.mark.parametrize("fractions", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_without_weight_are_rows_dropped(recipe, fractions, seed):
+    rng = np.random.default_rng(seed)
+    scores, y = lab(seed)
+    weight = rng.random(len(y)) * 3 if fractions else rng.integers(1, 3, len(y)).astype(float)
+    weight[scores > 0.6] = 0.0
+    weight[rng.random(len(y)) < 0.3] = 0.0
+    used = weight > 0
+    assert fit_partition(recipe, scores, y, 2, weight=weight) == fit_partition(
+        recipe, scores[used], y[used], 2, weight=weight[used]
+    )
+
+
+@pytest.mark.parametrize("recipe", [Argmax(3), Tree(8, min_rows=3)], ids=repr)
+def test_weights_are_repetitions_for_three_classes_too(recipe):
+    scores, y = lab(5, n_classes=3)
+    weight = np.random.default_rng(5).integers(0, 4, len(y))
+    often = np.repeat(np.arange(len(y)), weight)
+    weighted = recipe.fit(scores, y, 3, weight=weight.astype(float))
+    assert_array_equal(
+        weighted.assign(scores)[often], recipe.fit(scores[often], y[often], 3).assign(scores[often])
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_fractional_weights_put_an_equal_share_of_the_weight_in_each_quantile_bin(seed):
+    scores, y = lab(seed, n=400)
+    weight = np.random.default_rng(seed).random(400)
+    bins = Quantiles(5).fit(scores, y, 2, weight=weight).assign(scores)
+    shares = np.bincount(bins, weights=weight) / weight.sum()
+    assert np.all(np.abs(shares - 0.2) <= 2 * weight.max() / weight.sum())
+    assert Quantiles(5).fit(scores, y, 2, weight=weight / 7).assign(scores).tolist() == bins.tolist()
+
+
+# Argmax ---------------------------------------------------------------------------------------------------
+
+
+def test_argmax_alone_is_the_predicted_class():
+    scores, y = lab(1, n_classes=4)
+    partition = Argmax(1).fit(scores, y, 4)
+    assert partition.m == 4
+    assert_array_equal(partition.assign(scores), scores.argmax(axis=1))
+
+
+def test_argmax_bins_are_the_predicted_class_times_right_closed_confidence():
+    partition = ArgmaxEdges(((0.5,), (), (0.6, 0.8)))
+    assert (partition.m, partition.offsets) == (6, (0, 2, 3))
+    scores = np.array(
+        [[0.5, 0.3, 0.2], [0.51, 0.3, 0.19], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.1, 0.2, 0.7], [0, 0, 1.0]]
+    )
+    assert partition.assign(scores).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_first_of_several_equal_largest_scores_is_the_predicted_class():
+    assert ArgmaxEdges(((), (), ())).assign(np.full((1, 3), 1 / 3)).tolist() == [0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_confidence_bins_are_equally_filled_within_each_predicted_class(seed):
+    scores, y = lab(seed, n=500, n_classes=3)
+    bins = Argmax(4).fit(scores, y, 3).assign(scores)
+    for k in range(3):
+        inside = np.bincount(bins[scores.argmax(axis=1) == k] - 4 * k, minlength=4)
+        assert inside.max() - inside.min() <= 2
+
+
+def test_a_predicted_class_with_few_lab_rows_gets_fewer_confidence_bins():
+    scores = np.vstack([np.tile([0.7, 0.2, 0.1], (45, 1)), np.tile([0.1, 0.7, 0.2], (15, 1))])
+    scores += np.linspace(0, 0.05, 60)[:, None] * np.array([1, -1, 0])
+    partition = Argmax(4, min_rows=20).fit(scores, np.zeros(60, dtype=int), 3)
+    assert [len(cuts) + 1 for cuts in partition.edges] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("recipe", [Argmax(3), Tree(5)], ids=repr)
+def test_a_binary_score_and_its_two_columns_share_the_bins(recipe):
+    scores, y = lab(2)
+    columns = np.column_stack([1 - scores, scores])
+    assert recipe.fit(scores, y, 2) == recipe.fit(columns, y, 2)
+    assert_array_equal(recipe.fit(scores, y, 2).assign(scores), recipe.fit(columns, y, 2).assign(columns))
+
+
+def test_argmax_bins_refuse_another_number_of_classes():
+    with pytest.raises(InputError, match="3 classes, but the predictions have 2"):
+        ArgmaxEdges(((), (), ())).assign(np.array([0.2]))
+
+
+# Tree -----------------------------------------------------------------------------------------------------
+
+
+def information(bins: np.ndarray, y: np.ndarray) -> float:
+    """Mutual information of bin and class, in nats."""
+    joint = np.histogram2d(bins, y, bins=[np.arange(bins.max() + 2), np.arange(y.max() + 2)])[0] / len(y)
+    outer = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+    return float((joint[joint > 0] * np.log(joint[joint > 0] / outer[joint > 0])).sum())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("min_rows", [1, 10, 40])
+def test_every_leaf_has_its_least_number_of_lab_rows(n_classes, min_rows):
+    scores, y = lab(0, n=300, n_classes=n_classes)
+    partition = Tree(12, min_rows=min_rows).fit(scores, y, n_classes)
+    rows = np.bincount(partition.assign(scores), minlength=partition.m)
+    assert partition.m <= 12
+    assert rows.min() >= min_rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_more_leaves_refine_the_bins_and_never_lose_information(seed):
+    scores, y = lab(seed, n=400, n_classes=3)
+    fits = [Tree(leaves, min_rows=5).fit(scores, y, 3) for leaves in range(1, 12)]
+    bins = [fit.assign(scores) for fit in fits]
+    assert [fit.m for fit in fits] == list(range(1, 12))
+    gained = [information(b, y) for b in bins]
+    assert gained[0] == 0
+    assert np.all(np.diff(gained) > 0)
+    for coarse, fine in zip(bins[:-1], bins[1:], strict=True):
+        assert len(np.unique(np.column_stack([coarse, fine]), axis=0)) == fine.max() + 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_first_split_is_the_most_informative_of_all(seed):
+    scores, y = lab(seed, n=80, n_classes=3, digits=2)
+    best = max(
+        information((scores[:, k] > t).astype(int), y)
+        for k in range(3)
+        for t in np.unique(scores[:, k])[:-1]
+        if 7 <= (scores[:, k] <= t).sum() <= 73
+    )
+    split = Tree(2, min_rows=7).fit(scores, y, 3).assign(scores)
+    assert information(split, y) == pytest.approx(best, rel=1e-12)
+
+
+def test_a_score_on_a_threshold_goes_to_the_lower_side():
+    tree = TreeNodes((1, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
+    assert tree.assign(np.array([0.5, np.nextafter(0.5, 1)])).tolist() == [0, 1]
+
+
+def test_a_tree_walks_each_row_from_the_root_to_a_leaf():
+    scores, y = lab(8, n=500, n_classes=4)
+    tree = Tree(15, min_rows=5).fit(scores, y, 4)
+
+    def walk(row: np.ndarray) -> int:
+        node = 0
+        while tree.feature[node] >= 0:
+            low = row[tree.feature[node]] <= tree.threshold[node]
+            node = tree.left[node] if low else tree.right[node]
+        return tree.leaf[node]
+
+    assert sorted(leaf for leaf in tree.leaf if leaf >= 0) == list(range(tree.m))
+    assert_array_equal(tree.assign(scores), [walk(row) for row in scores])
+
+
+def test_a_tree_does_not_split_where_nothing_can_be_learnt():
+    assert Tree(5, min_rows=1).fit(np.full(50, 0.4), np.arange(50) % 2, 2).m == 1
+    assert Tree(5, min_rows=1).fit(np.linspace(0, 1, 50), np.zeros(50, dtype=int), 2).m == 1
+
+
+def test_a_tree_tells_scores_apart_that_are_neighbouring_floats():
+    scores = np.repeat([0.3, np.nextafter(0.3, 1)], 30)
+    bins = Tree(2).fit(scores, np.repeat([0, 1], 30), 2).assign(scores)
+    assert bins.tolist() in ([0] * 30 + [1] * 30, [1] * 30 + [0] * 30)
+
+
+def test_a_tree_refuses_predictions_without_a_class_it_asks_for():
+    tree = TreeNodes((2, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
+    with pytest.raises(InputError, match="class number 2"):
+        tree.assign(np.array([0.5]))
+
+
+# Bins -----------------------------------------------------------------------------------------------------
+
+
+def test_given_bin_ids_are_the_bins():
+    ids = np.array([2, 0, 1, 2], dtype=np.uint8)
+    assert Bins(3).fit(ids, ids, 2).assign(ids).tolist() == [2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("ids", [np.array([0, 3]), np.array([-1, 0])])
+def test_bin_ids_out_of_range_are_refused(ids):
+    with pytest.raises(InputError, match=r"0 \.\. 2"):
+        Bins(3).assign(ids)
+
+
+@pytest.mark.parametrize("ids", [np.array([0.0, 1.0]), np.array([[0], [1]]), np.array(["0"])])
+def test_bin_ids_that_are_no_column_of_integers_are_refused(ids):
+    with pytest.raises(InputTypeError, match="bin ids"):
+        Bins(3).assign(ids)
+
+
+# What the caller may ask for ------------------------------------------------------------------------------
+
+
+def test_a_number_means_quantiles_for_two_classes_and_confidence_bins_for_more():
+    two, y_two = lab(0)
+    three, y_three = lab(0, n_classes=3)
+    assert fit_partition(6, two, y_two, 2) == Quantiles(6).fit(two, y_two, 2)
+    assert fit_partition(np.int64(2), three, y_three, 3) == Argmax(2).fit(three, y_three, 3)
+
+
+@pytest.mark.parametrize("fitted", [Edges([0.5]), ArgmaxEdges(((), ())), Bins(2)], ids=repr)
+def test_a_fitted_partition_stands_for_itself(fitted):
+    assert isinstance(fitted, Partition)
+    assert fit_partition(fitted, np.array([0, 1]), np.array([0, 1]), 2) is fitted
+
+
+@pytest.mark.parametrize("wrong", ["quantiles", None, True, 2.0, [0.2, 0.5], np.array([0.2, 0.5])], ids=repr)
+def test_anything_else_is_refused_as_a_partition(wrong):
+    scores, y = lab(0)
+    with pytest.raises(InputTypeError, match="partition must be"):
+        fit_partition(wrong, scores, y, 2)
+
+
+@pytest.mark.parametrize("recipe", [Quantiles, Argmax, Tree, Bins])
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "3"])
+def test_recipes_refuse_sizes_that_are_no_positive_whole_number(recipe, wrong):
+    with pytest.raises(InputError, match="whole number"):
+        recipe(wrong)
+
+
+@pytest.mark.parametrize(
+    ("rows", "recipe"),
+    [
+        ([1000, 1000], Quantiles(8)),
+        ([1000, 79], Quantiles(7)),
+        ([1000, 3], Quantiles(4)),
+        ([50, 50, 50], Argmax(4, min_rows=20)),
+    ],
+)
+def test_the_default_has_fewer_bins_where_the_rarest_class_has_few_rows(rows, recipe):
+    assert default_recipe(np.array(rows)) == recipe

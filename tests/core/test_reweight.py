@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fieldcal.core.reweight import class_weights, reweight, reweight_binary
+
+relaxed = settings(deadline=None, derandomize=True, max_examples=100)
+
+shares = st.floats(0, 1) | st.sampled_from([0.0, 5e-324, 1e-320, 1e-300, 1e-17, 1 - 2**-53, 1.0])
+
+
+def setting(seed: int, n_classes: int = 3, n: int = 50):
+    rng = np.random.default_rng(seed)
+    p, q, r = rng.dirichlet(np.full(n_classes, 2.0), 3)
+    return rng.dirichlet(np.ones(n_classes), n), p, q, r
+
+
+def test_equal_prevalences_change_nothing():
+    proba, p, *_ = setting(0)
+    assert_allclose(reweight(proba, class_weights(p, p)), proba, rtol=1e-14)
+    assert_allclose(reweight_binary(proba[:, 0], class_weights(p, p)[:2]), proba[:, 0], rtol=1e-14)
+
+
+def test_a_row_is_multiplied_by_the_ratio_of_prevalences_and_normalised():
+    proba, p, p_lab, _ = setting(1)
+    expected = proba * p / p_lab
+    assert_allclose(
+        reweight(proba, class_weights(p, p_lab)), expected / expected.sum(axis=1, keepdims=True), rtol=1e-13
+    )
+
+
+def test_two_moves_in_turn_are_one_move():
+    proba, p, q, r = setting(2)
+    in_turn = reweight(reweight(proba, class_weights(q, p)), class_weights(r, q))
+    assert_allclose(in_turn, reweight(proba, class_weights(r, p)), rtol=1e-13)
+
+
+def test_a_move_and_its_return_leave_everything_in_place():
+    proba, p, q, _ = setting(3)
+    there = reweight(proba, class_weights(q, p))
+    assert_allclose(reweight(there, class_weights(p, q)), proba, rtol=1e-13)
+
+
+@relaxed
+@given(st.lists(shares, min_size=1, max_size=20).map(np.array), shares, shares.filter(lambda x: 0 < x < 1))
+def test_one_column_and_two_give_the_same_answer_without_a_warning(score, second, lab_second):
+    weights = class_weights(np.array([1 - second, second]), np.array([1 - lab_second, lab_second]))
+    assert np.isfinite(weights).all()
+    one = reweight_binary(score, weights)
+    two = reweight(np.column_stack([1 - score, score]), weights)
+    assert np.isfinite(two).all()
+    assert_allclose(one, two[:, 1], rtol=1e-12, atol=1e-307)  # 12 digits: logarithms near −744
+    assert_array_equal(one[score == 0], 0)
+    assert_array_equal(one[score == 1], 1)
+
+
+@pytest.mark.parametrize("certain", [0, 1, 2])
+def test_certain_predictions_stay_certain_whatever_the_prevalences(certain):
+    proba = np.eye(3)[[certain]]
+    for p in (np.array([0.2, 0.3, 0.5]), np.array([1e-320, 1.0, 1e-200]), np.array([0.0, 0.0, 1.0])):
+        assert_array_equal(reweight(proba, class_weights(p, np.array([0.3, 0.3, 0.4]))), proba)
+
+
+def test_products_that_underflow_are_still_compared():
+    proba = np.array([[1e-320, 1e-310, 1.0]])
+    weights = np.array([1.0, 1e-10, 0.0])
+    new = reweight(proba, weights)
+    assert_allclose(
+        new[0, 0] / new[0, 1], np.exp(np.log(1e-320) - np.log(1e-310) - np.log(1e-10)), rtol=1e-12
+    )
+    assert_allclose(new.sum(), 1, rtol=1e-14)
+    assert new[0, 2] == 0
+
+
+def test_a_row_whose_classes_are_all_ruled_out_is_left_as_it_is():
+    proba = np.array([[0.4, 0.6, 0.0], [0.2, 0.3, 0.5]])
+    new = reweight(proba, np.array([0.0, 0.0, 1.0]))
+    assert_allclose(new, [[0.4, 0.6, 0.0], [0.0, 0.0, 1.0]], rtol=1e-15)
+    assert reweight_binary(np.array([0.0, 1.0, 0.3]), np.array([0.0, 1.0])).tolist() == [0.0, 1.0, 1.0]
+    assert reweight_binary(np.array([0.0, 1.0, 0.3]), np.array([1.0, 0.0])).tolist() == [0.0, 1.0, 0.0]
+
+
+def test_missing_predictions_stay_missing():
+    weights = np.array([0.5, 1.0])
+    assert np.isnan(reweight_binary(np.array([np.nan]), weights)).all()
+    new = reweight(np.array([[np.nan, 0.5], [0.5, 0.5]]), weights)
+    assert np.isnan(new[0]).any()
+    assert_allclose(new[1], [1 / 3, 2 / 3])
+
+
+def test_rows_may_have_weights_of_their_own():
+    proba, p, q, r = setting(4, n=2)
+    table = class_weights(np.vstack([q, r]), p)
+    expected = np.vstack([reweight(proba[:1], table[0]), reweight(proba[1:], table[1])])
+    assert_allclose(reweight(proba, table), expected, rtol=1e-15)
+    binary = reweight_binary(proba[:, 0], table[:, :2])
+    assert_allclose(binary[1], reweight_binary(proba[1:, 0], table[1, :2])[0], rtol=1e-15)
+
+
+def test_predictions_handed_in_are_not_changed():
+    proba, p, q, _ = setting(5)
+    before = proba.copy()
+    reweight(proba, class_weights(p, q))
+    reweight_binary(proba[:, 0], class_weights(p, q)[:2])
+    assert_array_equal(proba, before)
+
+
+# Trust ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.25, 1.0])
+def test_weights_are_the_ratio_to_the_power_of_trust(trust):
+    _, p, p_lab, _ = setting(6)
+    expected = (p / p_lab) ** trust
+    weights = class_weights(p, p_lab, trust=trust)
+    assert_allclose(weights, expected / expected.max(), rtol=1e-13)
+    assert weights.max() == 1
+
+
+def test_no_trust_leaves_predictions_alone_even_where_a_class_is_ruled_out():
+    assert_array_equal(class_weights(np.array([0.0, 1.0]), np.array([0.5, 0.5]), trust=0.0), [1, 1])
+
+
+def test_each_group_has_its_own_trust():
+    _, p, p_lab, r = setting(7)
+    both = class_weights(np.vstack([p, r]), p_lab, trust=np.array([0.0, 0.7]))
+    assert_array_equal(both[0], 1)
+    assert_allclose(both[1], class_weights(r, p_lab, trust=0.7), rtol=1e-15)
+
+
+def test_more_trust_moves_a_prediction_further():
+    proba, p, p_lab, _ = setting(8, n_classes=2)
+    moved = [
+        reweight(proba, class_weights(p, p_lab, trust=t))[:, 1] - proba[:, 1] for t in np.linspace(0, 1, 6)
+    ]
+    towards = np.sign(p[1] - p_lab[1])
+    assert np.all(np.diff(moved, axis=0) * towards > 0)
+
+
+def test_half_the_trust_twice_is_full_trust():
+    proba, p, p_lab, _ = setting(9)
+    half = class_weights(p, p_lab, trust=0.5)
+    assert_allclose(
+        reweight(reweight(proba, half), half), reweight(proba, class_weights(p, p_lab)), rtol=1e-13
+    )

@@ -1,0 +1,296 @@
+"""What the paper proves, held against the code on finite distributions: exactly, not by simulation, where it can be."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from numpy.testing import assert_allclose
+from scipy.stats import dirichlet, multinomial
+
+from fieldcal.core.baselines import naive
+from fieldcal.core.partition import Bins
+from fieldcal.core.priors import KL, Dirichlet, Flat, Reference
+from fieldcal.core.response import response_counts, response_matrix
+from fieldcal.core.reweight import class_weights, reweight
+from fieldcal.core.solve import solve
+
+relaxed = settings(deadline=None, derandomize=True, max_examples=80)
+
+
+@st.composite
+def calibrated_labs(draw: st.DrawFn, n_classes: int = 2) -> np.ndarray:
+    """Counts F (K, m) of a lab in which the prediction in each bin *is* the share of each class there."""
+    n_values = draw(st.integers(2, 6))
+    cell = st.integers(0, 9)
+    F = np.array(
+        draw(
+            st.lists(
+                st.lists(cell, min_size=n_classes, max_size=n_classes), min_size=n_values, max_size=n_values
+            )
+        )
+    ).T
+    assume(F.sum(axis=0).min() > 0 and F.sum(axis=1).min() > 0)
+    return F
+
+
+def predictions(F: np.ndarray) -> np.ndarray:
+    """The calibrated prediction of each bin, (m, K)."""
+    return (F / F.sum(axis=0)).T
+
+
+def label_shift(F: np.ndarray, copies: np.ndarray) -> np.ndarray:
+    """The field counts (K, m) when each class is met ``copies`` times as often: the consistency axiom, exactly."""
+    return F * copies[:, None]
+
+
+# The sandwich theorem -------------------------------------------------------------------------------------
+
+
+@relaxed
+@given(calibrated_labs(), st.integers(1, 20), st.integers(1, 20))
+def test_the_naive_estimate_lies_strictly_between_the_truth_and_the_lab(F, zeros, ones):
+    field = label_shift(F, np.array([zeros, ones]))
+    lab_share, truth = (Fraction(int(c[1].sum()), int(c.sum())) for c in (F, field))
+    by_hand = sum(
+        Fraction(int(rows), int(field.sum())) * Fraction(int(a), int(b))
+        for rows, a, b in zip(field.sum(axis=0), F[1], F.sum(axis=0), strict=True)
+    )
+    estimate = naive(np.repeat(predictions(F), field.sum(axis=0), axis=0))[1]
+    assert estimate == pytest.approx(float(by_hand), rel=1e-12)
+
+    scores = {Fraction(int(a), int(b)) for a, b in zip(F[1], F.sum(axis=0), strict=True)}
+    if truth == lab_share:
+        assert by_hand == truth
+    elif len(scores) == 1:  # no discriminative power: the mean prediction is the lab's share
+        assert by_hand == lab_share
+    elif scores == {0, 1}:  # a perfect classifier has nothing to understate
+        assert by_hand == truth
+    else:
+        assert min(truth, lab_share) < by_hand < max(truth, lab_share)
+
+
+@relaxed
+@given(calibrated_labs(), st.integers(1, 20), st.integers(1, 20))
+def test_urc_finds_the_truth_that_the_naive_estimate_understates(F, zeros, ones):
+    M = response_matrix(F, smoothing=0)
+    assume(np.abs(M[0] - M[1]).max() > 1e-9)
+    field = label_shift(F, np.array([zeros, ones]))
+    solution = solve(M, field.sum(axis=0)[None].astype(float), Flat().penalty(M, F.sum(axis=1) / F.sum()))
+    assert_allclose(solution.p[0], field.sum(axis=1) / field.sum(), rtol=0, atol=1e-7)
+
+
+# The lemma of known bias ----------------------------------------------------------------------------------
+
+
+@relaxed
+@given(calibrated_labs(3), st.lists(st.integers(0, 20), min_size=3, max_size=3).map(np.array))
+def test_with_the_true_prevalences_the_lemma_gives_the_field_probabilities_of_bayes(F, copies):
+    field = label_shift(F, copies)
+    seen = field.sum(axis=0) > 0
+    assume(seen.any())
+    weights = class_weights(field.sum(axis=1) / field.sum(), F.sum(axis=1) / F.sum())
+    assert_allclose(reweight(predictions(F), weights)[seen], predictions(field[:, seen]), rtol=0, atol=1e-12)
+
+
+@relaxed
+@given(calibrated_labs(3))
+def test_with_the_prevalences_of_the_lab_the_lemma_changes_nothing(F):
+    p_lab = F.sum(axis=1) / F.sum()
+    assert_allclose(reweight(predictions(F), class_weights(p_lab, p_lab)), predictions(F), rtol=1e-14)
+
+
+@relaxed
+@given(calibrated_labs(3), st.lists(st.integers(1, 20), min_size=6, max_size=6).map(np.array))
+def test_the_lemma_composes(F, numbers):
+    p_lab, q, r = F.sum(axis=1) / F.sum(), numbers[:3] / numbers[:3].sum(), numbers[3:] / numbers[3:].sum()
+    in_turn = reweight(reweight(predictions(F), class_weights(q, p_lab)), class_weights(r, q))
+    assert_allclose(in_turn, reweight(predictions(F), class_weights(r, p_lab)), rtol=0, atol=1e-13)
+
+
+@relaxed
+@given(calibrated_labs(), st.integers(1, 20), st.integers(1, 20))
+def test_recalibrated_predictions_average_to_the_true_prevalence(F, zeros, ones):
+    field = label_shift(F, np.array([zeros, ones]))
+    truth = field.sum(axis=1) / field.sum()
+    new = reweight(predictions(F), class_weights(truth, F.sum(axis=1) / F.sum()))
+    assert_allclose(np.average(new, axis=0, weights=field.sum(axis=0)), truth, rtol=0, atol=1e-13)
+
+
+# Convergence ----------------------------------------------------------------------------------------------
+
+
+def response(seed: int, n_classes: int, n_bins: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    own = np.eye(n_classes)[:, np.arange(n_bins) % n_classes]
+    M = own * rng.uniform(0.5, 1.5, own.shape) + rng.uniform(0.05, 0.4, own.shape)
+    return M / M.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_the_expected_histogram_gives_back_the_prevalence(n_classes):
+    M = response(0, n_classes, 2 * n_classes)
+    p = np.random.default_rng(1).dirichlet(np.ones(n_classes), 20)
+    assert_allclose(solve(M, 1000 * p @ M, Flat().penalty(M, p[0])).p, p, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("prior", [Flat(), KL(10), Dirichlet(10)], ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_error_shrinks_like_one_over_the_root_of_the_rows(prior, n_classes):
+    rng = np.random.default_rng(n_classes)
+    M = response(2, n_classes, 2 * n_classes)
+    p_lab = np.full(n_classes, 1 / n_classes)
+    p = rng.dirichlet(np.full(n_classes, 20.0), 400)
+    sizes = np.array([1_000, 10_000, 100_000, 1_000_000])
+    errors = []
+    for n in sizes:
+        V = np.array([rng.multinomial(n, q / q.sum()) for q in p @ M]).astype(float)
+        errors.append(np.sqrt(((solve(M, V, prior.penalty(M, p_lab)).p - p) ** 2).mean()))
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert slope == pytest.approx(-0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("prior", [KL(5), Dirichlet(5), Reference(5)], ids=repr)
+def test_any_fixed_prior_is_forgotten_as_the_field_grows(prior):
+    M = response(3, 3, 6)
+    p = np.array([[0.7, 0.2, 0.1]])
+    penalty = prior.penalty(M, np.array([0.1, 0.3, 0.6]))
+    distance = [np.abs(solve(M, n * p @ M, penalty).p - p).max() for n in (1e2, 1e4, 1e6, 1e8)]
+    # The pull of a fixed prior is in proportion to 1/n.
+    assert_allclose(np.array(distance[1:-1]) / distance[2:], 100, rtol=0.05)
+    assert distance[-1] < 1e-6
+
+
+# The combined loss ----------------------------------------------------------------------------------------
+
+
+def log_prior(
+    prior: KL | Dirichlet | Flat | Reference, p: np.ndarray, M: np.ndarray, p_lab: np.ndarray
+) -> np.ndarray:
+    """The logarithm of exp(−L_reg), from the paper's words and scipy, up to a constant."""
+    if isinstance(prior, Dirichlet):
+        return np.array([dirichlet.logpdf(x, 1 + prior.strength * p_lab) for x in p])
+    if isinstance(prior, KL):
+        return -prior.strength * (p * np.log(p / p_lab)).sum(axis=1)
+    if isinstance(prior, Reference):
+        v = M.sum(axis=0)
+        return -prior.strength * (v * np.log(v / (p @ M))).sum(axis=1)
+    return np.zeros(len(p))
+
+
+PRIORS = [Flat(), KL(8), Dirichlet(8), Reference(8)]
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_minimum_is_where_the_posterior_on_a_fine_grid_is_highest(prior, seed):
+    rng = np.random.default_rng(seed)
+    M, p_lab = response(seed, 2, 5), np.array([0.7, 0.3])
+    V = rng.multinomial(60, rng.dirichlet(np.ones(2)) @ M)
+    t = np.linspace(0, 1, 20_001)[1:-1]
+    grid = np.column_stack([1 - t, t])
+    posterior = multinomial.logpmf(V, 60, grid @ M) + log_prior(prior, grid, M, p_lab)
+    mode = solve(M, V[None].astype(float), prior.penalty(M, p_lab)).p[0, 1]
+    assert abs(mode - t[posterior.argmax()]) <= 1 / 20_000
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+def test_the_minimum_is_the_mode_for_three_classes_too(prior):
+    M, p_lab = response(4, 3, 6), np.array([0.5, 0.3, 0.2])
+    V = np.random.default_rng(4).multinomial(80, np.array([0.2, 0.3, 0.5]) @ M)
+    steps = 150
+    grid = np.array([(i, j, steps - i - j) for i in range(1, steps) for j in range(1, steps - i)]) / steps
+    posterior = multinomial.logpmf(V, 80, grid @ M) + log_prior(prior, grid, M, p_lab)
+    mode = solve(M, V[None].astype(float), prior.penalty(M, p_lab)).p
+    assert_allclose(mode[0], grid[posterior.argmax()], rtol=0, atol=1.5 / steps)
+    at_mode = multinomial.logpmf(V, 80, mode[0] @ M) + log_prior(prior, mode, M, p_lab)[0]
+    assert at_mode >= posterior.max()
+
+
+# Two bins -------------------------------------------------------------------------------------------------
+
+
+@relaxed
+@given(st.integers(0, 500), st.integers(1, 500), st.floats(0.02, 0.98), st.floats(0.02, 0.98))
+def test_with_two_bins_the_estimate_is_the_clipped_formula_of_rogan_and_gladen(
+    high, low, sensitivity, alarms
+):
+    assume(abs(sensitivity - alarms) > 0.01)
+    M = np.array([[1 - alarms, alarms], [1 - sensitivity, sensitivity]])
+    share = high / (high + low)
+    expected = np.clip((share - alarms) / (sensitivity - alarms), 0, 1)
+    solution = solve(M, np.array([[low, high]], dtype=float), Flat().penalty(M, np.array([0.5, 0.5])))
+    assert_allclose(solution.p[0, 1], expected, rtol=0, atol=1e-8)
+    if not min(sensitivity, alarms) <= share <= max(sensitivity, alarms):  # beyond any mixture
+        assert solution.p[0, 1] == expected
+
+
+# Symmetries -----------------------------------------------------------------------------------------------
+
+
+def histograms(n_classes: int, n_bins: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    M = response(seed, n_classes, n_bins)
+    V = np.array([rng.multinomial(150, q / q.sum()) for q in rng.dirichlet(np.ones(n_classes), 6) @ M])
+    return M, V.astype(float), rng.dirichlet(np.full(n_classes, 4.0))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("times", [2, 7, 1000])
+def test_repeating_every_field_row_leaves_the_flat_mode_unchanged(n_classes, times):
+    M, V, p_lab = histograms(n_classes, 7)
+    flat = Flat().penalty(M, p_lab)
+    assert_allclose(solve(M, times * V, flat).p, solve(M, V, flat).p, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_permuting_the_classes_permutes_the_prevalences(prior, n_classes):
+    M, V, p_lab = histograms(n_classes, 7)
+    order = np.random.default_rng(0).permutation(n_classes)[::-1]
+    permuted = solve(M[order], V, prior.penalty(M[order], p_lab[order])).p
+    assert_allclose(permuted, solve(M, V, prior.penalty(M, p_lab)).p[:, order], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_order_of_the_bins_does_not_matter(prior, n_classes):
+    M, V, p_lab = histograms(n_classes, 7)
+    order = np.random.default_rng(1).permutation(7)
+    permuted = solve(M[:, order], V[:, order], prior.penalty(M[:, order], p_lab)).p
+    assert_allclose(permuted, solve(M, V, prior.penalty(M, p_lab)).p, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", [Flat(), KL(8), Dirichlet(8)], ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_splitting_a_bin_by_chance_says_nothing_new(prior, n_classes):
+    M, V, p_lab = histograms(n_classes, 7)
+    halves = np.repeat(M, [2, *[1] * 6], axis=1) * np.array([0.3, 0.7, *[1.0] * 6])
+    split = np.repeat(V, [2, *[1] * 6], axis=1) * np.array([0.6, 0.4, *[1.0] * 6])
+    assert_allclose(
+        solve(halves, split, prior.penalty(halves, p_lab)).p,
+        solve(M, V, prior.penalty(M, p_lab)).p,
+        rtol=0,
+        atol=1e-9,
+    )
+
+
+def test_rows_counted_one_by_one_and_by_weight_give_the_same_estimate():
+    rng = np.random.default_rng(5)
+    bins, y, weight = rng.integers(0, 5, 300), rng.integers(0, 2, 300), rng.integers(0, 4, 300)
+    bins = np.clip(bins + y, 0, 4)
+    often = np.repeat(np.arange(300), weight)
+    one = response_counts(bins[often], y[often], n_classes=2, n_bins=Bins(5).m)
+    two = response_counts(bins, y, n_classes=2, n_bins=5, weight=weight.astype(float))
+    V = np.bincount(bins, minlength=5)[None].astype(float)
+    answers = [
+        solve(
+            response_matrix(F, smoothing=1.0), V, Flat().penalty(response_matrix(F, smoothing=1.0), p_lab)
+        ).p
+        for F in (one, two)
+        for p_lab in [F.sum(axis=1) / F.sum()]
+    ]
+    assert_allclose(answers[0], answers[1], rtol=0, atol=0)

@@ -1,0 +1,105 @@
+"""Synthetic data with known truth, and the rodents of Portal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fieldcal.datasets import label_shift, portal
+from fieldcal.errors import InputError
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_shapes_follow_the_number_of_classes(K):
+    data = label_shift(n_lab=300, n_field=200, p_lab=np.full(K, 1 / K), n_groups=6)
+    wide = () if K == 2 else (K,)
+    assert data.proba_lab.shape == (300, *wide)
+    assert data.proba_field.shape == (200, *wide)
+    assert data.prevalence.shape == (6, K)
+    for codes, n in (
+        (data.y_lab, 300),
+        (data.groups_lab, 300),
+        (data.y_field, 200),
+        (data.groups_field, 200),
+    ):
+        assert codes.shape == (n,)
+    np.testing.assert_allclose(data.prevalence.sum(axis=1), 1)
+
+
+def test_the_same_seed_gives_the_same_data_and_another_seed_does_not():
+    one, two, three = (label_shift(random_state=s) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one.proba_field, two.proba_field)
+    assert not np.array_equal(one.proba_field, three.proba_field)
+
+
+def test_the_labels_follow_the_prevalences_that_were_asked_for():
+    truth = [[0.9, 0.1], [0.2, 0.8], [0.0, 1.0]]
+    data = label_shift(n_field=30_000, prevalence=truth)
+    for g, row in enumerate(truth):
+        share = data.y_field[data.groups_field == g].mean()
+        assert share == pytest.approx(row[1], abs=0.015)
+
+
+@pytest.mark.parametrize("p_lab", [(0.5, 0.5), (0.95, 0.05), (0.5, 0.3, 0.2)])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_lab_as_a_whole_has_the_prevalences_that_were_asked_for(p_lab, seed):
+    data = label_shift(n_lab=40_000, p_lab=p_lab, n_groups=3, concentration=1.0, random_state=seed)
+    np.testing.assert_allclose(np.bincount(data.y_lab) / 40_000, p_lab, atol=0.01)
+    shares = np.array([np.mean(data.y_lab[data.groups_lab == g] == 1) for g in range(3)])
+    assert np.ptp(shares) > 0.01, "the lab's own groups differ"
+
+
+@pytest.mark.parametrize("p_lab", [(0.7, 0.3), (0.5, 0.3, 0.2)])
+def test_the_classifier_is_calibrated_on_the_lab(p_lab):
+    data = label_shift(n_lab=60_000, p_lab=p_lab, random_state=5)
+    proba = (
+        data.proba_lab if data.proba_lab.ndim == 2 else np.column_stack([1 - data.proba_lab, data.proba_lab])
+    )
+    for k in range(len(p_lab)):
+        for low in np.arange(0, 1, 0.1):
+            inside = (proba[:, k] > low) & (proba[:, k] <= low + 0.1)
+            if inside.sum() > 500:
+                assert (data.y_lab[inside] == k).mean() == pytest.approx(proba[inside, k].mean(), abs=0.04)
+
+
+def test_given_the_class_predictions_are_distributed_alike_in_lab_and_field():
+    data = label_shift(n_lab=40_000, n_field=40_000, prevalence=[[0.9, 0.1], [0.2, 0.8]], random_state=6)
+    at = np.linspace(0.1, 0.9, 9)
+    for k in (0, 1):
+        lab = np.quantile(data.proba_lab[data.y_lab == k], at)
+        for g in (0, 1):
+            rows = (data.y_field == k) & (data.groups_field == g)
+            np.testing.assert_allclose(np.quantile(data.proba_field[rows], at), lab, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"p_lab": (1.0,)}, "at least two positive prevalences"),
+        ({"p_lab": (0.5, 0.6)}, "sum to one"),
+        ({"p_lab": (0.0, 1.0)}, "positive"),
+        ({"prevalence": (0.5, 0.5)}, r"shape \(2,\)"),
+        ({"prevalence": [[0.2, 0.3, 0.5]]}, "2 columns"),
+        ({"prevalence": [[0.2, 0.3]]}, "summing to one"),
+        ({"prevalence": [[-0.2, 1.2]]}, "summing to one"),
+    ],
+)
+def test_prevalences_that_cannot_be_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        label_shift(**options)
+
+
+def test_portal_holds_the_captures():
+    captures = portal()
+    assert len(captures) == 32_534
+    for column in vars(captures).values():
+        assert len(column) == len(captures)
+    assert set(captures.sex.tolist()) == {"F", "M", ""}
+    assert set(captures.plot.tolist()) == set(range(1, 25))
+    assert set(captures.month.tolist()) == set(range(1, 13))
+    species, rows = np.unique(captures.species, return_counts=True)
+    assert species[rows.argmax()] == "DM"
+    assert not {"", "NA"} & set(species.tolist())
+    for measure in (captures.hindfoot_length, captures.weight):
+        assert 0.02 < np.isnan(measure).mean() < 0.2
+        assert np.nanmin(measure) > 0

@@ -1,0 +1,834 @@
+"""The scikit-learn contract of Recalibrator and RecalibratedClassifier."""
+
+import copy
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import config_context
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, cross_val_predict, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import validate_data
+
+import fieldcal
+from fieldcal import RecalibratedClassifier, Recalibrator
+from fieldcal.errors import FieldcalError, InputError, InputTypeError, UnseenGroupWarning, WeightWarning
+from fieldcal.estimators import AdaptedScorer
+
+# These tests are about the contract; when an answer counts as shaky is tested where the warnings are made.
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+
+
+# -- scikit-learn's own checks ---------------------------------------------------------------------------------
+
+FEEDS_FEATURES = (
+    "The check fits on random features. The input of Recalibrator is one probability per class: features have the "
+    "wrong number of columns, leave [0, 1] or do not sum to one, and are refused with an error that says so. The "
+    "same check passes for RecalibratorOfFeatures below, which is Recalibrator behind a logistic regression."
+)
+#: Every check that Recalibrator cannot pass; the configuration makes an unneeded entry a failure.
+EXPECTED_OF_RECALIBRATOR = dict.fromkeys(
+    [
+        "check_all_zero_sample_weights_error",
+        "check_classifier_data_not_an_array",
+        "check_classifiers_classes",
+        "check_classifiers_train",
+        "check_dict_unchanged",
+        "check_dont_overwrite_parameters",
+        "check_dtype_object",
+        "check_estimators_dtypes",
+        "check_estimators_fit_returns_self",
+        "check_estimators_nan_inf",
+        "check_estimators_overwrite_params",
+        "check_estimators_pickle",
+        "check_f_contiguous_array_estimator",
+        "check_fit2d_1feature",
+        "check_fit2d_predict1d",
+        "check_fit_check_is_fitted",
+        "check_fit_idempotent",
+        "check_fit_score_takes_y",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_n_features_in",
+        "check_n_features_in_after_fitting",
+        "check_pipeline_consistency",
+        "check_positive_only_tag_during_fit",
+        "check_readonly_memmap_input",
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weights_list",
+        "check_sample_weights_not_an_array",
+        "check_sample_weights_not_overwritten",
+        "check_sample_weights_pandas_series",
+        "check_sample_weights_shape",
+        "check_supervised_y_2d",
+    ],
+    FEEDS_FEATURES,
+)
+
+
+class RecalibratorOfFeatures(Recalibrator):
+    """Recalibrator, with features turned into probabilities at its door."""
+
+    def fit(self, X, y, *, groups=None, sample_weight=None):
+        self.door_ = LogisticRegression().fit(X, y, sample_weight)
+        return super().fit(X, y, groups=groups, sample_weight=sample_weight)
+
+    def _input(self, X, *, reset=False):
+        validate_data(self, X, reset=reset)
+        return self.door_.predict_proba(X)
+
+
+def expected_failures(estimator):
+    return EXPECTED_OF_RECALIBRATOR if type(estimator) is Recalibrator else {}
+
+
+@parametrize_with_checks(
+    [Recalibrator(), RecalibratorOfFeatures(), RecalibratedClassifier(LogisticRegression(), cv=2)],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learns_own_check_passes(estimator, check):
+    check(estimator)
+
+
+# -- data ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Site:
+    """Labelled rows: X normal given the class, the class drawn by group."""
+
+    X: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray
+
+
+def draw(n, prevalence, seed, *, names=("no", "yes")):
+    """Rows of len(prevalence) groups; prevalence[g] is the share of each class in group g."""
+    rng = np.random.default_rng(seed)
+    prevalence = np.atleast_2d(prevalence)
+    groups = np.arange(n) % len(prevalence)
+    codes = (rng.random((n, 1)) > prevalence.cumsum(axis=1)[groups]).sum(axis=1)
+    means = 1.5 * np.eye(len(names), 4)
+    return Site(
+        means[codes] + rng.standard_normal((n, 4)), np.array(names)[codes], np.array(["a", "b", "c"])[groups]
+    )
+
+
+@pytest.fixture(scope="module")
+def train():
+    return draw(600, [0.5, 0.5], 1)
+
+
+@pytest.fixture(scope="module")
+def lab():
+    return draw(900, [[0.5, 0.5], [0.4, 0.6], [0.6, 0.4]], 2)
+
+
+@pytest.fixture(scope="module")
+def field():
+    return draw(900, [[0.9, 0.1], [0.8, 0.2], [0.15, 0.85]], 3)
+
+
+@pytest.fixture(scope="module")
+def classifier(train):
+    return LogisticRegression().fit(train.X, train.y)
+
+
+@pytest.fixture(scope="module")
+def proba(classifier, lab, field):
+    """Predictions of the lab and of the field."""
+    return classifier.predict_proba(lab.X), classifier.predict_proba(field.X)
+
+
+def fitted_pair(classifier, lab, **options):
+    """Both estimators on the same lab, and what to feed each with."""
+    by_proba = Recalibrator(**options).fit(classifier.predict_proba(lab.X), lab.y, groups=lab.groups)
+    by_features = RecalibratedClassifier(classifier, **options).fit(lab.X, lab.y, groups=lab.groups)
+    return (by_proba, classifier.predict_proba), (by_features, np.asarray)
+
+
+# -- the same as the verbs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_fit_adapt_predict_proba_are_the_four_verbs(classifier, lab, field, proba, grouped):
+    lab_groups, field_groups = (lab.groups, field.groups) if grouped else (None, None)
+    options = {"trust": 0.7, "prior": "kl", "level": 0.8}
+    the_lab = fieldcal.learn(proba[0][:, 1], lab.y, groups=lab_groups, partition=5, smoothing=0.5)
+    counts = fieldcal.count(the_lab, proba[1][:, 1], groups=field_groups)
+    prevalence = fieldcal.estimate(the_lab, counts, **options)
+    expected = fieldcal.recalibrate(prevalence, proba[1][:, 1], groups=field_groups)
+
+    recalibrator = Recalibrator(partition=5, smoothing=0.5, **options)
+    recalibrator.fit(proba[0], lab.y, groups=lab_groups).adapt(proba[1], groups=field_groups)
+    assert (recalibrator.lab_, recalibrator.field_) == (the_lab, counts)
+    assert recalibrator.prevalence_ == prevalence
+    answer = recalibrator.predict_proba(proba[1], groups=field_groups)
+    np.testing.assert_array_equal(answer[:, 1], expected)
+    np.testing.assert_allclose(answer.sum(axis=1), 1)
+
+    around = RecalibratedClassifier(classifier, partition=5, smoothing=0.5, **options)
+    around.fit(lab.X, lab.y, groups=lab_groups).adapt(field.X, groups=field_groups)
+    np.testing.assert_array_equal(around.predict_proba(field.X, groups=field_groups), answer)
+
+
+def test_three_classes_are_the_four_verbs():
+    lab, field = (
+        draw(n, p, seed, names=("x", "y", "z"))
+        for n, p, seed in [(900, [0.3, 0.3, 0.4], 5), (600, [0.7, 0.2, 0.1], 6)]
+    )
+    model = LinearDiscriminantAnalysis().fit(lab.X[::2], lab.y[::2])
+    lab_proba, field_proba = model.predict_proba(lab.X[1::2]), model.predict_proba(field.X)
+    the_lab = fieldcal.learn(lab_proba, lab.y[1::2])
+    prevalence = fieldcal.estimate(the_lab, fieldcal.count(the_lab, field_proba), trust=1)
+    adaptive = RecalibratedClassifier(model, trust=1).fit(lab.X[1::2], lab.y[1::2]).adapt(field.X)
+    np.testing.assert_array_equal(
+        adaptive.predict_proba(field.X), fieldcal.recalibrate(prevalence, field_proba)
+    )
+    assert adaptive.classes_.tolist() == ["x", "y", "z"]
+
+
+def test_before_adapt_predictions_are_those_of_the_model(classifier, lab, field):
+    for estimator, feed in fitted_pair(classifier, lab):
+        np.testing.assert_array_equal(
+            estimator.predict_proba(feed(field.X)), classifier.predict_proba(field.X)
+        )
+        np.testing.assert_array_equal(estimator.predict(feed(field.X)), classifier.predict(field.X))
+        assert not hasattr(estimator, "prevalence_")
+        assert not hasattr(estimator, "field_")
+
+
+def test_adapting_to_shifted_groups_improves_log_loss_and_accuracy(classifier, lab, field):
+    for estimator, feed in fitted_pair(classifier, lab, trust=1):
+        X = feed(field.X)
+        raw = log_loss(field.y, estimator.predict_proba(X)), estimator.score(X, field.y)
+        estimator.adapt(X, groups=field.groups)
+        adapted = estimator.predict_proba(X, groups=field.groups)
+        assert log_loss(field.y, adapted) < raw[0] - 0.05
+        assert estimator.score(X, field.y, groups=field.groups) > raw[1] + 0.02
+
+
+def test_score_is_the_weighted_accuracy_of_predict(classifier, lab, field):
+    adaptive = RecalibratedClassifier(classifier, trust=1).fit(lab.X, lab.y)
+    adaptive.adapt(field.X, groups=field.groups)
+    right = adaptive.predict(field.X, groups=field.groups) == field.y
+    weight = np.where(field.groups == "a", 2.0, 1.0)
+    score = adaptive.score(field.X, field.y, sample_weight=weight, groups=field.groups)
+    assert score == pytest.approx(np.average(right, weights=weight))
+
+
+def test_a_weight_of_two_is_the_row_twice_in_the_lab_and_in_the_field(proba, lab):
+    weight = np.where(np.arange(len(lab.y)) % 3, 1, 2)
+    twice = np.repeat(np.arange(len(lab.y)), weight)
+    weighted = Recalibrator(trust=1).fit(proba[0], lab.y, sample_weight=weight)
+    repeated = Recalibrator(trust=1).fit(proba[0][twice], lab.y[twice])
+    np.testing.assert_array_equal(weighted.lab_.F, repeated.lab_.F)
+    weighted.adapt(proba[1], sample_weight=weight)
+    repeated.adapt(proba[1][twice])
+    np.testing.assert_allclose(weighted.prevalence_.urc, repeated.prevalence_.urc, rtol=1e-9)
+
+
+# -- streams ---------------------------------------------------------------------------------------------------
+
+
+def test_batches_in_any_order_equal_one_adapt(classifier, lab, field):
+    batches = np.array_split(np.random.default_rng(0).permutation(len(field.y)), 4)
+    for estimator, feed in fitted_pair(classifier, lab, trust=1):
+        whole = copy.deepcopy(estimator).adapt(feed(field.X), groups=field.groups)
+        for rows in batches:
+            estimator.partial_adapt(feed(field.X[rows]), groups=field.groups[rows])
+        assert estimator.field_ == whole.field_
+        assert estimator.prevalence_ == whole.prevalence_
+
+
+def test_partial_adapt_goes_on_from_adapt_and_adapt_begins_anew(proba, lab):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y)
+    recalibrator.adapt(proba[1][:100]).partial_adapt(proba[1][100:300])
+    assert recalibrator.field_.n.sum() == 300
+    assert recalibrator.adapt(proba[1][:50]).field_.n.sum() == 50
+
+
+def test_a_batch_that_was_counted_before_is_refused_and_nothing_changes(proba, lab):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).partial_adapt(proba[1], batch="monday")
+    before = recalibrator.prevalence_
+    with pytest.raises(InputError, match="monday"):
+        recalibrator.partial_adapt(proba[1], batch="monday")
+    assert recalibrator.prevalence_ is before
+
+
+def test_a_field_that_cannot_be_estimated_leaves_the_estimator_as_it_was(proba, lab):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1])
+    before = recalibrator.field_
+    with pytest.raises(InputError, match="trust"):
+        recalibrator.set_params(trust=2).partial_adapt(proba[1])
+    assert recalibrator.field_ is before
+
+
+def test_fitting_again_forgets_the_field(proba, lab):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1])
+    recalibrator.fit(proba[0], lab.y)
+    np.testing.assert_array_equal(recalibrator.predict_proba(proba[1]), proba[1])
+
+
+def test_a_fit_that_fails_leaves_the_estimator_unfitted_and_not_half_fitted(proba, lab):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1])
+    with pytest.raises(InputError):
+        recalibrator.fit(2 * proba[0], lab.y)
+    with pytest.raises(NotFittedError):
+        recalibrator.predict_proba(proba[1])
+
+
+# -- groups ----------------------------------------------------------------------------------------------------
+
+
+def test_after_adapting_with_groups_predictions_need_groups(proba, lab, field):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1], groups=field.groups)
+    with pytest.raises(InputError, match="groups"):
+        recalibrator.predict_proba(proba[1])
+    with pytest.raises(InputError, match="groups"):
+        recalibrator.set_params().fit(proba[0], lab.y).adapt(proba[1]).predict_proba(
+            proba[1], groups=field.groups
+        )
+
+
+def test_rows_of_unseen_groups_are_treated_as_unseen_says(proba, lab, field):
+    seen = field.groups != "c"
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1][seen], groups=field.groups[seen])
+    with pytest.warns(UnseenGroupWarning):
+        by_whole_field = recalibrator.predict_proba(proba[1], groups=field.groups)
+    raw = recalibrator.set_params(unseen="raw").predict_proba(proba[1], groups=field.groups)
+    np.testing.assert_allclose(raw[~seen], proba[1][~seen], rtol=1e-12)
+    assert (by_whole_field[~seen, 0] > raw[~seen, 0]).all()  # the field that was seen is mostly "no"
+    with pytest.raises(InputError, match="'c'"):
+        recalibrator.set_params(unseen="error").predict_proba(proba[1], groups=field.groups)
+
+
+def test_groups_of_another_length_are_refused_before_adapt_and_after(proba, lab, field):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="899"):
+            recalibrator.predict_proba(proba[1], groups=field.groups[:-1])
+        recalibrator.adapt(proba[1], groups=field.groups)
+
+
+# -- shapes and tables -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda p: p,
+        lambda p: p[:, 1],
+        lambda p: p[:, [1]],
+        lambda p: p.tolist(),
+        lambda p: p[:, 1].tolist(),
+        lambda p: p.astype(np.float32),
+        lambda p: pd.DataFrame(p, columns=["no", "yes"]),
+        lambda p: pd.DataFrame(p[:, ::-1], columns=["yes", "no"]),
+        lambda p: pd.Series(p[:, 1]),
+        lambda p: pl.DataFrame({"yes": p[:, 1], "no": p[:, 0]}),
+        lambda p: pl.Series(p[:, 1]),
+    ],
+    ids=[
+        "(n, 2)",
+        "(n,)",
+        "(n, 1)",
+        "lists",
+        "list",
+        "float32",
+        "pandas",
+        "reversed",
+        "series",
+        "polars",
+        "polars series",
+    ],
+)
+def test_predictions_in_any_shape_give_the_same_answer(proba, lab, shape):
+    expected = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1]).predict_proba(proba[1])
+    recalibrator = Recalibrator(trust=1).fit(shape(proba[0]), lab.y).adapt(shape(proba[1]))
+    np.testing.assert_allclose(recalibrator.predict_proba(shape(proba[1])), expected, atol=1e-5)
+
+
+def test_names_of_columns_are_remembered_and_must_stay(proba, lab, classifier):
+    table = pd.DataFrame(proba[0], columns=["no", "yes"])
+    recalibrator = Recalibrator().fit(table, lab.y)
+    assert recalibrator.feature_names_in_.tolist() == ["no", "yes"]
+    assert recalibrator.n_features_in_ == 2
+    with pytest.raises(ValueError, match="feature names should match"):
+        recalibrator.adapt(table.set_axis(["no", "maybe"], axis=1))
+    features = pd.DataFrame(lab.X, columns=list("pqrs"))
+    around = RecalibratedClassifier(LogisticRegression().fit(features, lab.y)).fit(features, lab.y)
+    assert around.feature_names_in_.tolist() == list("pqrs")
+    around.set_params(estimator=classifier).fit(lab.X, lab.y)
+    assert not hasattr(around, "feature_names_in_")
+
+
+def test_a_table_whose_columns_are_not_the_classes_is_refused(proba, lab):
+    with pytest.raises(InputError, match="do not match the classes"):
+        Recalibrator().fit(pd.DataFrame(proba[0], columns=["p0", "p1"]), lab.y)
+
+
+def test_another_number_of_columns_than_in_fit_is_refused(proba, lab):
+    recalibrator = Recalibrator().fit(proba[0], lab.y)
+    with pytest.raises(ValueError, match="X has 1 features, but Recalibrator is expecting 2 features"):
+        recalibrator.predict_proba(proba[1][:, [1]])
+    with pytest.raises(ValueError, match="Reshape your data"):
+        recalibrator.predict_proba(proba[1][:, 1])
+
+
+def shuffled_index(n):
+    """As pandas users get it: reordered, every entry twice."""
+    return np.random.default_rng(0).permutation(np.arange(n) // 2)
+
+
+def test_fault_47_pandas_with_a_duplicated_reordered_index_is_aligned_by_position(classifier, lab, field):
+    def table(site):
+        index = shuffled_index(len(site.y))
+        return (
+            pd.DataFrame(site.X, index=index),
+            pd.Series(site.y, index=index[::-1]),
+            pd.Series(site.groups, index=np.sort(index)),
+        )
+
+    (X_lab, y_lab, groups_lab), (X_field, y_field, groups_field) = table(lab), table(field)
+    kept = X_field.index.copy()
+    plain = RecalibratedClassifier(classifier, trust=1).fit(lab.X, lab.y, groups=lab.groups)
+    plain.adapt(field.X, groups=field.groups)
+    tabular = RecalibratedClassifier(classifier, trust=1).fit(X_lab, y_lab, groups=groups_lab)
+    tabular.adapt(X_field, groups=groups_field)
+    np.testing.assert_allclose(
+        tabular.predict_proba(X_field, groups=groups_field),
+        plain.predict_proba(field.X, groups=field.groups),
+        rtol=1e-9,
+    )
+    assert tabular.score(X_field, y_field, groups=groups_field) == plain.score(
+        field.X, field.y, groups=field.groups
+    )
+    pd.testing.assert_index_equal(X_field.index, kept)
+
+
+def test_fault_47_recalibrator_aligns_tables_of_probabilities_by_position(proba, lab, field):
+    tables = [pd.DataFrame(p, columns=["no", "yes"], index=shuffled_index(len(p))) for p in proba]
+    groups = pd.Series(field.groups, index=np.arange(len(field.y))[::-1])
+    plain = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1], groups=field.groups)
+    tabular = Recalibrator(trust=1).fit(tables[0], pd.Series(lab.y, index=tables[0].index[::-1]))
+    tabular.adapt(tables[1], groups=groups)
+    np.testing.assert_array_equal(
+        tabular.predict_proba(tables[1], groups=groups), plain.predict_proba(proba[1], groups=field.groups)
+    )
+
+
+# -- bad input -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [(np.nan, "missing"), (np.inf, "inf"), (37.0, "percentages"), (-2.0, "logits"), (0.5, "sum to one")],
+)
+@pytest.mark.parametrize("method", ["fit", "adapt", "predict_proba"])
+def test_what_is_no_probability_is_refused_by_name(proba, lab, method, bad, says):
+    recalibrator = Recalibrator().fit(proba[0], lab.y)
+    broken = proba[0].copy()
+    broken[3] = [0.9, bad] if bad == 0.5 else bad
+    with pytest.raises(FieldcalError, match=says):
+        getattr(recalibrator, method)(broken, *([lab.y] if method == "fit" else []))
+
+
+def test_labels_of_one_class_only_are_refused(proba):
+    with pytest.raises(InputError, match="only one class, 'no'"):
+        Recalibrator().fit(proba[0], ["no"] * len(proba[0]))
+
+
+@pytest.mark.parametrize("option", [{"calibration": "platt"}, {"unseen": "skip"}, {"partition": "halves"}])
+def test_an_unknown_option_is_refused_at_fit_and_not_before(proba, lab, option):
+    recalibrator = Recalibrator(**option)
+    with pytest.raises(FieldcalError, match=repr(next(iter(option.values())))):
+        recalibrator.fit(proba[0], lab.y)
+
+
+def test_lab_labels_that_the_classifier_does_not_know_are_refused(classifier, lab):
+    strange = np.where(np.arange(len(lab.y)) == 7, "perhaps", lab.y)
+    for calibration in (None, "sigmoid"):
+        with pytest.raises(InputError, match="'perhaps' is not among the classes"):
+            RecalibratedClassifier(classifier, calibration=calibration).fit(lab.X, strange)
+
+
+# -- a fitted classifier, or one to fit ------------------------------------------------------------------------
+
+
+def test_a_fitted_estimator_is_never_refitted(train, lab, field):
+    classifier = LogisticRegression().fit(train.X, train.y)
+    coefficients = classifier.coef_.copy()
+    RecalibratedClassifier(classifier, calibration="sigmoid").fit(lab.X, lab.y).adapt(field.X)
+    np.testing.assert_array_equal(classifier.coef_, coefficients)
+
+
+def test_fault_46_an_unfitted_classifier_that_should_be_fitted_raises_with_the_way_out(lab):
+    with pytest.raises(NotFittedError, match=r"pass cv=5 .*FrozenEstimator"):
+        RecalibratedClassifier(LogisticRegression()).fit(lab.X, lab.y)
+
+
+@pytest.mark.parametrize("method", ["adapt", "partial_adapt", "predict_proba", "predict"])
+def test_fault_46_an_unfitted_estimator_raises_not_fitted(classifier, proba, method):
+    for estimator in (Recalibrator(), RecalibratedClassifier(classifier)):
+        with pytest.raises(NotFittedError):
+            getattr(estimator, method)(proba[0])
+
+
+def test_with_cv_the_lab_is_learnt_from_predictions_out_of_fold(lab):
+    adaptive = RecalibratedClassifier(LogisticRegression(), cv=3).fit(lab.X, lab.y)
+    out_of_fold = cross_val_predict(LogisticRegression(), lab.X, lab.y, cv=3, method="predict_proba")
+    assert adaptive.lab_ == Recalibrator().fit(out_of_fold, lab.y).lab_
+    np.testing.assert_array_equal(
+        adaptive.predict_proba(lab.X), LogisticRegression().fit(lab.X, lab.y).predict_proba(lab.X)
+    )
+
+
+def test_a_cv_that_splits_by_groups_gets_them(lab):
+    adaptive = RecalibratedClassifier(LogisticRegression(), cv=GroupKFold(3)).fit(
+        lab.X, lab.y, groups=lab.groups
+    )
+    splits = list(GroupKFold(3).split(lab.X, lab.y, lab.groups))
+    by_splits = RecalibratedClassifier(LogisticRegression(), cv=splits).fit(lab.X, lab.y, groups=lab.groups)
+    by_rows = RecalibratedClassifier(LogisticRegression(), cv=3).fit(lab.X, lab.y, groups=lab.groups)
+    assert adaptive.lab_ == by_splits.lab_
+    assert adaptive.lab_ != by_rows.lab_
+
+
+def test_a_cv_that_does_not_predict_each_row_once_is_refused(lab):
+    with pytest.raises(InputError, match="each row exactly once"):
+        RecalibratedClassifier(LogisticRegression(), cv=ShuffleSplit(2, random_state=0)).fit(lab.X, lab.y)
+
+
+def test_a_training_fold_without_a_class_is_refused_by_name(lab):
+    order = np.argsort(lab.y)
+    halves = np.flatnonzero(lab.y[order] == "no"), np.flatnonzero(lab.y[order] == "yes")
+    with pytest.raises(InputError, match="no row of class 'no'"):
+        RecalibratedClassifier(GaussianNB(), cv=[halves[::-1], halves]).fit(lab.X[order], lab.y[order])
+
+
+def test_weights_reach_the_estimator_that_is_fitted_here(lab):
+    weight = np.where(lab.groups == "a", 3.0, 1.0)
+    adaptive = RecalibratedClassifier(LogisticRegression(), cv=2).fit(lab.X, lab.y, sample_weight=weight)
+    expected = LogisticRegression().fit(lab.X, lab.y, sample_weight=weight)
+    np.testing.assert_array_equal(adaptive.predict_proba(lab.X), expected.predict_proba(lab.X))
+    with pytest.warns(WeightWarning, match=r"Pipeline\.fit takes no sample_weight"):
+        RecalibratedClassifier(make_pipeline(LogisticRegression()), cv=2).fit(
+            lab.X, lab.y, sample_weight=weight
+        )
+
+
+def test_parameters_for_the_fit_of_the_estimator_reach_it_or_are_refused(classifier, lab):
+    weight = np.where(lab.groups == "a", 3.0, 1.0)
+    inside = make_pipeline(StandardScaler(), LogisticRegression())
+    adaptive = RecalibratedClassifier(inside, cv=2)
+    adaptive.fit(lab.X, lab.y, logisticregression__sample_weight=weight)
+    expected = clone(inside).fit(lab.X, lab.y, logisticregression__sample_weight=weight)
+    np.testing.assert_array_equal(adaptive.predict_proba(lab.X), expected.predict_proba(lab.X))
+    with pytest.raises(InputTypeError, match="prefit"):
+        RecalibratedClassifier(classifier).fit(lab.X, lab.y, epochs=3)
+
+
+def test_a_model_that_only_has_predict_proba_will_do(classifier, lab, field):
+    class Remote:
+        def predict_proba(self, X):
+            return classifier.predict_proba(X)
+
+    remote = RecalibratedClassifier(Remote(), trust=1).fit(lab.X, lab.y).adapt(field.X)
+    local = RecalibratedClassifier(classifier, trust=1).fit(lab.X, lab.y).adapt(field.X)
+    np.testing.assert_array_equal(remote.predict_proba(field.X), local.predict_proba(field.X))
+    assert not hasattr(remote, "n_features_in_")
+
+
+# -- calibration first -----------------------------------------------------------------------------------------
+
+
+def overconfident(p):
+    """Odds to the power of four."""
+    odds = p**4
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature"])
+def test_calibration_improves_the_log_loss_of_a_badly_calibrated_classifier(classifier, proba, lab, method):
+    bad = overconfident(proba[0])
+    calibrated = Recalibrator(calibration=method).fit(bad, lab.y)
+    assert log_loss(lab.y, calibrated.predict_proba(bad)) < log_loss(lab.y, bad) - 0.1
+    new = draw(900, [0.5, 0.5], 9)
+    bad = overconfident(classifier.predict_proba(new.X))
+    assert log_loss(new.y, calibrated.predict_proba(bad)) < log_loss(new.y, bad) - 0.1
+
+
+def test_the_lab_of_a_calibrated_classifier_has_the_better_log_loss(proba, lab):
+    raw, calibrated = (
+        Recalibrator(calibration=c).fit(overconfident(proba[0]), lab.y) for c in (None, "sigmoid")
+    )
+    assert calibrated.lab_.log_loss < raw.lab_.log_loss - 0.1
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature"])
+def test_calibration_of_a_fitted_classifier_is_scikit_learns(classifier, lab, field, method):
+    adaptive = RecalibratedClassifier(classifier, calibration=method).fit(lab.X, lab.y)
+    expected = CalibratedClassifierCV(FrozenEstimator(classifier), method=method).fit(lab.X, lab.y)
+    np.testing.assert_allclose(adaptive.predict_proba(field.X), expected.predict_proba(field.X), rtol=1e-9)
+
+
+def test_calibration_speaks_of_lab_rows_that_it_has_not_seen(proba, lab):
+    """Isotonic regression fits any labels well in sample; on labels without signal it must not look good."""
+    noise = np.random.default_rng(0).permutation(lab.y)
+    calibrated = Recalibrator(calibration="isotonic").fit(proba[0], noise)
+    assert log_loss(noise, calibrated.predict_proba(proba[0])) < np.log(2) < calibrated.lab_.log_loss
+
+
+def test_calibration_of_three_classes_with_weights():
+    lab = draw(600, [0.3, 0.3, 0.4], 5, names=("x", "y", "z"))
+    weight = np.where(np.arange(600) % 2, 1.0, 2.0)
+    proba = overconfident(LinearDiscriminantAnalysis().fit(lab.X[::2], lab.y[::2]).predict_proba(lab.X))
+    for method in ("sigmoid", "isotonic", "temperature"):
+        recalibrator = Recalibrator(calibration=method, trust=1).fit(proba, lab.y, sample_weight=weight)
+        answer = recalibrator.adapt(proba).predict_proba(proba)
+        np.testing.assert_allclose(answer.sum(axis=1), 1)
+
+
+def test_calibration_makes_probabilities_of_decision_values(train, lab, field):
+    margins = LinearSVC(random_state=0).fit(train.X, train.y)
+    with pytest.raises(InputTypeError, match="calibration='sigmoid'"):
+        RecalibratedClassifier(margins).fit(lab.X, lab.y)
+    adaptive = RecalibratedClassifier(margins, calibration="sigmoid", trust=1).fit(lab.X, lab.y)
+    raw = log_loss(field.y, adaptive.predict_proba(field.X))
+    adaptive.adapt(field.X, groups=field.groups)
+    assert log_loss(field.y, adaptive.predict_proba(field.X, groups=field.groups)) < raw - 0.05
+
+
+def test_calibration_and_cv_nest(lab):
+    adaptive = RecalibratedClassifier(GaussianNB(), cv=2, calibration="sigmoid").fit(lab.X, lab.y)
+    expected = CalibratedClassifierCV(GaussianNB(), cv=5, ensemble=False).fit(lab.X, lab.y)
+    np.testing.assert_allclose(adaptive.predict_proba(lab.X), expected.predict_proba(lab.X), rtol=1e-9)
+
+
+def test_calibration_with_too_few_rows_of_a_class_is_refused_by_name(proba, lab):
+    rows = np.concatenate([np.flatnonzero(lab.y == "no"), np.flatnonzero(lab.y == "yes")[:4]])
+    with pytest.raises(InputError, match="class 'yes' has 4"):
+        Recalibrator(calibration="sigmoid").fit(proba[0][rows], lab.y[rows])
+
+
+# -- clone, pickle, parameters ---------------------------------------------------------------------------------
+
+
+def test_fault_46_clone_keeps_parameters_and_forgets_the_rest(classifier, lab, field):
+    options = {"partition": fieldcal.Quantiles(5), "prior": fieldcal.KL(3.0), "trust": 0.5}
+    for estimator, feed in fitted_pair(classifier, lab, **options):
+        copied = clone(estimator.adapt(feed(field.X)))
+        assert {name: copied.get_params()[name] for name in options} == options
+        assert not [name for name in vars(copied) if name.endswith("_")]
+        with pytest.raises(NotFittedError):
+            copied.predict_proba(feed(field.X))
+
+
+def test_fault_46_clone_keeps_a_frozen_classifier(classifier, lab):
+    copied = clone(RecalibratedClassifier(FrozenEstimator(classifier)))
+    np.testing.assert_array_equal(
+        copied.fit(lab.X, lab.y).predict_proba(lab.X), classifier.predict_proba(lab.X)
+    )
+
+
+def test_fault_46_set_params_after_fit_waits_for_the_next_fit_or_adapt(proba, lab):
+    recalibrator = Recalibrator(trust=1, partition=4).fit(proba[0], lab.y).adapt(proba[1])
+    adapted = recalibrator.predict_proba(proba[1])
+    recalibrator.set_params(trust=0, partition=6)
+    np.testing.assert_array_equal(recalibrator.predict_proba(proba[1]), adapted)
+    assert recalibrator.lab_.n_bins == 4
+    np.testing.assert_allclose(recalibrator.adapt(proba[1]).predict_proba(proba[1]), proba[1])
+    assert recalibrator.fit(proba[0], lab.y).lab_.n_bins == 6
+
+
+def test_fault_46_set_params_reaches_into_the_estimator(classifier):
+    adaptive = RecalibratedClassifier(clone(classifier)).set_params(estimator__C=7.0)
+    assert adaptive.estimator.C == 7.0
+
+
+@pytest.mark.parametrize("calibration", [None, "temperature"])
+def test_fault_46_pickling_an_adapted_estimator_changes_no_answer(classifier, lab, field, calibration):
+    for estimator, feed in fitted_pair(classifier, lab, trust=1, calibration=calibration):
+        estimator.adapt(feed(field.X), groups=field.groups)
+        again = pickle.loads(pickle.dumps(estimator))
+        np.testing.assert_array_equal(
+            again.predict_proba(feed(field.X), groups=field.groups),
+            estimator.predict_proba(feed(field.X), groups=field.groups),
+        )
+        assert again.partial_adapt(feed(field.X), groups=field.groups).field_.n.sum() == 2 * len(field.y)
+
+
+def test_predicting_changes_nothing_in_the_estimator(proba, lab):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1])
+    before = dict(vars(recalibrator))
+    recalibrator.predict_proba(proba[1])
+    assert vars(recalibrator) == before
+
+
+@pytest.mark.parametrize("random_state", [None, 7, np.random.RandomState(3)])
+def test_random_state_takes_what_scikit_learn_takes(proba, lab, random_state):
+    Recalibrator(trust=1, random_state=random_state).fit(proba[0], lab.y).adapt(proba[1])
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_the_html_representation_names_the_estimator(classifier, lab, field, adapted):
+    for estimator, feed in fitted_pair(classifier, lab):
+        if adapted:
+            estimator.adapt(feed(field.X))
+        page = estimator._repr_html_()
+        assert type(estimator).__name__ in page
+        assert ("prevalence_" in page) == adapted
+        assert is_classifier(estimator)
+
+
+# -- Pipeline, GridSearchCV, routing ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
+def test_a_pipeline_inside(lab, train, field, output):
+    inside = make_pipeline(StandardScaler(), LogisticRegression()).set_output(transform=output)
+    inside.fit(train.X, train.y)
+    adaptive = RecalibratedClassifier(inside, trust=1).fit(lab.X, lab.y).adapt(field.X, groups=field.groups)
+    by_hand = Recalibrator(trust=1).fit(inside.predict_proba(lab.X), lab.y)
+    by_hand.adapt(inside.predict_proba(field.X), groups=field.groups)
+    np.testing.assert_array_equal(
+        adaptive.predict_proba(field.X, groups=field.groups),
+        by_hand.predict_proba(inside.predict_proba(field.X), groups=field.groups),
+    )
+
+
+def test_recalibrator_as_the_last_step_of_a_pipeline(proba, lab):
+    logits = [np.log(p[:, [1]] / p[:, [0]]) for p in proba]
+    pipeline = make_pipeline(FunctionTransformer(lambda z: 1 / (1 + np.exp(-z))), Recalibrator(trust=1))
+    pipeline.fit(logits[0], lab.y)
+    pipeline[-1].adapt(pipeline[:-1].transform(logits[1]))
+    expected = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1])
+    np.testing.assert_allclose(pipeline.predict_proba(logits[1]), expected.predict_proba(proba[1]), rtol=1e-6)
+
+
+def test_grid_search_over_options_with_a_scorer_that_adapts(classifier, lab):
+    search = GridSearchCV(
+        RecalibratedClassifier(FrozenEstimator(classifier)),
+        {"trust": [0, 1], "partition": [4, 8]},
+        scoring=AdaptedScorer(),
+        cv=2,
+    )
+    search.fit(lab.X, lab.y)
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
+    assert not hasattr(search.best_estimator_, "prevalence_")  # scoring adapted copies
+
+
+def test_grid_search_reaches_the_parameters_of_the_estimator(lab):
+    search = GridSearchCV(
+        RecalibratedClassifier(make_pipeline(StandardScaler(), LogisticRegression()), cv=2),
+        {"estimator__logisticregression__C": [1e-6, 1.0]},
+        cv=2,
+        scoring="neg_log_loss",
+    )
+    assert search.fit(lab.X, lab.y).best_params_ == {"estimator__logisticregression__C": 1.0}
+
+
+def test_the_adapted_scorer_scores_a_copy_adapted_to_the_rows(proba, lab, field):
+    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y)
+    score = AdaptedScorer("accuracy")(recalibrator, proba[1], field.y, groups=field.groups)
+    assert not hasattr(recalibrator, "field_")
+    recalibrator.adapt(proba[1], groups=field.groups)
+    assert score == recalibrator.score(proba[1], field.y, groups=field.groups)
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.usefixtures("routing")
+def test_groups_are_routed_through_grid_search(classifier, field):
+    search = GridSearchCV(
+        RecalibratedClassifier(FrozenEstimator(classifier)).set_fit_request(groups=True),
+        {"trust": [0, 1]},
+        scoring=AdaptedScorer(),
+        cv=2,
+    )
+    search.fit(field.X, field.y, groups=field.groups)
+    without, with_trust = search.cv_results_["mean_test_score"]
+    pooled = GridSearchCV(search.estimator, {"trust": [1]}, scoring=AdaptedScorer(groups=False), cv=2)
+    pooled.fit(field.X, field.y, groups=field.groups)
+    assert with_trust > without + 0.03  # each group gets its own prevalence
+    assert with_trust > pooled.best_score_ + 0.03
+
+
+@pytest.mark.usefixtures("routing")
+def test_groups_are_routed_through_cross_val_score(classifier, lab):
+    seen = []
+
+    class Spy(RecalibratedClassifier):
+        def fit(self, X, y, *, groups=None, sample_weight=None):
+            seen.append(("fit", len(groups)))
+            return super().fit(X, y, groups=groups, sample_weight=sample_weight)
+
+        def score(self, X, y, sample_weight=None, *, groups=None):
+            seen.append(("score", len(groups)))
+            return super().score(X, y, sample_weight, groups=groups)
+
+    spy = Spy(FrozenEstimator(classifier)).set_fit_request(groups=True).set_score_request(groups=True)
+    cross_val_score(spy, lab.X, lab.y, cv=3, params={"groups": lab.groups})
+    assert seen == [("fit", 600), ("score", 300)] * 3
+
+
+@pytest.mark.usefixtures("routing")
+def test_groups_are_routed_through_a_pipeline(proba, lab, field):
+    recalibrator = Recalibrator(trust=1).set_fit_request(groups=True)
+    recalibrator.set_predict_proba_request(groups=True).set_predict_request(groups=True)
+    pipeline = make_pipeline(FunctionTransformer(), recalibrator)
+    pipeline.fit(proba[0], lab.y, groups=lab.groups)
+    pipeline[-1].adapt(proba[1], groups=field.groups)
+    np.testing.assert_array_equal(
+        pipeline.predict_proba(proba[1], groups=field.groups),
+        pipeline[-1].predict_proba(proba[1], groups=field.groups),
+    )
+    assert len(pipeline.predict(proba[1], groups=field.groups)) == len(field.y)
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("calibration", [None, "sigmoid"])
+def test_weights_are_routed_into_a_pipeline_inside(lab, calibration):
+    weight = np.where(lab.groups == "a", 3.0, 1.0)
+    step = LogisticRegression().set_fit_request(sample_weight=True)
+    scale = StandardScaler().set_fit_request(sample_weight=False)
+    inside = make_pipeline(scale, step)
+    adaptive = RecalibratedClassifier(inside, cv=2, calibration=calibration)
+    adaptive.fit(lab.X, lab.y, groups=lab.groups, sample_weight=weight)
+    expected = clone(inside)
+    if calibration is not None:
+        expected = CalibratedClassifierCV(expected, cv=5, ensemble=False, method=calibration)
+    expected.fit(lab.X, lab.y, sample_weight=weight)
+    np.testing.assert_allclose(adaptive.predict_proba(lab.X), expected.predict_proba(lab.X), rtol=1e-9)
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("calibration", [None, "sigmoid"])
+def test_with_routing_a_fitted_classifier_takes_weights_for_the_lab_alone(
+    classifier, lab, proba, calibration
+):
+    weight = np.where(lab.groups == "a", 3.0, 1.0)
+    adaptive = RecalibratedClassifier(classifier, calibration=calibration)
+    adaptive.fit(lab.X, lab.y, groups=lab.groups, sample_weight=weight)
+    assert adaptive.lab_.F.sum() == weight.sum()
+    recalibrator = Recalibrator(calibration=calibration).fit(proba[0], lab.y, sample_weight=weight)
+    assert recalibrator.lab_.F.sum() == weight.sum()

@@ -1,0 +1,147 @@
+"""Imports go one way, and `import fieldcal` loads nothing heavy."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import fieldcal
+
+SOURCE = pathlib.Path(fieldcal.__file__).parent
+STANDARD = sys.stdlib_module_names
+
+#: Folder or module → what of fieldcal, and what of others, it may import. The order is the direction of flow.
+ALLOWED: dict[str, tuple[set[str], set[str]]] = {
+    "errors": (set(), set()),
+    "core": ({"errors", "core"}, {"numpy", "scipy"}),
+    "keys": ({"errors"}, {"numpy"}),
+    "files": ({"errors"}, set()),
+    "metrics": ({"errors"}, {"numpy"}),
+    "datasets": ({"errors", "datasets"}, {"numpy"}),
+    "inputs": ({"errors", "keys"}, {"numpy"}),
+    "artefacts": ({"errors", "keys", "files", "core"}, {"numpy", "pydantic", "pydantic_core"}),
+    "objects": (
+        {"errors", "keys", "files", "inputs", "metrics", "artefacts", "core", "objects"},
+        {"numpy", "pydantic"},
+    ),
+    "verbs": (
+        {"errors", "keys", "files", "inputs", "metrics", "artefacts", "core", "objects", "verbs"},
+        {"numpy"},
+    ),
+}
+_VERBS = ALLOWED["verbs"][0]
+ALLOWED |= {
+    "estimators": (_VERBS | {"estimators"}, {"numpy", "sklearn"}),
+    "regression": (_VERBS | {"regression"}, {"numpy", "scipy", "sklearn"}),
+    "tables": (_VERBS | {"tables"}, {"numpy", "narwhals", "duckdb", "pyspark", "sqlglot"}),
+}
+_LAYERS = _VERBS | {"estimators", "regression", "tables", "datasets", "the public names"}
+ALLOWED |= {
+    "the public names": (set(ALLOWED), set()),  # fieldcal/__init__.py
+    "report": (_LAYERS | {"report"}, {"numpy", "jinja2", "matplotlib"}),
+    "demo": (_LAYERS | {"report"}, {"numpy", "sklearn"}),
+    "cli": (_LAYERS | {"cli", "report", "demo"}, {"typer", "rich", "duckdb"}),
+    "__main__": ({"cli", "demo"}, set()),
+}
+#: What core must not touch although Python brings it along: files, logging, global state.
+NOT_IN_CORE = {"os", "io", "pathlib", "json", "logging", "random", "tempfile", "subprocess", "socket", "csv"}
+HEAVY = ("sklearn", "scipy", "pandas", "polars", "pyarrow", "duckdb", "pyspark", "matplotlib", "pydantic")
+
+
+def modules():
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def folder(path):
+    name = path.relative_to(SOURCE).with_suffix("").parts[0]
+    return "the public names" if name == "__init__" else name
+
+
+def imported(path):
+    """Everything a module imports, also inside functions and for the type checker alone."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the direction"
+            if node.module == "fieldcal":
+                yield from (f"fieldcal.{alias.name}" for alias in node.names)
+            else:
+                yield node.module or ""
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_module_imports_only_what_its_folder_may(path):
+    name = folder(path)
+    assert name in ALLOWED, f"{name} is new: say in the table what it may import"
+    own, others = ALLOWED[name]
+    for target in imported(path):
+        parts = target.split(".")
+        if parts[0] == "fieldcal":
+            inside = parts[1] if len(parts) > 1 else "the public names"
+            assert inside in own, f"{path.name} imports fieldcal.{inside}, against the direction"
+        elif parts[0] not in STANDARD:
+            assert parts[0] in others, f"{path.name} imports {parts[0]}"
+        elif name == "core":
+            assert parts[0] not in NOT_IN_CORE, f"core/{path.name} imports {parts[0]}"
+
+
+def test_the_table_itself_has_no_circles():
+    order = list(ALLOWED)
+    for name, (own, _) in ALLOWED.items():
+        later = {other for other in own if order.index(other) > order.index(name)}
+        assert not later, f"{name} may import {later}, which come after it"
+
+
+def run(code):
+    """In a fresh interpreter, with warnings as errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_fieldcal_loads_nothing_heavy():
+    loaded = run("import sys, fieldcal; print(*sorted({m.split('.')[0] for m in sys.modules}))").split()
+    assert "fieldcal" in loaded
+    assert not set(loaded) & {*HEAVY, "numpy", "narwhals"}
+
+
+def test_the_four_verbs_load_no_frames_and_no_estimators():
+    code = """
+import sys, fieldcal
+lab = fieldcal.learn([.1, .2, .8, .9] * 20, [0, 0, 1, 1] * 20)
+prev = fieldcal.estimate(lab, fieldcal.count(lab, [.1, .9, .8]), prior="flat", trust=1)
+fieldcal.recalibrate(prev, [.5])
+print(*sorted({m.split('.')[0] for m in sys.modules}))
+"""
+    loaded = set(run(code).split())
+    assert not loaded & (set(HEAVY) - {"scipy", "pydantic"})
+
+
+def test_every_public_name_exists_and_is_listed_once():
+    assert len(set(fieldcal.__all__)) == len(fieldcal.__all__)
+    for name in fieldcal.__all__:
+        assert getattr(fieldcal, name) is not None
+    assert set(fieldcal.__all__) <= set(dir(fieldcal))
+    with pytest.raises(AttributeError, match="no attribute 'lern'"):
+        _ = fieldcal.lern
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_module_changes_what_others_see(path):
+    """No global seeds, filters or handlers."""
+    text = path.read_text(encoding="utf-8")
+    for call in (
+        "np.random.seed",
+        "warnings.simplefilter",
+        "warnings.filterwarnings",
+        "np.seterr(",
+        "basicConfig",
+    ):
+        assert call not in text, f"{path.name} calls {call}"

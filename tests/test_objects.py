@@ -1,0 +1,423 @@
+"""Lab, Field and Prevalence: frozen, exactly mergeable, the same bytes for the same content."""
+
+from __future__ import annotations
+
+import ast
+import datetime as dt
+import decimal
+import functools
+import hashlib
+import itertools
+import json
+import pathlib
+import uuid
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+import fieldcal
+from fieldcal.errors import FieldcalError, InputError
+
+SOURCE = pathlib.Path(fieldcal.__file__).parent
+URC = {"prior": "flat", "point": "mode", "trust": 1}
+CITY = uuid.UUID(int=7)
+GROUPS_OF_ALL_KINDS = (
+    1,
+    "1",
+    1.0,
+    True,
+    0.5,
+    -3,
+    10**30,
+    "",
+    "a|b",
+    "Zürich\n\u202e🐭",
+    None,
+    ("a", "b"),
+    ("a|b",),
+    ("a", (1, None)),
+    (),
+    dt.date(2020, 2, 29),
+    dt.datetime(2020, 2, 29, 12, 30, 0, 5),
+    dt.datetime(2020, 2, 29, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=5, minutes=30))),
+    dt.time(23, 59),
+    decimal.Decimal("1.10"),
+    CITY,
+    str(CITY),
+    b"\x00\xff",
+)
+
+
+@functools.cache
+def data():
+    return fieldcal.datasets.label_shift(
+        n_lab=600, n_field=400, p_lab=(0.5, 0.3, 0.2), n_groups=3, random_state=4
+    )
+
+
+@functools.cache
+def lab():
+    return fieldcal.learn(data().proba_lab, data().y_lab)
+
+
+@functools.cache
+def field():
+    return fieldcal.count(lab(), data().proba_field, groups=data().groups_field)
+
+
+@functools.cache
+def prevalence():
+    return fieldcal.estimate(lab(), field(), **URC)
+
+
+def all_three():
+    return [lab(), field(), prevalence()]
+
+
+# Merging
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 400), max_size=6),
+    order=st.randoms(use_true_random=False),
+    kinds=st.lists(st.sampled_from(GROUPS_OF_ALL_KINDS), min_size=1, max_size=8),
+)
+def test_shards_merge_to_the_same_bytes_in_any_order_and_any_grouping(cuts, order, kinds):
+    groups = [kinds[i % len(kinds)] for i in range(400)]
+    whole = fieldcal.count(lab(), data().proba_field, groups=groups)
+    edges = [0, *sorted(cuts), 400]
+    shards = [
+        fieldcal.count(lab(), data().proba_field[a:b], groups=groups[a:b])
+        for a, b in itertools.pairwise(edges)
+    ]
+    while len(shards) > 1:  # any two, again and again: every bracketing can happen
+        one = shards.pop(order.randrange(len(shards)))
+        two = shards.pop(order.randrange(len(shards)))
+        assert one + two == two + one
+        shards.append(one + two)
+    assert shards[0].to_json() == whole.to_json()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    weight=st.lists(st.integers(0, 64).map(lambda q: q / 8), min_size=40, max_size=40).filter(any),
+    cut=st.integers(1, 39),
+)
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.WeightWarning")
+def test_shards_with_weights_of_eighths_merge_exactly(weight, cut):
+    if not (any(weight[:cut]) and any(weight[cut:])):
+        return
+    weight, proba = np.array(weight), data().proba_field[:40]
+    whole = fieldcal.count(lab(), proba, sample_weight=weight)
+    one = fieldcal.count(lab(), proba[:cut], sample_weight=weight[:cut])
+    two = fieldcal.count(lab(), proba[cut:], sample_weight=weight[cut:])
+    assert (one + two).to_json() == whole.to_json()
+
+
+def test_two_half_rows_merge_to_the_bytes_of_a_whole_one():
+    half = fieldcal.count(lab(), [[0.25, 0.25, 0.5]], sample_weight=[0.5])
+    assert (half + half).to_json() == fieldcal.count(lab(), [[0.25, 0.25, 0.5]]).to_json()
+
+
+def test_merging_adds_what_was_dropped_and_clipped():
+    one = fieldcal.count(lab(), [[0.2, 0.3, 0.5], [np.nan, 0.1, 0.2]], missing="drop")
+    two = fieldcal.count(lab(), [[1 + 1e-9, 0.0, 0.0]])
+    assert ((one + two).dropped, (one + two).clipped) == (1, 1)
+
+
+def test_plus_equals_leaves_the_first_field_as_it_was():
+    total = start = fieldcal.count(lab(), data().proba_field[:10])
+    total += fieldcal.count(lab(), data().proba_field[10:30])
+    assert total.n.tolist() == [30]
+    assert start.n.tolist() == [10]
+
+
+def test_merging_keeps_whole_numbers_whole_beyond_float64():
+    one = fieldcal.count(lab(), data().proba_field)
+    big = fieldcal.Field(**{**_fields(one), "score_sums": one.score_sums + 2**60})
+    merged = big + one
+    assert merged.score_sums.dtype == np.int64
+    assert merged.score_sums.tolist() == (2 * one.score_sums + 2**60).tolist()
+
+
+def test_merging_beyond_64_bits_goes_on_in_floats_and_does_not_wrap_around():
+    one = fieldcal.count(lab(), data().proba_field)
+    big = fieldcal.Field(**{**_fields(one), "score_sums": np.full((1, 3), 2**62)})
+    merged = big + big + big
+    assert (merged.score_sums > 2.0**63).all()
+    np.testing.assert_allclose(merged.naive, 1 / 3)
+
+
+def test_fields_of_unequal_labs_refuse_to_merge():
+    other = fieldcal.learn(data().proba_lab, data().y_lab, smoothing=3.0)
+    with pytest.raises(InputError, match="different labs"):
+        fieldcal.count(lab(), data().proba_field) + fieldcal.count(other, data().proba_field)
+
+
+def test_a_batch_can_be_counted_once():
+    monday = fieldcal.count(lab(), data().proba_field, batch="monday")
+    with pytest.raises(InputError, match="'monday' is in both"):
+        monday + monday
+    loaded = fieldcal.Field.from_json(monday.to_json())
+    with pytest.raises(InputError, match="'monday' is in both"):
+        loaded + monday
+
+
+# Files
+
+
+def test_group_keys_of_all_kinds_survive_saving_byte_for_byte(tmp_path):
+    n = len(GROUPS_OF_ALL_KINDS)
+    counted = fieldcal.count(lab(), data().proba_field[:n], groups=list(GROUPS_OF_ALL_KINDS))
+    assert len(counted.groups) == n, "none merged with another"
+    prev = fieldcal.estimate(lab(), counted, **URC)
+    for made, kind in ((counted, fieldcal.Field), (prev, fieldcal.Prevalence)):
+        first, second = tmp_path / "first.json", tmp_path / "second.json"
+        made.save(first)
+        again = kind.load(first)
+        again.save(second)
+        assert first.read_bytes() == second.read_bytes()
+        assert [repr(k) for k in again.groups] == [repr(k) for k in made.groups]
+        assert again == made
+        assert hash(again) == hash(made)
+    expected = fieldcal.recalibrate(prev, data().proba_field[:n], groups=list(GROUPS_OF_ALL_KINDS))
+    loaded = fieldcal.Prevalence.load(second)
+    new = fieldcal.recalibrate(
+        loaded, data().proba_field[:n], groups=list(GROUPS_OF_ALL_KINDS), unseen="error"
+    )
+    np.testing.assert_array_equal(new, expected)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [("a", "b"), (0, 1), (False, True), (0.5, 1.5), (dt.date(2020, 1, 1), dt.date(2021, 1, 1)), (1, "1")],
+    ids=repr,
+)
+def test_classes_of_all_kinds_survive_saving(classes):
+    rng = np.random.default_rng(0)
+    y = [classes[k] for k in rng.integers(2, size=100)]
+    made = fieldcal.learn(rng.random(100), y)
+    again = fieldcal.Lab.from_json(made.to_json())
+    assert [repr(c) for c in again.classes] == [repr(c) for c in classes]
+    assert again.to_json() == made.to_json()
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        "auto",
+        1,
+        6,
+        fieldcal.Argmax(1),
+        fieldcal.Argmax(4),
+        fieldcal.Tree(7),
+    ],
+    ids=repr,
+)
+def test_every_partition_survives_saving_and_assigns_the_same_bins(partition):
+    made = fieldcal.learn(data().proba_lab, data().y_lab, partition=partition)
+    again = fieldcal.Lab.from_json(made.to_json())
+    assert again.partition == made.partition
+    assert again.to_json() == made.to_json()
+    assert fieldcal.count(again, data().proba_field) == fieldcal.count(made, data().proba_field)
+
+
+@pytest.mark.parametrize(
+    "partition", [fieldcal.Edges([0.1, 1 / 3, 0.9]), fieldcal.Quantiles(11), fieldcal.Tree(5)], ids=repr
+)
+def test_every_binary_partition_survives_saving(partition):
+    shifted = fieldcal.datasets.label_shift(random_state=1)
+    made = fieldcal.learn(shifted.proba_lab, shifted.y_lab, partition=partition)
+    assert fieldcal.Lab.from_json(made.to_json()).partition == made.partition
+
+
+def test_the_file_is_plain_ascii_json_with_a_version_and_the_digest_of_its_content():
+    for made in all_three():
+        envelope = json.loads(made.to_json().decode("ascii"))
+        assert set(envelope) == {"fieldcal", "schema", "digest", "content"}
+        assert envelope["fieldcal"] == type(made).__name__.lower()
+        text = json.dumps(envelope["content"], sort_keys=True, separators=(",", ":"))
+        assert hashlib.sha256(text.encode()).hexdigest() == envelope["digest"] == made.digest
+
+
+def test_the_digest_changes_with_every_field_of_the_content():
+    changes = {
+        "smoothing": 0.5,
+        "n": 601,
+        "clipped": 1,
+        "log_loss": 0.1,
+        "accuracy": 0.1,
+        "classes": (0, 1, 3),
+        "F": lab().F + 1,
+        "bin_scores": lab().bin_scores + 1,
+        "partition": fieldcal.Bins(lab().n_bins),
+    }
+    digests = {lab().digest}
+    for name, value in changes.items():
+        changed = fieldcal.Lab(**{**_fields(lab()), name: value})
+        assert changed != lab(), name
+        digests.add(changed.digest)
+    assert len(digests) == len(changes) + 1
+
+
+def test_the_digest_tells_look_alikes_apart():
+    proba = data().proba_field[:2]
+    fields = [fieldcal.count(lab(), proba, groups=[g, "x"]) for g in (1, "1", 1.0, True, (1,))]
+    assert len({f.digest for f in fields}) == 5
+
+
+def test_keys_that_cannot_be_saved_say_so_when_saved_and_work_until_then(tmp_path):
+    strange = [frozenset({1}), frozenset({2})]
+    counted = fieldcal.count(lab(), data().proba_field[:2], groups=strange)
+    assert counted.n.tolist() == [1, 1]
+    with pytest.raises(FieldcalError, match=r"frozenset.*cannot be saved"):
+        counted.save(tmp_path / "field.json")
+    assert not list(tmp_path.iterdir())
+
+
+def _imported(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_no_module_reads_or_writes_pickles():
+    modules = list(SOURCE.rglob("*.py"))
+    assert len(modules) > 10
+    for path in modules:
+        names = {name.split(".")[0] for name in _imported(path)}
+        assert not names & {"pickle", "cPickle", "joblib", "dill", "cloudpickle", "marshal", "shelve"}, path
+        assert "allow_pickle=True" not in path.read_text(encoding="utf-8"), path
+
+
+# Frozen
+
+
+def _fields(made):
+    return {name: getattr(made, name) for name in type(made).model_fields}
+
+
+@pytest.mark.parametrize("made", all_three(), ids=lambda m: type(m).__name__)
+def test_nothing_can_be_assigned_or_deleted(made):
+    for name in type(made).model_fields:
+        with pytest.raises((ValidationError, AttributeError, TypeError)):
+            setattr(made, name, getattr(made, name))
+        with pytest.raises((ValidationError, AttributeError, TypeError)):
+            delattr(made, name)
+    with pytest.raises((ValidationError, AttributeError, TypeError)):
+        made.surprise = 1
+
+
+@pytest.mark.parametrize("made", all_three(), ids=lambda m: type(m).__name__)
+def test_the_arrays_that_are_stored_are_read_only(made):
+    stored = [v for v in _fields(made).values() if isinstance(v, np.ndarray)]
+    assert stored
+    for array in stored:
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(lab, "M"), (lab, "p_lab"), (field, "n"), (field, "naive"), (prevalence, "n"), (prevalence, "naive")],
+    ids=lambda x: getattr(x, "__name__", x),
+)
+def test_the_arrays_that_are_derived_are_read_only_too(make, name):
+    own = type(make()).from_json(make().to_json())
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(own, name)[...] = 0
+
+
+def test_an_object_does_not_share_memory_with_what_it_was_made_from():
+    counts = np.array([[5, 3], [2, 6]])
+    made = fieldcal.Lab(
+        classes=("a", "b"),
+        partition=fieldcal.Bins(2),
+        F=counts,
+        smoothing=1.0,
+        bin_scores=np.array([[7, 7], [9, 9]]),
+        n=16,
+    )
+    digest = made.digest
+    counts[0, 0] = 99
+    assert made.F[0, 0] == 5
+    assert fieldcal.Lab(**_fields(made)).digest == digest
+
+
+def test_equal_content_is_equal_and_other_kinds_are_not():
+    again = fieldcal.learn(data().proba_lab, data().y_lab)
+    assert again == lab()
+    assert again is not lab()
+    assert len({again, lab()}) == 1
+    assert lab() != field()
+    assert lab() != "lab"
+
+
+def test_reprs_are_one_short_line():
+    for made in all_three()[:2]:
+        assert str(made) == repr(made)
+        assert "\n" not in repr(made)
+        assert len(repr(made)) < 300
+    assert "600 rows" in repr(lab())
+    assert "400 rows, 3 groups" in repr(field())
+    assert "one population" in repr(fieldcal.count(lab(), data().proba_field))
+
+
+# Weights
+
+
+@pytest.mark.parametrize("partition", ["auto", 5, fieldcal.Tree(6), fieldcal.Argmax(3)], ids=repr)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_weight_of_2_is_the_row_twice(classes, partition):
+    p_lab = (0.6, 0.4) if classes == 2 else (0.5, 0.3, 0.2)
+    shifted = fieldcal.datasets.label_shift(n_lab=900, n_field=300, p_lab=p_lab, random_state=7)
+    rng = np.random.default_rng(1)
+    lab_weight, field_weight = rng.integers(1, 4, size=900), rng.integers(0, 4, size=300)
+    twice, again = np.repeat(np.arange(900), lab_weight), np.repeat(np.arange(300), field_weight)
+    weighted = fieldcal.learn(shifted.proba_lab, shifted.y_lab, sample_weight=lab_weight, partition=partition)
+    repeated = fieldcal.learn(shifted.proba_lab[twice], shifted.y_lab[twice], partition=partition)
+    assert weighted.partition == repeated.partition
+    for name in ("F", "M", "p_lab", "bin_scores"):
+        np.testing.assert_array_equal(getattr(weighted, name), getattr(repeated, name), err_msg=name)
+    assert weighted.F.dtype == np.int64
+    assert weighted.log_loss == pytest.approx(repeated.log_loss)
+    assert weighted.accuracy == pytest.approx(repeated.accuracy)
+
+    groups = shifted.groups_field
+    one = fieldcal.count(weighted, shifted.proba_field, groups=groups, sample_weight=field_weight)
+    two = fieldcal.count(weighted, shifted.proba_field[again], groups=groups[again])
+    assert one.to_json() == two.to_json()
+    assert fieldcal.estimate(weighted, one, **URC) == fieldcal.estimate(weighted, two, **URC)
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
+def test_sorted_and_unsorted_rows_give_the_same_objects():
+    order = np.lexsort((data().proba_lab[:, 0], data().y_lab))
+    assert fieldcal.learn(data().proba_lab[order], data().y_lab[order]).to_json() == lab().to_json()
+    rows = np.argsort(data().proba_field[:, 0])
+    counted = fieldcal.count(lab(), data().proba_field[rows], groups=data().groups_field[rows])
+    assert counted.to_json() == field().to_json()
+    assert fieldcal.estimate(lab(), counted, trust=1) == fieldcal.estimate(lab(), field(), trust=1)
+
+
+def test_two_columns_count_like_the_second_alone():
+    shifted = fieldcal.datasets.label_shift(random_state=2)
+    columns = np.column_stack([1 - shifted.proba_lab, shifted.proba_lab])
+    one, two = fieldcal.learn(shifted.proba_lab, shifted.y_lab), fieldcal.learn(columns, shifted.y_lab)
+    assert one == two
+    both = np.column_stack([1 - shifted.proba_field, shifted.proba_field])
+    assert fieldcal.count(one, both) == fieldcal.count(one, shifted.proba_field)
+
+
+def test_the_mean_prediction_is_exact_to_2_to_the_minus_30():
+    np.testing.assert_allclose(
+        field().naive,
+        [data().proba_field[data().groups_field == g].mean(axis=0) for g in field().groups],
+        atol=2e-9,
+    )

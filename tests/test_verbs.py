@@ -1,0 +1,479 @@
+"""learn, count, estimate, recalibrate, decide: what goes in, what comes out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import inspect
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import fieldcal
+from fieldcal.errors import InputError, UnseenGroupWarning
+
+URC = {"prior": "flat", "point": "mode", "trust": 1}  # the paper's plain estimator
+TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@functools.cache
+def binary():
+    return fieldcal.datasets.label_shift(
+        n_lab=4000, n_field=6000, prevalence=[[0.9, 0.1], [0.3, 0.7]], random_state=11
+    )
+
+
+@functools.cache
+def three():
+    return fieldcal.datasets.label_shift(
+        n_lab=6000,
+        n_field=6000,
+        p_lab=(0.5, 0.3, 0.2),
+        prevalence=[[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]],
+        separation=2.0,
+        random_state=12,
+    )
+
+
+@functools.cache
+def learnt(K):
+    data = binary() if K == 2 else three()
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    return data, lab, field, fieldcal.estimate(lab, field, **URC)
+
+
+# learn
+
+
+def test_options_are_keyword_only_and_data_comes_first():
+    data_first = {
+        "learn": ["proba", "y"],
+        "count": ["lab", "proba"],
+        "estimate": ["lab", "field"],
+        "recalibrate": ["prev", "proba"],
+        "decide": ["prev", "proba"],
+    }
+    for name, expected in data_first.items():
+        parameters = inspect.signature(getattr(fieldcal, name)).parameters.values()
+        assert [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == expected
+        assert all(p.kind is p.KEYWORD_ONLY for p in parameters if p.name not in expected)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_lab_holds_counts_and_derives_M_and_the_prevalences(K):
+    data, lab, _, _ = learnt(K)
+    assert lab.classes == tuple(range(K))
+    assert lab.F.shape == lab.M.shape == (K, lab.n_bins)
+    assert lab.F.sum() == lab.n == len(data.y_lab)
+    assert lab.F.sum(axis=1).tolist() == np.bincount(data.y_lab).tolist()
+    np.testing.assert_allclose(lab.M.sum(axis=1), 1)
+    assert (lab.M > 0).all()
+    np.testing.assert_allclose(lab.p_lab, np.bincount(data.y_lab) / len(data.y_lab))
+    assert lab.conditioning.rank == K
+    assert 0 < lab.log_loss < np.log(K)
+    assert 1 / K < lab.accuracy < 1
+
+
+def test_the_defaults_of_the_partition_follow_the_classes():
+    assert learnt(2)[1].n_bins == 8
+    assert learnt(3)[1].n_bins == 12
+    rare = np.concatenate([np.flatnonzero(binary().y_lab == 0), np.flatnonzero(binary().y_lab == 1)[:45]])
+    few = fieldcal.learn(binary().proba_lab[rare], binary().y_lab[rare])
+    assert few.n_bins == 4
+
+
+def test_classes_can_be_given_in_the_order_of_the_columns():
+    data = three()
+    names = np.array(["c", "a", "b"])  # of the columns 0, 1, 2
+    lab = fieldcal.learn(data.proba_lab, names[data.y_lab], classes=["c", "a", "b"])
+    assert lab.classes == ("c", "a", "b")
+    assert lab.F.tolist() == learnt(3)[1].F.tolist()
+
+
+def test_swapping_the_classes_swaps_the_answer():
+    data, _, _, prev = learnt(2)
+    lab = fieldcal.learn(1 - data.proba_lab, 1 - data.y_lab, partition=8)
+    turned = fieldcal.estimate(
+        lab, fieldcal.count(lab, 1 - data.proba_field, groups=data.groups_field), **URC
+    )
+    np.testing.assert_allclose(turned.urc[:, ::-1], prev.urc, atol=2e-3)  # bins close on the other side
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        3,
+        fieldcal.Quantiles(10),
+        fieldcal.Edges([0.2, 0.5, 0.8]),
+        fieldcal.Edges([0, 0.2, 0.5, 0.8, 1]),
+        fieldcal.Argmax(4),
+        fieldcal.Tree(8),
+    ],
+    ids=repr,
+)
+def test_every_partition_recovers_the_prevalence(partition):
+    data = binary()
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=partition)
+    field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    prev = fieldcal.estimate(lab, field, **URC)
+    np.testing.assert_allclose(prev.urc, data.prevalence, atol=0.06)
+
+
+def test_smoothing_keeps_every_cell_above_zero_and_0_switches_it_off():
+    data = binary()
+    edges = fieldcal.Edges([0.001, 0.5, 0.999])
+    assert (fieldcal.learn(data.proba_lab, data.y_lab, partition=edges).M > 0).all()
+    bare = fieldcal.learn(data.proba_lab, data.y_lab, partition=edges, smoothing=0)
+    np.testing.assert_array_equal(bare.M, bare.F / bare.F.sum(axis=1, keepdims=True))
+
+
+# count
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_field_is_a_histogram_per_group(K):
+    data, lab, field, _ = learnt(K)
+    assert field.groups == (0, 1)
+    assert field.V.shape == (2, lab.n_bins)
+    assert field.n.tolist() == np.bincount(data.groups_field).tolist()
+    assert field.lab == lab.digest
+    bins = lab.partition.assign(data.proba_field)
+    for g in (0, 1):
+        expected = np.bincount(bins[data.groups_field == g], minlength=lab.n_bins)
+        assert field.V[g].tolist() == expected.tolist()
+
+
+def test_one_population_is_the_group_none():
+    data, lab, field, _ = learnt(2)
+    whole = fieldcal.count(lab, data.proba_field)
+    assert whole.groups == (None,)
+    assert not whole.grouped
+    assert whole.V.tolist() == [field.V.sum(axis=0).tolist()]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_tables_are_matched_by_column_name_in_every_verb(table):
+    data, _, _, prev = learnt(3)
+    names = np.array(["ant", "bee", "fly"])
+    turned = [2, 0, 1]
+
+    def as_table(proba):
+        return table({names[k]: proba[:, k] for k in turned})
+
+    lab = fieldcal.learn(as_table(data.proba_lab), names[data.y_lab])
+    field = fieldcal.count(lab, as_table(data.proba_field), groups=data.groups_field)
+    assert field.V.tolist() == learnt(3)[2].V.tolist()
+    same = fieldcal.estimate(lab, field, **URC)
+    np.testing.assert_array_equal(same.urc, prev.urc)
+    new = fieldcal.recalibrate(same, as_table(data.proba_field), groups=data.groups_field)
+    expected = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
+    np.testing.assert_array_equal(new, expected)
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_groups_of_several_columns_come_as_a_table(table):
+    data, lab, _, _ = learnt(2)
+    place = np.where(data.groups_field == 0, "north", "south")
+    year = 2000 + np.arange(len(place)) % 2
+    groups = table({"place": place, "year": year})
+    field = fieldcal.count(lab, data.proba_field, groups=groups)
+    assert field.groups == (("north", 2000), ("north", 2001), ("south", 2000), ("south", 2001))
+    prev = fieldcal.estimate(lab, field, **URC)
+    new = fieldcal.recalibrate(prev, data.proba_field[:4], groups=[("north", 2000)] * 4, unseen="error")
+    assert new.shape == (4,)
+
+
+# estimate
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("options", [URC, {"prior": "kl", "trust": 1}, {"prior": "dirichlet", "trust": 1}])
+def test_the_prevalences_are_recovered_and_lie_in_their_interval(K, options):
+    data, lab, field, _ = learnt(K)
+    prev = fieldcal.estimate(lab, field, **options)
+    for table in (prev.naive, prev.urc, prev.value, prev.lower, prev.upper, prev.weights):
+        assert table.shape == (2, K)
+    np.testing.assert_allclose(prev.urc, data.prevalence, atol=0.05)
+    np.testing.assert_allclose(prev.urc.sum(axis=1), 1)
+    assert np.abs(prev.naive - data.prevalence).max() > 0.1, "naive is biased towards the lab"
+    assert (prev.lower <= prev.value).all()
+    assert (prev.value <= prev.upper).all()
+    assert prev.classes == lab.classes
+    assert prev.groups == field.groups
+    assert prev.n.tolist() == field.n.tolist()
+    assert len(prev.status) == len(prev.trust) == 2
+    assert prev.level == 0.9
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
+def test_the_defaults_recover_the_prevalences_too():
+    data, lab, field, _ = learnt(2)
+    prev = fieldcal.estimate(lab, field, trust=1)
+    np.testing.assert_allclose(prev.urc, data.prevalence, atol=0.05)
+    assert (prev.urc > 0).all()
+    assert (prev.urc < 1).all()
+
+
+def test_repeating_every_field_row_leaves_the_mode_unchanged_and_narrows_the_interval():
+    _, lab, field, prev = learnt(3)
+    twice = fieldcal.estimate(lab, field + field, **URC)
+    np.testing.assert_allclose(twice.urc, prev.urc, atol=1e-6)
+    width, narrower = prev.upper - prev.lower, twice.upper - twice.lower
+    assert (narrower <= width + 1e-3).all()
+
+
+def test_without_pooling_a_group_does_not_depend_on_the_others():
+    data, lab, _, prev = learnt(3)
+    rows = data.groups_field == 1
+    alone = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field[rows]), **URC)
+    np.testing.assert_allclose(alone.urc[0], prev.urc[1], atol=1e-9)
+
+
+def test_trust_0_leaves_everything_alone_and_trust_1_is_urc():
+    data, lab, field, full = learnt(2)
+    none = fieldcal.estimate(lab, field, prior="flat", point="mode", trust=0)
+    np.testing.assert_allclose(none.value, field.naive, atol=1e-12)
+    np.testing.assert_allclose(none.urc, full.urc)
+    np.testing.assert_allclose(
+        fieldcal.recalibrate(none, data.proba_field, groups=data.groups_field), data.proba_field
+    )
+    np.testing.assert_allclose(full.value, full.urc, atol=1e-9)
+    half = fieldcal.estimate(lab, field, prior="flat", point="mode", trust=0.5)
+    assert (np.abs(half.value - field.naive) < np.abs(full.value - field.naive)).all()
+    assert half.trust.tolist() == [0.5, 0.5]
+
+
+def test_a_wider_level_gives_a_wider_interval():
+    _, lab, field, _ = learnt(2)
+    widths = []
+    for level in (0.5, 0.9, 0.99):
+        prev = fieldcal.estimate(lab, field, prior="flat", trust=1, level=level)
+        widths.append(prev.upper - prev.lower)
+    assert (widths[0] < widths[1]).all()
+    assert (widths[1] < widths[2]).all()
+
+
+def test_labels_from_the_field_move_the_estimate_towards_them():
+    _, lab, field, prev = learnt(2)
+    labelled = np.array([[0, 5000], [0, 0]])
+    moved = fieldcal.estimate(lab, field, labelled=labelled, **URC)
+    assert moved.urc[0, 1] > prev.urc[0, 1] + 0.1
+    assert moved.urc[1, 1] == pytest.approx(prev.urc[1, 1], abs=1e-9)
+
+
+# recalibrate
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_recalibrating_to_the_lab_prevalence_changes_nothing(K):
+    data = binary() if K == 2 else three()
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, smoothing=0)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_lab), **URC)
+    np.testing.assert_allclose(prev.urc[0], lab.p_lab, atol=1e-6)
+    np.testing.assert_allclose(fieldcal.recalibrate(prev, data.proba_field), data.proba_field, atol=1e-5)
+
+
+def test_recalibrate_is_the_known_bias_lemma():
+    data, lab, _, prev = learnt(3)
+    ratio = prev.urc[data.groups_field] / lab.p_lab
+    expected = data.proba_field * ratio
+    expected /= expected.sum(axis=1, keepdims=True)
+    new = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
+    np.testing.assert_allclose(new, expected, atol=1e-12)
+
+
+def test_the_mean_of_recalibrated_predictions_is_about_the_prevalence():
+    data, _, _, prev = learnt(2)
+    new = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
+    for g in (0, 1):
+        assert new[data.groups_field == g].mean() == pytest.approx(prev.urc[g, 1], abs=0.02)
+
+
+def test_recalibrating_improves_log_loss_where_the_assumption_holds():
+    for K in (2, 3):
+        data, _, _, prev = learnt(K)
+        new = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
+        before = fieldcal.metrics.log_loss(data.proba_field, data.y_field)
+        assert fieldcal.metrics.log_loss(new, data.y_field) < before - 0.03
+
+
+def test_recalibrate_answers_in_the_shape_it_was_given():
+    data, _, _, prev = learnt(2)
+    scores, groups = data.proba_field[:5], data.groups_field[:5]
+    plain = fieldcal.recalibrate(prev, scores, groups=groups)
+    assert plain.shape == (5,)
+    for column in (scores[:, None], scores[:, None].tolist(), pd.DataFrame({"p": scores})):
+        new = fieldcal.recalibrate(prev, column, groups=groups)
+        assert new.shape == (5, 1)
+        np.testing.assert_array_equal(new[:, 0], plain)
+    both = np.column_stack([1 - scores, scores])
+    new = fieldcal.recalibrate(prev, both, groups=groups)
+    assert new.shape == (5, 2)
+    np.testing.assert_allclose(new[:, 1], plain, atol=1e-15)
+    np.testing.assert_allclose(new.sum(axis=1), 1)
+    for same in (scores.tolist(), pd.Series(scores), pl.Series(scores), pa.array(scores)):
+        np.testing.assert_array_equal(fieldcal.recalibrate(prev, same, groups=groups), plain)
+    assert fieldcal.recalibrate(prev, [], groups=[]).shape == (0,)
+    assert fieldcal.recalibrate(prev, np.empty((0, 2)), groups=[]).shape == (0, 2)
+
+
+def test_rows_keep_their_order_whatever_their_groups():
+    data, _, _, prev = learnt(3)
+    order = np.random.default_rng(0).permutation(len(data.proba_field))
+    straight = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
+    mixed = fieldcal.recalibrate(prev, data.proba_field[order], groups=data.groups_field[order])
+    np.testing.assert_array_equal(mixed, straight[order])
+
+
+def test_recalibrating_keeps_the_order_of_scores_within_a_group():
+    _, _, _, prev = learnt(2)
+    scores = np.linspace(0, 1, 101)
+    assert (np.diff(fieldcal.recalibrate(prev, scores, groups=[1] * 101)) > 0).all()
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_unseen_groups_follow_the_option(K):
+    data, _, _, prev = learnt(K)
+    row = data.proba_field[:1]
+    with pytest.warns(UnseenGroupWarning, match="1 groups"):
+        whole = fieldcal.recalibrate(prev, row, groups=["new"])
+    expected = np.atleast_2d(np.column_stack([1 - row, row]) if K == 2 else row) * prev.overall_weights
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(whole, expected[:, 1] if K == 2 else expected)
+    raw = fieldcal.recalibrate(prev, row, groups=["new"], unseen="raw")
+    np.testing.assert_allclose(raw, row, atol=1e-15)
+    with pytest.raises(InputError, match="the first is 'new'"):
+        fieldcal.recalibrate(prev, row, groups=["new"], unseen="error")
+
+
+# Bins
+
+
+def test_bin_ids_in_place_of_predictions_give_the_same_estimate():
+    data, lab, field, prev = learnt(2)
+    ids, field_ids = lab.partition.assign(data.proba_lab), lab.partition.assign(data.proba_field)
+    by_id = fieldcal.learn(ids, data.y_lab, partition=fieldcal.Bins(8))
+    assert by_id.F.tolist() == lab.F.tolist()
+    counted = fieldcal.count(by_id, field_ids, groups=data.groups_field)
+    assert counted.V.tolist() == field.V.tolist()
+    same = fieldcal.estimate(by_id, counted, **URC)
+    np.testing.assert_array_equal(same.urc, prev.urc)
+    new = fieldcal.recalibrate(same, data.proba_field, groups=data.groups_field)
+    np.testing.assert_array_equal(new, fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field))
+    np.testing.assert_allclose(same.naive, prev.naive, atol=0.02)
+
+
+def test_bin_ids_out_of_range_or_of_another_kind_are_refused():
+    by_id = fieldcal.learn([0, 1, 2] * 20, [0, 1, 1] * 20, partition=fieldcal.Bins(3))
+    with pytest.raises(InputError, match=r"0 \.\. 2, but they span 0 \.\. 3"):
+        fieldcal.count(by_id, [0, 3])
+    with pytest.raises(InputError, match=r"span -1"):
+        fieldcal.count(by_id, [0, -1])
+    with pytest.raises(TypeError, match="bin ids, integers"):
+        fieldcal.count(by_id, [0.0, 1.0])
+
+
+# decide
+
+
+def mean_recall(decided, y, K):
+    return np.mean([(decided[y == k] == k).mean() for k in range(K)])
+
+
+def test_decide_for_accuracy_takes_the_most_probable_class():
+    for K in (2, 3):
+        data, _, _, prev = learnt(K)
+        decided = fieldcal.decide(prev, data.proba_field, groups=data.groups_field)
+        new = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
+        likeliest = new.argmax(axis=1) if K > 2 else (new > 0.5).astype(int)
+        assert decided.tolist() == likeliest.tolist()
+        raw = data.proba_field.argmax(axis=1) if K > 2 else (data.proba_field > 0.5).astype(int)
+        assert (decided == data.y_field).mean() > (raw == data.y_field).mean() + 0.02
+
+
+def test_the_balanced_decision_has_the_best_mean_recall_of_all_thresholds():
+    data = fieldcal.datasets.label_shift(
+        n_lab=20_000, n_field=20_000, p_lab=(0.8, 0.2), prevalence=[[0.3, 0.7]], random_state=3
+    )
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), **URC)
+    decided = fieldcal.decide(prev, data.proba_field, goal="balanced")
+    thresholds = np.linspace(0.01, 0.99, 99)
+    every = [mean_recall((data.proba_field > t).astype(int), data.y_field, 2) for t in thresholds]
+    balanced = mean_recall(decided, data.y_field, 2)
+    assert balanced == pytest.approx(max(every), abs=0.005)
+    accurate = fieldcal.decide(prev, data.proba_field)
+    assert (accurate == data.y_field).mean() > (decided == data.y_field).mean()
+    assert mean_recall(accurate, data.y_field, 2) < balanced
+
+
+def test_the_balanced_decision_serves_three_classes_better_than_the_accurate_one():
+    data, _, _, prev = learnt(3)
+    options = {"groups": data.groups_field}
+    accurate = fieldcal.decide(prev, data.proba_field, **options)
+    balanced = fieldcal.decide(prev, data.proba_field, goal="balanced", **options)
+    for g in (0, 1):
+        rows = data.groups_field == g
+        y = data.y_field[rows]
+        assert mean_recall(balanced[rows], y, 3) > mean_recall(accurate[rows], y, 3)
+        assert (accurate[rows] == y).mean() > (balanced[rows] == y).mean()
+
+
+def test_the_balanced_decision_for_unseen_groups_left_alone_assumes_the_lab():
+    data, lab, _, prev = learnt(3)
+    rows = data.proba_field[:50]
+    decided = fieldcal.decide(prev, rows, groups=["new"] * 50, goal="balanced", unseen="raw")
+    assert decided.tolist() == (rows / lab.p_lab).argmax(axis=1).tolist()
+
+
+def test_decide_for_costs_takes_the_cheapest_class_in_expectation():
+    data, _, _, prev = learnt(3)
+    costs = np.array([[0, 1, 4], [2, 0, 1], [9, 3, 0]])
+    decided = fieldcal.decide(prev, data.proba_field, groups=data.groups_field, goal=costs)
+    new = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
+    paid = [sum(p[i] * costs[i, d] for i in range(3)) for p, d in zip(new, decided, strict=True)]
+    assert np.allclose(paid, (new @ costs).min(axis=1))
+    equal = fieldcal.decide(prev, data.proba_field, groups=data.groups_field, goal=1 - np.eye(3))
+    accurate = fieldcal.decide(prev, data.proba_field, groups=data.groups_field)
+    assert equal.tolist() == accurate.tolist()
+
+
+@pytest.mark.parametrize(
+    "goal", [[[0, 1]], np.ones((2, 2)), np.full((3, 3), np.nan), [1, 2, 3], "recall"], ids=repr
+)
+def test_goals_that_cannot_be_are_refused(goal):
+    data, _, _, prev = learnt(3)
+    with pytest.raises(InputError, match=r"costs must be a finite|goal must be"):
+        fieldcal.decide(prev, data.proba_field, groups=data.groups_field, goal=goal)
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype"), [(("no", "yes"), "U"), ((0, 1), "i"), ((False, True), "b"), ((1, "1"), "O")], ids=repr
+)
+def test_decisions_are_the_classes_themselves(names, dtype):
+    data = binary()
+    lab = fieldcal.learn(data.proba_lab, [names[k] for k in data.y_lab])
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), **URC)
+    decided = fieldcal.decide(prev, [0.01, 0.99])
+    assert decided.dtype.kind == dtype
+    assert [repr(d) for d in decided.tolist()] == [repr(n) for n in names]
+    again = fieldcal.decide(prev, [[0.99, 0.01], [0.01, 0.99]])
+    assert decided.tolist() == again.tolist()
+
+
+def test_dates_as_classes_are_decided_for_as_they_are():
+    days = (dt.date(2020, 1, 1), dt.date(2020, 1, 2))
+    lab = fieldcal.learn([0.1, 0.2, 0.8, 0.9] * 20, [days[0], days[0], days[1], days[1]] * 20)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, [0.1, 0.9]), **URC)
+    assert fieldcal.decide(prev, [0.01, 0.99]).tolist() == list(days)
+
+
+def test_tuples_as_classes_are_decided_for_as_they_are():
+    pairs = (("a", 1), ("b", 2))
+    lab = fieldcal.learn([0.1, 0.2, 0.8, 0.9] * 20, [pairs[0], pairs[0], pairs[1], pairs[1]] * 20)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, [0.1, 0.9]), **URC)
+    assert fieldcal.decide(prev, [0.01, 0.99]).tolist() == list(pairs)
