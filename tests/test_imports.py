@@ -26,11 +26,11 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "artefacts": ({"errors", "keys", "files", "core"}, {"numpy", "pydantic", "pydantic_core"}),
     "objects": (
         {"errors", "keys", "files", "inputs", "metrics", "artefacts", "core", "objects"},
-        {"numpy", "pydantic"},
+        {"numpy", "pydantic", "narwhals"},
     ),
     "verbs": (
         {"errors", "keys", "files", "inputs", "metrics", "artefacts", "core", "objects", "verbs"},
-        {"numpy"},
+        {"numpy", "scipy"},
     ),
 }
 _VERBS = ALLOWED["verbs"][0]

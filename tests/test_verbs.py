@@ -78,6 +78,7 @@ def test_a_lab_holds_counts_and_derives_M_and_the_prevalences(K):
     assert 1 / K < lab.accuracy < 1
 
 
+@pytest.mark.filterwarnings("ignore:The model is not calibrated:fieldcal.errors.CalibrationWarning")
 def test_the_defaults_of_the_partition_follow_the_classes():
     assert learnt(2)[1].n_bins == 8
     assert learnt(3)[1].n_bins == 12

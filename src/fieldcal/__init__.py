@@ -16,6 +16,10 @@ _WHERE = {
     "estimate": "verbs",
     "recalibrate": "verbs",
     "decide": "verbs",
+    "check": "verbs",
+    "plan": "verbs",
+    "Verdict": "objects",
+    "AdaptedScorer": "estimators",
     "Lab": "objects",
     "Field": "objects",
     "Prevalence": "objects",
@@ -38,6 +42,7 @@ _MODULES = ("datasets", "errors", "metrics")
 
 __all__ = [
     "KL",
+    "AdaptedScorer",
     "Argmax",
     "Bins",
     "Dirichlet",
@@ -54,7 +59,9 @@ __all__ = [
     "Recalibrator",
     "Reference",
     "Tree",
+    "Verdict",
     "__version__",
+    "check",
     "count",
     "datasets",
     "decide",
@@ -62,6 +69,7 @@ __all__ = [
     "estimate",
     "learn",
     "metrics",
+    "plan",
     "recalibrate",
 ]
 
@@ -70,9 +78,9 @@ if TYPE_CHECKING:
     from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles, Tree
     from fieldcal.core.priors import KL, Dirichlet, Flat, Pooled, Reference
     from fieldcal.errors import FieldcalError, FieldcalWarning
-    from fieldcal.estimators import RecalibratedClassifier, Recalibrator
-    from fieldcal.objects import Field, Lab, Prevalence
-    from fieldcal.verbs import count, decide, estimate, learn, recalibrate
+    from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
+    from fieldcal.objects import Field, Lab, Prevalence, Verdict
+    from fieldcal.verbs import check, count, decide, estimate, learn, plan, recalibrate
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ same bytes. Arrays inside are read-only; classes and group keys keep their Pytho
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Hashable
 from functools import cached_property
@@ -138,6 +139,35 @@ def _lists(value: Any) -> Any:
 PartitionField = Annotated[
     Any, BeforeValidator(_partition_from), PlainSerializer(_partition_to, return_type=dict)
 ]
+
+
+def record(cls: type[Any]) -> Any:
+    """The annotation of a field that holds a frozen dataclass of numbers and arrays, such as core returns."""
+    names = [f.name for f in dataclasses.fields(cls)]
+
+    def load(value: Any) -> Any:
+        if not isinstance(value, (cls, dict)):
+            raise ValueError(f"a {cls.__name__} expected")
+        content = value if isinstance(value, dict) else {n: getattr(value, n) for n in names}
+        if set(content) != set(names):
+            raise ValueError(f"a {cls.__name__} has the fields {names}")
+        return cls(**{n: _record_value(v) for n, v in content.items()})
+
+    def dump(value: Any) -> dict[str, Any]:
+        content = {n: getattr(value, n) for n in names}
+        return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in content.items()}
+
+    return Annotated[cls, PlainValidator(load), PlainSerializer(dump, return_type=dict)]
+
+
+def _record_value(value: Any) -> Any:
+    if isinstance(value, (list, np.ndarray)):
+        return float_array(value)
+    if isinstance(value, (float, np.floating)) and not np.isfinite(value):
+        raise ValueError("numbers must be finite")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"a number expected, got {type(value).__name__}")
 
 
 class Frozen(BaseModel):

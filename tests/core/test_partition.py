@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -287,7 +289,7 @@ def test_more_leaves_refine_the_bins_and_never_lose_information(seed):
     gained = [information(b, y) for b in bins]
     assert gained[0] == 0
     assert np.all(np.diff(gained) > 0)
-    for coarse, fine in zip(bins[:-1], bins[1:], strict=True):
+    for coarse, fine in itertools.pairwise(bins):
         assert len(np.unique(np.column_stack([coarse, fine]), axis=0)) == fine.max() + 1
 
 
@@ -391,14 +393,16 @@ def test_recipes_refuse_sizes_that_are_no_positive_whole_number(recipe, wrong):
         recipe(wrong)
 
 
-@pytest.mark.parametrize(
-    ("rows", "recipe"),
-    [
-        ([1000, 1000], Quantiles(8)),
-        ([1000, 79], Quantiles(7)),
-        ([1000, 3], Quantiles(4)),
-        ([50, 50, 50], Argmax(4, min_rows=20)),
-    ],
-)
-def test_the_default_has_fewer_bins_where_the_rarest_class_has_few_rows(rows, recipe):
-    assert default_recipe(np.array(rows)) == recipe
+@pytest.mark.parametrize("rarest", [2, 10, 30, 100, 1000, 10**6])
+def test_the_default_for_two_classes_has_more_bins_the_more_rows_the_rarest_class_has(rarest):
+    bins = [default_recipe(np.array([10**6, rows])).n for rows in (rarest, 2 * rarest)]
+    assert 4 <= bins[0] <= bins[1] <= 8
+
+
+def test_the_default_leaves_bins_to_test_the_assumption_with():
+    assert default_recipe(np.array([5, 3])) == Quantiles(4)
+    assert default_recipe(np.array([10**5, 10**5])) == Quantiles(8)
+    for n_classes in (3, 5, 8, 20):
+        recipe = default_recipe(np.full(n_classes, 1000))
+        assert isinstance(recipe, Argmax)
+        assert recipe.confidence_bins >= 2

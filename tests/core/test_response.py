@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fieldcal.core.response import (
+    auto_smoothing,
     conditioning,
     confusable_classes,
     count_cells,
@@ -62,6 +63,12 @@ def test_smoothing_leaves_no_cell_empty_and_every_row_a_distribution(smoothing):
     M = response_matrix(SPARSE, smoothing=smoothing)
     assert M.min() > 0
     assert_allclose(M.sum(axis=1), 1, rtol=1e-14)
+
+
+@pytest.mark.parametrize("F", [SPARSE, SPARSE[:2], np.array([[1, 0], [0, 1]])], ids=["three", "two", "tiny"])
+def test_automatic_smoothing_leaves_no_cell_empty_and_adds_no_more_than_half_a_row_per_cell(F):
+    assert 0 < auto_smoothing(F) <= 0.5 * F.shape[1]
+    assert response_matrix(F, smoothing=auto_smoothing(F)).min() > 0
 
 
 def test_smoothing_adds_its_number_of_rows_to_each_class():

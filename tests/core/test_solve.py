@@ -126,6 +126,18 @@ def test_a_binary_minimum_on_the_boundary_is_exact(end):
     assert solution.gap[0] == 0
 
 
+@pytest.mark.parametrize("rare", [0, 1])
+@pytest.mark.parametrize("strength", [1e-6, 1.0])
+def test_a_rare_class_keeps_its_digits_whether_it_comes_first_or_last(rare, strength):
+    M = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]])
+    V = 1e12 * M[[1 - rare]]
+    solution = solve(M, V, Dirichlet(strength).penalty(M, np.array([0.5, 0.5])))
+    mirrored = solve(M[::-1], V, Dirichlet(strength).penalty(M[::-1], np.array([0.5, 0.5])))
+    assert solution.converged.all()
+    assert 0 < solution.p[0, rare] < 1e-6
+    assert_allclose(solution.p[0, rare], mirrored.p[0, 1 - rare], rtol=1e-9)
+
+
 @pytest.mark.parametrize("n_classes", [3, 6])
 def test_classes_that_are_absent_beyond_doubt_get_nothing(n_classes):
     M = well_conditioned(np.random.default_rng(0), n_classes, 2 * n_classes)
@@ -191,7 +203,7 @@ def test_only_ratios_within_a_column_of_the_response_matter():
 def test_tiny_weights_are_solved_like_any_others(n_classes):
     M, V, p_lab = problem(6, n_classes)
     flat = Flat().penalty(M, p_lab)
-    assert_allclose(solve(M, V * 2.0**-1000, flat).p, solve(M, V, flat).p, rtol=0, atol=1e-12)
+    assert_allclose(solve(M, V * 2.0**-1040, flat).p, solve(M, V, flat).p, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", CLASSES)
@@ -278,7 +290,7 @@ def test_groups_are_solved_together_as_they_are_alone(prior, n_classes, monkeypa
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_class_pseudo_rows_of_each_group_are_its_own(n_classes):
     M, V, p_lab = problem(10, n_classes)
-    own = np.random.default_rng(0).uniform(0.5, 50, V.shape[:1] + (n_classes,))
+    own = np.random.default_rng(0).uniform(0.5, 50, (*V.shape[:1], n_classes))
     penalty = Penalty(np.zeros(M.shape[1]), own, 0.0, p_lab)
     alone = [
         solve(M, V[g : g + 1], Penalty(np.zeros(M.shape[1]), own[g], 0.0, p_lab)).p[0] for g in range(len(V))

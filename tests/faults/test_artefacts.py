@@ -19,7 +19,7 @@ KINDS = {"lab": fieldcal.Lab, "field": fieldcal.Field, "prevalence": fieldcal.Pr
 @functools.cache
 def artefact(kind):
     data = fieldcal.datasets.label_shift(n_lab=400, n_field=200, random_state=3)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=8, smoothing=1.0)
     if kind == "lab":
         return lab
     field = fieldcal.count(lab, data.proba_field, groups=[f"group {g}" for g in data.groups_field])
@@ -355,6 +355,7 @@ def test_fault_40_a_tree_that_runs_in_circles_is_refused():
     content = envelope("lab")["content"] | {
         "F": [[30, 10], [10, 30]],
         "bin_scores": [[20 * 2**30] * 2] * 2,
+        "confusion": [[30, 10], [10, 30]],
         "partition": tree,
     }
     assert fieldcal.Lab.from_json(signed(content)).partition.assign(np.array([0.2, 0.9])).tolist() == [1, 0]

@@ -73,7 +73,7 @@ def histogram_covariance(M: Floats, p: Floats, n: Floats, *, rows: Floats) -> Fl
     S = -np.einsum("gi,gj->gij", q, q / n[:, None]) - np.einsum("gk,ki,kj->gij", lab, M, M, optimize=True)
     i = np.arange(M.shape[1])
     S[:, i, i] += diagonal
-    return S
+    return np.asarray(S)
 
 
 def _chunk(M: Floats, V: Floats, p: Floats, rows: Floats) -> tuple[Floats, Floats, Floats]:

@@ -96,8 +96,8 @@ class Quantiles:
     --------
     >>> import numpy as np
     >>> from fieldcal import Quantiles
-    >>> Quantiles(4).fit(np.array([.1, .2, .3, .4]), np.array([0, 0, 1, 1]), 2).edges
-    (0.175, 0.25, 0.325)
+    >>> Quantiles(2).fit(np.array([.125, .25, .5, .75]), np.array([0, 0, 1, 1]), 2).edges
+    (0.375,)
     """
 
     n: int
@@ -314,16 +314,17 @@ def fit_partition(
 
 
 def default_recipe(class_rows: NDArray[np.integer] | Floats) -> Quantiles | Argmax:
-    """The default partition: enough bins to see the shape, few enough for the rarest class.
+    """The default partition: enough bins to see the shape, few enough for the lab to fill.
 
-    Binary: 8 quantile bins; about ten lab rows of the rarest class stand behind each bin, and never fewer
-    than 4 bins, so that something is left over to test the assumption with. More classes: argmax × up to
-    4 confidence bins, by the lab rows per predicted class.
+    Binary: 8 quantile bins from 800 lab rows, 4 at 200, and a dozen rows of the rarest class behind each; never fewer
+    than 4, so that something is left over to test the assumption with. More bins on a small lab bias the estimate:
+    noise in M blurs the classes. More classes: argmax × confidence bins, 4 of them up to five classes and 2 beyond,
+    fewer where a predicted class has few lab rows.
     """
-    rarest = int(class_rows.min())
-    if len(class_rows) == 2:
-        return Quantiles(int(np.clip(rarest // 10, 4, 8)))
-    return Argmax(4, min_rows=20)
+    rows = np.asarray(class_rows, dtype=np.float64)
+    if len(rows) == 2:
+        return Quantiles(int(np.clip(min(np.sqrt(rows.sum() / 12.5), rows.min() / 12), 4, 8)))
+    return Argmax(4 if len(rows) <= 5 else 2, min_rows=20)
 
 
 def as_columns(scores: Floats) -> Floats:
@@ -362,7 +363,7 @@ def _weighted_quantile(values: Floats, at: Floats, weight: Floats) -> Floats:
     low = values[order][np.minimum(np.searchsorted(ends, below, side="right"), last)]
     high = values[order][np.minimum(np.searchsorted(ends, below + 1.0, side="right"), last)]
     share = place - below  # the two sums round as in np.quantile, so that repeated rows get the same cuts
-    return np.where(share < 0.5, low + share * (high - low), high - (1.0 - share) * (high - low))
+    return np.asarray(np.where(share < 0.5, low + share * (high - low), high - (1.0 - share) * (high - low)))
 
 
 def cut(scores: Floats, cuts: Floats) -> Ints:

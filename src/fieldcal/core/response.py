@@ -15,8 +15,6 @@ from fieldcal.core.partition import Ints
 
 Floats = NDArray[np.float64]
 
-#: Pseudo-rows per class that ``smoothing="auto"`` adds to a row of F, spread like the lab's whole histogram.
-AUTO_SMOOTHING = 1.0
 #: Singular values below this share of the largest count as zero.
 RANK_TOLERANCE = 1e-9
 #: Condition numbers above this deserve a warning: the estimate is then mostly prior.
@@ -45,6 +43,11 @@ def whole(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64
     if np.all(values == np.floor(values)) and np.all(np.abs(values) < 2.0**53):
         return values.astype(np.int64)
     return values
+
+
+def auto_smoothing(F: NDArray[np.float64] | NDArray[np.int64]) -> float:
+    """Pseudo-rows per class: half a row per cell (Jeffreys) for two classes, one row in all for more."""
+    return 0.5 * F.shape[1] if len(F) == 2 else 1.0
 
 
 def smoothing_cells(F: NDArray[np.float64] | NDArray[np.int64], smoothing: float) -> Floats:

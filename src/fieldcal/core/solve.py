@@ -138,10 +138,10 @@ def _newton_below_half(
     """Newton on ``f'(t)``, ``p = (1 − t, t)``, inside a bracket of the root in [0, ½]; exactly 0 where that is best."""
     G = len(problem.V)
     low, high = np.zeros(G), np.full(G, 0.5)
-    at_zero, _ = _slope_and_curvature(problem, low)
-    t = np.where(at_zero >= 0, low, high)
+    outward = _slope_and_curvature(problem, low)[0] >= -1e-15  # zero is best, but for rounding
+    t = np.where(outward, low, high)
     n_iter = np.zeros(G, dtype=np.int64)
-    active = np.flatnonzero(at_zero < 0)
+    active = np.flatnonzero(~outward)
     for _ in range(max_iter):
         if not len(active):
             break

@@ -64,7 +64,7 @@ class Rehearsal:
     slope: float  # the exponent that the slope at 0 points to, unbounded
     slope_se: float
     size: float  # of the full correction between groups
-    excess: Floats  # (T, K) variance, on the logit scale, by which group prevalences miss beyond noise
+    excess: Floats | None  # (T, K) variance, on the logit scale, by which group prevalences miss beyond noise
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def rehearse(
     size = np.ones(len(y)) if weight is None else weight
     if n_groups < 2 or len(y) < 10 * FOLDS or np.bincount(y, minlength=n_classes).min() < 2:
         return None
-    V = np.asarray(count_cells(groups, bins, shape=(n_groups, n_bins), weight=weight), dtype=np.float64)
+    V = _floats(count_cells(groups, bins, shape=(n_groups, n_bins), weight=weight))
     fold = _deal(y, groups, np.random.default_rng(random_state))
     log_proba = np.log(np.maximum(proba, _FLOOR))
     change = np.zeros((n_groups, len(EXPONENTS)))
@@ -110,7 +110,7 @@ def rehearse(
         out = fold == k
         kept = None if weight is None else weight[~out]
         F = count_cells(y[~out], bins[~out], shape=(n_classes, n_bins), weight=kept)
-        common, each = estimate(np.asarray(F, dtype=np.float64), V)
+        common, each = estimate(_floats(F), V)
         ratio = np.log(each) - np.log(common)
         log_ratio += ratio / FOLDS
         for i, t in enumerate(EXPONENTS[1:], 1):
@@ -119,7 +119,7 @@ def rehearse(
             squares[i] += np.square(gain).sum()
     rows = np.bincount(groups, weights=size, minlength=n_groups)
     centres = bin_centres(proba, bins, n_bins, weight)
-    share = np.asarray(count_cells(groups, y, shape=(n_groups, n_classes), weight=weight)) / rows[:, None]
+    share = _floats(count_cells(groups, y, shape=(n_groups, n_classes), weight=weight)) / rows[:, None]
     excess = _excess(share, centres, V, log_ratio)
     return _summary(change, squares, rows, correction_size(centres, V, log_ratio), excess)
 
@@ -202,6 +202,10 @@ def calibration_offset(centres: Floats, bin_rows: Floats, p_lab: Floats) -> Floa
     return np.asarray(offset - offset @ p_lab)
 
 
+def _floats(counts: NDArray[np.float64] | NDArray[np.int64]) -> Floats:
+    return counts.astype(np.float64)
+
+
 def _deal(y: Ints, groups: Ints, rng: np.random.Generator) -> Ints:
     """Folds that every group, and within it every class, is dealt to evenly."""
     order = np.lexsort((rng.random(len(y)), y, groups))
@@ -218,7 +222,9 @@ def _change(log_proba: Floats, log_weights: Floats, y: Ints) -> Floats:
     return np.asarray(log_z - log_weights[np.arange(len(y)), y])
 
 
-def _summary(change: Floats, squares: Floats, rows: Floats, size: float, excess: Floats) -> Rehearsal:
+def _summary(
+    change: Floats, squares: Floats, rows: Floats, size: float, excess: Floats | None
+) -> Rehearsal:
     """The exponent with the best lower bound of the gain."""
     G, N = len(rows), rows.sum()
     mean = change.sum(axis=0) / N
@@ -245,7 +251,7 @@ def _summary(change: Floats, squares: Floats, rows: Floats, size: float, excess:
     )
 
 
-def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Floats:
+def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Floats | None:
     """Per exponent and class: how far lab groups miss beyond noise, as a variance on the logit scale.
 
     An upper bound by the Q-profile: the variance at which the standardised squares are as small as they are in
@@ -254,7 +260,7 @@ def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Flo
     used = V.sum(axis=1) >= WIDTH_ROWS
     share, V, log_ratio = share[used], V[used], log_ratio[used]
     if len(V) < 2:
-        return np.full((len(EXPONENTS), share.shape[1]), np.nan)
+        return None
     table = np.empty((len(EXPONENTS), share.shape[1]))
     quantile = chi2.ppf(1 - ONE_SE, len(V))
     for i, t in enumerate(EXPONENTS):

@@ -2,6 +2,7 @@
 
 from fieldcal.objects.field import SCORE_UNIT, Field
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.prevalence import Fit, Prevalence
+from fieldcal.objects.prevalence import Fit, Interval, Prevalence
+from fieldcal.objects.verdict import Verdict
 
-__all__ = ["SCORE_UNIT", "Field", "Fit", "Lab", "Prevalence"]
+__all__ = ["SCORE_UNIT", "Field", "Fit", "Interval", "Lab", "Prevalence", "Verdict"]

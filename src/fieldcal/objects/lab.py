@@ -11,8 +11,10 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal import keys
-from fieldcal.artefacts import Artefact, Counts, KeyTuple, PartitionField
-from fieldcal.core.response import Conditioning, conditioning, response_matrix
+from fieldcal.artefacts import Artefact, Counts, KeyTuple, PartitionField, record
+from fieldcal.core.checks import Calibration, Homogeneity, bin_calibration
+from fieldcal.core.response import Conditioning, conditioning, response_matrix, smoothing_cells
+from fieldcal.core.trust import Rehearsal, calibration_offset
 
 
 class Lab(Artefact):
@@ -32,18 +34,28 @@ class Lab(Artefact):
     clipped: int = Slot(default=0, ge=0)
     log_loss: float | None = None
     accuracy: float | None = None
+    confusion: Counts  # (K, K) lab rows by class and by the largest prediction
+    rehearsal: record(Rehearsal) | None = None  # type: ignore[valid-type]
+    homogeneity: record(Homogeneity) | None = None  # type: ignore[valid-type]
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
         shape = (len(self.classes), self.partition.m)
         if self.F.shape != shape:
             raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")
+        if self.bin_scores.shape != shape[::-1] or self.confusion.shape != shape[:1] * 2:
+            raise ValueError("bin_scores or confusion do not have the shape that classes and bins need")
         return self
 
     @cached_property
     def M(self) -> NDArray[np.float64]:
         """The response matrix: `M[i, j]` is the probability of bin `j` given class `i`."""
         return response_matrix(self.F, smoothing=self.smoothing)
+
+    @cached_property
+    def A(self) -> NDArray[np.float64]:
+        """The counts behind M with their smoothing: the Dirichlet parameters of M's own posterior."""
+        return np.asarray(self.F + smoothing_cells(self.F, self.smoothing))
 
     @cached_property
     def p_lab(self) -> NDArray[np.float64]:
@@ -55,6 +67,24 @@ class Lab(Artefact):
         """Rank, condition number and smallest singular value of M."""
         return conditioning(self.M)
 
+    @cached_property
+    def bin_means(self) -> NDArray[np.float64]:
+        """The mean prediction in each bin, (m, K); of all bins together where one is empty."""
+        total = self.bin_scores.sum(axis=1, keepdims=True).astype(np.float64)
+        overall = self.bin_scores.sum(axis=0) / max(float(self.bin_scores.sum()), 1e-300)
+        empty = np.broadcast_to(overall, self.bin_scores.shape).copy()
+        return np.asarray(np.divide(self.bin_scores, total, out=empty, where=total > 0))
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """How well the predictions match the labels, bin by bin."""
+        return bin_calibration(self.F.astype(np.float64), self.bin_means)
+
+    @cached_property
+    def offset(self) -> NDArray[np.float64]:
+        """Log weights that would make the mean prediction equal the lab's prevalences."""
+        return calibration_offset(self.bin_means, self.F.sum(axis=0).astype(np.float64), self.p_lab)
+
     @property
     def n_bins(self) -> int:
         """The number of bins that the partition really has."""
@@ -65,8 +95,14 @@ class Lab(Artefact):
             f"{keys.show(c, width=20)} {p:.1%}" for c, p in zip(self.classes[:6], self.p_lab, strict=False)
         )
         more = ", …" if len(self.classes) > 6 else ""
-        quality = self.conditioning
-        return (
+        lines = [
             f"Lab: {self.n:,} rows, {len(self.classes)} classes ({classes}{more}), {self.n_bins} bins, "
-            f"condition number {quality.condition_number:.3g}"
-        )
+            f"condition number {self.conditioning.condition_number:.3g}"
+        ]
+        if self.rehearsal is not None:
+            r = self.rehearsal
+            lines.append(
+                f"  rehearsed on {r.n_groups:,} groups, {r.n_rows:,} rows: trust {r.tau:.2f}, "
+                f"expected change of log loss {r.change:+.3f} ± {r.change_se:.3f}"
+            )
+        return "\n".join(lines)

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import html
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Slot
 
 from fieldcal import keys
-from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts
+from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts, record
+from fieldcal.core.movement import Movement
+from fieldcal.core.posterior import joint_draws, labelled_model, response_draws
+from fieldcal.errors import InputError
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.verdict import Verdict
+
+Floats = NDArray[np.float64]
+
+_SHOWN_GROUPS = 12
 
 
 class Fit(Frozen):
-    """How the estimate was reached, per group."""
+    """How the estimate was reached and how well it fits, per group."""
 
     gap: Numbers  # (G,) optimality gap of the mode, per row
     n_iter: Counts  # (G,)
     converged: Flags  # (G,)
     novel: Counts  # (G,) rows in bins that the lab never filled
+    statistic: Numbers  # (G,) of the misfit, chi-square if the assumption holds
+    df: int
+    p_value: Numbers  # (G,)
+    adjusted: Numbers  # (G,) under false-discovery control
+    effect: Numbers  # (G,) Cohen's w of the misfit
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its interval, and the probability that it is above the point where nothing differs."""
+
+    estimate: float
+    lower: float
+    upper: float
+    probability: float  # that a difference is above 0, or a ratio above 1
+    level: float
 
 
 class Prevalence(Artefact):
@@ -35,11 +62,14 @@ class Prevalence(Artefact):
     n : (G,) rows per group
     naive : (G, K) mean prediction
     urc : (G, K) URC's estimate, whatever the trust
+    common : (K,) URC's estimate for the whole field
     value : (G, K) the prevalence after recalibration: naive at trust 0, URC's at trust 1
     lower, upper : (G, K) interval of ``value`` at ``level``
-    trust : (G,) how far URC's estimate is followed
+    trust : (G,) how far differences between groups are followed
+    common_trust : how far the movement of the whole field is followed
     status : (G,) "ok", or what to know about the group
-    fit : how the estimate was reached
+    verdict : whether to use it, and why
+    fit : how the estimate was reached and how well it fits
     """
 
     kind: ClassVar[str] = "prevalence"
@@ -47,16 +77,24 @@ class Prevalence(Artefact):
     lab: Lab
     field: Field
     prior: dict[str, float | str]
-    point: str
-    level: float = Slot(gt=0, lt=1)
+    point: Literal["mean", "mode"]
+    level: float | None = Slot(gt=0, lt=1)
+    seed: int
+    alpha: Numbers  # (S, K) Dirichlet parameters of the groups, one row per draw of M
+    labelled: Numbers | None
     urc: Numbers
+    common: Numbers
     value: Numbers
-    lower: Numbers
-    upper: Numbers
+    lower: Numbers | None
+    upper: Numbers | None
     trust: Numbers
+    common_trust: float = Slot(ge=0, le=1)
+    movement: record(Movement)  # type: ignore[valid-type]
     weights: Numbers  # (G, K) what predictions are multiplied with
     overall_weights: Numbers  # (K,) the same for groups that were never seen
     status: Texts
+    verdict: Verdict
+    protected: bool
     fit: Fit
 
     @property
@@ -75,6 +113,197 @@ class Prevalence(Artefact):
         return self.field.n
 
     @property
-    def naive(self) -> NDArray[np.float64]:
+    def naive(self) -> Floats:
         """Mean prediction per group and class."""
         return self.field.naive
+
+    def draws(self, groups: list[Hashable] | None = None) -> Floats:
+        """Joint posterior draws of URC's prevalences, (groups, draws, K).
+
+        Draw ``s`` of every group uses the same draw of M, so that draws of two groups may be subtracted. They are made
+        anew, and are the same, at every call.
+        """
+        at = np.arange(len(self.groups)) if groups is None else np.array([self._row(g) for g in groups], dtype=int)
+        rng = np.random.default_rng(self.seed)
+        M = response_draws(self.lab.A, len(self.alpha), rng)
+        labelled = None if self.labelled is None else self.labelled[at]
+        M, V = labelled_model(M, np.asarray(self.field.V[at], dtype=np.float64), labelled)
+        return joint_draws(M, V, self.alpha, rng)
+
+    def contrast(
+        self, a: Hashable, b: Hashable, *, of: Hashable = None, kind: Literal["difference", "ratio"] = "difference"
+    ) -> Interval:
+        """How much more prevalent a class is in group ``a`` than in group ``b``, with an interval.
+
+        From joint draws: the noise of M is shared by both groups and mostly cancels, so the interval is narrower than
+        the two groups' own intervals suggest. It is about URC's prevalences, under the consistency assumption.
+
+        Parameters
+        ----------
+        a, b : groups
+        of : class, by default the last
+        kind : "difference" or "ratio"
+
+        Examples
+        --------
+        >>> import fieldcal
+        >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
+        >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+        >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+        >>> more = fieldcal.estimate(lab, field, trust=1).contrast(1, 0)
+        >>> more.lower < 0.5 < more.upper
+        True
+        """
+        if kind not in ("difference", "ratio"):
+            raise InputError(f"kind must be 'difference' or 'ratio', but got {kind!r}.")
+        k = self._class(of)
+        one, two = self.draws([a, b])[..., k]
+        draws = one - two if kind == "difference" else one / np.maximum(two, 1e-12)
+        return self._interval(draws, neutral=0.0 if kind == "difference" else 1.0)
+
+    def ranking(self, *, of: Hashable = None) -> Floats:
+        """How likely each group has the highest prevalence of a class, (G,); sums to one."""
+        top = self.draws()[..., self._class(of)].argmax(axis=0)
+        return np.bincount(top, minlength=len(self.groups)) / len(top)
+
+    def poststratify(self, totals: Any, *, of: Hashable = None) -> Interval:
+        """The prevalence of a class in a population made of these groups in other proportions, with an interval.
+
+        Parameters
+        ----------
+        totals : mapping from group to size, or (G,) sizes
+        of : class, by default the last
+        """
+        if hasattr(totals, "items"):
+            share = np.zeros(len(self.groups))
+            for group, size in totals.items():
+                share[self._row(group)] = size
+        else:
+            share = np.asarray(totals, dtype=np.float64)
+        if share.shape != (len(self.groups),) or not np.isfinite(share).all() or share.min() < 0 or not share.sum():
+            raise InputError(
+                f"totals must be one size per group ({len(self.groups)}), finite, not negative and not all zero."
+            )
+        return self._interval((share / share.sum()) @ self.draws()[..., self._class(of)], neutral=0.0)
+
+    def performance(self, group: Hashable = None) -> dict[str, dict[Hashable, Interval]]:
+        """Expected count, precision and recall of the raw model's decisions, per class, without labels.
+
+        Recall is the lab's (the assumption says it stays); precision and counts follow from the estimated prevalence.
+        With intervals from joint draws of prevalence and confusion.
+        """
+        at = [g for g in self.groups] if group is None else [group]
+        p = self.draws(at)
+        rows = np.asarray(self.n[[self._row(g) for g in at]], dtype=np.float64)
+        p = np.average(p, axis=0, weights=np.maximum(rows, 1e-300))  # (D, K)
+        rng = np.random.default_rng(self.seed)
+        confusion = rng.standard_gamma(self.lab.confusion + 0.5, size=(len(p), *self.lab.confusion.shape))
+        confusion /= confusion.sum(axis=2, keepdims=True)
+        joint = p[:, :, None] * confusion
+        hits = np.einsum("dkk->dk", joint)
+        tables = {
+            "count": p * rows.sum(),
+            "precision": hits / np.maximum(joint.sum(axis=1), 1e-300),
+            "recall": np.einsum("dkk->dk", confusion),
+        }
+        return {
+            name: {c: self._interval(table[:, k], neutral=0.0) for k, c in enumerate(self.classes)}
+            for name, table in tables.items()
+        }
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per group and class, as a table of pandas, polars or pyarrow (the first that is installed).
+
+        Columns: group (one per part of the key if keys are tuples), class, n, naive, urc, value, lower, upper, trust,
+        status.
+        """
+        import narwhals as nw
+
+        columns = self._columns()
+        for name in [backend] if backend else ["pandas", "polars", "pyarrow"]:
+            try:
+                return nw.from_dict(columns, backend=name).to_native()
+            except (ImportError, ModuleNotFoundError):
+                continue
+        raise InputError(
+            f"No table library to answer with ({backend or 'pandas, polars or pyarrow'}). Install one: pip install polars"
+        )
+
+    def _columns(self) -> dict[str, list[Any]]:
+        G, K = self.value.shape
+        groups = [g for g in self.groups for _ in range(K)]
+        parts = {len(g) for g in self.groups if isinstance(g, tuple)}
+        if len(parts) == 1 and all(isinstance(g, tuple) for g in self.groups):
+            table: dict[str, list[Any]] = {
+                f"group_{i + 1}": [g[i] for g in groups]  # type: ignore[index]
+                for i in range(parts.pop())
+            }
+        else:
+            mixed = len({type(g) for g in self.groups if g is not None}) > 1
+            table = {"group": [keys.show(g) if mixed and g is not None else g for g in groups]}
+        table["class"] = list(self.classes) * G
+        table["n"] = np.repeat(self.n, K).tolist()
+        for name in ("naive", "urc", "value", "lower", "upper"):
+            array = getattr(self, name)
+            table[name] = [None] * (G * K) if array is None else array.ravel().tolist()
+        table["trust"] = np.repeat(self.trust, K).tolist()
+        table["status"] = [s for s in self.status for _ in range(K)]
+        return table
+
+    def _row(self, group: Hashable) -> int:
+        at = int(keys.positions(self.groups, (keys.normalize(group),))[0])
+        if at < 0:
+            raise InputError(f"There is no group {keys.show(group)!r} among the {len(self.groups):,} of this estimate.")
+        return at
+
+    def _class(self, of: Hashable) -> int:
+        if of is None:
+            return len(self.classes) - 1
+        at = int(keys.positions(self.classes, (keys.normalize(of),))[0])
+        if at < 0:
+            raise InputError(f"There is no class {of!r}. The classes are {self.classes!r:.200}.")
+        return at
+
+    def _interval(self, draws: Floats, *, neutral: float) -> Interval:
+        level = self.level or 0.9
+        lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+        return Interval(
+            float(draws.mean()), float(lower), float(upper), float((draws > neutral).mean()), level
+        )
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Head and rows for people: the last class if binary, else the most frequent."""
+        k = 1 if len(self.classes) == 2 else int(self.common.argmax())
+        head = ["group", "n", "naive", "estimate", "interval", "trust", "status"]
+        order = np.argsort(-np.asarray(self.n), kind="stable")[:_SHOWN_GROUPS]
+        rows = []
+        for g in order:
+            interval = "" if self.lower is None or self.upper is None else (
+                f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}"
+            )
+            name = keys.show(self.groups[g], width=24) if self.field.grouped else "(all)"
+            numbers = [f"{self.n[g]:,}", f"{self.naive[g, k]:.3f}", f"{self.value[g, k]:.3f}", interval]
+            rows.append([name, *numbers, f"{self.trust[g]:.2f}", self.status[g]])
+        return head, rows
+
+    def _title(self) -> str:
+        k = 1 if len(self.classes) == 2 else int(self.common.argmax())
+        groups = f"{len(self.groups):,} groups" if self.field.grouped else "one population"
+        return f"Prevalence of {keys.show(self.classes[k], width=30)} in {groups}, {float(np.sum(self.n)):,.0f} rows"
+
+    def __repr__(self) -> str:
+        head, rows = self._table()
+        widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+        lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
+        hidden = len(self.groups) - len(rows)
+        more = [f"  … and {hidden:,} smaller groups"] if hidden else []
+        return "\n".join([self._title(), *lines, *more, repr(self.verdict)])
+
+    def _repr_html_(self) -> str:
+        head, rows = self._table()
+        cells = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows
+        )
+        top = "".join(f"<th>{html.escape(c)}</th>" for c in head)
+        verdict = html.escape(repr(self.verdict)).replace("\n", "<br>")
+        return f"<p><b>{html.escape(self._title())}</b></p><table><tr>{top}</tr>{cells}</table><p>{verdict}</p>"

@@ -7,8 +7,9 @@ lab scores  ──►  field scores ──►  prevalence per group ──►  n
 """
 
 from fieldcal.verbs.counting import count
-from fieldcal.verbs.estimation import estimate
+from fieldcal.verbs.estimation import check, estimate
 from fieldcal.verbs.learning import learn
+from fieldcal.verbs.planning import Plan, plan
 from fieldcal.verbs.recalibration import decide, recalibrate
 
-__all__ = ["count", "decide", "estimate", "learn", "recalibrate"]
+__all__ = ["Plan", "check", "count", "decide", "estimate", "learn", "plan", "recalibrate"]

@@ -1,21 +1,35 @@
-"""estimate: from a Lab and a Field to prevalences per group."""
+"""estimate: from a Lab and a Field to prevalences per group; check: the verdict alone."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import betaincinv, logit
 
+from fieldcal import keys
 from fieldcal.core import likelihood
-from fieldcal.core.priors import Dirichlet, Flat, Penalty, Pooled, Prior, PriorLike, as_prior
+from fieldcal.core.checks import misfit
+from fieldcal.core.movement import common_movement
+from fieldcal.core.posterior import labelled_model, pooled_posterior, response_draws, summarise
+from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Pooled, Prior, PriorLike, Reference, as_prior
 from fieldcal.core.reweight import class_weights
 from fieldcal.core.solve import Solution, solve
-from fieldcal.errors import ConvergenceWarning, InputError
+from fieldcal.core.trust import Rehearsal, Trust, decide_trust, mean_recalibrated
+from fieldcal.errors import ConvergenceWarning, InputError, PoolingWarning, TrustWarning
 from fieldcal.inputs import Floats
 from fieldcal.objects import Field, Fit, Lab, Prevalence
+from fieldcal.objects.verdict import Verdict
+from fieldcal.verbs.judging import Findings, group_status, judge
 
 Point = Literal["mean", "mode"]
+
+#: Draws of M behind every interval.
+N_DRAWS = 64
+_TINY = 1e-300
 
 
 def estimate(
@@ -25,80 +39,199 @@ def estimate(
     prior: PriorLike = "auto",
     trust: float | Literal["auto"] = "auto",
     point: Point = "mean",
-    level: float = 0.9,
+    level: float | None = 0.9,
     labelled: Any = None,
+    protected: bool = False,
+    feedback: bool = False,
     random_state: int = 0,
     max_iter: int = 200,
 ) -> Prevalence:
-    """Work backwards from histograms of predictions to class prevalences.
+    """Work backwards from histograms of predictions to class prevalences, with intervals and a verdict.
 
     Parameters
     ----------
     lab, field : Lab, Field
     prior : "auto", "flat", "kl", "dirichlet", "reference", "pooled", or an object such as KL(strength=10)
+        What is believed before the field is seen. "auto" is "pooled": groups inform each other through
+        ``p_g ~ Dirichlet(κ·μ)``, with ``κ`` and ``μ`` learnt from all of them; one population alone is drawn to the lab as
+        far as the field looks like it.
     trust : "auto" or float in [0, 1]
+        How far predictions follow the estimate: 1 is the paper, 0 leaves them alone. "auto" uses the rehearsal stored in
+        the lab, and what the field's histograms say.
     point : "mean" or "mode"
-    level : float
-        Probability content of the intervals.
-    labelled : array-like (K,) or (G, K), optional
-        Labelled field rows per class, where a few labels have come in.
+        Posterior mean (never exactly 0 or 1), or the maximum a posteriori estimate.
+    level : float or None
+        Probability content of the intervals; None for no intervals, with ``point="mode"`` only.
+    labelled : (K,) or (G, K) counts, or a mapping from group to (K,) counts, optional
+        Labels from the field, where a few have come in: rows per class, of rows that are *not* counted in ``field``. They
+        enter the same likelihood exactly.
+    protected : bool
+        Declare that the groups must not influence decisions. They are estimated; `recalibrate` refuses to apply them
+        unless told ``acknowledge=True``.
+    feedback : bool
+        Let the field inform M as well (the joint model). By default it does not: a field that breaks the assumption
+        must not corrupt what the lab measured.
     random_state : int
+        Seed of the draws of M.
     max_iter : int
+        Iteration limit of the solver.
 
     Returns
     -------
     Prevalence
 
+    Notes
+    -----
+    What the interval of ``value`` means. With trust 1 and no lab groups it is the posterior interval of the group's
+    prevalence, with the noise of the field and of M, if the assumption holds. With a rehearsal it is widened by how
+    far the lab's own groups missed beyond that noise, so that it is meant for real groups. Where trust was earned
+    without a rehearsal, it covers the doubt about the trust as well.
+
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=data.groups_field), trust=1)
+    >>> data = fieldcal.datasets.label_shift(n_lab=4000, n_field=4000, n_groups=12, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field)
     >>> prev.value.shape
-    (4, 2)
+    (12, 2)
+    >>> bool(abs(prev.urc - data.prevalence).mean() < abs(prev.naive - data.prevalence).mean())
+    True
     """
     chosen = as_prior(prior)
     _check(lab, field, chosen, level=level, point=point)
-    tau = _trust(trust)
-    V = field.V.astype(np.float64)
-    penalty = _penalty(chosen, lab, V)
-    mode = solve(lab.M, V, penalty, max_iter=max_iter)
-    overall = solve(lab.M, V.sum(axis=0, keepdims=True), Flat().penalty(lab.M, lab.p_lab)).p[0]
-    urc = mode.p
-    value = (1 - tau) * field.naive + tau * urc
-    lower, upper = _interval(urc, lab, V, level)
-    novel = likelihood.novel(lab.M, V)
-    _warn_if_unsolved(mode)
-    G = len(V)
+    task = _Task(lab, field, chosen, point, level, _labels(labelled, lab, field), random_state, max_iter, feedback)
+    answer = _solve(task)
+    common = _whole_field(task, answer)
+    decided = _trust(trust, task, answer, common)
+    findings = _findings(task, answer, decided, asked=trust != "auto")
+    _warn(task, answer, findings)
+    value, lower, upper = _value(task, answer, common, decided, asked=trust != "auto")
+    shift = _log(common) - _log(lab.p_lab)
     return Prevalence(
         lab=lab,
         field=field,
-        prior={"name": chosen.name},
+        prior=answer.prior,
         point=point,
         level=level,
-        urc=urc,
+        seed=random_state,
+        alpha=answer.alpha,
+        labelled=task.labelled,
+        urc=answer.urc,
+        common=common,
         value=value,
         lower=lower,
         upper=upper,
-        trust=np.full(G, tau),
-        weights=class_weights(urc, lab.p_lab, trust=tau),
-        overall_weights=class_weights(overall, lab.p_lab, trust=tau),
-        status=("ok",) * G,
-        fit=Fit(gap=mode.gap, n_iter=mode.n_iter, converged=mode.converged, novel=novel),
+        trust=np.full(len(field.groups), decided.groups),
+        common_trust=decided.common,
+        movement=decided.movement,
+        weights=_weights(answer.urc, common, lab.p_lab, decided),
+        overall_weights=np.exp(decided.common * (shift - shift.max())),
+        status=group_status(lab, field, findings, answer.mode.converged),
+        verdict=judge(lab, field, findings),
+        protected=protected,
+        fit=Fit(
+            gap=answer.mode.gap,
+            n_iter=answer.mode.n_iter,
+            converged=answer.mode.converged,
+            novel=findings.novel,
+            statistic=findings.misfit.statistic,
+            df=findings.misfit.df,
+            p_value=findings.misfit.p_value,
+            adjusted=findings.misfit.adjusted,
+            effect=findings.misfit.effect,
+        ),
     )
 
 
-def _check(lab: Lab, field: Field, prior: Prior, *, level: float, point: str) -> None:
+def check(lab: Lab, field: Field, **options: Any) -> Verdict:
+    """May the predictions be recalibrated? The verdict alone.
+
+    Parameters
+    ----------
+    lab, field : Lab, Field
+    **options : as for `estimate`
+
+    Returns
+    -------
+    Verdict
+        ``level`` is ``"ok"``, ``"care"`` or ``"do_not_use"``; ``reasons`` say why, the weightiest first.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=4000, n_field=4000, n_groups=12, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> fieldcal.check(lab, field).level in ("ok", "care")
+    True
+    """
+    return estimate(lab, field, **options).verdict
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is asked."""
+
+    lab: Lab
+    field: Field
+    prior: Prior
+    point: Point
+    level: float | None
+    labelled: Floats | None  # (G, K)
+    random_state: int
+    max_iter: int
+    feedback: bool
+
+    @property
+    def V(self) -> Floats:
+        return np.asarray(self.field.V, dtype=np.float64)
+
+    def total(self) -> _Task:
+        """The whole field as one population."""
+        whole = Field(
+            lab=self.field.lab,
+            classes=self.field.classes,
+            n_bins=self.field.n_bins,
+            grouped=False,
+            groups=(None,),
+            V=self.field.V.sum(axis=0, keepdims=True),
+            score_sums=self.field.score_sums.sum(axis=0, keepdims=True),
+        )
+        labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
+        return _Task(
+            self.lab, whole, self.prior, self.point, None, labelled, self.random_state, self.max_iter, self.feedback
+        )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """URC's estimate of every group."""
+
+    urc: Floats  # (G, K)
+    sd: Floats | None  # (G, K)
+    lower: Floats | None
+    upper: Floats | None
+    alpha: Floats  # (S, K) Dirichlet parameters behind the intervals, one row per draw of M
+    mode: Solution
+    prior: dict[str, float | str]
+    edge: str
+
+
+def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: str) -> None:
     if field.lab != lab.digest:
         raise InputError(
             f"This field was counted with another lab ({field.lab[:8]}…, not {lab.digest[:8]}…). Count it again "
             "with this lab."
         )
-    if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r}.")
     if point not in ("mean", "mode"):
         raise InputError(f"point must be 'mean' or 'mode', but got {point!r}.")
+    if level is None:
+        if point == "mean":
+            raise InputError("Without a level there is no posterior to average. Use point='mode', or give a level.")
+    elif not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r}.")
     if lab.n_bins == 1 and isinstance(prior, Flat):
         raise InputError(
             "The prevalences cannot be identified: all lab predictions fall into one bin, so that every field "
@@ -106,30 +239,224 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float, point: str) ->
         )
 
 
-def _trust(trust: Any) -> float:
+def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
+    """Labelled field rows as (G, K) counts."""
+    if labelled is None:
+        return None
+    G, K = len(field.groups), len(lab.classes)
+    if isinstance(labelled, Mapping):
+        table = np.zeros((G, K))
+        where = keys.positions(field.groups, tuple(keys.normalize(k) for k in labelled))
+        for at, (key, counts) in zip(where, labelled.items(), strict=True):
+            if at < 0:
+                raise InputError(f"There are labels of group {keys.show(key)!r}, but the field has no such group.")
+            table[at] = _label_row(counts, lab.classes)
+    else:
+        table = np.asarray(labelled, dtype=np.float64)
+        if table.shape == (K,) and G == 1:
+            table = table[None]
+    if table.shape != (G, K) or not np.isfinite(table).all() or table.min(initial=0.0) < 0:
+        raise InputError(
+            f"labelled must be counts of shape ({G}, {K}), groups by classes, finite and not negative, but has shape "
+            f"{table.shape}."
+        )
+    return table
+
+
+def _label_row(counts: Any, classes: keys.Keys) -> Floats:
+    if not isinstance(counts, Mapping):
+        return np.asarray(counts, dtype=np.float64)
+    where = keys.positions(classes, tuple(keys.normalize(k) for k in counts))
+    if (where < 0).any():
+        raise InputError(f"labelled counts name a class that is not among {classes!r:.200}.")
+    row = np.zeros(len(classes))
+    row[where] = list(counts.values())
+    return row
+
+
+def _solve(task: _Task) -> _Answer:
+    """Point, spread and interval under the chosen prior."""
+    lab, V = task.lab, task.V
+    if isinstance(task.prior, Pooled):
+        return _solve_pooled(task)
+    penalty = _with_labels(task.prior.penalty(lab.M, lab.p_lab), task.labelled)
+    mode = solve(lab.M, V, penalty, max_iter=task.max_iter)
+    strength = getattr(task.prior, "strength", 0.0)
+    recipe: dict[str, float | str] = {"name": task.prior.name, "strength": float(strength)}
+    alpha = np.ones((N_DRAWS, len(lab.classes)))
+    if isinstance(task.prior, Dirichlet):
+        alpha = alpha + task.prior.strength * lab.p_lab
+    if task.level is None and task.point == "mode":
+        return _Answer(mode.p, None, None, None, alpha, mode, recipe, "")
+    rng = np.random.default_rng(task.random_state)
+    M, counts = labelled_model(response_draws(lab.A, N_DRAWS, rng), V + penalty.bins, task.labelled)
+    summary = summarise(
+        M, counts, alpha, level=task.level or 0.9, rng=rng, entropy=penalty.entropy, centre=penalty.centre
+    )
+    urc = mode.p if task.point == "mode" else summary.mean
+    lower, upper = np.minimum(summary.lower, urc), np.maximum(summary.upper, urc)
+    return _Answer(urc, summary.sd, lower, upper, alpha, mode, recipe, "")
+
+
+def _solve_pooled(task: _Task) -> _Answer:
+    """All groups inform each other."""
+    lab, V = task.lab, task.V
+    pooled = pooled_posterior(
+        lab.A,
+        V,
+        p_lab=lab.p_lab,
+        level=task.level or 0.9,
+        n_draws=N_DRAWS,
+        random_state=task.random_state,
+        grouped=task.field.grouped,
+        labelled=task.labelled,
+        feedback=task.feedback,
+    )
+    strength = pooled.kappa * pooled.mu
+    penalty = _with_labels(Penalty(np.zeros(lab.n_bins), strength, 0.0, lab.p_lab), task.labelled)
+    mode = solve(lab.M, V, penalty, max_iter=task.max_iter)
+    urc = mode.p if task.point == "mode" else pooled.point
+    lower, upper = np.minimum(pooled.lower, urc), np.maximum(pooled.upper, urc)
+    recipe: dict[str, float | str] = {"name": "pooled", "kappa": pooled.kappa, "edge": pooled.edge}
+    return _Answer(urc, pooled.sd, lower, upper, pooled.alpha, mode, recipe, pooled.edge)
+
+
+def _with_labels(penalty: Penalty, labelled: Floats | None) -> Penalty:
+    if labelled is None:
+        return penalty
+    return Penalty(penalty.bins, penalty.classes + labelled, penalty.entropy, penalty.centre)
+
+
+def _whole_field(task: _Task, answer: _Answer) -> Floats:
+    """The estimate for the field as one population, (K,)."""
+    if len(task.field.groups) == 1:
+        return answer.urc[0]
+    if not len(task.field.groups):
+        return task.lab.p_lab
+    return _solve(task.total()).urc[0]
+
+
+def _trust(trust: Any, task: _Task, answer: _Answer, common: Floats) -> Trust:
+    lab, V = task.lab, task.V
+    F = np.asarray(lab.F, dtype=np.float64)
     if trust == "auto":
-        return 1.0
+        return decide_trust(
+            F,
+            V,
+            p_lab=lab.p_lab,
+            common=np.maximum(common, _TINY),
+            each=np.maximum(answer.urc, _TINY),
+            centres=lab.bin_means,
+            offset=lab.offset,
+            rehearsal=lab.rehearsal,
+            grouped=task.field.grouped,
+            smoothing=lab.smoothing,
+        )
     if isinstance(trust, bool) or not isinstance(trust, (int, float, np.number)) or not 0 <= trust <= 1:
         raise InputError(
             f"trust must be 'auto' or a number from 0 (leave alone) to 1 (URC), but got {trust!r}."
         )
-    return float(trust)
+    movement = common_movement(F, V.sum(axis=0), smoothing=lab.smoothing)
+    return Trust(float(trust), float(trust), movement, None)
 
 
-def _penalty(prior: Prior, lab: Lab, V: Floats) -> Penalty:
-    if isinstance(prior, Pooled):
-        whole = solve(lab.M, V.sum(axis=0, keepdims=True), Dirichlet(2.0).penalty(lab.M, lab.p_lab)).p[0]
-        return Penalty(np.zeros(lab.n_bins), 20.0 * whole, 0.0, lab.p_lab)
-    return prior.penalty(lab.M, lab.p_lab)
+def _weights(urc: Floats, common: Floats, p_lab: Floats, trust: Trust) -> Floats:
+    """``(p_common / p_lab)^σ · (p_g / p_common)^τ``, the largest of each group scaled to one."""
+    if trust.common == trust.groups:
+        return class_weights(urc, p_lab, trust=trust.groups)
+    logs = trust.common * (_log(common) - _log(p_lab)) + trust.groups * (_log(urc) - _log(common))
+    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
 
 
-def _interval(p: Floats, lab: Lab, V: Floats, level: float) -> tuple[Floats, Floats]:
-    n = np.maximum(V.sum(axis=1, keepdims=True), 1.0)
-    half = 1.645 * np.sqrt((p * (1 - p) + 0.25 / n) / n)
-    return np.clip(p - half, 0, 1), np.clip(p + half, 0, 1)
+def _value(
+    task: _Task, answer: _Answer, common: Floats, trust: Trust, *, asked: bool
+) -> tuple[Floats, Floats | None, Floats | None]:
+    """The prevalence after recalibration, and its interval."""
+    naive = task.field.naive
+    value = _tempered(task.field, naive, answer.urc, common, trust.common, trust.groups)
+    rehearsal = task.lab.rehearsal if task.field.grouped else None
+    if answer.lower is None or answer.upper is None or answer.sd is None:
+        return value, None, None
+    if trust.common == trust.groups == 1.0 and rehearsal is None:
+        return value, answer.lower, answer.upper
+    logs = np.log(np.maximum(_weights(answer.urc, common, task.lab.p_lab, trust), _TINY))
+    _, labels = mean_recalibrated(task.lab.bin_means, task.V, logs)
+    s = np.maximum(value * (1 - value), 1e-12)
+    variance = labels + (max(trust.common, trust.groups) * answer.sd) ** 2
+    variance = variance + s**2 * _excess_variance(rehearsal, trust)
+    if not asked:
+        variance = variance + s**2 * _doubt(task, answer, common, trust)
+    lower, upper = _beta_interval(value, variance, task.level or 0.9)
+    return value, np.minimum(lower, value), np.maximum(upper, value)
 
 
-def _warn_if_unsolved(mode: Solution) -> None:
+def _tempered(
+    field: Field, naive: Floats, urc: Floats, common: Floats, sigma: float, tau: float
+) -> Floats:
+    """Naive at trust 0, URC's estimate at trust 1, and in between along odds."""
+    if sigma == tau == 1.0:
+        return urc
+    if sigma == tau == 0.0 or not len(naive):
+        return naive
+    naive_common = np.average(naive, axis=0, weights=np.maximum(field.n, _TINY))
+    logs = _log(naive) + sigma * (_log(common) - _log(naive_common))
+    logs = logs + tau * (_log(urc) - _log(common) - _log(naive) + _log(naive_common))
+    value = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(value / value.sum(axis=1, keepdims=True))
+
+
+def _excess_variance(rehearsal: Rehearsal | None, trust: Trust) -> Floats | float:
+    """How far lab groups missed beyond noise at this trust, as a variance on the logit scale."""
+    if rehearsal is None or rehearsal.excess is None:
+        return 0.0
+    return np.array([np.interp(trust.groups, rehearsal.exponents, column) for column in rehearsal.excess.T])
+
+
+def _doubt(task: _Task, answer: _Answer, common: Floats, trust: Trust) -> Floats:
+    """Variance, on the logit scale, of an exponent that was never rehearsed: the truth may be anywhere in [0, 1]."""
+    naive = task.field.naive
+
+    def swing(low: tuple[float, float], high: tuple[float, float]) -> Floats:
+        ends = [_tempered(task.field, naive, answer.urc, common, *e) for e in (low, high)]
+        clipped = [logit(np.clip(e, 1e-6, 1 - 1e-6)) for e in ends]
+        return np.asarray((clipped[1] - clipped[0]) ** 2)
+
+    def spread(exponent: float) -> float:
+        return 1 / 12 + (exponent - 0.5) ** 2
+
+    tau, sigma = trust.groups, trust.common
+    total = swing((0.0, tau), (1.0, tau)) * spread(sigma) if trust.movement.moved else np.zeros(naive.shape)
+    if task.field.grouped and task.lab.rehearsal is None:
+        total = total + swing((sigma, 0.0), (sigma, 1.0)) * spread(tau)
+    return np.asarray(total)
+
+
+def _beta_interval(mean: Floats, variance: Floats, level: float) -> tuple[Floats, Floats]:
+    """Equal-tailed interval of the Beta with this mean and variance; its own end where it piles up there."""
+    s = np.maximum(mean * (1 - mean), 1e-12)
+    strength = s / np.minimum(np.maximum(variance, 1e-18), 0.9 * s) - 1
+    a, b = np.maximum(mean * strength, 1e-9), np.maximum((1 - mean) * strength, 1e-9)
+    tail = (1 - level) / 2
+    with np.errstate(all="ignore"):
+        lower = np.where(a < 1, 0.0, betaincinv(a, b, np.where(b < 1, 2 * tail, tail)))
+        upper = np.where(b < 1, 1.0, betaincinv(a, b, 1 - np.where(a < 1, 2 * tail, tail)))
+    return np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
+
+
+def _findings(task: _Task, answer: _Answer, trust: Trust, *, asked: bool) -> Findings:
+    lab, V = task.lab, task.V
+    return Findings(
+        misfit=misfit(lab.M, V, answer.urc, rows=lab.A.sum(axis=1)),
+        novel=likelihood.novel(np.asarray(lab.F, dtype=np.float64), V),
+        trust=trust,
+        asked=asked,
+        rehearsed=lab.rehearsal is not None,
+        edge=answer.edge,
+    )
+
+
+def _warn(task: _Task, answer: _Answer, findings: Findings) -> None:
+    mode = answer.mode
     if not mode.converged.all():
         warnings.warn(
             f"{int((~mode.converged).sum())} of {len(mode.gap)} groups stopped at the iteration limit, the worst "
@@ -137,3 +464,22 @@ def _warn_if_unsolved(mode: Solution) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
+    if answer.edge == "low":
+        warnings.warn(
+            "The groups differ more than prevalences can (κ at the low edge of its range): misfit that looks like "
+            "variance. Read the verdict before you use the estimates.",
+            PoolingWarning,
+            stacklevel=3,
+        )
+    trust = findings.trust
+    if not findings.asked and task.lab.rehearsal is None and trust.movement.moved and trust.common > 0:
+        warnings.warn(
+            "The field has moved, and whether by label shift was not rehearsed: give learn(…, groups=…) any grouping "
+            "of the lab, or set trust yourself. See prev.verdict.",
+            TrustWarning,
+            stacklevel=3,
+        )
+
+
+def _log(p: Floats) -> Floats:
+    return np.log(np.maximum(p, _TINY))

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal import metrics
+from fieldcal import keys, metrics
 from fieldcal.core import partition as parts
-from fieldcal.core.response import AUTO_SMOOTHING, POOR_CONDITION, confusable_classes, response_counts
-from fieldcal.errors import CalibrationWarning, IdentifiabilityWarning, InputError, SmallSampleWarning
+from fieldcal.core.checks import homogeneity
+from fieldcal.core.pooling import plug_in
+from fieldcal.core.response import auto_smoothing, count_cells, response_counts
+from fieldcal.core.trust import rehearse
+from fieldcal.errors import CalibrationWarning, InputError
 from fieldcal.inputs import Floats, Ints, as_labels, as_weights
 from fieldcal.objects import Lab
+from fieldcal.verbs.judging import warn_about_lab
 from fieldcal.verbs.scores import bin_ids, lab_scores, score_sums
 
-_FEW_CLASS_ROWS = 5
+#: The largest lab groups that are compared with each other; more would add memory, not knowledge.
+_HOMOGENEITY_GROUPS = 2_000
 
 
 def learn(
@@ -40,7 +46,8 @@ def learn(
     y : array-like (n,)
         The true classes.
     groups : array-like (n,), optional
-        Any grouping of the lab rows, best the one that the field will have.
+        Any grouping of the lab rows, best the one that the field will have. With it, `learn` rehearses: the lab's own
+        groups play the field, and ``Lab.rehearsal`` holds how far the correction helped on labels held out.
     classes : sequence, optional
         The classes in the order of the columns. By default the sorted labels.
     sample_weight : array-like (n,), optional
@@ -48,7 +55,8 @@ def learn(
     partition : "auto", int, Quantiles, Edges, Argmax, Tree or Bins
         How predictions are sent to bins.
     smoothing : "auto" or float
-        Pseudo-rows per class that keep every cell of M above zero; 0 for none.
+        Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
+        two classes, one row per class for more.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
     random_state : int
@@ -85,18 +93,88 @@ def learn(
             f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so that nothing can be "
             "learnt about it. Give them weight, or leave the class out."
         )
+    rows = _Rows(_predictions(scores.values, bins, F, given_ids), y_codes, bins, weight)
+    amount = auto_smoothing(F) if smoothing == "auto" else _smoothing(smoothing)
     lab = Lab(
         classes=names,
         partition=fitted,
         F=F,
-        smoothing=AUTO_SMOOTHING if smoothing == "auto" else _smoothing(smoothing),
+        smoothing=amount,
         bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if given_ids else None),
         n=len(y_codes),
         clipped=scores.clipped,
-        **({} if given_ids else _quality(scores.values, y_codes, weight)),
+        confusion=count_cells(y_codes, rows.proba.argmax(axis=1), shape=(len(names),) * 2, weight=weight),
+        **_quality(rows),
+        **_rehearsal(rows, groups, n_bins=fitted.m, smoothing=amount, random_state=random_state),
     )
-    _warn_about_lab(lab, scores.values, y_codes, given_ids=given_ids)
+    warn_about_lab(lab)
+    if not given_ids:
+        _warn_if_backwards(lab, rows)
     return lab
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Lab rows as the later stages need them."""
+
+    proba: Floats  # (n, K), rows sum to one
+    y: Ints
+    bins: Ints
+    weight: Floats | None
+
+    def in_one_order(self, groups: Ints) -> tuple[_Rows, Ints]:
+        """Sorted by what they hold: no fold, sum or digest may depend on the order in which the rows came."""
+        held = (*self.proba.T, self.bins, self.y, groups)
+        order = np.lexsort(held if self.weight is None else (self.weight, *held))
+        weight = None if self.weight is None else self.weight[order]
+        return _Rows(self.proba[order], self.y[order], self.bins[order], weight), groups[order]
+
+
+def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
+    """One column per class. With given bin ids, the lab's share of each class in the bin stands in."""
+    if not given_ids:
+        proba = parts.as_columns(values)
+        return np.asarray(proba / proba.sum(axis=1, keepdims=True))
+    rows = F.sum(axis=0)
+    overall = np.broadcast_to(F.sum(axis=1, keepdims=True) / F.sum(), F.shape).copy()  # where no row has weight
+    return np.asarray(np.divide(F, rows, out=overall, where=rows > 0).T[bins])
+
+
+def _rehearsal(
+    rows: _Rows, groups: Any, *, n_bins: int, smoothing: float, random_state: int
+) -> dict[str, Any]:
+    """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them."""
+    if groups is None:
+        return {}
+    names, codes = keys.factorize(groups, n=len(rows.y))
+    rows, codes = rows.in_one_order(codes)
+    K = rows.proba.shape[1]
+
+    def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
+        return plug_in(F, V, smoothing=smoothing, p_lab=F.sum(axis=1) / F.sum())
+
+    rehearsal = rehearse(
+        rows.proba,
+        rows.y,
+        codes,
+        rows.bins,
+        n_bins=n_bins,
+        estimate=plug,
+        weight=rows.weight,
+        random_state=random_state,
+    )
+    size = np.bincount(codes, minlength=len(names))
+    largest = np.argsort(-size, kind="stable")[:_HOMOGENEITY_GROUPS]
+    place = np.full(len(names), -1, dtype=np.intp)
+    place[largest] = np.arange(len(largest))
+    used = place[codes] >= 0
+    table = count_cells(
+        place[codes[used]],
+        rows.y[used] * n_bins + rows.bins[used],
+        shape=(len(largest), K * n_bins),
+        weight=None if rows.weight is None else rows.weight[used],
+    )
+    return {"rehearsal": rehearsal, "homogeneity": homogeneity(table.reshape(-1, K, n_bins))}
 
 
 def _smoothing(value: Any) -> float:
@@ -107,41 +185,20 @@ def _smoothing(value: Any) -> float:
     return float(value)
 
 
-def _quality(values: Floats, y: Ints, weight: Floats | None) -> dict[str, float]:
-    # In the order of their values: a sum of floats, and with it the digest, must not depend on the rows' order.
-    own = np.take_along_axis(parts.as_columns(values), y[:, None], axis=1)[:, 0]
-    order = np.lexsort((own,) if weight is None else (weight, own))
-    values, y, weight = values[order], y[order], None if weight is None else weight[order]
-    loss = metrics.log_loss(values, y, sample_weight=weight)
-    quality = {"accuracy": metrics.accuracy(values, y, sample_weight=weight)}
+def _quality(rows: _Rows) -> dict[str, float]:
+    rows, _ = rows.in_one_order(np.zeros_like(rows.y))
+    loss = metrics.log_loss(rows.proba, rows.y, sample_weight=rows.weight)
+    quality = {"accuracy": metrics.accuracy(rows.proba, rows.y, sample_weight=rows.weight)}
     return quality | ({"log_loss": loss} if np.isfinite(loss) else {})
 
 
-def _warn_about_lab(lab: Lab, values: Floats, y: Ints, *, given_ids: bool) -> None:
-    rows = lab.F.sum(axis=1)
-    rarest = int(rows.argmin())
-    if rows[rarest] <= _FEW_CLASS_ROWS:
-        warnings.warn(
-            f"Class {lab.classes[rarest]!r} has {rows[rarest]:g} lab rows: where its predictions fall is mostly "
-            "a guess, and the intervals will be wide. Label more rows of it.",
-            SmallSampleWarning,
-            stacklevel=3,
-        )
-    if not given_ids and (worst := _backwards(parts.as_columns(values), y)) is not None:
+def _warn_if_backwards(lab: Lab, rows: _Rows) -> None:
+    worst = _backwards(rows.proba, rows.y)
+    if worst is not None:
         warnings.warn(
             f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: "
             f"worse than chance. Are the columns in the order of the classes {lab.classes!r:.200}?",
             CalibrationWarning,
-            stacklevel=3,
-        )
-    if lab.n_bins > 1 and not lab.conditioning.condition_number < POOR_CONDITION:
-        pairs = confusable_classes(lab.M)
-        which = f" (classes {lab.classes[pairs[0][0]]!r} and {lab.classes[pairs[0][1]]!r})" if pairs else ""
-        warnings.warn(
-            f"The bins hardly tell some classes apart{which}: condition number of M "
-            f"{lab.conditioning.condition_number:.3g}. Estimates will lean on the prior. Use more bins, a better "
-            "model, or merge classes.",
-            IdentifiabilityWarning,
             stacklevel=3,
         )
 

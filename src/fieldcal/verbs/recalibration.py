@@ -27,6 +27,7 @@ def recalibrate(
     unseen: Unseen = "global",
     normalize: bool = False,
     missing: Missing = "error",
+    acknowledge: bool = False,
 ) -> Floats:
     """New probabilities for the same rows, in the same order and shape.
 
@@ -44,6 +45,8 @@ def recalibrate(
         Rescale rows of (n, K) predictions to sum to one first.
     missing : "error" or "keep"
         Whether rows with a NaN are refused or stay NaN.
+    acknowledge : bool
+        Apply an estimate over groups that were declared ``protected``, knowing what that means.
 
     Returns
     -------
@@ -63,6 +66,11 @@ def recalibrate(
         raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
     if missing not in ("error", "keep"):
         raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
+    if prev.protected and not acknowledge:
+        raise InputError(
+            "These groups were declared protected: their prevalences are estimated but not applied, because "
+            "predictions would depend on the group. Pass acknowledge=True if that is meant."
+        )
     scores = field_scores(prev.lab, proba, normalize=normalize, missing=missing)
     weights = _row_weights(prev, groups, n=len(scores.values), unseen=unseen)
     if scores.columns:
@@ -77,12 +85,13 @@ def decide(
     groups: Any = None,
     goal: Literal["accuracy", "balanced"] | Any = "accuracy",
     unseen: Unseen = "global",
+    acknowledge: bool = False,
 ) -> NDArray[Any]:
     """Hard decisions from recalibrated probabilities (the paper's section on contraindications).
 
     Parameters
     ----------
-    prev, proba, groups, unseen : as in `recalibrate`
+    prev, proba, groups, unseen, acknowledge : as in `recalibrate`
     goal : "accuracy", "balanced" or (K, K) costs
         Decide for the most probable class; for the class that is most over-represented relative to its
         prevalence, which serves all classes equally (the best mean recall); or for the lowest expected cost,
@@ -102,7 +111,7 @@ def decide(
     array([0, 1])
     """
     classes = _as_array(prev.classes)
-    new = parts.as_columns(recalibrate(prev, proba, groups=groups, unseen=unseen))
+    new = parts.as_columns(recalibrate(prev, proba, groups=groups, unseen=unseen, acknowledge=acknowledge))
     if isinstance(goal, str):
         if goal not in ("accuracy", "balanced"):
             raise InputError(f"goal must be 'accuracy', 'balanced' or a matrix of costs, but got {goal!r}.")

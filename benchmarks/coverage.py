@@ -1,0 +1,143 @@
+"""Do 90 % intervals cover 90 %? ``python benchmarks/coverage.py [--replicas 400] [--quapy]``
+
+Scores of the paper's quantification experiment. Lab 200 and 2,000 rows, field 500 rows, prevalence .05, .3 and .5, two
+and three classes; field labels are drawn, so the truth is the prevalence they are drawn from. Contrasts of two groups
+are compared with what the two groups' own intervals would imply. QuaPy's bootstrap is run on a part of the replicas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+
+import numpy as np
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+import fieldcal
+
+FIELD = 500
+PREVALENCES = (0.05, 0.3, 0.5)
+
+
+def pool(n_classes: int, seed: int) -> tuple[LogisticRegression, np.ndarray, np.ndarray]:
+    """A classifier and the rest of its pool."""
+    informative = 2 if n_classes == 2 else 4
+    X, y = make_classification(
+        n_samples=24_000,
+        n_features=informative + 2,
+        n_informative=informative,
+        n_redundant=0,
+        n_classes=n_classes,
+        class_sep=0.4 if n_classes == 2 else 0.8,
+        flip_y=0.1,
+        random_state=seed,
+    )
+    model = LogisticRegression(max_iter=1000).fit(X[:2000], y[:2000])
+    return model, model.predict_proba(X[2000:]), y[2000:]
+
+
+def draw(rng: np.random.Generator, y: np.ndarray, p: np.ndarray, n: int, used: np.ndarray) -> np.ndarray:
+    """Rows with labels drawn from p, none of them used before."""
+    labels = rng.choice(len(p), size=n, p=p)
+    rows = np.empty(n, dtype=int)
+    for k in range(len(p)):
+        free = np.flatnonzero((y == k) & ~used)
+        rows[labels == k] = rng.choice(free, size=int((labels == k).sum()), replace=False)
+    used[rows] = True
+    return rows
+
+
+def field_prevalence(n_classes: int, prevalence: float) -> np.ndarray:
+    """The last class has the prevalence; the others share the rest."""
+    return np.append(np.full(n_classes - 1, (1 - prevalence) / (n_classes - 1)), prevalence)
+
+
+def one_population(n_classes: int, lab_rows: int, prevalence: float, replicas: int) -> list[bool]:
+    inside = []
+    truth = field_prevalence(n_classes, prevalence)
+    for seed in range(replicas):
+        rng = np.random.default_rng([seed, n_classes, lab_rows])
+        _, proba, y = pool(n_classes, seed)
+        used = np.zeros(len(y), dtype=bool)
+        lab_at = draw(rng, y, np.full(n_classes, 1 / n_classes), lab_rows, used)
+        field_at = draw(rng, y, truth, FIELD, used)
+        lab = fieldcal.learn(proba[lab_at], y[lab_at])
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, proba[field_at]), trust=1)
+        hit = (prev.lower[0] <= truth) & (truth <= prev.upper[0])
+        inside += [bool(hit[1])] if n_classes == 2 else hit.tolist()
+    return inside
+
+
+def contrasts(lab_rows: int, replicas: int) -> tuple[float, float]:
+    """Coverage of the difference of two groups, and its width over what independent marginals imply."""
+    inside, ratio = [], []
+    for seed in range(replicas):
+        rng = np.random.default_rng([seed, lab_rows, 7])
+        _, proba, y = pool(2, seed)
+        used = np.zeros(len(y), dtype=bool)
+        lab_at = draw(rng, y, np.array([0.5, 0.5]), lab_rows, used)
+        a, b = (draw(rng, y, np.array([1 - p, p]), FIELD, used) for p in (0.15, 0.3))
+        lab = fieldcal.learn(proba[lab_at], y[lab_at])
+        field = fieldcal.count(lab, proba[np.append(a, b)], groups=np.repeat(["a", "b"], FIELD))
+        prev = fieldcal.estimate(lab, field, trust=1)
+        difference = prev.contrast("b", "a")
+        inside.append(difference.lower <= 0.15 <= difference.upper)
+        alone = np.sqrt(((prev.upper - prev.lower)[:, 1] ** 2).sum())
+        ratio.append((difference.upper - difference.lower) / alone)
+    return float(np.mean(inside)), float(np.mean(ratio))
+
+
+def quapy_bootstrap(lab_rows: int, prevalence: float, replicas: int) -> tuple[float, float]:
+    """Coverage and share of zero-width intervals of QuaPy's bootstrap around ACC, on the same draws."""
+    from quapy.data import LabelledCollection
+    from quapy.method.aggregative import ACC
+    from quapy.method.confidence import AggregativeBootstrap
+
+    inside, empty = [], []
+    truth = field_prevalence(2, prevalence)
+    for seed in range(replicas):
+        rng = np.random.default_rng([seed, 2, lab_rows])
+        model, proba, y = pool(2, seed)
+        used = np.zeros(len(y), dtype=bool)
+        lab_at = draw(rng, y, np.full(2, 0.5), lab_rows, used)
+        field_at = draw(rng, y, truth, FIELD, used)
+        bootstrap = AggregativeBootstrap(ACC(model, fit_classifier=False), n_test_samples=200, confidence_level=0.9)
+        bootstrap.aggregation_fit(
+            model.classes_[proba[lab_at].argmax(axis=1)], LabelledCollection(proba[lab_at], y[lab_at]).labels
+        )
+        _, region = bootstrap.aggregate_conf(model.classes_[proba[field_at].argmax(axis=1)])
+        lower, upper = np.quantile(region.samples[:, 1], [0.05, 0.95])
+        inside.append(lower <= prevalence <= upper)
+        empty.append(upper - lower < 1e-9)
+    return float(np.mean(inside)), float(np.mean(empty))
+
+
+def report(title: str, share: float, n: int) -> None:
+    error = np.sqrt(share * (1 - share) / n)
+    verdict = "met" if 0.87 <= share <= 0.93 else "MISSED"
+    print(f"{title:58} {share:.3f} ± {error:.3f}  (.87 to .93) {verdict}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replicas", type=int, default=400)
+    parser.add_argument("--quapy", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
+    for n_classes in (2, 3):
+        for lab_rows in (200, 2000):
+            for prevalence in PREVALENCES:
+                inside = one_population(n_classes, lab_rows, prevalence, options.replicas)
+                report(f"K = {n_classes}, lab {lab_rows}, prevalence {prevalence}", float(np.mean(inside)), len(inside))
+                if options.quapy and n_classes == 2:
+                    share, empty = quapy_bootstrap(lab_rows, prevalence, min(options.replicas, 60))
+                    print(f"{'':10}QuaPy's bootstrap of ACC: {share:.3f}, zero width in {empty:.0%}", flush=True)
+    for lab_rows in (200, 2000):
+        share, ratio = contrasts(lab_rows, options.replicas)
+        report(f"contrast of two groups, lab {lab_rows}", share, options.replicas)
+        print(f"{'':10}width over that of independent groups: {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""The scikit-learn contract: the four verbs as `fit`, `adapt` and `predict_proba`. No formulas.
+
+    fit              adapt, partial_adapt             predict_proba, predict
+    learn        ──► count ──► estimate           ──► recalibrate
+    = lab_           = field_    = prevalence_
+
+`Recalibrator` is fed with probabilities, `RecalibratedClassifier` with features. Before `adapt` no field has been
+seen, and both answer what the model itself says.
+"""
+
+from fieldcal.estimators.classifier import RecalibratedClassifier
+from fieldcal.estimators.recalibrator import Recalibrator
+from fieldcal.estimators.scorer import AdaptedScorer
+
+__all__ = ["AdaptedScorer", "RecalibratedClassifier", "Recalibrator"]

@@ -1,0 +1,233 @@
+"""What every estimator here does after its model has spoken: learn the lab, adapt to the field, predict."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fieldcal.core.partition import PartitionLike, as_columns
+from fieldcal.core.priors import PriorLike
+from fieldcal.errors import InputError
+from fieldcal.inputs import Floats, as_scores
+from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.verbs import count, estimate, learn, recalibrate
+from fieldcal.verbs.estimation import Point
+from fieldcal.verbs.recalibration import Unseen
+
+Calibration = Literal["sigmoid", "isotonic", "temperature"]
+
+_CALIBRATIONS = ("sigmoid", "isotonic", "temperature")
+_UNSEEN = ("global", "raw", "error")
+
+
+class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Everything after the model: learn the lab, adapt to the field, predict.
+
+    A subclass fits ``model_``, whatever turns its input into probabilities, and says in `_input` how the input is
+    checked.
+    """
+
+    partition: PartitionLike
+    smoothing: float | Literal["auto"]
+    prior: PriorLike
+    trust: float | Literal["auto"]
+    point: Point
+    level: float
+    unseen: Unseen
+    calibration: Calibration | None
+    random_state: Any
+
+    model_: Any
+    classes_: NDArray[Any]
+    lab_: Lab
+    field_: Field
+    prevalence_: Prevalence
+
+    def adapt(self, X: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Adapt to the field, given as rows without labels. An earlier field is forgotten.
+
+        Parameters
+        ----------
+        X : array-like (n, n_features)
+            Rows from the field, as given to `fit`.
+        groups : array-like (n,), optional
+            The subpopulation of each row: one prevalence for each. `predict_proba` needs them then, too.
+        sample_weight : array-like (n,), optional
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self
+        """
+        return self._settle(self._count(X, groups=groups, sample_weight=sample_weight))
+
+    def partial_adapt(
+        self, X: Any, *, groups: Any = None, sample_weight: Any = None, batch: str | None = None
+    ) -> Self:
+        """Adapt to more of the field: its rows are counted with those seen since `fit` or `adapt`.
+
+        Batches in any order give what one `adapt` with all rows gives, exactly.
+
+        Parameters
+        ----------
+        X, groups, sample_weight : as in `adapt`
+        batch : str, optional
+            A name for these rows. A name that was counted before is refused, so that no row counts twice.
+
+        Returns
+        -------
+        self
+        """
+        more = self._count(X, groups=groups, sample_weight=sample_weight, batch=batch)
+        return self._settle(self.field_ + more if hasattr(self, "field_") else more)
+
+    def predict_proba(self, X: Any, *, groups: Any = None) -> Floats:
+        """Recalibrated probabilities; before `adapt`, those of the model.
+
+        Parameters
+        ----------
+        X : array-like (n, n_features)
+            As given to `fit`.
+        groups : array-like (n,), optional
+            The group of each row; needed if and only if `adapt` had groups. Rows of groups that it did not have
+            are treated as ``unseen`` says.
+
+        Returns
+        -------
+        ndarray (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self, "lab_")
+        proba = self._model_proba(X)
+        if groups is not None:
+            check_consistent_length(proba, groups)
+        if not hasattr(self, "prevalence_"):
+            return proba
+        new = recalibrate(self.prevalence_, verb_shape(proba), groups=groups, unseen=self.unseen)
+        return as_columns(new)
+
+    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
+        """The most probable class of each row after recalibration.
+
+        Parameters
+        ----------
+        X, groups : as in `predict_proba`
+
+        Returns
+        -------
+        ndarray (n,) of classes
+        """
+        most_probable = self.predict_proba(X, groups=groups).argmax(axis=1)
+        return np.asarray(self.classes_[most_probable])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
+        """Accuracy of `predict`.
+
+        Parameters
+        ----------
+        X, groups : as in `predict_proba`
+        y : array-like (n,)
+            The true classes.
+        sample_weight : array-like (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
+
+    def _input(self, X: Any) -> Any:
+        """What ``model_`` is fed with."""
+        return X
+
+    def _model_proba(self, X: Any) -> Floats:
+        return checked_proba(self.model_.predict_proba(self._input(X)), len(self.classes_))
+
+    def _begin(self) -> None:
+        """Check the options that no verb looks at during `fit`; forget the old lab, and the field counted with it."""
+        if self.calibration is not None and self.calibration not in _CALIBRATIONS:
+            raise InputError(
+                f"calibration must be None or one of {', '.join(map(repr, _CALIBRATIONS))}, "
+                f"but got {self.calibration!r}."
+            )
+        if self.unseen not in _UNSEEN:
+            raise InputError(
+                f"unseen must be one of {', '.join(map(repr, _UNSEEN))}, but got {self.unseen!r}."
+            )
+        for stale in ("lab_", "field_", "prevalence_"):
+            self.__dict__.pop(stale, None)
+
+    def _learn(self, proba: Floats, y: NDArray[Any], *, groups: Any, sample_weight: Any) -> Self:
+        """Learn the lab from its predictions."""
+        self.lab_ = learn(
+            verb_shape(checked_proba(proba, len(self.classes_))),
+            y,
+            groups=groups,
+            classes=self.classes_.tolist(),
+            sample_weight=sample_weight,
+            partition=self.partition,
+            smoothing=self.smoothing,
+            random_state=seed(self.random_state),
+        )
+        return self
+
+    def _count(self, X: Any, *, groups: Any, sample_weight: Any, batch: str | None = None) -> Field:
+        check_is_fitted(self, "lab_")
+        scores = verb_shape(self._model_proba(X))
+        return count(self.lab_, scores, groups=groups, sample_weight=sample_weight, batch=batch)
+
+    def _settle(self, field: Field) -> Self:
+        """Estimate, and only then remember: a refused field leaves everything as it was."""
+        prevalence = estimate(
+            self.lab_,
+            field,
+            prior=self.prior,
+            trust=self.trust,
+            point=self.point,
+            level=self.level,
+            random_state=seed(self.random_state),
+        )
+        self.field_, self.prevalence_ = field, prevalence
+        return self
+
+
+def checked_labels(estimator: Any, y: Any) -> NDArray[Any]:
+    """Labels by scikit-learn's rules."""
+    y = validate_data(estimator, y=y)
+    check_classification_targets(y)
+    return np.asarray(y)
+
+
+def distinct(y: NDArray[Any]) -> NDArray[Any]:
+    """The classes, at least two."""
+    classes = np.unique(y)
+    if len(classes) == 1:
+        raise InputError(
+            f"The labels hold only one class, {classes.tolist()[0]!r}. At least two are needed to tell them apart."
+        )
+    return classes
+
+
+def checked_proba(proba: Any, n_classes: int, classes: NDArray[Any] | None = None) -> Floats:
+    """Probabilities with one column per class; the columns of a table matched by name if classes are given."""
+    names = None if classes is None else classes.tolist()
+    return as_columns(as_scores(proba, classes=names, n_classes=n_classes).values)
+
+
+def verb_shape(proba: Floats) -> Floats:
+    """The verbs take the score of the second of two classes."""
+    return proba[:, 1] if proba.shape[1] == 2 else proba
+
+
+def seed(random_state: Any) -> int:
+    """The verbs take a number; scikit-learn's users may give a generator."""
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -1,0 +1,262 @@
+"""RecalibratedClassifier: features in, probabilities out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    get_routing_for_object,
+    process_routing,
+)
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from fieldcal.core.partition import PartitionLike
+from fieldcal.core.priors import PriorLike
+from fieldcal.errors import InputTypeError, WeightWarning
+from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, distinct
+from fieldcal.estimators.crossfit import (
+    NeverRefitted,
+    Splits,
+    calibrated,
+    calibration_splits,
+    out_of_fold,
+    without_none,
+)
+from fieldcal.verbs.estimation import Point
+from fieldcal.verbs.recalibration import Unseen
+
+_NOT_FITTED = (
+    "This %(name)s is not fitted yet, but cv='prefit' says that it is. Fit it first, or pass cv=5 to have it fitted "
+    "here. If it was fitted, a clone has lost it, as in GridSearchCV: wrap it in sklearn.frozen.FrozenEstimator."
+)
+
+
+class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc]
+    """A classifier that adapts to the class prevalences of the field without labels from it.
+
+    Parameters
+    ----------
+    estimator : classifier
+        The classifier with ``predict_proba``; ``decision_function`` will do if ``calibration`` is set.
+    cv : "prefit", int, cross-validation splitter or iterable, default="prefit"
+        Where the lab's predictions come from.
+
+        - "prefit": the estimator is already fitted, on other rows than those given to `fit`, and is never refitted.
+          `clone`, and with it `GridSearchCV`, takes fitted state away; wrap the estimator in
+          `sklearn.frozen.FrozenEstimator` to keep it.
+        - otherwise: copies of the estimator predict the rows that they were not fitted on, and one copy is fitted on
+          all rows and used from then on. Pass `GroupKFold` to keep groups together.
+    partition : "auto", int, Quantiles, Edges, Argmax or Tree, default="auto"
+        How predictions are sent to bins; see `fieldcal.learn`.
+    smoothing : "auto" or float, default="auto"
+        Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.
+    prior : "auto", str or a prior, default="auto"
+        What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
+    trust : "auto" or float, default="auto"
+        How far the estimate is followed, from 0 (leave predictions alone) to 1; see `fieldcal.estimate`.
+    point : "mean" or "mode", default="mean"
+        The point estimate; see `fieldcal.estimate`.
+    level : float, default=0.9
+        Probability content of the intervals in ``prevalence_``.
+    unseen : "global", "raw" or "error", default="global"
+        Rows of groups that `adapt` did not have: use the estimate of the whole field (with a warning), leave them
+        alone, or refuse.
+    calibration : None, "sigmoid", "isotonic" or "temperature", default=None
+        Calibrate the classifier on the lab first, with scikit-learn's `CalibratedClassifierCV`. The lab is then
+        learnt from cross-fitted predictions: no calibrator speaks about rows it has seen. With a ``cv`` other than
+        "prefit" this nests, and fits the estimator six times per fold. "isotonic" makes exact 0 and 1, which nothing
+        that the field shows can move.
+    random_state : int, RandomState instance or None, default=0
+        Seed of whatever is drawn.
+
+    Attributes
+    ----------
+    model_ : classifier
+        What predicts: the estimator, fitted, behind a calibrator if one was asked for.
+    classes_ : ndarray (n_classes,)
+        The classes: the order of the columns.
+    n_features_in_ : int
+        Number of features, if the estimator tells.
+    feature_names_in_ : ndarray (n_features_in_,)
+        Names of the features, if the estimator tells.
+    lab_ : Lab
+        What the lab teaches.
+    field_ : Field
+        Counts of the field's predictions; after `adapt`.
+    prevalence_ : Prevalence
+        Class prevalences of the field; after `adapt`.
+
+    See Also
+    --------
+    Recalibrator : the same for probabilities, where the model itself is out of reach.
+    AdaptedScorer : to choose options with `GridSearchCV`.
+
+    Notes
+    -----
+    A `Pipeline` has no ``adapt``: put the pipeline inside, ``RecalibratedClassifier(pipeline)``, and not around.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = make_classification(n_samples=3000, random_state=0)
+    >>> classifier = LogisticRegression().fit(X[:1000], y[:1000])
+    >>> adaptive = fieldcal.RecalibratedClassifier(classifier, trust=1).fit(X[1000:2000], y[1000:2000])
+    >>> few = [i for i in range(2000, 3000) if y[i] == 0 or i % 10 == 0]  # a field with few of class 1
+    >>> adaptive.score(X[few], y[few]) < adaptive.adapt(X[few]).score(X[few], y[few])
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        cv: Any = "prefit",
+        partition: PartitionLike = "auto",
+        smoothing: float | Literal["auto"] = "auto",
+        prior: PriorLike = "auto",
+        trust: float | Literal["auto"] = "auto",
+        point: Point = "mean",
+        level: float = 0.9,
+        unseen: Unseen = "global",
+        calibration: Calibration | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.partition = partition
+        self.smoothing = smoothing
+        self.prior = prior
+        self.trust = trust
+        self.point = point
+        self.level = level
+        self.unseen = unseen
+        self.calibration = calibration
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, **fit_params: Any
+    ) -> Self:
+        """Learn the lab from the classifier's predictions of it.
+
+        Parameters
+        ----------
+        X : array-like (n, n_features)
+            Features of labelled rows; with ``cv="prefit"``, rows the estimator was not trained on.
+        y : array-like (n,)
+            The true classes.
+        groups : array-like (n,), optional
+            Any grouping of the lab rows, best the one that the field will have. A ``cv`` that splits by groups
+            gets them, too.
+        sample_weight : array-like (n,), optional
+            A weight of 2 is the row twice. The estimator gets them, too, if it is fitted here and takes them.
+        **fit_params
+            For the estimator's ``fit``, if it is fitted here.
+
+        Returns
+        -------
+        self
+        """
+        self._begin()
+        self._check_estimator(fit_params)
+        X, y = indexable(X, y)
+        y = checked_labels(self, y)
+        self.classes_ = self._classes(y)
+        splits = calibration_splits(X, y, self.classes_) if self._prefit and self.calibration else []
+        model, params = self._model(groups=groups, sample_weight=sample_weight, fit_params=fit_params)
+        self.model_ = clone(model).fit(X, y, **params)
+        self._take_features()
+        splits = splits if self._prefit else self._splits(X, y, groups)
+        lab_proba = out_of_fold(model, X, y, splits, params) if splits else self.model_.predict_proba(X)
+        return self._learn(lab_proba, y, groups=groups, sample_weight=sample_weight)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Which metadata go where: ``groups`` and ``sample_weight`` stay here, the estimator's own go to it.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        if not self._prefit:
+            router.add(
+                estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit")
+            )
+        return router
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            inside = get_tags(self.estimator).input_tags
+            tags.input_tags.sparse, tags.input_tags.allow_nan = inside.sparse, inside.allow_nan
+        return tags
+
+    @property
+    def _prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == "prefit"
+
+    def _check_estimator(self, fit_params: dict[str, Any]) -> None:
+        if not hasattr(self.estimator, "predict_proba") and self.calibration is None:
+            raise InputTypeError(
+                f"{type(self.estimator).__name__} has no predict_proba. Set calibration='sigmoid' to make "
+                "probabilities of its decision_function."
+            )
+        if not self._prefit:
+            return
+        if hasattr(self.estimator, "fit"):  # scikit-learn cannot say whether anything else is fitted
+            check_is_fitted(self.estimator, msg=_NOT_FITTED)
+        if fit_params:
+            raise InputTypeError(
+                f"With cv='prefit' the estimator is not fitted, but fit was given {sorted(fit_params)} for it. "
+                "Leave them out, or pass cv=5."
+            )
+
+    def _classes(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The classes that the model's columns stand for."""
+        given = getattr(self.estimator, "classes_", None) if self._prefit else None
+        return distinct(y) if given is None else np.asarray(given)
+
+    def _model(
+        self, *, groups: Any, sample_weight: Any, fit_params: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """What is to be fitted, and with which parameters besides X and y."""
+        base = NeverRefitted(self.estimator) if self._prefit else self.estimator
+        if self.calibration is not None:
+            model = calibrated(base, self.calibration, fitted=self._prefit)
+            return model, without_none(sample_weight=sample_weight) | fit_params
+        if self._prefit:
+            return base, {}
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", groups=groups, sample_weight=sample_weight, **fit_params)
+            return base, dict(routed["estimator"]["fit"])
+        if sample_weight is not None and not has_fit_parameter(base, "sample_weight"):
+            warnings.warn(
+                f"{type(base).__name__}.fit takes no sample_weight: the weights count in the lab, but not in the "
+                "fit of the estimator. With metadata routing they can be routed into a Pipeline.",
+                WeightWarning,
+                stacklevel=3,
+            )
+            return base, fit_params
+        return base, without_none(sample_weight=sample_weight) | fit_params
+
+    def _splits(self, X: Any, y: NDArray[Any], groups: Any) -> Splits:
+        splitter = check_cv(self.cv, y, classifier=True)
+        by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
+        return list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
+
+    def _take_features(self) -> None:
+        """The features are the model's."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(self.model_, name):
+                setattr(self, name, getattr(self.model_, name))

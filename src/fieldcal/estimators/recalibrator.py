@@ -1,0 +1,162 @@
+"""Recalibrator: probabilities in, probabilities out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import validate_data
+
+from fieldcal.core.partition import PartitionLike
+from fieldcal.core.priors import PriorLike
+from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, checked_proba, distinct
+from fieldcal.estimators.crossfit import (
+    GivenProbabilities,
+    Splits,
+    calibrated,
+    calibration_splits,
+    out_of_fold,
+    without_none,
+)
+from fieldcal.inputs import Floats
+from fieldcal.verbs.estimation import Point
+from fieldcal.verbs.recalibration import Unseen
+
+
+class Recalibrator(Adaptive):
+    """Recalibrate the probabilities of any classifier, from its unlabelled predictions in the field.
+
+    ``fit`` learns from labelled lab predictions how they are distributed given the class, ``adapt`` estimates the
+    class prevalences of the field from its predictions, and ``predict_proba`` corrects predictions for them.
+
+    Parameters
+    ----------
+    partition : "auto", int, Quantiles, Edges, Argmax or Tree, default="auto"
+        How predictions are sent to bins; see `fieldcal.learn`.
+    smoothing : "auto" or float, default="auto"
+        Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.
+    prior : "auto", str or a prior, default="auto"
+        What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
+    trust : "auto" or float, default="auto"
+        How far the estimate is followed, from 0 (leave predictions alone) to 1; see `fieldcal.estimate`.
+    point : "mean" or "mode", default="mean"
+        The point estimate; see `fieldcal.estimate`.
+    level : float, default=0.9
+        Probability content of the intervals in ``prevalence_``.
+    unseen : "global", "raw" or "error", default="global"
+        Rows of groups that `adapt` did not have: use the estimate of the whole field (with a warning), leave them
+        alone, or refuse.
+    calibration : None, "sigmoid", "isotonic" or "temperature", default=None
+        Calibrate the predictions on the lab first, with scikit-learn's `CalibratedClassifierCV`. The lab is then
+        learnt from cross-fitted predictions: no calibrator speaks about rows it has seen. "isotonic" makes exact
+        0 and 1, which nothing that the field shows can move.
+    random_state : int, RandomState instance or None, default=0
+        Seed of whatever is drawn.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_classes,)
+        The classes, sorted: the order of the columns.
+    n_features_in_ : int
+        Columns of the predictions given to `fit`.
+    feature_names_in_ : ndarray (n_features_in_,)
+        Their names, if the predictions came as a table with named columns.
+    lab_ : Lab
+        What the lab teaches.
+    field_ : Field
+        Counts of the field's predictions; after `adapt`.
+    prevalence_ : Prevalence
+        Class prevalences of the field; after `adapt`.
+
+    See Also
+    --------
+    RecalibratedClassifier : the same around a classifier, fed with features.
+    fieldcal.learn, fieldcal.count, fieldcal.estimate, fieldcal.recalibrate : the stages as functions.
+
+    Notes
+    -----
+    Predictions have shape (n, n_classes), or (n, 1) or (n,) with the probability of the second of two classes. The
+    columns of a table are matched with the classes by name. A table with one column, and arrays, go by position.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.2, 0.8]], random_state=0)
+    >>> recalibrator = fieldcal.Recalibrator(trust=1).fit(data.proba_lab, data.y_lab)
+    >>> recalibrator.adapt(data.proba_field, groups=data.groups_field)
+    Recalibrator(trust=1)
+    >>> recalibrator.prevalence_.value.shape
+    (2, 2)
+    >>> bool(recalibrator.predict_proba([0.5], groups=[1])[0, 1] > 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        partition: PartitionLike = "auto",
+        smoothing: float | Literal["auto"] = "auto",
+        prior: PriorLike = "auto",
+        trust: float | Literal["auto"] = "auto",
+        point: Point = "mean",
+        level: float = 0.9,
+        unseen: Unseen = "global",
+        calibration: Calibration | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.partition = partition
+        self.smoothing = smoothing
+        self.prior = prior
+        self.trust = trust
+        self.point = point
+        self.level = level
+        self.unseen = unseen
+        self.calibration = calibration
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the lab.
+
+        Parameters
+        ----------
+        X : array-like (n, n_classes), (n, 1) or (n,)
+            Predictions of the model on labelled rows it was not trained on.
+        y : array-like (n,)
+            The true classes.
+        groups : array-like (n,), optional
+            Any grouping of the lab rows, best the one that the field will have.
+        sample_weight : array-like (n,), optional
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self
+        """
+        self._begin()
+        y = checked_labels(self, y)
+        self.classes_ = distinct(y)
+        proba = self._input(X, reset=True)
+        check_consistent_length(proba, y)
+        model: Any = GivenProbabilities(self.classes_)
+        splits: Splits = []
+        if self.calibration is not None:
+            splits = calibration_splits(proba, y, self.classes_)
+            model = calibrated(model, self.calibration, fitted=True)
+        params = without_none(sample_weight=sample_weight)
+        self.model_ = clone(model).fit(proba, y, **params)
+        lab_proba = out_of_fold(model, proba, y, splits, params) if splits else proba
+        return self._learn(lab_proba, y, groups=groups, sample_weight=sample_weight)
+
+    def _input(self, X: Any, *, reset: bool = False) -> Floats:
+        """Probabilities with one column per class, checked by scikit-learn's rules and by fieldcal's."""
+        X = _as_matrix(X) if reset or self.n_features_in_ == 1 else X
+        validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+        return checked_proba(X, len(self.classes_), self.classes_)
+
+
+def _as_matrix(X: Any) -> Any:
+    """A single score per row as a column; anything else as it is."""
+    dims = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+    return np.asarray(X).reshape(-1, 1) if dims == 1 else X

@@ -1,0 +1,23 @@
+"""Verdict: may this be used, and why."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fieldcal.artefacts import Frozen, Texts
+
+Level = Literal["ok", "care", "do_not_use"]
+
+
+class Verdict(Frozen):
+    """Whether to use the recalibrated predictions: ``ok``, ``care`` or ``do_not_use``, with reasons in plain words."""
+
+    level: Level
+    reasons: Texts
+
+    def __bool__(self) -> bool:
+        return self.level != "do_not_use"
+
+    def __repr__(self) -> str:
+        words = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
+        return "\n".join([words[self.level], *(f"  - {reason}" for reason in self.reasons)])

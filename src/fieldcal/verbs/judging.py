@@ -1,0 +1,194 @@
+"""The warnings of a lab, the status of each group, and the verdict over all."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal.core.checks import Misfit
+from fieldcal.core.movement import Movement
+from fieldcal.core.response import POOR_CONDITION, confusable_classes
+from fieldcal.core.trust import RAMP, Trust
+from fieldcal.errors import CalibrationWarning, IdentifiabilityWarning, SmallSampleWarning
+from fieldcal.objects import Field, Lab
+from fieldcal.objects.verdict import Level, Verdict
+
+FEW_CLASS_ROWS = 5
+FEW_GROUP_ROWS = 20
+#: Misfits smaller than this (Cohen's w) are real in a large group and do not matter.
+SMALL_EFFECT = 0.1
+FALSE_DISCOVERIES = 0.05
+#: Standard errors below zero that a free prevalence must reach to be called impossible.
+OUTSIDE = 3.0
+#: Mean distance between predictions and shares in the lab that deserves a warning, if it is no chance.
+POOR_CALIBRATION = 0.03
+#: A lab this good is probably the training set.
+TOO_GOOD = 0.005
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the estimate noticed, for the verdict to weigh."""
+
+    misfit: Misfit
+    novel: NDArray[np.float64]
+    trust: Trust
+    asked: bool  # whether the caller set the trust
+    rehearsed: bool
+    edge: str
+
+
+def warn_about_lab(lab: Lab) -> None:
+    """Warn of what makes every estimate from this lab shaky."""
+    for category, message in lab_concerns(lab):
+        warnings.warn(message, category, stacklevel=4)
+
+
+def lab_concerns(lab: Lab) -> list[tuple[type[Warning], str]]:
+    """What is shaky about a lab, in words."""
+    found: list[tuple[type[Warning], str]] = []
+    rows = lab.F.sum(axis=1)
+    rarest = int(rows.argmin())
+    if rows[rarest] <= FEW_CLASS_ROWS:
+        found.append(
+            (
+                SmallSampleWarning,
+                f"Class {lab.classes[rarest]!r} has {rows[rarest]:g} lab rows: where its predictions fall is mostly a "
+                "guess, and the intervals will be wide. Label more rows of it.",
+            )
+        )
+    if lab.n_bins > 1 and not lab.conditioning.condition_number < POOR_CONDITION:
+        pairs = confusable_classes(lab.M)
+        which = f" ({lab.classes[pairs[0][0]]!r} and {lab.classes[pairs[0][1]]!r})" if pairs else ""
+        found.append(
+            (
+                IdentifiabilityWarning,
+                f"The bins hardly tell some classes apart{which}: condition number of M "
+                f"{lab.conditioning.condition_number:.3g}. Estimates will lean on the prior. Use more bins, a better "
+                "model, or merge classes.",
+            )
+        )
+    if lab.log_loss is not None and lab.n >= 100 and lab.log_loss < TOO_GOOD:
+        found.append(
+            (
+                CalibrationWarning,
+                f"The lab's log loss is {lab.log_loss:.2g}, implausibly low. Are these rows the model was trained on? "
+                "Use held-out rows, or the field will look as if it had moved.",
+            )
+        )
+    if lab.calibration.error > POOR_CALIBRATION and lab.calibration.p_value < 1e-4:
+        found.append(
+            (
+                CalibrationWarning,
+                f"The model is not calibrated on the lab: predictions and shares differ by "
+                f"{lab.calibration.error:.3f} on average. Prevalences stay right, recalibrated probabilities inherit "
+                "the error. Calibrate first, for instance with calibration='sigmoid' in Recalibrator.",
+            )
+        )
+    return found
+
+
+def group_status(lab: Lab, field: Field, findings: Findings, converged: NDArray[np.bool_]) -> tuple[str, ...]:
+    """What to know about each group: flags joined by commas, or "ok"."""
+    misfit, n = findings.misfit, field.n
+    with np.errstate(divide="ignore", invalid="ignore"):
+        outside = (misfit.free < -OUTSIDE * np.maximum(misfit.free_se, 1e-12)).any(axis=1) & (n > 0)
+    flags = {
+        "prior_only": (n == 0) | (lab.n_bins == 1),
+        "few_rows": (n > 0) & (n < FEW_GROUP_ROWS),
+        "novel": findings.novel > 0,
+        "inconsistent": inconsistent(misfit),
+        "boundary": outside & (n >= FEW_GROUP_ROWS),
+        "not_converged": ~converged,
+    }
+    table = np.column_stack(list(flags.values()))
+    names = np.array(list(flags))
+    calm = ~table.any(axis=1)
+    return tuple("ok" if calm[g] else ",".join(names[table[g]]) for g in range(len(n)))
+
+
+def inconsistent(misfit: Misfit) -> NDArray[np.bool_]:
+    """Groups that no mixture of the classes explains: beyond chance over all groups, and large enough to matter."""
+    return np.asarray((misfit.adjusted < FALSE_DISCOVERIES) & (misfit.effect > SMALL_EFFECT))
+
+
+def judge(lab: Lab, field: Field, findings: Findings) -> Verdict:
+    """Weigh everything: the worst reason decides."""
+    reasons: list[tuple[Level, str]] = [("care", message) for _, message in lab_concerns(lab)]
+    if lab.n_bins == 1:
+        reasons.append(("do_not_use", "All lab predictions fall into one bin: every field looks the same."))
+    reasons += _about_trust(lab, field, findings)
+    reasons += _about_field(field, findings)
+    if lab.homogeneity is not None and lab.homogeneity.effect > SMALL_EFFECT and lab.homogeneity.p_value < 1e-3:
+        reasons.append(
+            (
+                "care",
+                "The lab's groups differ in what a class looks like (Cramér's V "
+                f"{lab.homogeneity.effect:.2f}): they differ by more than their prevalences.",
+            )
+        )
+    if findings.edge == "low":
+        reasons.append(("care", "The groups differ more than prevalences can: misfit that looks like variance."))
+    order: tuple[Level, ...] = ("ok", "care", "do_not_use")
+    level = max((r[0] for r in reasons), key=order.index, default="ok")
+    ranked = sorted(reasons, key=lambda r: -order.index(r[0]))
+    return Verdict(level=level, reasons=tuple(text for _, text in ranked))
+
+
+def _about_trust(lab: Lab, field: Field, findings: Findings) -> list[tuple[Level, str]]:
+    trust, moved = findings.trust, findings.trust.movement
+    if findings.asked:
+        return [("care", f"The trust was set by hand, to {trust.groups:g}: nothing was put to the test.")]
+    found: list[tuple[Level, str]] = []
+    rehearsal = lab.rehearsal
+    nothing = trust.common == 0 and trust.groups == 0
+    if field.grouped and rehearsal is not None:
+        text = f"Rehearsed on {rehearsal.n_groups:,} groups and {rehearsal.n_rows:,} rows of the lab: "
+        if rehearsal.tau == 0:
+            text += "no strength of the correction helped for sure; differences between groups are left alone."
+        else:
+            text += f"log loss is expected to change by {rehearsal.change:+.3f} ± {rehearsal.change_se:.3f}."
+        found.append(("do_not_use" if nothing else "care" if rehearsal.tau == 0 else "ok", text))
+    elif field.grouped:
+        found.append(_unrehearsed(trust, nothing))
+    if moved.moved:
+        share = f"Label shift explains {max(moved.share, 0):.0%} of how the whole field moved"
+        if moved.lower < RAMP[0]:
+            level: Level = "do_not_use" if nothing else "care"
+            found.append((level, f"{share}: the field is another population, not another mix of classes."))
+        elif trust.common > 0:
+            found.append(("care", f"{share}. A movement of everything cannot be rehearsed; look at it."))
+    return found
+
+
+def _unrehearsed(trust: Trust, nothing: bool) -> tuple[Level, str]:
+    spread = trust.group_movement or Movement(1.0, 1.0, 1.0, 1.0)
+    remedy = "Give learn(…, groups=…) to rehearse it."
+    if not spread.moved:
+        return ("care", f"The groups do not differ beyond noise: nothing to correct between them. {remedy}")
+    text = f"Label shift explains {max(spread.share, 0):.0%} of how the groups differ; not rehearsed. {remedy}"
+    return ("do_not_use" if nothing else "care", text)
+
+
+def _about_field(field: Field, findings: Findings) -> list[tuple[Level, str]]:
+    found: list[tuple[Level, str]] = []
+    odd = int(inconsistent(findings.misfit).sum())
+    if odd:
+        share = odd / max(len(field.groups), 1)
+        found.append(
+            (
+                "care",
+                f"{odd:,} of {len(field.groups):,} groups ({share:.0%}) do not look like any mixture of the classes."
+                if field.grouped
+                else "The field does not look like any mixture of the classes.",
+            )
+        )
+    if findings.novel.sum() > 0:
+        found.append(("care", f"{findings.novel.sum():g} rows fall into bins that the lab never filled."))
+    if field.dropped > 0.05 * (field.dropped + float(field.n.sum())):
+        found.append(("care", f"{field.dropped:,} rows had no prediction and were dropped."))
+    return found
+

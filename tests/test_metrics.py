@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose
+from sklearn import metrics as sk
+
+from fieldcal import metrics
+from fieldcal.errors import InputError
+
+relaxed = settings(deadline=None, derandomize=True, max_examples=60)
+
+WEIGHTED = [metrics.log_loss, metrics.brier_score, metrics.accuracy]
+
+
+def predictions(seed: int, n_classes: int = 2, n: int = 200):
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.ones(n_classes), n)
+    y = np.array([rng.choice(n_classes, p=row) for row in proba])
+    y[:n_classes] = np.arange(n_classes)
+    return (proba[:, 1] if n_classes == 2 else proba), y
+
+
+@st.composite
+def binary(draw: st.DrawFn):
+    """A few rows with ties and certain predictions among them."""
+    score = st.floats(0, 1) | st.sampled_from([0.0, 0.2, 0.5, 1.0])
+    rows = draw(st.lists(st.tuples(score, st.integers(0, 1)), min_size=1, max_size=40))
+    return np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
+
+
+# Against scikit-learn -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_loss_and_accuracy_are_those_of_scikit_learn(n_classes, weighted):
+    proba, y = predictions(0, n_classes)
+    weight = np.random.default_rng(1).random(len(y)) if weighted else None
+    decided = (proba > 0.5).astype(int) if n_classes == 2 else proba.argmax(axis=1)
+    assert_allclose(
+        metrics.log_loss(proba, y, sample_weight=weight),
+        sk.log_loss(y, proba, sample_weight=weight),
+        rtol=1e-12,
+    )
+    assert_allclose(
+        metrics.accuracy(proba, y, sample_weight=weight),
+        sk.accuracy_score(y, decided, sample_weight=weight),
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_binary_brier_score_is_that_of_scikit_learn(weighted):
+    proba, y = predictions(2)
+    weight = np.random.default_rng(3).random(len(y)) if weighted else None
+    assert_allclose(
+        metrics.brier_score(proba, y, sample_weight=weight),
+        sk.brier_score_loss(y, proba, sample_weight=weight),
+        rtol=1e-12,
+    )
+
+
+def test_brier_score_of_more_classes_is_summed_over_them():
+    proba, y = predictions(4, 3)
+    each = [sk.mean_squared_error((y == k).astype(float), proba[:, k]) for k in range(3)]
+    assert_allclose(metrics.brier_score(proba, y), sum(each), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_precision_is_that_of_scikit_learn(n_classes):
+    proba, y = predictions(5, n_classes)
+    decided = (proba > 0.5).astype(int) if n_classes == 2 else proba.argmax(axis=1)
+    assert_allclose(metrics.precision(proba, y), sk.precision_score(y, decided, average=None), rtol=1e-12)
+
+
+def test_precision_of_a_class_that_was_never_decided_is_not_a_number():
+    assert np.isnan(metrics.precision([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]], [0, 2])[2])
+
+
+# By hand --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [*WEIGHTED, metrics.precision])
+def test_one_column_and_two_are_the_same_predictions(metric):
+    proba, y = predictions(6)
+    assert_allclose(metric(np.column_stack([1 - proba, proba]), y), metric(proba, y), rtol=1e-15)
+
+
+def test_a_certain_prediction_that_is_wrong_costs_infinitely_much():
+    assert metrics.log_loss([0.0, 0.5], [1, 0]) == np.inf
+    assert metrics.log_loss([0.0, 1.0], [0, 1]) == 0
+
+
+@pytest.mark.parametrize("metric", WEIGHTED)
+def test_a_weight_of_two_is_the_row_twice_and_of_zero_no_row(metric):
+    proba, y = predictions(7, 3)
+    weight = np.random.default_rng(8).integers(0, 3, len(y))
+    often = np.repeat(np.arange(len(y)), weight)
+    assert_allclose(metric(proba, y, sample_weight=weight), metric(proba[often], y[often]), rtol=1e-12)
+
+
+def test_a_row_without_weight_does_not_count_however_wrong_it_is():
+    assert metrics.log_loss([0.0, 0.5], [1, 1], sample_weight=[0, 3]) == pytest.approx(np.log(2))
+
+
+def by_hand(score: np.ndarray, y: np.ndarray, bins: int):
+    """Rows per bin, cut at the quantiles, right-closed; empty bins left out."""
+    cuts = np.quantile(score, np.arange(1, bins) / bins)
+    inside = np.array([(s > cuts).sum() for s in score])
+    return [(score[inside == b], y[inside == b]) for b in np.unique(inside)]
+
+
+@relaxed
+@given(binary(), st.integers(1, 12))
+def test_calibration_refinement_and_calibration_error_are_as_defined(rows, bins):
+    score, y = rows
+    groups = by_hand(score, y, bins)
+    parts = metrics.brier_parts(score, y, bins=bins)
+    n = len(y)
+    calibration = sum(len(b) * (s.mean() - b.mean()) ** 2 for s, b in groups) / n
+    refinement = sum(len(b) * b.mean() * (1 - b.mean()) for _, b in groups) / n
+    error = sum(len(b) * abs(s.mean() - b.mean()) for s, b in groups) / n
+    assert_allclose([parts.calibration, parts.refinement], [calibration, refinement], rtol=0, atol=1e-12)
+    assert_allclose(metrics.calibration_error(score, y, bins=bins), error, rtol=0, atol=1e-12)
+
+
+@relaxed
+@given(binary(), st.integers(1, 12))
+def test_the_brier_score_is_its_parts_and_what_happens_within_bins(rows, bins):
+    score, y = rows
+    within = sum(
+        len(b) * (s.var() - 2 * ((s - s.mean()) * (b - b.mean())).mean()) for s, b in by_hand(score, y, bins)
+    )
+    parts = metrics.brier_parts(score, y, bins=bins)
+    assert_allclose(parts.score, parts.calibration + parts.refinement + within / len(y), rtol=0, atol=1e-12)
+    assert parts.score == metrics.brier_score(score, y)
+
+
+def test_the_parts_add_up_exactly_where_each_bin_has_one_prediction():
+    score = np.repeat([0.1, 0.4, 0.8], 20)
+    y = (np.random.default_rng(9).random(60) < score).astype(int)
+    parts = metrics.brier_parts(score, y, bins=3)
+    assert_allclose(parts.score, parts.calibration + parts.refinement, rtol=1e-12)
+
+
+def test_predictions_that_are_the_share_of_their_bin_are_calibrated():
+    score, y = np.repeat([0.25, 0.75], 4), [0, 0, 0, 1, 0, 1, 1, 1]
+    assert metrics.brier_parts(score, y, bins=2).calibration == 0
+    assert metrics.calibration_error(score, y, bins=2) == 0
+
+
+def test_refinement_does_not_change_under_a_monotone_change_of_the_score():
+    score, y = predictions(10, n=500)
+    assert_allclose(
+        metrics.brier_parts(score, y).refinement, metrics.brier_parts(score**3, y).refinement, rtol=1e-12
+    )
+
+
+def test_calibration_error_of_more_classes_is_the_mean_of_each_against_the_rest():
+    proba, y = predictions(11, 3)
+    each = [metrics.calibration_error(proba[:, k], (y == k).astype(int)) for k in range(3)]
+    assert_allclose(metrics.calibration_error(proba, y), np.mean(each), rtol=1e-12)
+
+
+def test_the_parts_are_refused_for_more_than_two_classes():
+    proba, y = predictions(12, 3)
+    with pytest.raises(InputError, match="two classes"):
+        metrics.brier_parts(proba, y)
+
+
+# Prevalences ----------------------------------------------------------------------------------------------
+
+
+def test_absolute_error_is_the_mean_over_classes_and_its_mean_over_groups():
+    estimate, truth = np.array([[0.2, 0.8], [0.5, 0.5]]), np.array([[0.3, 0.7], [0.5, 0.5]])
+    assert_allclose(metrics.absolute_error(estimate, truth), [0.1, 0.0])
+    assert metrics.mean_absolute_error(estimate, truth) == pytest.approx(0.05)
+
+
+def test_relative_error_is_smoothed_by_half_a_row():
+    estimate, truth, n = np.array([0.1, 0.9]), np.array([0.0, 1.0]), 50
+    smooth = [(x + 1 / 100) / (1 + 2 / 100) for x in (*estimate, *truth)]
+    expected = (abs(smooth[0] - smooth[2]) / smooth[2] + abs(smooth[1] - smooth[3]) / smooth[3]) / 2
+    assert_allclose(metrics.relative_absolute_error(estimate, truth, n=n), expected)
+
+
+def test_relative_error_takes_the_rows_of_each_group():
+    rng = np.random.default_rng(13)
+    estimate, truth, n = (
+        rng.dirichlet(np.ones(3), 4),
+        rng.dirichlet(np.ones(3), 4),
+        np.array([5, 50, 500, 5000]),
+    )
+    alone = [metrics.relative_absolute_error(e, t, n=k) for e, t, k in zip(estimate, truth, n, strict=True)]
+    assert_allclose(metrics.relative_absolute_error(estimate, truth, n=n), alone)
+
+
+@pytest.mark.parametrize("error", [metrics.absolute_error, metrics.mean_absolute_error])
+def test_a_perfect_estimate_has_no_error(error):
+    p = np.random.default_rng(14).dirichlet(np.ones(3), 4)
+    assert np.all(error(p, p) == 0)
+
+
+# Bad input ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("y", [[0, 1, 1], [[0, 1]], [0, 2], [-1, 0], [0.0, 1.0], ["a", "b"]], ids=repr)
+@pytest.mark.parametrize(
+    "metric", [*WEIGHTED, metrics.brier_parts, metrics.precision, metrics.calibration_error]
+)
+def test_labels_that_are_no_class_codes_are_refused(metric, y):
+    with pytest.raises(InputError, match="labels"):
+        metric([0.2, 0.7], y)
+
+
+@pytest.mark.parametrize("metric", WEIGHTED)
+def test_weights_of_another_length_are_refused(metric):
+    with pytest.raises(InputError, match="weights"):
+        metric([0.2, 0.7], [0, 1], sample_weight=[1.0])
+
+
+def test_prevalences_of_different_shapes_are_refused():
+    with pytest.raises(InputError, match="shape"):
+        metrics.absolute_error([0.5, 0.5], [[0.5, 0.5]])
