@@ -266,6 +266,59 @@ def test_labels_from_the_field_move_the_estimate_towards_them():
     assert moved.urc[1, 1] == pytest.approx(prev.urc[1, 1], abs=1e-9)
 
 
+def test_labels_from_the_field_come_as_counts_or_by_the_name_of_group_and_class():
+    _, lab, field, _ = learnt(3)
+    table = np.array([[0, 0, 0], [3, 1, 2]])
+    expected = fieldcal.estimate(lab, field, labelled=table, **URC)
+    for same in ({1: [3, 1, 2]}, {1: {0: 3, 2: 2, 1: 1}}, {np.int8(1): np.array([3, 1, 2])}):
+        np.testing.assert_array_equal(fieldcal.estimate(lab, field, labelled=same, **URC).urc, expected.urc)
+
+
+@pytest.mark.parametrize(
+    "labelled",
+    [[1, 2], np.ones((3, 2)), [[-1, 0], [0, 0]], [[np.nan, 0], [0, 0]], {"x": [1, 2]}, {0: {7: 1}}],
+)
+def test_labels_from_the_field_that_do_not_fit_are_refused(labelled):
+    _, lab, field, _ = learnt(2)
+    with pytest.raises(InputError, match=r"label"):
+        fieldcal.estimate(lab, field, labelled=labelled, **URC)
+
+
+def test_without_a_level_there_is_no_interval_and_the_same_mode():
+    data, lab, field, prev = learnt(3)
+    quick = fieldcal.estimate(lab, field, **URC, level=None)
+    assert quick.lower is None
+    assert quick.upper is None
+    np.testing.assert_array_equal(quick.urc, prev.urc)
+    assert fieldcal.Prevalence.from_json(quick.to_json()) == quick
+    np.testing.assert_array_equal(
+        fieldcal.recalibrate(quick, data.proba_field, groups=data.groups_field),
+        fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field),
+    )
+    with pytest.raises(InputError, match=r"point='mode'"):
+        fieldcal.estimate(lab, field, level=None)
+
+
+def test_groups_declared_protected_are_estimated_and_not_applied_unless_acknowledged():
+    data, lab, field, prev = learnt(2)
+    shielded = fieldcal.estimate(lab, field, **URC, protected=True)
+    np.testing.assert_array_equal(shielded.urc, prev.urc)
+    rows = {"proba": data.proba_field[:9], "groups": data.groups_field[:9]}
+    for verb in (fieldcal.recalibrate, fieldcal.decide):
+        with pytest.raises(InputError, match=r"protected.*acknowledge=True"):
+            verb(shielded, **rows)
+        np.testing.assert_array_equal(verb(shielded, **rows, acknowledge=True), verb(prev, **rows))
+    loaded = fieldcal.Prevalence.from_json(shielded.to_json())
+    with pytest.raises(InputError, match="protected"):
+        fieldcal.recalibrate(loaded, **rows)
+
+
+def test_check_gives_the_verdict_alone():
+    _, lab, field, prev = learnt(2)
+    assert fieldcal.check(lab, field, **URC) == prev.verdict
+    assert prev.verdict.level in ("ok", "care", "do_not_use")
+
+
 # recalibrate
 
 

@@ -141,6 +141,13 @@ PartitionField = Annotated[
 ]
 
 
+def sealed(values: Any) -> NDArray[Any]:
+    """An array that nobody writes to: what an object derives must stay true to it."""
+    array = np.asarray(values)
+    array.setflags(write=False)
+    return array
+
+
 def record(cls: type[Any]) -> Any:
     """The annotation of a field that holds a frozen dataclass of numbers and arrays, such as core returns."""
     names = [f.name for f in dataclasses.fields(cls)]

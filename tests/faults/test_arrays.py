@@ -845,6 +845,13 @@ def test_fault_29_a_field_of_one_class_only_has_an_interval_that_reaches_it(trut
     assert (prev.upper - prev.lower).min() > 1e-4
 
 
+@pytest.mark.parametrize("trust", [0, 0.5])
+def test_fault_29_certain_predictions_that_are_left_alone_have_an_interval_too(trust):
+    prev = fieldcal.estimate(binary_lab(), fieldcal.count(binary_lab(), np.zeros(60)), trust=trust)
+    interval_is_sound(prev)
+    assert (prev.upper - prev.lower > 1e-6).all()
+
+
 # 30: outside what any prevalence can give
 
 
@@ -932,6 +939,16 @@ def test_fault_32_more_rows_than_float64_adds_exactly_are_still_added_exactly():
     assert field.score_sums.tolist() == [[rows, rows * (2**30 - 1)]]
 
 
+@pytest.mark.parametrize("trust", [1, "auto"])
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.TrustWarning")
+def test_fault_32_a_field_far_from_the_lab_has_an_answer_however_large(trust):
+    ids, labels = [0, 1, 0, 1, 0] * 40, [0, 1, 0, 1, 1] * 40
+    lab = fieldcal.learn(ids, labels, partition=fieldcal.Bins(4))
+    for rows in (1, 100, 10**5):
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, [2, 3] * rows), prior="flat", trust=trust)
+        interval_is_sound(prev)
+
+
 # 33 to 35: labs and fields that look wrong
 
 
@@ -1005,6 +1022,16 @@ def test_fault_37_a_row_that_is_tiny_in_every_likely_class_keeps_a_sum_of_one():
     new = fieldcal.recalibrate(prev, [[0.0, 1e-320, 1.0], [1e-320, 0.0, 1.0], [0.0, 0.5, 0.5]])
     assert np.isfinite(new).all()
     np.testing.assert_allclose(new.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("prior", ["flat", "auto"])
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+def test_fault_37_a_smoothing_so_small_that_draws_of_M_underflow_leaks_nothing(prior):
+    """Cells with next to no pseudo-rows: a gamma draw of shape 1e-12 is exactly zero."""
+    ids, labels = np.array([0, 1, 2, 0, 1, 2] * 10), np.array([0, 1, 2, 0, 1, 2] * 10)
+    for smoothing in (0, 1e-12, 1e-300):
+        lab = fieldcal.learn(ids, labels, partition=fieldcal.Bins(4), smoothing=smoothing)
+        interval_is_sound(fieldcal.estimate(lab, fieldcal.count(lab, ids), prior=prior, trust=1))
 
 
 def test_fault_37_a_lab_of_certain_and_wrong_predictions_does_not_leak_warnings():
@@ -1140,6 +1167,45 @@ def test_fault_50_the_same_seed_gives_the_same_bytes():
     prev = binary_prevalence()
     runs = [fieldcal.estimate(prev.lab, prev.field, trust=1, random_state=3).to_json() for _ in range(2)]
     assert runs[0] == runs[1]
+
+
+# All of it at once
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+@pytest.mark.parametrize("seed", range(24))
+def test_strange_labs_and_fields_give_an_answer_or_an_error_of_our_own(seed):
+    """Few rows, empty bins, zero and huge weights, any prior and trust: no NaN, no foreign error or warning."""
+    rng = np.random.default_rng(seed)
+    K, m = int(rng.integers(2, 5)), int(rng.integers(1, 8))
+    shape = rng.dirichlet(np.full(m, rng.choice([0.05, 1.0, 20.0])) + 1e-9, size=K)
+    labels = np.concatenate([np.arange(K), rng.integers(K, size=rng.choice([4, 30, 300]))])
+    ids = np.array([rng.choice(m, p=shape[k] / shape[k].sum()) for k in labels])
+    weight = rng.choice([0, 0.5, 1, 1e6], size=len(ids)) if seed % 3 == 0 else None
+    rows = int(rng.choice([1, 3, 50, 1000]))
+    groups = rng.integers(rng.choice([1, 3, 30]), size=rows) if seed % 2 else None
+    try:
+        lab = fieldcal.learn(
+            ids,
+            labels,
+            partition=fieldcal.Bins(m),
+            sample_weight=weight,
+            smoothing=[0, "auto", 1e-12, 50.0][seed % 4],
+            groups=rng.integers(5, size=len(ids)) if seed % 5 == 0 else None,
+        )
+    except FieldcalError:
+        return
+    field = fieldcal.count(lab, rng.integers(m, size=rows), groups=groups)
+    proba = rng.dirichlet(np.full(K, 0.3), size=rows)
+    for prior in ("auto", "flat", "kl", "dirichlet", "reference"):
+        for trust in ("auto", 0, 1):
+            try:
+                prev = fieldcal.estimate(lab, field, prior=prior, trust=trust)
+            except FieldcalError:
+                assert m == 1
+                continue
+            interval_is_sound(prev)
+            assert np.isfinite(fieldcal.recalibrate(prev, proba, groups=groups)).all()
 
 
 # Options that cannot be

@@ -59,12 +59,14 @@ class _Distances:
 def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
     """The whole field against the lab: F (K, m), v (m,)."""
     lab_rows, m = F.sum(), F.shape[1]
+    if not v.sum() or m < 2:
+        return Movement(1.0, 1.0, 1.0, 1.0)
     h_lab = F.sum(axis=0) / lab_rows
     d = _distances(F, v[None], h_lab, smoothing)
     fit_noise = float(d.own[0] + d.shared[0])
     move_noise = float(d.noise[0] + (h_lab * (1 - h_lab) / d.h).sum() / lab_rows)
     move = float(d.move[0])
-    p_value = float(chi2.sf((m - 1) * move / move_noise, m - 1)) if m > 1 else 1.0
+    p_value = float(chi2.sf((m - 1) * move / move_noise, m - 1))
     beyond = move - move_noise
     if p_value >= NOISE or beyond <= 0 or d.df == 0:
         return Movement(p_value, 1.0, 1.0, 1.0)
@@ -140,4 +142,6 @@ def _upper_noncentrality(x: float, df: int) -> float:
     """The largest noncentrality that still shows a value as small as x with probability ``1 − ONE_SE``."""
     if chi2.cdf(x, df) <= 1 - ONE_SE:
         return 0.0
+    if x > 1e4:  # normal by now, and out of reach of the exact distribution
+        return float(x - df + np.sqrt(2 * (2 * x - df)))
     return float(brentq(lambda excess: ncx2.cdf(x, df, excess) - (1 - ONE_SE), 1e-9, 10 * x + 50))

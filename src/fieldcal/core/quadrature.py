@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ RESOLVED = 1.1
 SINGLE_ROWS = 1e5
 #: Own cells per group and draw, and how many scales they reach from the mode.
 OWN_CELLS, REACH = 16, 5.0
+#: Edges next to an end, between which a prior may be too steep for the middle of a cell to stand for it.
+END = 4
 #: The expansion needs this many scales to either end, and third and fourth derivatives below these.
 CLEAR, SKEW, KURTOSIS = 12.0, 0.15, 0.1
 
@@ -68,9 +71,10 @@ class BetaPrior:
         mass = np.maximum(np.diff(betainc(a, b, x), axis=1), _TINY)
         p = np.tile(np.sin(_middles(edges)) ** 2, (len(a), 1))
         # A Beta may have a pole at an end: there the likelihood is wanted at the mean of the cell.
-        p[:, :1] = np.clip(a / (a + b) * betainc(a + 1, b, x[1:2]) / mass[:, :1], x[0], x[1])
-        last = b / (a + b) * (1 - betainc(a, b + 1, x[-2:-1])) / mass[:, -1:]
-        p[:, -1:] = 1 - np.clip(last, 1 - x[-1], 1 - x[-2])
+        first = a / (a + b) * np.diff(betainc(a + 1, b, x[:END]), axis=1) / mass[:, : END - 1]
+        last = a / (a + b) * np.diff(betainc(a + 1, b, x[-END:]), axis=1) / mass[:, 1 - END :]
+        p[:, : END - 1] = np.clip(first, x[: END - 1], x[1:END])
+        p[:, 1 - END :] = np.clip(last, x[-END:-1], x[1 - END :])
         return p, np.log(mass) + self.tilt(p)
 
     def window(self, outside: float = 1e-7) -> tuple[float, float]:
@@ -85,7 +89,9 @@ class BetaPrior:
 
     def typical(self) -> BetaPrior:
         """One prior in place of all: the medians."""
-        return BetaPrior(np.median(self.a, keepdims=True), np.median(self.b, keepdims=True), self.entropy, self.centre)
+        return BetaPrior(
+            np.median(self.a, keepdims=True), np.median(self.b, keepdims=True), self.entropy, self.centre
+        )
 
     def narrowest(self) -> BetaPrior:
         """The draw whose Beta is worth most rows."""
@@ -110,7 +116,13 @@ def relative_columns(M: Floats) -> Floats:
 
 
 def binary_summary(
-    M: Floats, V: Floats, alpha: Floats, *, level: float = 0.9, entropy: float = 0.0, centre: Floats | None = None
+    M: Floats,
+    V: Floats,
+    alpha: Floats,
+    *,
+    level: float = 0.9,
+    entropy: float = 0.0,
+    centre: Floats | None = None,
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Mean, standard deviation and interval of the second class, each (G,).
 
@@ -150,9 +162,9 @@ def binary_draws(
     theta = np.empty((len(V), len(M), per_draw))
     with np.errstate(under="ignore"):
         for edges, rows in tiers(M, V, prior):
-            shared = edges is not None
-            parts = _shared_blocks(M, V, prior, rows, edges) if shared else _own_blocks(M, V, prior, rows)
-            for block, cells in parts:
+            for block, cells in (
+                _own_blocks(M, V, prior, rows) if edges is None else _shared_blocks(M, V, prior, rows, edges)
+            ):
                 theta[block] = cells.draw(rng, per_draw)
     p = np.sin(theta.reshape(len(V), -1)) ** 2
     return np.stack([1 - p, p], axis=-1)
@@ -204,7 +216,9 @@ def _overview(M: Floats, V: Floats, prior: BetaPrior) -> tuple[Floats, Floats]:
     return theta, scale
 
 
-def conditional_mode(M: Floats, V: Floats, prior: BetaPrior, start: Floats | None = None) -> tuple[Floats, Floats]:
+def conditional_mode(
+    M: Floats, V: Floats, prior: BetaPrior, start: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Mode and curvature scale in θ for every group and draw, each (B, S). M (S, 2, m), V (B, m).
 
     Parameters of the prior below one half count as one half, so that the density has one mode.
@@ -285,6 +299,7 @@ class Cells:
     left: Floats  # () or (B, S) left edge of the first cell
     width: Floats  # () or (B, S)
     mass: NDArray[np.floating]  # (B, S, T), sums to one over T
+    p: Floats  # (S, T) or (B, S, T), where the likelihood was taken
 
     def draw(self, rng: np.random.Generator, per_draw: int) -> Floats:
         """θ, (B, S, per_draw): uniform inside a cell."""
@@ -335,18 +350,19 @@ def _shared_blocks(
         mass -= mass.max(axis=2, keepdims=True)
         np.exp(mass, out=mass)
         mass /= mass.sum(axis=2, keepdims=True)
-        yield block, Cells(edges[0], edges[1] - edges[0], mass)
+        yield block, Cells(edges[0], edges[1] - edges[0], mass, p)
 
 
 def _shared_parts(M: Floats, V: Floats, prior: BetaPrior, rows: Rows, edges: Floats) -> Iterator[Part]:
     middle = np.sin(_middles(edges)) ** 2
-    offset = prior.cells(edges)[0][:, [0, -1]] - middle[[0, -1]]  # the nodes at the ends are not in the middle
+    ends = [*range(END - 1), *range(1 - END, 0)]
     for block, cells in _shared_blocks(M, V, prior, rows, edges):
         mass = cells.mass.mean(axis=1).astype(np.float64)
         mass /= mass.sum(axis=1, keepdims=True)
-        mean = mass @ middle + (cells.mass[:, :, [0, -1]] * offset).sum(axis=(1, 2)) / len(M)
+        offset = cells.p[:, ends] - middle[ends]  # the nodes there are not in the middle
+        mean = mass @ middle + (cells.mass[:, :, ends] * offset).sum(axis=(1, 2)) / len(M)
         variance = (mass * (middle - mean[:, None]) ** 2).sum(axis=1)
-        yield block, mean, np.sqrt(variance), lambda levels, mass=mass: _shared_quantiles(mass, edges, levels)
+        yield block, mean, np.sqrt(variance), partial(_shared_quantiles, mass, edges)
 
 
 def _refined(mass: Floats) -> tuple[Floats, Floats]:
@@ -385,64 +401,80 @@ def _own_blocks(M: Floats, V: Floats, prior: BetaPrior, rows: Rows) -> Iterator[
 
 def _own_parts(M: Floats, V: Floats, prior: BetaPrior, rows: Rows) -> Iterator[Part]:
     for block, cells in _own_blocks(M, V, prior, rows):
-        p = _own_nodes(cells.left[..., None], cells.width[..., None], prior)
-        mean = (cells.mass * p).sum(axis=-1).mean(axis=1)
-        variance = (cells.mass * (p - mean[:, None, None]) ** 2).sum(axis=-1).mean(axis=1)
-        yield block, mean, np.sqrt(variance), lambda levels, cells=cells: _own_quantiles(cells, levels)
+        mean = (cells.mass * cells.p).sum(axis=-1).mean(axis=1)
+        variance = (cells.mass * (cells.p - mean[:, None, None]) ** 2).sum(axis=-1).mean(axis=1)
+        yield block, mean, np.sqrt(variance), partial(_own_quantiles, cells)
 
 
 def own_cells(M: Floats, V: Floats, prior: BetaPrior) -> Cells:
     """Cells around the mode of every group and draw. M (S, 2, m), V (B, m)."""
     theta, scale = conditional_mode(M, V, prior, _first_modes(M, V, prior))
+    scale = _shorter(M, V, theta, scale)
     left = np.maximum(theta - REACH * scale, 0.0)
     width = (np.minimum(theta + REACH * scale, HALF_PI) - left) / OWN_CELLS
-    p, p0 = _own_nodes(left[..., None], width[..., None], prior), np.sin(theta) ** 2  # B, S, T
-    difference = M[:, 1] - M[:, 0]
-    mass = _own_prior(p, left[..., None], width[..., None], prior)
-    with np.errstate(divide="ignore", over="ignore"):
-        for j in range(M.shape[2]):  # relative to the mode: nothing cancels at 1e12 rows
-            r = difference[:, j] / np.maximum(M[:, 0, j] + p0 * difference[:, j], _TINY)
-            ratio = np.maximum((p - p0[..., None]) * r[..., None], -1 + 1e-16)
-            mass += V[:, j, None, None] * np.log1p(ratio)
+    p, mass = _own_prior(left[..., None], width[..., None], prior)  # B, S, T
+    mass += _relative_likelihood(M, V, p, np.sin(theta) ** 2)
     mass -= mass.max(axis=-1, keepdims=True)
     np.exp(mass, out=mass)
     mass /= mass.sum(axis=-1, keepdims=True)
-    return Cells(left, width, mass)
+    return Cells(left, width, mass, p)
+
+
+def _relative_likelihood(M: Floats, V: Floats, p: Floats, p0: Floats) -> Floats:
+    """Log-likelihood at p (B, S, T) relative to p0 (B, S): nothing cancels at 1e12 rows."""
+    difference = M[:, 1] - M[:, 0]
+    dp = p - p0[..., None]
+    total = np.zeros(p.shape)
+    with np.errstate(over="ignore"):
+        for j in range(M.shape[2]):
+            r = difference[:, j] / np.maximum(M[:, 0, j] + p0 * difference[:, j], _TINY)
+            total += V[:, j, None, None] * np.log1p(np.maximum(dp * r[..., None], -1 + 1e-16))
+    return total
+
+
+def _shorter(M: Floats, V: Floats, theta: Floats, scale: Floats) -> Floats:
+    """The scale where a mode next to an end is flat on top (quartic in θ): from the drop two scales inwards."""
+    inwards = theta + 2 * scale * np.where(theta < HALF_PI / 2, 1, -1)
+    inside = np.sin(np.clip(inwards, 0, HALF_PI)) ** 2
+    drop = -_relative_likelihood(M, V, inside[..., None], np.sin(theta) ** 2)[..., 0]
+    return np.asarray(scale * (2 / np.maximum(drop, 2)) ** 0.25)
 
 
 def _first_modes(M: Floats, V: Floats, prior: BetaPrior) -> Floats:
     """p at the mode under the mean of M, kept off the ends, (B,): from here each draw is a few steps away."""
     theta, _ = conditional_mode(M.mean(axis=0, keepdims=True), V, prior.typical())
-    return np.clip(np.sin(theta[:, 0]) ** 2, 1e-6, 1 - 1e-6)
+    return np.asarray(np.clip(np.sin(theta[:, 0]) ** 2, 1e-6, 1 - 1e-6))
 
 
-def _own_nodes(left: Floats, width: Floats, prior: BetaPrior) -> Floats:
-    """p in the middle of own cells; in a cell at an end, its mean under the power law that the prior is there."""
-    p = np.sin(left + width * (np.arange(OWN_CELLS) + 0.5)) ** 2
-    right = left + OWN_CELLS * width
-    first = np.sin(left + width) ** 2 * (prior.a / (prior.a + 1))[:, None]
-    last = np.cos(right - width) ** 2 * (prior.b / (prior.b + 1))[:, None]
-    p[..., :1] = np.where(left <= 0, first, p[..., :1])
-    p[..., -1:] = np.where(right >= HALF_PI, 1 - last, p[..., -1:])
-    return np.asarray(p)
-
-
-def _own_prior(p: Floats, left: Floats, width: Floats, prior: BetaPrior) -> Floats:
-    """Log prior mass of own cells: the exact power law in the first cells from an end, the density elsewhere."""
+def _own_prior(left: Floats, width: Floats, prior: BetaPrior) -> tuple[Floats, Floats]:
+    """Nodes p and log prior masses of own cells: the power law in cells next to an end, the density elsewhere."""
     a, b = prior.a[:, None], prior.b[:, None]
     middle = left + width * (np.arange(OWN_CELLS) + 0.5)
+    p = np.sin(middle) ** 2
+    near0, near1 = left <= 0, left + OWN_CELLS * width >= HALF_PI
     with np.errstate(divide="ignore", invalid="ignore"):
+        if near0.any():
+            node0, power0, steep0 = _power_law(middle, width, a)
+            p = np.where(near0 & steep0, node0, p)
+        if near1.any():
+            node1, power1, steep1 = _power_law(HALF_PI - middle, width, b)
+            p = np.where(near1 & steep1, 1 - node1, p)
         log_p, log_1p = np.log(p), np.log1p(-p)
-        mass = (a - 0.5) * log_p + (b - 0.5) * log_1p + np.log(width)
-        for near, x, c, rest in (
-            (left <= 0, middle, a, (b - 1) * log_1p),
-            (left + OWN_CELLS * width >= HALF_PI, HALF_PI - middle, b, (a - 1) * log_p),
-        ):
-            if near.any():
-                inner, outer = np.sin(np.maximum(x - 0.5 * width, 0.0)), np.sin(x + 0.5 * width)
-                power = np.log(np.maximum(outer ** (2 * c) - inner ** (2 * c), _TINY) / (2 * c))
-                mass = np.where(near & (inner < 0.7 * outer), power + rest, mass)
-    return np.asarray(mass + prior.tilt(p))
+        mass = (a - 0.5) * log_p + (b - 0.5) * log_1p + np.log(2 * width)
+        if near0.any():
+            mass = np.where(near0 & steep0, power0 + (b - 1) * log_1p, mass)
+        if near1.any():
+            mass = np.where(near1 & steep1, power1 + (a - 1) * log_p, mass)
+    return p, mass + prior.tilt(p)
+
+
+def _power_law(middle: Floats, width: Floats, c: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Mean, log mass of ``x^(c − 1)`` in cells of ``√x = sin θ``, and where it is too steep for their middles."""
+    inner, outer = np.sin(np.maximum(middle - 0.5 * width, 0.0)) ** 2, np.sin(middle + 0.5 * width) ** 2
+    ratio = inner / outer
+    below = -np.expm1(c * np.log(ratio))
+    mean = outer * c / (c + 1) * -np.expm1((c + 1) * np.log(ratio)) / below
+    return mean, c * np.log(outer) + np.log(below / c), ratio < 0.5
 
 
 def _own_quantiles(cells: Cells, levels: Floats) -> list[Floats]:
@@ -480,7 +512,9 @@ class Expansion:
 
     def take(self, rows: NDArray[np.bool_]) -> Expansion:
         """Some of the groups."""
-        return Expansion(self.mean[rows], self.sd[rows], self.skew[rows], self.kurtosis[rows], self.good[rows])
+        return Expansion(
+            self.mean[rows], self.sd[rows], self.skew[rows], self.kurtosis[rows], self.good[rows]
+        )
 
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and standard deviation of p over all draws, (B,)."""
@@ -545,8 +579,7 @@ def _expanded(M: Floats, V: Floats, prior: BetaPrior, rows: Rows, level: float, 
         rest.append(block[~good])
         if good.any():
             found = found.take(good)
-            points = found.points(z)
-            ends = interval(lambda levels, x=found, points=points: _mixed_quantiles(x, points, levels), level)
+            ends = interval(partial(_mixed_quantiles, found, found.points(z)), level)
             out[:, block[good]] = *found.moments(), *ends
     return np.concatenate(rest)
 

@@ -11,7 +11,8 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal import keys
-from fieldcal.artefacts import Artefact, Counts, KeyTuple, Texts
+from fieldcal.artefacts import Artefact, Counts, KeyTuple, Texts, sealed
+from fieldcal.core.response import whole
 from fieldcal.errors import InputError
 
 #: Sums of predictions are kept in whole units of 2**-30, so that merging is exact in any order.
@@ -41,9 +42,11 @@ class Field(Artefact):
     @classmethod
     def _empty_shapes(cls, values: Any) -> Any:
         """JSON cannot tell the width of a table without rows."""
-        if isinstance(values, dict) and len(values.get("groups", (0,))) == 0:
-            for name, width in (("V", values.get("n_bins", 1)), ("score_sums", len(values["classes"]))):
-                values = {**values, name: np.zeros((0, width), dtype=np.int64)}
+        if isinstance(values, dict) and np.size(values.get("V", 0)) == 0:
+            widths = {"V": values.get("n_bins"), "score_sums": np.size(values.get("classes", ()))}
+            for name, width in widths.items():
+                if type(width) is int and np.size(values.get(name, 0)) == 0:
+                    values = {**values, name: np.zeros((0, width), dtype=np.int64)}
         return values
 
     @model_validator(mode="after")
@@ -59,14 +62,14 @@ class Field(Artefact):
     @cached_property
     def n(self) -> NDArray[Any]:
         """Rows (or their weights) per group."""
-        return np.asarray(self.V.sum(axis=1))
+        return sealed(self.V.sum(axis=1))
 
     @cached_property
     def naive(self) -> NDArray[np.float64]:
         """Mean prediction per group and class."""
         total = self.score_sums.sum(axis=1, keepdims=True).astype(np.float64)
         equal = np.full(self.score_sums.shape, 1.0 / max(1, len(self.classes)))
-        return np.asarray(np.divide(self.score_sums, total, out=equal, where=total > 0))
+        return sealed(np.divide(self.score_sums, total, out=equal, where=total > 0))
 
     def __add__(self, other: object) -> Field:
         if not isinstance(other, Field):
@@ -126,4 +129,4 @@ def _merge(n_groups: int, at: list[NDArray[np.intp]], one: NDArray[Any], two: ND
     table = np.zeros((n_groups, one.shape[1]), dtype=dtype)
     table[at[0]] += one
     table[at[1]] += two
-    return table
+    return whole(table)

@@ -11,7 +11,7 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal import keys
-from fieldcal.artefacts import Artefact, Counts, KeyTuple, PartitionField, record
+from fieldcal.artefacts import Artefact, Counts, KeyTuple, PartitionField, record, sealed
 from fieldcal.core.checks import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.response import Conditioning, conditioning, response_matrix, smoothing_cells
 from fieldcal.core.trust import Rehearsal, calibration_offset
@@ -41,26 +41,30 @@ class Lab(Artefact):
     @model_validator(mode="after")
     def _shapes(self) -> Self:
         shape = (len(self.classes), self.partition.m)
+        if len(self.classes) < 2 or len(set(map(repr, self.classes))) < len(self.classes) or None in self.classes:
+            raise ValueError("classes must be at least two, distinct, and none of them null")
         if self.F.shape != shape:
             raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")
         if self.bin_scores.shape != shape[::-1] or self.confusion.shape != shape[:1] * 2:
             raise ValueError("bin_scores or confusion do not have the shape that classes and bins need")
+        if not self.F.any(axis=1).all():
+            raise ValueError("F has a class without rows")
         return self
 
     @cached_property
     def M(self) -> NDArray[np.float64]:
         """The response matrix: `M[i, j]` is the probability of bin `j` given class `i`."""
-        return response_matrix(self.F, smoothing=self.smoothing)
+        return sealed(response_matrix(self.F, smoothing=self.smoothing))
 
     @cached_property
     def A(self) -> NDArray[np.float64]:
         """The counts behind M with their smoothing: the Dirichlet parameters of M's own posterior."""
-        return np.asarray(self.F + smoothing_cells(self.F, self.smoothing))
+        return sealed(self.F + smoothing_cells(self.F, self.smoothing))
 
     @cached_property
     def p_lab(self) -> NDArray[np.float64]:
         """Class prevalences in the lab."""
-        return np.asarray(self.F.sum(axis=1) / self.F.sum())
+        return sealed(self.F.sum(axis=1) / self.F.sum())
 
     @cached_property
     def conditioning(self) -> Conditioning:
@@ -73,7 +77,7 @@ class Lab(Artefact):
         total = self.bin_scores.sum(axis=1, keepdims=True).astype(np.float64)
         overall = self.bin_scores.sum(axis=0) / max(float(self.bin_scores.sum()), 1e-300)
         empty = np.broadcast_to(overall, self.bin_scores.shape).copy()
-        return np.asarray(np.divide(self.bin_scores, total, out=empty, where=total > 0))
+        return sealed(np.divide(self.bin_scores, total, out=empty, where=total > 0))
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -83,7 +87,7 @@ class Lab(Artefact):
     @cached_property
     def offset(self) -> NDArray[np.float64]:
         """Log weights that would make the mean prediction equal the lab's prevalences."""
-        return calibration_offset(self.bin_means, self.F.sum(axis=0).astype(np.float64), self.p_lab)
+        return sealed(calibration_offset(self.bin_means, self.F.sum(axis=0).astype(np.float64), self.p_lab))
 
     @property
     def n_bins(self) -> int:

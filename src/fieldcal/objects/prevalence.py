@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Slot
+from pydantic import model_validator
 
 from fieldcal import keys
 from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts, record
@@ -96,6 +97,33 @@ class Prevalence(Artefact):
     verdict: Verdict
     protected: bool
     fit: Fit
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_shapes(cls, values: Any) -> Any:
+        """JSON cannot tell the width of a table without rows."""
+        if not isinstance(values, dict) or np.size(values.get("common", 0)) < 2:
+            return values
+        empty = np.zeros((0, np.size(values["common"])))
+        tables = ("urc", "value", "lower", "upper", "weights", "labelled")
+        return values | {n: empty for n in tables if values.get(n) is not None and np.size(values[n]) == 0}
+
+    @model_validator(mode="after")
+    def _shapes(self) -> Self:
+        G, K = len(self.field.groups), len(self.lab.classes)
+        if self.field.lab != self.lab.digest:
+            raise ValueError("the field was counted with another lab")
+        shapes = {"urc": (G, K), "value": (G, K), "lower": (G, K), "upper": (G, K), "weights": (G, K)}
+        shapes |= {"labelled": (G, K), "trust": (G,), "common": (K,), "overall_weights": (K,)}
+        for name, shape in shapes.items():
+            table = getattr(self, name)
+            if table is not None and (table.shape != shape or table.min(initial=0.0) < 0):
+                raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
+        if self.trust.max(initial=0.0) > 1 or len(self.status) != G or self.alpha.shape[1:] != (K,):
+            raise ValueError("trust, status or alpha do not fit the groups and classes")
+        if any(getattr(self.fit, n).shape != (G,) for n in type(self.fit).model_fields if n != "df"):
+            raise ValueError("fit must have one number per group")
+        return self
 
     @property
     def groups(self) -> keys.Keys:

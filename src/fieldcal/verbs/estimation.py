@@ -277,6 +277,8 @@ def _label_row(counts: Any, classes: keys.Keys) -> Floats:
 def _solve(task: _Task) -> _Answer:
     """Point, spread and interval under the chosen prior."""
     lab, V = task.lab, task.V
+    if not len(V):
+        return _nothing(task)
     if isinstance(task.prior, Pooled):
         return _solve_pooled(task)
     penalty = _with_labels(task.prior.penalty(lab.M, lab.p_lab), task.labelled)
@@ -296,6 +298,14 @@ def _solve(task: _Task) -> _Answer:
     urc = mode.p if task.point == "mode" else summary.mean
     lower, upper = np.minimum(summary.lower, urc), np.maximum(summary.upper, urc)
     return _Answer(urc, summary.sd, lower, upper, alpha, mode, recipe, "")
+
+
+def _nothing(task: _Task) -> _Answer:
+    """No groups, no answers: tables without rows."""
+    K = len(task.lab.classes)
+    empty, none = np.zeros((0, K)), np.zeros(0)
+    mode = Solution(empty, none, none, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))
+    return _Answer(empty, empty, empty, empty, np.ones((N_DRAWS, K)), mode, {"name": task.prior.name}, "")
 
 
 def _solve_pooled(task: _Task) -> _Answer:
@@ -328,10 +338,10 @@ def _with_labels(penalty: Penalty, labelled: Floats | None) -> Penalty:
 
 
 def _whole_field(task: _Task, answer: _Answer) -> Floats:
-    """The estimate for the field as one population, (K,)."""
+    """The estimate for the field as one population, (K,); the lab's where no row says anything."""
     if len(task.field.groups) == 1:
-        return answer.urc[0]
-    if not len(task.field.groups):
+        return np.asarray(answer.urc[0])
+    if not task.V.sum():
         return task.lab.p_lab
     return _solve(task.total()).urc[0]
 
