@@ -1,6 +1,6 @@
 """The paper's quantification experiment: how far off is the prevalence, beside the peers?
 
-    python benchmarks/quantification.py [--replicas 100] [--quapy]
+    python benchmarks/quantification.py [--replicas 200] [--quapy]
 
 A weak classifier, `make_classification(n_features=4, n_informative=2, n_redundant=0, class_sep=.4, flip_y=.1)`, a
 pool of 12,000 rows per replica; train 2,000, lab 2,000 and field disjoint and of exact prevalence; one logistic
@@ -152,7 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--replicas", type=int, default=100)
+    parser.add_argument("--replicas", type=int, default=200)
     parser.add_argument(
         "--quapy", action="store_true", help="QuaPy's CC, ACC and EMQ on the same posteriors too"
     )

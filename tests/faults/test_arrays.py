@@ -555,7 +555,7 @@ def test_fault_15_a_million_groups_work_in_memory_of_groups_times_bins():
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
 def test_fault_15_many_groups_have_intervals_by_default():
-    n_groups = 20_000
+    n_groups = 5_000
     proba = np.resize(binary().proba_field, 2 * n_groups)
     field = fieldcal.count(binary_lab(), proba, groups=np.arange(2 * n_groups) % n_groups)
     prev = fieldcal.estimate(binary_lab(), field, trust=1)
@@ -848,6 +848,16 @@ def test_fault_29_a_field_of_one_class_only_has_an_interval_that_reaches_it(trut
 @pytest.mark.parametrize("trust", [0, 0.5])
 def test_fault_29_certain_predictions_that_are_left_alone_have_an_interval_too(trust):
     prev = fieldcal.estimate(binary_lab(), fieldcal.count(binary_lab(), np.zeros(60)), trust=trust)
+    interval_is_sound(prev)
+    assert (prev.upper - prev.lower > 1e-6).all()
+
+
+@pytest.mark.parametrize("trust", [0, 0.5])
+def test_fault_29_a_class_that_no_prediction_gives_a_chance_has_an_interval_too(trust):
+    """Bin 0 holds rows of class 0 alone in the lab: its stand-in prediction for the others is exactly zero."""
+    ids, labels = [0, 0, 1, 1, 1, 2, 2, 2] * 20, [0, 0, 0, 1, 1, 1, 2, 2] * 20
+    lab = fieldcal.learn(ids, labels, partition=fieldcal.Bins(3))
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, [0] * 5), prior="flat", trust=trust)
     interval_is_sound(prev)
     assert (prev.upper - prev.lower > 1e-6).all()
 

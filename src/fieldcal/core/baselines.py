@@ -18,6 +18,11 @@ from fieldcal.errors import IdentifiabilityWarning, InputError
 
 Floats = NDArray[np.float64]
 
+#: Squared distance from equal prevalences costs this much in `fit_simplex`; the fit itself costs one.
+RIDGE = 3e-6
+#: Classes whose rates differ by less than this are hardly told apart.
+UNDECIDED = 0.05
+
 
 def naive(field: Floats, *, lab: Floats | None = None, y: Ints | None = None) -> Floats:
     """The mean of the predictions. The paper's sandwich theorem: it understates every difference."""
@@ -93,8 +98,15 @@ def _rows_per_class(y: Ints, n_classes: int) -> Ints:
 
 
 def fit_simplex(M: Floats, v: Floats) -> Floats:
-    """Least squares ``p @ M ≈ v`` over prevalences: non-negative, summing to one."""
+    """Least squares ``p @ M ≈ v`` over prevalences: non-negative, summing to one.
+
+    A model that (almost) always predicts the same class is fitted equally well by every ``p``. There a tiny ridge sends
+    what the fit cannot decide to equal prevalences, where the peers' iterative solvers start and then stay.
+    """
+    K = len(M)
+    undecided = np.linalg.svd(M - M.mean(axis=0), compute_uv=False)[K - 2] < UNDECIDED
     weight = 1e6 * max(1.0, float(np.abs(M).max()))  # makes the sum a constraint, to rounding
-    system = np.vstack([M.T, np.full(len(M), weight)])
-    p, _ = nnls(system, np.append(v, weight))
+    ridge = np.sqrt(RIDGE) if undecided else 0.0
+    system = np.vstack([M.T, ridge * np.eye(K), np.full(K, weight)])
+    p, _ = nnls(system, np.concatenate([v, np.full(K, ridge / K), [weight]]))
     return np.asarray(p / p.sum())

@@ -54,13 +54,12 @@ def misfit(M: Floats, V: Floats, p: Floats, *, rows: Floats) -> Misfit:
     step = max(1, _CELLS // (m * m))
     for start in range(0, max(len(V), 1), step):
         parts.append(_chunk(M, V[start : start + step], p[start : start + step], rows))
-    statistic, free, free_se = (np.concatenate(column) for column in zip(*parts, strict=True))
+    statistic, effect, free, free_se = (np.concatenate(column) for column in zip(*parts, strict=True))
     n = V.sum(axis=1)
     if df <= 0:
-        statistic, p_value = np.zeros(len(V)), np.ones(len(V))
+        statistic, effect, p_value = np.zeros(len(V)), np.zeros(len(V)), np.ones(len(V))
     else:
         p_value = np.where(n > 0, chi2.sf(statistic, df), 1.0)
-    effect = np.sqrt(np.maximum(statistic - df, 0.0) / np.maximum(n, 1.0))
     adjusted = false_discovery_control(p_value) if len(V) else p_value
     return Misfit(statistic, df, p_value, np.asarray(adjusted), effect, free, free_se)
 
@@ -76,8 +75,8 @@ def histogram_covariance(M: Floats, p: Floats, n: Floats, *, rows: Floats) -> Fl
     return np.asarray(S)
 
 
-def _chunk(M: Floats, V: Floats, p: Floats, rows: Floats) -> tuple[Floats, Floats, Floats]:
-    """Statistic and unconstrained prevalences by generalised least squares."""
+def _chunk(M: Floats, V: Floats, p: Floats, rows: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Statistic, effect and unconstrained prevalences by generalised least squares."""
     n = np.maximum(V.sum(axis=1), 1e-300)
     keep = slice(0, M.shape[1] - 1)  # histograms sum to one: the last bin adds nothing
     S = histogram_covariance(M, p, n, rows=rows)[:, keep, keep]
@@ -95,7 +94,18 @@ def _chunk(M: Floats, V: Floats, p: Floats, rows: Floats) -> tuple[Floats, Float
     free = np.column_stack([first, 1.0 - first.sum(axis=1)])
     variance = np.einsum("gii->gi", inverse)
     last = inverse.sum(axis=(1, 2))
-    return statistic, free, np.sqrt(np.maximum(np.column_stack([variance, last]), 0.0))
+    effect = _effect(x - first @ B, S - B.T @ inverse @ B, p @ M)
+    return statistic, effect, free, np.sqrt(np.maximum(np.column_stack([variance, last]), 0.0))
+
+
+def _effect(residual: Floats, covariance: Floats, q: Floats) -> Floats:
+    """Cohen's w beyond noise: ``√(Σ residual² / q − its expectation)``.
+
+    It measures the field, not the evidence: with few lab rows, the statistic of a huge group stops growing with n.
+    """
+    squares = np.column_stack([residual**2, residual.sum(axis=1) ** 2])  # the last bin is what the others leave
+    noise = np.column_stack([np.einsum("gjj->gj", covariance), covariance.sum(axis=(1, 2))])
+    return np.sqrt(np.maximum(((squares - noise) / np.maximum(q, 1e-12)).sum(axis=1), 0.0))
 
 
 @dataclass(frozen=True)

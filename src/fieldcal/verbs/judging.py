@@ -44,7 +44,7 @@ class Findings:
 def warn_about_lab(lab: Lab) -> None:
     """Warn of what makes every estimate from this lab shaky."""
     for category, message in lab_concerns(lab):
-        warnings.warn(message, category, stacklevel=4)
+        warnings.warn(message, category, stacklevel=3)
 
 
 def lab_concerns(lab: Lab) -> list[tuple[type[Warning], str]]:

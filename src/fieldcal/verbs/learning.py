@@ -136,8 +136,8 @@ def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
         proba = parts.as_columns(values)
         return np.asarray(proba / proba.sum(axis=1, keepdims=True))
     rows = F.sum(axis=0)
-    overall = np.broadcast_to(F.sum(axis=1, keepdims=True) / F.sum(), F.shape).copy()  # where no row has weight
-    return np.asarray(np.divide(F, rows, out=overall, where=rows > 0).T[bins])
+    shares = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])  # for bins where no row has weight
+    return np.asarray(np.divide(F, rows, out=shares, where=rows > 0).T[bins])
 
 
 def _rehearsal(
