@@ -98,7 +98,9 @@ def main() -> None:
     print(f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n")
     print(f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot:\n")
     print(table(prev, data, new))
-    print(f"\nLog loss of all {len(y):,} field captures: {log_loss(data.proba_field, y):.3f} before, ", end="")
+    print(
+        f"\nLog loss of all {len(y):,} field captures: {log_loss(data.proba_field, y):.3f} before, ", end=""
+    )
     print(f"{log_loss(new, y):.3f} after. No label of the field was used.")
 
 

@@ -84,7 +84,9 @@ def _chunk(M: Floats, V: Floats, p: Floats, rows: Floats) -> tuple[Floats, Float
     S[:, i, i] += 1e-12 / n[:, None] + 1e-300
     B = (M[:-1] - M[-1])[:, keep]  # how the histogram moves with each class, against the last class
     x = (V / n[:, None])[:, keep] - M[-1, keep]
-    solved = np.linalg.solve(S, np.concatenate([np.broadcast_to(B.T, (len(V), *B.T.shape)), x[..., None]], axis=2))
+    solved = np.linalg.solve(
+        S, np.concatenate([np.broadcast_to(B.T, (len(V), *B.T.shape)), x[..., None]], axis=2)
+    )
     SB, Sx = solved[..., :-1], solved[..., -1]
     information = np.einsum("ij,gjk->gik", B, SB)
     inverse = np.linalg.pinv(information, hermitian=True)
@@ -103,7 +105,9 @@ def _effect(residual: Floats, covariance: Floats, q: Floats) -> Floats:
 
     It measures the field, not the evidence: with few lab rows, the statistic of a huge group stops growing with n.
     """
-    squares = np.column_stack([residual**2, residual.sum(axis=1) ** 2])  # the last bin is what the others leave
+    squares = np.column_stack(
+        [residual**2, residual.sum(axis=1) ** 2]
+    )  # the last bin is what the others leave
     noise = np.column_stack([np.einsum("gjj->gj", covariance), covariance.sum(axis=(1, 2))])
     return np.sqrt(np.maximum(((squares - noise) / np.maximum(q, 1e-12)).sum(axis=1), 0.0))
 
@@ -140,7 +144,9 @@ def homogeneity(tables: NDArray[np.float64] | NDArray[np.int64]) -> Homogeneity:
     if df == 0:
         return Homogeneity(0.0, 0, 1.0, 0.0)
     excess = max(statistic - df, 0.0)
-    return Homogeneity(statistic, df, float(chi2.sf(statistic, df)), float(np.sqrt(excess / (total * smallest))))
+    return Homogeneity(
+        statistic, df, float(chi2.sf(statistic, df)), float(np.sqrt(excess / (total * smallest)))
+    )
 
 
 @dataclass(frozen=True)

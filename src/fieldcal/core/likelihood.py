@@ -12,6 +12,8 @@ from scipy.special import gammaln, xlogy
 
 Floats = NDArray[np.float64]
 
+_LABEL_FLOOR = 1e-12  # keeps the logarithm of an impossible label finite
+
 
 def nll(p: Floats, M: Floats, V: Floats) -> Floats:
     """L_nll without the multinomial coefficient, one value per group.
@@ -45,6 +47,22 @@ def information(p: Floats, M: Floats, V: Floats) -> Floats:
 def novel(M: Floats, V: Floats) -> Floats:
     """Field rows per group in bins that the lab makes impossible."""
     return np.asarray(np.where(_possible(M), 0.0, V).sum(axis=-1))
+
+
+def with_labels(M: Floats, V: Floats, labelled: Floats | None) -> tuple[Floats, Floats]:
+    """Append one bin per class for field rows whose label is known: the likelihood of a label is ``p_i``.
+
+    Parameters
+    ----------
+    M : (S, K, m) draws of the response matrix
+    V : (G, m) field counts
+    labelled : (G, K) labelled field rows, or None
+    """
+    if labelled is None:
+        return M, V
+    S, K, _ = M.shape
+    sure = np.broadcast_to(np.maximum(np.eye(K), _LABEL_FLOOR), (S, K, K))
+    return np.concatenate([M, sure], axis=2), np.concatenate([V, labelled], axis=1)
 
 
 def _possible(M: Floats) -> NDArray[np.bool_]:

@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 from scipy.stats import t as student
 
+from fieldcal.core.checks import homogeneity
 from fieldcal.core.priors import Flat
 from fieldcal.core.response import response_matrix
 from fieldcal.core.solve import solve
@@ -85,10 +86,9 @@ def group_movement(F: Floats, V: Floats, *, smoothing: float) -> Movement:
     V = V[V.sum(axis=1) > 0]
     if len(V) < 2 or F.shape[1] < 2:
         return Movement(1.0, 1.0, 1.0, float(len(V)))
-    G, m = V.shape
-    n = V.sum(axis=1)
+    G, n = len(V), V.sum(axis=1)
     d = _distances(F, V, V.sum(axis=0) / n.sum(), smoothing)
-    p_value = float(chi2.sf((n * d.move).sum(), (G - 1) * (m - 1)))
+    p_value = homogeneity(V[:, None]).p_value  # in the field's own metric: h leans to the lab
     along = np.maximum(n * (d.move - d.fit) / (len(F) - 1) - 1, 0.0)
     weight = n * along / (1 + along)
     away = weight * (d.fit - d.own - d.shared)

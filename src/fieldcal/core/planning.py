@@ -44,7 +44,9 @@ def width_parts(M: Floats, p: Floats, *, k: int, n: float, rows: Floats) -> Widt
     return Width(total, min(labels, total), max(known_lab - labels, 0.0), max(total - known_lab, 0.0))
 
 
-def rows_to_halve(M: Floats, p: Floats, *, k: int, n: float, rows: Floats) -> tuple[float | None, float | None]:
+def rows_to_halve(
+    M: Floats, p: Floats, *, k: int, n: float, rows: Floats
+) -> tuple[float | None, float | None]:
     """How many times the field rows, and how many times the lab rows, halve the width; None if none can."""
     target = float(prevalence_variance(M, p, n=n, rows=rows)[k]) / 4
 
@@ -52,6 +54,14 @@ def rows_to_halve(M: Floats, p: Floats, *, k: int, n: float, rows: Floats) -> tu
         return float(prevalence_variance(M, p, n=n * field, rows=rows * lab)[k]) - target
 
     limit = 1e6
-    more_field = None if surplus(limit, 1.0) > 0 else brentq(lambda c: surplus(float(np.exp(c)), 1.0), 0.0, np.log(limit))
-    more_lab = None if surplus(1.0, limit) > 0 else brentq(lambda c: surplus(1.0, float(np.exp(c))), 0.0, np.log(limit))
+    more_field = (
+        None
+        if surplus(limit, 1.0) > 0
+        else brentq(lambda c: surplus(float(np.exp(c)), 1.0), 0.0, np.log(limit))
+    )
+    more_lab = (
+        None
+        if surplus(1.0, limit) > 0
+        else brentq(lambda c: surplus(1.0, float(np.exp(c))), 0.0, np.log(limit))
+    )
     return tuple(None if c is None else float(np.exp(c)) for c in (more_field, more_lab))  # type: ignore[return-value]

@@ -39,7 +39,7 @@ RESOLVED = 1.1
 #: Log-likelihoods of more rows than this lose too much in single precision.
 SINGLE_ROWS = 1e5
 #: Own cells per group and draw, and how many scales they reach from the mode.
-OWN_CELLS, REACH = 16, 5.0
+OWN_CELLS, REACH = 24, 5.0
 #: Edges next to an end, between which a prior may be too steep for the middle of a cell to stand for it.
 END = 4
 #: The expansion needs this many scales to either end, and third and fourth derivatives below these.
@@ -194,10 +194,13 @@ def tiers(M: Floats, V: Floats, prior: BetaPrior) -> Iterator[tuple[Floats | Non
     """Which groups need which cells: edges of shared cells, or None, and rows of V."""
     low, high = prior.window()
     theta, scale = _overview(M, V, prior.narrowest())
-    inside = ((theta > low) & (theta < high)) | (scale > (high - low) / 16)
+    # A group that contradicts the prior may lie outside its window.
+    inside = (theta - 4 * scale > low) | (low < scale)
+    inside &= (theta + 4 * scale < high) | (HALF_PI - high < scale)
     inside &= V.sum(axis=1) < SINGLE_ROWS
-    pole = ((theta < scale) & (prior.a.min() < 0.5)) | ((HALF_PI - theta < scale) & (prior.b.min() < 0.5))
-    needed = RESOLVED * np.where(pole, 3.0, 1.0)
+    # A mode at an end is flat on top (quartic in θ), and the prior may have a pole there.
+    leaning = np.minimum(theta, HALF_PI - theta) < scale
+    needed = RESOLVED * np.where(leaning, 3.0, 1.0)
     left = np.ones(len(V), dtype=bool)
     for n_cells in SIZES:
         now = left & inside & (scale >= needed * (high - low) / n_cells)

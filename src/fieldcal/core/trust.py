@@ -222,9 +222,7 @@ def _change(log_proba: Floats, log_weights: Floats, y: Ints) -> Floats:
     return np.asarray(log_z - log_weights[np.arange(len(y)), y])
 
 
-def _summary(
-    change: Floats, squares: Floats, rows: Floats, size: float, excess: Floats | None
-) -> Rehearsal:
+def _summary(change: Floats, squares: Floats, rows: Floats, size: float, excess: Floats | None) -> Rehearsal:
     """The exponent with the best lower bound of the gain."""
     G, N = len(rows), rows.sum()
     mean = change.sum(axis=0) / N

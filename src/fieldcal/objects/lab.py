@@ -41,7 +41,11 @@ class Lab(Artefact):
     @model_validator(mode="after")
     def _shapes(self) -> Self:
         shape = (len(self.classes), self.partition.m)
-        if len(self.classes) < 2 or len(set(map(repr, self.classes))) < len(self.classes) or None in self.classes:
+        if (
+            len(self.classes) < 2
+            or len(set(map(repr, self.classes))) < len(self.classes)
+            or None in self.classes
+        ):
             raise ValueError("classes must be at least two, distinct, and none of them null")
         if self.F.shape != shape:
             raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")

@@ -15,7 +15,8 @@ from pydantic import model_validator
 from fieldcal import keys
 from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts, record
 from fieldcal.core.movement import Movement
-from fieldcal.core.posterior import joint_draws, labelled_model, response_draws
+from fieldcal.core.likelihood import with_labels
+from fieldcal.core.posterior import joint_draws, response_draws
 from fieldcal.errors import InputError
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
@@ -151,15 +152,24 @@ class Prevalence(Artefact):
         Draw ``s`` of every group uses the same draw of M, so that draws of two groups may be subtracted. They are made
         anew, and are the same, at every call.
         """
-        at = np.arange(len(self.groups)) if groups is None else np.array([self._row(g) for g in groups], dtype=int)
+        at = (
+            np.arange(len(self.groups))
+            if groups is None
+            else np.array([self._row(g) for g in groups], dtype=int)
+        )
         rng = np.random.default_rng(self.seed)
         M = response_draws(self.lab.A, len(self.alpha), rng)
         labelled = None if self.labelled is None else self.labelled[at]
-        M, V = labelled_model(M, np.asarray(self.field.V[at], dtype=np.float64), labelled)
+        M, V = with_labels(M, np.asarray(self.field.V[at], dtype=np.float64), labelled)
         return joint_draws(M, V, self.alpha, rng)
 
     def contrast(
-        self, a: Hashable, b: Hashable, *, of: Hashable = None, kind: Literal["difference", "ratio"] = "difference"
+        self,
+        a: Hashable,
+        b: Hashable,
+        *,
+        of: Hashable = None,
+        kind: Literal["difference", "ratio"] = "difference",
     ) -> Interval:
         """How much more prevalent a class is in group ``a`` than in group ``b``, with an interval.
 
@@ -208,7 +218,12 @@ class Prevalence(Artefact):
                 share[self._row(group)] = size
         else:
             share = np.asarray(totals, dtype=np.float64)
-        if share.shape != (len(self.groups),) or not np.isfinite(share).all() or share.min() < 0 or not share.sum():
+        if (
+            share.shape != (len(self.groups),)
+            or not np.isfinite(share).all()
+            or share.min() < 0
+            or not share.sum()
+        ):
             raise InputError(
                 f"totals must be one size per group ({len(self.groups)}), finite, not negative and not all zero."
             )
@@ -281,7 +296,9 @@ class Prevalence(Artefact):
     def _row(self, group: Hashable) -> int:
         at = int(keys.positions(self.groups, (keys.normalize(group),))[0])
         if at < 0:
-            raise InputError(f"There is no group {keys.show(group)!r} among the {len(self.groups):,} of this estimate.")
+            raise InputError(
+                f"There is no group {keys.show(group)!r} among the {len(self.groups):,} of this estimate."
+            )
         return at
 
     def _class(self, of: Hashable) -> int:
@@ -306,8 +323,10 @@ class Prevalence(Artefact):
         order = np.argsort(-np.asarray(self.n), kind="stable")[:_SHOWN_GROUPS]
         rows = []
         for g in order:
-            interval = "" if self.lower is None or self.upper is None else (
-                f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}"
+            interval = (
+                ""
+                if self.lower is None or self.upper is None
+                else (f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}")
             )
             name = keys.show(self.groups[g], width=24) if self.field.grouped else "(all)"
             numbers = [f"{self.n[g]:,}", f"{self.naive[g, k]:.3f}", f"{self.value[g, k]:.3f}", interval]
@@ -329,9 +348,9 @@ class Prevalence(Artefact):
 
     def _repr_html_(self) -> str:
         head, rows = self._table()
-        cells = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows
-        )
+        cells = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
         top = "".join(f"<th>{html.escape(c)}</th>" for c in head)
         verdict = html.escape(repr(self.verdict)).replace("\n", "<br>")
-        return f"<p><b>{html.escape(self._title())}</b></p><table><tr>{top}</tr>{cells}</table><p>{verdict}</p>"
+        return (
+            f"<p><b>{html.escape(self._title())}</b></p><table><tr>{top}</tr>{cells}</table><p>{verdict}</p>"
+        )

@@ -14,7 +14,7 @@ from fieldcal import keys
 from fieldcal.core import likelihood
 from fieldcal.core.checks import misfit
 from fieldcal.core.movement import common_movement
-from fieldcal.core.posterior import labelled_model, pooled_posterior, response_draws, summarise
+from fieldcal.core.posterior import pooled_posterior, response_draws, summarise
 from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Pooled, Prior, PriorLike, Reference, as_prior
 from fieldcal.core.reweight import class_weights
 from fieldcal.core.solve import Solution, solve
@@ -101,7 +101,9 @@ def estimate(
     """
     chosen = as_prior(prior)
     _check(lab, field, chosen, level=level, point=point)
-    task = _Task(lab, field, chosen, point, level, _labels(labelled, lab, field), random_state, max_iter, feedback)
+    task = _Task(
+        lab, field, chosen, point, level, _labels(labelled, lab, field), random_state, max_iter, feedback
+    )
     answer = _solve(task)
     common = _whole_field(task, answer)
     decided = _trust(trust, task, answer, common)
@@ -201,7 +203,15 @@ class _Task:
         )
         labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
         return _Task(
-            self.lab, whole, self.prior, self.point, None, labelled, self.random_state, self.max_iter, self.feedback
+            self.lab,
+            whole,
+            self.prior,
+            self.point,
+            None,
+            labelled,
+            self.random_state,
+            self.max_iter,
+            self.feedback,
         )
 
 
@@ -229,7 +239,9 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
         raise InputError(f"point must be 'mean' or 'mode', but got {point!r}.")
     if level is None:
         if point == "mean":
-            raise InputError("Without a level there is no posterior to average. Use point='mode', or give a level.")
+            raise InputError(
+                "Without a level there is no posterior to average. Use point='mode', or give a level."
+            )
     elif not 0 < level < 1:
         raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r}.")
     if lab.n_bins == 1 and isinstance(prior, Flat):
@@ -249,7 +261,9 @@ def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
         where = keys.positions(field.groups, tuple(keys.normalize(k) for k in labelled))
         for at, (key, counts) in zip(where, labelled.items(), strict=True):
             if at < 0:
-                raise InputError(f"There are labels of group {keys.show(key)!r}, but the field has no such group.")
+                raise InputError(
+                    f"There are labels of group {keys.show(key)!r}, but the field has no such group."
+                )
             table[at] = _label_row(counts, lab.classes)
     else:
         table = np.asarray(labelled, dtype=np.float64)
@@ -291,7 +305,7 @@ def _solve(task: _Task) -> _Answer:
     if task.level is None and task.point == "mode":
         return _Answer(mode.p, None, None, None, alpha, mode, recipe, "")
     rng = np.random.default_rng(task.random_state)
-    M, counts = labelled_model(response_draws(lab.A, N_DRAWS, rng), V + penalty.bins, task.labelled)
+    M, counts = likelihood.with_labels(response_draws(lab.A, N_DRAWS, rng), V + penalty.bins, task.labelled)
     summary = summarise(
         M, counts, alpha, level=task.level or 0.9, rng=rng, entropy=penalty.entropy, centre=penalty.centre
     )
@@ -311,16 +325,16 @@ def _nothing(task: _Task) -> _Answer:
 def _solve_pooled(task: _Task) -> _Answer:
     """All groups inform each other."""
     lab, V = task.lab, task.V
+    rng = np.random.default_rng(task.random_state)
+    M, counts = likelihood.with_labels(response_draws(lab.A, N_DRAWS, rng), V, task.labelled)
     pooled = pooled_posterior(
         lab.A,
-        V,
+        counts,
         p_lab=lab.p_lab,
         level=task.level or 0.9,
-        n_draws=N_DRAWS,
-        random_state=task.random_state,
+        random_state=task.random_state + 1,  # not the stream that M was drawn from
         grouped=task.field.grouped,
-        labelled=task.labelled,
-        feedback=task.feedback,
+        M=M,
     )
     strength = pooled.kappa * pooled.mu
     penalty = _with_labels(Penalty(np.zeros(lab.n_bins), strength, 0.0, lab.p_lab), task.labelled)
@@ -400,9 +414,7 @@ def _value(
     return value, np.minimum(lower, value), np.maximum(upper, value)
 
 
-def _tempered(
-    field: Field, naive: Floats, urc: Floats, common: Floats, sigma: float, tau: float
-) -> Floats:
+def _tempered(field: Field, naive: Floats, urc: Floats, common: Floats, sigma: float, tau: float) -> Floats:
     """Naive at trust 0, URC's estimate at trust 1, and in between along odds."""
     if sigma == tau == 1.0:
         return urc

@@ -122,7 +122,11 @@ def judge(lab: Lab, field: Field, findings: Findings) -> Verdict:
         reasons.append(("do_not_use", "All lab predictions fall into one bin: every field looks the same."))
     reasons += _about_trust(lab, field, findings)
     reasons += _about_field(field, findings)
-    if lab.homogeneity is not None and lab.homogeneity.effect > SMALL_EFFECT and lab.homogeneity.p_value < 1e-3:
+    if (
+        lab.homogeneity is not None
+        and lab.homogeneity.effect > SMALL_EFFECT
+        and lab.homogeneity.p_value < 1e-3
+    ):
         reasons.append(
             (
                 "care",
@@ -131,7 +135,9 @@ def judge(lab: Lab, field: Field, findings: Findings) -> Verdict:
             )
         )
     if findings.edge == "low":
-        reasons.append(("care", "The groups differ more than prevalences can: misfit that looks like variance."))
+        reasons.append(
+            ("care", "The groups differ more than prevalences can: misfit that looks like variance.")
+        )
     order: tuple[Level, ...] = ("ok", "care", "do_not_use")
     level = max((r[0] for r in reasons), key=order.index, default="ok")
     ranked = sorted(reasons, key=lambda r: -order.index(r[0]))
@@ -148,7 +154,9 @@ def _about_trust(lab: Lab, field: Field, findings: Findings) -> list[tuple[Level
     if field.grouped and rehearsal is not None:
         text = f"Rehearsed on {rehearsal.n_groups:,} groups and {rehearsal.n_rows:,} rows of the lab: "
         if rehearsal.tau == 0:
-            text += "no strength of the correction helped for sure; differences between groups are left alone."
+            text += (
+                "no strength of the correction helped for sure; differences between groups are left alone."
+            )
         else:
             text += f"log loss is expected to change by {rehearsal.change:+.3f} ± {rehearsal.change_se:.3f}."
         found.append(("do_not_use" if nothing else "care" if rehearsal.tau == 0 else "ok", text))
@@ -169,7 +177,9 @@ def _unrehearsed(trust: Trust, nothing: bool) -> tuple[Level, str]:
     remedy = "Give learn(…, groups=…) to rehearse it."
     if not spread.moved:
         return ("care", f"The groups do not differ beyond noise: nothing to correct between them. {remedy}")
-    text = f"Label shift explains {max(spread.share, 0):.0%} of how the groups differ; not rehearsed. {remedy}"
+    text = (
+        f"Label shift explains {max(spread.share, 0):.0%} of how the groups differ; not rehearsed. {remedy}"
+    )
     return ("do_not_use" if nothing else "care", text)
 
 
@@ -191,4 +201,3 @@ def _about_field(field: Field, findings: Findings) -> list[tuple[Level, str]]:
     if field.dropped > 0.05 * (field.dropped + float(field.n.sum())):
         found.append(("care", f"{field.dropped:,} rows had no prediction and were dropped."))
     return found
-

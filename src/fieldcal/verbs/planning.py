@@ -79,7 +79,9 @@ def plan(lab: Lab, *, n: int, prevalence: Any = None, of: Hashable = None, level
     if p.shape != (len(lab.classes),) or not np.isclose(p.sum(), 1) or p.min() < 0:
         raise InputError(f"prevalence must be {len(lab.classes)} shares that sum to one, but got {p}.")
     if n < 1 or not 0 < level < 1:
-        raise InputError(f"plan needs at least one field row and a level between 0 and 1, but got {n} and {level}.")
+        raise InputError(
+            f"plan needs at least one field row and a level between 0 and 1, but got {n} and {level}."
+        )
     k = len(lab.classes) - 1 if of is None else int(keys.positions(lab.classes, (keys.normalize(of),))[0])
     if k < 0:
         raise InputError(f"There is no class {of!r}. The classes are {lab.classes!r:.200}.")
