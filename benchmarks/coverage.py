@@ -102,7 +102,9 @@ def quapy_bootstrap(lab_rows: int, prevalence: float, replicas: int) -> tuple[fl
         used = np.zeros(len(y), dtype=bool)
         lab_at = draw(rng, y, np.full(2, 0.5), lab_rows, used)
         field_at = draw(rng, y, truth, FIELD, used)
-        bootstrap = AggregativeBootstrap(ACC(model, fit_classifier=False), n_test_samples=200, confidence_level=0.9)
+        bootstrap = AggregativeBootstrap(
+            ACC(model, fit_classifier=False), n_test_samples=200, confidence_level=0.9
+        )
         bootstrap.aggregation_fit(
             model.classes_[proba[lab_at].argmax(axis=1)], LabelledCollection(proba[lab_at], y[lab_at]).labels
         )
@@ -129,10 +131,16 @@ def main() -> None:
         for lab_rows in (200, 2000):
             for prevalence in PREVALENCES:
                 inside = one_population(n_classes, lab_rows, prevalence, options.replicas)
-                report(f"K = {n_classes}, lab {lab_rows}, prevalence {prevalence}", float(np.mean(inside)), len(inside))
+                report(
+                    f"K = {n_classes}, lab {lab_rows}, prevalence {prevalence}",
+                    float(np.mean(inside)),
+                    len(inside),
+                )
                 if options.quapy and n_classes == 2:
                     share, empty = quapy_bootstrap(lab_rows, prevalence, min(options.replicas, 60))
-                    print(f"{'':10}QuaPy's bootstrap of ACC: {share:.3f}, zero width in {empty:.0%}", flush=True)
+                    print(
+                        f"{'':10}QuaPy's bootstrap of ACC: {share:.3f}, zero width in {empty:.0%}", flush=True
+                    )
     for lab_rows in (200, 2000):
         share, ratio = contrasts(lab_rows, options.replicas)
         report(f"contrast of two groups, lab {lab_rows}", share, options.replicas)

@@ -26,7 +26,13 @@ GROUPS = 2000
 
 def scores(seed: int) -> tuple[np.ndarray, np.ndarray]:
     X, y = make_classification(
-        n_samples=40_000, n_features=4, n_informative=2, n_redundant=0, class_sep=0.4, flip_y=0.1, random_state=seed
+        n_samples=40_000,
+        n_features=4,
+        n_informative=2,
+        n_redundant=0,
+        class_sep=0.4,
+        flip_y=0.1,
+        random_state=seed,
     )
     model = LogisticRegression().fit(X[:2000], y[:2000])
     return model.predict_proba(X[2000:])[:, 1], y[2000:]
@@ -53,7 +59,9 @@ def error(mean: float, concentration: float, seed: int) -> dict[str, float]:
     known = summarise(M, np.asarray(counted.V, dtype=float), alpha, level=0.9, rng=rng).mean[:, 1]
     estimates = {
         "naive": counted.naive[:, 1],
-        "flat, mode": fieldcal.estimate(lab, counted, prior="flat", point="mode", level=None, trust=1).urc[:, 1],
+        "flat, mode": fieldcal.estimate(lab, counted, prior="flat", point="mode", level=None, trust=1).urc[
+            :, 1
+        ],
         "pooled": fieldcal.estimate(lab, counted, trust=1).urc[:, 1],
         "true prior known": known,
     }
@@ -70,7 +78,13 @@ def cost(n_groups: int) -> float:
     V = rng.multinomial(size, np.column_stack([1 - truth, truth]) @ lab.M)
     sums = (V @ lab.bin_means / SCORE_UNIT).astype(np.int64)
     field = Field(
-        lab=lab.digest, classes=lab.classes, n_bins=8, grouped=True, groups=tuple(range(n_groups)), V=V, score_sums=sums
+        lab=lab.digest,
+        classes=lab.classes,
+        n_bins=8,
+        grouped=True,
+        groups=tuple(range(n_groups)),
+        V=V,
+        score_sums=sums,
     )
     start = time.perf_counter()
     fieldcal.estimate(lab, field)
@@ -88,7 +102,10 @@ def main() -> None:
         ratio = means["pooled"] / means["true prior known"]
         shown = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
         met = "met" if ratio <= 1.15 else "MISSED"
-        print(f"Beta mean {mean}, concentration {concentration}: {shown}  pooled / known {ratio:.3f} (≤ 1.15) {met}", flush=True)
+        print(
+            f"Beta mean {mean}, concentration {concentration}: {shown}  pooled / known {ratio:.3f} (≤ 1.15) {met}",
+            flush=True,
+        )
     for n_groups in (1_000, 10_000, 100_000):
         per_group = cost(n_groups)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

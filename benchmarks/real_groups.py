@@ -1,7 +1,7 @@
 """Defaults on real predictions: does recalibration help, and never harm? ``python benchmarks/real_groups.py DIR``
 
-DIR holds parquet files with the columns ``split`` ("dev" is the lab, the rest the field), ``group``, ``y`` (class index)
-and ``p_<class>`` (binary: ``p_1`` alone). The field's labels are used for measuring only. Files whose name holds
+DIR holds parquet files with the columns ``split`` ("dev" is the lab, the rest the field), ``group``, ``y`` (class
+index) and ``p_<class>`` (binary: ``p_1`` alone). The field's labels are used for measuring only. Files whose name holds
 ``__lab_`` have a field that moved as a whole; names that start with ``SYN_`` or ``letter_`` obey the assumption.
 """
 
@@ -111,13 +111,12 @@ def run(path: Path) -> Result:
     covered, judged = coverage(prev, data, rows)
     trust = f"{prev.common_trust:.2f}/{prev.trust[0]:.2f}"
     bare_trust = f"{bare.common_trust:.2f}/{bare.trust[0]:.2f}"
+    best, seconds = EXPONENTS[curve.argmin()], time.perf_counter() - start
     text = (
-        f"{path.stem[:46]:46} {curve.min():+.4f} at {EXPONENTS[curve.argmin()]:.2f} {curve[-1]:+8.4f} | {trust} {change:+.4f}"
-        f" | {bare_trust} {withheld:+.4f} | {covered:.2f} of {judged:3d} | {prev.verdict.level:10} {time.perf_counter() - start:4.1f}"
+        f"{path.stem[:46]:46} {curve.min():+.4f} at {best:.2f} {curve[-1]:+8.4f} | {trust} {change:+.4f}"
+        f" | {bare_trust} {withheld:+.4f} | {covered:.2f} of {judged:3d} | {prev.verdict.level:10} {seconds:4.1f}"
     )
-    return Result(
-        path.stem, curve.min(), EXPONENTS[curve.argmin()], curve[-1], change, withheld, covered, judged, text
-    )
+    return Result(path.stem, curve.min(), best, curve[-1], change, withheld, covered, judged, text)
 
 
 def bar(what: str, met: bool) -> str:
@@ -131,7 +130,10 @@ def summary(results: list[Result]) -> list[str]:
     worst, worst_bare = max(results, key=lambda r: r.change), max(results, key=lambda r: r.withheld)
     lines = [
         bar(f"worst change {worst.change:+.4f} (≤ +.002) {worst.name}", worst.change <= 0.002),
-        bar(f"worst change, groups withheld {worst_bare.withheld:+.4f} (≤ +.005) {worst_bare.name}", worst_bare.withheld <= 0.005),
+        bar(
+            f"worst change, groups withheld {worst_bare.withheld:+.4f} (≤ +.005) {worst_bare.name}",
+            worst_bare.withheld <= 0.005,
+        ),
     ]
     for title, part, attribute, least in (
         ("random files", random, "change", 0.9),
@@ -140,14 +142,26 @@ def summary(results: list[Result]) -> list[str]:
     ):
         if part:
             best, ours = sum(r.hindsight for r in part), sum(getattr(r, attribute) for r in part)
-            lines.append(bar(f"{title}: {ours:+.4f} of {best:+.4f} in hindsight = {ours / min(best, -1e-9):.0%} (≥ {least:.0%})", ours <= least * best))
+            lines.append(
+                bar(
+                    f"{title}: {ours:+.4f} of {best:+.4f} in hindsight = {ours / min(best, -1e-9):.0%} (≥ {least:.0%})",
+                    ours <= least * best,
+                )
+            )
     judged = [r for r in results if r.judged]
     mean = float(np.mean([r.coverage for r in judged]))
-    lines.append(bar(f"mean coverage of nominal 90 % intervals {mean:.3f} (.85 to .97)", 0.85 <= mean <= 0.97))
+    lines.append(
+        bar(f"mean coverage of nominal 90 % intervals {mean:.3f} (.85 to .97)", 0.85 <= mean <= 0.97)
+    )
     many = [r for r in random if r.judged >= MANY]
     if many:
         low = min(many, key=lambda r: r.coverage)
-        lines.append(bar(f"lowest coverage of a random file with {MANY} groups {low.coverage:.2f} (≥ .75) {low.name}", low.coverage >= 0.75))
+        lines.append(
+            bar(
+                f"lowest coverage of a random file with {MANY} groups {low.coverage:.2f} (≥ .75) {low.name}",
+                low.coverage >= 0.75,
+            )
+        )
     return lines
 
 
@@ -156,11 +170,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-    print(f"{'file':46} {'best exponent':>15} {'full URC':>8} | common/groups trust, change | groups withheld | coverage | verdict, s")
+    print(
+        f"{'file':46} {'best exponent':>15} {'full URC':>8} | common/groups trust, change | groups withheld "
+        "| coverage | verdict, s"
+    )
     results = []
     for path in sorted(folder.glob("*.parquet")):
-        results.append(run(path))
-        print(results[-1].text, flush=True)
+        try:
+            results.append(run(path))
+            print(results[-1].text, flush=True)
+        except fieldcal.FieldcalError as error:
+            print(f"{path.stem[:46]:46} refused: {error}", flush=True)
     print("\n".join(["", *summary(results)]))
 
 

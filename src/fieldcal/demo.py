@@ -81,7 +81,7 @@ def table(prev: fieldcal.Prevalence, data: Split, new: NDArray[np.float64]) -> s
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
         before, after = log_loss(data.proba_field[rows], y[rows]), log_loss(new[rows], y[rows])
-        interval = f"{prev.lower[g, k]:.3f} – {prev.upper[g, k]:.3f}"
+        interval = prev.interval_text(g, k)
         lines.append(
             f"{plot:>5}{prev.n[g]:>7}  {prev.naive[g, k]:>6.3f} {prev.value[g, k]:>9.3f} {interval:>15} "
             f"{(y[rows] == k).mean():>6.3f} {prev.trust[g]:>6.2f}   {before:>15.3f} → {after:.3f}"

@@ -350,7 +350,6 @@ def test_fault_07_half_precision_rows_may_miss_a_sum_of_one_by_rounding():
         object(),
         "0.5",
     ],
-    ids=repr,
 )
 def test_fault_08_what_is_no_number_is_refused(scores):
     with pytest.raises(InputTypeError, match=r"must be numbers, but hold .* of type .*Convert"):

@@ -324,7 +324,7 @@ def default_recipe(class_rows: NDArray[np.integer] | Floats) -> Quantiles | Argm
     rows = np.asarray(class_rows, dtype=np.float64)
     if len(rows) == 2:
         return Quantiles(int(np.clip(min(np.sqrt(rows.sum() / 12.5), rows.min() / 12), 4, 8)))
-    return Argmax(4 if len(rows) <= 5 else 2, min_rows=20)
+    return Argmax(4 if len(rows) <= 5 else 2, min_rows=30)
 
 
 def as_columns(scores: Floats) -> Floats:

@@ -112,19 +112,20 @@ def summarise(
     step = max(1, _CELLS // (4 * M.shape[0] * M.shape[1]))
     for i in range(0, max(len(V), 1), step):
         draws = hmc_draws(M, V[i : i + step], alpha, rng, entropy=entropy, centre=centre)
-        parts.append(_summary_of(draws, level))
-    return _sound(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        parts.append(summarise_draws(draws, level))
+    columns = zip(*((p.mean, p.sd, p.lower, p.upper) for p in parts), strict=True)
+    return Summary(*(np.concatenate(column) for column in columns))
 
 
-def _summary_of(draws: Floats, level: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Mean, sd and interval of draws (B, D, K)."""
+def summarise_draws(draws: Floats, level: float) -> Summary:
+    """Mean, sd and interval of draws (G, D, K)."""
     theta = np.arcsin(np.sqrt(np.clip(draws, 0, 1)))
 
     def quantiles(levels: Floats) -> list[Floats]:
         return list(np.quantile(theta, levels, axis=1, method="weibull"))
 
     lower, upper = interval(quantiles, level)
-    return draws.mean(axis=1), draws.std(axis=1), np.sin(lower) ** 2, np.sin(upper) ** 2
+    return _sound(draws.mean(axis=1), draws.std(axis=1), np.sin(lower) ** 2, np.sin(upper) ** 2)
 
 
 def _sound(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Summary:

@@ -33,9 +33,9 @@ HALF_PI = np.pi / 2
 #: The posterior counts as leaning on an end where its 5 % point is below this share of its median, in ``θ``.
 #: A half-normal has .09 there, a density that vanishes at the end (Rayleigh) .27.
 LEANING = 0.15
-#: Shared cells; a group needs a scale of at least `RESOLVED` cells.
+#: Shared cells; a group needs a scale of at least `RESOLVED` cells, `FINER` times that within `NEAR` scales of an end.
 SIZES = (48, 96, 192)
-RESOLVED = 1.1
+RESOLVED, NEAR, FINER = 1.1, 3.0, 2.0
 #: Log-likelihoods of more rows than this lose too much in single precision.
 SINGLE_ROWS = 1e5
 #: Own cells per group and draw, and how many scales they reach from the mode.
@@ -198,9 +198,9 @@ def tiers(M: Floats, V: Floats, prior: BetaPrior) -> Iterator[tuple[Floats | Non
     inside = (theta - 4 * scale > low) | (low < scale)
     inside &= (theta + 4 * scale < high) | (HALF_PI - high < scale)
     inside &= V.sum(axis=1) < SINGLE_ROWS
-    # A mode at an end is flat on top (quartic in θ), and the prior may have a pole there.
-    leaning = np.minimum(theta, HALF_PI - theta) < scale
-    needed = RESOLVED * np.where(leaning, 3.0, 1.0)
+    # A mode next to an end may be flat on top (quartic in θ), and the prior may have a pole there.
+    near = np.minimum(theta, HALF_PI - theta) < NEAR * scale
+    needed = RESOLVED * np.where(near, FINER, 1.0)
     left = np.ones(len(V), dtype=bool)
     for n_cells in SIZES:
         now = left & inside & (scale >= needed * (high - low) / n_cells)

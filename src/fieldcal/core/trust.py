@@ -1,11 +1,11 @@
 """Trust: should URC be applied here, and how much?
 
-Predictions of group ``g`` are multiplied by ``(p_common / p_lab)^σ · (p_g / p_common)^τ``. Two exponents, because two
-questions: ``τ``, do the groups differ by label shift, can be *rehearsed* where the lab has groups and labels; ``σ``, did
-the whole field move by label shift, cannot, and is read from the field's histogram, with caution.
+Predictions of group ``g`` are multiplied by ``(p_common / p_lab)^σ · (p_g / p_common)^τ``. Two exponents, because
+two questions: ``τ``, do the groups differ by label shift, can be *rehearsed* where the lab has groups and labels;
+``σ``, did the whole field move by label shift, cannot, and is read from the field's histogram, with caution.
 
-The *size* of a correction is the mean ``KL(C ‖ C')`` between predictions before and after it: what it would cost, in log
-loss, if the model was right all along.
+The *size* of a correction is the mean ``KL(C ‖ C')`` between predictions before and after it: what it would cost, in
+log loss, if the model was right all along.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def rehearse(
 ) -> Rehearsal | None:
     """Let the lab's groups play the field: cross-fitted, scored on labels that were held out.
 
-    ``F`` comes from the other folds, the histograms of the groups from all lab rows without their labels: pretend groups
-    are as large as they are. Only the differences between groups are applied, so that mending a model that is
+    ``F`` comes from the other folds, the histograms of the groups from all lab rows without their labels: pretend
+    groups are as large as they are. Only the differences between groups are applied, so that mending a model that is
     miscalibrated everywhere cannot pose as knowledge about groups. Groups are the sampling unit of the error.
 
     Returns None if there are too few groups, rows, or rows of a class to rehearse with.
@@ -117,7 +117,7 @@ def rehearse(
             gain = size[out] * _change(log_proba[out], t * ratio[groups[out]], y[out])
             change[:, i] += np.bincount(groups[out], gain, minlength=n_groups)
             squares[i] += np.square(gain).sum()
-    rows = np.bincount(groups, weights=size, minlength=n_groups)
+    rows = np.bincount(groups, weights=size, minlength=n_groups).astype(np.float64)
     centres = bin_centres(proba, bins, n_bins, weight)
     share = _floats(count_cells(groups, y, shape=(n_groups, n_classes), weight=weight)) / rows[:, None]
     excess = _excess(share, centres, V, log_ratio)

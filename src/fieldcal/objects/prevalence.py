@@ -14,9 +14,9 @@ from pydantic import model_validator
 
 from fieldcal import keys
 from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts, record
-from fieldcal.core.movement import Movement
 from fieldcal.core.likelihood import with_labels
-from fieldcal.core.posterior import joint_draws, response_draws
+from fieldcal.core.movement import Movement
+from fieldcal.core.posterior import feedback_draws, joint_draws, response_draws
 from fieldcal.errors import InputError
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
@@ -84,6 +84,7 @@ class Prevalence(Artefact):
     seed: int
     alpha: Numbers  # (S, K) Dirichlet parameters of the groups, one row per draw of M
     labelled: Numbers | None
+    feedback: bool
     urc: Numbers
     common: Numbers
     value: Numbers
@@ -114,7 +115,13 @@ class Prevalence(Artefact):
         G, K = len(self.field.groups), len(self.lab.classes)
         if self.field.lab != self.lab.digest:
             raise ValueError("the field was counted with another lab")
-        shapes = {"urc": (G, K), "value": (G, K), "lower": (G, K), "upper": (G, K), "weights": (G, K)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "urc": (G, K),
+            "value": (G, K),
+            "lower": (G, K),
+            "upper": (G, K),
+            "weights": (G, K),
+        }
         shapes |= {"labelled": (G, K), "trust": (G,), "common": (K,), "overall_weights": (K,)}
         for name, shape in shapes.items():
             table = getattr(self, name)
@@ -158,10 +165,13 @@ class Prevalence(Artefact):
             else np.array([self._row(g) for g in groups], dtype=int)
         )
         rng = np.random.default_rng(self.seed)
+        V = np.asarray(self.field.V, dtype=np.float64)
+        if self.feedback:  # M depends on all groups
+            return np.asarray(feedback_draws(self.lab.A, V, self.alpha, rng, n_draws=len(self.alpha))[0][at])
         M = response_draws(self.lab.A, len(self.alpha), rng)
-        labelled = None if self.labelled is None else self.labelled[at]
-        M, V = with_labels(M, np.asarray(self.field.V[at], dtype=np.float64), labelled)
-        return joint_draws(M, V, self.alpha, rng)
+        M, V = with_labels(M, V[at], None if self.labelled is None else self.labelled[at])
+        entropy = float(self.prior["strength"]) if self.prior["name"] == "kl" else 0.0
+        return joint_draws(M, V, self.alpha, rng, entropy=entropy, centre=self.lab.p_lab)
 
     def contrast(
         self,
@@ -235,7 +245,7 @@ class Prevalence(Artefact):
         Recall is the lab's (the assumption says it stays); precision and counts follow from the estimated prevalence.
         With intervals from joint draws of prevalence and confusion.
         """
-        at = [g for g in self.groups] if group is None else [group]
+        at = list(self.groups) if group is None else [group]
         p = self.draws(at)
         rows = np.asarray(self.n[[self._row(g) for g in at]], dtype=np.float64)
         p = np.average(p, axis=0, weights=np.maximum(rows, 1e-300))  # (D, K)
@@ -265,11 +275,11 @@ class Prevalence(Artefact):
         columns = self._columns()
         for name in [backend] if backend else ["pandas", "polars", "pyarrow"]:
             try:
-                return nw.from_dict(columns, backend=name).to_native()
+                return nw.from_dict(columns, backend=name).to_native()  # type: ignore[arg-type]
             except (ImportError, ModuleNotFoundError):
                 continue
         raise InputError(
-            f"No table library to answer with ({backend or 'pandas, polars or pyarrow'}). Install one: pip install polars"
+            f"No table library to answer with ({backend or 'pandas, polars or pyarrow'}): pip install polars"
         )
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -316,6 +326,12 @@ class Prevalence(Artefact):
             float(draws.mean()), float(lower), float(upper), float((draws > neutral).mean()), level
         )
 
+    def interval_text(self, g: int, k: int) -> str:
+        """The interval of one group and class for people; empty where none was asked for."""
+        if self.lower is None or self.upper is None:
+            return ""
+        return f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}"
+
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Head and rows for people: the last class if binary, else the most frequent."""
         k = 1 if len(self.classes) == 2 else int(self.common.argmax())
@@ -323,11 +339,7 @@ class Prevalence(Artefact):
         order = np.argsort(-np.asarray(self.n), kind="stable")[:_SHOWN_GROUPS]
         rows = []
         for g in order:
-            interval = (
-                ""
-                if self.lower is None or self.upper is None
-                else (f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}")
-            )
+            interval = self.interval_text(g, k)
             name = keys.show(self.groups[g], width=24) if self.field.grouped else "(all)"
             numbers = [f"{self.n[g]:,}", f"{self.naive[g, k]:.3f}", f"{self.value[g, k]:.3f}", interval]
             rows.append([name, *numbers, f"{self.trust[g]:.2f}", self.status[g]])

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betaincinv, logit
 
 from fieldcal import keys
 from fieldcal.core import likelihood
 from fieldcal.core.checks import misfit
 from fieldcal.core.movement import common_movement
-from fieldcal.core.posterior import pooled_posterior, response_draws, summarise
-from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Pooled, Prior, PriorLike, Reference, as_prior
+from fieldcal.core.posterior import (
+    Summary,
+    feedback_draws,
+    pooled_posterior,
+    response_draws,
+    summarise,
+    summarise_draws,
+)
+from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Pooled, Prior, PriorLike, as_prior
 from fieldcal.core.reweight import class_weights
 from fieldcal.core.solve import Solution, solve
 from fieldcal.core.trust import Rehearsal, Trust, decide_trust, mean_recalibrated
+from fieldcal.core.value import Parts, beta_interval, safe_log
 from fieldcal.errors import ConvergenceWarning, InputError, PoolingWarning, TrustWarning
 from fieldcal.inputs import Floats
 from fieldcal.objects import Field, Fit, Lab, Prevalence
@@ -29,6 +36,7 @@ Point = Literal["mean", "mode"]
 
 #: Draws of M behind every interval.
 N_DRAWS = 64
+DEFAULT_LEVEL = 0.9
 _TINY = 1e-300
 
 
@@ -53,18 +61,18 @@ def estimate(
     lab, field : Lab, Field
     prior : "auto", "flat", "kl", "dirichlet", "reference", "pooled", or an object such as KL(strength=10)
         What is believed before the field is seen. "auto" is "pooled": groups inform each other through
-        ``p_g ~ Dirichlet(κ·μ)``, with ``κ`` and ``μ`` learnt from all of them; one population alone is drawn to the lab as
-        far as the field looks like it.
+        ``p_g ~ Dirichlet(κ·μ)``, with ``κ`` and ``μ`` learnt from all of them; one population alone is drawn to the
+        lab as far as the field looks like it.
     trust : "auto" or float in [0, 1]
-        How far predictions follow the estimate: 1 is the paper, 0 leaves them alone. "auto" uses the rehearsal stored in
-        the lab, and what the field's histograms say.
+        How far predictions follow the estimate: 1 is the paper, 0 leaves them alone. "auto" uses the rehearsal
+        stored in the lab, and what the field's histograms say.
     point : "mean" or "mode"
         Posterior mean (never exactly 0 or 1), or the maximum a posteriori estimate.
     level : float or None
         Probability content of the intervals; None for no intervals, with ``point="mode"`` only.
     labelled : (K,) or (G, K) counts, or a mapping from group to (K,) counts, optional
-        Labels from the field, where a few have come in: rows per class, of rows that are *not* counted in ``field``. They
-        enter the same likelihood exactly.
+        Labels from the field, where a few have come in: rows per class, of rows that are *not* counted in ``field``.
+        They enter the same likelihood exactly.
     protected : bool
         Declare that the groups must not influence decisions. They are estimated; `recalibrate` refuses to apply them
         unless told ``acknowledge=True``.
@@ -101,6 +109,10 @@ def estimate(
     """
     chosen = as_prior(prior)
     _check(lab, field, chosen, level=level, point=point)
+    if feedback and (labelled is not None or isinstance(chosen, KL)):
+        raise InputError(
+            "feedback=True works without labelled rows and with priors other than 'kl'. Leave one out."
+        )
     task = _Task(
         lab, field, chosen, point, level, _labels(labelled, lab, field), random_state, max_iter, feedback
     )
@@ -109,8 +121,9 @@ def estimate(
     decided = _trust(trust, task, answer, common)
     findings = _findings(task, answer, decided, asked=trust != "auto")
     _warn(task, answer, findings)
-    value, lower, upper = _value(task, answer, common, decided, asked=trust != "auto")
-    shift = _log(common) - _log(lab.p_lab)
+    parts = Parts(field.naive, answer.urc, common, np.asarray(field.n, dtype=np.float64))
+    value = parts.value(decided.common, decided.groups)
+    lower, upper = _interval(task, answer, parts, value, decided, asked=trust != "auto")
     return Prevalence(
         lab=lab,
         field=field,
@@ -120,6 +133,7 @@ def estimate(
         seed=random_state,
         alpha=answer.alpha,
         labelled=task.labelled,
+        feedback=feedback,
         urc=answer.urc,
         common=common,
         value=value,
@@ -128,8 +142,8 @@ def estimate(
         trust=np.full(len(field.groups), decided.groups),
         common_trust=decided.common,
         movement=decided.movement,
-        weights=_weights(answer.urc, common, lab.p_lab, decided),
-        overall_weights=np.exp(decided.common * (shift - shift.max())),
+        weights=parts.weights(lab.p_lab, decided.common, decided.groups),
+        overall_weights=class_weights(common, lab.p_lab, trust=decided.common),
         status=group_status(lab, field, findings, answer.mode.converged),
         verdict=judge(lab, field, findings),
         protected=protected,
@@ -267,8 +281,7 @@ def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
             table[at] = _label_row(counts, lab.classes)
     else:
         table = np.asarray(labelled, dtype=np.float64)
-        if table.shape == (K,) and G == 1:
-            table = table[None]
+        table = table[None] if table.ndim == 1 and G == 1 else table
     if table.shape != (G, K) or not np.isfinite(table).all() or table.min(initial=0.0) < 0:
         raise InputError(
             f"labelled must be counts of shape ({G}, {K}), groups by classes, finite and not negative, but has shape "
@@ -304,14 +317,20 @@ def _solve(task: _Task) -> _Answer:
         alpha = alpha + task.prior.strength * lab.p_lab
     if task.level is None and task.point == "mode":
         return _Answer(mode.p, None, None, None, alpha, mode, recipe, "")
-    rng = np.random.default_rng(task.random_state)
-    M, counts = likelihood.with_labels(response_draws(lab.A, N_DRAWS, rng), V + penalty.bins, task.labelled)
-    summary = summarise(
-        M, counts, alpha, level=task.level or 0.9, rng=rng, entropy=penalty.entropy, centre=penalty.centre
-    )
+    summary = _summary(task, V + penalty.bins, alpha, penalty)
     urc = mode.p if task.point == "mode" else summary.mean
     lower, upper = np.minimum(summary.lower, urc), np.maximum(summary.upper, urc)
     return _Answer(urc, summary.sd, lower, upper, alpha, mode, recipe, "")
+
+
+def _summary(task: _Task, V: Floats, alpha: Floats, penalty: Penalty) -> Summary:
+    """The posterior of every group under a given prior."""
+    rng = np.random.default_rng(task.random_state)
+    level = task.level or DEFAULT_LEVEL
+    if task.feedback:
+        return summarise_draws(feedback_draws(task.lab.A, V, alpha, rng, n_draws=N_DRAWS)[0], level)
+    M, counts = likelihood.with_labels(response_draws(task.lab.A, N_DRAWS, rng), V, task.labelled)
+    return summarise(M, counts, alpha, level=level, rng=rng, entropy=penalty.entropy, centre=penalty.centre)
 
 
 def _nothing(task: _Task) -> _Answer:
@@ -331,7 +350,7 @@ def _solve_pooled(task: _Task) -> _Answer:
         lab.A,
         counts,
         p_lab=lab.p_lab,
-        level=task.level or 0.9,
+        level=task.level or DEFAULT_LEVEL,
         random_state=task.random_state + 1,  # not the stream that M was drawn from
         grouped=task.field.grouped,
         M=M,
@@ -339,10 +358,13 @@ def _solve_pooled(task: _Task) -> _Answer:
     strength = pooled.kappa * pooled.mu
     penalty = _with_labels(Penalty(np.zeros(lab.n_bins), strength, 0.0, lab.p_lab), task.labelled)
     mode = solve(lab.M, V, penalty, max_iter=task.max_iter)
-    urc = mode.p if task.point == "mode" else pooled.point
-    lower, upper = np.minimum(pooled.lower, urc), np.maximum(pooled.upper, urc)
+    summary = Summary(pooled.point, pooled.sd, pooled.lower, pooled.upper)
+    if task.feedback:
+        summary = _summary(task, V, pooled.alpha, penalty)
+    urc = mode.p if task.point == "mode" else summary.mean
+    lower, upper = np.minimum(summary.lower, urc), np.maximum(summary.upper, urc)
     recipe: dict[str, float | str] = {"name": "pooled", "kappa": pooled.kappa, "edge": pooled.edge}
-    return _Answer(urc, pooled.sd, lower, upper, pooled.alpha, mode, recipe, pooled.edge)
+    return _Answer(urc, summary.sd, lower, upper, pooled.alpha, mode, recipe, pooled.edge)
 
 
 def _with_labels(penalty: Penalty, labelled: Floats | None) -> Penalty:
@@ -356,8 +378,8 @@ def _whole_field(task: _Task, answer: _Answer) -> Floats:
     if len(task.field.groups) == 1:
         return np.asarray(answer.urc[0])
     if not task.V.sum():
-        return task.lab.p_lab
-    return _solve(task.total()).urc[0]
+        return np.asarray(task.lab.p_lab)
+    return np.asarray(_solve(task.total()).urc[0])
 
 
 def _trust(trust: Any, task: _Task, answer: _Answer, common: Floats) -> Trust:
@@ -384,85 +406,29 @@ def _trust(trust: Any, task: _Task, answer: _Answer, common: Floats) -> Trust:
     return Trust(float(trust), float(trust), movement, None)
 
 
-def _weights(urc: Floats, common: Floats, p_lab: Floats, trust: Trust) -> Floats:
-    """``(p_common / p_lab)^σ · (p_g / p_common)^τ``, the largest of each group scaled to one."""
-    if trust.common == trust.groups:
-        return class_weights(urc, p_lab, trust=trust.groups)
-    logs = trust.common * (_log(common) - _log(p_lab)) + trust.groups * (_log(urc) - _log(common))
-    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
-
-
-def _value(
-    task: _Task, answer: _Answer, common: Floats, trust: Trust, *, asked: bool
-) -> tuple[Floats, Floats | None, Floats | None]:
-    """The prevalence after recalibration, and its interval."""
-    naive = task.field.naive
-    value = _tempered(task.field, naive, answer.urc, common, trust.common, trust.groups)
+def _interval(
+    task: _Task, answer: _Answer, parts: Parts, value: Floats, trust: Trust, *, asked: bool
+) -> tuple[Floats | None, Floats | None]:
+    """The interval of ``value``; see the notes of `estimate` for what it means."""
+    sigma, tau = trust.common, trust.groups
     rehearsal = task.lab.rehearsal if task.field.grouped else None
-    if answer.lower is None or answer.upper is None or answer.sd is None:
-        return value, None, None
-    if trust.common == trust.groups == 1.0 and rehearsal is None:
-        return value, answer.lower, answer.upper
-    logs = np.log(np.maximum(_weights(answer.urc, common, task.lab.p_lab, trust), _TINY))
+    if answer.sd is None or (sigma == tau == 1.0 and rehearsal is None):
+        return answer.lower, answer.upper
+    logs = safe_log(parts.weights(task.lab.p_lab, sigma, tau))
     _, labels = mean_recalibrated(task.lab.bin_means, task.V, logs)
-    s = np.maximum(value * (1 - value), 1e-12)
-    variance = labels + (max(trust.common, trust.groups) * answer.sd) ** 2
-    variance = variance + s**2 * _excess_variance(rehearsal, trust)
+    on_logit = _excess_variance(rehearsal, tau) + np.zeros(value.shape)
     if not asked:
-        variance = variance + s**2 * _doubt(task, answer, common, trust)
-    lower, upper = _beta_interval(value, variance, task.level or 0.9)
-    return value, np.minimum(lower, value), np.maximum(upper, value)
+        unrehearsed = task.field.grouped and rehearsal is None
+        on_logit += parts.doubt(sigma, tau, about_common=trust.movement.moved, about_groups=unrehearsed)
+    variance = labels + (max(sigma, tau) * answer.sd) ** 2 + (value * (1 - value)) ** 2 * on_logit
+    return beta_interval(value, variance, task.level or DEFAULT_LEVEL)
 
 
-def _tempered(field: Field, naive: Floats, urc: Floats, common: Floats, sigma: float, tau: float) -> Floats:
-    """Naive at trust 0, URC's estimate at trust 1, and in between along odds."""
-    if sigma == tau == 1.0:
-        return urc
-    if sigma == tau == 0.0 or not len(naive):
-        return naive
-    naive_common = np.average(naive, axis=0, weights=np.maximum(field.n, _TINY))
-    logs = _log(naive) + sigma * (_log(common) - _log(naive_common))
-    logs = logs + tau * (_log(urc) - _log(common) - _log(naive) + _log(naive_common))
-    value = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(value / value.sum(axis=1, keepdims=True))
-
-
-def _excess_variance(rehearsal: Rehearsal | None, trust: Trust) -> Floats | float:
+def _excess_variance(rehearsal: Rehearsal | None, tau: float) -> Floats | float:
     """How far lab groups missed beyond noise at this trust, as a variance on the logit scale."""
     if rehearsal is None or rehearsal.excess is None:
         return 0.0
-    return np.array([np.interp(trust.groups, rehearsal.exponents, column) for column in rehearsal.excess.T])
-
-
-def _doubt(task: _Task, answer: _Answer, common: Floats, trust: Trust) -> Floats:
-    """Variance, on the logit scale, of an exponent that was never rehearsed: the truth may be anywhere in [0, 1]."""
-    naive = task.field.naive
-
-    def swing(low: tuple[float, float], high: tuple[float, float]) -> Floats:
-        ends = [_tempered(task.field, naive, answer.urc, common, *e) for e in (low, high)]
-        clipped = [logit(np.clip(e, 1e-6, 1 - 1e-6)) for e in ends]
-        return np.asarray((clipped[1] - clipped[0]) ** 2)
-
-    def spread(exponent: float) -> float:
-        return 1 / 12 + (exponent - 0.5) ** 2
-
-    tau, sigma = trust.groups, trust.common
-    total = swing((0.0, tau), (1.0, tau)) * spread(sigma) if trust.movement.moved else np.zeros(naive.shape)
-    if task.field.grouped and task.lab.rehearsal is None:
-        total = total + swing((sigma, 0.0), (sigma, 1.0)) * spread(tau)
-    return np.asarray(total)
-
-
-def _beta_interval(mean: Floats, variance: Floats, level: float) -> tuple[Floats, Floats]:
-    """Equal-tailed interval of the Beta with this mean and variance; its own end where it piles up there."""
-    s = np.maximum(mean * (1 - mean), 1e-12)
-    strength = s / np.minimum(np.maximum(variance, 1e-18), 0.9 * s) - 1
-    a, b = np.maximum(mean * strength, 1e-9), np.maximum((1 - mean) * strength, 1e-9)
-    tail = (1 - level) / 2
-    with np.errstate(all="ignore"):
-        lower = np.where(a < 1, 0.0, betaincinv(a, b, np.where(b < 1, 2 * tail, tail)))
-        upper = np.where(b < 1, 1.0, betaincinv(a, b, 1 - np.where(a < 1, 2 * tail, tail)))
-    return np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
+    return np.array([np.interp(tau, rehearsal.exponents, column) for column in rehearsal.excess.T])
 
 
 def _findings(task: _Task, answer: _Answer, trust: Trust, *, asked: bool) -> Findings:
@@ -501,7 +467,3 @@ def _warn(task: _Task, answer: _Answer, findings: Findings) -> None:
             TrustWarning,
             stacklevel=3,
         )
-
-
-def _log(p: Floats) -> Floats:
-    return np.log(np.maximum(p, _TINY))

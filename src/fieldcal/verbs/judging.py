@@ -106,7 +106,7 @@ def group_status(lab: Lab, field: Field, findings: Findings, converged: NDArray[
     }
     table = np.column_stack(list(flags.values()))
     names = np.array(list(flags))
-    calm = ~table.any(axis=1)
+    calm = np.asarray(~table.any(axis=1))
     return tuple("ok" if calm[g] else ",".join(names[table[g]]) for g in range(len(n)))
 
 
@@ -139,7 +139,7 @@ def judge(lab: Lab, field: Field, findings: Findings) -> Verdict:
             ("care", "The groups differ more than prevalences can: misfit that looks like variance.")
         )
     order: tuple[Level, ...] = ("ok", "care", "do_not_use")
-    level = max((r[0] for r in reasons), key=order.index, default="ok")
+    level: Level = max((r[0] for r in reasons), key=order.index, default="ok")
     ranked = sorted(reasons, key=lambda r: -order.index(r[0]))
     return Verdict(level=level, reasons=tuple(text for _, text in ranked))
 

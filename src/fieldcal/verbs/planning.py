@@ -43,8 +43,8 @@ class Plan:
         return (
             f"Plan: {self.n:,} field rows give a {self.level:.0%} interval for {keys.show(self.of)} of width "
             f"{self.width:.3f}\n"
-            f"  its variance: {self.from_field:.0%} from the number of field rows, {self.from_separability:.0%} because "
-            f"predictions are not labels, {self.from_lab:.0%} from the noise of the lab\n"
+            f"  its variance: {self.from_field:.0%} from the number of field rows, {self.from_separability:.0%} "
+            f"because predictions are not labels, {self.from_lab:.0%} from the noise of the lab\n"
             f"  half the width takes {rows(self.field_rows, 'field')}, or {rows(self.lab_rows, 'lab')}"
         )
 
