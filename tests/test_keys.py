@@ -223,7 +223,6 @@ def test_columns_of_another_length_and_keys_that_cannot_be_hashed_are_refused():
         (dt.timedelta(1), InputTypeError),
         (("a", object()), InputTypeError),
     ],
-    ids=repr,
 )
 def test_keys_that_json_cannot_hold_are_refused_when_saved(key, error):
     with pytest.raises(error, match="cannot be saved"):
