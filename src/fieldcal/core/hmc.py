@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.quadrature import relative_columns
+from fieldcal.core.binary import relative_columns
 
 Floats = NDArray[np.float64]
 

@@ -18,44 +18,36 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaln
 
 from fieldcal.core.hmc import hmc_draws
-from fieldcal.core.priors import Penalty
-from fieldcal.core.quadrature import (
-    OWN_CELLS,
-    RESOLVED,
-    SINGLE_ROWS,
-    beta_prior,
-    binary_draws,
-    conditional_mode,
-    own_cells,
-    relative_columns,
-)
+from fieldcal.core.hyper import binary_hyper
+from fieldcal.core.quadrature import binary_draws
 from fieldcal.core.response import smoothing_cells
-from fieldcal.core.solve import solve
+from fieldcal.core.spread import (
+    BASE,
+    KAPPAS,
+    Edge,
+    conditional_modes,
+    edge_of,
+    fit_moments,
+    kappa_evidence,
+    kappa_hyperprior,
+    multinomial_covariance,
+    normalised,
+)
 
 Floats = NDArray[np.float64]
-Edge = Literal["", "low", "high"]
 
-#: Strengths of the lab-centred prior that are weighed, and the pseudo-rows per class below all of them.
+#: Strengths of the lab-centred prior that are weighed.
 STRENGTHS = np.concatenate([[0.0], np.logspace(0, 6, 25)])
-BASE = 0.5
 #: Strengths beyond this many times the rows that field and lab are worth would only repeat "has not moved".
 STRENGTH_CAP = 10.0
-#: Values of κ that are weighed, under the weak hyperprior ``log κ ~ N(log 20, 2²)``.
-KAPPAS = np.logspace(-0.5, 4.5, 51)
-KAPPA_CENTRE, KAPPA_SPREAD = 20.0, 2.0
 #: Groups that the hyperparameters are learnt from, at most.
-GROUPS, NARROW_GROUPS = 1000, 200
+GROUPS = 1000
 #: No class of the pooled mean is rarer than this, divided by K.
 MEAN_FLOOR = 1e-4
 
 _TINY = 1e-300
-_NODES = 128
-
-
-# --------------------------------------------------------------------------------- one population: how far it moved
 
 
 def lab_prior(
@@ -86,7 +78,7 @@ def lab_strength(A: Floats, v: Floats, n: float, *, p_lab: Floats) -> Floats:
     use = STRENGTH_CAP * max(rows, 1.0) >= STRENGTHS
     evidence = np.full(len(STRENGTHS), -np.inf)
     evidence[use] = [movement_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
-    return _weights(evidence)
+    return normalised(evidence)
 
 
 def movement_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
@@ -99,97 +91,14 @@ def movement_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
     rows, total = A.sum(axis=1), alpha.sum()
     M, mu = A / rows[:, None], alpha / total
     q = mu @ M
-    spread = _multinomial(mu) / (total + 1)
+    spread = multinomial_covariance(mu) / (total + 1)
     lab = (mu**2 + np.diag(spread)) / (rows + 1)
     noise = np.diag(lab @ M) - (M * lab[:, None]).T @ M
-    S = (1 - 1 / n) * M.T @ spread @ M + _multinomial(q) / n + noise
+    S = (1 - 1 / n) * M.T @ spread @ M + multinomial_covariance(q) / n + noise
     residual, S = (v - q)[:-1], S[:-1, :-1]  # histograms sum to one: the last bin adds nothing
     L = np.linalg.cholesky(S + 1e-14 * np.eye(len(S)))
     z = np.linalg.solve(L, residual)
     return float(-0.5 * z @ z - np.log(np.diag(L)).sum())
-
-
-# --------------------------------------------------------------------------------- many groups: how far they differ
-
-
-@dataclass(frozen=True)
-class Moments:
-    """What the second moments of the histograms say, for one M."""
-
-    weights: Floats  # (J,) of KAPPAS
-    mu: Floats  # (K,) the average group
-    histogram: Floats  # (m,) of the average group
-    rows: float  # that this histogram is worth
-
-    @property
-    def kappa(self) -> float:
-        """The geometric mean."""
-        return float(np.exp(self.weights @ np.log(KAPPAS)))
-
-
-def fit_moments(M: Floats, V: Floats, *, p_lab: Floats, max_iter: int = 5) -> Moments:
-    """κ and the average group in turns. M (K, m), V (G, m) without empty rows."""
-    n = V.sum(axis=1)
-    mu = p_lab
-    for _ in range(max_iter):
-        evidence, lam = kappa_evidence(M, mu, V)
-        found = Moments(_weights(evidence + kappa_hyperprior(KAPPAS)), mu, mu, 1.0)
-        variance = 1 / n + lam.mean() / (found.kappa + 1)
-        share = 1 / variance / (1 / variance).sum()
-        histogram, rows = share @ (V / n[:, None]), float(1 / (share**2 @ variance))
-        following = _mode(M, (histogram * rows)[None], np.full(len(M), BASE))[0]
-        found = Moments(found.weights, following, histogram, rows)
-        change, mu = np.abs(following - mu).max(), following
-        if change < 1e-4:
-            break
-    return found
-
-
-def kappa_hyperprior(kappa: Floats) -> Floats:
-    """Log density of the weak hyperprior."""
-    return np.asarray(-0.5 * (np.log(kappa / KAPPA_CENTRE) / KAPPA_SPREAD) ** 2)
-
-
-def kappa_evidence(M: Floats, mu: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Restricted Gaussian log likelihood of `KAPPAS`, the means profiled out (J,), and the directions' weights.
-
-    The exact covariance of a group's histogram is ``B / n + (1 − 1/n) M'CM / (κ + 1)``, with ``B`` and ``C`` the
-    multinomial covariances of ``μ @ M`` and ``μ``.
-    """
-    U, lam = spread_directions(M, mu)
-    n = V.sum(axis=1)[:, None]
-    z = (V / n) @ U  # G, r
-    out = np.empty(len(KAPPAS))
-    for j, k in enumerate(KAPPAS):
-        w = 1 / (1 / n + (1 - 1 / n) * lam / (k + 1))
-        total = w.sum(axis=0)
-        residual = z - (w * z).sum(axis=0) / total
-        out[j] = 0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum())
-    return out, lam
-
-
-def spread_directions(M: Floats, mu: Floats) -> tuple[Floats, Floats]:
-    """Directions (m, r) in which prevalences move a histogram, white under multinomial noise, and how much (r,)."""
-    q = mu @ M
-    seen = q > 1e-9
-    root = np.sqrt(q[seen])
-    X = np.sqrt(mu)[:, None] * (M - q)[:, seen] / root
-    _, s, basis = np.linalg.svd(X, full_matrices=False)
-    r = max(1, min(len(mu) - 1, len(s)))
-    U = np.zeros((len(q), r))
-    U[seen] = basis[:r].T / root[:, None]
-    return U, np.clip(s[:r] ** 2, 1e-12, 1.0)
-
-
-def edge_of(weights: Floats) -> Edge:
-    """Whether a third of κ's weight (J,) is at an end of its range.
-
-    "low": misfit looks like variance. "high": the groups do not differ.
-    """
-    tenth = len(weights) // 10
-    if weights[:tenth].sum() > 1 / 3:
-        return "low"
-    return "high" if weights[-2 * tenth :].sum() > 1 / 3 else ""
 
 
 @dataclass(frozen=True)
@@ -234,7 +143,7 @@ def fit_pooled(
     mu = np.maximum(mu, MEAN_FLOOR / K)
     mu /= mu.sum(axis=1, keepdims=True)
     if K == 2:
-        kappa, mu, weights = _binary_hyper(M, V, moments, mu, prior, rng)
+        kappa, mu, weights = binary_hyper(M, V, moments, mu, prior, rng)
     else:
         kappa, weights = _kappa_draws(M, V, mu, rng)
     return PooledPrior(kappa[:, None] * mu, float(np.median(kappa)), mu.mean(axis=0), edge_of(weights))
@@ -245,7 +154,7 @@ def _kappa_draws(M: Floats, V: Floats, mu: Floats, rng: np.random.Generator) -> 
     few = _informative(V, max(50, 3000 // M.shape[1]), rng)
     weights = np.array(
         [
-            _weights(kappa_evidence(m, u, few)[0] + kappa_hyperprior(KAPPAS))
+            normalised(kappa_evidence(m, u, few)[0] + kappa_hyperprior(KAPPAS))
             for m, u in zip(M, mu, strict=True)
         ]
     )
@@ -262,115 +171,6 @@ def _informative(V: Floats, limit: int, rng: np.random.Generator) -> Floats:
         return V
     score = np.log(rng.random(len(n))) * (n + 50) / n
     return np.asarray(V[np.sort(np.argpartition(-score, limit)[:limit])])
-
-
-# ------------------------------------------------------------------- two classes: marginal likelihood by quadrature
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """Values of (κ, μ) that are weighed: κ even in its logarithm, μ even in θ."""
-
-    kappa: Floats  # (A,)
-    theta: Floats  # (B,)
-
-    @property
-    def flat(self) -> tuple[Floats, Floats]:
-        """All pairs κ, μ of the second class, each (A * B,)."""
-        k, t = np.meshgrid(self.kappa, self.theta, indexing="ij")
-        return k.ravel(), np.sin(t.ravel()) ** 2
-
-    def draw(self, weights: Floats, rng: np.random.Generator) -> tuple[float, float]:
-        """One pair, spread evenly over its cell."""
-        k, mu = self.flat
-        j = min(int(np.searchsorted(np.cumsum(weights), rng.random())), len(weights) - 1)
-        step, width = np.log(self.kappa[1] / self.kappa[0]), self.theta[1] - self.theta[0]
-        kappa = np.clip(k[j] * np.exp(step * (rng.random() - 0.5)), KAPPAS[0], KAPPAS[-1])
-        t = np.arcsin(np.sqrt(mu[j])) + width * (rng.random() - 0.5)
-        return float(kappa), float(np.sin(np.clip(t, 0.005, np.pi / 2 - 0.005)) ** 2)
-
-
-def _hyper_grid(weights: Floats, mu: Floats, n_groups: int) -> _Grid:
-    """The bulk of what the moments say, widened."""
-    upto = np.cumsum(weights)
-    low, high = (KAPPAS[min(int(np.searchsorted(upto, u)), len(KAPPAS) - 1)] for u in (1e-3, 0.999))
-    kappa = np.geomspace(max(low / 2, KAPPAS[0]), min(high * 2, KAPPAS[-1]), 13)
-    t = np.arcsin(np.sqrt(mu[:, 1]))
-    margin = 0.35 * (t.max() - t.min()) + 0.02 + 0.3 / np.sqrt(n_groups)
-    return _Grid(kappa, np.linspace(max(t.min() - margin, 0.01), min(t.max() + margin, np.pi / 2 - 0.01), 48))
-
-
-def _binary_hyper(
-    M: Floats, V: Floats, moments: Moments, mu: Floats, prior: Floats, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
-    """One (κ, μ) from their exact posterior for every draw of M; and the mean weights of `KAPPAS`."""
-    M = relative_columns(M)
-    grid = _hyper_grid(moments.weights, mu, len(V))
-    k, m1 = grid.flat
-    a, b = k * m1, k * (1 - m1)
-    theta = np.linspace(0, np.pi / 2, _NODES)
-    nodes = np.sin(theta) ** 2
-    hats = np.ascontiguousarray(hat_weights(nodes, a, b).T.astype(np.float32))
-    wide = _is_wide(M, V, theta[1])
-    narrow = V[~wide][:NARROW_GROUPS]
-    nearest = np.abs(np.log(KAPPAS)[:, None] - np.log(grid.kappa)).argmin(axis=0)
-    kappas, mus, weights = np.empty(len(M)), np.empty((len(M), 2)), np.zeros(len(KAPPAS))
-    for s in range(len(M)):
-        score = kappa_hyperprior(k) + (prior[s, 1] - 0.5) * np.log(m1) + (prior[s, 0] - 0.5) * np.log1p(-m1)
-        score += _wide_evidence(M[s], V[wide], nodes, hats) + _narrow_evidence(M[s], narrow, a, b)
-        w = _weights(score)
-        kappas[s], m = grid.draw(w, rng)
-        mus[s] = 1 - m, m
-        np.add.at(weights, nearest, w.reshape(len(grid.kappa), -1).sum(axis=1) / len(M))
-    return kappas, mus, weights
-
-
-def _is_wide(M: Floats, V: Floats, step: float) -> NDArray[np.bool_]:
-    """Groups whose likelihood spans several of the nodes."""
-    _, scale = conditional_mode(M.mean(axis=0, keepdims=True), V, beta_prior(np.full(2, 0.5), 1))
-    return np.asarray((scale[:, 0] > RESOLVED * step) & (V.sum(axis=1) < SINGLE_ROWS))
-
-
-def hat_weights(p: Floats, a: Floats, b: Floats) -> Floats:
-    """Weights (J, T) of the nodes p (T,) that integrate piecewise linear functions exactly against Beta(a, b).
-
-    Right also where a prior is much narrower than the distance of the nodes.
-    """
-    a, b = a[:, None], b[:, None]
-    mass = np.diff(betainc(a, b, p), axis=1)
-    first = np.diff(betainc(a + 1, b, p), axis=1) * a / (a + b)
-    right = np.clip((first - p[:-1] * mass) / np.diff(p), 0, mass)
-    W = np.zeros((len(a), len(p)))
-    W[:, 1:] += right
-    W[:, :-1] += mass - right
-    return W
-
-
-def _wide_evidence(M: Floats, V: Floats, nodes: Floats, hats: NDArray[np.float32]) -> Floats:
-    """Log marginal likelihood, summed over groups, of every (a, b) behind the hats (T, J). M (2, m)."""
-    q = M[0] + nodes[:, None] * (M[1] - M[0])
-    L = V @ np.log(np.maximum(q, _TINY)).T
-    L = np.exp(L - L.max(axis=1, keepdims=True)).astype(np.float32)
-    return np.asarray(np.log(np.maximum(L @ hats, 1e-30)).sum(axis=0, dtype=np.float64))
-
-
-def _narrow_evidence(M: Floats, V: Floats, a: Floats, b: Floats) -> Floats:
-    """The same for groups that need their own cells."""
-    if not len(V):
-        return np.zeros(len(a))
-    cells = own_cells(M[None], V, beta_prior(np.ones(2), 1))
-    x = np.clip(cells.p[:, 0], _TINY, 1 - 1e-16)  # B, T
-    out = np.zeros(len(a))
-    for i in range(0, len(V), 50):
-        y, mass = x[i : i + 50], cells.mass[i : i + 50, 0].reshape(-1, OWN_CELLS)
-        D = np.log(y)[..., None] * (a - 1) + np.log1p(-y)[..., None] * (b - 1) - betaln(a, b)
-        top = D.max(axis=1)
-        likelihood = (mass[..., None] * np.exp(D - top[:, None])).sum(axis=1)
-        out += (np.log(np.maximum(likelihood, _TINY)) + top).sum(axis=0)
-    return out
-
-
-# --------------------------------------------------------------------------------------------- without any draws
 
 
 def plug_in(F: Floats, V: Floats, *, smoothing: float, p_lab: Floats) -> tuple[Floats, Floats]:
@@ -391,7 +191,7 @@ def plug_in(F: Floats, V: Floats, *, smoothing: float, p_lab: Floats) -> tuple[F
     moments = fit_moments(M, filled, p_lab=p_lab)
     mu = np.maximum(_lab_centred_mode(A, moments.histogram * moments.rows, p_lab=p_lab), MEAN_FLOOR / len(M))
     mu /= mu.sum()
-    return common, _mode(M, V, moments.kappa * mu)
+    return common, conditional_modes(M, V, moments.kappa * mu)
 
 
 def _lab_centred_mode(A: Floats, v: Floats, *, p_lab: Floats) -> Floats:
@@ -400,30 +200,8 @@ def _lab_centred_mode(A: Floats, v: Floats, *, p_lab: Floats) -> Floats:
     weights = lab_strength(A, v / max(n, _TINY), n, p_lab=p_lab)
     use = weights > 1e-3 * weights.max()
     alpha = lab_centred(A, n, STRENGTHS[use], p_lab=p_lab)
-    p = _mode(A / A.sum(axis=1, keepdims=True), np.repeat(v[None], len(alpha), axis=0), alpha)
+    p = conditional_modes(A / A.sum(axis=1, keepdims=True), np.repeat(v[None], len(alpha), axis=0), alpha)
     return np.asarray(weights[use] @ p / weights[use].sum())
-
-
-def _mode(M: Floats, V: Floats, alpha: Floats) -> Floats:
-    """Mode in softmax coordinates under Dirichlet(alpha), alpha (K,) or (G, K); strictly positive."""
-    penalty = Penalty(np.zeros(M.shape[1]), alpha, 0.0, np.full(len(M), 1 / len(M)))
-    p = np.maximum(solve(M, V, penalty, tolerance=1e-8).p, 1e-15)
-    return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
-# --------------------------------------------------------------------------------------------- small helpers
-
-
-def _weights(log: Floats) -> Floats:
-    """Probabilities from log weights."""
-    with np.errstate(under="ignore"):
-        w = np.exp(log - log.max())
-        return np.asarray(w / w.sum())
-
-
-def _multinomial(q: Floats) -> Floats:
-    """Covariance of one multinomial row."""
-    return np.asarray(np.diag(q) - np.outer(q, q))
 
 
 def _stratified(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.intp]:

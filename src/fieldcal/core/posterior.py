@@ -10,6 +10,7 @@ next to nothing for the others. Weighted, fractional and empty rows of ``V`` are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 from scipy.stats import qmc
 
+from fieldcal.core.binary import interval
 from fieldcal.core.hmc import (
     LEAPS,
     STEP,
@@ -27,8 +29,9 @@ from fieldcal.core.hmc import (
     trajectory,
     tuned,
 )
-from fieldcal.core.pooling import Edge, PooledPrior, fit_pooled, lab_prior
-from fieldcal.core.quadrature import binary_draws, binary_summary, interval
+from fieldcal.core.pooling import PooledPrior, fit_pooled, lab_prior
+from fieldcal.core.quadrature import binary_draws, binary_summary
+from fieldcal.core.spread import Edge
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +39,12 @@ Floats = NDArray[np.float64]
 FEW_GROUPS = 5
 #: No interval is narrower.
 NARROWEST = 1e-12
+
+#: Groups of two classes that are answered between two reports of progress.
+BLOCK = 20_000
+
+#: Called with the number of groups that were finished since the last call.
+Progress = Callable[[int], None]
 
 _CELLS = 4_000_000  # floats per work array
 
@@ -89,6 +98,7 @@ def summarise(
     rng: np.random.Generator,
     entropy: float = 0.0,
     centre: Floats | None = None,
+    progress: Progress | None = None,
 ) -> Summary:
     """Mean, standard deviation and interval of every group.
 
@@ -99,22 +109,33 @@ def summarise(
     alpha : (K,) or (S, K) Dirichlet parameters of the prior
     level : probability of the interval. It is equal-tailed; where the posterior leans on 0 or 1, one-sided
     entropy, centre : the prior is multiplied by ``exp(−entropy · Σ p log(p / centre))``
+    progress : called with the number of groups that were finished since the last call
     """
-    if M.shape[1] == 2:
-        mean, sd, lower, upper = binary_summary(M, V, alpha, level=level, entropy=entropy, centre=centre)
-        return _sound(
-            np.stack([1 - mean, mean], axis=1),
-            np.stack([sd, sd], axis=1),
-            np.stack([1 - upper, lower], axis=1),
-            np.stack([1 - lower, upper], axis=1),
-        )
     parts = []
-    step = max(1, _CELLS // (4 * M.shape[0] * M.shape[1]))
+    binary = M.shape[1] == 2
+    step = BLOCK if binary else max(1, _CELLS // (4 * M.shape[0] * M.shape[1]))
     for i in range(0, max(len(V), 1), step):
-        draws = hmc_draws(M, V[i : i + step], alpha, rng, entropy=entropy, centre=centre)
-        parts.append(summarise_draws(draws, level))
+        block = V[i : i + step]
+        if binary:
+            found = binary_summary(M, block, alpha, level=level, entropy=entropy, centre=centre)
+            parts.append(_both_classes(*found))
+        else:
+            draws = hmc_draws(M, block, alpha, rng, entropy=entropy, centre=centre)
+            parts.append(summarise_draws(draws, level))
+        if progress is not None:
+            progress(len(block))
     columns = zip(*((p.mean, p.sd, p.lower, p.upper) for p in parts), strict=True)
     return Summary(*(np.concatenate(column) for column in columns))
+
+
+def _both_classes(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Summary:
+    """From the second class to both."""
+    return _sound(
+        np.stack([1 - mean, mean], axis=1),
+        np.stack([sd, sd], axis=1),
+        np.stack([1 - upper, lower], axis=1),
+        np.stack([1 - lower, upper], axis=1),
+    )
 
 
 def summarise_draws(draws: Floats, level: float) -> Summary:
@@ -230,6 +251,7 @@ def pooled_posterior(
     random_state: int = 0,
     grouped: bool,
     M: Floats | None = None,
+    progress: Progress | None = None,
 ) -> Estimate:
     """The default estimate of one population, or of many groups.
 
@@ -250,7 +272,7 @@ def pooled_posterior(
         M = response_draws(A, n_draws, rng)
     point_prior, alpha = _default_priors(A, M, V, p_lab=p_lab, grouped=grouped, rng=rng)
     point = summarise(M, V, point_prior.alpha, level=level, rng=rng).mean
-    spread = summarise(M, V, alpha, level=level, rng=rng)
+    spread = summarise(M, V, alpha, level=level, rng=rng, progress=progress)
     return Estimate(
         point=point,
         sd=spread.sd,

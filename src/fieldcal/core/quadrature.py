@@ -16,23 +16,30 @@ Only ratios within a column of ``M`` matter, so columns may be anything: rows of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, ndtr, ndtri, rel_entr
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
-#: Three or more levels of probability -> as many arrays (..., ) of ``θ``.
-Quantiles = Callable[[Floats], list[Floats]]
+from fieldcal.core.binary import (
+    END,
+    HALF_PI,
+    BetaPrior,
+    Floats,
+    Quantiles,
+    Rows,
+    beta_prior,
+    blocks,
+    conditional_mode,
+    first_modes,
+    interval,
+    middles,
+    relative_columns,
+)
+from fieldcal.core.expansion import expanded
 
-HALF_PI = np.pi / 2
-#: The posterior counts as leaning on an end where its 5 % point is below this share of its median, in ``θ``.
-#: A half-normal has .09 there, a density that vanishes at the end (Rayleigh) .27.
-LEANING = 0.15
 #: Shared cells; a group needs a scale of at least `RESOLVED` cells, `FINER` times that within `NEAR` scales of an end.
 SIZES = (48, 96, 192)
 RESOLVED, NEAR, FINER = 1.1, 3.0, 2.0
@@ -40,79 +47,11 @@ RESOLVED, NEAR, FINER = 1.1, 3.0, 2.0
 SINGLE_ROWS = 1e5
 #: Own cells per group and draw, and how many scales they reach from the mode.
 OWN_CELLS, REACH = 24, 5.0
-#: Edges next to an end, between which a prior may be too steep for the middle of a cell to stand for it.
-END = 4
-#: The expansion needs this many scales to either end, and third and fourth derivatives below these.
-CLEAR, SKEW, KURTOSIS = 12.0, 0.15, 0.1
-
 _TINY = 1e-300
 _CELLS = 1_000_000  # floats per work array
 
-
-@dataclass(frozen=True)
-class BetaPrior:
-    """``Beta(a_s, b_s) · exp(−entropy · KL(p ‖ centre))`` for every draw s."""
-
-    a: Floats  # (S,) second class
-    b: Floats  # (S,) first class
-    entropy: float
-    centre: Floats  # (2,)
-
-    def tilt(self, p: Floats) -> Floats:
-        """Logarithm of the entropy factor."""
-        if not self.entropy:
-            return np.zeros_like(p)
-        return np.asarray(-self.entropy * (rel_entr(p, self.centre[1]) + rel_entr(1 - p, self.centre[0])))
-
-    def cells(self, edges: Floats) -> tuple[Floats, Floats]:
-        """Nodes p and log masses of the cells between edges in θ, each (S, T)."""
-        a, b = self.a[:, None], self.b[:, None]
-        x = np.sin(edges) ** 2
-        mass = np.maximum(np.diff(betainc(a, b, x), axis=1), _TINY)
-        p = np.tile(np.sin(_middles(edges)) ** 2, (len(a), 1))
-        # A Beta may have a pole at an end: there the likelihood is wanted at the mean of the cell.
-        first = a / (a + b) * np.diff(betainc(a + 1, b, x[:END]), axis=1) / mass[:, : END - 1]
-        last = a / (a + b) * np.diff(betainc(a + 1, b, x[-END:]), axis=1) / mass[:, 1 - END :]
-        p[:, : END - 1] = np.clip(first, x[: END - 1], x[1:END])
-        p[:, 1 - END :] = np.clip(last, x[-END:-1], x[1 - END :])
-        return p, np.log(mass) + self.tilt(p)
-
-    def window(self, outside: float = 1e-7) -> tuple[float, float]:
-        """Range of θ that holds the Beta of every draw: priors may be far narrower than [0, 1]."""
-        low = betaincinv(self.a, self.b, outside).min()
-        high = betaincinv(self.a, self.b, 1 - outside).max()
-        return float(np.arcsin(np.sqrt(low))), float(np.arcsin(np.sqrt(high)))
-
-    def take(self, s: Rows) -> BetaPrior:
-        """The priors of some draws."""
-        return BetaPrior(self.a[s], self.b[s], self.entropy, self.centre)
-
-    def typical(self) -> BetaPrior:
-        """One prior in place of all: the medians."""
-        return BetaPrior(
-            np.median(self.a, keepdims=True), np.median(self.b, keepdims=True), self.entropy, self.centre
-        )
-
-    def narrowest(self) -> BetaPrior:
-        """The draw whose Beta is worth most rows."""
-        return self.take(np.array([(self.a + self.b).argmax()]))
-
-    def bounded(self) -> BetaPrior:
-        """Parameters of at least one half: no pole of the density of θ."""
-        return BetaPrior(np.maximum(self.a, 0.5), np.maximum(self.b, 0.5), self.entropy, self.centre)
-
-
-def beta_prior(alpha: Floats, n_draws: int, entropy: float = 0.0, centre: Floats | None = None) -> BetaPrior:
-    """From Dirichlet parameters (2,) or (S, 2), first class first."""
-    alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (n_draws, 2))
-    middle = np.full(2, 0.5) if centre is None else np.maximum(centre, 1e-12)
-    return BetaPrior(alpha[:, 1].copy(), alpha[:, 0].copy(), float(entropy), middle)
-
-
-def relative_columns(M: Floats) -> Floats:
-    """Each column of M (..., K, m) relative to its largest entry, so that none is too small to compute with."""
-    largest = M.max(axis=-2, keepdims=True)
-    return np.asarray(M / np.where(largest > 0, largest, 1.0))
+#: A block of groups: mean, sd, and the quantiles in θ.
+Part = tuple[Rows, Floats, Floats, Quantiles]
 
 
 def binary_summary(
@@ -138,7 +77,7 @@ def binary_summary(
     with np.errstate(under="ignore"):
         for edges, rows in tiers(M, V, prior):
             if edges is None:
-                rest = _expanded(M, V, prior, rows, level, out)
+                rest = expanded(M, V, prior, rows, level, out)
                 _fill(out, rest, _own_parts(M, V, prior, rest), level)
             else:
                 _fill(out, rows, _shared_parts(M, V, prior, rows, edges), level)
@@ -170,26 +109,6 @@ def binary_draws(
     return np.stack([1 - p, p], axis=-1)
 
 
-def interval(quantiles: Quantiles, level: float) -> tuple[Floats, Floats]:
-    """Equal-tailed in θ; one-sided where the posterior leans on an end, so that the end is inside.
-
-    Whether it leans is asked at fixed probabilities: intervals of different levels are nested.
-    """
-    tail = (1 - level) / 2
-    low5, middle, high5 = quantiles(np.array([0.05, 0.5, 0.95]))
-    lower, upper = quantiles(np.array([tail, 1 - tail])) if tail != 0.05 else (low5, high5)
-    at0 = low5 < LEANING * middle
-    at1 = (HALF_PI - high5 < LEANING * (HALF_PI - middle)) & ~at0
-    if (at0 | at1).any():
-        lower1, upper1 = quantiles(np.array([2 * tail, 1 - 2 * tail]))
-        lower = np.where(at0, 0.0, np.where(at1, lower1, lower))
-        upper = np.where(at1, HALF_PI, np.where(at0, upper1, upper))
-    return lower, upper
-
-
-# ------------------------------------------------------------------------------------------------- tiers
-
-
 def tiers(M: Floats, V: Floats, prior: BetaPrior) -> Iterator[tuple[Floats | None, Rows]]:
     """Which groups need which cells: edges of shared cells, or None, and rows of V."""
     low, high = prior.window()
@@ -219,82 +138,6 @@ def _overview(M: Floats, V: Floats, prior: BetaPrior) -> tuple[Floats, Floats]:
     return theta, scale
 
 
-def conditional_mode(
-    M: Floats, V: Floats, prior: BetaPrior, start: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Mode and curvature scale in θ for every group and draw, each (B, S). M (S, 2, m), V (B, m).
-
-    Parameters of the prior below one half count as one half, so that the density has one mode.
-    """
-    S, shape = len(M), (len(V), len(M))
-    p = np.full(shape, 0.5) if start is None else np.repeat(start[:, None], S, axis=1)
-    low, high = np.zeros(shape), np.ones(shape)
-    proper = prior.bounded()
-    active = np.ones(shape, dtype=bool)
-    for i in range(60):
-        if i < 4:  # all of them; then only those that take longer
-            p, low, high, active = _newton_step(p, low, high, M[None], V[:, None], proper)
-            continue
-        b, s = np.nonzero(active)
-        if not len(b):
-            break
-        step = _newton_step(p[b, s], low[b, s], high[b, s], M[s], V[b], proper.take(s))
-        p[b, s], low[b, s], high[b, s], active[b, s] = step
-    p = np.where(p < 1e-14, 0.0, np.where(p > 1 - 1e-14, 1.0, p))
-    theta = np.arcsin(np.sqrt(p))
-    slope, bend = derivatives(np.clip(p, 1e-15, 1 - 1e-15), M[None], V[:, None], proper, order=2)
-    curvature = -bend * np.sin(2 * theta) ** 2 - 2 * slope * np.cos(2 * theta)
-    return theta, 1 / np.sqrt(np.maximum(curvature, 1.0))
-
-
-def _newton_step(
-    p: Floats, low: Floats, high: Floats, M: Floats, V: Floats, prior: BetaPrior
-) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-    """Towards the root of a decreasing function, inside a bracket; and where it is not found yet."""
-    slope, bend = derivatives(p, M, V, prior, order=2)
-    low, high = np.where(slope > 0, p, low), np.where(slope > 0, high, p)
-    newton = p - slope / np.minimum(bend, -1e-9)
-    following = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
-    far = np.abs(following - p) > 1e-3 / np.sqrt(np.maximum(-bend, 1.0))
-    return following, low, high, far & (high - low >= 1e-15)
-
-
-def derivatives(p: Floats, M: Floats, V: Floats, prior: BetaPrior, *, order: int) -> list[Floats]:
-    """The first ``order`` derivatives, in p, of the log density of θ. M (..., 2, m) and V (..., m) broadcast to p."""
-    base, difference = M[..., 0, :], M[..., 1, :] - M[..., 0, :]
-    sums = [np.zeros(p.shape) for _ in range(order)]
-    with np.errstate(over="ignore", under="ignore"):
-        for j in range(M.shape[-1]):
-            r = p * difference[..., j]
-            r += base[..., j]
-            np.maximum(r, _TINY, out=r)
-            np.divide(difference[..., j], r, out=r)
-            power = V[..., j] * r
-            sums[0] += power
-            for i in range(1, order):
-                power *= r
-                sums[i] += power
-        x, y = np.maximum(p, 1e-75), np.maximum(1 - p, 1e-75)  # fourth powers stay finite
-        left, right = (prior.a - 0.5) / x, (prior.b - 0.5) / -y
-        for i in range(order):
-            sums[i] += left + right
-            sums[i] *= (-1) ** i * (1, 1, 2, 6)[i]
-            left, right = left / x, right / -y
-    if prior.entropy:
-        for i, term in enumerate(_entropy_derivatives(x, y, prior.centre)[:order]):
-            sums[i] -= prior.entropy * term
-    return sums
-
-
-def _entropy_derivatives(x: Floats, y: Floats, centre: Floats) -> list[Floats]:
-    """Of ``KL(p ‖ centre)`` in p."""
-    logit = np.log(x / centre[1]) - np.log(y / centre[0])
-    return [logit, 1 / x + 1 / y, 1 / y**2 - 1 / x**2, 2 / x**3 + 2 / y**3]
-
-
-# ------------------------------------------------------------------------------------------------- cells
-
-
 @dataclass(frozen=True)
 class Cells:
     """Masses of cells of equal width in θ: every group and draw, shared or own cells."""
@@ -319,23 +162,10 @@ class Cells:
         return out
 
 
-#: A block of groups: mean, sd, and the quantiles in θ.
-Part = tuple[Rows, Floats, Floats, Quantiles]
-
-
 def _fill(out: Floats, rows: Rows, parts: Iterator[Part], level: float) -> None:
     """Mean, sd and interval (in θ) of every block."""
     for block, mean, sd, quantiles in parts:
         out[:, block] = mean, sd, *interval(quantiles, level)
-
-
-def _middles(edges: Floats) -> Floats:
-    return np.asarray(0.5 * (edges[1:] + edges[:-1]))
-
-
-def _blocks(rows: Rows, size: int) -> Iterator[Rows]:
-    for i in range(0, len(rows), max(1, size)):
-        yield rows[i : i + max(1, size)]
 
 
 def _shared_blocks(
@@ -347,7 +177,7 @@ def _shared_blocks(
     q = M[:, :1] + p[..., None] * (M[:, 1:] - M[:, :1])  # S, T, m
     log_q = np.log(np.maximum(q, _TINY)).reshape(S * T, -1)
     table = np.column_stack([log_q - log_q.mean(axis=0), log_prior.ravel()]).T.astype(np.float32)
-    for block in _blocks(rows, 4 * _CELLS // (S * T)):
+    for block in blocks(rows, 4 * _CELLS // (S * T)):
         counts = np.column_stack([V[block], np.ones(len(block))]).astype(np.float32)
         mass = (counts @ table).reshape(-1, S, T)
         mass -= mass.max(axis=2, keepdims=True)
@@ -357,7 +187,7 @@ def _shared_blocks(
 
 
 def _shared_parts(M: Floats, V: Floats, prior: BetaPrior, rows: Rows, edges: Floats) -> Iterator[Part]:
-    middle = np.sin(_middles(edges)) ** 2
+    middle = np.sin(middles(edges)) ** 2
     ends = [*range(END - 1), *range(1 - END, 0)]
     for block, cells in _shared_blocks(M, V, prior, rows, edges):
         mass = cells.mass.mean(axis=1).astype(np.float64)
@@ -398,7 +228,7 @@ def _shared_quantiles(mass: Floats, edges: Floats, levels: Floats) -> list[Float
 
 
 def _own_blocks(M: Floats, V: Floats, prior: BetaPrior, rows: Rows) -> Iterator[tuple[Rows, Cells]]:
-    for block in _blocks(rows, _CELLS // (2 * OWN_CELLS * len(M))):
+    for block in blocks(rows, _CELLS // (2 * OWN_CELLS * len(M))):
         yield block, own_cells(M, V[block], prior)
 
 
@@ -411,7 +241,7 @@ def _own_parts(M: Floats, V: Floats, prior: BetaPrior, rows: Rows) -> Iterator[P
 
 def own_cells(M: Floats, V: Floats, prior: BetaPrior) -> Cells:
     """Cells around the mode of every group and draw. M (S, 2, m), V (B, m)."""
-    theta, scale = conditional_mode(M, V, prior, _first_modes(M, V, prior))
+    theta, scale = conditional_mode(M, V, prior, first_modes(M, V, prior))
     scale = _shorter(M, V, theta, scale)
     left = np.maximum(theta - REACH * scale, 0.0)
     width = (np.minimum(theta + REACH * scale, HALF_PI) - left) / OWN_CELLS
@@ -441,12 +271,6 @@ def _shorter(M: Floats, V: Floats, theta: Floats, scale: Floats) -> Floats:
     inside = np.sin(np.clip(inwards, 0, HALF_PI)) ** 2
     drop = -_relative_likelihood(M, V, inside[..., None], np.sin(theta) ** 2)[..., 0]
     return np.asarray(scale * (2 / np.maximum(drop, 2)) ** 0.25)
-
-
-def _first_modes(M: Floats, V: Floats, prior: BetaPrior) -> Floats:
-    """p at the mode under the mean of M, kept off the ends, (B,): from here each draw is a few steps away."""
-    theta, _ = conditional_mode(M.mean(axis=0, keepdims=True), V, prior.typical())
-    return np.asarray(np.clip(np.sin(theta[:, 0]) ** 2, 1e-6, 1 - 1e-6))
 
 
 def _own_prior(left: Floats, width: Floats, prior: BetaPrior) -> tuple[Floats, Floats]:
@@ -497,114 +321,4 @@ def _own_quantiles(cells: Cells, levels: Floats) -> list[Floats]:
             less = (below + u * (above - below - bend * (1 - u))).mean(axis=1) < level
             low, high = np.where(less, x, low), np.where(less, high, x)
         out.append(0.5 * (low + high))
-    return out
-
-
-# ------------------------------------------------------------------------------------------------- expansion
-
-
-@dataclass(frozen=True)
-class Expansion:
-    """Cumulants of θ for every group and draw, (B, S), from the derivatives at the mode."""
-
-    mean: Floats
-    sd: Floats
-    skew: Floats
-    kurtosis: Floats
-    good: NDArray[np.bool_]  # (B,) the expansion holds in every draw
-
-    def take(self, rows: NDArray[np.bool_]) -> Expansion:
-        """Some of the groups."""
-        return Expansion(
-            self.mean[rows], self.sd[rows], self.skew[rows], self.kurtosis[rows], self.good[rows]
-        )
-
-    def moments(self) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of p over all draws, (B,)."""
-        s, c = np.sin(2 * self.mean), np.cos(2 * self.mean)
-        third = self.skew * self.sd**3
-        mean = np.sin(self.mean) ** 2 + c * self.sd**2 - 2 / 3 * s * third
-        variance = (s * self.sd) ** 2 + 2 * s * c * third + 2 * c**2 * self.sd**4
-        return mean.mean(axis=1), np.sqrt(mean.var(axis=1) + variance.mean(axis=1))
-
-    def points(self, z: Floats) -> Floats:
-        """Cornish–Fisher: θ at the normal quantiles z (S, T), sorted over all draws, (B, S * T)."""
-        h2, h3, h33 = (z**2 - 1) / 6, (z**3 - 3 * z) / 24, (2 * z**3 - 5 * z) / 36
-        x = z + self.skew[..., None] * h2
-        x += self.kurtosis[..., None] * h3
-        x -= (self.skew**2)[..., None] * h33
-        x *= self.sd[..., None]
-        x += self.mean[..., None]
-        x = x.reshape(len(x), -1)
-        x.sort(axis=1)
-        return np.asarray(x)
-
-    def distribution(self, x: Floats) -> tuple[Floats, Floats]:
-        """Distribution function and density of the mixture at θ = x, each (B,): Cornish–Fisher the other way."""
-        y = np.clip((x[:, None] - self.mean) / self.sd, -6, 6)
-        y2 = y * y
-        z = y - self.skew * (y2 - 1) / 6 - self.kurtosis / 24 * y * (y2 - 3)
-        z += self.skew**2 / 36 * y * (4 * y2 - 7)
-        density = np.exp(-0.5 * z * z) / (np.sqrt(2 * np.pi) * self.sd)
-        return ndtr(z).mean(axis=1), density.mean(axis=1)
-
-
-def expand(M: Floats, V: Floats, prior: BetaPrior) -> Expansion:
-    """Expand the log density of θ at its mode, to the fourth order."""
-    p = np.repeat(_first_modes(M, V, prior)[:, None], len(M), axis=1)
-    for _ in range(3):  # where that is not enough, the slope below tells
-        f1, f2 = derivatives(p, M[None], V[:, None], prior, order=2)
-        p = np.clip(p - f1 / np.minimum(f2, -1.0), 0.2 * p, 0.8 + 0.2 * p)
-    theta = np.arcsin(np.sqrt(p))
-    f1, f2, f3, f4 = derivatives(p, M[None], V[:, None], prior, order=4)
-    s, c = np.sin(2 * theta), np.cos(2 * theta)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        d1 = f1 * s
-        d2 = f2 * s**2 + 2 * f1 * c
-        d3 = f3 * s**3 + 6 * f2 * s * c - 4 * f1 * s
-        d4 = f4 * s**4 + 12 * f3 * s**2 * c + f2 * (12 * c**2 - 16 * s**2) - 8 * f1 * c
-        scale = np.where(d2 < 0, 1 / np.sqrt(np.maximum(-d2, _TINY)), np.inf)
-        g1, g3, g4 = d1 * scale, d3 * scale**3, d4 * scale**4
-        clear = np.minimum(theta, HALF_PI - theta) > CLEAR * scale
-        good = clear & (np.abs(g1) < 0.05) & (np.abs(g3) < SKEW) & (np.abs(g4) < KURTOSIS)
-        sd = scale * np.sqrt(np.maximum(1 + g4 / 2 + g3**2, 0.1))
-        mean = theta + scale * (g1 + 0.5 * g3 * (1 + g1**2))
-        return Expansion(mean, sd, g3, g4 + 3 * g3**2, np.asarray(good.all(axis=1)))
-
-
-def _expanded(M: Floats, V: Floats, prior: BetaPrior, rows: Rows, level: float, out: Floats) -> Rows:
-    """Answer what the expansion can, and return the rest."""
-    z = _staggered(len(M), level)
-    rest = []
-    for block in _blocks(rows, min(_CELLS // z.size, 16_000 // len(M))):
-        found = expand(M, V[block], prior)
-        good = found.good
-        rest.append(block[~good])
-        if good.any():
-            found = found.take(good)
-            ends = interval(partial(_mixed_quantiles, found, found.points(z)), level)
-            out[:, block[good]] = *found.moments(), *ends
-    return np.concatenate(rest)
-
-
-def _staggered(n_draws: int, level: float) -> Floats:
-    """Normal quantiles (S, T), a different comb for every draw: S·T even steps where all draws agree."""
-    wanted = np.clip(25 / max(1 - level, 1e-6), 512, 16_384)
-    T = int(np.ceil(wanted / n_draws))
-    shift = (np.random.default_rng(0).permutation(n_draws) + 0.5) / n_draws
-    return np.asarray(ndtri((np.arange(T) + shift[:, None]) / T))
-
-
-def _mixed_quantiles(found: Expansion, points: Floats, levels: Floats) -> list[Floats]:
-    """Quantiles of the mixture: from its sorted points (B, N), then one Newton step on its distribution function."""
-    N = points.shape[1]
-    near = N // 100 + 2
-    out = []
-    for level in levels:
-        position = float(np.clip(level * N - 0.5, 0, N - 1))
-        j = min(int(position), N - 2)
-        x = points[:, j] + (position - j) * (points[:, j + 1] - points[:, j])
-        upto, density = found.distribution(x)
-        step = (level - upto) / np.maximum(density, _TINY)
-        out.append(np.clip(x + step, points[:, max(j - near, 0)], points[:, min(j + near, N - 1)]))
     return out

@@ -58,11 +58,18 @@ class Parts:
         return np.asarray((ends[1] - ends[0]) ** 2)
 
 
-def beta_interval(mean: Floats, variance: Floats, level: float) -> tuple[Floats, Floats]:
-    """Equal-tailed interval of the Beta with this mean and variance; one-sided where it piles up at an end."""
-    s = np.maximum(mean * (1 - mean), 1e-12)
-    strength = s / np.minimum(np.maximum(variance, 1e-18), 0.9 * s) - 1
-    a, b = np.maximum(mean * strength, 1e-9), np.maximum((1 - mean) * strength, 1e-9)
+def beta_interval(mean: Floats, variance: Floats, level: float, *, n: Floats) -> tuple[Floats, Floats]:
+    """Equal-tailed interval of the Beta with this mean and variance; one-sided where it piles up at an end.
+
+    Predictions of exactly 0 leave no variance; but n rows cannot tell a prevalence of 0 from one of half a row.
+    """
+    least = 0.5 / (n[:, None] + 1)
+    centre = np.clip(mean, least, 1 - least)
+    s = centre * (1 - centre)
+    at_end = (mean < least) | (mean > 1 - least)
+    variance = np.where(at_end, np.maximum(variance, s / (n[:, None] + 2)), variance)
+    strength = s / np.clip(variance, 1e-18, 0.9 * s) - 1
+    a, b = np.maximum(centre * strength, 1e-9), np.maximum((1 - centre) * strength, 1e-9)
     tail = (1 - level) / 2
     with np.errstate(all="ignore"):
         lower = np.where(a < 1, 0.0, betaincinv(a, b, np.where(b < 1, 2 * tail, tail)))

@@ -93,6 +93,10 @@ class Field(Artefact):
             **tables,
         )
 
+    def __radd__(self, other: object) -> Field:
+        """So that ``sum(fields)`` works: it starts from 0."""
+        return self if other == 0 else NotImplemented
+
     def _check_mergeable(self, other: Field) -> None:
         differences = []
         if self.classes != other.classes:

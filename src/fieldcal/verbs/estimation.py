@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +53,7 @@ def estimate(
     feedback: bool = False,
     random_state: int = 0,
     max_iter: int = 200,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Prevalence:
     """Work backwards from histograms of predictions to class prevalences, with intervals and a verdict.
 
@@ -83,6 +84,8 @@ def estimate(
         Seed of the draws of M.
     max_iter : int
         Iteration limit of the solver.
+    progress : callable, optional
+        Called now and then with the number of groups that have their interval, and of all groups.
 
     Returns
     -------
@@ -113,9 +116,8 @@ def estimate(
         raise InputError(
             "feedback=True works without labelled rows and with priors other than 'kl'. Leave one out."
         )
-    task = _Task(
-        lab, field, chosen, point, level, _labels(labelled, lab, field), random_state, max_iter, feedback
-    )
+    labels = _labels(labelled, lab, field)
+    task = _Task(lab, field, chosen, point, level, labels, random_state, max_iter, feedback, progress)
     answer = _solve(task)
     common = _whole_field(task, answer)
     decided = _trust(trust, task, answer, common)
@@ -199,6 +201,20 @@ class _Task:
     random_state: int
     max_iter: int
     feedback: bool
+    progress: Callable[[int, int], None] | None
+
+    def report(self) -> Callable[[int], None] | None:
+        """How the posterior tells of groups that are done."""
+        if self.progress is None:
+            return None
+        tell, done, total = self.progress, 0, len(self.field.groups)
+
+        def more(finished: int) -> None:
+            nonlocal done
+            done += finished
+            tell(done, total)
+
+        return more
 
     @property
     def V(self) -> Floats:
@@ -216,17 +232,7 @@ class _Task:
             score_sums=self.field.score_sums.sum(axis=0, keepdims=True),
         )
         labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
-        return _Task(
-            self.lab,
-            whole,
-            self.prior,
-            self.point,
-            None,
-            labelled,
-            self.random_state,
-            self.max_iter,
-            self.feedback,
-        )
+        return replace(self, field=whole, level=None, labelled=labelled, progress=None)
 
 
 @dataclass(frozen=True)
@@ -330,7 +336,16 @@ def _summary(task: _Task, V: Floats, alpha: Floats, penalty: Penalty) -> Summary
     if task.feedback:
         return summarise_draws(feedback_draws(task.lab.A, V, alpha, rng, n_draws=N_DRAWS)[0], level)
     M, counts = likelihood.with_labels(response_draws(task.lab.A, N_DRAWS, rng), V, task.labelled)
-    return summarise(M, counts, alpha, level=level, rng=rng, entropy=penalty.entropy, centre=penalty.centre)
+    return summarise(
+        M,
+        counts,
+        alpha,
+        level=level,
+        rng=rng,
+        entropy=penalty.entropy,
+        centre=penalty.centre,
+        progress=task.report(),
+    )
 
 
 def _nothing(task: _Task) -> _Answer:
@@ -354,6 +369,7 @@ def _solve_pooled(task: _Task) -> _Answer:
         random_state=task.random_state + 1,  # not the stream that M was drawn from
         grouped=task.field.grouped,
         M=M,
+        progress=task.report(),
     )
     strength = pooled.kappa * pooled.mu
     penalty = _with_labels(Penalty(np.zeros(lab.n_bins), strength, 0.0, lab.p_lab), task.labelled)
@@ -421,7 +437,7 @@ def _interval(
         unrehearsed = task.field.grouped and rehearsal is None
         on_logit += parts.doubt(sigma, tau, about_common=trust.movement.moved, about_groups=unrehearsed)
     variance = labels + (max(sigma, tau) * answer.sd) ** 2 + (value * (1 - value)) ** 2 * on_logit
-    return beta_interval(value, variance, task.level or DEFAULT_LEVEL)
+    return beta_interval(value, variance, task.level or DEFAULT_LEVEL, n=parts.n)
 
 
 def _excess_variance(rehearsal: Rehearsal | None, tau: float) -> Floats | float:
