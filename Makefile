@@ -22,10 +22,12 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench ## speed and accuracy beside the peers (minutes)
+bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an hour)
 	$(BIN)/python benchmarks/import_cost.py
-	$(BIN)/python benchmarks/quantification.py
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/quantification.py
+	$(BIN)/python benchmarks/many_groups.py
+	$(BIN)/python benchmarks/coverage.py --quapy
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,12 +20,12 @@ MIDDLE = np.array([0, 0, 0, 0.5, 0.5, 0, 0, 0])
 
 
 @functools.cache
-def response(K):
+def response(K, separation=1.5):
     """The true P(bin | class): normal classes; 8 quantile bins for two of them, argmax × 4 for three."""
     if K == 2:
-        x = np.linspace(-8, 10, 20_001)
-        cuts = np.interp(np.arange(1, 8) / 8, 0.5 * norm.cdf(x) + 0.5 * norm.cdf(x - 1.5), x)
-        upto = np.stack([norm.cdf(cuts - mean) for mean in (0, 1.5)])
+        x = np.linspace(-8, 12, 20_001)
+        cuts = np.interp(np.arange(1, 8) / 8, 0.5 * norm.cdf(x) + 0.5 * norm.cdf(x - separation), x)
+        upto = np.stack([norm.cdf(cuts - mean) for mean in (0, separation)])
         return np.diff(upto, axis=1, prepend=0, append=1)
     data = fieldcal.datasets.label_shift(n_lab=100_000, n_field=1, p_lab=(0.5, 0.3, 0.2), random_state=5)
     lab = fieldcal.learn(data.proba_lab, data.y_lab)
@@ -49,7 +49,7 @@ def learnt(truth, rows, rng):
     return response_matrix(F, smoothing=smoothing), (F + smoothing_cells(F, smoothing)).sum(axis=1)
 
 
-def tested(M, rows, V):
+def fitted(M, rows, V):
     V = np.atleast_2d(V).astype(float)
     p = solve(M, V, Flat().penalty(M, np.full(len(M), 1 / len(M)))).p
     return misfit(M, V, p, rows=rows)
@@ -62,7 +62,7 @@ def many(truth, field, *, reps, n=1000, lab=2000, p=None, seed=0):
     for _ in range(reps):
         prevalence = rng.dirichlet(np.ones(len(truth))) if p is None else np.asarray(p)
         M, rows = learnt(truth, lab // len(truth), rng)
-        fit = tested(M, rows, rng.multinomial(n, prevalence @ field))
+        fit = fitted(M, rows, rng.multinomial(n, prevalence @ field))
         found.append((fit.p_value[0], fit.effect[0]))
     return np.array(found).T
 
@@ -72,7 +72,7 @@ def many(truth, field, *, reps, n=1000, lab=2000, p=None, seed=0):
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_the_test_of_fit_alarms_in_5_percent_of_consistent_groups(K):
-    p_value, _ = many(response(K), response(K), reps=3000)
+    p_value, _ = many(response(K), response(K), reps=3000 if K == 2 else 2000)
     assert (p_value < 0.05).mean() == pytest.approx(0.05, abs=0.015)
     assert (p_value < 0.5).mean() == pytest.approx(0.5, abs=0.04)
 
@@ -106,7 +106,7 @@ def test_the_effect_is_of_the_drift_and_not_of_the_number_of_rows(n):
     """A huge field over a small lab: evidence stops growing with n, the drift is what it is."""
     M, rows = response(2), np.full(2, 1000.0)
     V = np.round(n * np.array([0.5, 0.5]) @ drifted(0.4))
-    fit = tested(M, rows, V)
+    fit = fitted(M, rows, V)
     q = solve(M, V[None], Flat().penalty(M, np.full(2, 0.5))).p[0] @ M
     cohen = np.sqrt(((V / n - q) ** 2 / q).sum())
     assert fit.effect[0] == pytest.approx(cohen, rel=0.05)
@@ -116,7 +116,7 @@ def test_the_effect_is_of_the_drift_and_not_of_the_number_of_rows(n):
 def test_counts_of_1e12_of_a_consistent_group_raise_no_alarm():
     M, rows = response(2), np.full(2, 1000.0)
     V = np.round(1e12 * np.array([[0.9, 0.1], [1.0, 0.0], [0.4, 0.6]]) @ M)
-    fit = tested(M, rows, V)
+    fit = fitted(M, rows, V)
     assert np.isfinite(fit.statistic).all()
     np.testing.assert_allclose(fit.p_value, 1.0, atol=1e-3)
     np.testing.assert_allclose(fit.free[:, 1], [0.1, 0.0, 0.6], atol=1e-6)
@@ -128,7 +128,7 @@ def test_the_free_fit_recovers_the_prevalence_within_its_standard_error():
     for _ in range(400):
         p = rng.dirichlet(np.ones(2))
         M, rows = learnt(response(2), 500, rng)
-        fit = tested(M, rows, rng.multinomial(800, p @ response(2)))
+        fit = fitted(M, rows, rng.multinomial(800, p @ response(2)))
         z.append((fit.free[0, 1] - p[1]) / fit.free_se[0, 1])
     assert np.mean(z) == pytest.approx(0, abs=0.2)
     assert np.std(z) == pytest.approx(1, abs=0.15)
@@ -136,7 +136,7 @@ def test_the_free_fit_recovers_the_prevalence_within_its_standard_error():
 
 def test_no_degree_of_freedom_no_alarm():
     M = np.array([[0.8, 0.2], [0.3, 0.7]])
-    fit = tested(M, np.full(2, 100.0), [[1, 999]])
+    fit = fitted(M, np.full(2, 100.0), [[1, 999]])
     assert fit.df == 0
     assert (fit.p_value, fit.statistic, fit.effect) == (1, 0, 0)
     assert fit.free[0, 1] > 1, "the free fit still says that no prevalence gives this"
@@ -192,7 +192,7 @@ def test_fault_48_ten_thousand_consistent_groups_raise_almost_no_alarm():
     rng = np.random.default_rng(2)
     p = rng.dirichlet(np.ones(2), size=10_000)
     M, rows, V = consistent_groups(rng, p, np.exp(rng.uniform(1.6, 7.6, 10_000)).astype(int))
-    fit = tested(M, rows, V)
+    fit = fitted(M, rows, V)
     assert (fit.p_value < 0.05).sum() > 100, "single tests would alarm by chance"
     assert inconsistent(fit).sum() <= 2
 
@@ -200,12 +200,10 @@ def test_fault_48_ten_thousand_consistent_groups_raise_almost_no_alarm():
 def test_fault_48_a_prior_that_rules_out_a_rare_class_raises_no_alarm_in_small_groups():
     """Strong pooling calls a positive row next to impossible; some of ten thousand groups have one all the same."""
     rng = np.random.default_rng(4)
-    separated = np.stack([0.5 ** np.arange(1, 9), 0.5 ** np.arange(8, 0, -1)])
-    separated /= separated.sum(axis=1, keepdims=True)
-    p = rng.dirichlet([990, 10], size=10_000)
-    V = rng.multinomial(np.exp(rng.uniform(1.6, 5.3, 10_000)).astype(int), p @ separated).astype(float)
+    M, p = response(2, separation=3.0), rng.dirichlet([990, 10], size=10_000)
+    V = rng.multinomial(np.exp(rng.uniform(1.6, 5.3, 10_000)).astype(int), p @ M).astype(float)
     pooled = np.tile([0.99, 0.01], (10_000, 1))
-    assert inconsistent(misfit(separated, V, pooled, rows=np.full(2, 5000.0))).sum() <= 2
+    assert inconsistent(misfit(M, V, pooled, rows=np.full(2, 5000.0))).sum() <= 2
 
 
 def test_fault_48_drifted_groups_are_found_among_ten_thousand_and_few_others_are_accused():
@@ -213,7 +211,7 @@ def test_fault_48_drifted_groups_are_found_among_ten_thousand_and_few_others_are
     p = rng.dirichlet(np.full(2, 5.0), size=10_000)
     M, rows, V = consistent_groups(rng, p, np.full(10_000, 1000))
     V[:300] = rng.multinomial(1000, p[:300] @ drifted(0.5))
-    odd = inconsistent(tested(M, rows, V))
+    odd = inconsistent(fitted(M, rows, V))
     assert odd[:300].mean() > 0.9
     assert odd[300:].sum() <= 0.1 * odd.sum()
 
@@ -265,7 +263,7 @@ def test_two_thousand_tiny_lab_groups_are_not_called_different():
 
 def test_lab_groups_in_which_a_class_looks_otherwise_are_found():
     rng = np.random.default_rng(2)
-    found = [homogeneity(lab_tables(rng, 12, 200, drifted(0.4))) for _ in range(50)]
+    found = [homogeneity(lab_tables(rng, 12, 200, drifted(0.6))) for _ in range(50)]
     assert np.mean([h.p_value < 0.001 for h in found]) > 0.95
     assert np.mean([h.effect for h in found]) > 0.1
 

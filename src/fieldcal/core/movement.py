@@ -50,6 +50,7 @@ class _Distances:
 
     fit: Floats  # to the nearest mixture of the classes
     move: Floats  # to the reference
+    along: Floats  # of that, along the mixtures
     own: Floats  # noise of the fit from the group's own rows
     shared: Floats  # noise of the fit from M, the same draw for all groups
     noise: Floats  # noise of the movement from the group's own rows
@@ -89,7 +90,7 @@ def group_movement(F: Floats, V: Floats, *, smoothing: float) -> Movement:
     G, n = len(V), V.sum(axis=1)
     d = _distances(F, V, V.sum(axis=0) / n.sum(), smoothing)
     p_value = homogeneity(V[:, None]).p_value  # in the field's own metric: h leans to the lab
-    along = np.maximum(n * (d.move - d.fit) / (len(F) - 1) - 1, 0.0)
+    along = np.maximum(n * d.along / (len(F) - 1) - 1, 0.0)
     weight = n * along / (1 + along)
     away = weight * (d.fit - d.own - d.shared)
     moved = weight * (d.move - d.noise * (1 - n / n.sum()))
@@ -123,8 +124,8 @@ def _distances(F: Floats, V: Floats, reference: Floats, smoothing: float) -> _Di
     p = solve(M, V, Flat().penalty(M, np.full(K, 1 / K))).p
     fit = np.square((H - p @ M) * root).sum(axis=1)
     move = np.square((H - reference) * root).sum(axis=1)
-    _, s, basis = np.linalg.svd((M - h) * root, full_matrices=False)
-    basis = basis[: K - 1][s[: K - 1] > 1e-6 * s[0]]
+    _, s, basis = np.linalg.svd((M[1:] - M[0]) * root, full_matrices=False)
+    basis = basis[s > 1e-6 * s[0]]
     away = np.eye(m) - basis.T @ basis  # the directions that no mixture reaches
 
     def trace(D: Floats, A: Floats) -> Floats:
@@ -134,7 +135,14 @@ def _distances(F: Floats, V: Floats, reference: Floats, smoothing: float) -> _Di
 
     shared = p**2 @ (trace(M, away) / np.maximum(F.sum(axis=1), 1.0))
     return _Distances(
-        fit, move, trace(H, away) / n, shared, trace(H, np.eye(m)) / n, max(m - 1 - len(basis), 0), h
+        fit=fit,
+        move=move,
+        along=np.square((H - reference) * root @ basis.T).sum(axis=1),
+        own=trace(H, away) / n,
+        shared=shared,
+        noise=trace(H, np.eye(m)) / n,
+        df=max(m - 1 - len(basis), 0),
+        h=h,
     )
 
 

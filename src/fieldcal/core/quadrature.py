@@ -148,13 +148,20 @@ class Cells:
     p: Floats  # (S, T) or (B, S, T), where the likelihood was taken
 
     def draw(self, rng: np.random.Generator, per_draw: int) -> Floats:
-        """θ, (B, S, per_draw): uniform inside a cell."""
+        """θ, (B, S, per_draw): uniform inside a cell.
+
+        The levels of a group are dealt evenly over all its draws, so that few of them make a smooth distribution; each
+        group has its own deal, so that groups are independent given M.
+        """
         n_cells = self.mass.shape[-1]
         upto = np.cumsum(self.mass, axis=-1, dtype=np.float64)
         upto /= upto[..., -1:]
         out = np.empty((*upto.shape[:2], per_draw))
+        B, S = upto.shape[:2]
+        deal = rng.permuted(np.broadcast_to(np.arange(S * per_draw), (B, S * per_draw)), axis=1)
+        levels = ((deal + rng.random(deal.shape)) / deal.shape[1]).reshape(B, S, per_draw)
         for c in range(per_draw):
-            u = rng.random(upto.shape[:2])
+            u = levels[..., c]
             j = np.minimum((upto < u[..., None]).sum(axis=-1), n_cells - 1)
             right = np.take_along_axis(upto, j[..., None], -1)[..., 0]
             mass = np.maximum(np.take_along_axis(self.mass, j[..., None], -1)[..., 0], _TINY)

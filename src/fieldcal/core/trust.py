@@ -96,6 +96,10 @@ def rehearse(
 
     Returns None if there are too few groups, rows, or rows of a class to rehearse with.
     """
+    if weight is not None and not weight.all():  # a row without weight is no row, nor a group of such rows one
+        used = weight > 0
+        proba, y, bins, weight = proba[used], y[used], bins[used], weight[used]
+        groups = np.unique(groups[used], return_inverse=True)[1]
     n_classes, n_groups = proba.shape[1], int(groups.max()) + 1
     size = np.ones(len(y)) if weight is None else weight
     if n_groups < 2 or len(y) < 10 * FOLDS or np.bincount(y, minlength=n_classes).min() < 2:

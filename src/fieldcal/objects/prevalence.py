@@ -25,6 +25,8 @@ from fieldcal.objects.verdict import Verdict
 Floats = NDArray[np.float64]
 
 _SHOWN_GROUPS = 12
+# Draws for each draw of M: many where that costs little memory.
+_FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
 
 
 class Fit(Frozen):
@@ -171,7 +173,8 @@ class Prevalence(Artefact):
         M = response_draws(self.lab.A, len(self.alpha), rng)
         M, V = with_labels(M, V[at], None if self.labelled is None else self.labelled[at])
         entropy = float(self.prior["strength"]) if self.prior["name"] == "kl" else 0.0
-        return joint_draws(M, V, self.alpha, rng, entropy=entropy, centre=self.lab.p_lab)
+        per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
+        return joint_draws(M, V, self.alpha, rng, per_draw=per_draw, entropy=entropy, centre=self.lab.p_lab)
 
     def contrast(
         self,

@@ -1,0 +1,400 @@
+"""The rehearsal and what follows from it, in worlds where it is known whether groups differ by label shift."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import fieldcal
+from fieldcal.core.partition import fit_partition
+from fieldcal.core.pooling import plug_in
+from fieldcal.core.response import auto_smoothing, count_cells
+from fieldcal.core.trust import CAP, EXPONENTS, calibration_offset, decide_trust, rehearse
+from fieldcal.metrics import log_loss
+
+# Groups that differ by a covariate look like groups that differ more than prevalences can: that is meant.
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+    """Lab and field rows of a calibrated model."""
+
+    lab: tuple[np.ndarray, np.ndarray, np.ndarray]  # scores, labels, groups
+    field: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@functools.cache
+def by_label(seed, n_groups=20, rows=150):
+    """Groups are drawn by their labels alone: the assumption holds."""
+    d = fieldcal.datasets.label_shift(
+        n_lab=n_groups * rows, n_field=n_groups * rows, n_groups=n_groups, concentration=2.0, random_state=seed
+    )
+    return World((d.proba_lab, d.y_lab, d.groups_lab), (d.proba_field, d.y_field, d.groups_field))
+
+
+@functools.cache
+def by_covariate(seed, n_groups=20, rows=150, shift=1.0):
+    """Groups differ in a feature x, and P(y | x) is the same in all: the model is right, and URC is wrong."""
+    rng = np.random.default_rng(seed)
+    mean = shift * rng.standard_normal(n_groups)
+    groups = np.repeat(np.arange(n_groups), rows)
+
+    def draw():
+        x, z = mean[groups] + rng.standard_normal(len(groups)), rng.standard_normal(len(groups))
+        score = expit(1.5 * x + z - 0.3)
+        return score, (rng.random(len(groups)) < score).astype(int), groups
+
+    return World(draw(), draw())
+
+
+def at_random(seed, n_groups=20, rows=150):
+    """Groups that do not differ at all."""
+    return by_covariate(seed, n_groups, rows, shift=0.0)
+
+
+def rehearsed(scores, y, groups, **options):
+    """The rehearsal alone, on default bins."""
+    proba = np.column_stack([1 - scores, scores])
+    partition = fit_partition("auto", scores, y, 2)
+    bins = partition.assign(scores)
+
+    def estimate(F, V):
+        return plug_in(F, V, smoothing=auto_smoothing(F), p_lab=F.sum(axis=1) / F.sum())
+
+    return rehearse(proba, y, groups, bins, n_bins=partition.m, estimate=estimate, **options)
+
+
+def change(world, *, groups_in_lab=True, **options):
+    """Change of log loss in the field; negative is better."""
+    scores, y, groups = world.lab
+    lab = fieldcal.learn(scores, y, groups=groups if groups_in_lab else None)
+    scores, y, groups = world.field
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups), **options)
+    return log_loss(fieldcal.recalibrate(prev, scores, groups=groups), y) - log_loss(scores, y)
+
+
+# The rehearsal
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_drawn_by_label_alone_rehearse_to_nearly_full_trust(seed):
+    found = rehearsed(*by_label(seed).lab)
+    assert found.tau >= 0.8
+    assert found.tau_sure >= 0.6
+    assert found.change < -2 * found.change_se < 0
+    assert found.slope == pytest.approx(1, abs=0.4)
+    assert (found.n_groups, found.n_rows) == (20, 3000)
+
+
+@pytest.mark.parametrize("shift", [0.5, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_that_differ_by_a_covariate_rehearse_to_little_or_no_trust(seed, shift):
+    found = rehearsed(*by_covariate(seed, shift=shift).lab)
+    assert found.tau <= 0.1
+    assert found.change <= 0
+    assert found.curve[-1] > 0.02, "full URC would have done harm"
+
+
+def test_groups_that_do_not_differ_cannot_do_harm():
+    """Whatever exponent noise picks: groups alike are pooled, and nothing is left to apply."""
+    for seed in range(10):
+        found = rehearsed(*at_random(seed).lab)
+        assert found.size < 0.002
+        assert found.change > -0.002
+        if found.tau:
+            assert change(at_random(seed)) < 0.001
+
+
+@pytest.mark.parametrize("world", [by_covariate, at_random], ids=["covariate", "random"])
+def test_a_lab_of_80_rows_mostly_ends_at_no_trust(world):
+    found = [rehearsed(*world(seed, n_groups=4, rows=20).lab) for seed in range(20)]
+    assert np.mean([f.tau == 0 for f in found]) >= 0.8
+    assert all(f.excess is not None for f in found)
+
+
+def test_relabelling_within_bins_takes_all_trust_away():
+    """The same histograms of groups, the same F; only the labels held out can tell that groups no longer differ by
+    label."""
+    scores, y, groups = by_label(0).lab
+    before = rehearsed(scores, y, groups)
+    rng = np.random.default_rng(0)
+    mixed = y.copy()
+    bins = fit_partition("auto", scores, y, 2).assign(scores)
+    for b in np.unique(bins):
+        rows = np.flatnonzero(bins == b)
+        mixed[rows] = y[rng.permutation(rows)]
+    after = rehearsed(scores, mixed, groups)
+    assert before.tau >= 0.8
+    assert after.tau == 0
+    assert after.curve[-1] > 0.01
+
+
+def test_an_exponent_of_0_changes_nothing_and_the_curve_is_where_tau_says():
+    found = rehearsed(*by_label(1).lab)
+    assert found.curve[0] == found.curve_se[0] == 0
+    assert found.exponents.tolist() == EXPONENTS.tolist()
+    at = found.exponents.tolist().index(found.tau)
+    assert found.change == found.curve[at]
+    assert found.change_se == found.curve_se[at]
+    assert found.tau_sure <= found.tau
+
+
+def test_the_expected_change_is_what_the_field_then_shows():
+    expected, seen = [], []
+    for seed in range(6):
+        world = by_label(seed)
+        expected.append(rehearsed(*world.lab).change)
+        seen.append(change(world))
+    assert np.mean(seen) == pytest.approx(np.mean(expected), rel=0.35)
+
+
+def test_the_same_seed_gives_the_same_rehearsal_and_another_seed_almost():
+    scores, y, groups = by_label(2).lab
+    one, same, other = (rehearsed(scores, y, groups, random_state=s) for s in (0, 0, 1))
+    for name in ("tau", "tau_sure", "change", "change_se", "slope", "size"):
+        assert getattr(one, name) == getattr(same, name)
+    assert other.tau == pytest.approx(one.tau, abs=0.2)
+    assert other.change == pytest.approx(one.change, rel=0.3)
+
+
+def test_there_is_no_rehearsal_without_groups_rows_or_a_second_row_of_each_class():
+    scores, y, groups = by_label(0).lab
+    assert rehearsed(scores, y, np.zeros_like(groups)) is None
+    assert rehearsed(scores[:40], y[:40], groups[:40]) is None
+    rare = np.zeros_like(y)
+    rare[0] = 1
+    assert rehearsed(scores, rare, groups) is None
+
+
+def test_rows_and_groups_without_weight_take_no_part():
+    scores, y, groups = by_label(1, n_groups=8).lab
+    weight = np.where(groups == 3, 0.0, 1.0)
+    weight[::7] = 0
+    kept = weight > 0
+    weighted = fieldcal.learn(scores, y, groups=groups, sample_weight=weight)
+    without = fieldcal.learn(scores[kept], y[kept], groups=groups[kept])
+    assert weighted.rehearsal.n_groups == 7
+    np.testing.assert_allclose(weighted.rehearsal.curve, without.rehearsal.curve)
+    np.testing.assert_allclose(weighted.rehearsal.excess, without.rehearsal.excess)
+
+
+def test_one_huge_group_beside_small_ones_is_not_many_groups():
+    """One group carries almost all rows: the error is that of two groups, and nothing is sure."""
+    scores, y, groups = by_label(0, n_groups=12, rows=400).lab
+    even = rehearsed(scores, y, groups)
+    rng = np.random.default_rng(0)
+    lopsided = (groups == 0) | (rng.random(len(groups)) < 0.05)
+    some = rehearsed(scores[lopsided], y[lopsided], groups[lopsided])
+    assert even.tau_sure > 0.5
+    assert some.tau_sure == 0
+
+
+# How far lab groups miss beyond noise
+
+
+def test_the_excess_is_small_at_full_trust_where_the_assumption_holds_and_large_where_it_does_not():
+    holds = [rehearsed(*by_label(s, rows=400).lab).excess for s in range(3)]
+    broken = [rehearsed(*by_covariate(s, rows=400).lab).excess for s in range(3)]
+    for held, broke in zip(holds, broken, strict=True):
+        assert (held[-1] < 0.05).all()
+        assert (held[0] > 3 * held[-1]).all(), "left alone, predictions miss the groups' prevalences"
+        assert (broke[0] < 0.05).all()
+        assert (broke[-1] > 0.5).all()
+
+
+def test_the_excess_of_two_classes_is_the_same_for_both_and_needs_groups_of_20_rows():
+    found = rehearsed(*by_label(0).lab)
+    assert found.excess.shape == (len(EXPONENTS), 2)
+    np.testing.assert_allclose(found.excess[:, 0], found.excess[:, 1], rtol=1e-6, atol=1e-12)
+    scores, y, _ = by_label(0).lab
+    assert rehearsed(scores, y, np.arange(len(y)) // 15).excess is None
+
+
+# The two exponents
+
+
+def decided(F, V, *, rehearsal=None, grouped=True, offset=None):
+    """From true prevalences: what remains is the decision."""
+    F, V = np.asarray(F, dtype=float), np.asarray(V, dtype=float)
+    p_lab = F.sum(axis=1) / F.sum()
+    common, each = plug_in(F, V, smoothing=auto_smoothing(F), p_lab=p_lab)
+    return decide_trust(
+        F,
+        V,
+        p_lab=p_lab,
+        common=common,
+        each=each,
+        centres=(F / F.sum(axis=0)).T,
+        offset=np.zeros(len(F)) if offset is None else np.asarray(offset),
+        rehearsal=rehearsal,
+        grouped=grouped,
+        smoothing=auto_smoothing(F),
+    )
+
+
+def counts(world, part):
+    scores, y, groups = world.lab
+    partition = fit_partition("auto", scores, y, 2)
+    if part == "lab":
+        return count_cells(y, partition.assign(scores), shape=(2, partition.m)).astype(float)
+    scores, _, groups = world.field
+    return count_cells(groups, partition.assign(scores), shape=(groups.max() + 1, partition.m)).astype(float)
+
+
+M = np.array([[0.35, 0.25, 0.18, 0.12, 0.07, 0.03], [0.03, 0.07, 0.12, 0.18, 0.25, 0.35]])
+MIDDLE = np.array([0.0, 0.0, 0.5, 0.5, 0.0, 0.0])
+
+
+def test_one_population_that_moved_by_label_shift_is_trusted_fully():
+    found = decided(5000 * M, [20_000 * np.array([0.8, 0.2]) @ M], grouped=False)
+    assert (found.common, found.groups) == (1, 1)
+    assert found.movement.moved
+
+
+def test_one_population_that_did_not_move_is_trusted_and_there_is_nothing_to_do():
+    found = decided(5000 * M, [20_000 * np.array([0.5, 0.5]) @ M], grouped=False)
+    assert (found.common, found.groups) == (1, 1)
+    assert not found.movement.moved
+
+
+def test_one_population_that_no_mixture_explains_is_not_trusted():
+    found = decided(5000 * M, [20_000 * (0.5 * M[0] + 0.5 * MIDDLE)], grouped=False)
+    assert (found.common, found.groups) == (0, 0)
+
+
+def test_without_a_rehearsal_histograms_of_groups_decide_and_never_earn_full_trust():
+    world = by_label(0, n_groups=40, rows=1000)
+    found = decided(counts(world, "lab"), counts(world, "field"))
+    assert found.group_movement.moved
+    assert 0.7 <= found.groups <= CAP
+
+
+def test_without_a_rehearsal_groups_within_noise_are_left_alone():
+    world = at_random(0, n_groups=40, rows=200)
+    found = decided(counts(world, "lab"), counts(world, "field"))
+    assert not found.group_movement.moved
+    assert found.groups == 0
+
+
+def test_without_a_rehearsal_groups_that_no_mixture_explains_are_left_alone():
+    rng = np.random.default_rng(0)
+    share = rng.uniform(0, 0.6, size=(30, 1))
+    V = rng.multinomial(2000, (1 - share) * (0.5 * M.sum(axis=0)) + share * MIDDLE)
+    found = decided(5000 * M, V)
+    assert found.group_movement.moved
+    assert found.groups == 0
+
+
+def groups_around_the_lab(spread=8.0, n=500, n_groups=30):
+    rng = np.random.default_rng(1)
+    return rng.multinomial(n, rng.dirichlet([spread, spread], size=n_groups) @ M)
+
+
+def test_a_rehearsal_decides_over_groups_that_differ_no_more_than_the_labs():
+    rehearsal = rehearsed(*by_label(0).lab)
+    V = groups_around_the_lab(spread=30.0)
+    found = decided(5000 * M, V, rehearsal=rehearsal)
+    assert found.group_movement is None, "the histograms are not asked"
+    assert found.groups == pytest.approx(rehearsal.tau)
+    nothing = dataclasses.replace(rehearsal, tau=0.0, tau_sure=0.0)
+    assert decided(5000 * M, V, rehearsal=nothing).groups == 0
+
+
+def test_corrections_far_larger_than_rehearsed_are_trusted_less():
+    rehearsal = rehearsed(*by_label(0).lab)
+    small = dataclasses.replace(rehearsal, size=rehearsal.size / 20)
+    near = decided(5000 * M, groups_around_the_lab(), rehearsal=rehearsal)
+    far = decided(5000 * M, groups_around_the_lab(), rehearsal=small)
+    assert far.groups < 0.6 * near.groups
+
+
+def test_a_field_that_moved_inexplicably_keeps_only_the_sure_part():
+    rehearsal = dataclasses.replace(rehearsed(*by_label(0).lab), tau=0.9, tau_sure=0.2)
+    V = groups_around_the_lab(n=2000) + 2000 * MIDDLE
+    found = decided(5000 * M, V, rehearsal=rehearsal)
+    assert found.movement.lower < 0.85
+    assert found.groups < 0.5
+    assert found.common < 0.5
+
+
+def test_a_lab_that_was_miscalibrated_the_same_way_is_not_corrected_twice():
+    V = groups_around_the_lab(n=2000)[:, ::-1] + 4000 * np.array([0.9, 0.1]) @ M
+    plain = decided(5000 * M, V)
+    shift = np.log([0.8, 0.2])
+    opposed = decided(5000 * M, V, offset=-(shift - shift.mean()))
+    assert plain.common > 0
+    assert opposed.common < plain.common
+
+
+def test_the_calibration_offset_makes_the_mean_prediction_the_labs_prevalence():
+    centres = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
+    rows, p_lab = np.array([100.0, 300.0, 50.0]), np.array([0.8, 0.2])
+    tilted = centres * np.exp(calibration_offset(centres, rows, p_lab))
+    mean = np.average(tilted / tilted.sum(axis=1, keepdims=True), axis=0, weights=rows)
+    np.testing.assert_allclose(mean, p_lab, atol=1e-5)
+    right = np.average(centres, axis=0, weights=rows)
+    np.testing.assert_allclose(calibration_offset(centres, rows, right), 0, atol=1e-6)
+
+
+# Applied
+
+
+def test_predictions_are_multiplied_by_the_two_exponents_as_documented():
+    around = np.random.default_rng(3).dirichlet([6, 2], size=20)
+    data = fieldcal.datasets.label_shift(n_lab=3000, n_field=3000, n_groups=20, prevalence=around, random_state=3)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    scores, groups = data.proba_field, data.groups_field
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
+    assert 0 < prev.common_trust != prev.trust[0] > 0
+    weights = (prev.common / lab.p_lab) ** prev.common_trust * (prev.urc / prev.common) ** prev.trust[:, None]
+    np.testing.assert_allclose(prev.weights, weights / weights.max(axis=1, keepdims=True), rtol=1e-12)
+    at = np.searchsorted(prev.groups, groups)
+    odds = scores / (1 - scores) * weights[at, 1] / weights[at, 0]
+    np.testing.assert_allclose(
+        fieldcal.recalibrate(prev, scores, groups=groups), odds / (1 + odds), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_trust_0_leaves_predictions_alone_and_trust_1_is_the_known_bias_lemma(K):
+    p_lab = (0.6, 0.4) if K == 2 else (0.5, 0.3, 0.2)
+    data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1500, p_lab=p_lab, n_groups=5, random_state=4)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    columns = np.column_stack([1 - data.proba_field, data.proba_field]) if K == 2 else data.proba_field
+    for trust in (0, 1):
+        prev = fieldcal.estimate(lab, field, trust=trust)
+        new = fieldcal.recalibrate(prev, columns, groups=data.groups_field)
+        expected = columns * (prev.urc / lab.p_lab)[data.groups_field] ** trust
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(new, columns if trust == 0 else expected, atol=1e-15 if trust == 0 else 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_by_default_groups_that_differ_by_a_covariate_are_not_harmed(seed):
+    for shift in (0.3, 1.0):
+        world = by_covariate(seed, shift=shift)
+        assert change(world) < 0.002
+    assert change(world, trust=1) > 0.02, "plain URC does harm here"
+
+
+def test_by_default_groups_that_differ_by_label_gain_most_of_what_full_trust_gains():
+    worlds = [by_label(seed) for seed in range(4)]
+    default, full = (np.mean([change(w, **o) for w in worlds]) for o in ({}, {"trust": 1}))
+    assert full < -0.01
+    assert default < 0.8 * full
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.TrustWarning")
+def test_without_lab_groups_large_groups_by_label_gain_and_groups_by_covariate_are_left_alone():
+    by_labels = [by_label(seed, n_groups=20, rows=1000) for seed in range(3)]
+    default, full = (
+        np.mean([change(w, groups_in_lab=False, **o) for w in by_labels]) for o in ({}, {"trust": 1})
+    )
+    assert default < 0.6 * full < 0
+    assert max(change(by_covariate(s, n_groups=20, rows=500), groups_in_lab=False) for s in range(3)) < 0.002
