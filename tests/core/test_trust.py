@@ -32,7 +32,11 @@ class World:
 def by_label(seed, n_groups=20, rows=150):
     """Groups are drawn by their labels alone: the assumption holds."""
     d = fieldcal.datasets.label_shift(
-        n_lab=n_groups * rows, n_field=n_groups * rows, n_groups=n_groups, concentration=2.0, random_state=seed
+        n_lab=n_groups * rows,
+        n_field=n_groups * rows,
+        n_groups=n_groups,
+        concentration=2.0,
+        random_state=seed,
     )
     return World((d.proba_lab, d.y_lab, d.groups_lab), (d.proba_field, d.y_field, d.groups_field))
 
@@ -346,7 +350,9 @@ def test_the_calibration_offset_makes_the_mean_prediction_the_labs_prevalence():
 
 def test_predictions_are_multiplied_by_the_two_exponents_as_documented():
     around = np.random.default_rng(3).dirichlet([6, 2], size=20)
-    data = fieldcal.datasets.label_shift(n_lab=3000, n_field=3000, n_groups=20, prevalence=around, random_state=3)
+    data = fieldcal.datasets.label_shift(
+        n_lab=3000, n_field=3000, n_groups=20, prevalence=around, random_state=3
+    )
     lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
     scores, groups = data.proba_field, data.groups_field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
@@ -372,7 +378,9 @@ def test_trust_0_leaves_predictions_alone_and_trust_1_is_the_known_bias_lemma(K)
         new = fieldcal.recalibrate(prev, columns, groups=data.groups_field)
         expected = columns * (prev.urc / lab.p_lab)[data.groups_field] ** trust
         expected /= expected.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(new, columns if trust == 0 else expected, atol=1e-15 if trust == 0 else 1e-12)
+        np.testing.assert_allclose(
+            new, columns if trust == 0 else expected, atol=1e-15 if trust == 0 else 1e-12
+        )
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from fieldcal.core.checks import histogram_covariance
 Floats = NDArray[np.float64]
 
 _FOREVER = 1e12  # rows that nobody will ever have
+_LIMIT = 1e6  # times as many rows as there are
+_NOTHING = 1e-9  # information that leaves a share of one anywhere
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,18 @@ class Width:
 
 
 def prevalence_variance(M: Floats, p: Floats, *, n: float, rows: Floats) -> Floats:
-    """Variances of the estimated prevalences (K,), from ``n`` field rows and ``rows`` lab rows per class."""
+    """Variances of the estimated prevalences (K,), from ``n`` field rows and ``rows`` lab rows per class.
+
+    Where no histogram shows a direction of p, the variance is huge and not infinite.
+    """
     keep = slice(0, M.shape[1] - 1)
     S = histogram_covariance(M, p[None], np.array([float(n)]), rows=rows)[0, keep, keep]
     B = (M[:-1] - M[-1])[:, keep]
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))  # the information is the same, the numbers are tamer
     information = (B / scale) @ np.linalg.pinv(S / np.outer(scale, scale), hermitian=True) @ (B / scale).T
-    covariance = np.linalg.pinv(information, hermitian=True)
-    return np.append(np.diag(covariance), covariance.sum())
+    values, vectors = np.linalg.eigh(information)
+    classes = np.vstack([np.eye(len(B)), np.full(len(B), -1.0)])  # the last is what the others leave
+    return np.asarray((np.square(classes @ vectors) / np.maximum(values, _NOTHING)).sum(axis=1))
 
 
 def width_parts(M: Floats, p: Floats, *, k: int, n: float, rows: Floats) -> Width:
@@ -44,24 +51,26 @@ def width_parts(M: Floats, p: Floats, *, k: int, n: float, rows: Floats) -> Widt
     return Width(total, min(labels, total), max(known_lab - labels, 0.0), max(total - known_lab, 0.0))
 
 
-def rows_to_halve(
-    M: Floats, p: Floats, *, k: int, n: float, rows: Floats
+def rows_to_reach(
+    target: float, M: Floats, p: Floats, *, k: int, n: float, rows: Floats
 ) -> tuple[float | None, float | None]:
-    """How many times the field rows, and how many times the lab rows, halve the width; None if none can."""
-    target = float(prevalence_variance(M, p, n=n, rows=rows)[k]) / 4
+    """How many times the field rows, and how many times the lab rows, bring the variance of class ``k`` down to the
+    target; None if none can.
+    """
 
-    def surplus(field: float, lab: float) -> float:
-        return float(prevalence_variance(M, p, n=n * field, rows=rows * lab)[k]) - target
+    def more_field(times: float) -> float:
+        return float(prevalence_variance(M, p, n=n * times, rows=rows)[k])
 
-    limit = 1e6
-    more_field = (
-        None
-        if surplus(limit, 1.0) > 0
-        else brentq(lambda c: surplus(float(np.exp(c)), 1.0), 0.0, np.log(limit))
-    )
-    more_lab = (
-        None
-        if surplus(1.0, limit) > 0
-        else brentq(lambda c: surplus(1.0, float(np.exp(c))), 0.0, np.log(limit))
-    )
-    return tuple(None if c is None else float(np.exp(c)) for c in (more_field, more_lab))  # type: ignore[return-value]
+    def more_lab(times: float) -> float:
+        return float(prevalence_variance(M, p, n=n, rows=rows * times)[k])
+
+    return _times(more_field, target), _times(more_lab, target)
+
+
+def _times(variance: Callable[[float], float], target: float) -> float | None:
+    """The factor at which a falling variance meets the target; None if it does not within `_LIMIT`."""
+    if variance(_LIMIT) > target:
+        return None
+    if variance(1.0) <= target:
+        return 1.0
+    return float(np.exp(brentq(lambda c: variance(float(np.exp(c))) - target, 0.0, np.log(_LIMIT))))

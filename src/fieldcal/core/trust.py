@@ -96,7 +96,9 @@ def rehearse(
 
     Returns None if there are too few groups, rows, or rows of a class to rehearse with.
     """
-    if weight is not None and not weight.all():  # a row without weight is no row, nor a group of such rows one
+    if (
+        weight is not None and not weight.all()
+    ):  # a row without weight is no row, nor a group of such rows one
         used = weight > 0
         proba, y, bins, weight = proba[used], y[used], bins[used], weight[used]
         groups = np.unique(groups[used], return_inverse=True)[1]

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from fieldcal import keys
-from fieldcal.core.planning import rows_to_halve, width_parts
+from fieldcal.core.planning import rows_to_reach, width_parts
 from fieldcal.errors import InputError
 from fieldcal.objects import Lab
 
@@ -87,13 +87,15 @@ def plan(lab: Lab, *, n: int, prevalence: Any = None, of: Hashable = None, level
         raise InputError(f"There is no class {of!r}. The classes are {lab.classes!r:.200}.")
     rows = lab.A.sum(axis=1)
     parts = width_parts(lab.M, p, k=k, n=n, rows=rows)
-    more_field, more_lab = rows_to_halve(lab.M, p, k=k, n=n, rows=rows)
+    z = float(ndtri((1 + level) / 2))
+    width = min(1.0, 2 * z * float(np.sqrt(parts.variance)))
+    more_field, more_lab = rows_to_reach((width / (4 * z)) ** 2, lab.M, p, k=k, n=n, rows=rows)
     whole = parts.sampling + parts.separability + parts.lab
     return Plan(
         of=lab.classes[k],
         n=int(n),
         level=level,
-        width=float(min(1.0, 2 * ndtri((1 + level) / 2) * np.sqrt(parts.variance))),
+        width=width,
         from_field=parts.sampling / whole,
         from_separability=parts.separability / whole,
         from_lab=parts.lab / whole,
