@@ -13,7 +13,7 @@ from fieldcal.core.checks import bin_calibration, homogeneity, misfit
 from fieldcal.core.priors import Flat
 from fieldcal.core.response import auto_smoothing, response_matrix, smoothing_cells
 from fieldcal.core.solve import solve
-from fieldcal.errors import CalibrationWarning, TrustWarning
+from fieldcal.errors import CalibrationWarning
 from fieldcal.verbs.judging import inconsistent
 
 MIDDLE = np.array([0, 0, 0, 0.5, 0.5, 0, 0, 0])

@@ -138,6 +138,14 @@ def test_relabelling_within_bins_takes_all_trust_away():
     assert after.curve[-1] > 0.01
 
 
+def test_mending_a_model_that_is_wrong_everywhere_does_not_pose_as_knowledge_about_groups():
+    scores, y, groups = at_random(0).lab
+    wrong = scores * 0.2 / (scores * 0.2 + (1 - scores) * 0.8)
+    found = rehearsed(wrong, y, groups)
+    assert log_loss(wrong, y) > log_loss(scores, y) + 0.1
+    assert found.curve.min() > -0.002
+
+
 def test_an_exponent_of_0_changes_nothing_and_the_curve_is_where_tau_says():
     found = rehearsed(*by_label(1).lab)
     assert found.curve[0] == found.curve_se[0] == 0

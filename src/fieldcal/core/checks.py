@@ -49,7 +49,7 @@ def misfit(M: Floats, V: Floats, p: Floats, *, rows: Floats) -> Misfit:
     """
     possible = M.max(axis=0) > 0
     M, V = M[:, possible], V[:, possible]
-    K, m = M.shape
+    m = M.shape[1]
     rank = int(np.linalg.matrix_rank(M, tol=1e-9))
     df = m - rank
     p = _own_fit(M, V, p)
@@ -124,7 +124,7 @@ def _effect(residual: Floats, covariance: Floats, q: Floats) -> Floats:
     # The last bin is what the others leave.
     squares = np.column_stack([residual**2, residual.sum(axis=1) ** 2])
     noise = np.column_stack([np.einsum("gjj->gj", covariance), covariance.sum(axis=(1, 2))])
-    return np.sqrt(np.maximum(((squares - noise) / np.maximum(q, 1e-12)).sum(axis=1), 0.0))
+    return np.asarray(np.sqrt(np.maximum(((squares - noise) / np.maximum(q, 1e-12)).sum(axis=1), 0.0)))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts, 
 from fieldcal.core.likelihood import with_labels
 from fieldcal.core.movement import Movement
 from fieldcal.core.posterior import feedback_draws, joint_draws, response_draws
+from fieldcal.core.priors import Reference
 from fieldcal.errors import InputError
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
@@ -168,13 +169,18 @@ class Prevalence(Artefact):
         )
         rng = np.random.default_rng(self.seed)
         V = np.asarray(self.field.V, dtype=np.float64)
+        if self.prior["name"] == "reference":
+            V = V + Reference(float(self.prior["strength"])).penalty(self.lab.M, self.lab.p_lab).bins
         if self.feedback:  # M depends on all groups
             return np.asarray(feedback_draws(self.lab.A, V, self.alpha, rng, n_draws=len(self.alpha))[0][at])
+        # In one order, each group once: a group asked for twice, or in another place, has the same draws.
+        rows, back = np.unique(at, return_inverse=True)
         M = response_draws(self.lab.A, len(self.alpha), rng)
-        M, V = with_labels(M, V[at], None if self.labelled is None else self.labelled[at])
+        M, V = with_labels(M, V[rows], None if self.labelled is None else self.labelled[rows])
         entropy = float(self.prior["strength"]) if self.prior["name"] == "kl" else 0.0
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
-        return joint_draws(M, V, self.alpha, rng, per_draw=per_draw, entropy=entropy, centre=self.lab.p_lab)
+        draws = joint_draws(M, V, self.alpha, rng, per_draw=per_draw, entropy=entropy, centre=self.lab.p_lab)
+        return np.asarray(draws[back])
 
     def contrast(
         self,

@@ -163,13 +163,25 @@ def _about_trust(lab: Lab, field: Field, findings: Findings) -> list[tuple[Level
     elif field.grouped:
         found.append(_unrehearsed(trust, nothing))
     if moved.moved:
-        share = f"Label shift explains {max(moved.share, 0):.0%} of how the whole field moved"
-        if moved.lower < RAMP[0]:
-            level: Level = "do_not_use" if nothing else "care"
-            found.append((level, f"{share}: the field is another population, not another mix of classes."))
-        elif trust.common > 0:
-            found.append(("care", f"{share}. A movement of everything cannot be rehearsed; look at it."))
+        found += _about_movement(trust, nothing)
+    elif not field.grouped:
+        found.append(("ok", "The field has not moved from the lab beyond noise: there is little to correct."))
     return found
+
+
+def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
+    """A field that moved as a whole: contradicted, not known well enough, or believed."""
+    moved = trust.movement
+    share = f"Label shift explains {max(moved.share, 0):.0%} of how the whole field moved"
+    level: Level = "do_not_use" if nothing else "care"
+    if moved.share < RAMP[0]:
+        return [(level, f"{share}: the field is another population, not another mix of classes.")]
+    if moved.lower < RAMP[0]:
+        least = f"it may be only {max(moved.lower, 0):.0%}"
+        return [(level, f"{share}, but {least}: too few rows of lab or field to rely on it.")]
+    if trust.common > 0:
+        return [("care", f"{share}. A movement of everything cannot be rehearsed; look at it.")]
+    return []
 
 
 def _unrehearsed(trust: Trust, nothing: bool) -> tuple[Level, str]:

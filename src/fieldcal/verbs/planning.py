@@ -78,9 +78,9 @@ def plan(lab: Lab, *, n: int, prevalence: Any = None, of: Hashable = None, level
     p = lab.p_lab if prevalence is None else np.asarray(prevalence, dtype=np.float64)
     if p.shape != (len(lab.classes),) or not np.isclose(p.sum(), 1) or p.min() < 0:
         raise InputError(f"prevalence must be {len(lab.classes)} shares that sum to one, but got {p}.")
-    if n < 1 or not 0 < level < 1:
+    if not isinstance(n, (int, float, np.number)) or not 1 <= n < np.inf or not 0 < level < 1:
         raise InputError(
-            f"plan needs at least one field row and a level between 0 and 1, but got {n} and {level}."
+            f"plan needs at least one field row and a level between 0 and 1, but got {n!r} and {level!r}."
         )
     k = len(lab.classes) - 1 if of is None else int(keys.positions(lab.classes, (keys.normalize(of),))[0])
     if k < 0:

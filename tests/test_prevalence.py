@@ -1,0 +1,426 @@
+"""Prevalence: value and interval, contrasts, ranking, poststratification, performance, tables, labels."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.stats import beta
+
+import fieldcal
+from fieldcal.errors import InputError
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+PRIORS = ["auto", "flat", "kl", "dirichlet", "reference"]
+
+# One of the labs is small, and fields differ as much as they like.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fieldcal.errors.PoolingWarning", "ignore::fieldcal.errors.TrustWarning"
+)
+
+
+@functools.cache
+def data(K=2, n_lab=3000, n_field=3000, n_groups=6, seed=1):
+    p_lab = (0.6, 0.4) if K == 2 else (0.5, 0.3, 0.2)
+    return fieldcal.datasets.label_shift(
+        n_lab=n_lab, n_field=n_field, n_groups=n_groups, p_lab=p_lab, concentration=2.0, random_state=seed
+    )
+
+
+@functools.cache
+def counted(K=2, rehearsed=False, **options):
+    d = data(K, **options)
+    lab = fieldcal.learn(d.proba_lab, d.y_lab, groups=d.groups_lab if rehearsed else None)
+    return lab, fieldcal.count(lab, d.proba_field, groups=d.groups_field)
+
+
+@functools.cache
+def full(K=2, prior="auto", **options):
+    """URC at full trust."""
+    return fieldcal.estimate(*counted(K, **options), trust=1, prior=prior)
+
+
+# The value and its interval
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("rehearsed", [False, True])
+def test_the_value_is_naive_at_trust_0_urcs_at_trust_1_and_a_distribution_always(K, rehearsed):
+    lab, field = counted(K, rehearsed)
+    for trust in (0, 0.3, 1, "auto"):
+        prev = fieldcal.estimate(lab, field, trust=trust)
+        np.testing.assert_allclose(prev.value.sum(axis=1), 1, atol=1e-12)
+        assert (prev.value >= 0).all()
+        if trust == 0:
+            np.testing.assert_array_equal(prev.value, prev.naive)
+        if trust == 1:
+            np.testing.assert_array_equal(prev.value, prev.urc)
+        if K == 2 and trust == 0.3:
+            low, high = np.minimum(prev.naive, prev.urc), np.maximum(prev.naive, prev.urc)
+            assert ((low <= prev.value) & (prev.value <= high)).all()
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("point", ["mean", "mode"])
+def test_the_interval_holds_the_value_inside_0_and_1_and_has_a_width(K, prior, point):
+    lab, field = counted(K)
+    for trust in (0, 0.5, 1):
+        prev = fieldcal.estimate(lab, field, trust=trust, prior=prior, point=point)
+        assert ((prev.lower >= 0) & (prev.upper <= 1)).all()
+        assert ((prev.lower <= prev.value) & (prev.value <= prev.upper)).all()
+        assert (prev.upper > prev.lower).all()
+
+
+def test_groups_of_one_row_and_of_one_class_have_an_honest_interval_too():
+    d = data()
+    lab, _ = counted()
+    certain = np.concatenate([np.full(200, 1e-9), np.full(200, 1 - 1e-9), d.proba_field[:1]])
+    field = fieldcal.count(lab, certain, groups=["none"] * 200 + ["all"] * 200 + ["one"])
+    for trust in (0, 1, "auto"):
+        prev = fieldcal.estimate(lab, field, trust=trust)
+        width = dict(zip(prev.groups, (prev.upper - prev.lower)[:, 1], strict=True))
+        assert min(width.values()) > 1e-4
+        if trust != 0:
+            assert width["one"] > 0.3
+
+
+def test_the_interval_covers_the_prevalence_of_groups_where_the_assumption_holds():
+    inside = []
+    for seed in range(12):
+        d = data(seed=seed, n_lab=1500, n_groups=10)
+        prev = full(n_lab=1500, n_groups=10, seed=seed)
+        inside.append((prev.lower <= d.prevalence) & (d.prevalence <= prev.upper))
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.09)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        "flat",
+        pytest.param(
+            "auto",
+            marks=pytest.mark.xfail(
+                reason="estimate(level=None) with the pooled prior still answers an interval"
+            ),
+        ),
+    ],
+)
+def test_without_a_level_there_is_no_interval_and_only_the_mode(prior):
+    lab, field = counted()
+    prev = fieldcal.estimate(lab, field, trust=1, level=None, point="mode", prior=prior)
+    assert prev.lower is None
+    assert prev.upper is None
+    assert prev.to_frame("polars")["lower"].null_count() == len(prev.groups) * 2
+    assert "–" not in repr(prev).split("\n")[2]
+    with pytest.raises(InputError, match=r"point='mode'"):
+        fieldcal.estimate(lab, field, level=None, prior=prior)
+
+
+# Draws
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_draws_are_of_the_posterior_that_the_interval_is_of(K, prior):
+    prev = full(K, prior)
+    draws = prev.draws()
+    np.testing.assert_allclose(draws.sum(axis=2), 1, atol=1e-9)
+    np.testing.assert_allclose(draws.mean(axis=1), prev.urc, atol=0.03)
+    width = np.diff(np.quantile(draws, [0.05, 0.95], axis=1), axis=0)[0]
+    np.testing.assert_allclose(width, prev.upper - prev.lower, rtol=0.35, atol=0.01)
+
+
+def test_draws_are_the_same_after_saving_and_loading_and_in_any_order_of_groups(tmp_path):
+    prev = full()
+    prev.save(tmp_path / "prevalence.json")
+    again = fieldcal.Prevalence.load(tmp_path / "prevalence.json")
+    np.testing.assert_array_equal(again.draws(), prev.draws())
+    assert again.contrast(0, 3) == prev.contrast(0, 3)
+    np.testing.assert_array_equal(prev.draws([4, 1, 1]), prev.draws([1, 4])[[1, 0, 0]])
+
+
+# Contrasts
+
+
+def test_a_contrast_turned_round_changes_its_sign_and_a_group_does_not_differ_from_itself():
+    there, back = full().contrast(0, 3), full().contrast(3, 0)
+    assert there.estimate == -back.estimate
+    assert (there.lower, there.upper) == pytest.approx((-back.upper, -back.lower))
+    assert there.probability == pytest.approx(1 - back.probability)
+    same = full().contrast(2, 2)
+    assert (same.lower, same.estimate, same.upper) == (0, 0, 0)
+
+
+def test_a_contrast_covers_the_difference_and_is_narrower_than_two_intervals_of_a_small_lab():
+    inside, narrower = [], []
+    for seed in range(25):
+        d = data(n_lab=300, n_field=4000, n_groups=2, seed=seed)
+        prev = full(n_lab=300, n_field=4000, n_groups=2, seed=seed)
+        difference = prev.contrast(0, 1)
+        truth = d.prevalence[0, 1] - d.prevalence[1, 1]
+        inside.append(difference.lower <= truth <= difference.upper)
+        width = (prev.upper - prev.lower)[:, 1]
+        narrower.append((difference.upper - difference.lower) / np.hypot(*width))
+    assert np.mean(inside) > 0.75
+    assert np.mean(narrower) < 0.85
+
+
+def test_a_ratio_is_the_quotient_of_the_prevalences():
+    prev = full()
+    ratio = prev.contrast(0, 3, of=1, kind="ratio")
+    assert ratio.lower < prev.urc[0, 1] / prev.urc[3, 1] < ratio.upper
+    assert ratio.probability == pytest.approx(prev.contrast(0, 3, of=1).probability)
+    other = prev.contrast(0, 3, of=0)
+    assert other.estimate == pytest.approx(-prev.contrast(0, 3, of=1).estimate)
+
+
+def test_contrasts_of_unknown_groups_classes_and_kinds_are_refused():
+    with pytest.raises(InputError, match="no group 'x' among the 6"):
+        full().contrast(0, "x")
+    with pytest.raises(InputError, match=r"no class 7\. The classes are \(0, 1\)"):
+        full().contrast(0, 1, of=7)
+    with pytest.raises(InputError, match="'difference' or 'ratio'"):
+        full().contrast(0, 1, kind="odds")
+
+
+# Ranking and other populations
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_ranking_sums_to_one_and_puts_the_highest_group_first(K):
+    for of in range(K):
+        ranking = full(K).ranking(of=of)
+        assert ranking.shape == (6,)
+        assert ranking.sum() == pytest.approx(1)
+        assert ranking.argmax() == full(K).urc[:, of].argmax()
+
+
+def test_a_population_of_one_group_has_the_interval_of_that_group():
+    prev = full()
+    for g in range(6):
+        for totals in (np.eye(6)[g] * 70, {g: 5000}):
+            found = prev.poststratify(totals)
+            assert found.estimate == pytest.approx(prev.urc[g, 1], abs=0.01)
+            assert found.lower == pytest.approx(prev.lower[g, 1], abs=0.02)
+            assert found.upper == pytest.approx(prev.upper[g, 1], abs=0.02)
+
+
+def test_a_population_of_all_groups_lies_between_them_and_is_weighed_by_size():
+    prev, sizes = full(), np.array([1, 2, 3, 4, 5, 6])
+    found = prev.poststratify(sizes, of=1)
+    assert found.estimate == pytest.approx(np.average(prev.urc[:, 1], weights=sizes), abs=0.01)
+    assert found == prev.poststratify(sizes * 1000, of=1)
+
+
+@pytest.mark.parametrize("totals", [[1, 2], [0] * 6, [-1, 1, 1, 1, 1, 1], [np.nan] * 6, {"x": 3}])
+def test_totals_that_make_no_population_are_refused(totals):
+    with pytest.raises(InputError):
+        full().poststratify(totals)
+
+
+# Performance without labels
+
+
+@functools.cache
+def confusion():
+    """P(decision | class) of the model of `label_shift`, from many rows."""
+    d = data(n_lab=300_000, n_field=1)
+    decided = d.proba_lab > 0.5
+    return np.array([[(decided[d.y_lab == k] == j).mean() for j in (0, 1)] for k in (0, 1)])
+
+
+def test_intervals_of_precision_recall_and_count_cover_the_truth():
+    covered = {"precision": [], "recall": [], "count": []}
+    for seed in range(40):
+        prevalence = np.random.default_rng(seed).dirichlet([4, 4], size=1)
+        d = fieldcal.datasets.label_shift(
+            n_lab=1000, n_field=800, p_lab=(0.6, 0.4), prevalence=prevalence, random_state=seed
+        )
+        lab = fieldcal.learn(d.proba_lab, d.y_lab)
+        found = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field), trust=1).performance()
+        joint = prevalence[0][:, None] * confusion()
+        truth = {
+            "precision": np.diag(joint) / joint.sum(axis=0),
+            "recall": np.diag(confusion()),
+            "count": 800 * prevalence[0],
+        }
+        for name, values in truth.items():
+            covered[name] += [found[name][k].lower <= values[k] <= found[name][k].upper for k in (0, 1)]
+    for name, hits in covered.items():
+        assert np.mean(hits) > 0.78, name
+
+
+def test_the_performance_of_a_group_follows_its_prevalence_and_of_all_their_sum():
+    prev = full()
+    low, high = prev.urc[:, 1].argmin(), prev.urc[:, 1].argmax()
+    rare, frequent = prev.performance(int(low)), prev.performance(int(high))
+    assert rare["precision"][1].estimate < frequent["precision"][1].estimate
+    assert rare["recall"][1].estimate == pytest.approx(frequent["recall"][1].estimate, abs=0.01)
+    whole = prev.performance()["count"][1].estimate
+    assert whole == pytest.approx((prev.urc[:, 1] * prev.n).sum(), rel=0.02)
+
+
+# Tables and text
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("pyarrow", pa.Table)]
+)
+@pytest.mark.parametrize("K", [2, 3])
+def test_to_frame_has_one_row_per_group_and_class_in_every_library(backend, kind, K):
+    prev = full(K)
+    table = prev.to_frame(backend)
+    assert isinstance(table, kind)
+    columns = {c: np.asarray(table[c]).tolist() for c in ("group", "class", "n", "value", "lower", "status")}
+    assert columns["group"] == np.repeat(range(6), K).tolist()
+    assert columns["class"] == list(range(K)) * 6
+    assert columns["n"] == np.repeat(prev.n, K).tolist()
+    np.testing.assert_allclose(columns["value"], prev.value.ravel())
+    np.testing.assert_allclose(columns["lower"], prev.lower.ravel())
+    assert columns["status"] == [s for s in prev.status for _ in range(K)]
+
+
+def test_groups_of_several_columns_get_a_column_each():
+    d, (lab, _) = data(), counted()
+    groups = [("north|south"[6 * (g % 2) :][:5], int(g)) for g in d.groups_field]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=groups), trust=1)
+    table = prev.to_frame("polars")
+    assert table.columns[:3] == ["group_1", "group_2", "class"]
+    assert table["group_1"].dtype == pl.String
+    assert table["group_2"].dtype == pl.Int64
+    assert list(zip(table["group_1"], table["group_2"], strict=True))[::2] == list(prev.groups)
+
+
+def test_groups_of_mixed_kinds_and_null_fit_one_column():
+    lab, _ = counted()
+    scores = data().proba_field[:40]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=[1, "1", None, (1, 2)] * 10), trust=1)
+    for backend in ("pandas", "polars", "pyarrow"):
+        assert len(prev.to_frame(backend)) == 8
+    assert prev.to_frame("polars")["group"].null_count() == 2
+
+
+def test_a_table_library_that_is_not_there_is_refused():
+    with pytest.raises((InputError, ValueError)):
+        full().to_frame("no such library")
+
+
+def test_hostile_names_are_inert_in_html_and_short_in_text():
+    d, names = data(), np.array(["<b>no</b>", HOSTILE])
+    lab = fieldcal.learn(d.proba_lab, names[1 - d.y_lab], classes=names[::-1].tolist())
+    groups = np.where(d.groups_field == 0, HOSTILE, np.where(d.groups_field == 1, "x" * 10_000, "plain"))
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=groups), trust=1)
+    page = prev._repr_html_()
+    for tag in ("<img", "<script", "</script", "<b>no"):
+        assert tag not in page
+    assert "&lt;/script&gt;" in page
+    assert len(page) < 10_000
+    assert max(map(len, repr(prev).split("\n"))) < 200
+    for text in (page, repr(prev)):
+        assert "plain" in text
+        assert "Use with care" in text
+
+
+def test_the_text_shows_the_largest_groups_and_says_how_many_it_hides():
+    d, (lab, _) = data(), counted()
+    groups = np.minimum(np.random.default_rng(0).geometric(0.08, len(d.proba_field)), 40)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=groups), trust=1)
+    lines = repr(prev).split("\n")
+    assert lines[0] == f"Prevalence of 1 in {len(prev.groups)} groups, 3,000 rows"
+    assert f"… and {len(prev.groups) - 12:,} smaller groups" in lines[14]
+    shown = [int(line.split()[1]) for line in lines[2:14]]
+    assert shown == sorted(prev.n.tolist(), reverse=True)[:12]
+
+
+# Labels from the field
+
+
+def blind(rows=(300, 200)):
+    """A lab whose predictions say nothing: one bin."""
+    y = np.repeat([0, 1], rows)
+    return fieldcal.learn(np.full(len(y), rows[1] / sum(rows)), y)
+
+
+@pytest.mark.parametrize("labels", [(0, 0), (3, 9), (50, 0), (1000, 3000)])
+def test_labels_over_an_uninformative_field_are_the_conjugate_update(labels):
+    lab = blind()
+    field = fieldcal.count(lab, np.full(77, 0.4))
+    prev = fieldcal.estimate(lab, field, prior=fieldcal.Dirichlet(5.0), trust=1, labelled=labels)
+    posterior = beta(1 + 5 * 0.4 + labels[1], 1 + 5 * 0.6 + labels[0])
+    assert prev.urc[0, 1] == pytest.approx(posterior.mean(), abs=2e-3)
+    if min(labels) > 0 or labels == (0, 0):
+        assert (prev.lower[0, 1], prev.upper[0, 1]) == pytest.approx(posterior.interval(0.9), abs=5e-3)
+    mode = fieldcal.estimate(
+        lab, field, prior=fieldcal.Dirichlet(5.0), trust=1, labelled=labels, point="mode"
+    )
+    expected = (5 * 0.4 + labels[1]) / (5 + sum(labels))
+    assert mode.urc[0, 1] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("prior", ["auto", "flat"])
+def test_labels_narrow_the_interval_and_pull_only_their_group(prior):
+    lab, field = counted()
+    plain = full(2, prior)
+    labels = np.zeros((6, 2))
+    labels[2] = [30, 270]
+    some = fieldcal.estimate(lab, field, trust=1, prior=prior, labelled=labels)
+    before, after = abs(plain.urc[2, 1] - 0.9), abs(some.urc[2, 1] - 0.9)
+    assert after < 0.7 * before
+    assert (some.upper - some.lower)[2, 1] < (plain.upper - plain.lower)[2, 1]
+    others = np.arange(6) != 2
+    np.testing.assert_allclose(some.urc[others], plain.urc[others], atol=0.02)
+
+
+def test_labels_can_be_given_by_group_and_by_class():
+    lab, field = counted()
+    table = np.zeros((6, 2))
+    table[1], table[4] = [5, 20], [0, 9]
+    options = {"trust": 1, "prior": "flat"}
+    expected = fieldcal.estimate(lab, field, labelled=table, **options)
+    for mapping in ({1: [5, 20], 4: [0, 9]}, {4: {1: 9}, 1: {1: 20, 0: 5}}):
+        assert fieldcal.estimate(lab, field, labelled=mapping, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("labelled", "message"),
+    [
+        ({"nobody": [1, 2]}, "labels of group 'nobody'"),
+        ({1: {7: 3}}, "a class that is not among"),
+        ([[1, 2]], r"shape \(6, 2\)"),
+        (np.full((6, 2), -1), "not negative"),
+        (np.full((6, 2), np.nan), "finite"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(labelled, message):
+    with pytest.raises(InputError, match=message):
+        fieldcal.estimate(*counted(), labelled=labelled)
+
+
+def test_labels_survive_saving():
+    lab, field = counted()
+    prev = fieldcal.estimate(lab, field, trust=1, labelled={1: [5, 20]})
+    again = fieldcal.Prevalence.from_json(prev.to_json())
+    np.testing.assert_array_equal(again.draws(), prev.draws())
+
+
+# Protected groups
+
+
+def test_protected_groups_are_estimated_and_not_applied_unless_acknowledged():
+    d, (lab, field) = data(), counted()
+    prev = fieldcal.estimate(lab, field, trust=1, protected=True)
+    np.testing.assert_array_equal(prev.urc, full().urc)
+    rows = {"groups": d.groups_field[:9]}
+    for verb in (fieldcal.recalibrate, fieldcal.decide):
+        with pytest.raises(InputError, match=r"declared protected.*acknowledge=True"):
+            verb(prev, d.proba_field[:9], **rows)
+        with pytest.raises(InputError, match="protected"):
+            verb(fieldcal.Prevalence.from_json(prev.to_json()), d.proba_field[:9], **rows)
+        np.testing.assert_array_equal(
+            verb(prev, d.proba_field[:9], acknowledge=True, **rows), verb(full(), d.proba_field[:9], **rows)
+        )

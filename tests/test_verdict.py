@@ -1,0 +1,200 @@
+"""May this be used? Each level from data that deserve it, with reasons a person understands."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import fieldcal
+from fieldcal.errors import TrustWarning
+from fieldcal.objects import Verdict
+
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
+
+
+@functools.cache
+def by_label(prevalence=None, n_lab=4000, n_field=4000, seed=0):
+    d = fieldcal.datasets.label_shift(
+        n_lab=n_lab, n_field=n_field, n_groups=20, concentration=2.0, prevalence=prevalence, random_state=seed
+    )
+    return (d.proba_lab, d.y_lab, d.groups_lab), (d.proba_field, d.groups_field)
+
+
+@functools.cache
+def by_covariate(spread_of_means=1.0, spread=1.0, seed=0):
+    """Groups of lab and field differ in x, and P(y | x) is the same; the field's x may have another spread."""
+    rng = np.random.default_rng(seed)
+    mean = spread_of_means * rng.standard_normal(20)
+    groups = np.repeat(np.arange(20), 200)
+
+    def draw(scale):
+        score = expit(1.5 * (mean[groups] + scale * rng.standard_normal(len(groups))) - 0.3)
+        return score, (rng.random(len(groups)) < score).astype(int)
+
+    (scores, y), (new, _) = draw(1.0), draw(spread)
+    return (scores, y, groups), (new, groups)
+
+
+def judged(world, *, groups_in_lab=True, grouped=True, **options):
+    (scores, y, lab_groups), (new, groups) = world
+    lab = fieldcal.learn(scores, y, groups=lab_groups if groups_in_lab else None)
+    field = fieldcal.count(lab, new, groups=groups if grouped else None)
+    verdict = fieldcal.check(lab, field, **options)
+    assert all((r[0].isupper() or r[0].isdigit()) and r[-1] in ".?" for r in verdict.reasons), "sentences"
+    assert not any(word in repr(verdict) for word in ("nan", "inf ", "None", "tau", "σ", "τ"))
+    return verdict
+
+
+# ok
+
+
+def test_groups_that_were_rehearsed_with_success_are_ok():
+    verdict = judged(by_label(seed=3))
+    assert verdict.level == "ok"
+    assert verdict
+    assert "Rehearsed on 20 groups and 4,000 rows of the lab" in verdict.reasons[0]
+    assert "log loss is expected to change by -0.0" in verdict.reasons[0]
+    assert repr(verdict).startswith("OK to use\n  - Rehearsed")
+
+
+def test_one_population_that_has_not_moved_is_ok_and_says_so():
+    p = ((0.5, 0.5),)
+    verdict = judged(by_label(p, seed=2), grouped=False)
+    assert verdict.level == "ok"
+    assert verdict.reasons == (
+        "The field has not moved from the lab beyond noise: there is little to correct.",
+    )
+
+
+# care
+
+
+def test_one_population_that_moved_by_label_shift_needs_care_and_warns_that_nothing_was_rehearsed():
+    with pytest.warns(TrustWarning, match="was not rehearsed"):
+        verdict = judged(by_label(((0.8, 0.2),)), groups_in_lab=False, grouped=False)
+    assert verdict.level == "care"
+    assert any("Label shift explains 100% of how the whole field moved." in r for r in verdict.reasons)
+
+
+def test_groups_without_a_rehearsal_need_care_at_best():
+    verdict = judged(by_label(n_field=40_000), groups_in_lab=False)
+    assert verdict.level == "care"
+    assert any("not rehearsed" in r and "learn(…, groups=…)" in r for r in verdict.reasons)
+
+
+def test_trust_by_hand_is_care_whatever_the_data():
+    for trust in (0, 0.5, 1):
+        verdict = judged(by_label(seed=3), trust=trust)
+        assert verdict.level == "care"
+        assert f"set by hand, to {trust:g}" in verdict.reasons[0]
+
+
+def test_groups_some_of_which_no_mixture_explains_need_care():
+    (scores, y, lab_groups), (new, groups) = by_label(seed=3, n_field=12_000)
+    odd = (groups < 3) & (np.random.default_rng(0).random(len(new)) < 0.5)
+    drifted = np.where(odd, np.random.default_rng(1).uniform(0.45, 0.55, len(new)), new)
+    verdict = judged(((scores, y, lab_groups), (drifted, groups)))
+    assert verdict.level == "care"
+    assert any("3 of 20 groups (15%) do not look like any mixture" in r for r in verdict.reasons)
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
+def test_what_is_wrong_with_the_lab_is_among_the_reasons():
+    (scores, y, lab_groups), (new, groups) = by_label(seed=3)
+    sure, sure_new = (s**4 / (s**4 + (1 - s) ** 4) for s in (scores, new))
+    verdict = judged(((sure, y, lab_groups), (sure_new, groups)))
+    assert verdict.level == "care"
+    assert any("not calibrated on the lab" in r for r in verdict.reasons)
+
+
+def test_many_dropped_rows_are_among_the_reasons():
+    (scores, y, lab_groups), (new, groups) = by_label(seed=3)
+    lab = fieldcal.learn(scores, y, groups=lab_groups)
+    holes = new.copy()
+    holes[:1000] = np.nan
+    field = fieldcal.count(lab, holes, groups=groups, missing="drop")
+    assert any("1,000 rows had no prediction" in r for r in fieldcal.check(lab, field).reasons)
+
+
+# do_not_use
+
+
+def test_groups_that_differ_by_a_covariate_are_not_to_be_used():
+    verdict = judged(by_covariate())
+    assert verdict.level == "do_not_use"
+    assert not verdict
+    assert "no strength of the correction helped for sure" in verdict.reasons[0]
+    assert repr(verdict).startswith("Do not use\n")
+
+
+def test_without_a_rehearsal_groups_that_label_shift_does_not_explain_are_not_to_be_used():
+    verdict = judged(by_covariate(), groups_in_lab=False)
+    assert verdict.level == "do_not_use"
+    assert any("of how the groups differ" in r for r in verdict.reasons)
+
+
+def test_one_population_that_no_mixture_explains_is_not_to_be_used():
+    verdict = judged(by_covariate(spread_of_means=0.0, spread=0.3), groups_in_lab=False, grouped=False)
+    assert verdict.level == "do_not_use"
+    assert any("another population, not another mix of classes" in r for r in verdict.reasons)
+    assert any("does not look like any mixture" in r for r in verdict.reasons)
+
+
+def test_a_constant_classifier_is_not_to_be_used():
+    y = np.repeat([0, 1], 300)
+    lab = fieldcal.learn(np.full(600, 0.5), y)
+    verdict = fieldcal.check(lab, fieldcal.count(lab, np.full(50, 0.5)))
+    assert verdict.level == "do_not_use"
+    assert "one bin" in verdict.reasons[0]
+
+
+# All together
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.TrustWarning")
+def test_a_small_lab_is_never_told_that_label_shift_explains_all_and_the_field_is_another_population():
+    for seed in range(30):
+        verdict = judged(
+            by_label(((0.8, 0.2),), n_lab=200, n_field=600, seed=seed), groups_in_lab=False, grouped=False
+        )
+        for reason in verdict.reasons:
+            explained = [int(w[:-1]) for w in reason.split() if w.endswith("%")]
+            if "another population" in reason:
+                assert explained[0] < 85
+            if "too few rows" in reason:
+                assert verdict.level == "do_not_use"
+                assert "it may be only" in reason
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.TrustWarning")
+@pytest.mark.parametrize("world", [by_label(seed=3), by_covariate()], ids=["label", "covariate"])
+@pytest.mark.parametrize("options", [{}, {"trust": 1}, {"prior": "flat", "trust": 0.5}], ids=str)
+def test_check_is_the_verdict_of_estimate(world, options):
+    (scores, y, lab_groups), (new, groups) = world
+    lab = fieldcal.learn(scores, y, groups=lab_groups)
+    field = fieldcal.count(lab, new, groups=groups)
+    prev = fieldcal.estimate(lab, field, **options)
+    assert fieldcal.check(lab, field, **options) == prev.verdict
+    assert repr(prev).endswith(repr(prev.verdict))
+
+
+def test_the_weightiest_reason_comes_first():
+    verdict = judged(by_covariate(spread=0.3))
+    assert verdict.level == "do_not_use"
+    assert "Rehearsed" in verdict.reasons[0] or "another population" in verdict.reasons[0]
+
+
+def test_a_verdict_is_frozen_and_survives_saving():
+    verdict = Verdict(level="care", reasons=("One.", "Two?"))
+    assert repr(verdict) == "Use with care\n  - One.\n  - Two?"
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        verdict.level = "ok"
+    with pytest.raises(ValueError, match="level"):
+        Verdict(level="fine", reasons=())
+    d = fieldcal.datasets.label_shift(random_state=0)
+    lab = fieldcal.learn(d.proba_lab, d.y_lab)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=d.groups_field), trust=1)
+    assert fieldcal.Prevalence.from_json(prev.to_json()).verdict == prev.verdict
