@@ -96,8 +96,12 @@ def main() -> None:
     print(lab)
     print(prev.field)
     print(f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n")
-    print(f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot:\n")
+    print(
+        f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. Naive: the mean prediction;"
+    )
+    print("trust: how far the estimate follows URC, as the lab's own plots taught it.\n")
     print(table(prev, data, new))
+    print(f"\n{prev.verdict}")
     print(
         f"\nLog loss of all {len(y):,} field captures: {log_loss(data.proba_field, y):.3f} before, ", end=""
     )

@@ -67,6 +67,7 @@ def as_scores(
     missing : what to do with NaN: raise, or mark the rows (to drop or keep them)
     """
     tolerance = HALF_SUM_TOLERANCE if str(getattr(proba, "dtype", "")) == "float16" else SUM_TOLERANCE
+    _refuse_first_class(proba, classes, name)
     array = _floats(_columns_by_name(proba, classes), name)
     if array.ndim == 2 and array.shape[1] == 1 and (n_classes is None or n_classes == 2):
         array = array[:, 0]
@@ -181,6 +182,30 @@ def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
         raise InputError(f"The column {twice!r} appears {names.count(twice)} times. Rename or drop one.")
     if classes is None or names == list(range(len(names))) or len(names) == 1:
         return _matrix(proba, list(range(len(names))))
+    return _matrix(proba, _places(names, classes))
+
+
+def column_order(proba: Any, classes: Sequence[Hashable]) -> list[int] | None:
+    """Where a table has the column of each class; None for anything without columns named after the classes."""
+    names = getattr(proba, "columns", None) if not isinstance(proba, np.ndarray) else None
+    if names is None or not hasattr(proba, "shape"):
+        return None
+    names = list(getattr(proba, "column_names", names))
+    return None if names == list(range(len(names))) or len(names) == 1 else _places(names, classes)
+
+
+def _refuse_first_class(proba: Any, classes: Sequence[Hashable] | None, name: str) -> None:
+    """A single column that is named after the first class is not the probability of the second."""
+    columns = getattr(proba, "columns", None)
+    label = columns[0] if columns is not None and len(columns) == 1 else getattr(proba, "name", None)
+    if isinstance(label, str) and classes is not None and len(classes) == 2 and label == str(classes[0]):
+        raise InputError(
+            f"The {name} are one column named {label!r}, the first class, but one column means the probability of "
+            f"the second, {classes[1]!r}. Pass that column, or both."
+        )
+
+
+def _places(names: list[Any], classes: Sequence[Hashable]) -> list[int]:
     order = {str(n): i for i, n in enumerate(names)} | {(type(n), n): i for i, n in enumerate(names)}
     found = [order.get((type(c), c), order.get(str(c))) for c in classes]
     if len(names) != len(classes) or any(i is None for i in found):
@@ -190,7 +215,7 @@ def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
             + (f": none is named {str(lost)!r}.{_did_you_mean(lost, names)}" if lost is not None else ".")
             + " Name the columns after the classes, or pass an array with the columns in that order."
         )
-    return _matrix(proba, [i for i in found if i is not None])
+    return [i for i in found if i is not None]
 
 
 def _matrix(frame: Any, order: list[int]) -> Any:

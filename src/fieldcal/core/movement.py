@@ -37,6 +37,7 @@ class Movement:
     share: float  # explained by label shift, noise removed; 1 where nothing moved
     lower: float  # the same, one standard error lower
     groups: float  # effective number of groups behind it
+    contradicted: bool = False  # whether what label shift leaves unexplained is beyond noise
 
     @property
     def moved(self) -> bool:
@@ -74,7 +75,8 @@ def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
         return Movement(p_value, 1.0, 1.0, 1.0)
     fit = float(d.fit[0])
     worst = _upper_noncentrality(d.df * fit / fit_noise, d.df) * fit_noise / d.df
-    return Movement(p_value, 1 - max(fit - fit_noise, 0.0) / beyond, 1 - worst / beyond, 1.0)
+    contradicted = bool(chi2.sf(d.df * fit / fit_noise, d.df) < NOISE)
+    return Movement(p_value, 1 - max(fit - fit_noise, 0.0) / beyond, 1 - worst / beyond, 1.0, contradicted)
 
 
 def group_movement(F: Floats, V: Floats, *, smoothing: float) -> Movement:

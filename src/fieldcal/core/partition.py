@@ -345,7 +345,11 @@ def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Float
         return np.empty(0)
     at = np.arange(1, n) / n
     cuts = np.quantile(scores, at) if weight is None else _weighted_quantile(scores, at, weight)
-    cuts = cuts[(cuts > 0.0) & (cuts < 1.0)]
+    inner = scores[(scores > 0.0) & (scores < 1.0)]
+    low, high = (inner.min(), inner.max()) if len(inner) else (1.0, 0.0)
+    # Many scores of exactly 0 or 1 are a bin of their own: the cut lies between them and the next score.
+    cuts = np.where(cuts <= 0.0, 0.5 * low, np.where(cuts >= 1.0, 0.5 * (1.0 + high), cuts))
+    cuts = np.unique(cuts[(cuts > 0.0) & (cuts < 1.0)])
     # Two cuts with no score between them would leave a bin without lab rows, as would one above all scores.
     below, first = np.unique(np.searchsorted(np.sort(scores), cuts, side="right"), return_index=True)
     return np.asarray(cuts[first[below < len(scores)]])

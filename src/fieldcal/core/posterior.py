@@ -37,6 +37,8 @@ Floats = NDArray[np.float64]
 
 #: Below this many groups the spread between them is a guess: intervals do not lean on it.
 FEW_GROUPS = 5
+#: Standard deviations between the point and the interval's mean beyond which the field overrules the lab.
+CONFLICT = 3.0
 #: No interval is narrower.
 NARROWEST = 1e-12
 
@@ -113,7 +115,7 @@ def summarise(
     """
     parts = []
     binary = M.shape[1] == 2
-    step = BLOCK if binary else max(1, _CELLS // (4 * M.shape[0] * M.shape[1]))
+    step = BLOCK if binary else max(1, BLOCK * 5 // (M.shape[0] * M.shape[1]))
     for i in range(0, max(len(V), 1), step):
         block = V[i : i + step]
         if binary:
@@ -273,6 +275,9 @@ def pooled_posterior(
     point_prior, alpha = _default_priors(A, M, V, p_lab=p_lab, grouped=grouped, rng=rng)
     point = summarise(M, V, point_prior.alpha, level=level, rng=rng).mean
     spread = summarise(M, V, alpha, level=level, rng=rng, progress=progress)
+    # One strength for all classes: where most stayed, it may hold back the one that plainly moved.
+    conflict = (np.abs(point - spread.mean) > CONFLICT * spread.sd).any(axis=1)
+    point[conflict] = spread.mean[conflict]
     return Estimate(
         point=point,
         sd=spread.sd,

@@ -158,7 +158,9 @@ def decide_trust(
     movement = common_movement(F, total, smoothing=smoothing)
     explained = _ramp(movement.lower) if movement.moved else 1.0
     if not grouped:
-        return Trust(explained, explained, movement, None)
+        # URC's own case: trusted unless the fit contradicts it, not only where a small lab could prove it.
+        alone = _ramp(movement.share) if movement.contradicted else 1.0
+        return Trust(alone, alone, movement, None)
     shift = np.log(common) - np.log(p_lab)
     ratio = np.log(each) - np.log(common)
     size = correction_size(centres, total[None], shift[None])

@@ -341,30 +341,52 @@ class Prevalence(Artefact):
             return ""
         return f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}"
 
+    def _shown_class(self) -> int:
+        """The second of two classes, or the one that moved most."""
+        return 1 if len(self.classes) == 2 else int(np.abs(self.common - self.lab.p_lab).argmax())
+
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows for people: the last class if binary, else the most frequent."""
-        k = 1 if len(self.classes) == 2 else int(self.common.argmax())
-        head = ["group", "n", "naive", "estimate", "interval", "trust", "status"]
-        order = np.argsort(-np.asarray(self.n), kind="stable")[:_SHOWN_GROUPS]
+        """Head and rows for people: one class in the largest groups, or all classes of one population."""
+        interval = "" if self.level is None else f"{self.level:.0%} interval"
+        head = [
+            "group" if self.field.grouped else "class",
+            "n",
+            "naive",
+            "urc",
+            "value",
+            interval,
+            "trust",
+            "status",
+        ]
+        if self.field.grouped:
+            largest = np.argsort(-np.asarray(self.n), kind="stable")[:_SHOWN_GROUPS]
+            cells = [(self.groups[g], int(g), self._shown_class()) for g in largest]
+        else:
+            moved = np.argsort(-np.abs(self.common - self.lab.p_lab), kind="stable")[:_SHOWN_GROUPS]
+            cells = [(self.classes[k], 0, int(k)) for k in sorted(moved)]
         rows = []
-        for g in order:
-            interval = self.interval_text(g, k)
-            name = keys.show(self.groups[g], width=24) if self.field.grouped else "(all)"
-            numbers = [f"{self.n[g]:,}", f"{self.naive[g, k]:.3f}", f"{self.value[g, k]:.3f}", interval]
-            rows.append([name, *numbers, f"{self.trust[g]:.2f}", self.status[g]])
+        for name, g, k in cells:
+            numbers = [f"{table[g, k]:.3f}" for table in (self.naive, self.urc, self.value)]
+            numbers = [f"{self.n[g]:,}", *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
+            rows.append([keys.show(name, width=24), *numbers, self.status[g]])
         return head, rows
 
     def _title(self) -> str:
-        k = 1 if len(self.classes) == 2 else int(self.common.argmax())
-        groups = f"{len(self.groups):,} groups" if self.field.grouped else "one population"
-        return f"Prevalence of {keys.show(self.classes[k], width=30)} in {groups}, {float(np.sum(self.n)):,.0f} rows"
+        rows = f"{float(np.sum(self.n)):,.0f} rows"
+        if not self.field.grouped:
+            return f"Prevalence in one population, {rows}"
+        name = keys.show(self.classes[self._shown_class()], width=30)
+        return (
+            f"Prevalence of {name} in {len(self.groups):,} groups, {rows}; "
+            f"trust in the movement of the whole field {self.common_trust:.2f}"
+        )
 
     def __repr__(self) -> str:
         head, rows = self._table()
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
-        hidden = len(self.groups) - len(rows)
-        more = [f"  … and {hidden:,} smaller groups"] if hidden else []
+        hidden = (len(self.groups) if self.field.grouped else len(self.classes)) - len(rows)
+        more = [f"  … and {hidden:,} more"] if hidden else []
         return "\n".join([self._title(), *lines, *more, repr(self.verdict)])
 
     def _repr_html_(self) -> str:

@@ -15,9 +15,6 @@ class Verdict(Frozen):
     level: Level
     reasons: Texts
 
-    def __bool__(self) -> bool:
-        return self.level != "do_not_use"
-
     def __repr__(self) -> str:
         words = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
         return "\n".join([words[self.level], *(f"  - {reason}" for reason in self.reasons)])

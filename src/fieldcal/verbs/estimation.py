@@ -26,11 +26,11 @@ from fieldcal.core.reweight import class_weights
 from fieldcal.core.solve import Solution, solve
 from fieldcal.core.trust import Rehearsal, Trust, decide_trust, mean_recalibrated
 from fieldcal.core.value import Parts, beta_interval, safe_log
-from fieldcal.errors import ConvergenceWarning, InputError, PoolingWarning, TrustWarning
+from fieldcal.errors import ConvergenceWarning, InputError, InputTypeError, PoolingWarning, TrustWarning
 from fieldcal.inputs import Floats
 from fieldcal.objects import Field, Fit, Lab, Prevalence
 from fieldcal.objects.verdict import Verdict
-from fieldcal.verbs.judging import Findings, group_status, judge
+from fieldcal.verbs.judging import Findings, group_status, is_foreign, judge, whole_misfit
 
 Point = Literal["mean", "mode"]
 
@@ -121,7 +121,7 @@ def estimate(
     answer = _solve(task)
     common = _whole_field(task, answer)
     decided = _trust(trust, task, answer, common)
-    findings = _findings(task, answer, decided, asked=trust != "auto")
+    findings = _findings(task, answer, common, decided, asked=trust != "auto")
     _warn(task, answer, findings)
     parts = Parts(field.naive, answer.urc, common, np.asarray(field.n, dtype=np.float64))
     value = parts.value(decided.common, decided.groups)
@@ -250,6 +250,10 @@ class _Answer:
 
 
 def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: str) -> None:
+    if not isinstance(lab, Lab) or not isinstance(field, Field):
+        raise InputTypeError(
+            f"estimate takes a Lab and a Field, in this order, but got {type(lab).__name__} and {type(field).__name__}."
+        )
     if field.lab != lab.digest:
         raise InputError(
             f"This field was counted with another lab ({field.lab[:8]}…, not {lab.digest[:8]}…). Count it again "
@@ -401,6 +405,8 @@ def _whole_field(task: _Task, answer: _Answer) -> Floats:
 def _trust(trust: Any, task: _Task, answer: _Answer, common: Floats) -> Trust:
     lab, V = task.lab, task.V
     F = np.asarray(lab.F, dtype=np.float64)
+    if trust == "auto" and (lab.n_bins == 1 or is_foreign(whole_misfit(lab, task.field, common))):
+        return Trust(0.0, 0.0, common_movement(F, V.sum(axis=0), smoothing=lab.smoothing), None)
     if trust == "auto":
         return decide_trust(
             F,
@@ -447,9 +453,10 @@ def _excess_variance(rehearsal: Rehearsal | None, tau: float) -> Floats | float:
     return np.array([np.interp(tau, rehearsal.exponents, column) for column in rehearsal.excess.T])
 
 
-def _findings(task: _Task, answer: _Answer, trust: Trust, *, asked: bool) -> Findings:
+def _findings(task: _Task, answer: _Answer, common: Floats, trust: Trust, *, asked: bool) -> Findings:
     lab, V = task.lab, task.V
     return Findings(
+        whole=whole_misfit(lab, task.field, common),
         misfit=misfit(lab.M, V, answer.urc, rows=lab.A.sum(axis=1)),
         novel=likelihood.novel(np.asarray(lab.F, dtype=np.float64), V),
         trust=trust,
@@ -478,8 +485,8 @@ def _warn(task: _Task, answer: _Answer, findings: Findings) -> None:
     trust = findings.trust
     if not findings.asked and task.lab.rehearsal is None and trust.movement.moved and trust.common > 0:
         warnings.warn(
-            "The field has moved, and whether by label shift was not rehearsed: give learn(…, groups=…) any grouping "
-            "of the lab, or set trust yourself. See prev.verdict.",
+            "The field has moved, and whether by label shift was not rehearsed: give learn(…, groups=…) the grouping "
+            "that the field has, or set trust yourself. The verdict says more.",
             TrustWarning,
             stacklevel=3,
         )

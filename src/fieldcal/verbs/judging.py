@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.checks import Misfit
-from fieldcal.core.movement import Movement
+from fieldcal.core.checks import Misfit, misfit
+from fieldcal.core.movement import NOISE, Movement
 from fieldcal.core.response import POOR_CONDITION, confusable_classes
 from fieldcal.core.trust import RAMP, Trust
 from fieldcal.errors import CalibrationWarning, IdentifiabilityWarning, SmallSampleWarning
@@ -17,14 +17,20 @@ from fieldcal.objects import Field, Lab
 from fieldcal.objects.verdict import Level, Verdict
 
 FEW_CLASS_ROWS = 5
+#: Lab rows of a class below which nothing is simply "ok".
+ENOUGH_CLASS_ROWS = 30
 FEW_GROUP_ROWS = 20
 #: Misfits smaller than this (Cohen's w) are real in a large group and do not matter.
 SMALL_EFFECT = 0.1
+#: A field that misses every mixture by this much (Cohen's w) is not of this model.
+LARGE_EFFECT = 0.5
 FALSE_DISCOVERIES = 0.05
 #: Standard errors below zero that a free prevalence must reach to be called impossible.
 OUTSIDE = 3.0
 #: Mean distance between predictions and shares in the lab that deserves a warning, if it is no chance.
 POOR_CALIBRATION = 0.03
+#: A correction between lab groups smaller than this (mean KL) leaves nothing to learn from.
+_NOTHING_TO_REHEARSE = 1e-3
 #: A lab this good is probably the training set.
 TOO_GOOD = 0.005
 
@@ -33,6 +39,7 @@ TOO_GOOD = 0.005
 class Findings:
     """What the estimate noticed, for the verdict to weigh."""
 
+    whole: Misfit  # of the whole field as one population
     misfit: Misfit
     novel: NDArray[np.float64]
     trust: Trust
@@ -110,6 +117,17 @@ def group_status(lab: Lab, field: Field, findings: Findings, converged: NDArray[
     return tuple("ok" if calm[g] else ",".join(names[table[g]]) for g in range(len(n)))
 
 
+def whole_misfit(lab: Lab, field: Field, common: NDArray[np.float64]) -> Misfit:
+    """How far the whole field is from every mixture of the classes."""
+    total = np.asarray(field.V.sum(axis=0, keepdims=True), dtype=np.float64)
+    return misfit(lab.M, total, common[None], rows=lab.A.sum(axis=1))
+
+
+def is_foreign(whole: Misfit) -> bool:
+    """A field so unlike the lab that nothing learnt there applies: another model, a scoring fault, another world."""
+    return bool(whole.effect[0] > LARGE_EFFECT and whole.p_value[0] < NOISE)
+
+
 def inconsistent(misfit: Misfit) -> NDArray[np.bool_]:
     """Groups that no mixture of the classes explains: beyond chance over all groups, and large enough to matter."""
     return np.asarray((misfit.adjusted < FALSE_DISCOVERIES) & (misfit.effect > SMALL_EFFECT))
@@ -120,6 +138,20 @@ def judge(lab: Lab, field: Field, findings: Findings) -> Verdict:
     reasons: list[tuple[Level, str]] = [("care", message) for _, message in lab_concerns(lab)]
     if lab.n_bins == 1:
         reasons.append(("do_not_use", "All lab predictions fall into one bin: every field looks the same."))
+    rows = lab.F.sum(axis=1)
+    if FEW_CLASS_ROWS < rows.min() < ENOUGH_CLASS_ROWS:
+        few = lab.classes[int(rows.argmin())]
+        reasons.append(
+            ("care", f"The lab has only {rows.min():g} rows of class {few!r}: little can be put to the test.")
+        )
+    if is_foreign(findings.whole):
+        reasons.append(
+            (
+                "do_not_use",
+                "The field does not look like any mixture of the lab's classes "
+                f"(Cohen's w {findings.whole.effect[0]:.2f}): another model, a fault in scoring, or another world.",
+            )
+        )
     reasons += _about_trust(lab, field, findings)
     reasons += _about_field(field, findings)
     if (
@@ -172,16 +204,20 @@ def _about_trust(lab: Lab, field: Field, findings: Findings) -> list[tuple[Level
 def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
     """A field that moved as a whole: contradicted, not known well enough, or believed."""
     moved = trust.movement
-    share = f"Label shift explains {max(moved.share, 0):.0%} of how the whole field moved"
+    share = f"Label shift explains {_share(moved.share)} of how the whole field moved"
     level: Level = "do_not_use" if nothing else "care"
     if moved.share < RAMP[0]:
         return [(level, f"{share}: the field is another population, not another mix of classes.")]
     if moved.lower < RAMP[0]:
-        least = f"it may be only {max(moved.lower, 0):.0%}"
+        least = f"it may be only {_share(moved.lower)}"
         return [(level, f"{share}, but {least}: too few rows of lab or field to rely on it.")]
     if trust.common > 0:
         return [("care", f"{share}. A movement of everything cannot be rehearsed; look at it.")]
     return []
+
+
+def _share(share: float) -> str:
+    return f"{min(max(share, 0.0), 1.0):.0%}"
 
 
 def _unrehearsed(trust: Trust, nothing: bool) -> tuple[Level, str]:
@@ -189,9 +225,7 @@ def _unrehearsed(trust: Trust, nothing: bool) -> tuple[Level, str]:
     remedy = "Give learn(…, groups=…) to rehearse it."
     if not spread.moved:
         return ("care", f"The groups do not differ beyond noise: nothing to correct between them. {remedy}")
-    text = (
-        f"Label shift explains {max(spread.share, 0):.0%} of how the groups differ; not rehearsed. {remedy}"
-    )
+    text = f"Label shift explains {_share(spread.share)} of how the groups differ; not rehearsed. {remedy}"
     return ("do_not_use" if nothing else "care", text)
 
 

@@ -15,7 +15,7 @@ from fieldcal.core.checks import homogeneity
 from fieldcal.core.pooling import plug_in
 from fieldcal.core.response import auto_smoothing, count_cells, response_counts
 from fieldcal.core.trust import rehearse
-from fieldcal.errors import CalibrationWarning, InputError
+from fieldcal.errors import CalibrationWarning, InputError, TrustWarning
 from fieldcal.inputs import Floats, Ints, as_labels, as_weights
 from fieldcal.objects import Lab
 from fieldcal.verbs.judging import warn_about_lab
@@ -147,6 +147,14 @@ def _rehearsal(
     if groups is None:
         return {}
     names, codes = keys.factorize(groups, n=len(rows.y))
+    if len(names) > len(rows.y) / 2:
+        warnings.warn(
+            f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, hardly two each: nothing can be rehearsed. "
+            "Is this an id? Use a coarser grouping.",
+            TrustWarning,
+            stacklevel=3,
+        )
+        return {}
     rows, codes = rows.in_one_order(codes)
     K = rows.proba.shape[1]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from fieldcal import keys
 from fieldcal.core import partition as parts
 from fieldcal.core.reweight import reweight, reweight_binary
-from fieldcal.errors import InputError, UnseenGroupWarning
-from fieldcal.inputs import Floats, Ints, Missing
+from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
+from fieldcal.inputs import Floats, Ints, Missing, column_order
 from fieldcal.objects import Prevalence
 from fieldcal.verbs.scores import field_scores
 
@@ -50,7 +50,7 @@ def recalibrate(
 
     Returns
     -------
-    ndarray of the shape of ``proba``; columns in the order of ``prev.classes``
+    ndarray of the shape of ``proba``, columns in its order
 
     Examples
     --------
@@ -66,6 +66,10 @@ def recalibrate(
         raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
     if missing not in ("error", "keep"):
         raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
+    if not isinstance(prev, Prevalence):
+        raise InputTypeError(
+            f"recalibrate takes a Prevalence first, but got {type(prev).__name__}. Estimate first."
+        )
     if prev.protected and not acknowledge:
         raise InputError(
             "These groups were declared protected: their prevalences are estimated but not applied, because "
@@ -73,9 +77,13 @@ def recalibrate(
         )
     scores = field_scores(prev.lab, proba, normalize=normalize, missing=missing)
     weights = _row_weights(prev, groups, n=len(scores.values), unseen=unseen)
-    if scores.columns:
-        return reweight(scores.values, weights)
-    return reweight_binary(scores.values, weights).reshape(_shape(proba))
+    if not scores.columns:
+        return reweight_binary(scores.values, weights).reshape(_shape(proba))
+    new = reweight(scores.values, weights)
+    order = column_order(proba, prev.classes)
+    if order is not None:  # a table is answered in the order of its own columns
+        new[:, order] = new.copy()
+    return new
 
 
 def decide(
@@ -112,6 +120,8 @@ def decide(
     """
     classes = _as_array(prev.classes)
     new = parts.as_columns(recalibrate(prev, proba, groups=groups, unseen=unseen, acknowledge=acknowledge))
+    order = column_order(proba, prev.classes)
+    new = new if order is None else new[:, order]
     if isinstance(goal, str):
         if goal not in ("accuracy", "balanced"):
             raise InputError(f"goal must be 'accuracy', 'balanced' or a matrix of costs, but got {goal!r}.")
