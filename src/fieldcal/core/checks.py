@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainc
 from scipy.stats import chi2, false_discovery_control
 
 from fieldcal.core.likelihood import gradient
@@ -186,4 +185,4 @@ def bin_calibration(F: Floats, bin_means: Floats) -> Calibration:
     error = float(np.average(np.abs(share - mean).mean(axis=1), weights=n))
     terms = ((share - mean) ** 2 / np.maximum(mean, 1e-9)).sum(axis=1) * n  # 0 was promised never to happen
     df = len(n) * (F.shape[0] - 1)
-    return Calibration(error, float(1.0 - gammainc(df / 2, terms.sum() / 2)))
+    return Calibration(error, float(chi2.sf(terms.sum(), df)))

@@ -71,8 +71,10 @@ def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
     move = float(d.move[0])
     p_value = float(chi2.sf((m - 1) * move / move_noise, m - 1))
     beyond = move - move_noise
-    if p_value >= NOISE or beyond <= 0 or d.df == 0:
+    if p_value >= NOISE or beyond <= 0:
         return Movement(p_value, 1.0, 1.0, 1.0)
+    if d.df == 0:  # as many bins as classes: nothing is left over to test with
+        return Movement(p_value, 1.0, 0.0, 1.0)
     fit = float(d.fit[0])
     worst = _upper_noncentrality(d.df * fit / fit_noise, d.df) * fit_noise / d.df
     contradicted = bool(chi2.sf(d.df * fit / fit_noise, d.df) < NOISE)

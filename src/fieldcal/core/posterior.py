@@ -210,7 +210,7 @@ def feedback_draws(
     *,
     n_draws: int = 64,
     per_draw: int = 4,
-    rounds: int = 40,
+    rounds: int | None = None,
 ) -> tuple[Floats, Floats]:
     """The joint model, no cut: the field informs M too. Draws (G, S * per_draw, K), and M (S, K, m).
 
@@ -218,6 +218,8 @@ def feedback_draws(
     """
     V = np.asarray(V, dtype=np.float64)
     G, K = len(V), len(A)
+    if rounds is None:  # the more the field outweighs the lab, the slower M follows
+        rounds = int(np.clip(40 * V.sum() / A.sum(), 40, 1000))
     alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (n_draws, K))
     M = response_draws(A, n_draws, rng)
     out, step = np.empty((G, n_draws, per_draw, K)), np.full(G, STEP)

@@ -157,13 +157,15 @@ def decide_trust(
     total = V.sum(axis=0)
     movement = common_movement(F, total, smoothing=smoothing)
     explained = _ramp(movement.lower) if movement.moved else 1.0
+    shift = np.log(common) - np.log(p_lab)
+    size = correction_size(centres, total[None], shift[None])
     if not grouped:
         # URC's own case: trusted unless the fit contradicts it, not only where a small lab could prove it.
         alone = _ramp(movement.share) if movement.contradicted else 1.0
+        if rehearsal is not None and movement.moved:
+            alone *= _held_back(rehearsal, size)
         return Trust(alone, alone, movement, None)
-    shift = np.log(common) - np.log(p_lab)
     ratio = np.log(each) - np.log(common)
-    size = correction_size(centres, total[None], shift[None])
     sigma = CAP * explained if movement.moved else 0.0
     spread = None
     if rehearsal is None:

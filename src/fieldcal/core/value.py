@@ -66,7 +66,7 @@ def beta_interval(mean: Floats, variance: Floats, level: float, *, n: Floats) ->
     least = 0.5 / (n[:, None] + 1)
     centre = np.clip(mean, least, 1 - least)
     s = centre * (1 - centre)
-    at_end = (mean < least) | (mean > 1 - least)
+    at_end = (mean <= least) | (mean >= 1 - least)
     variance = np.where(at_end, np.maximum(variance, s / (n[:, None] + 2)), variance)
     strength = s / np.clip(variance, 1e-18, 0.9 * s) - 1
     a, b = np.maximum(centre * strength, 1e-9), np.maximum((1 - centre) * strength, 1e-9)
@@ -78,11 +78,21 @@ def beta_interval(mean: Floats, variance: Floats, level: float, *, n: Floats) ->
     return np.minimum(lower, mean), np.maximum(upper, mean)
 
 
+def learn_from_labels(value: Floats, variance: Floats, labelled: Floats) -> tuple[Floats, Floats]:
+    """Update a value of known variance by labelled rows (G, K), as the Dirichlet with that mean and variance would."""
+    s = value * (1 - value)
+    strength = np.maximum((s / np.maximum(variance, 1e-18) - 1).min(axis=1, keepdims=True), 0.0)
+    rows = strength + labelled.sum(axis=1, keepdims=True)
+    new = (strength * value + labelled) / np.maximum(rows, 1e-300)
+    new = np.where(labelled.sum(axis=1, keepdims=True) > 0, new, value)
+    return new, np.where(labelled.sum(axis=1, keepdims=True) > 0, new * (1 - new) / (rows + 1), variance)
+
+
 def safe_log(p: Floats) -> Floats:
     """The logarithm, finite at zero."""
     return np.asarray(np.log(np.maximum(p, _TINY)))
 
 
 def _spread(exponent: float) -> float:
-    """Mean squared error of an exponent when the truth is uniform on [0, 1]."""
-    return 1 / 12 + (exponent - 0.5) ** 2
+    """Squared distance to the farther end: "leave alone" and "URC" must both stay inside."""
+    return max(exponent, 1 - exponent) ** 2

@@ -18,6 +18,7 @@ from fieldcal.core.likelihood import with_labels
 from fieldcal.core.movement import Movement
 from fieldcal.core.posterior import feedback_draws, joint_draws, response_draws
 from fieldcal.core.priors import Reference
+from fieldcal.core.response import auto_smoothing, smoothing_cells
 from fieldcal.errors import InputError
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
@@ -219,12 +220,14 @@ class Prevalence(Artefact):
         return self._interval(draws, neutral=0.0 if kind == "difference" else 1.0)
 
     def ranking(self, *, of: Hashable = None) -> Floats:
-        """How likely each group has the highest prevalence of a class, (G,); sums to one."""
+        """How likely each group has the highest prevalence of a class, (G,); sums to one. Under URC's estimate."""
         top = self.draws()[..., self._class(of)].argmax(axis=0)
         return np.bincount(top, minlength=len(self.groups)) / len(top)
 
     def poststratify(self, totals: Any, *, of: Hashable = None) -> Interval:
         """The prevalence of a class in a population made of these groups in other proportions, with an interval.
+
+        Under URC's estimate, whatever the trust.
 
         Parameters
         ----------
@@ -248,18 +251,23 @@ class Prevalence(Artefact):
             )
         return self._interval((share / share.sum()) @ self.draws()[..., self._class(of)], neutral=0.0)
 
-    def performance(self, group: Hashable = None) -> dict[str, dict[Hashable, Interval]]:
-        """Expected count, precision and recall of the raw model's decisions, per class, without labels.
+    def performance(self, group: Hashable = ...) -> dict[str, dict[Hashable, Interval]]:
+        """Rows, precision and recall of the raw model's decisions, per class, without labels.
 
-        Recall is the lab's (the assumption says it stays); precision and counts follow from the estimated prevalence.
-        With intervals from joint draws of prevalence and confusion.
+        Recall is the lab's (the assumption says that it stays), precision follows from it and URC's prevalence, and
+        ``count`` is the expected number of rows of the class. Under URC's estimate, whatever the trust.
+
+        Parameters
+        ----------
+        group : the group to ask about; by default all of them together
         """
-        at = list(self.groups) if group is None else [group]
+        at = list(self.groups) if group is ... else [group]
         p = self.draws(at)
         rows = np.asarray(self.n[[self._row(g) for g in at]], dtype=np.float64)
         p = np.average(p, axis=0, weights=np.maximum(rows, 1e-300))  # (D, K)
         rng = np.random.default_rng(self.seed)
-        confusion = rng.standard_gamma(self.lab.confusion + 0.5, size=(len(p), *self.lab.confusion.shape))
+        spread = smoothing_cells(self.lab.confusion, auto_smoothing(self.lab.confusion))
+        confusion = rng.standard_gamma(self.lab.confusion + spread, size=(len(p), *self.lab.confusion.shape))
         confusion /= confusion.sum(axis=2, keepdims=True)
         joint = p[:, :, None] * confusion
         hits = np.einsum("dkk->dk", joint)
@@ -367,7 +375,7 @@ class Prevalence(Artefact):
         rows = []
         for name, g, k in cells:
             numbers = [f"{table[g, k]:.3f}" for table in (self.naive, self.urc, self.value)]
-            numbers = [f"{self.n[g]:,}", *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
+            numbers = [f"{self.n[g]:,.6g}", *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
             rows.append([keys.show(name, width=24), *numbers, self.status[g]])
         return head, rows
 

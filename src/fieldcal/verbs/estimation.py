@@ -25,7 +25,7 @@ from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Pooled, Prior, Pr
 from fieldcal.core.reweight import class_weights
 from fieldcal.core.solve import Solution, solve
 from fieldcal.core.trust import Rehearsal, Trust, decide_trust, mean_recalibrated
-from fieldcal.core.value import Parts, beta_interval, safe_log
+from fieldcal.core.value import Parts, beta_interval, learn_from_labels, safe_log
 from fieldcal.errors import ConvergenceWarning, InputError, InputTypeError, PoolingWarning, TrustWarning
 from fieldcal.inputs import Floats
 from fieldcal.objects import Field, Fit, Lab, Prevalence
@@ -123,9 +123,9 @@ def estimate(
     decided = _trust(trust, task, answer, common)
     findings = _findings(task, answer, common, decided, asked=trust != "auto")
     _warn(task, answer, findings)
-    parts = Parts(field.naive, answer.urc, common, np.asarray(field.n, dtype=np.float64))
+    parts = _parts(field, answer.urc, common)
     value = parts.value(decided.common, decided.groups)
-    lower, upper = _interval(task, answer, parts, value, decided, asked=trust != "auto")
+    value, lower, upper = _interval(task, answer, parts, value, decided, asked=trust != "auto")
     return Prevalence(
         lab=lab,
         field=field,
@@ -149,17 +149,7 @@ def estimate(
         status=group_status(lab, field, findings, answer.mode.converged),
         verdict=judge(lab, field, findings),
         protected=protected,
-        fit=Fit(
-            gap=answer.mode.gap,
-            n_iter=answer.mode.n_iter,
-            converged=answer.mode.converged,
-            novel=findings.novel,
-            statistic=findings.misfit.statistic,
-            df=findings.misfit.df,
-            p_value=findings.misfit.p_value,
-            adjusted=findings.misfit.adjusted,
-            effect=findings.misfit.effect,
-        ),
+        fit=_fit(answer.mode, findings),
     )
 
 
@@ -302,7 +292,12 @@ def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
 
 def _label_row(counts: Any, classes: keys.Keys) -> Floats:
     if not isinstance(counts, Mapping):
-        return np.asarray(counts, dtype=np.float64)
+        given = np.asarray(counts)
+        if given.shape != (len(classes),) or given.dtype.kind not in "biuf":
+            raise InputError(
+                f"labelled counts of a group must be {len(classes)} numbers, but got {counts!r:.80}."
+            )
+        return given.astype(np.float64)
     where = keys.positions(classes, tuple(keys.normalize(k) for k in counts))
     if (where < 0).any():
         raise InputError(f"labelled counts name a class that is not among {classes!r:.200}.")
@@ -378,12 +373,14 @@ def _solve_pooled(task: _Task) -> _Answer:
     strength = pooled.kappa * pooled.mu
     penalty = _with_labels(Penalty(np.zeros(lab.n_bins), strength, 0.0, lab.p_lab), task.labelled)
     mode = solve(lab.M, V, penalty, max_iter=task.max_iter)
+    recipe: dict[str, float | str] = {"name": "pooled", "kappa": pooled.kappa, "edge": pooled.edge}
+    if task.level is None and task.point == "mode":
+        return _Answer(mode.p, None, None, None, pooled.alpha, mode, recipe, pooled.edge)
     summary = Summary(pooled.point, pooled.sd, pooled.lower, pooled.upper)
     if task.feedback:
         summary = _summary(task, V, pooled.alpha, penalty)
     urc = mode.p if task.point == "mode" else summary.mean
     lower, upper = np.minimum(summary.lower, urc), np.maximum(summary.upper, urc)
-    recipe: dict[str, float | str] = {"name": "pooled", "kappa": pooled.kappa, "edge": pooled.edge}
     return _Answer(urc, summary.sd, lower, upper, pooled.alpha, mode, recipe, pooled.edge)
 
 
@@ -428,22 +425,33 @@ def _trust(trust: Any, task: _Task, answer: _Answer, common: Floats) -> Trust:
     return Trust(float(trust), float(trust), movement, None)
 
 
+def _parts(field: Field, urc: Floats, common: Floats) -> Parts:
+    """What the values are made of; a group without rows predicts what the whole field does."""
+    n = np.asarray(field.n, dtype=np.float64)
+    everywhere = field.score_sums.sum(axis=0) / max(float(field.score_sums.sum()), 1e-300)
+    return Parts(np.where(n[:, None] > 0, field.naive, everywhere), urc, common, n)
+
+
 def _interval(
     task: _Task, answer: _Answer, parts: Parts, value: Floats, trust: Trust, *, asked: bool
-) -> tuple[Floats | None, Floats | None]:
-    """The interval of ``value``; see the notes of `estimate` for what it means."""
+) -> tuple[Floats, Floats | None, Floats | None]:
+    """The interval of ``value``, see the notes of `estimate` for what it means; and the value after field labels."""
     sigma, tau = trust.common, trust.groups
     rehearsal = task.lab.rehearsal if task.field.grouped else None
     if answer.sd is None or (sigma == tau == 1.0 and rehearsal is None):
-        return answer.lower, answer.upper
+        return value, answer.lower, answer.upper
     logs = safe_log(parts.weights(task.lab.p_lab, sigma, tau))
     _, labels = mean_recalibrated(task.lab.bin_means, task.V, logs)
     on_logit = _excess_variance(rehearsal, tau) + np.zeros(value.shape)
     if not asked:
         unrehearsed = task.field.grouped and rehearsal is None
         on_logit += parts.doubt(sigma, tau, about_common=trust.movement.moved, about_groups=unrehearsed)
-    variance = labels + (max(sigma, tau) * answer.sd) ** 2 + (value * (1 - value)) ** 2 * on_logit
-    return beta_interval(value, variance, task.level or DEFAULT_LEVEL, n=parts.n)
+    # The value moves along odds, so the posterior's spread enters on that scale too.
+    on_logit += (max(sigma, tau) * answer.sd / np.maximum(answer.urc * (1 - answer.urc), 1e-9)) ** 2
+    variance = labels + (value * (1 - value)) ** 2 * on_logit
+    if task.labelled is not None and not sigma == tau == 1.0:
+        value, variance = learn_from_labels(value, variance, task.labelled)
+    return value, *beta_interval(value, variance, task.level or DEFAULT_LEVEL, n=parts.n)
 
 
 def _excess_variance(rehearsal: Rehearsal | None, tau: float) -> Floats | float:
@@ -466,6 +474,21 @@ def _findings(task: _Task, answer: _Answer, common: Floats, trust: Trust, *, ask
     )
 
 
+def _fit(mode: Solution, findings: Findings) -> Fit:
+    misfit = findings.misfit
+    return Fit(
+        gap=mode.gap,
+        n_iter=mode.n_iter,
+        converged=mode.converged,
+        novel=findings.novel,
+        statistic=misfit.statistic,
+        df=misfit.df,
+        p_value=misfit.p_value,
+        adjusted=misfit.adjusted,
+        effect=misfit.effect,
+    )
+
+
 def _warn(task: _Task, answer: _Answer, findings: Findings) -> None:
     mode = answer.mode
     if not mode.converged.all():
@@ -483,7 +506,8 @@ def _warn(task: _Task, answer: _Answer, findings: Findings) -> None:
             stacklevel=3,
         )
     trust = findings.trust
-    if not findings.asked and task.lab.rehearsal is None and trust.movement.moved and trust.common > 0:
+    unrehearsed = task.lab.rehearsal is None or not task.field.grouped
+    if not findings.asked and unrehearsed and trust.movement.moved and trust.common > 0:
         warnings.warn(
             "The field has moved, and whether by label shift was not rehearsed: give learn(…, groups=…) the grouping "
             "that the field has, or set trust yourself. The verdict says more.",

@@ -191,7 +191,11 @@ def _about_trust(lab: Lab, field: Field, findings: Findings) -> list[tuple[Level
             )
         else:
             text += f"log loss is expected to change by {rehearsal.change:+.3f} ± {rehearsal.change_se:.3f}."
-        found.append(("do_not_use" if nothing else "care" if rehearsal.tau == 0 else "ok", text))
+        harms = bool(
+            rehearsal.curve[-1] > rehearsal.curve_se[-1]
+        )  # the full correction does harm, beyond noise
+        refused = nothing and (moved.moved or harms)
+        found.append(("do_not_use" if refused else "care" if rehearsal.tau == 0 else "ok", text))
     elif field.grouped:
         found.append(_unrehearsed(trust, nothing))
     if moved.moved:
@@ -208,6 +212,13 @@ def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
     level: Level = "do_not_use" if nothing else "care"
     if moved.share < RAMP[0]:
         return [(level, f"{share}: the field is another population, not another mix of classes.")]
+    if moved.lower == 0.0:  # what `common_movement` says where there is nothing left over to test with
+        return [
+            (
+                "care",
+                "The field has moved; with as many bins as classes, whether by label shift cannot be tested.",
+            )
+        ]
     if moved.lower < RAMP[0]:
         least = f"it may be only {_share(moved.lower)}"
         return [(level, f"{share}, but {least}: too few rows of lab or field to rely on it.")]

@@ -149,8 +149,8 @@ def _rehearsal(
     names, codes = keys.factorize(groups, n=len(rows.y))
     if len(names) > len(rows.y) / 2:
         warnings.warn(
-            f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, hardly two each: nothing can be rehearsed. "
-            "Is this an id? Use a coarser grouping.",
+            f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, hardly two each: nothing can be "
+            "rehearsed. Is this an id? Use a coarser grouping.",
             TrustWarning,
             stacklevel=3,
         )

@@ -119,7 +119,8 @@ def decide(
     array([0, 1])
     """
     classes = _as_array(prev.classes)
-    new = parts.as_columns(recalibrate(prev, proba, groups=groups, unseen=unseen, acknowledge=acknowledge))
+    new = recalibrate(prev, proba, groups=groups, unseen=unseen, acknowledge=acknowledge)
+    new = parts.as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
     order = column_order(proba, prev.classes)
     new = new if order is None else new[:, order]
     if isinstance(goal, str):
@@ -161,7 +162,7 @@ def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Fl
         warnings.warn(
             f"{what}: they get the estimate of the whole field. Pass unseen='raw' to leave them alone.",
             UnseenGroupWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     substitute = prev.overall_weights if unseen == "global" else np.ones(len(prev.classes))
     table = np.vstack([prev.weights, substitute[None]])
