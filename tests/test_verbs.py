@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import fieldcal
-from fieldcal.errors import InputError, UnseenGroupWarning
+from fieldcal.errors import CalibrationWarning, InputError, UnseenGroupWarning
 
 URC = {"prior": "flat", "point": "mode", "trust": 1}  # the paper's plain estimator
 TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -172,7 +172,35 @@ def test_tables_are_matched_by_column_name_in_every_verb(table):
     np.testing.assert_array_equal(same.urc, prev.urc)
     new = fieldcal.recalibrate(same, as_table(data.proba_field), groups=data.groups_field)
     expected = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
-    np.testing.assert_array_equal(new, expected)
+    np.testing.assert_array_equal(new, expected[:, turned], err_msg="a table is answered in its own order")
+    decided = fieldcal.decide(same, as_table(data.proba_field), groups=data.groups_field)
+    assert decided.tolist() == names[expected.argmax(axis=1)].tolist()
+
+
+def test_a_column_named_after_the_first_class_is_not_taken_for_the_second():
+    scores = pd.Series([0.1, 0.2, 0.8, 0.9] * 10, name="healthy")
+    labels = ["healthy", "healthy", "sick", "sick"] * 10
+    with pytest.raises(InputError, match="named 'healthy', the first class"):
+        fieldcal.learn(scores, labels)
+    with pytest.raises(InputError, match="named 'healthy', the first class"):
+        fieldcal.learn(scores.to_frame(), labels)
+    assert fieldcal.learn(scores.rename("sick"), labels).n == 40
+
+
+def test_hard_decisions_given_as_scores_make_two_bins():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    for share in (0.1, 0.5, 0.95):
+        hard = np.where(rng.random(400) < 0.8, y, rng.random(400) < share).astype(float)
+        with pytest.warns(CalibrationWarning):
+            assert fieldcal.learn(hard, y).n_bins == 2
+
+
+def test_a_decision_does_not_depend_on_the_shape_of_the_score():
+    data, _, _, prev = learnt(2)
+    scores = data.proba_field[:50]
+    flat = fieldcal.decide(prev, scores, groups=data.groups_field[:50])
+    assert fieldcal.decide(prev, scores[:, None], groups=data.groups_field[:50]).tolist() == flat.tolist()
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

@@ -87,6 +87,7 @@ def test_label_shift_alone_explains_all_of_a_movement_that_many_rows_show(K):
     assert all(m.moved for m in found)
     assert min(m.share for m in found) > 0.98
     assert min(m.lower for m in found) > 0.97
+    assert not any(m.contradicted for m in found)
 
 
 def test_the_lower_bound_is_below_the_share_and_rises_with_the_rows():
@@ -108,6 +109,7 @@ def test_label_shift_explains_little_of_a_covariate_shift_that_narrows_the_score
     assert moved.moved
     assert moved.share < 0.2
     assert moved.lower <= moved.share
+    assert moved.contradicted
 
 
 def test_a_movement_along_and_away_in_equal_parts_is_explained_by_half():
@@ -133,6 +135,7 @@ def test_a_lab_of_200_rows_does_not_contradict_label_shift_by_its_own_noise(n):
     share = np.array([m.share for m in found if m.moved])
     assert np.median(share) > 0.99
     assert (share < 0.8).mean() < 0.05
+    assert np.mean([m.contradicted for m in found]) < 0.04
 
 
 def test_counts_of_1e12_are_as_good_as_1e6():
@@ -154,7 +157,8 @@ def test_nothing_to_see_is_no_movement():
 def test_with_as_many_bins_as_classes_nothing_can_contradict():
     moved = common(np.array([[70.0, 30.0], [20.0, 80.0]]), np.array([100.0, 900.0]))
     assert moved.moved
-    assert (moved.share, moved.lower) == (1, 1)
+    assert not moved.contradicted
+    assert (moved.share, moved.lower) == (1, 0), "and nothing can confirm"
 
 
 # The groups of the field

@@ -220,8 +220,8 @@ def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
             )
         ]
     if moved.lower < RAMP[0]:
-        least = f"it may be only {_share(moved.lower)}"
-        return [(level, f"{share}, but {least}: too few rows of lab or field to rely on it.")]
+        end = "it is not relied on" if nothing else "look at it"
+        return [(level, f"{share}, but with so few rows it may be only {_share(moved.lower)}: {end}.")]
     if trust.common > 0:
         return [("care", f"{share}. A movement of everything cannot be rehearsed; look at it.")]
     return []
