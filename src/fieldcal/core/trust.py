@@ -160,8 +160,8 @@ def decide_trust(
     shift = np.log(common) - np.log(p_lab)
     size = correction_size(centres, total[None], shift[None])
     if not grouped:
-        # URC's own case: trusted unless the fit contradicts it, not only where a small lab could prove it.
-        alone = _ramp(movement.share) if movement.contradicted else 1.0
+        # URC's own case: trusted as far as label shift seems to explain the movement, proven or not.
+        alone = _ramp(movement.share) if movement.moved else 1.0
         if rehearsal is not None and movement.moved:
             alone *= _held_back(rehearsal, size)
         return Trust(alone, alone, movement, None)

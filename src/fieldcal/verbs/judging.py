@@ -210,7 +210,7 @@ def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
     moved = trust.movement
     share = f"Label shift explains {_share(moved.share)} of how the whole field moved"
     level: Level = "do_not_use" if nothing else "care"
-    if moved.share < RAMP[0]:
+    if moved.share < RAMP[0] and moved.contradicted:
         return [(level, f"{share}: the field is another population, not another mix of classes.")]
     if moved.lower == 0.0:  # what `common_movement` says where there is nothing left over to test with
         return [
