@@ -12,11 +12,10 @@ from fieldcal.core.posterior import (
     feedback_draws,
     joint_draws,
     pooled_posterior,
-    realised_draws,
     response_draws,
     summarise,
 )
-from fieldcal.core.quadrature import binary_draws, binary_summary
+from fieldcal.core.quadrature import binary_summary
 
 F2 = np.array([[500, 300, 250, 200, 150, 100, 60, 40], [30, 50, 80, 100, 150, 200, 250, 300.0]])
 M2 = F2 / F2.sum(axis=1, keepdims=True)
@@ -339,19 +338,6 @@ def test_draws_of_m_have_the_moments_of_their_dirichlet():
         assert_allclose(M[:, k].mean(axis=0), dirichlet(A[k]).mean(), atol=0.003)
         assert_allclose(M[:, k].var(axis=0), dirichlet(A[k]).var(), rtol=0.1)
     assert response_draws(np.ones((3, 5)), 10, rng()).shape == (10, 3, 5)
-
-
-def test_the_rows_themselves_are_known_better_than_their_population():
-    M = np.repeat(M2[None], 64, 0)
-    V = np.concatenate([rng().multinomial(200, np.array([[0.7, 0.3]]) @ M2), np.zeros((1, 8))]).astype(float)
-    V[0, 0] += 0.5
-    draws = binary_draws(M, V, np.ones(2), rng(), per_draw=4)
-    realised = realised_draws(draws, M, V, rng())
-    assert_allclose(realised.sum(axis=2), 1)
-    assert_allclose(realised[0].mean(axis=0), draws[0].mean(axis=0), atol=0.02)
-    expected = draws[0, :, 1].var() - 0.7 * 0.3 / 200
-    assert_allclose(realised[0, :, 1].var(), expected, rtol=0.35)
-    assert_array_equal(realised[1], draws[1])
 
 
 def test_feedback_sharpens_m_and_the_cut_does_not():

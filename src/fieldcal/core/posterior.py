@@ -177,21 +177,6 @@ def joint_draws(
     return draw(M, V, alpha, rng, per_draw=per_draw, entropy=entropy, centre=centre)
 
 
-def realised_draws(draws: Floats, M: Floats, V: Floats, rng: np.random.Generator) -> Floats:
-    """Prevalence among the very rows that were counted, instead of the population behind them.
-
-    Each draw of p (G, S * per_draw, K) splits V over the classes by ``P(class | bin)``: narrower by about p(1 − p)/n.
-    """
-    V = np.asarray(V, dtype=np.float64)
-    n = V.sum(axis=1)
-    per_draw = draws.shape[1] // len(M)
-    out = np.empty_like(draws)
-    for i in range(draws.shape[1]):
-        out[:, i] = _split_rows(draws[:, i], M[i // per_draw], V, rng).sum(axis=2)
-    out /= np.maximum(n, 1e-300)[:, None, None]
-    return np.where(n[:, None, None] > 0, out, draws)  # without rows there is only the population
-
-
 def _split_rows(p: Floats, M: Floats, V: Floats, rng: np.random.Generator) -> Floats:
     """Random rows per class and bin, (G, K, m), that add up to V; fractions of a row are split as expected."""
     W = p[:, :, None] * M

@@ -18,8 +18,8 @@ from fieldcal.errors import InputError
 from fieldcal.inputs import Floats, as_scores
 from fieldcal.objects import Field, Lab, Prevalence
 from fieldcal.verbs import count, estimate, learn, recalibrate
-from fieldcal.verbs.estimation import Point
 from fieldcal.verbs.recalibration import Unseen
+from fieldcal.verbs.solving import Point
 
 Calibration = Literal["sigmoid", "isotonic", "temperature"]
 

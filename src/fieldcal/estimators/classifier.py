@@ -31,8 +31,8 @@ from fieldcal.estimators.crossfit import (
     out_of_fold,
     without_none,
 )
-from fieldcal.verbs.estimation import Point
 from fieldcal.verbs.recalibration import Unseen
+from fieldcal.verbs.solving import Point
 
 _NOT_FITTED = (
     "This %(name)s is not fitted yet, but cv='prefit' says that it is. Fit it first, or pass cv=5 to have it fitted "

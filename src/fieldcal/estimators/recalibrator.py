@@ -21,8 +21,8 @@ from fieldcal.estimators.crossfit import (
     without_none,
 )
 from fieldcal.inputs import Floats
-from fieldcal.verbs.estimation import Point
 from fieldcal.verbs.recalibration import Unseen
+from fieldcal.verbs.solving import Point
 
 
 class Recalibrator(Adaptive):
