@@ -155,6 +155,14 @@ class Argmax:
     """Bins by the predicted class, each split by confidence into intervals equally likely in the lab.
 
     ``Argmax(1)`` is the argmax alone: the confusion matrix of classify-and-count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Argmax
+    >>> proba = np.array([[0.8, 0.1, 0.1], [0.4, 0.3, 0.3], [0.2, 0.7, 0.1], [0.1, 0.2, 0.7]])
+    >>> Argmax(2).fit(proba, np.array([0, 0, 1, 2]), 3).assign(proba).tolist()
+    [1, 0, 2, 3]
     """
 
     confidence_bins: int = 1
@@ -227,6 +235,15 @@ class Tree:
 
     Best-first growth: among all leaves, the split with the largest gain in (weighted) entropy of the class
     is made next, until there are ``leaves`` bins. No leaf has fewer than ``min_rows`` lab rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Tree
+    >>> score = np.linspace(0, 1, 100)
+    >>> bins = Tree(2).fit(score, (score > 0.3).astype(int), 2).assign(np.array([0.1, 0.2, 0.4]))
+    >>> bool(bins[0] == bins[1] != bins[2])
+    True
     """
 
     leaves: int

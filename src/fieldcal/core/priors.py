@@ -56,6 +56,15 @@ class Flat:
     """No preference: maximum likelihood.
 
     L_reg is constant, hence convex.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.Flat(), trust=1).prior["name"]
+    'flat'
     """
 
     name: Literal["flat"] = "flat"
@@ -70,6 +79,15 @@ class KL:
     """``strength × KL(p ‖ p_lab)``: the regularisation of the paper's text.
 
     Convex: negative entropy of ``p`` plus a linear function.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(strength=10), trust=1).prior["name"]
+    'kl'
     """
 
     strength: float = 1.0
@@ -88,6 +106,15 @@ class Dirichlet:
     """``strength × KL(p_lab ‖ p)``: like ``strength`` labelled rows with the lab's prevalences.
 
     A Dirichlet prior, conjugate to labels. Convex: negative logarithms of the coordinates of ``p``.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.Dirichlet(strength=10), trust=1).prior["name"]
+    'dirichlet'
     """
 
     strength: float = 1.0
@@ -108,6 +135,15 @@ class Reference:
     Differs from the paper: the divergence is taken on bins, and its first argument sums to the number of
     classes and not to one, so it pulls to equal prevalences and not to those of the lab. Convex: the same
     form as the likelihood, with ``strength × colSums(M)`` pseudo-rows per bin.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.Reference(strength=10), trust=1).prior["name"]
+    'reference'
     """
 
     strength: float = 1.0
@@ -127,6 +163,15 @@ class Pooled:
 
     One population alone has nothing to pool with: its Dirichlet is centred on the lab, and its strength is
     learnt the same way.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.Pooled(), trust=1).prior["name"]
+    'pooled'
     """
 
     name: Literal["pooled"] = "pooled"

@@ -23,6 +23,16 @@ class Field(Artefact):
     """What the field shows: a histogram of predictions per group, and nothing else of it.
 
     Made by `fieldcal.count`. `Field + Field` merges exactly, in any order.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> monday = fieldcal.count(lab, [0.1, 0.7], groups=["Leeds", "York"])
+    >>> tuesday = fieldcal.count(lab, [0.2], groups=["York"])
+    >>> (monday + tuesday).n.tolist(), monday + tuesday == tuesday + monday
+    ([1, 2], True)
     """
 
     kind: ClassVar[str] = "field"

@@ -21,6 +21,16 @@ class Lab(Artefact):
     """What the lab teaches: how predictions are distributed given the class.
 
     Made by `fieldcal.learn`. Holds the counts `F` behind `M`, the partition, and what was seen on the way.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab.M.shape, lab.classes, lab.conditioning.rank
+    ((2, 8), (0, 1), 2)
+    >>> fieldcal.Lab.from_json(lab.to_json()) == lab
+    True
     """
 
     kind: ClassVar[str] = "lab"

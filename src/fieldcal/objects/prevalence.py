@@ -76,6 +76,24 @@ class Prevalence(Artefact):
     status : (G,) "ok", or what to know about the group
     verdict : whether to use it, and why
     fit : how the estimate was reached and how well it fits
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> prev.groups, prev.classes, prev.status
+    ((0, 1), (0, 1), ('ok', 'ok'))
+    >>> prev.draws().shape, prev.ranking().round(2).tolist()
+    ((2, 1024, 2), [0.0, 1.0])
+    >>> 0.25 < prev.poststratify({0: 1, 1: 1}).estimate < 0.45
+    True
+    >>> sorted(prev.performance())
+    ['count', 'precision', 'recall']
+    >>> prev.to_frame("polars").shape
+    (4, 10)
     """
 
     kind: ClassVar[str] = "prevalence"

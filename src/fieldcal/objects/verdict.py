@@ -10,7 +10,15 @@ Level = Literal["ok", "care", "do_not_use"]
 
 
 class Verdict(Frozen):
-    """Whether to use the recalibrated predictions: ``ok``, ``care`` or ``do_not_use``, with reasons in plain words."""
+    """Whether to use recalibrated predictions: ``ok``, ``care`` or ``do_not_use``, with reasons in plain words.
+
+    Examples
+    --------
+    >>> from fieldcal import Verdict
+    >>> Verdict(level="care", reasons=("The trust was set by hand.",))
+    Use with care
+      - The trust was set by hand.
+    """
 
     level: Level
     reasons: Texts
