@@ -127,6 +127,7 @@ def main() -> None:
     parser.add_argument("--quapy", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
+    warnings.filterwarnings("ignore", module="quapy")
     for n_classes in (2, 3):
         for lab_rows in (200, 2000):
             for prevalence in PREVALENCES:

@@ -254,7 +254,7 @@ def test_the_digest_changes_with_every_field_of_the_content():
         "classes": (0, 1, 3),
         "F": lab().F + 1,
         "bin_scores": lab().bin_scores + 1,
-        "confusion": lab().confusion + 1,
+        "decisions": lab().decisions + 1,
         "partition": fieldcal.Bins(lab().n_bins),
     }
     digests = {lab().digest}
@@ -343,7 +343,7 @@ def test_an_object_does_not_share_memory_with_what_it_was_made_from():
         F=counts,
         smoothing=1.0,
         bin_scores=np.array([[7, 7], [9, 9]]),
-        confusion=counts,
+        decisions=np.stack([counts, counts], axis=2),
         n=16,
     )
     digest = made.digest

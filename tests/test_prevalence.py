@@ -240,8 +240,9 @@ def test_intervals_of_precision_recall_and_count_cover_the_truth():
         }
         for name, values in truth.items():
             covered[name] += [found[name][k].lower <= values[k] <= found[name][k].upper for k in (0, 1)]
+    # 80 intervals of nominal 90 %: three standard errors below are .80; the lab's noise is shared by both classes.
     for name, hits in covered.items():
-        assert np.mean(hits) > 0.78, name
+        assert np.mean(hits) > (0.82 if name == "precision" else 0.78), name
 
 
 def test_the_performance_of_a_group_follows_its_prevalence_and_of_all_their_sum():

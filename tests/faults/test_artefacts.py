@@ -355,7 +355,7 @@ def test_fault_40_a_tree_that_runs_in_circles_is_refused():
     content = envelope("lab")["content"] | {
         "F": [[30, 10], [10, 30]],
         "bin_scores": [[20 * 2**30] * 2] * 2,
-        "confusion": [[30, 10], [10, 30]],
+        "decisions": [[[30, 0], [0, 10]], [[10, 0], [0, 30]]],
         "partition": tree,
     }
     assert fieldcal.Lab.from_json(signed(content)).partition.assign(np.array([0.2, 0.9])).tolist() == [1, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class Lab(Artefact):
     clipped: int = Slot(default=0, ge=0)
     log_loss: float | None = None
     accuracy: float | None = None
-    confusion: Counts  # (K, K) lab rows by class and by the largest prediction
+    decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction
     rehearsal: record(Rehearsal) | None = None  # type: ignore[valid-type]
     homogeneity: record(Homogeneity) | None = None  # type: ignore[valid-type]
 
@@ -59,8 +59,8 @@ class Lab(Artefact):
             raise ValueError("classes must be at least two, distinct, and none of them null")
         if self.F.shape != shape:
             raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")
-        if self.bin_scores.shape != shape[::-1] or self.confusion.shape != shape[:1] * 2:
-            raise ValueError("bin_scores or confusion do not have the shape that classes and bins need")
+        if self.bin_scores.shape != shape[::-1] or self.decisions.shape != (*shape, shape[0]):
+            raise ValueError("bin_scores or decisions do not have the shape that classes and bins need")
         if not self.F.any(axis=1).all():
             raise ValueError("F has a class without rows")
         return self
@@ -84,6 +84,11 @@ class Lab(Artefact):
     def conditioning(self) -> Conditioning:
         """Rank, condition number and smallest singular value of M."""
         return conditioning(self.M)
+
+    @cached_property
+    def confusion(self) -> NDArray[Any]:
+        """Lab rows by class and by the largest prediction, (K, K)."""
+        return sealed(self.decisions.sum(axis=1))
 
     @cached_property
     def bin_means(self) -> NDArray[np.float64]:

@@ -18,7 +18,6 @@ from fieldcal.core.likelihood import with_labels
 from fieldcal.core.movement import Movement
 from fieldcal.core.posterior import feedback_draws, joint_draws, response_draws
 from fieldcal.core.priors import Reference
-from fieldcal.core.response import auto_smoothing, smoothing_cells
 from fieldcal.errors import InputError
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
@@ -283,10 +282,7 @@ class Prevalence(Artefact):
         p = self.draws(at)
         rows = np.asarray(self.n[[self._row(g) for g in at]], dtype=np.float64)
         p = np.average(p, axis=0, weights=np.maximum(rows, 1e-300))  # (D, K)
-        rng = np.random.default_rng(self.seed)
-        spread = smoothing_cells(self.lab.confusion, auto_smoothing(self.lab.confusion))
-        confusion = rng.standard_gamma(self.lab.confusion + spread, size=(len(p), *self.lab.confusion.shape))
-        confusion /= confusion.sum(axis=2, keepdims=True)
+        confusion = self._confusion_draws(len(p))
         joint = p[:, :, None] * confusion
         hits = np.einsum("dkk->dk", joint)
         tables = {
@@ -298,6 +294,20 @@ class Prevalence(Artefact):
             name: {c: self._interval(table[:, k], neutral=0.0) for k, c in enumerate(self.classes)}
             for name, table in tables.items()
         }
+
+    def _confusion_draws(self, n_draws: int) -> Floats:
+        """Draws of P(decision | class), (D, K, K), that share their M with `draws`."""
+        rng = np.random.default_rng(self.seed)
+        M = response_draws(self.lab.A, len(self.alpha), rng)
+        share = self.lab.decisions.sum(axis=0) + 1e-3
+        within = self.lab.decisions + 0.5 * share / share.sum(
+            axis=1, keepdims=True
+        )  # half a row per class and bin
+        rounds = []
+        for _ in range(n_draws // len(M)):
+            D = rng.standard_gamma(within, size=(len(M), *within.shape)) + 1e-300
+            rounds.append(np.einsum("skb,skbj->skj", M, D / D.sum(axis=3, keepdims=True)))
+        return np.stack(rounds, axis=1).reshape(n_draws, *self.lab.confusion.shape)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per group and class, as a table of pandas, polars or pyarrow (the first that is installed).

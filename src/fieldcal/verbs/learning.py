@@ -103,7 +103,7 @@ def learn(
         bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if given_ids else None),
         n=len(y_codes),
         clipped=scores.clipped,
-        confusion=count_cells(y_codes, rows.proba.argmax(axis=1), shape=(len(names),) * 2, weight=weight),
+        decisions=_decisions(rows, n_bins=fitted.m),
         **_quality(rows),
         **_rehearsal(rows, groups, n_bins=fitted.m, smoothing=amount, random_state=random_state),
     )
@@ -138,6 +138,13 @@ def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
     rows = F.sum(axis=0)
     shares = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])  # for bins where no row has weight
     return np.asarray(np.divide(F, rows, out=shares, where=rows > 0).T[bins])
+
+
+def _decisions(rows: _Rows, *, n_bins: int) -> Any:
+    """Lab rows by class, bin and largest prediction."""
+    K = rows.proba.shape[1]
+    decided = rows.bins * K + rows.proba.argmax(axis=1)
+    return count_cells(rows.y, decided, shape=(K, n_bins * K), weight=rows.weight).reshape(K, n_bins, K)
 
 
 def _rehearsal(
