@@ -185,7 +185,7 @@ def test_the_plug_in_of_one_group_is_the_common_one_and_empty_groups_get_the_mea
     assert_allclose(each[3], p.mean(axis=0), atol=0.05)
 
 
-def test_the_plug_in_is_deterministic_and_fast():
+def test_the_plug_in_is_deterministic():
     rng = np.random.default_rng(0)
     F = 200 * rng.dirichlet(np.full(40, 0.3), 12)
     V = simulate(F, np.ones(12), groups=300, rows=(20, 1000))[1]
