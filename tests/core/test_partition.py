@@ -13,7 +13,6 @@ from fieldcal.core.partition import (
     ArgmaxEdges,
     Bins,
     Edges,
-    Partition,
     Quantiles,
     Tree,
     TreeNodes,
@@ -375,7 +374,6 @@ def test_a_number_means_quantiles_for_two_classes_and_confidence_bins_for_more()
 
 @pytest.mark.parametrize("fitted", [Edges([0.5]), ArgmaxEdges(((), ())), Bins(2)], ids=repr)
 def test_a_fitted_partition_stands_for_itself(fitted):
-    assert isinstance(fitted, Partition)
     assert fit_partition(fitted, np.array([0, 1]), np.array([0, 1]), 2) is fitted
 
 

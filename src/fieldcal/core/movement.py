@@ -37,6 +37,7 @@ class Movement:
     share: float  # explained by label shift, noise removed; 1 where nothing moved
     lower: float  # the same, one standard error lower
     groups: float  # effective number of groups behind it
+    testable: bool = True  # whether there are more bins than classes, so that something could contradict
     contradicted: bool = False  # whether what label shift leaves unexplained is beyond noise
 
     @property
@@ -74,11 +75,13 @@ def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
     if p_value >= NOISE or beyond <= 0:
         return Movement(p_value, 1.0, 1.0, 1.0)
     if d.df == 0:  # as many bins as classes: nothing is left over to test with
-        return Movement(p_value, 1.0, 0.0, 1.0)
+        return Movement(p_value, 1.0, 0.0, 1.0, testable=False)
     fit = float(d.fit[0])
     worst = _upper_noncentrality(d.df * fit / fit_noise, d.df) * fit_noise / d.df
     contradicted = bool(chi2.sf(d.df * fit / fit_noise, d.df) < NOISE)
-    return Movement(p_value, 1 - max(fit - fit_noise, 0.0) / beyond, 1 - worst / beyond, 1.0, contradicted)
+    return Movement(
+        p_value, 1 - max(fit - fit_noise, 0.0) / beyond, 1 - worst / beyond, 1.0, contradicted=contradicted
+    )
 
 
 def group_movement(F: Floats, V: Floats, *, smoothing: float) -> Movement:

@@ -8,7 +8,7 @@ engine can express it; a *recipe* (`Quantiles`, `Argmax`, `Tree`) becomes one by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,20 +20,6 @@ Ints = NDArray[np.intp]
 
 _FEW_CUTS = 32  # up to here, counting the cuts below a score beats a binary search
 _CHUNK = 65_536  # rows that stay in cache while the cuts are compared
-
-
-@runtime_checkable
-class Partition(Protocol):
-    """A fitted partition: ``assign`` gives each prediction its bin, ``0 .. m − 1``."""
-
-    @property
-    def m(self) -> int:
-        """The number of bins."""
-        ...
-
-    def assign(self, scores: Floats) -> Ints:
-        """Bin ids of predictions: shape (n,) of the second class if binary, else (n, K)."""
-        ...
 
 
 @dataclass(frozen=True)

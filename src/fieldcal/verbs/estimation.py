@@ -302,7 +302,6 @@ def _findings(task: Task, answer: Answer, common: Floats, trust: Trust, *, asked
         novel=likelihood.novel(np.asarray(lab.F, dtype=np.float64), V),
         trust=trust,
         asked=asked,
-        rehearsed=lab.rehearsal is not None,
         edge=answer.edge,
     )
 

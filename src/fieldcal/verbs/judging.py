@@ -44,7 +44,6 @@ class Findings:
     novel: NDArray[np.float64]
     trust: Trust
     asked: bool  # whether the caller set the trust
-    rehearsed: bool
     edge: str
 
 
@@ -212,7 +211,7 @@ def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
     level: Level = "do_not_use" if nothing else "care"
     if moved.share < RAMP[0] and moved.contradicted:
         return [(level, f"{share}: the field is another population, not another mix of classes.")]
-    if moved.lower == 0.0:  # what `common_movement` says where there is nothing left over to test with
+    if not moved.testable:
         return [
             (
                 "care",
