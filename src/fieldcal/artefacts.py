@@ -21,6 +21,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     ValidationError,
+    WithJsonSchema,
 )
 from pydantic_core import PydanticSerializationError
 
@@ -77,21 +78,28 @@ def _bool_array(values: Any) -> NDArray[np.bool_]:
 def _key_tuple(values: Any) -> tuple[Hashable, ...]:
     if not isinstance(values, (tuple, list)):
         raise ValueError("a list of keys expected")
-    read = keys.normalize if isinstance(values, tuple) else keys.decode
-    found = tuple(read(v) for v in values)
+    found = tuple(values)
+    if not set(map(type, found)) <= {str, int, bool, type(None)}:  # these are keys as they are
+        found = tuple(map(keys.normalize if isinstance(values, tuple) else keys.decode, found))
     if not keys.distinct(found):
         raise ValueError("a key appears twice")
     return found
 
 
+def _list_of(*types: str) -> WithJsonSchema:
+    """What the JSON schema says of a list; tables are lists of lists."""
+    return WithJsonSchema({"type": "array", "items": {"type": list(types)}})
+
+
 _to_list = PlainSerializer(lambda array: array.tolist(), return_type=list)
-Counts = Annotated[NDArray[Any], PlainValidator(count_array), _to_list]
-Numbers = Annotated[NDArray[np.float64], PlainValidator(float_array), _to_list]
-Flags = Annotated[NDArray[np.bool_], PlainValidator(_bool_array), _to_list]
+Counts = Annotated[NDArray[Any], PlainValidator(count_array), _to_list, _list_of("number", "array")]
+Numbers = Annotated[NDArray[np.float64], PlainValidator(float_array), _to_list, _list_of("number", "array")]
+Flags = Annotated[NDArray[np.bool_], PlainValidator(_bool_array), _to_list, _list_of("boolean")]
 KeyTuple = Annotated[
     tuple[Hashable, ...],
     PlainValidator(_key_tuple),
     PlainSerializer(lambda ks: [keys.encode(k) for k in ks], return_type=list),
+    _list_of("string", "number", "boolean", "null", "array", "object"),  # an object is tagged: {"date": "…"}
 ]
 Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
 
@@ -137,7 +145,10 @@ def _lists(value: Any) -> Any:
 
 
 PartitionField = Annotated[
-    Any, BeforeValidator(_partition_from), PlainSerializer(_partition_to, return_type=dict)
+    Any,
+    BeforeValidator(_partition_from),
+    PlainSerializer(_partition_to, return_type=dict),
+    WithJsonSchema({"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}),
 ]
 
 
@@ -164,7 +175,10 @@ def record(cls: type[Any]) -> Any:
         content = {n: getattr(value, n) for n in names}
         return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in content.items()}
 
-    return Annotated[cls, PlainValidator(load), PlainSerializer(dump, return_type=dict)]
+    shape = {"type": "object", "properties": {n: {} for n in names}, "required": names}
+    return Annotated[
+        cls, PlainValidator(load), PlainSerializer(dump, return_type=dict), WithJsonSchema(shape)
+    ]
 
 
 def _record_value(value: Any) -> Any:

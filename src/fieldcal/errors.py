@@ -11,6 +11,7 @@ __all__ = [
     "ConvergenceWarning",
     "FieldcalError",
     "FieldcalWarning",
+    "GroupWarning",
     "IdentifiabilityWarning",
     "InputError",
     "InputTypeError",
@@ -40,6 +41,10 @@ class ArtefactError(InputError):
 
 class FieldcalWarning(UserWarning):
     """Base of everything fieldcal warns about: there is an answer, and it is shaky."""
+
+
+class GroupWarning(FieldcalWarning):
+    """A grouping that cannot be what was meant."""
 
 
 class IdentifiabilityWarning(FieldcalWarning):

@@ -7,7 +7,6 @@ what next.
 from __future__ import annotations
 
 import decimal
-import difflib
 import numbers
 import warnings
 from collections.abc import Hashable, Sequence
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from fieldcal import keys
 from fieldcal.errors import InputError, InputTypeError, WeightWarning
+from fieldcal.names import did_you_mean, refuse_repeats
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -112,7 +112,7 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[key
         if (where < 0).any():
             stray = present[int(np.argmax(where < 0))]
             raise InputError(
-                f"The label {stray!r} is not among the classes {_list(given)}.{_did_you_mean(stray, given)}"
+                f"The label {stray!r} is not among the classes {_list(given)}.{did_you_mean(stray, given)}"
             )
         unseen = [c for i, c in enumerate(given) if i not in set(where.tolist())]
         if unseen:
@@ -177,9 +177,7 @@ def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
     if names is None or not hasattr(proba, "shape"):
         return proba
     names = list(getattr(proba, "column_names", names))
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise InputError(f"The column {twice!r} appears {names.count(twice)} times. Rename or drop one.")
+    refuse_repeats(names)
     if classes is None or names == list(range(len(names))) or len(names) == 1:
         return _matrix(proba, list(range(len(names))))
     return _matrix(proba, _places(names, classes))
@@ -212,7 +210,7 @@ def _places(names: list[Any], classes: Sequence[Hashable]) -> list[int]:
         lost = next((c for c, i in zip(classes, found, strict=True) if i is None), None)
         raise InputError(
             f"The columns {_list(names)} do not match the classes {_list(classes)}"
-            + (f": none is named {str(lost)!r}.{_did_you_mean(lost, names)}" if lost is not None else ".")
+            + (f": none is named {str(lost)!r}.{did_you_mean(lost, names)}" if lost is not None else ".")
             + " Name the columns after the classes, or pass an array with the columns in that order."
         )
     return [i for i in found if i is not None]
@@ -279,12 +277,13 @@ def _clip(array: Floats, absent: NDArray[np.bool_] | None, name: str) -> tuple[F
         return array, 0
     if low < -CLIP or high > 1.0 + CLIP:
         worst = high if high - 1.0 > -low else low
-        raise InputError(f"The {name} must be probabilities, but reach {worst:.4g}. {_cause(low, high)}")
+        raise InputError(f"The {name} must be probabilities, but reach {worst:.4g}. {likely_cause(low, high)}")
     outside = int(((present < 0.0) | (present > 1.0)).sum())
     return np.clip(array, 0.0, 1.0), outside
 
 
-def _cause(low: float, high: float) -> str:
+def likely_cause(low: float, high: float) -> str:
+    """What numbers beyond [0, 1] probably are, and what to do with them."""
     if not (np.isfinite(low) and np.isfinite(high)):
         return "Infinite scores are often the logarithm of 0: apply exp or a sigmoid first."
     if low >= 0.0 and 1.0 < high <= 100.0 + 1e-6:
@@ -297,7 +296,10 @@ def _cause(low: float, high: float) -> str:
 def _check_sums(
     array: Floats, absent: NDArray[np.bool_] | None, *, normalize: bool, tolerance: float, name: str
 ) -> Floats:
-    total = array.sum(axis=1)
+    # From left to right, not in pairs as numpy would: the order in which every engine adds, to the last bit.
+    total = array[:, 0].copy()
+    for k in range(1, array.shape[1]):
+        total += array[:, k]
     if absent is not None:
         total = np.where(absent, 1.0, total)
     if (total <= 0.0).any():
@@ -326,8 +328,3 @@ def _length(values: Any) -> int:
 def _list(values: Sequence[Any]) -> str:
     shown = ", ".join(repr(v)[:40] for v in values[:8])
     return f"[{shown}{', …' if len(values) > 8 else ''}]"
-
-
-def _did_you_mean(value: Any, options: Sequence[Any]) -> str:
-    close = difflib.get_close_matches(str(value), [str(o) for o in options], n=1)
-    return f" Did you mean {close[0]!r}?" if close and close[0] != str(value) else ""

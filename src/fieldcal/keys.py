@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import operator
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,19 @@ def factorize(groups: Any, *, n: int, name: str = "groups") -> tuple[Keys, Ints]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
         return _factorize_integers(values)
     return _factorize_objects(values.tolist() if isinstance(values, np.ndarray) else values, name)
+
+
+def arrange(values: Any) -> tuple[Keys, Ints]:
+    """What `factorize` gives, sooner where the keys are plain text and hardly any of them repeats."""
+    listed = values.tolist() if isinstance(values, np.ndarray) and values.dtype == object else values
+    if isinstance(listed, list) and set(map(type, listed)) == {str}:
+        order = sorted(range(len(listed)), key=listed.__getitem__)
+        names = tuple(map(listed.__getitem__, order))
+        if not any(map(operator.eq, names, islice(names, 1, None))):
+            codes = np.empty(len(order), dtype=np.intp)
+            codes[order] = np.arange(len(order))
+            return names, codes
+    return factorize(listed, n=len(listed))
 
 
 def positions(keys: Keys, wanted: Keys) -> Ints:

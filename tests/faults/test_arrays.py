@@ -1073,7 +1073,7 @@ def test_fault_41_counts_of_another_lab_do_not_merge_and_the_difference_is_liste
 def test_fault_41_the_same_batch_twice_is_refused():
     one = fieldcal.count(binary_lab(), [0.1, 0.2], batch="monday")
     two = fieldcal.count(binary_lab(), [0.3], batch="tuesday")
-    assert (one + two).batches == ("monday", "tuesday")
+    assert (one + two).batch_ids == ("monday", "tuesday")
     with pytest.raises(InputError, match=r"batch 'monday' is in both.*twice"):
         (one + two) + fieldcal.count(binary_lab(), [0.4], batch="monday")
     with pytest.raises(InputTypeError, match="batch must be a name"):

@@ -15,6 +15,7 @@ from fieldcal.artefacts import Artefact, Counts, KeyTuple, PartitionField, recor
 from fieldcal.core.checks import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.response import Conditioning, conditioning, response_matrix, smoothing_cells
 from fieldcal.core.trust import Rehearsal, calibration_offset
+from fieldcal.objects.columns import Columns
 
 
 class Lab(Artefact):
@@ -47,6 +48,7 @@ class Lab(Artefact):
     decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction
     rehearsal: record(Rehearsal) | None = None  # type: ignore[valid-type]
     homogeneity: record(Homogeneity) | None = None  # type: ignore[valid-type]
+    columns: Columns | None = None  # where a table had it all
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
@@ -61,6 +63,8 @@ class Lab(Artefact):
             raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")
         if self.bin_scores.shape != shape[::-1] or self.decisions.shape != (*shape, shape[0]):
             raise ValueError("bin_scores or decisions do not have the shape that classes and bins need")
+        if self.columns is not None and len(self.columns.scores) not in (1, len(self.classes)):
+            raise ValueError(f"{len(self.columns.scores)} columns of scores for {len(self.classes)} classes")
         if not self.F.any(axis=1).all():
             raise ValueError("F has a class without rows")
         return self

@@ -317,7 +317,7 @@ class Prevalence(Artefact):
         """
         import narwhals as nw
 
-        columns = self._columns()
+        columns = self.to_dict()
         for name in [backend] if backend else ["pandas", "polars", "pyarrow"]:
             try:
                 return nw.from_dict(columns, backend=name).to_native()  # type: ignore[arg-type]
@@ -327,7 +327,8 @@ class Prevalence(Artefact):
             f"No table library to answer with ({backend or 'pandas, polars or pyarrow'}): pip install polars"
         )
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def to_dict(self) -> dict[str, list[Any]]:
+        """The columns of `to_frame` as plain lists."""
         G, K = self.value.shape
         groups = [g for g in self.groups for _ in range(K)]
         parts = {len(g) for g in self.groups if isinstance(g, tuple)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,13 @@ import numpy as np
 from fieldcal import keys
 from fieldcal.core import partition as parts
 from fieldcal.core.response import count_cells
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import GroupWarning, InputError, InputTypeError
 from fieldcal.inputs import Missing, Scores, as_weights
 from fieldcal.objects import Field, Lab
 from fieldcal.verbs.scores import bin_ids, field_scores, score_sums
+
+#: Fewer rows may well be as many groups.
+_MANY_ROWS = 100
 
 
 def count(
@@ -41,7 +45,8 @@ def count(
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
     batch : str, optional
-        A name for these rows. Two fields that share a batch refuse to merge.
+        A name for these rows, by which `Field.retract` takes them out again. Two fields that share a batch refuse
+        to merge.
 
     Returns
     -------
@@ -58,8 +63,7 @@ def count(
     """
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
-    if batch is not None and not isinstance(batch, str):
-        raise InputTypeError(f"batch must be a name, a string, but got {batch!r:.60}. Use batch=str(…).")
+    check_batch(batch)
     given_ids = isinstance(lab.partition, parts.Bins)
     scores = (
         bin_ids(proba, lab.partition)
@@ -81,7 +85,7 @@ def count(
     bins = lab.partition.assign(scores.values)
     V = count_cells(codes, bins, shape=(len(names), lab.n_bins), weight=weight)
     shares = lab.F if given_ids else None
-    return Field(
+    field = Field(
         lab=lab.digest,
         classes=lab.classes,
         n_bins=lab.n_bins,
@@ -91,5 +95,22 @@ def count(
         score_sums=score_sums(codes, len(names), scores, weight, shares=shares, bins=bins),
         dropped=scores.n_missing,
         clipped=scores.clipped,
-        batches=() if batch is None else (batch,),
     )
+    return field if batch is None else field.named(batch)
+
+
+def check_batch(batch: object) -> None:
+    """Batches are named by text."""
+    if batch is not None and not isinstance(batch, str):
+        raise InputTypeError(f"batch must be a name, a string, but got {batch!r:.60}. Use batch=str(…).")
+
+
+def warn_if_ids(n_groups: int, n_rows: int) -> None:
+    """Groups of one row each say nothing about themselves: the column is an id, probably."""
+    if n_rows >= _MANY_ROWS and n_groups > 0.9 * n_rows:
+        warnings.warn(
+            f"The {n_rows:,} rows fall into {n_groups:,} groups, hardly one row each: every estimate will be that of the "
+            "whole field. Is this an id? Use a coarser grouping.",
+            GroupWarning,
+            stacklevel=3,
+        )

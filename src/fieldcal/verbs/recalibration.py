@@ -66,15 +66,7 @@ def recalibrate(
         raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
     if missing not in ("error", "keep"):
         raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
-    if not isinstance(prev, Prevalence):
-        raise InputTypeError(
-            f"recalibrate takes a Prevalence first, but got {type(prev).__name__}. Estimate first."
-        )
-    if prev.protected and not acknowledge:
-        raise InputError(
-            "These groups were declared protected: their prevalences are estimated but not applied, because "
-            "predictions would depend on the group. Pass acknowledge=True if that is meant."
-        )
+    check_applicable(prev, acknowledge=acknowledge)
     scores = field_scores(prev.lab, proba, normalize=normalize, missing=missing)
     weights = _row_weights(prev, groups, n=len(scores.values), unseen=unseen)
     if not scores.columns:
@@ -139,6 +131,19 @@ def decide(
     return np.asarray(classes[(new @ costs).argmin(axis=1)])
 
 
+def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
+    """Refuse what is no estimate, and one over protected groups unless that is acknowledged."""
+    if not isinstance(prev, Prevalence):
+        raise InputTypeError(
+            f"recalibrate takes a Prevalence first, but got {type(prev).__name__}. Estimate first."
+        )
+    if prev.protected and not acknowledge:
+        raise InputError(
+            "These groups were declared protected: their prevalences are estimated but not applied, because "
+            "predictions would depend on the group. Pass acknowledge=True if that is meant."
+        )
+
+
 def _shape(proba: Any) -> tuple[int, ...]:
     """(n,) or (n, 1), as it was given."""
     return tuple(getattr(proba, "shape", None) or np.shape(proba))
@@ -157,16 +162,19 @@ def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Fl
     first = keys.show(names[int(lost.argmax())])
     what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
     if unseen == "error":
-        raise InputError(f"{what}. Count and estimate them too, or pass unseen='global' or unseen='raw'.")
+        raise InputError(unseen_words(what, unseen))
     if unseen == "global":
-        warnings.warn(
-            f"{what}: they get the estimate of the whole field. Pass unseen='raw' to leave them alone.",
-            UnseenGroupWarning,
-            stacklevel=3,
-        )
+        warnings.warn(unseen_words(what, unseen), UnseenGroupWarning, stacklevel=3)
     substitute = prev.overall_weights if unseen == "global" else np.ones(len(prev.classes))
     table = np.vstack([prev.weights, substitute[None]])
     return np.asarray(table[where][codes])
+
+
+def unseen_words(what: str, unseen: Unseen) -> str:
+    """What is said of groups that the estimate never saw, and what can be done."""
+    if unseen == "error":
+        return f"{what}. Count and estimate them too, or pass unseen='global' or unseen='raw'."
+    return f"{what}: they get the estimate of the whole field. Pass unseen='raw' to leave them alone."
 
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:

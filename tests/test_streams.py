@@ -1,0 +1,531 @@
+"""Streams: batches that are added once and taken out exactly, windows of time, shards in any order."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fieldcal
+from fieldcal import Field, files
+from fieldcal.errors import ArtefactError, InputError, InputTypeError
+from fieldcal.objects.batch import Batch
+
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.WeightWarning")
+
+UTC = dt.UTC
+GROUPS = (
+    None,
+    "a",
+    "b",
+    1,
+    True,
+    ("a", None),
+    ("a", 1),
+    ("a", True),
+    dt.date(2020, 2, 29),
+    dt.datetime(2020, 2, 29, 12),
+    dt.datetime(2020, 2, 29, 12, tzinfo=UTC),  # does not compare with the one before
+)
+SCORES = (0.0, 0.1, 0.3, 0.5, 0.75, 1.0, float("nan"))
+WEIGHTS = (1.0, 2.0, 0.1, 1 / 3, 1e9, 1e-9)
+IDS = ("2020-01-01", "2020-01-02", "2020-02-01", "10", "9", "Zürich 🐭")
+
+
+@functools.cache
+def lab():
+    data = fieldcal.datasets.label_shift(n_lab=600, random_state=4)
+    return fieldcal.learn(data.proba_lab, data.y_lab, partition=5)
+
+
+def field(rows, *, batch=None, weighted=False):
+    """The field of (score, group, weight)."""
+    scores, groups, weights = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    weight = np.array(weights) if weighted and rows else None
+    return fieldcal.count(
+        lab(), np.array(scores, float), groups=groups, sample_weight=weight, missing="drop", batch=batch
+    )
+
+
+def of(parts, *, weighted=False):
+    """The field of a dictionary of rows per id; those of None have no name."""
+    return sum(
+        field(rows, batch=id, weighted=weighted)
+        for id, rows in sorted(parts.items(), key=lambda p: str(p[0]))
+    )
+
+
+def rows(least=0):
+    row = st.tuples(st.sampled_from(SCORES), st.sampled_from(GROUPS), st.sampled_from(WEIGHTS))
+    return st.lists(row, min_size=least, max_size=8)
+
+
+def streams(least=0):
+    """Rows per id; always some without one, be it none at all."""
+    named = st.dictionaries(st.sampled_from(IDS), rows(), min_size=least, max_size=len(IDS))
+    return st.builds(lambda unnamed, batches: {None: unnamed, **batches}, rows(), named)
+
+
+def sound(made):
+    """Loading checks that the totals are those of the parts, to the last bit."""
+    assert Field.from_json(made.to_json()) == made
+    return made
+
+
+# Properties
+
+
+@settings(max_examples=150, deadline=None)
+@given(stream=streams(), weighted=st.booleans(), order=st.randoms(use_true_random=False))
+def test_batches_merge_to_the_same_bytes_in_any_order_and_any_bracketing(stream, weighted, order):
+    shards = [field(some, batch=id, weighted=weighted) for id, some in stream.items()]
+    while len(shards) > 1:
+        one = shards.pop(order.randrange(len(shards)))
+        two = shards.pop(order.randrange(len(shards)))
+        shards.append(one + two)
+        assert one + two == two + one
+    assert sound(shards[0]).to_json() == of(stream, weighted=weighted).to_json()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    stream=streams(), cuts=st.lists(st.integers(0, 8), max_size=3), order=st.randoms(use_true_random=False)
+)
+def test_unnamed_shards_among_batches_merge_to_the_same_bytes_in_any_order(stream, cuts, order):
+    unnamed = stream[None]
+    edges = [0, *sorted(min(cut, len(unnamed)) for cut in cuts), len(unnamed)]
+    shards = [field(unnamed[a:b]) for a, b in itertools.pairwise(edges)]
+    shards += [field(some, batch=id) for id, some in stream.items() if id is not None]
+    order.shuffle(shards)
+    assert sound(sum(shards)).to_json() == of(stream).to_json()
+
+
+@settings(max_examples=200, deadline=None)
+@given(stream=streams(), more=rows(), weighted=st.booleans())
+def test_a_batch_added_and_retracted_leaves_the_same_bytes(stream, more, weighted):
+    before = of(stream, weighted=weighted)
+    after = before.add(field(more, weighted=weighted), id="new")
+    assert "new" in sound(after).batch_ids
+    assert after.retract("new").to_json() == before.to_json()
+
+
+@settings(max_examples=200, deadline=None)
+@given(stream=streams(least=1), weighted=st.booleans(), data=st.data())
+def test_a_retracted_batch_leaves_what_there_would_be_without_it(stream, weighted, data):
+    gone = data.draw(st.sampled_from(sorted(id for id in stream if id is not None)))
+    left = {id: some for id, some in stream.items() if id != gone}
+    retracted = of(stream, weighted=weighted).retract(gone)
+    assert sound(retracted).to_json() == of(left, weighted=weighted).to_json()
+
+
+@settings(max_examples=100, deadline=None)
+@given(stream=streams(), weighted=st.booleans(), data=st.data())
+def test_any_run_of_adding_and_retracting_ends_in_the_field_of_what_is_left(stream, weighted, data):
+    now, left = field(stream[None], weighted=weighted), {None: stream[None]}
+    for id in data.draw(st.lists(st.sampled_from([id for id in stream if id] or ["x"]), max_size=12)):
+        if id in left:
+            now = now.retract(id)
+            del left[id]
+        else:
+            left[id] = stream.get(id, [])
+            now = now.add(field(left[id], weighted=weighted), id)
+            assert now.add(field(left[id], weighted=weighted), id) is now
+    assert now.to_json() == of(left, weighted=weighted).to_json()
+
+
+@settings(max_examples=100, deadline=None)
+@given(stream=streams(least=1), weighted=st.booleans(), data=st.data())
+def test_only_is_the_field_of_these_batches(stream, weighted, data):
+    chosen = data.draw(st.sets(st.sampled_from(sorted(id for id in stream if id))))
+    some = {None: [], **{id: stream[id] for id in chosen}}
+    only = of(stream, weighted=weighted).only(chosen)
+    assert sound(only).to_json() == of(some, weighted=weighted).to_json()
+
+
+@settings(max_examples=100, deadline=None)
+@given(stream=streams())
+def test_the_totals_are_those_of_all_rows_counted_at_once(stream):
+    made = of(stream)
+    whole = field([row for some in stream.values() for row in some])
+    for name in ("V", "score_sums", "n", "naive"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(whole, name), err_msg=name)
+    assert [repr(g) for g in made.groups] == [repr(g) for g in whole.groups]
+    assert (made.dropped, made.clipped) == (whole.dropped, whole.clipped)
+
+
+# Adding
+
+
+def one_population(scores, **options):
+    return fieldcal.count(lab(), scores, **options)
+
+
+def test_adding_is_idempotent_and_changes_no_byte():
+    monday = field([(0.1, "a", 1), (0.5, "b", 1)])
+    made = field([(0.3, "b", 1)]).add(monday, "monday")
+    assert made.add(monday, "monday") is made
+    loaded = Field.from_json(made.to_json())
+    assert loaded.add(monday.named("monday"), "monday").to_json() == made.to_json()
+
+
+def test_the_same_id_with_other_counts_asks_to_retract_first():
+    made = field([]).add(field([(0.1, "a", 1)]), "monday")
+    for other in ([(0.1, "b", 1)], [(0.9, "a", 1)], [(0.1, "a", 1), (np.nan, "a", 1)], [(0.1, "a", 1)] * 2):
+        with pytest.raises(
+            InputError, match=r"'monday' is here already, with other counts.*retract\('monday'\)"
+        ):
+            made.add(field(other), "monday")
+    assert made.retract("monday").add(field([(0.9, "a", 1)]), "monday").n.tolist() == [1]
+
+
+def test_look_alike_groups_are_other_counts():
+    for group, other in ((1, True), (("a", 1), ("a", True))):
+        made = field([]).add(field([(0.1, group, 1)]), "x")
+        with pytest.raises(InputError, match="other counts"):
+            made.add(field([(0.1, other, 1)]), "x")
+
+
+def test_a_batch_counted_under_its_name_can_be_added_under_it_and_under_no_other():
+    monday = field([(0.1, "a", 1)], batch="monday")
+    assert field([]).add(monday, "monday").to_json() == monday.to_json()
+    with pytest.raises(InputError, match=r"has batches already, the first is 'monday'.*field \+ other"):
+        field([]).add(monday, "tuesday")
+    with pytest.raises(InputError, match="has batches already"):
+        field([]).add(monday + field([(0.1, "a", 1)]), "monday")
+
+
+def test_adding_takes_a_field_and_a_name():
+    made = field([(0.1, "a", 1)])
+    with pytest.raises(InputTypeError, match=r"add takes a Field, but got list.*Count it first"):
+        made.add([0.1, 0.2], "x")
+    with pytest.raises(InputTypeError, match="named by a string, but got 7"):
+        made.add(made, 7)
+    for bad in ("", "half \ud800"):
+        with pytest.raises(InputError, match="cannot name a batch"):
+            made.add(made, bad)
+    with pytest.raises(InputError, match="cannot name a batch"):
+        one_population([0.1], batch="")
+
+
+def test_a_batch_of_another_lab_is_refused_even_where_its_name_is_known():
+    data = fieldcal.datasets.label_shift(n_lab=600, random_state=5)
+    other = fieldcal.learn(data.proba_lab, data.y_lab, partition=5)
+    made = one_population([0.1], batch="x")
+    for id in ("x", "y"):
+        with pytest.raises(InputError, match="different labs"):
+            made.add(fieldcal.count(other, [0.1]), id)
+
+
+def test_adding_leaves_the_field_it_was_called_on_as_it_was():
+    start = field([(0.1, "a", 1)])
+    bytes_before, n_before = start.to_json(), start.n
+    more = start.add(field([(0.2, "a", 1), (0.4, "b", 1)]), "x")
+    assert (more.n.tolist(), start.n.tolist()) == ([2, 1], [1])
+    assert start.to_json() == bytes_before
+    assert start.n is n_before
+    assert more.digest != start.digest
+    assert more.retract("x").digest == start.digest
+
+
+# Retracting
+
+
+def test_a_group_goes_with_the_only_batch_that_had_it():
+    made = (
+        field([(0.1, "a", 1)])
+        .add(field([(0.1, "a", 1), (0.2, "b", 1)]), "x")
+        .add(field([(0.3, "c", 1)]), "y")
+    )
+    assert made.retract("x").groups == ("a", "c")
+    assert made.retract("x").retract("y").groups == ("a",)
+
+
+def test_a_group_whose_rows_were_all_dropped_stays_where_it_was_counted():
+    dropped = field([(np.nan, "a", 1), (0.1, "b", 1)])
+    rows_of_a = field([(0.5, "a", 1)])
+    made = dropped.add(rows_of_a, "x")
+    assert (made.groups, made.n.tolist(), made.dropped) == (("a", "b"), [1, 1], 1)
+    left = made.retract("x")
+    assert (left.groups, left.n.tolist(), left.dropped) == (("a", "b"), [0, 1], 1)
+    other = rows_of_a.add(dropped, "x")
+    assert other.retract("x").groups == ("a",)
+    assert other.add(dropped, "y").retract("x").groups == ("a", "b")
+
+
+def test_retracting_takes_back_what_was_dropped_and_clipped():
+    made = one_population([0.5]).add(one_population([np.nan, 1 + 1e-9, 0.2], missing="drop"), "x")
+    assert (made.dropped, made.clipped) == (1, 1)
+    assert (made.retract("x").dropped, made.retract("x").clipped) == (0, 0)
+
+
+def test_one_population_stays_one_when_its_last_batch_goes():
+    made = one_population([0.5, 0.1], batch="x")
+    empty = sound(made.retract("x"))
+    assert (empty.groups, empty.n.tolist(), empty.batches) == ((None,), [0], ())
+    assert empty.add(one_population([0.5, 0.1]), "x").to_json() == made.to_json()
+
+
+def test_an_unknown_id_gives_the_nearest_and_says_how_many_there_are():
+    made = field([], batch="monday") + field([], batch="tuesday")
+    with pytest.raises(InputError, match=r"no batch 'mondya' among the 2 here\. Did you mean 'monday'\?"):
+        made.retract("mondya")
+    with pytest.raises(InputError, match=r"no batch 7 among the 2 here\. See"):
+        made.only([7])
+    with pytest.raises(InputError, match="there are none"):
+        field([(0.1, "a", 1)]).retract("monday")
+
+
+def test_counts_beyond_62_bits_become_floats_and_come_back_as_whole_numbers():
+    one = one_population([0.1])
+    big = Field(**{**_fields(one), "score_sums": np.full((1, 2), 2**61 + 1)})
+    two = sound(big.add(big, "x"))
+    assert two.score_sums.dtype == np.float64
+    three = sound(two.add(big, "y").add(one, "z"))
+    assert (three.score_sums > 2.0**62).all()
+    np.testing.assert_allclose(three.naive, 0.5)
+    assert three.retract("z").retract("y").to_json() == two.to_json()
+    assert two.retract("x").to_json() == big.to_json()
+    assert (one.add(big, "x").add(big, "y")).retract("y").score_sums.dtype == np.int64
+
+
+def test_whole_numbers_of_separate_groups_do_not_overflow_together():
+    one = field([(0.1, "a", 1)])
+    big = {
+        g: Field(**{**_fields(one), "groups": (g,), "score_sums": np.full((1, 2), 2**62 - 1)}) for g in "ab"
+    }
+    assert sound(big["a"].add(big["b"], "x")).score_sums.tolist() == [[2**62 - 1] * 2] * 2
+
+
+def test_the_mean_prediction_is_right_where_the_classes_together_pass_64_bits():
+    data = fieldcal.datasets.label_shift(n_lab=600, p_lab=(0.5, 0.3, 0.2), random_state=4)
+    three = fieldcal.learn(data.proba_lab, data.y_lab)
+    one = fieldcal.count(three, data.proba_lab)
+    huge = Field(**{**_fields(one), "score_sums": np.array([[2**62 - 1, 2**62 - 1, 2**61]])})
+    np.testing.assert_allclose(huge.naive, [[0.4, 0.4, 0.2]])
+
+
+def test_a_field_made_by_hand_with_groups_in_another_order_is_put_in_order():
+    one = field([(0.1, "a", 1), (0.9, "b", 1)])
+    flipped = Field(
+        **{**_fields(one), "groups": ("b", "a"), "V": one.V[::-1], "score_sums": one.score_sums[::-1]}
+    )
+    assert flipped.named("x").to_json() == one.named("x").to_json()
+    assert sound(flipped.add(flipped, "x")).to_json() == one.add(one, "x").to_json()
+
+
+# Windows
+
+
+def days(*ids):
+    return sum(field([(0.1, "a", 1)] * (i + 1), batch=id) for i, id in enumerate(ids))
+
+
+def test_a_window_holds_its_start_and_not_its_end():
+    made = days("2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04")
+    assert made.window("2020-01-02", "2020-01-04").batch_ids == ("2020-01-02", "2020-01-03")
+    assert made.window("2020-01-02", "2020-01-04").n.tolist() == [5]
+    assert made.window(dt.date(2020, 1, 3)).batch_ids == ("2020-01-03", "2020-01-04")
+    assert made.window(end=dt.datetime(2020, 1, 2, 0, 0, 1)).batch_ids == ("2020-01-01", "2020-01-02")
+    assert made.window(np.datetime64("2020-01-04")).batch_ids == ("2020-01-04",)
+    assert made.window() == made
+
+
+def test_a_window_without_batches_is_a_field_without_rows():
+    empty = days("2020-01-01").window("2021-01-01")
+    assert (empty.groups, empty.batch_ids) == ((), ())
+    assert one_population([0.1], batch="2020-01-01").window("2021-01-01").n.tolist() == [0]
+
+
+def test_windows_leave_out_what_has_no_name():
+    made = days("2020-01-01", "2020-01-02") + field([(0.9, "b", 1)])
+    assert made.window().groups == ("a",)
+    assert made.only(made.batch_ids).n.tolist() == [3]
+    assert made.only("2020-01-02").n.tolist() == [2]
+
+
+def test_times_are_compared_as_times_and_not_as_text():
+    made = days("2020-03-29T01:30:00+00:00", "2020-03-29T01:45:00+01:00")
+    assert made.window("2020-03-29T01:00Z").batch_ids == ("2020-03-29T01:30:00+00:00",)
+    assert made.window(None, dt.datetime(2020, 3, 29, 1, tzinfo=UTC)).batch_ids == (
+        "2020-03-29T01:45:00+01:00",
+    )
+    mixed = days("2020-01-01", "2020-01-01T12:00:00")
+    assert mixed.window("2020-01-01T06:00").batch_ids == ("2020-01-01T12:00:00",)
+
+
+@pytest.mark.parametrize("id", ["monday", "2020-13-01", "20200101", "2020-01", "2020-01-01x", "0"])
+def test_ids_that_are_no_times_have_no_windows(id):
+    with pytest.raises(InputError, match=rf"ISO format.*the batch id is '{id}'.*only\("):
+        days("2020-01-01", id).window("2020-01-01")
+
+
+def test_bounds_that_are_no_times_are_named():
+    made = days("2020-01-01", "2020-01-02")
+    with pytest.raises(InputError, match=r"ISO format.*but start is 'January'"):
+        made.window("January")
+    with pytest.raises(InputTypeError, match=r"end must be a date.*2020"):
+        made.window(None, 2020)
+    with pytest.raises(InputError, match=r"starts at 2020-01-02.*ends before.*2020-01-01"):
+        made.window("2020-01-02", "2020-01-01")
+    with pytest.raises(InputError, match="no batches, so no windows"):
+        field([(0.1, "a", 1)]).window("2020-01-01")
+    with pytest.raises(InputTypeError, match="only takes the names of batches, but got 5"):
+        made.only(5)
+
+
+def test_times_with_and_without_an_offset_are_not_compared():
+    with pytest.raises(InputError, match="with and without an offset"):
+        days("2020-01-01T00:00", "2020-01-02T00:00+00:00").window("2020-01-01")
+    with pytest.raises(InputError, match="with and without an offset"):
+        days("2020-01-01").window(dt.datetime(2020, 1, 1, tzinfo=UTC))
+
+
+# Columns
+
+
+def by(names, groups=("a", "b")):
+    made = field([(0.1, group, 1) for group in groups])
+    return Field(**{**_fields(made), "by": names})
+
+
+def test_the_names_of_the_columns_survive_merging_naming_and_saving():
+    plain, named = by(()), by(("city",))
+    assert (plain + named).by == (named + plain).by == (named + named).by == ("city",)
+    assert plain + named == named + plain
+    made = sound(plain.add(named, "x"))
+    assert (made.by, made.only("x").by, made.retract("x").by) == (("city",),) * 3
+
+
+def test_fields_counted_by_other_columns_refuse_to_merge_and_both_are_named():
+    with pytest.raises(InputError, match="counted by 'city' and the other by 'site'"):
+        by(("city",)) + by(("site",))
+    pair = (("a", 1),)
+    with pytest.raises(InputError, match="by 'city', 'year' and the other by 'year', 'city'"):
+        by(("city", "year"), pair).add(by(("year", "city"), pair), "x")
+    with pytest.raises(InputError, match=r"by 'city', 'year', but the other has the group 'b'"):
+        by(("city", "year"), pair) + by((), ["b"])
+    assert (by(("city", "year"), pair) + by((), [("b", None)])).by == ("city", "year")
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "a")])
+def test_columns_that_the_keys_cannot_come_from_are_refused(names):
+    with pytest.raises(ValueError, match="one value for each of the columns"):
+        by(names)
+
+
+def test_one_population_has_no_columns():
+    with pytest.raises(ValueError, match="one population"):
+        Field(**{**_fields(one_population([0.1])), "by": ("city",)})
+
+
+# Files and the rest
+
+
+def _fields(made):
+    return {name: getattr(made, name) for name in type(made).model_fields}
+
+
+def test_the_number_of_batches_is_shown():
+    made = field([(0.1, "a", 1), (np.nan, "a", 1)])
+    assert "batch" not in repr(made)
+    assert repr(made.named("x")).startswith("Field: 1 rows, 1 groups, 5 bins, 1 batch, 1 rows dropped")
+    assert "bins, 2 batches" in repr(made.add(made, "x").add(made, "y"))
+
+
+def test_batches_are_frozen_like_everything_else():
+    made = field([(0.1, "a", 1)]).add(field([(0.1, "b", 1)]), "x")
+    arrays = [table for part in (made, made.rest, *made.batches) for table in (part.V, part.score_sums)]
+    assert all(not table.flags.writeable for table in arrays)
+    with pytest.raises(ValueError, match="frozen"):
+        made.batches[0].id = "y"
+    assert isinstance(made.batches[0], Batch)
+    assert hash(made) == hash(Field.from_json(made.to_json()))
+
+
+def test_an_estimate_of_a_field_with_batches_is_that_of_its_totals():
+    data = fieldcal.datasets.label_shift(n_lab=600, n_field=600, random_state=4)
+    scores, groups = data.proba_field, data.groups_field
+    shards = [fieldcal.count(lab(), scores[a::3], groups=groups[a::3], batch=str(a)) for a in range(3)]
+    plain = fieldcal.estimate(lab(), fieldcal.count(lab(), scores, groups=groups), trust=1)
+    made = fieldcal.estimate(lab(), sum(shards), trust=1)
+    np.testing.assert_array_equal(made.value, plain.value)
+    assert fieldcal.Prevalence.from_json(made.to_json()) == made
+
+
+def saved():
+    """A field with a rest and two batches, as JSON values."""
+    made = field([(0.1, "a", 1), (np.nan, "a", 1)]).add(field([(0.5, "a", 1), (0.9, "b", 1)]), "x")
+    return json.loads(made.add(field([(0.7, "b", 1)]), "y").to_json())["content"]
+
+
+def edited(change):
+    content = saved()
+    change(content)
+    signed = {"fieldcal": "field", "schema": 1, "digest": files.digest(content), "content": content}
+    return files.canonical(signed)
+
+
+def test_what_is_saved_loads_without_a_change():
+    assert json.loads(Field.from_json(edited(lambda content: None)).to_json())["content"] == saved()
+
+
+DAMAGES = {
+    "ids in another order": lambda c: c["batches"].reverse(),
+    "an id twice": lambda c: c["batches"][1].update(id="x"),
+    "an id that is a number": lambda c: c["batches"][0].update(id=1),
+    "an empty id": lambda c: c["batches"][0].update(id=""),
+    "an id alone": lambda c: c.update(batches=["x", "y"]),
+    "a batch less": lambda c: c["batches"].pop(),
+    "no batches beside the rest": lambda c: c.update(batches=[]),
+    "no rest beside the batches": lambda c: c.update(rest=None),
+    "a rest that is a number": lambda c: c.update(rest=5),
+    "a batch with an unknown field": lambda c: c["batches"][0].update(note=1),
+    "a rest with an id": lambda c: c["rest"].update(id="z"),
+    "totals smaller than the batches": lambda c: c.update(V=[[0] * 5] * 2),
+    "totals larger than the parts": lambda c: c["V"][0].__setitem__(0, 100),
+    "whole totals as floats": lambda c: c.update(V=[[float(v) for v in row] for row in c["V"]]),
+    "sums that do not add up": lambda c: c["batches"][0]["score_sums"][0].__setitem__(0, 1),
+    "dropped rows that do not add up": lambda c: c.update(dropped=7),
+    "clipped rows that do not add up": lambda c: c["batches"][1].update(clipped=7),
+    "a batch with a bin less": lambda c: c["batches"][1].update(V=[[1] * 4]),
+    "a batch with a group less": lambda c: c["batches"][0].update(groups=["a"]),
+    "a batch with a class more": lambda c: c["batches"][1].update(score_sums=[[1, 1, 1]]),
+    "a batch of a group that is nowhere else": lambda c: c["batches"][1].update(groups=["c"]),
+    "a batch with its groups in another order": lambda c: c["batches"][0].update(
+        groups=["b", "a"], V=c["batches"][0]["V"][::-1], score_sums=c["batches"][0]["score_sums"][::-1]
+    ),
+    "a batch with a group twice": lambda c: c["batches"][0].update(groups=["a", "a"]),
+    "a batch without rows that has groups": lambda c: c["batches"][1].update(V=[], score_sums=[]),
+    "negative counts": lambda c: c["rest"].update(V=[[-1, 0, 0, 0, 0]]),
+    "columns that are a text": lambda c: c.update(by="city"),
+    "more columns than the keys have parts": lambda c: c.update(by=["a", "b"]),
+    "bins without end and no rows": lambda c: c.update(n_bins=10**30, V=[]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_fault_40_parts_that_do_not_fit_together_are_refused(damage):
+    with pytest.raises(ArtefactError, match=r"box\.json is corrupt") as caught:
+        Field.from_json(edited(damage), name="box.json")
+    assert len(str(caught.value)) < 400
+
+
+def test_a_file_from_before_there_were_batches_and_columns_is_read():
+    made = field([(0.1, "a", 1)])
+    content = {k: v for k, v in made.content().items() if k not in ("batches", "rest", "by")}
+    signed = {"fieldcal": "field", "schema": 1, "digest": files.digest(content), "content": content}
+    assert Field.from_json(files.canonical(signed)) == made
+
+
+def test_empty_batches_keep_the_width_of_their_tables_in_a_file():
+    made = field([], batch="x") + field([(0.1, "a", 1)], batch="y")
+    loaded = Field.from_json(made.to_json())
+    assert loaded.batches[0].V.shape == (0, 5)
+    assert loaded.rest.score_sums.shape == (0, 2)
+    assert loaded.retract("y").add(field([(0.1, "a", 1)]), "y") == made
