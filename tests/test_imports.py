@@ -22,14 +22,16 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "files": ({"errors"}, set()),
     "metrics": ({"errors"}, {"numpy"}),
     "datasets": ({"errors", "datasets"}, {"numpy"}),
-    "inputs": ({"errors", "keys"}, {"numpy"}),
+    "names": ({"errors"}, set()),
+    "extras": ({"errors"}, set()),
+    "inputs": ({"errors", "keys", "names"}, {"numpy"}),
     "artefacts": ({"errors", "keys", "files", "core"}, {"numpy", "pydantic", "pydantic_core"}),
     "objects": (
-        {"errors", "keys", "files", "inputs", "metrics", "artefacts", "core", "objects"},
+        {"errors", "keys", "names", "files", "inputs", "metrics", "artefacts", "core", "objects"},
         {"numpy", "pydantic", "narwhals"},
     ),
     "verbs": (
-        {"errors", "keys", "files", "inputs", "metrics", "artefacts", "core", "objects", "verbs"},
+        {"errors", "keys", "names", "files", "inputs", "metrics", "artefacts", "core", "objects", "verbs"},
         {"numpy", "scipy"},
     ),
 }
@@ -37,15 +39,15 @@ _VERBS = ALLOWED["verbs"][0]
 ALLOWED |= {
     "estimators": (_VERBS | {"estimators"}, {"numpy", "sklearn"}),
     "regression": (_VERBS | {"regression"}, {"numpy", "scipy", "sklearn"}),
-    "tables": (_VERBS | {"tables"}, {"numpy", "narwhals", "duckdb", "pyspark", "sqlglot"}),
+    "tables": (_VERBS | {"tables", "extras"}, {"numpy", "narwhals", "duckdb", "polars", "pyspark", "sqlglot"}),
 }
 _LAYERS = _VERBS | {"estimators", "regression", "tables", "datasets", "the public names"}
 ALLOWED |= {
     "the public names": (set(ALLOWED), set()),  # fieldcal/__init__.py
     "report": (_LAYERS | {"report"}, {"numpy", "jinja2", "matplotlib"}),
     "demo": (_LAYERS | {"report"}, {"numpy", "sklearn"}),
-    "cli": (_LAYERS | {"cli", "report", "demo"}, {"typer", "rich", "duckdb"}),
-    "__main__": ({"cli", "demo"}, set()),
+    "cli": (_LAYERS | {"cli", "report", "demo", "extras"}, {"typer", "rich", "duckdb"}),
+    "__main__": ({"cli"}, set()),
 }
 #: What core must not touch although Python brings it along: files, logging, global state.
 NOT_IN_CORE = {"os", "io", "pathlib", "json", "logging", "random", "tempfile", "subprocess", "socket", "csv"}

@@ -38,7 +38,7 @@ _WHERE = {
     "FieldcalError": "errors",
     "FieldcalWarning": "errors",
 }
-_MODULES = ("datasets", "errors", "metrics")
+_MODULES = ("datasets", "errors", "metrics", "tables")
 
 __all__ = [
     "KL",
@@ -71,10 +71,11 @@ __all__ = [
     "metrics",
     "plan",
     "recalibrate",
+    "tables",
 ]
 
 if TYPE_CHECKING:
-    from fieldcal import datasets, errors, metrics
+    from fieldcal import datasets, errors, metrics, tables
     from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles, Tree
     from fieldcal.core.priors import KL, Dirichlet, Flat, Pooled, Reference
     from fieldcal.errors import FieldcalError, FieldcalWarning

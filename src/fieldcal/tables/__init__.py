@@ -1,0 +1,12 @@
+"""The verbs on tables, in the engine where they live: pandas, polars, pyarrow, DuckDB, PySpark; files; SQL.
+
+``count`` is one GROUP BY, ``recalibrate`` one join with a small table of weights. Only groups × bins numbers come to
+Python.
+"""
+
+from fieldcal.tables.counting import count
+from fieldcal.tables.learning import learn
+from fieldcal.tables.reading import read_counts
+from fieldcal.tables.recalibrating import recalibrate
+
+__all__ = ["count", "learn", "read_counts", "recalibrate"]

@@ -1,0 +1,120 @@
+"""A table in its own engine: narwhals' expressions, and the four things that engines do differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+
+from fieldcal.errors import InputError
+from fieldcal.names import did_you_mean
+
+#: Columns of a small table, by name.
+Small = Mapping[str, Sequence[Any]]
+
+
+class Words:
+    """The row expressions in narwhals' words."""
+
+    def number(self, value: float) -> nw.Expr:
+        """A float64 constant."""
+        return nw.lit(float(value), dtype=nw.Float64)
+
+    def integer(self, value: int) -> nw.Expr:
+        """A whole constant."""
+        return nw.lit(value, dtype=nw.Int32)
+
+    def when(self, condition: nw.Expr, then: nw.Expr, otherwise: nw.Expr) -> nw.Expr:
+        """Then, if the condition is true; otherwise, if it is false."""
+        return nw.when(condition).then(then).otherwise(otherwise)
+
+    def floor(self, value: nw.Expr) -> nw.Expr:
+        """The largest whole number not above, as int64."""
+        return value.floor().cast(nw.Int64)
+
+    def largest(self, values: Sequence[nw.Expr]) -> nw.Expr:
+        """The largest of several."""
+        return values[0] if len(values) == 1 else nw.max_horizontal(*values)
+
+
+class Table:
+    """What the verbs need of a table, whatever its engine.
+
+    Parameters
+    ----------
+    frame : narwhals frame, under names that are safe in its engine
+    names : the names that its columns have for the user, in the same order; further columns are ours
+    """
+
+    words = Words()
+    lazy = True
+
+    def __init__(self, frame: Any, names: Sequence[str]) -> None:
+        self.frame = frame
+        self.names = list(names)
+        self.schema: nw.Schema = frame.collect_schema()
+        self._safe = dict(zip(self.names, self.schema.names(), strict=False))
+        self.prefix = _free_prefix(self.schema.names())
+
+    def require(self, names: Sequence[str], *, role: str) -> None:
+        """Refuse names that the table does not have, or has twice."""
+        for name in names:
+            if name not in self._safe:
+                listed = ", ".join(repr(n)[:60] for n in self.names[:12])
+                raise InputError(
+                    f"There is no column {name!r} for the {role}.{did_you_mean(name, self.names)} The table has "
+                    f"{listed}{', …' if len(self.names) > 12 else ''}."
+                )
+
+    def column(self, name: str) -> nw.Expr:
+        """The column that the user calls so."""
+        return nw.col(self._safe[name])
+
+    def dtype(self, name: str) -> Any:
+        """Its type."""
+        return self.schema[self._safe[name]]
+
+    def helper(self, name: str) -> str:
+        """A name for a column of ours that no column of the table has."""
+        return self.prefix + name
+
+    def indicator(self, condition: nw.Expr) -> nw.Expr:
+        """True or false in a form that this engine can add up."""
+        return condition
+
+    def collect(self, frame: Any) -> dict[str, Any]:
+        """A small result as columns of Python values or arrays."""
+        raise NotImplementedError
+
+    def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
+        """A small table beside this one, in the same engine and on the same connection.
+
+        Dates, times and decimals come as text, for the engine to read.
+        """
+        raise NotImplementedError
+
+    def prepare(self, columns: Sequence[nw.Expr]) -> Any:
+        """The table with columns of ours beside its own."""
+        return self.frame.with_columns(*columns)
+
+    def align(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
+        """The small table with the very types that its keys have in the big one."""
+        return small
+
+    def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
+        """Every row with its match in the small table, in the rows' own order."""
+        raise NotImplementedError
+
+    def finish(self, computed: Any, new: Mapping[str, nw.Expr]) -> Any:
+        """The user's table with new columns at its end, as the user's own kind of table."""
+        own = list(self._safe.values())
+        return computed.select(*own, *(e.alias(n) for n, e in new.items())).to_native()
+
+
+def _free_prefix(names: Any) -> str:
+    """Engines fold case, so ours must differ from theirs in more than that."""
+    prefix = "__fieldcal_"
+    while any(str(name).lower().startswith(prefix) for name in names):
+        prefix += "_"
+    return prefix

@@ -1,0 +1,69 @@
+"""DuckDB relations: a query that runs when the user asks, on the user's own connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from fieldcal.tables.engines.base import Small, Table
+
+_AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
+
+
+class DuckDB(Table):
+    """Joins run in parallel and lose the order, so rows are numbered before and sorted after.
+
+    Parameters
+    ----------
+    row_id : columns of the relation that say the order of its rows and are no part of the answer; without them, rows
+        are numbered, which costs a pass on one core
+    """
+
+    def __init__(self, frame: Any, names: Sequence[str], row_id: Sequence[str] = ()) -> None:
+        super().__init__(frame, names)
+        self.row_id = list(row_id)
+
+    def collect(self, frame: Any) -> dict[str, Any]:
+        """Arrays where DuckDB's are exact, lists elsewhere (dates, decimals)."""
+        relation = frame.to_native()
+        if {str(kind) for kind in relation.types} <= _AS_ARRAYS:
+            return {name: _plain(values) for name, values in relation.fetchnumpy().items()}
+        columns = list(zip(*relation.fetchall(), strict=True)) or [()] * len(relation.columns)
+        return {name: list(values) for name, values in zip(relation.columns, columns, strict=True)}
+
+    def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
+        """A relation over arrays, bound to the connection that this relation has."""
+        small_table = {name: _array(values) for name, values in columns.items()}
+        relation = self.frame.to_native().query("unused", "SELECT * FROM small_table")
+        del small_table
+        return nw.from_native(relation).select(*(nw.col(name).cast(dtypes[name]) for name in columns))
+
+    def prepare(self, columns: Sequence[nw.Expr]) -> Any:
+        """With the row's number, where the source did not bring one."""
+        if self.row_id:
+            return self.frame.with_columns(*columns)
+        import duckdb
+
+        row = duckdb.SQLExpression("row_number() OVER ()").alias(self.helper("row"))
+        numbered = self.frame.to_native().select(duckdb.StarExpression(), row)
+        return nw.from_native(numbered).with_columns(*columns)
+
+    def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
+        """A left join, sorted back."""
+        joined = prepared.join(small, left_on=list(on), right_on=list(on.values()), how="left")
+        return joined.sort(*(self.row_id or [self.helper("row")]))
+
+
+def _plain(values: Any) -> Any:
+    """Masked values become None."""
+    if isinstance(values, np.ma.MaskedArray):
+        return values.tolist() if values.mask.any() else values.data
+    return values.tolist() if values.dtype == object else values
+
+
+def _array(values: Sequence[Any]) -> Any:
+    text = len(values) > 0 and isinstance(values[0], str)
+    return np.array(values, dtype=object) if text else np.asarray(values)

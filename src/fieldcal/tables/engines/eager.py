@@ -1,0 +1,58 @@
+"""Tables in memory: pandas, polars' DataFrame, pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+
+from fieldcal.tables.engines.base import Small, Table
+
+
+class Eager(Table):
+    """New columns are worked out beside the table and then handed to it, so that index and rows stay as they are."""
+
+    lazy = False
+
+    def collect(self, frame: Any) -> dict[str, Any]:
+        """Whole numbers as arrays, unless nulls would make them fractions; everything else as lists."""
+        return {
+            s.name: s.to_numpy() if s.dtype.is_integer() and not s.is_null().any() else s.to_list()
+            for s in frame.iter_columns()
+        }
+
+    def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
+        """A frame of the same library."""
+        backend = self.frame.implementation
+        made = {
+            name: nw.new_series(name, list(values), backend=backend).cast(dtypes[name])
+            for name, values in columns.items()
+        }
+        return nw.from_dict(made)
+
+    def prepare(self, columns: Sequence[nw.Expr]) -> Any:
+        """Our columns alone, with the row's number: a join forgets the order in some libraries."""
+        return self.frame.select(*columns).with_row_index(self.helper("row"))
+
+    def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
+        """A left join, sorted back."""
+        joined = prepared.join(small, left_on=list(on), right_on=list(on.values()), how="left")
+        return joined.sort(self.helper("row"))
+
+    def finish(self, computed: Any, new: Mapping[str, nw.Expr]) -> Any:
+        """By position: whatever index the table has is kept."""
+        answer = computed.select(*(e.alias(n) for n, e in new.items()))
+        return self.frame.with_columns(*(answer.get_column(n) for n in new)).to_native()
+
+
+class Arrow(Eager):
+    """pyarrow has several types of text, and joins none with another."""
+
+    def align(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
+        """The small table's keys get the big one's types: the other way round could overflow."""
+        native, wanted = small.to_native(), prepared.to_native().schema
+        for ours, theirs in on.items():
+            place = native.column_names.index(theirs)
+            native = native.set_column(place, theirs, native.column(place).cast(wanted.field(ours).type))
+        return nw.from_native(native, eager_only=True)

@@ -1,0 +1,109 @@
+"""learn on tables: the lab's rows are read, once; they are few."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from fieldcal import keys, verbs
+from fieldcal.core.partition import Bins, PartitionLike
+from fieldcal.errors import InputError
+from fieldcal.objects import Columns, Lab
+from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.grouping import Grouping
+from fieldcal.tables.scores import Scores, match_classes
+
+
+def learn(
+    frame: Any,
+    *,
+    scores: str | Sequence[str] | Mapping[Hashable, str],
+    label: str,
+    by: str | Sequence[str] = (),
+    classes: Sequence[Hashable] | None = None,
+    partition: PartitionLike = "auto",
+    smoothing: float | Literal["auto"] = "auto",
+    normalize: bool = False,
+    random_state: int = 0,
+) -> Lab:
+    """Learn from a table of labelled predictions; the lab remembers the names of its columns.
+
+    The columns named here are read into memory: labelled rows are few.
+
+    Parameters
+    ----------
+    frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
+    scores : str, sequence or mapping
+        One column, the probability of the second of two classes; or one column per class, as names, as a pattern
+        such as ``"p_*"`` with ``*`` for the class, or as a mapping from class to name. Names are matched to classes by
+        what they contain; names that do not tell their class are taken in the order of ``classes``.
+    label : column of the true classes
+    by : column or columns of the groups, for the rehearsal; later steps use the same
+    classes, partition, smoothing, normalize, random_state : as in `fieldcal.learn`
+
+    Returns
+    -------
+    Lab
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from fieldcal import tables
+    >>> rows = pa.table({"p_cat": [0.8, 0.4, 0.3] * 30, "p_dog": [0.2, 0.6, 0.7] * 30, "y": ["cat", "cat", "dog"] * 30})
+    >>> tables.learn(rows, scores="p_*", label="y").columns.scores
+    ('p_cat', 'p_dog')
+    """
+    table = open_table(frame)
+    names = (by,) if isinstance(by, str) else tuple(by or ())
+    grouping = Grouping.of(table, names)
+    table.require([label], role="label")
+    y = _column(table, label)
+    found = _classes(y, classes)
+    columns = match_classes(scores, table.names, found, in_order=classes is not None)
+    ids = partition.n if isinstance(partition, Bins) else None
+    proba = _predictions(Scores(table, columns, normalize, ids).checked())
+    lab = verbs.learn(
+        proba,
+        y,
+        groups=_groups(grouping) if names else None,
+        classes=found,
+        partition=partition,
+        smoothing=smoothing,
+        normalize=normalize,
+        random_state=random_state,
+    )
+    return lab.model_copy(update={"columns": Columns(scores=columns, label=label, by=names)})
+
+
+def _column(table: Table, name: str) -> Any:
+    return _values(table, [table.column(name).alias("value")])["value"]
+
+
+def _values(table: Table, expressions: list[Any]) -> dict[str, Any]:
+    return table.collect(table.frame.select(*expressions))
+
+
+def _classes(y: Any, classes: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+    """The classes in the order of the columns; by default the sorted labels."""
+    if classes is not None:
+        return tuple(keys.normalize(c) for c in classes)
+    present, codes = keys.factorize(y, n=len(y), name="labels")
+    if None in present:
+        missing = int((codes == present.index(None)).sum())
+        raise InputError(f"{missing:,} labels are missing. Drop those rows from the lab data.")
+    return present
+
+
+def _predictions(scores: Scores) -> Any:
+    read = _values(scores.table, [x.alias(n) for x, n in zip(scores.raw(), scores.names(), strict=True)])
+    if scores.n_ids is not None:
+        return np.asarray(read[scores.names()[0]])
+    columns = [np.array(read[n], dtype=np.float64) for n in scores.names()]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+
+def _groups(grouping: Grouping) -> Any:
+    read = _values(grouping.table, grouping.expressions())
+    return grouping.decode([read[n] for n in grouping.names()])
