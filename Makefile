@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# PySpark is large and of no use without Java: its tests say so and are skipped where there is none.
+SPARK := $(if $(shell command -v java),$(shell printf ',spark'))
 
 .PHONY: demo test check format bench clean
 
 demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
-	$(BIN)/python -m fieldcal.demo
+	$(BIN)/fieldcal demo
 
 test: $(VENV)/.dev ## the whole test suite, doctests included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -28,6 +30,8 @@ bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an ho
 	$(BIN)/python benchmarks/quantification.py
 	$(BIN)/python benchmarks/many_groups.py
 	$(BIN)/python benchmarks/coverage.py --quapy
+	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/big_file.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -38,13 +42,13 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.core: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
-	$(PIP) install -c $(CONSTRAINTS) -e .
+	$(PIP) install -c $(CONSTRAINTS) -e '.[cli]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) install -c $(CONSTRAINTS) -e '.[dev]'
+	$(PIP) install -c $(CONSTRAINTS) -e '.[dev$(SPARK)]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(PIP) install -c $(CONSTRAINTS) -e '.[dev,bench]'
+	$(PIP) install -c $(CONSTRAINTS) -e '.[dev,bench$(SPARK)]'
 	touch $@

@@ -296,10 +296,34 @@ def test_counts_beyond_62_bits_become_floats_and_come_back_as_whole_numbers():
 
 def test_whole_numbers_of_separate_groups_do_not_overflow_together():
     one = field([(0.1, "a", 1)])
-    big = {
-        g: Field(**{**_fields(one), "groups": (g,), "score_sums": np.full((1, 2), 2**62 - 1)}) for g in "ab"
-    }
-    assert sound(big["a"].add(big["b"], "x")).score_sums.tolist() == [[2**62 - 1] * 2] * 2
+    sums = np.full((1, 2), 2**62 - 1)
+    a, b, c = (Field(**{**_fields(one), "groups": (g,), "score_sums": sums}) for g in "abc")
+    assert sound(a.add(b, "x").add(c, "y")).score_sums.tolist() == [[2**62 - 1] * 2] * 3
+    assert sound(a.add(b, "x").add(c, "y")).only(["x", "y"]).score_sums.dtype == np.int64
+
+
+def test_batches_beyond_62_bits_merge_to_the_same_bytes_in_any_order():
+    def batch(units, id):
+        return Field(**{**_fields(one_population([0.1])), "score_sums": np.full((1, 2), units)}).named(id)
+
+    shards = [batch(2**61, "x"), batch(2**61, "y"), batch(511, "a"), batch(511, "b")]
+    merged = {sum(order).to_json() for order in itertools.permutations(shards)}
+    assert len(merged) == 1
+    assert merged == {sound(sum(shards)).to_json()}
+
+
+def test_weights_that_add_up_to_a_whole_number_by_chance_do_so_in_no_order_or_in_all():
+    def batch(weight, id):
+        return one_population([0.5], sample_weight=[weight]).named(id)
+
+    shards = [batch(0.2, "1"), batch(0.7, "2"), batch(0.1, "3")]
+    assert 0.2 + 0.7 + 0.1 != 0.1 + 0.2 + 0.7 == 1
+    assert len({sum(order).to_json() for order in itertools.permutations(shards)}) == 1
+    half = batch(0.5, "1") + batch(0.5, "2")
+    assert half.n.dtype == np.int64
+    assert half.retract("2").to_json() == batch(0.5, "1").to_json()
+    three = half + batch(1.5, "3")
+    assert three.retract("1").n.tolist() == [2]
 
 
 def test_the_mean_prediction_is_right_where_the_classes_together_pass_64_bits():
@@ -317,6 +341,14 @@ def test_a_field_made_by_hand_with_groups_in_another_order_is_put_in_order():
     )
     assert flipped.named("x").to_json() == one.named("x").to_json()
     assert sound(flipped.add(flipped, "x")).to_json() == one.add(one, "x").to_json()
+
+
+def test_whole_numbers_that_were_given_as_floats_come_back_as_floats():
+    one = field([(0.1, "a", 1)])
+    floats = Field(**{**_fields(one), "V": one.V.astype(float)})
+    assert sound(floats.add(one, "x")).n.dtype == np.int64
+    assert floats.add(one, "x").retract("x").to_json() == floats.to_json()
+    assert (one.named("x") + floats).retract("x").to_json() == floats.to_json()
 
 
 # Windows

@@ -15,6 +15,7 @@ __all__ = [
     "IdentifiabilityWarning",
     "InputError",
     "InputTypeError",
+    "MissingExtraError",
     "PoolingWarning",
     "SmallSampleWarning",
     "TrustWarning",
@@ -37,6 +38,10 @@ class InputTypeError(FieldcalError, TypeError):
 
 class ArtefactError(InputError):
     """A saved lab, field or prevalence that is damaged, foreign or from a newer fieldcal."""
+
+
+class MissingExtraError(FieldcalError, ImportError):
+    """A library that this part of fieldcal needs is not installed."""
 
 
 class FieldcalWarning(UserWarning):

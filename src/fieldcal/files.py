@@ -8,10 +8,11 @@ import json
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fieldcal.errors import ArtefactError, InputError
+from fieldcal.errors import ArtefactError, FieldcalError, InputError
 
 #: Larger artefacts than this are refused before they are read.
 MAX_BYTES = 2**30
@@ -19,24 +20,32 @@ MAX_BYTES = 2**30
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that a reader, or a crash, sees all of it or none."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path beside the target to write to; it takes the target's place if all goes well, and is gone if not."""
     target = Path(path)
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     except OSError as error:
         raise InputError(
             f"Cannot write {target.name!r} in {str(target.parent)!r}: {error.strerror}. Choose another folder."
         ) from None
+    os.close(handle)
+    temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
+        yield temporary
+        with temporary.open("rb+") as stream:
             os.fsync(stream.fileno())
-        Path(temporary).chmod(_mode(target))
+        temporary.chmod(_mode(target))
         os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and not isinstance(error, FieldcalError):
             raise InputError(
                 f"Cannot write {str(target)!r}: {error.strerror}. Nothing was changed."
             ) from None

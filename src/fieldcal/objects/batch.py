@@ -62,7 +62,7 @@ Batches = Annotated[
 def total(parts: Sequence[Part]) -> Part:
     """All parts together; where they hold floats, added in the order given."""
     groups = _all_groups([part.groups for part in parts])
-    at = [_places(groups, part.groups) for part in parts]
+    at = _all_places(groups, [part.groups for part in parts])
     return Part.model_construct(
         groups=groups,
         V=_added(len(groups), at, [part.V for part in parts]),
@@ -218,6 +218,14 @@ def _plainly_sorted(groups: keys.Keys) -> bool:
 
 def _places(groups: keys.Keys, wanted: keys.Keys) -> Rows:
     return slice(None) if _same_groups(groups, wanted) else keys.positions(groups, wanted)
+
+
+def _all_places(groups: keys.Keys, lists: Sequence[keys.Keys]) -> list[Rows]:
+    """`_places` of every list; the dictionary of all keys is made once."""
+    if all(_same_groups(groups, wanted) for wanted in lists if wanted):
+        return [slice(None) if wanted else np.zeros(0, dtype=np.intp) for wanted in lists]
+    everywhere = keys.positions(groups, tuple(chain.from_iterable(lists)))
+    return list(np.split(everywhere, np.cumsum([len(wanted) for wanted in lists])[:-1]))
 
 
 def _same_groups(one: keys.Keys, two: keys.Keys) -> bool:

@@ -354,6 +354,9 @@ def _with_widths(values: Any, widths: dict[str, Any]) -> Any:
     """A dictionary of tables in which those without rows have their width."""
     if not isinstance(values, dict) or np.size(values.get("V", 0)) > 0:
         return values
-    empty = {name: width for name, width in widths.items() if type(width) is int and 0 <= width < 2**31}
-    tables = {n: np.zeros((0, w), np.int64) for n, w in empty.items() if np.size(values.get(n, 0)) == 0}
+    tables = {
+        name: np.zeros((0, width), np.int64)
+        for name, width in widths.items()
+        if type(width) is int and np.size(values.get(name, 0)) == 0
+    }
     return {**values, **tables}

@@ -7,6 +7,16 @@ Python.
 from fieldcal.tables.counting import count
 from fieldcal.tables.learning import learn
 from fieldcal.tables.reading import read_counts
-from fieldcal.tables.recalibrating import recalibrate
+from fieldcal.tables.recalibrating import recalibrate, recalibrate_file
+from fieldcal.tables.sql import count_statement as sql_count
+from fieldcal.tables.sql import recalibrate_statement as sql_recalibrate
 
-__all__ = ["count", "learn", "read_counts", "recalibrate"]
+__all__ = [
+    "count",
+    "learn",
+    "read_counts",
+    "recalibrate",
+    "recalibrate_file",
+    "sql_count",
+    "sql_recalibrate",
+]

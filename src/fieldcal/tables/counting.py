@@ -114,7 +114,9 @@ class Plan:
         columns = [nw.col(n) for n in self.scores.names()]
         valid = self.scores.valid(columns)
         final, bins = self.scores.final(columns), self.table.helper("bin")
-        if not isinstance(self.lab.partition, Edges):  # a column, as every bin asks for it; edges ask the score itself
+        if not isinstance(
+            self.lab.partition, Edges
+        ):  # a column, as every bin asks for it; edges ask the score itself
             rows = rows.with_columns(row.bin_of(self.table.words, self.lab.partition, final).alias(bins))
         made = {counts.VALID: self.table.indicator(valid), **self._measures(final, nw.col(bins), valid)}
         marked = rows.select(*self.keys(), *(e.alias(n) for n, e in made.items()))
@@ -149,7 +151,8 @@ def _count(plan: Plan, missing: str, batch: str | None) -> Field:
         raise InputError(
             "The field is empty: there are no predictions to count. Check the filter before this."
         )
-    by, found = plan.grouping.columns, {"dropped": quality.missing, "clipped": quality.clipped}
+    by = plan.grouping.columns
+    found: dict[str, Any] = {"dropped": quality.missing, "clipped": quality.clipped}
     if plan.window is not None:
         return in_windows(plan.lab, counted, seen, by=by, **found)
     field = counts.as_field(plan.lab, counted, by=by, seen=seen, **found)

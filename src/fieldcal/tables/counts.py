@@ -75,7 +75,9 @@ class Counted:
 
     def part(self, at: NDArray[np.intp]) -> Counted:
         """Some rows of the table."""
-        groups = self.groups[at] if isinstance(self.groups, np.ndarray) else [self.groups[i] for i in at]
+        groups = self.groups  # None for one population
+        if groups is not None:
+            groups = groups[at] if isinstance(groups, np.ndarray) else [groups[i] for i in at]
         return Counted(groups, self.rows[at], self.valid[at], self.below[at], self.units[at])
 
     def tables(self, lab: Lab) -> tuple[Ints, Ints]:
@@ -93,6 +95,7 @@ def as_field(
     counted: Counted,
     *,
     by: Sequence[str],
+    grouped: bool | None = None,
     seen: Counted | None = None,
     dropped: int = 0,
     clipped: int = 0,
@@ -101,11 +104,13 @@ def as_field(
 
     Parameters
     ----------
+    grouped : whether there are groups; by default if their columns have names
     seen : the counts of all rows, where some were then left out: groups that lost all of theirs stay, with none
     """
     names: keys.Keys = (None,)
     codes = np.zeros(len(counted.rows), dtype=np.intp)
-    if by:
+    grouped = bool(by) if grouped is None else grouped
+    if grouped:
         names, codes = keys.arrange(counted.groups)
         if seen is not None and seen is not counted:
             present, (names, _) = names, keys.arrange(seen.groups)
@@ -122,7 +127,7 @@ def as_field(
         lab=lab.digest,
         classes=lab.classes,
         n_bins=lab.n_bins,
-        grouped=bool(by),
+        grouped=grouped,
         groups=names,
         V=tables[0],
         score_sums=tables[1],

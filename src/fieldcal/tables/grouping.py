@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,18 +21,17 @@ class Kind:
     """Values of one Python type: how an engine holds them, and what stands in for null where nulls cannot match."""
 
     type: type
-    spell: Callable[[Any], Any]  # as the small table holds it; text is read by the engine
     filler: Any
     words: str
 
 
 _KINDS = {
-    "int": Kind(int, int, 0, "whole numbers"),
-    "str": Kind(str, str, "", "text"),
-    "bool": Kind(bool, bool, False, "true or false"),
-    "date": Kind(dt.date, str, "1970-01-01", "dates"),
-    "datetime": Kind(dt.datetime, str, "1970-01-01 00:00:00", "times"),
-    "decimal": Kind(decimal.Decimal, str, "0", "decimals"),
+    "int": Kind(int, 0, "whole numbers"),
+    "str": Kind(str, "", "text"),
+    "bool": Kind(bool, False, "true or false"),
+    "date": Kind(dt.date, dt.date(1970, 1, 1), "dates"),
+    "datetime": Kind(dt.datetime, dt.datetime(1970, 1, 1), "times"),
+    "decimal": Kind(decimal.Decimal, decimal.Decimal(0), "decimals"),
 }
 
 
@@ -67,8 +66,8 @@ class Grouping:
 
     def decode(self, parts: Sequence[Any]) -> Any:
         """The keys of a small result, one list per column, as `keys.factorize` takes them."""
-        if len(parts) == 1:
-            return parts[0]
+        if len(parts) < 2:
+            return parts[0] if parts else None
         lists = [p.tolist() if isinstance(p, np.ndarray) else p for p in parts]
         return list(zip(*lists, strict=True))
 
@@ -121,11 +120,9 @@ class LookUp:
         """The columns of the small table."""
         columns: dict[str, list[Any]] = {}
         for name, _, kind, _, part, null in self._columns():
+            columns[name + "_of"] = [kind.filler if v is None else v for v in part] if null else part
             if null:
-                columns[name + "_of"] = [kind.filler if v is None else kind.spell(v) for v in part]
                 columns[name + "_null_of"] = [v is None for v in part]
-            else:
-                columns[name + "_of"] = part if kind.spell is kind.type else list(map(kind.spell, part))
         return columns
 
     def dtypes(self) -> dict[str, Any]:
@@ -154,6 +151,11 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
         return _KINDS["str"], nw.String
     if dtype in (nw.Boolean, nw.Date):
         return _KINDS["bool" if dtype == nw.Boolean else "date"], dtype
+    if dtype == nw.Datetime and dtype.time_zone is not None:
+        raise InputTypeError(
+            f"The group column {name!r} holds times of a zone ({dtype.time_zone}), in which one reading of the "
+            "clock can be two hours. Make it dates, or times without a zone, first."
+        )
     if dtype == nw.Datetime or dtype == nw.Decimal:
         return _KINDS["datetime" if dtype == nw.Datetime else "decimal"], dtype
     if dtype.is_float():

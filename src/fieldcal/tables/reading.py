@@ -58,6 +58,7 @@ def read_counts(
         lab,
         counted,
         by=_by(lab, by, parts),
+        grouped=parts > 0,
         dropped=_sum(read, counts.MISSING),
         clipped=_sum(read, counts.CLIPPED),
     )
@@ -142,7 +143,7 @@ def _by(lab: Lab, by: str | Sequence[str] | None, parts: int) -> tuple[str, ...]
         return tuple(known)
     if given is not None:
         raise InputError(f"The counts have {parts} group columns, but by names {len(given)}: {list(given)}.")
-    return tuple(f"group_{i + 1}" for i in range(parts))
+    return ()  # as from arrays: later steps ask for the names
 
 
 def _sum(read: dict[str, Any], name: str) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -16,10 +17,14 @@ from fieldcal.objects import Prevalence
 from fieldcal.tables import expressions as row
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.grouping import Grouping, LookUp
+from fieldcal.tables.paths import check_target
 from fieldcal.tables.quality import examine, refuse
 from fieldcal.tables.scores import Scores
 from fieldcal.tables.weights import Floats, ratios
 from fieldcal.verbs.recalibration import Unseen, check_applicable, unseen_words
+
+if TYPE_CHECKING:
+    from fieldcal.tables.files import Session, Source
 
 
 def recalibrate(
@@ -247,3 +252,29 @@ def _refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
         f"The group columns {list(grouping.columns)} hold {held}, but the estimate's groups are like "
         f"{prev.groups[0]!r:.60}: none can match. Cast the columns to the type that was counted, or count this table."
     )
+
+
+def recalibrate_file(
+    prev: Prevalence,
+    session: Session,
+    source: Source,
+    target: str | os.PathLike[str],
+    *,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    **options: Any,
+) -> int:
+    """Recalibrate a table in files into another file; how many rows were written.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    session, source : from `fieldcal.tables.files`
+    target : where to write; its ending says what
+    by, scores, **options : as in `recalibrate`
+    """
+    check_target(os.fspath(target), source.paths)
+    relation, row_id = source.with_row_id()
+    table = open_table(relation, row_id=row_id)
+    answer = apply(prev, table, by=by, scores=scores, options=Options(**options))
+    return session.write(answer, target, sources=[source])

@@ -62,7 +62,13 @@ class Window:
 
     def expression(self) -> nw.Expr:
         """The start of each row's window, or of the unit that the window is made of."""
-        return self.table.column(self.column).dt.truncate(_CUT[self._length()[1]]).alias(self.name)
+        column, dtype = self.table.column(self.column), self.table.dtype(self.column)
+        if (
+            dtype == nw.Datetime and dtype.time_zone is not None
+        ):  # cut by the clock of that zone, in every engine
+            column = column.dt.replace_time_zone(None)
+        # Cast at the end, as Spark's are of a zone after that, whatever they were, and come as those of Python's.
+        return column.dt.truncate(_CUT[self._length()[1]]).cast(nw.Datetime("us")).alias(self.name)
 
     def ids(self, starts: Any) -> list[str | None]:
         """As text that sorts in time: a date where windows are whole days."""
@@ -78,7 +84,7 @@ class Window:
         return int(match[1]), match[2]
 
 
-def in_windows(lab: Lab, counted: Counted, seen: Counted, *, by: Sequence[str], **found: int) -> Field:
+def in_windows(lab: Lab, counted: Counted, seen: Counted, *, by: Sequence[str], **found: Any) -> Field:
     """One batch per window; rows without a time, and what was left out, are in no batch."""
     windows = np.array([w or "" for w in counted.windows or ()], dtype=object)
     nothing = np.zeros(0, dtype=np.intp)

@@ -200,7 +200,7 @@ def _smoothing(value: Any) -> float:
     return float(value)
 
 
-def _quality(rows: _Rows) -> dict[str, float]:
+def _quality(rows: _Rows) -> dict[str, Any]:
     rows, _ = rows.in_one_order(np.zeros_like(rows.y))
     loss = metrics.log_loss(rows.proba, rows.y, sample_weight=rows.weight)
     quality = {"accuracy": metrics.accuracy(rows.proba, rows.y, sample_weight=rows.weight)}

@@ -11,7 +11,7 @@ from fieldcal.errors import InputError
 from fieldcal.names import did_you_mean
 
 #: Columns of a small table, by name.
-Small = Mapping[str, Sequence[Any]]
+Small = Mapping[str, Any]
 
 
 class Words:
@@ -88,10 +88,7 @@ class Table:
         raise NotImplementedError
 
     def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
-        """A small table beside this one, in the same engine and on the same connection.
-
-        Dates, times and decimals come as text, for the engine to read.
-        """
+        """A small table beside this one, in the same engine and on the same connection."""
         raise NotImplementedError
 
     def prepare(self, columns: Sequence[nw.Expr]) -> Any:

@@ -65,5 +65,6 @@ def _plain(values: Any) -> Any:
 
 
 def _array(values: Sequence[Any]) -> Any:
-    text = len(values) > 0 and isinstance(values[0], str)
-    return np.array(values, dtype=object) if text else np.asarray(values)
+    if not len(values) or isinstance(values[0], (bool, int, float, np.number)):
+        return np.asarray(values)
+    return np.array(list(map(str, values)), dtype=object)  # DuckDB reads dates, times and decimals from text

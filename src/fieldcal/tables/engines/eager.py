@@ -35,6 +35,14 @@ class Eager(Table):
         """Our columns alone, with the row's number: a join forgets the order in some libraries."""
         return self.frame.select(*columns).with_row_index(self.helper("row"))
 
+    def align(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
+        """pandas has several types for the same values, and does not join pyarrow's times with its own."""
+        if not prepared.implementation.is_pandas():
+            return small
+        wanted = prepared.to_native().dtypes
+        native = small.to_native().astype({theirs: wanted[ours] for ours, theirs in on.items()})
+        return nw.from_native(native, eager_only=True)
+
     def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
         """A left join, sorted back."""
         joined = prepared.join(small, left_on=list(on), right_on=list(on.values()), how="left")

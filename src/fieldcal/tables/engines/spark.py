@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldcal.tables.engines.base import Small, Table
 
-_TYPES = {"b": "boolean", "i": "long", "f": "double"}
+_TYPES = {bool: "boolean", int: "long", float: "double"}
 
 
 class Spark(Table):
@@ -36,11 +36,15 @@ class Spark(Table):
         from pyspark.sql import functions
         from pyspark.sql.types import StructType
 
-        arrays = {name: np.asarray(values) for name, values in columns.items()}
-        schema = StructType()
-        for name, array in arrays.items():
-            schema.add(name, _TYPES.get(array.dtype.kind, "string"))
-        rows = list(zip(*(array.tolist() for array in arrays.values()), strict=True))
+        schema, lists = StructType(), []
+        for name, values in columns.items():
+            listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+            plain = _TYPES.get(type(listed[0])) if listed else "string"
+            schema.add(name, plain or "string")
+            lists.append(
+                listed if plain else list(map(str, listed))
+            )  # dates, times and decimals are read from text
+        rows = list(zip(*lists, strict=True))
         native = functions.broadcast(self._native.sparkSession.createDataFrame(rows, schema))
         return nw.from_native(native).select(*(nw.col(name).cast(dtypes[name]) for name in columns))
 

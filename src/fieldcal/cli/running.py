@@ -1,0 +1,77 @@
+"""From arguments to an exit code: every error becomes one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from fieldcal.cli.app import command
+from fieldcal.cli.settings import Settings
+from fieldcal.cli.show import warnings_in_one_line
+from fieldcal.cli.signals import Watch
+from fieldcal.cli.words import explain, one_line
+
+CLOSED_PIPE = 141
+
+
+def run(args: Sequence[str] | None, watch: Watch) -> int:
+    """Parse, call, and say what happened by the exit code."""
+    settings = Settings()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a locale that cannot spell a sign must not stop the work
+            stream.reconfigure(errors="replace")
+    try:
+        with warnings_in_one_line(settings):
+            code = command().main(
+                args=None if args is None else list(args),
+                prog_name="fieldcal",
+                standalone_mode=False,
+                obj=settings,
+            )
+            sys.stdout.flush()
+    except BaseException as error:
+        return _failed(error, settings, watch)
+    if watch.caught is not None:
+        return watch.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _failed(error: BaseException, settings: Settings, watch: Watch) -> int:
+    causes = list(_causes(error))
+    if settings.debug:
+        traceback.print_exception(error)
+    if watch.caught is not None or any(isinstance(e, KeyboardInterrupt) for e in causes):
+        _discard_output()
+        return watch.exit_code
+    if any(isinstance(e, BrokenPipeError) for e in causes):  # typer and rich make a SystemExit of it
+        _discard_output()
+        return CLOSED_PIPE
+    if isinstance(error, SystemExit) and not isinstance(error.code, str):
+        return int(error.code or 0)
+    with suppress(OSError):  # nobody may be there to read it
+        sys.stderr.write(f"error: {one_line(explain(error))}\n")
+        sys.stderr.flush()
+    _discard_output()
+    return 1
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it was raised from, and so on."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__
+
+
+def _discard_output() -> None:
+    """What is still buffered has no reader: without this Python complains when it ends."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        return
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,86 @@
+"""What the commands do between reading and writing: one function per verb, shared with `run`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fieldcal
+from fieldcal.cli import show
+from fieldcal.cli.options import names, prior_of, score_names, trust_of
+from fieldcal.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from fieldcal.objects import Field, Lab, Prevalence
+    from fieldcal.tables.files import Session, Source
+
+
+def learn_stage(
+    settings: Settings,
+    source: Source,
+    *,
+    label: str,
+    scores: Sequence[str],
+    by: list[str] | None,
+    classes: Sequence[str] | None,
+    bins: int | None,
+    normalize: bool,
+) -> Lab:
+    """From a table with labels to a Lab."""
+    from fieldcal import tables
+
+    with show.working(settings, "learn"):
+        return tables.learn(
+            source.relation,
+            scores=score_names(scores),
+            label=label,
+            by=by or (),
+            classes=_typed(names(classes), source.relation, label),
+            partition="auto" if bins is None else bins,
+            normalize=normalize,
+        )
+
+
+def count_stage(settings: Settings, lab: Lab, source: Source, **options: Any) -> Field:
+    """From a table of the field to a Field."""
+    from fieldcal import tables
+
+    with show.working(settings, "count"):
+        return tables.count(lab, source.relation, **options)
+
+
+def estimate_stage(
+    settings: Settings, lab: Lab, field: Field, *, trust: str, prior: str, level: float, protected: bool
+) -> Prevalence:
+    """From a Lab and a Field to a Prevalence."""
+    with show.working(settings, "estimate") as progress:
+        return fieldcal.estimate(
+            lab,
+            field,
+            trust=trust_of(trust),
+            prior=prior_of(prior),
+            level=level,
+            protected=protected,
+            progress=progress,
+        )
+
+
+def recalibrate_stage(
+    settings: Settings, prev: Prevalence, session: Session, source: Source, target: Path, **options: Any
+) -> int:
+    """From a Prevalence and a table to a new file; how many rows it has."""
+    from fieldcal import tables
+
+    with show.working(settings, "recalibrate"):
+        return tables.recalibrate_file(prev, session, source, str(target), **options)
+
+
+def _typed(classes: list[str] | None, relation: Any, label: str) -> Sequence[Hashable] | None:
+    """Classes as the label column spells them: 0 is a number if the labels are numbers."""
+    kind = str(dict(zip(relation.columns, relation.types, strict=True)).get(label, "VARCHAR")).upper()
+    if classes is None:
+        return None
+    if kind == "BOOLEAN":
+        return [{"true": True, "false": False}.get(c.lower(), c) for c in classes]
+    return [int(c) if "INT" in kind and c.lstrip("+-").isdecimal() else c for c in classes]

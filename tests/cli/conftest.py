@@ -1,0 +1,133 @@
+"""Two ways to run the command line, and small tables to run it on."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import fieldcal
+from fieldcal.cli import main
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+def write_table(path, columns):
+    with Path(path).open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """Tables with a label shift between sites, made once; copied, never changed."""
+    folder = tmp_path_factory.mktemp("tables")
+    data = fieldcal.datasets.label_shift(n_lab=3000, n_field=2400, n_groups=8, random_state=3)
+    places = [f"site {g}" for g in range(8)]
+    for name, y, groups, p in (
+        ("lab.csv", data.y_lab, data.groups_lab, data.proba_lab),
+        ("field.csv", None, data.groups_field, data.proba_field),
+    ):
+        columns = {"row": range(len(p)), "site": [places[g] for g in groups], "p": p.tolist()}
+        write_table(folder / name, columns if y is None else columns | {"y": y.tolist()})
+    return folder
+
+
+@pytest.fixture
+def folder(shared, tmp_path, monkeypatch):
+    """The working directory: the two tables and nothing else."""
+    for name in ("lab.csv", "field.csv"):
+        os.link(shared / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def made(shared):
+    """The artefacts of the two tables, each made once by its verb."""
+    for line in (
+        "learn lab.csv --label y --scores p --by site -o lab.json",
+        "count lab.json field.csv -o field.json",
+        "estimate lab.json field.json -o prevalence.json --csv prevalence.csv",
+    ):
+        done = run_process(*line.split(), cwd=shared)
+        assert done.code == 0, done.err
+    return shared
+
+
+@pytest.fixture
+def artefacts(made, folder):
+    """The working directory with the artefacts in it as well."""
+    for name in ("lab.json", "field.json", "prevalence.json"):
+        os.link(made / name, folder / name)
+    return folder
+
+
+def run_process(*args, cwd, env=None, **more):
+    """In a process of its own: what a shell sees."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fieldcal", *args],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
+        **more,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def shell(folder):
+    def run(line="", *args, **more):
+        return run_process(*shlex.split(line), *args, cwd=folder, **more)
+
+    return run
+
+
+@pytest.fixture
+def call(folder, capfd):
+    """In this process: the same, faster."""
+
+    def run(line="", *args):
+        with pytest.raises(SystemExit) as stopped:
+            main([*shlex.split(line), *args])
+        printed = capfd.readouterr()
+        return Done(stopped.value.code, printed.out, printed.err)
+
+    return run
+
+
+def one_error(done):
+    """The only line of an error, with its way of being told checked."""
+    assert done.code == 1, done
+    assert done.out == ""
+    lines = done.err.splitlines()
+    assert len(lines) == 1, done.err
+    assert lines[0].startswith("error: ")
+    assert "Traceback" not in done.err
+    return lines[0]
+
+
+@pytest.fixture(name="one_error")
+def one_error_fixture():
+    return one_error
+
+
+@pytest.fixture(name="write_table")
+def write_table_fixture():
+    return write_table

@@ -1,0 +1,237 @@
+"""What is printed: JSON for scripts, no escape codes where nobody looks, nothing that data can command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fieldcal
+
+LINES = {
+    "learn": "learn lab.csv --label y --scores p --by site -o new.json",
+    "count": "count lab.json field.csv -o new.json",
+    "merge": "merge field.json -o new.json",
+    "estimate": "estimate lab.json field.json -o new.json",
+    "recalibrate": "recalibrate prevalence.json field.csv -o new.parquet",
+    "check": "check prevalence.json",
+    "sql count": "sql count lab.json leads --dialect postgres",
+    "sql recalibrate": "sql recalibrate prevalence.json leads --dialect postgres",
+    "sql weights": "sql weights prevalence.json",
+    "schema": "schema prevalence",
+    "run": "run lab.csv field.csv --label y --scores p --by site -o out",
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_json_is_one_object_wherever_the_option_stands(line, place, artefacts, call):
+    args = line.split()
+    done = call(*(["--json", *args] if place == "before" else [*args, "--json"]))
+    assert done.code in (0, 2)
+    assert isinstance(json.loads(done.out), dict)
+    assert len(done.out.splitlines()) == 1 or args[0] == "schema"
+
+
+def test_json_holds_what_was_found_and_the_warnings(artefacts, call):
+    done = call("estimate", "lab.json", "field.json", "--trust", "1", "-o", "new.json", "--json")
+    found, prev = json.loads(done.out), fieldcal.Prevalence.load("new.json")
+    assert found["verdict"] == prev.verdict.level
+    assert found["reasons"] == list(prev.verdict.reasons)
+    assert [row["value"] for row in found["prevalence"]] == prev.value.ravel().tolist()
+    assert found["written"] == ["new.json"]
+    assert found["digest"] == prev.digest
+    assert [f"warning: {w}" for w in found["warnings"]] == [
+        line for line in done.err.splitlines() if line.startswith("warning")
+    ]
+
+
+def test_the_other_results_of_json(artefacts, call):
+    lab = json.loads(call(LINES["learn"], "--json").out)
+    assert (lab["rows"], lab["classes"], lab["columns"]["scores"]) == (3000, [0, 1], ["p"])
+    assert lab["rehearsal"]["groups"] == 8
+    field = json.loads(call(LINES["count"], "--json").out)
+    assert (field["rows"], field["groups"], field["by"], field["dropped"]) == (2400, 8, ["site"], 0)
+    assert json.loads(call(LINES["recalibrate"], "--json").out)["rows"] == 2400
+    verdict = call("check", "prevalence.json", "--json")
+    assert json.loads(verdict.out)["exit_code"] == verdict.code
+
+
+def test_json_and_a_table_cannot_share_standard_output(artefacts, call, one_error):
+    assert "standard output" in one_error(
+        call("recalibrate", "prevalence.json", "field.csv", "-o", "-", "--json")
+    )
+
+
+def test_warnings_are_one_line_each_and_on_stderr(artefacts, call, write_table):
+    write_table("new.csv", {"p": [0.1, 0.9], "site": ["site 1", "elsewhere"]})
+    done = call("recalibrate prevalence.json new.csv -o out.csv")
+    warned, written = done.err.splitlines()
+    assert warned.startswith("warning: 1 rows are of groups that were not in the field (one is 'elsewhere')")
+    assert "--unseen" in warned
+    assert written == "wrote out.csv"
+    assert done.out == "2 rows recalibrated\n"
+
+
+def test_quiet_leaves_results_and_errors(folder, call):
+    done = call("-q", "run", "lab.csv", "field.csv", "--label", "y", "--scores", "p", "-o", "out")
+    assert (done.code, done.err) == (0, "")
+    assert "Prevalence in one population" in done.out
+    assert call("-q", "check", "nowhere.json").err.startswith("error: ")
+
+
+def on_a_terminal(args, folder, **environment):
+    """What a terminal gets on stdout, and on stderr."""
+    out, err = pty.openpty(), pty.openpty()
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **environment}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fieldcal", *args], cwd=folder, stdout=out[1], stderr=err[1], env=env
+    )
+    for _, theirs in (out, err):
+        os.close(theirs)
+    texts = [_read_all(ours) for ours, _ in (out, err)]
+    process.wait(timeout=60)
+    return texts
+
+
+def _read_all(terminal):
+    parts = []
+    try:
+        while part := os.read(terminal, 1 << 16):
+            parts.append(part)
+    except OSError:  # the other side is closed
+        pass
+    os.close(terminal)
+    return b"".join(parts).decode()
+
+
+@pytest.mark.parametrize(
+    "args", [["check", "prevalence.json"], ["--help"], ["learn", "--help"]], ids=" ".join
+)
+def test_a_terminal_has_colours_unless_no_color_is_set(args, artefacts):
+    out, err = on_a_terminal(args, artefacts)
+    assert "\x1b[" in out
+    out, err = on_a_terminal(args, artefacts, NO_COLOR="1")
+    assert "\x1b" not in out + err
+    assert out
+
+
+def test_progress_is_on_stderr_and_only_on_a_terminal(artefacts, shell):
+    line = LINES["estimate"].split()
+    out, err = on_a_terminal(line, artefacts)
+    assert "estimate" in err
+    assert "estimate" not in out
+    _, err = on_a_terminal([*line, "--quiet"], artefacts)
+    assert err == ""
+    done = shell(*line)
+    assert "\x1b" not in done.out + done.err
+    assert done.err.splitlines() == ["wrote new.json"]
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_a_file_gets_no_escape_codes_even_where_others_force_them(line, artefacts, call, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    done = call(line)
+    assert "\x1b" not in done.out + done.err
+
+
+NASTY = [
+    "</script><img src=x onerror=alert(1)>",
+    "$\\frac{$",
+    '=HYPERLINK("http://a.example","x")',
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\ttab",
+    "\rreturn",
+    "[bold red]x[/bold red]",
+    ":smile:",
+    "\x1b[31mred\x1b[0m\x07",
+    "\u202edesrever\u2066",
+    "a\nb",
+    "🐀" * 3,
+    "x" * 10_000,
+    "",
+    None,
+]
+
+
+@pytest.fixture
+def nasty(artefacts):
+    """An estimate over groups whose names are out to do harm."""
+    lab = fieldcal.Lab.load("lab.json")
+    rng = np.random.default_rng(0)
+    groups = [NASTY[i] for i in rng.integers(len(NASTY), size=3000)]
+    fieldcal.count(lab, rng.random(3000), groups=groups).save("nasty.json")
+    return artefacts
+
+
+@pytest.mark.parametrize("case", ["csv"], ids=["fault17-prevalence-csv"])
+def test_no_cell_of_the_csv_is_a_formula_and_every_name_comes_back(case, nasty, call):
+    assert call("estimate", "lab.json", "nasty.json", "-o", "new.json", "--csv", "new.csv").code == 0
+    with open("new.csv", newline="", encoding="utf-8") as stream:
+        head, *rows = csv.reader(stream)
+    prev = fieldcal.Prevalence.load("new.json")
+    assert head == list(prev.to_dict())
+    assert not [cell for row in rows for cell in row[:1] if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    names = [row[0].removeprefix("'") for row in rows[::2]]
+    assert sorted(names) == sorted(name or "" for name in NASTY)
+    assert [float(row[5]) for row in rows] == prev.value.ravel().tolist()
+    text = Path("new.csv").read_text(encoding="utf-8")
+    assert '\n"",0,' in text  # the empty name
+    assert "\n,0," in text  # null
+
+
+@pytest.mark.parametrize("case", ["table"], ids=["fault17-terminal"])
+def test_names_from_data_reach_the_terminal_as_harmless_text(case, nasty, call):
+    done = call("estimate", "lab.json", "nasty.json", "-o", "new.json")
+    assert all(c.isprintable() or c == "\n" for c in done.out + done.err)
+    assert max(map(len, done.out.splitlines())) < 400
+    shown = [line for line in done.out.splitlines() if "[bold red]x[/bold red]" in line]
+    assert shown or "more" in done.out
+
+
+def test_markup_in_a_name_is_shown_as_it_is(artefacts, call):
+    lab = fieldcal.Lab.load("lab.json")
+    names = ["[bold red]x[/bold red]", ":smile:"]
+    fieldcal.count(lab, np.linspace(0.01, 0.99, 400), groups=names * 200).save("f.json")
+    done = call("estimate", "lab.json", "f.json", "-o", "new.json")
+    assert all(name in done.out for name in names)
+
+
+@pytest.mark.parametrize("case", ["estimate"], ids=["fault17-error-lines"])
+def test_an_error_about_a_nasty_name_is_one_harmless_line(case, folder, call, one_error):
+    line = one_error(
+        call("learn", "lab.csv", "--label", "\x1b[31m\n\u202ey", "--scores", "p", "-o", "l.json")
+    )
+    assert line.isprintable()
+
+
+def test_the_schema_names_every_field_of_its_artefact(artefacts, call):
+    for kind in ("lab", "field", "prevalence"):
+        schema = json.loads(call("schema", kind).out)
+        with open(f"{kind}.json", encoding="utf-8") as stream:
+            content = json.load(stream)["content"]
+        assert set(schema["properties"]) == set(content)
+        assert set(schema["required"]) <= set(content)
+        names = {list: "array", dict: "object", str: "string", bool: "boolean", type(None): "null"}
+        for name, value in content.items():
+            said = json.dumps(schema["properties"][name]) + json.dumps(schema.get("$defs", {}))
+            assert names.get(type(value), '"') in said
+
+
+def test_completion_knows_the_commands(folder, shell):
+    env = {
+        **os.environ,
+        "_FIELDCAL_COMPLETE": "complete_bash",
+        "COMP_WORDS": "fieldcal re",
+        "COMP_CWORD": "1",
+    }
+    assert shell(env=env).out.split() == ["recalibrate"]

@@ -1,0 +1,40 @@
+"""What people see, word for word: the files in transcripts/ are run line by line and compared.
+
+After a change that is meant: ``FIELDCAL_TRANSCRIPTS=write pytest tests/cli/test_transcripts.py``, and read what
+changed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+STORIES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
+
+
+def told(line, done):
+    """A command as a transcript has it: its output, its messages after !, its exit code."""
+    messages = [f"! {message}" for message in done.err.splitlines()]
+    return "\n".join([line, *done.out.splitlines(), *messages, f"[exit {done.code}]", ""])
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
+def test_every_command_prints_what_its_transcript_says(story, call):
+    expected = story.read_text(encoding="utf-8")
+    lines = [line for line in expected.splitlines() if line.startswith("$ fieldcal ")]
+    seen = "\n".join(told(line, call(line.removeprefix("$ fieldcal "))) for line in lines)
+    if os.environ.get("FIELDCAL_TRANSCRIPTS") == "write":
+        story.write_text(seen, encoding="utf-8")
+    assert seen == expected
+
+
+def test_every_command_has_a_transcript():
+    from fieldcal.cli.app import command
+
+    told = "\n".join(path.read_text(encoding="utf-8") for path in STORIES)
+    commands = {name: found for name, found in command().commands.items() if name != "demo"}  # it takes long
+    for name, found in commands.items():
+        for below in getattr(found, "commands", {"": None}):
+            assert f"$ fieldcal {name} {below}".rstrip() in told

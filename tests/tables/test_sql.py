@@ -1,0 +1,919 @@
+"""The two statements for a warehouse, executed in DuckDB and in PostgreSQL beside the verbs on arrays."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import decimal
+import functools
+import io
+import sqlite3
+import sys
+import warnings
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+import sqlglot
+from sqlglot import exp
+
+import fieldcal
+from fieldcal import Argmax, Bins, Edges, Tree
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import Columns
+from fieldcal.tables import read_counts
+from fieldcal.tables.sql import count_statement, recalibrate_statement, weights_table
+from fieldcal.tables.weights import ratios
+from tables import postgres as server
+
+PARSED_ONLY = [
+    "snowflake",
+    "bigquery",
+    "spark",
+    "trino",
+    "redshift",
+    "tsql",
+    "mysql",
+    "clickhouse",
+    "databricks",
+    "oracle",
+    "sqlite",
+]
+URC = {"prior": "flat", "point": "mode", "trust": 1}  # strong weights, and some of exactly 0
+TYPES = {"float64": "DOUBLE PRECISION", "float32": "REAL", "text": "TEXT", "int": "BIGINT", "date": "DATE"}
+TYPES |= {"bool": "BOOLEAN", "numeric": "DECIMAL(12, 4)"}
+ARROW = {"float64": pa.float64(), "float32": pa.float32(), "text": pa.string(), "int": pa.int64()}
+ARROW |= {"date": pa.date32(), "bool": pa.bool_(), "numeric": pa.decimal128(12, 4)}
+
+
+# Two warehouses with one face
+
+
+class DuckDB:
+    dialect = "duckdb"
+
+    def __init__(self):
+        self.link = duckdb.connect()
+
+    def load(self, name, columns):
+        """Columns are name → (type, values); ``name`` is written as in SQL."""
+        for statement in _create(name, columns):
+            self.link.execute(statement)
+        made = pa.table(
+            [pa.array(v, ARROW[kind]) for kind, v in columns.values()], names=[*map(str, range(len(columns)))]
+        )
+        self.link.register("made", made).execute(f"INSERT INTO {name} SELECT * FROM made")
+
+    def rows(self, statement):
+        """Names of the columns, and rows."""
+        answer = self.link.execute(statement)
+        return [d[0] for d in answer.description], answer.fetchall()
+
+    def as_csv(self, statement, folder):
+        path = folder / "counts.csv"
+        self.link.execute(f"COPY ({statement}) TO '{path}' (HEADER)")
+        return path
+
+
+class Postgres:
+    dialect = "postgres"
+
+    def __init__(self, link):
+        self.link = link
+
+    def load(self, name, columns):
+        for statement in _create(name, columns):
+            self.link.execute(statement)
+        with self.link.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
+            for row in zip(*(values for _, values in columns.values()), strict=True):
+                copy.write_row(row)
+
+    def rows(self, statement):
+        answer = self.link.execute(statement)
+        return [d.name for d in answer.description], answer.fetchall()
+
+    def as_csv(self, statement, folder):
+        path = folder / "counts.csv"
+        with (
+            self.link.cursor() as cursor,
+            cursor.copy(f"COPY ({statement}) TO STDOUT (FORMAT csv, HEADER)") as copy,
+        ):
+            path.write_bytes(b"".join(bytes(part) for part in copy))
+        return path
+
+
+class SQLite:
+    dialect = "sqlite"
+
+    def __init__(self):
+        self.link = sqlite3.connect(":memory:")
+
+    def load(self, name, columns):
+        for statement in _create(name, columns):
+            self.link.execute(statement)
+        rows = zip(*(values for _, values in columns.values()), strict=True)
+        self.link.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)
+
+    def rows(self, statement):
+        answer = self.link.execute(statement)
+        return [d[0] for d in answer.description], answer.fetchall()
+
+
+class Spark:
+    dialect = "spark"
+
+    def __init__(self, session):
+        self.session = session
+
+    def load(self, name, columns):
+        self.session.createDataFrame(as_arrow(columns)).createOrReplaceTempView(name)
+
+    def rows(self, statement):
+        answer = self.session.sql(statement)
+        return answer.columns, [tuple(row) for row in answer.collect()]
+
+
+def as_arrow(columns):
+    return pa.table([pa.array(values, ARROW[kind]) for kind, values in columns.values()], names=list(columns))
+
+
+def _create(name, columns):
+    listed = ", ".join(f"{_quoted(c)} {TYPES[kind]}" for c, (kind, _) in columns.items())
+    return [f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} ({listed})"]
+
+
+def _quoted(name):
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    with server.running() as link:
+        yield Postgres(link)
+
+
+@pytest.fixture(params=["duckdb", "postgres"])
+def warehouse(request):
+    return DuckDB() if request.param == "duckdb" else request.getfixturevalue("postgres")
+
+
+@pytest.fixture
+def sqlite():
+    warehouse = SQLite()
+    try:
+        warehouse.rows("SELECT FLOOR(1.5)")
+    except sqlite3.OperationalError:
+        pytest.skip("Python's SQLite was built without FLOOR")
+    return warehouse
+
+
+# Labs, rows and what arrays say of them
+
+
+@functools.cache
+def data(n_classes=2):
+    if n_classes == 2:
+        return fieldcal.datasets.label_shift(
+            n_lab=2000, n_field=500, prevalence=[[0.9, 0.1], [0.3, 0.7]], random_state=1
+        )
+    return fieldcal.datasets.label_shift(
+        n_lab=3000,
+        n_field=500,
+        p_lab=(0.5, 0.3, 0.2),
+        prevalence=[[0.2, 0.2, 0.6], [0.8, 0.1, 0.1]],
+        random_state=2,
+    )
+
+
+@functools.cache
+def learnt(partition="auto", n_classes=2, columns=1):
+    d = data(n_classes)
+    proba = d.proba_lab if n_classes > 2 or columns == 1 else np.column_stack([1 - d.proba_lab, d.proba_lab])
+    return fieldcal.learn(proba, d.y_lab, partition=partition)
+
+
+def score_rows(lab, columns):
+    """Field scores with every edge and its neighbours, exact ends, rounding, denormals, NaN and null."""
+    rng = np.random.default_rng(5)
+    special = [0.0, 1.0, 0.1 + 0.2, 1 / 3, 5e-324, 1e-310, 1e-200, 1 - 2**-53, 0.5 * 2**-30, 1.5 * 2**-30]
+    for edge in getattr(lab.partition, "edges", ()) if isinstance(lab.partition, Edges) else ():
+        special += [edge, np.nextafter(edge, 0), np.nextafter(edge, 1)]
+    if columns < 3:
+        p = np.concatenate([special, data().proba_field])
+        rows = [[q] for q in p] if columns == 1 else [[1 - q, q] for q in p]
+    else:
+        simplex = [
+            [0.4, 0.4, 0.2],
+            [1 / 3, 1 / 3, 1 / 3],
+            [0.2, 0.4, 0.4],
+            [1, 0, 0],
+            [0, 0, 1],
+            [0.5, 0.2999, 0.2],
+        ]
+        rows = [*simplex, *data(3).proba_field.tolist()]
+    rounding = [[-5e-7, 1 + 5e-7, 0.0][:columns], [1 + 1e-6, -1e-6, 0.0][:columns]]
+    lost = [[np.nan, 0.5, 0.5][:columns], [None, 0.5, 0.5][:columns], [0.5, 0.5, np.nan][-columns:]]
+    return [
+        [None if v is None else float(v) for v in rows_]
+        for rows_ in [*rng.permutation(rows).tolist(), *rounding, *lost]
+    ]
+
+
+def as_array(rows):
+    array = np.array([[np.nan if v is None else v for v in row] for row in rows])
+    return array[:, 0] if array.shape[1] == 1 else array
+
+
+def table_of(rows, names, kind="float64", **groups):
+    return {n: (kind, [row[i] for row in rows]) for i, n in enumerate(names)} | groups
+
+
+def some_groups(
+    n, values=("York", "Leeds", None, "", "01", "1", "null", "it's", "a|b", "é 漢 😀", "two\n  lines ")
+):
+    return [values[i % len(values)] for i in range(n)]
+
+
+def field_of(warehouse, lab, table, **options):
+    """The Field that the statement's answer makes."""
+    names, rows = warehouse.rows(count_statement(lab, table, dialect=warehouse.dialect, **options))
+    columns = [list(c) for c in zip(*rows, strict=True)] or [[] for _ in names]
+    made = {
+        n: pa.array(c, pa.string() if "_group_" in n else pa.int64())
+        for n, c in zip(names, columns, strict=True)
+    }
+    assert all(
+        isinstance(v, (int, decimal.Decimal)) and v == int(v)
+        for n, c in made.items()
+        if "_group_" not in n
+        for v in c.to_pylist()
+    )
+    return read_counts(lab, pa.table(made), by=options.get("by"), missing="drop")
+
+
+def assert_same_field(got, expected):
+    assert got.groups == expected.groups
+    np.testing.assert_array_equal(got.V, expected.V)
+    np.testing.assert_array_equal(got.score_sums, expected.score_sums)
+    assert (got.dropped, got.clipped, got.grouped) == (expected.dropped, expected.clipped, expected.grouped)
+    assert got.lab == expected.lab
+
+
+def quiet_estimate(lab, field, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fieldcal.errors.FieldcalWarning)
+        return fieldcal.estimate(lab, field, **(URC | options))
+
+
+def quiet_recalibrate(prev, proba, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fieldcal.errors.UnseenGroupWarning)
+        return fieldcal.recalibrate(prev, proba, missing="keep", **options)
+
+
+CASES = [
+    pytest.param("auto", 2, 1, id="edges"),
+    pytest.param("auto", 2, 2, id="edges of two columns"),
+    pytest.param(Edges([1 / 3]), 2, 1, id="one edge"),
+    pytest.param(Edges(np.linspace(0, 1, 300)[1:-1]), 2, 1, id="three hundred bins"),
+    pytest.param(Tree(6), 2, 1, id="tree"),
+    pytest.param(Argmax(3), 2, 1, id="argmax"),
+    pytest.param("auto", 3, 3, id="argmax of three"),
+    pytest.param(Argmax(1), 3, 3, id="argmax alone"),
+    pytest.param(Tree(9), 3, 3, id="tree of three"),
+]
+
+
+# Counting
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+@pytest.mark.parametrize(("partition", "n_classes", "columns"), CASES)
+def test_a_warehouse_counts_what_arrays_count_to_the_last_bit(warehouse, partition, n_classes, columns):
+    lab = learnt(partition, n_classes, columns)
+    rows = score_rows(lab, columns)
+    names = ["p", "q", "r"][:columns]
+    groups = some_groups(len(rows))
+    warehouse.load("leads", table_of(rows, names, town=("text", groups)))
+    expected = fieldcal.count(lab, as_array(rows), groups=groups, missing="drop")
+    assert expected.clipped > 0
+    assert expected.dropped == 3
+    assert_same_field(field_of(warehouse, lab, "leads", by="town", scores=names), expected)
+
+
+def test_one_population_is_one_row_without_keys(warehouse):
+    lab = learnt()
+    rows = score_rows(lab, 1)
+    warehouse.load("leads", table_of(rows, ["p"]))
+    expected = fieldcal.count(lab, as_array(rows), missing="drop")
+    assert_same_field(field_of(warehouse, lab, "leads", by=[], scores="p"), expected)
+
+
+def test_the_columns_of_the_lab_are_the_default(warehouse):
+    lab = learnt().model_copy(update={"columns": Columns(scores=("p",), label="y", by=("town",))})
+    rows = score_rows(lab, 1)
+    groups = some_groups(len(rows))
+    warehouse.load("leads", table_of(rows, ["p"], town=("text", groups)))
+    expected = fieldcal.count(lab, as_array(rows), groups=groups, missing="drop")
+    assert_same_field(field_of(warehouse, lab, "leads"), expected)
+
+
+def test_scores_in_single_precision_and_decimals_are_compared_in_double(warehouse):
+    lab = learnt(Edges([float(np.float32(0.1)), 0.3, 0.7]))
+    p = np.concatenate([np.float32([0.1, 0.3, 0.7, 1 / 3]), data().proba_field.astype(np.float32)])
+    warehouse.load("leads", {"p": ("float32", p.tolist())})
+    assert_same_field(field_of(warehouse, lab, "leads", scores="p"), fieldcal.count(lab, p))
+    exact = [decimal.Decimal(i) / 10 for i in range(11)]
+    warehouse.load("leads", {"p": ("numeric", exact)})
+    assert_same_field(
+        field_of(warehouse, lab, "leads", scores="p"), fieldcal.count(lab, [float(v) for v in exact])
+    )
+
+
+def test_given_bin_ids_are_counted_and_strays_are_found(warehouse):
+    ids = np.random.default_rng(0).integers(0, 4, 400)
+    lab = fieldcal.learn(ids, (ids + np.arange(400)) % 4 > 1, partition=Bins(4))
+    warehouse.load("leads", {"bin": ("int", ids.tolist()), "town": ("text", some_groups(400))})
+    expected = fieldcal.count(lab, ids, groups=some_groups(400))
+    assert_same_field(field_of(warehouse, lab, "leads", by="town", scores="bin"), expected)
+    warehouse.load("leads", {"bin": ("float64", [0.0, 3.0, 4.0, -1.0, 1.5, None, np.nan])})
+    assert flaws(warehouse, lab, "leads", scores="bin") == {"rows": 7, "valid": 2, "missing": 2, "outside": 3}
+
+
+def flaws(warehouse, lab, table, **options):
+    names, rows = warehouse.rows(count_statement(lab, table, dialect=warehouse.dialect, by=[], **options))
+    found = {n.removeprefix("fieldcal_"): int(v) for n, v in zip(names, rows[0], strict=True)}
+    return {n: found[n] for n in ("rows", "valid", "missing", "outside", "unsummed", "clipped") if found[n]}
+
+
+@pytest.mark.parametrize(
+    ("score", "flaw"),
+    [
+        pytest.param(None, "missing", id="null"),
+        pytest.param(np.nan, "missing", id="NaN"),
+        pytest.param(np.inf, "outside", id="infinite"),
+        pytest.param(-np.inf, "outside", id="minus infinite"),
+        pytest.param(1e308, "outside", id="huge"),
+        pytest.param(37.0, "outside", id="percent"),
+        pytest.param(-1e-5, "outside", id="below zero"),
+        pytest.param(1.0 + 2e-6, "outside", id="above one"),
+        pytest.param(1.0 + 1e-6, "clipped", id="rounding above one"),
+        pytest.param(-1e-6, "clipped", id="rounding below zero"),
+        pytest.param(-0.0, "valid", id="minus zero"),
+    ],
+)
+def test_a_score_that_cannot_be_used_is_counted_under_its_reason(warehouse, score, flaw):
+    warehouse.load("leads", {"p": ("float64", [score])})
+    expected = {"rows": 1, "valid": int(flaw in ("clipped", "valid")), flaw: 1}
+    assert flaws(warehouse, learnt(), "leads", scores="p") == {n: v for n, v in expected.items() if v}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([0.5, 0.3, 0.1999], {"valid": 1}),
+        ([0.5, 0.3, 0.1], {"unsummed": 1}),
+        ([0.0, 0.0, 0.0], {"unsummed": 1}),
+        ([1e308, 1e308, 0.0], {"outside": 1}),
+        ([0.5, np.nan, 37.0], {"missing": 1}),
+        ([None, 0.5, 37.0], {"missing": 1}),
+        ([np.nan, None, np.nan], {"missing": 1}),
+        ([-1e-7, 1 + 1e-7, 0.0], {"valid": 1, "clipped": 2}),
+    ],
+)
+def test_a_row_of_several_scores_has_one_flaw_at_most(warehouse, row, expected):
+    warehouse.load("leads", table_of([row], ["a", "b", "c"]))
+    assert flaws(warehouse, learnt("auto", 3, 3), "leads", scores=["a", "b", "c"]) == {"rows": 1, **expected}
+
+
+def test_an_empty_table_has_zeros_and_no_groups(warehouse):
+    warehouse.load("leads", {"p": ("float64", []), "town": ("text", [])})
+    assert flaws(warehouse, learnt(), "leads", scores="p") == {}
+    assert (
+        warehouse.rows(count_statement(learnt(), "leads", dialect=warehouse.dialect, by="town", scores="p"))[
+            1
+        ]
+        == []
+    )
+
+
+def test_several_group_columns_stay_apart_fault16(warehouse):
+    a = ["a|b", "a", "a|", "", None, "a", None]
+    b = ["c", "b|c", "b|c", None, "", None, None]
+    p = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+    warehouse.load("leads", {"p": ("float64", p), "a": ("text", a), "b": ("text", b)})
+    field = field_of(warehouse, learnt(), "leads", by=["a", "b"], scores="p")
+    expected = fieldcal.count(learnt(), p, groups=list(zip(a, b, strict=True)))
+    assert len(expected.groups) == 7
+    assert_same_field(field, expected)
+
+
+# Recalibrating
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+@pytest.mark.parametrize("unseen", ["global", "raw"])
+@pytest.mark.parametrize(
+    ("partition", "n_classes", "columns"), [CASES[0], CASES[1], CASES[4], CASES[6], CASES[8]]
+)
+def test_a_warehouse_recalibrates_as_arrays_do(warehouse, partition, n_classes, columns, unseen):
+    lab = learnt(partition, n_classes, columns)
+    rows = score_rows(lab, columns)
+    names, groups = ["p", "q", "r"][:columns], some_groups(len(rows))
+    warehouse.load("leads", table_of(rows, names, town=("text", groups)))
+    seen = [g for g in groups if g not in ("Leeds", "null")]
+    prev = quiet_estimate(lab, field_of(warehouse, lab, "leads", by="town", scores=names))
+    few = quiet_estimate(
+        lab, fieldcal.count(lab, as_array(rows)[[g in seen for g in groups]], groups=seen, missing="drop")
+    )
+    for estimate, options in ((prev, {}), (few, {"by": "town"})):
+        got = recalibrated(warehouse, estimate, rows, names, groups, unseen=unseen, **options)
+        expected = quiet_recalibrate(estimate, as_array(rows), groups=groups, unseen=unseen)
+        np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
+
+
+def recalibrated(warehouse, prev, rows, names, groups, **options):
+    """The new columns in the order of the rows; checks that everything else came back as it was."""
+    row_id = list(range(len(rows)))
+    warehouse.load("leads", {"id": ("int", row_id), **table_of(rows, names), "town": ("text", groups)})
+    statement = recalibrate_statement(prev, "leads", dialect=warehouse.dialect, scores=names, **options)
+    found, answer = warehouse.rows(statement)
+    assert found == ["id", *names, "town", *(f"{n}_recalibrated" for n in names)]
+    answer = sorted(answer)
+    assert [a[0] for a in answer] == row_id
+    assert [a[len(names) + 1] for a in answer] == groups
+    kept = np.array([a[1 : len(names) + 1] for a in answer], dtype=float)
+    np.testing.assert_array_equal(kept, as_array(rows).reshape(len(rows), -1))
+    new = [a[-len(names) :] for a in answer]
+    assert all(v is None or v == v for a in new for v in a), "NaN must become null"
+    return np.array(new, dtype=float)
+
+
+def test_one_population_is_recalibrated_without_a_join(warehouse):
+    lab = learnt()
+    rows = score_rows(lab, 1)
+    prev = quiet_estimate(lab, fieldcal.count(lab, as_array(rows), missing="drop"))
+    assert "JOIN" not in recalibrate_statement(prev, "leads", dialect=warehouse.dialect, scores="p")
+    got = recalibrated(warehouse, prev, rows, ["p"], some_groups(len(rows)))
+    np.testing.assert_allclose(got[:, 0], quiet_recalibrate(prev, as_array(rows)), rtol=0, atol=1e-12)
+
+
+def test_an_estimate_without_groups_yet_treats_all_rows_as_unseen(warehouse):
+    lab = learnt()
+    prev = quiet_estimate(lab, fieldcal.count(lab, [], groups=[]))
+    warehouse.load("leads", {"p": ("float64", [0.25]), "town": ("text", ["York"])})
+    statement = recalibrate_statement(
+        prev, "leads", dialect=warehouse.dialect, by="town", scores="p", unseen="raw"
+    )
+    assert warehouse.rows(statement)[1] == [(0.25, "York", 0.25)]
+
+
+def test_weights_in_a_loaded_table_do_what_weights_in_the_statement_do(warehouse):
+    lab = learnt("auto", 3, 3)
+    rows, names = score_rows(lab, 3), ["p", "q", "r"]
+    groups = some_groups(len(rows))
+    prev = quiet_estimate(lab, fieldcal.count(lab, as_array(rows), groups=groups, missing="drop"))
+    columns = weights_table(prev)
+    kinds = {n: "text" if "_group_" in n else "int" if "_null_" in n else "float64" for n in columns}
+    warehouse.load("loaded", {n: (kinds[n], values) for n, values in columns.items()})
+    direct = recalibrated(warehouse, prev, rows, names, groups, by="town")
+    loaded = recalibrated(warehouse, prev, rows, names, groups, by="town", weights="loaded")
+    np.testing.assert_array_equal(direct, loaded)
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups"),
+    [
+        pytest.param("int", [3, -1, None, 3], id="whole numbers"),
+        pytest.param(
+            "date", [dt.date(2024, 1, 2), None, dt.date(1999, 12, 31), dt.date(2024, 1, 2)], id="dates"
+        ),
+        pytest.param("bool", [True, False, None, True], id="truth values"),
+    ],
+)
+def test_groups_counted_elsewhere_are_matched_by_their_text(warehouse, kind, groups):
+    lab, p = learnt(), [0.2, 0.4, 0.6, 0.8]
+    prev = quiet_estimate(lab, fieldcal.count(lab, p, groups=groups))
+    warehouse.load("leads", {"p": ("float64", p), "g": (kind, groups)})
+    statement = recalibrate_statement(
+        prev, "leads", dialect=warehouse.dialect, by="g", scores="p", unseen="raw"
+    )
+    answer = sorted(warehouse.rows(statement)[1], key=lambda a: a[0])
+    expected = fieldcal.recalibrate(prev, p, groups=groups)
+    np.testing.assert_allclose([a[2] for a in answer], expected, rtol=0, atol=1e-12)
+    texts = [None if g is None else str(g).lower() for g in groups]
+    assert_same_field(
+        field_of(warehouse, lab, "leads", by="g", scores="p"), fieldcal.count(lab, p, groups=texts)
+    )
+
+
+def test_thousands_of_groups_fit_a_statement(warehouse):
+    lab = learnt()
+    p = np.random.default_rng(2).uniform(size=12_000)
+    groups = [f"g{i}" for i in range(12_000)]
+    prev = quiet_estimate(lab, count_many(lab, p, groups), level=None)
+    statement = recalibrate_statement(prev, "leads", dialect=warehouse.dialect, by="town", scores="p")
+    few = {"p": ("float64", p[:50].tolist()), "town": ("text", groups[:50])}
+    warehouse.load("leads", few)
+    got = {town: new for _, town, new in warehouse.rows(statement)[1]}
+    expected = fieldcal.recalibrate(prev, p[:50], groups=groups[:50])
+    np.testing.assert_allclose([got[g] for g in groups[:50]], expected, rtol=0, atol=1e-12)
+
+
+def count_many(lab, p, groups):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fieldcal.errors.FieldcalWarning)  # as many groups as rows
+        return fieldcal.count(lab, p, groups=groups)
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_products_of_tiny_scores_and_extreme_weights_do_not_underflow_fault37(warehouse, n_classes):
+    lab = learnt("auto", n_classes, 1 if n_classes == 2 else 3)
+    tiny = [5e-324, 1e-320, 1e-300, 1e-161, 1e-160, 1e-100, 1e-30, 0.0]
+    rows = (
+        [[t] for t in tiny]
+        if n_classes == 2
+        else [[t, 1 - t, 0.0] for t in tiny] + [[0.0, t, 1 - t] for t in tiny]
+    )
+    K = len(lab.classes)
+    prev = quiet_estimate(lab, fieldcal.count(lab, data(n_classes).proba_field))
+    for weights in ([1.0] * K, [0.0] * (K - 1) + [1.0], [1.0] + [0.0] * (K - 1), [1e-40] * (K - 1) + [1.0]):
+        changed = prev.model_copy(update={"weights": np.array([weights])})
+        got = recalibrated(warehouse, changed, rows, ["p", "q", "r"][: len(rows[0])], some_groups(len(rows)))
+        assert np.isfinite(got).all()
+        assert ((got >= 0) & (got <= 1)).all()
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+@pytest.mark.parametrize(("partition", "n_classes", "columns"), [CASES[0], CASES[1], CASES[6]])
+def test_sqlite_counts_and_recalibrates_too(sqlite, partition, n_classes, columns):
+    count_and_recalibrate(sqlite, learnt(partition, n_classes, columns), columns, some_groups(600))
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+@pytest.mark.parametrize(("partition", "n_classes", "columns"), [CASES[0], CASES[6]])
+def test_spark_counts_and_recalibrates_too_whatever_the_groups_are_called(
+    spark, partition, n_classes, columns
+):
+    odd = ("York", None, "", "${x}", "a${x}b$${y}", "it's", "\\'; --", "a\\", "two\nlines", "01")
+    count_and_recalibrate(Spark(spark), learnt(partition, n_classes, columns), columns, some_groups(600, odd))
+
+
+def count_and_recalibrate(warehouse, lab, columns, groups):
+    names, rows = ["a.`b`", "q;", "r"][:columns], score_rows(lab, columns)
+    groups = groups[: len(rows)]
+    warehouse.load("leads", table_of(rows, names, town=("text", groups)))
+    field = field_of(warehouse, lab, "leads", by="town", scores=names)
+    assert_same_field(field, fieldcal.count(lab, as_array(rows), groups=groups, missing="drop"))
+    prev = quiet_estimate(lab, field)
+    got = recalibrated(warehouse, prev, rows, names, groups, by="town")
+    expected = quiet_recalibrate(prev, as_array(rows), groups=groups)
+    np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
+
+
+# Literals, names, and what must stay inert
+
+
+@pytest.mark.parametrize(
+    "edge", [0.1 + 0.2, 1 / 3, 0.1, 5e-324, 2.2250738585072014e-308, 1e-17, 1 - 2**-53, 0.7000000000000001]
+)
+def test_an_edge_is_the_same_double_in_the_warehouse(warehouse, edge):
+    lab = learnt().model_copy(update={"partition": Edges([edge]), "F": np.array([[3, 1], [1, 3]])})
+    near = [np.nextafter(edge, 0), edge, np.nextafter(edge, 1)]
+    warehouse.load("leads", {"p": ("float64", [float(v) for v in near])})
+    names, rows = warehouse.rows(count_statement(lab, "leads", dialect=warehouse.dialect, scores="p"))
+    assert dict(zip(names, rows[0], strict=True))["fieldcal_below_1"] == 2
+
+
+ODD = {
+    "double quote": 'a "b" c',
+    "single quote": "it's",
+    "dot": "schema.table.column",
+    "backtick": "a`b`",
+    "semicolon": 'p"; DROP TABLE leads; --',
+    "blank": " two  words ",
+    "bracket": "a]b[c",
+    "backslash": "a\\",
+    "percent": "100% {} %s $1 :x ?",
+    "comment": "/* a */ -- b",
+    "line": "a\nb\tc",
+    "keyword": "select",
+    "case": "Group",
+    "emoji": "😀 né",
+    "ours": "fieldcal_score_1",
+    "our alias": "fieldcal_row",
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=[f"fault20-{n}" for n in ODD])
+def test_odd_column_names_are_taken_literally(warehouse, odd):
+    lab, other = learnt(), odd + "2"
+    rows = score_rows(lab, 1)
+    groups = some_groups(len(rows))
+    warehouse.load("leads", {odd: ("float64", [r[0] for r in rows]), other: ("text", groups)})
+    expected = fieldcal.count(lab, as_array(rows), groups=groups, missing="drop")
+    field = field_of(warehouse, lab, "leads", by=other, scores=odd)
+    assert_same_field(field, expected)
+    prev = quiet_estimate(lab, field)
+    names, answer = warehouse.rows(
+        recalibrate_statement(prev, "leads", dialect=warehouse.dialect, by=other, scores=odd, name="new {}")
+    )
+    assert names == [odd, other, "new " + odd]
+    assert len(answer) == len(rows)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '"my leads"',
+        'Odd."leads; DROP TABLE victim"',
+        'odd."a.b"',
+        '"it""s"',
+        "my leads",
+        "leads; DROP TABLE victim",
+    ],
+)
+def test_a_table_may_have_any_name_fault20(warehouse, table):
+    quoted = (
+        f'"{table}"' if '"' not in table and " " in table else table
+    )  # such a name is quoted for the user
+    warehouse.link.execute("CREATE SCHEMA IF NOT EXISTS odd")
+    warehouse.load("victim", {"p": ("float64", [0.5])})
+    warehouse.load(quoted, {"p": ("float64", [0.5, None])})
+    assert flaws(warehouse, learnt(), table, scores="p") == {"rows": 2, "valid": 1, "missing": 1}
+    assert warehouse.rows("SELECT p FROM victim")[1] == [(0.5,)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "'; DROP TABLE victim; --",
+        "\\'; DROP TABLE victim; --",
+        "$$; DROP TABLE victim; $$",
+        "E'\\x27'",
+        "${x} %(p)s ? :1 {}",
+    ],
+)
+def test_a_group_named_like_an_attack_is_a_group(warehouse, value):
+    warehouse.load("victim", {"p": ("float64", [0.5])})
+    lab, p, groups = learnt(), [0.1, 0.9, 0.8, 0.3], [value, value, "York", None]
+    warehouse.load("leads", {"p": ("float64", p), "g": ("text", groups)})
+    prev = quiet_estimate(lab, fieldcal.count(lab, p, groups=groups))
+    statement = recalibrate_statement(
+        prev, "leads", dialect=warehouse.dialect, by="g", scores="p", unseen="raw"
+    )
+    got = {(a, g): new for a, g, new in warehouse.rows(statement)[1]}
+    expected = fieldcal.recalibrate(prev, p, groups=groups)
+    np.testing.assert_allclose(
+        [got[key] for key in zip(p, groups, strict=True)], expected, rtol=0, atol=1e-12
+    )
+    assert warehouse.rows("SELECT p FROM victim")[1] == [(0.5,)]
+
+
+@pytest.mark.parametrize("dialect", PARSED_ONLY)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_other_dialects_read_back_as_the_statement_that_was_meant(dialect, n_classes):
+    lab = learnt("auto", n_classes, 1 if n_classes == 2 else 3)
+    scores = ['it\'s "p"`;--'] if n_classes == 2 else ["p]", 'q"', "r`"]
+    groups = ["O'Neill\\", None, "", 'a"b`c'] * 20
+    proba = data(n_classes).proba_field[:80]
+    prev = quiet_estimate(lab, fieldcal.count(lab, proba, groups=groups))
+    for text in (
+        count_statement(lab, "db.leads", dialect=dialect, by="my group", scores=scores),
+        recalibrate_statement(prev, "db.leads", dialect=dialect, by="my group", scores=scores),
+    ):
+        (parsed,) = sqlglot.parse(text, read=dialect)
+        assert isinstance(parsed, exp.Select)
+        columns = {c.name for c in parsed.find_all(exp.Column)}
+        assert {*scores, "my group"} <= columns
+        assert {t.name for t in parsed.find_all(exp.Table) if t.db} == {"leads"}
+    held = {e.this for e in parsed.find_all(exp.Literal, exp.National) if isinstance(e.this, str)}
+    assert {"O'Neill\\", 'a"b`c'} <= held
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name"), [("spark", "a ${x}"), ("databricks", "${x}"), ("clickhouse", 'p\\"; --')]
+)
+@pytest.mark.parametrize("role", ["scores", "by", "table"])
+def test_a_name_that_a_dialect_has_no_quotes_for_is_refused(dialect, name, role):
+    quoted = exp.to_identifier(name, quoted=True).sql(dialect=dialect)
+    names = {"scores": "p", "by": "g", "table": "leads"} | {role: quoted if role == "table" else name}
+    if dialect == "clickhouse" and role == "table":
+        names["table"] = "`a\\\\b`"
+    with pytest.raises(InputError, match="Rename"):
+        count_statement(learnt(), dialect=dialect, **names)
+
+
+def test_every_dialect_of_sqlglot_can_be_asked_for():
+    lab = learnt(Edges([0.5]))
+    prev = quiet_estimate(lab, fieldcal.count(lab, [0.2, 0.8], groups=["York", "Leeds"]))
+    with pytest.raises(InputError, match="Known are") as raised:
+        count_statement(lab, "t", dialect="", scores="p")
+    known = str(raised.value).partition("Known are ")[2].rstrip(".").split(", ")
+    assert {"postgres", "duckdb", *PARSED_ONLY} <= set(known)
+    for dialect in known:
+        for text in (
+            count_statement(lab, "t", dialect=dialect, by="g", scores="p"),
+            recalibrate_statement(prev, "t", dialect=dialect, by="g", scores="p"),
+        ):
+            assert len(sqlglot.parse(text, read=dialect)) == 1
+
+
+@pytest.mark.parametrize("dialect", ["spark", "trino", "bigquery", "clickhouse", "tsql"])
+def test_sums_are_wide_where_64_bits_would_wrap_or_fail(dialect):
+    parsed = sqlglot.parse_one(count_statement(learnt(), "t", dialect=dialect, scores="p"), read=dialect)
+    sums = list(parsed.find_all(exp.Sum))
+    assert sums
+    wide = ("DECIMAL", "BIGDECIMAL", "BIGNUMERIC", "NUMERIC")
+    assert all(any(k in repr(s.this.args["to"].this).upper() for k in wide) for s in sums)
+
+
+# Back through a file
+
+
+@pytest.mark.parametrize("by", [["town"], ["town", "region"]], ids=["one column", "two columns"])
+def test_counts_survive_a_csv_file(warehouse, by, tmp_path):
+    lab = learnt()
+    rows = score_rows(lab, 1)
+    town, region = (
+        some_groups(len(rows)),
+        some_groups(len(rows), ("", None, "007", "x,y", 'say "hi"', "two\nlines")),
+    )
+    warehouse.load("leads", table_of(rows, ["p"], town=("text", town), region=("text", region)))
+    path = warehouse.as_csv(
+        count_statement(lab, "leads", dialect=warehouse.dialect, by=by, scores="p"), tmp_path
+    )
+    keys = {f"fieldcal_group_{i + 1}": pl.String for i in range(len(by))}
+    groups = town if len(by) == 1 else list(zip(town, region, strict=True))
+    expected = fieldcal.count(lab, as_array(rows), groups=groups, missing="drop")
+    assert_same_field(
+        read_counts(lab, pl.read_csv(path, schema_overrides=keys), by=by, missing="drop"), expected
+    )
+
+
+def test_weights_survive_a_csv_file(tmp_path):
+    lab = learnt()
+    prev = quiet_estimate(lab, fieldcal.count(lab, data().proba_field, groups=some_groups(500)))
+    columns = weights_table(prev)
+    text = io.StringIO()
+    csv.writer(text).writerows([columns, *zip(*columns.values(), strict=True)])
+    back = list(csv.reader(io.StringIO(text.getvalue())))[1:]
+    assert [row[0] for row in back] == columns["fieldcal_group_1"]
+    assert [float(row[2]) for row in back] == columns["fieldcal_ratio_2"]
+
+
+# What is refused
+
+
+def estimate(groups=None, n=8, **options):
+    lab = learnt()
+    return quiet_estimate(lab, fieldcal.count(lab, data().proba_field[:n], groups=groups), **options)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "close"), [("postgre", "'postgres'"), ("Snowflaek", "'snowflake'"), ("prql", "Known are")]
+)
+def test_an_unknown_dialect_is_answered_with_the_close_one(dialect, close):
+    with pytest.raises(InputError, match=close):
+        count_statement(learnt(), "leads", dialect=dialect, scores="p")
+    with pytest.raises(InputTypeError, match="dialect must be a name"):
+        count_statement(learnt(), "leads", dialect=None, scores="p")
+
+
+def test_the_case_of_a_dialect_does_not_matter():
+    texts = {count_statement(learnt(), "leads", dialect=d, scores="p") for d in ("postgres", "PostgreS")}
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("table", ["", "  ", "read_parquet('x')", "'", '"a', "a.b.c.d", "f(1)", "?", '""'])
+def test_what_is_no_name_of_a_table_is_refused(table):
+    for write in (
+        lambda: count_statement(learnt(), table, dialect="postgres", scores="p"),
+        lambda: recalibrate_statement(estimate(), table, dialect="postgres", scores="p"),
+        lambda: recalibrate_statement(
+            estimate(["York"] * 8), "leads", dialect="postgres", by="town", scores="p", weights=table
+        ),
+    ):
+        with pytest.raises(InputError, match=r'not the name of a table in postgres.*"schema"."my table"'):
+            write()
+    with pytest.raises(InputTypeError, match="must be the name of a table"):
+        count_statement(learnt(), None, dialect="postgres", scores="p")
+
+
+def test_a_lab_of_arrays_needs_names():
+    with pytest.raises(InputError, match="learnt from arrays and knows no column names"):
+        count_statement(learnt(), "leads", dialect="duckdb")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scores": ["a", "b", "c"]}, "3 columns of scores for 2 classes"),
+        ({"scores": ["a", "a"]}, "more than once"),
+        ({"scores": "p", "by": ["g", "g"]}, "more than once"),
+        ({"scores": ""}, "must be names of columns"),
+        ({"scores": "p", "by": [3]}, "must be names of columns"),
+    ],
+)
+def test_columns_that_cannot_be_meant_are_refused(options, words):
+    with pytest.raises(fieldcal.FieldcalError, match=words):
+        count_statement(learnt(), "leads", dialect="duckdb", **options)
+
+
+def test_a_statement_cannot_refuse_unseen_groups():
+    with pytest.raises(InputError, match="unseen must be 'global' or 'raw' here"):
+        recalibrate_statement(estimate(), "leads", dialect="duckdb", scores="p", unseen="error")
+
+
+def test_protected_groups_need_an_acknowledgement():
+    prev = estimate(["York", "Leeds"] * 4).model_copy(update={"protected": True})
+    with pytest.raises(InputError, match="acknowledge=True"):
+        recalibrate_statement(prev, "leads", dialect="duckdb", scores="p", by="town")
+    assert "SELECT" in recalibrate_statement(
+        prev, "leads", dialect="duckdb", scores="p", by="town", acknowledge=True
+    )
+
+
+def test_groups_need_their_columns_and_one_population_none():
+    with pytest.raises(InputError, match=r"per group \(2 of them\): pass by="):
+        recalibrate_statement(estimate(["York", "Leeds"] * 4), "leads", dialect="duckdb", scores="p")
+    with pytest.raises(InputError, match="of one population, but by="):
+        recalibrate_statement(estimate(), "leads", dialect="duckdb", scores="p", by="town")
+    with pytest.raises(InputError, match="no table of them is needed"):
+        recalibrate_statement(estimate(), "leads", dialect="duckdb", scores="p", weights="w")
+    with pytest.raises(InputError, match="no table of them is needed"):
+        weights_table(estimate())
+
+
+def test_a_key_has_as_many_parts_as_there_are_columns():
+    pairs = estimate([("York", 1), ("Leeds", 2)] * 4)
+    with pytest.raises(InputError, match="has 2 parts, but 1 columns"):
+        recalibrate_statement(pairs, "leads", dialect="duckdb", scores="p", by="town")
+    with pytest.raises(InputError, match="has 1 parts, but 2 columns"):
+        recalibrate_statement(estimate(["York"] * 8), "leads", dialect="duckdb", scores="p", by=["a", "b"])
+    assert weights_table(pairs)["fieldcal_group_2"] == ["2", "1"]
+
+
+@pytest.mark.parametrize(
+    "key", [dt.datetime(2024, 1, 1), decimal.Decimal("1.5"), 1.5, b"x"], ids=lambda k: type(k).__name__
+)
+def test_keys_that_warehouses_print_differently_are_refused(key):
+    with pytest.raises(InputError, match=f"is a {type(key).__name__}.*fieldcal sql count"):
+        recalibrate_statement(estimate([key, "York"] * 4), "leads", dialect="duckdb", scores="p", by="g")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "groups"),
+    [
+        ("duckdb", [1, "1"]),
+        ("mysql", ["york", "York"]),
+        ("tsql", ["York", "York "]),
+        ("duckdb", [True, "true"]),
+    ],
+)
+def test_groups_that_a_warehouse_takes_for_one_would_double_rows_and_are_refused(dialect, groups):
+    with pytest.raises(InputError, match="are one to this warehouse"):
+        recalibrate_statement(estimate(groups * 4), "leads", dialect=dialect, scores="p", by="g")
+
+
+def test_truth_values_are_refused_where_the_warehouse_has_none():
+    with pytest.raises(InputError, match="is a bool"):
+        recalibrate_statement(estimate([True, False] * 4), "leads", dialect="mysql", scores="p", by="g")
+
+
+@pytest.mark.parametrize("name", ["{}", "town", "same"])
+def test_new_columns_do_not_take_a_name_that_is_known_to_be_there(name):
+    lab = learnt("auto", 2, 2)
+    prev = quiet_estimate(lab, fieldcal.count(lab, data().proba_field[:8], groups=["York", "Leeds"] * 4))
+    with pytest.raises(InputError, match="The new column would be named"):
+        recalibrate_statement(prev, "leads", dialect="duckdb", scores=["p", "q"], by="town", name=name)
+
+
+def test_bin_ids_are_no_predictions():
+    ids = np.random.default_rng(0).integers(0, 4, 400)
+    lab = fieldcal.learn(ids, (ids + np.arange(400)) % 4 > 1, partition=Bins(4))
+    prev = quiet_estimate(lab, fieldcal.count(lab, ids))
+    with pytest.raises(InputError, match="Bin ids are no predictions"):
+        recalibrate_statement(prev, "leads", dialect="duckdb", scores="bin")
+
+
+def test_without_sqlglot_the_error_says_how_to_install_it_fault45(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    for module in ("sql_words", "statements"):
+        monkeypatch.delitem(sys.modules, f"fieldcal.tables.{module}", raising=False)
+    with pytest.raises(InputError, match=r"pip install 'fieldcal\[sql\]'"):
+        count_statement(learnt(), "leads", dialect="duckdb", scores="p")
+
+
+# Ratios
+
+
+def test_ratios_keep_the_proportions_of_all_classes_even_where_the_first_has_none():
+    table = ratios(np.array([[0.0, 1.0, 0.5], [0.25, 1.0, 0.0]]))
+    assert np.isfinite(table).all()
+    assert table[0, 0] / table[0, 1] == 2.0
+    assert table[1].tolist() == [4.0, 4e-300]
