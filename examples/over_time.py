@@ -9,7 +9,6 @@ used for two things only: the last column, the share that there was; and to leav
 that came later, which no classifier of that time could know.
 """
 
-# ruff: noqa: T201
 from __future__ import annotations
 
 import datetime as dt

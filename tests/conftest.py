@@ -10,7 +10,16 @@ import pytest
 
 pytest.register_assert_rewrite("tables.engines", "tables.truth")
 
-ENGINES = ["pandas", "pandas-nullable", "pandas-pyarrow", "polars", "polars-lazy", "pyarrow", "duckdb", "spark"]
+ENGINES = [
+    "pandas",
+    "pandas-nullable",
+    "pandas-pyarrow",
+    "polars",
+    "polars-lazy",
+    "pyarrow",
+    "duckdb",
+    "spark",
+]
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +28,8 @@ def spark(tmp_path_factory):
     pytest.importorskip("pyspark", reason="PySpark is not installed, so nothing is tested on Spark")
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         pytest.skip("Java is not installed, so nothing is tested on Spark")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")  # so that no name is looked up in a network
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         from pyspark.sql import SparkSession
 

@@ -39,7 +39,10 @@ _VERBS = ALLOWED["verbs"][0]
 ALLOWED |= {
     "estimators": (_VERBS | {"estimators"}, {"numpy", "sklearn"}),
     "regression": (_VERBS | {"regression"}, {"numpy", "scipy", "sklearn"}),
-    "tables": (_VERBS | {"tables", "extras"}, {"numpy", "narwhals", "duckdb", "polars", "pyspark", "sqlglot"}),
+    "tables": (
+        _VERBS | {"tables", "extras"},
+        {"numpy", "narwhals", "duckdb", "polars", "pyspark", "sqlglot"},
+    ),
 }
 _LAYERS = _VERBS | {"estimators", "regression", "tables", "datasets", "the public names"}
 ALLOWED |= {

@@ -262,3 +262,32 @@ def test_keys_are_shown_short_and_on_one_line():
     assert keys.show(("x", 1, None)) == "x, 1, (null)"
     assert len(keys.show("x" * 10_000)) == 40
     assert keys.show(uuid.UUID(int=0)).startswith("00000000-")
+
+
+def test_arranging_gives_what_factorizing_gives():
+    rng = np.random.default_rng(0)
+    text = [f"g{i}" for i in rng.permutation(200)]
+    pairs = [(f"a{i % 7}", int(i)) for i in rng.permutation(200)]
+    gaps = [(None if i % 3 == 0 else "x", None if i % 5 == 0 else int(i)) for i in range(60)]
+    gaps = list(dict.fromkeys(gaps))
+    for values in (
+        text,
+        pairs,
+        gaps,
+        [*text, None],
+        [*text, "g1"],
+        [1, "1", True, 1.0],
+        [("a", 1), ("a", True)],
+        [],
+    ):
+        arranged, expected = keys.arrange(list(values)), keys.factorize(list(values), n=len(values))
+        assert repr(arranged[0]) == repr(expected[0])
+        np.testing.assert_array_equal(arranged[1], expected[1])
+
+
+def test_equal_moments_in_two_zones_are_one_key_with_one_spelling():
+    here = dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    there = dt.datetime(2024, 1, 1, 10, tzinfo=dt.UTC)
+    for order in ([here, there], [there, here]):
+        found, _ = keys.factorize(order, n=2)
+        assert [k.isoformat() for k in found] == ["2024-01-01T10:00:00+00:00"]

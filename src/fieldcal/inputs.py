@@ -277,7 +277,9 @@ def _clip(array: Floats, absent: NDArray[np.bool_] | None, name: str) -> tuple[F
         return array, 0
     if low < -CLIP or high > 1.0 + CLIP:
         worst = high if high - 1.0 > -low else low
-        raise InputError(f"The {name} must be probabilities, but reach {worst:.4g}. {likely_cause(low, high)}")
+        raise InputError(
+            f"The {name} must be probabilities, but reach {worst:.4g}. {likely_cause(low, high)}"
+        )
     outside = int(((present < 0.0) | (present > 1.0)).sum())
     return np.clip(array, 0.0, 1.0), outside
 

@@ -47,10 +47,10 @@ def factorize(groups: Any, *, n: int, name: str = "groups") -> tuple[Keys, Ints]
 
 
 def arrange(values: Any) -> tuple[Keys, Ints]:
-    """What `factorize` gives, sooner where the keys are plain text and hardly any of them repeats."""
+    """What `factorize` gives, sooner where keys are plain and hardly any of them repeats."""
     listed = values.tolist() if isinstance(values, np.ndarray) and values.dtype == object else values
-    if isinstance(listed, list) and set(map(type, listed)) == {str}:
-        order = sorted(range(len(listed)), key=listed.__getitem__)
+    order = _plain_order(listed) if isinstance(listed, list) else None
+    if order is not None:
         names = tuple(map(listed.__getitem__, order))
         if not any(map(operator.eq, names, islice(names, 1, None))):
             codes = np.empty(len(order), dtype=np.intp)
@@ -136,6 +136,8 @@ def normalize(key: Any) -> Hashable:
         return int(key)
     if isinstance(key, decimal.Decimal):
         return _one_spelling(key)
+    if isinstance(key, dt.datetime) and key.tzinfo is not None and not hasattr(key, "to_pydatetime"):
+        return key.astimezone(dt.UTC)  # equal moments get one spelling
     if isinstance(key, np.datetime64):
         return _datetimes(np.array([key]))[0]  # type: ignore[no-any-return]
     if isinstance(key, np.generic):
@@ -143,7 +145,7 @@ def normalize(key: Any) -> Hashable:
     if hasattr(key, "to_pydatetime"):
         if getattr(key, "nanosecond", 0):
             raise InputError(_TOO_FINE.format(key))
-        return key.to_pydatetime()  # type: ignore[no-any-return]
+        return normalize(key.to_pydatetime())
     return key  # type: ignore[no-any-return]
 
 
@@ -171,6 +173,23 @@ def _datetimes(values: NDArray[np.datetime64]) -> NDArray[Any]:
     if finer.any():
         raise InputError(_TOO_FINE.format(values[finer][0]))
     return coarse.astype(object)
+
+
+def _plain_order(values: list[Any]) -> list[int] | None:
+    """The canonical order of text, or of tuples whose parts are each of one plain type; None for anything else."""
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        return sorted(range(len(values)), key=values.__getitem__)
+    if kinds != {tuple} or len(widths := set(map(len, values))) > 1:
+        return None
+    parts = [set(map(type, map(operator.itemgetter(i), values))) for i in range(widths.pop())]
+    nothing = {type(None)}
+    if not all(len(part - nothing) <= 1 and part - nothing <= set(_PLAIN) for part in parts):
+        return None
+    if not any(part & nothing for part in parts):
+        return sorted(range(len(values)), key=values.__getitem__)
+    nulls_last = [tuple((p is None, p) for p in value) for value in values]
+    return sorted(range(len(values)), key=nulls_last.__getitem__)
 
 
 def _factorize_integers(values: NDArray[Any]) -> tuple[Keys, Ints]:

@@ -120,7 +120,11 @@ def _nullable(column: pa.ChunkedArray) -> Any:
         values = column.fill_null(0.0).to_numpy().astype(kind.to_pandas_dtype())
         return pd.arrays.FloatingArray(values, mask.copy())
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        dtype = "boolean" if pa.types.is_boolean(kind) else str(kind).replace("uint", "UInt").replace("int", "Int")
+        dtype = (
+            "boolean"
+            if pa.types.is_boolean(kind)
+            else str(kind).replace("uint", "UInt").replace("int", "Int")
+        )
         return pd.array(column.to_pylist(), dtype=dtype.replace("UInt", "UInt"))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pd.array(column.to_pylist(), dtype="string")
@@ -141,7 +145,9 @@ def _spark(table: pa.Table, session: Any) -> Any:
     plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
     numbered = session.createDataFrame(pa.table(plain, names=[f"c{i}" for i in range(len(plain))]))
     naive = [pa.types.is_timestamp(c.type) and c.type.tz is None for c in plain]
-    cast = [numbered[f"c{i}"].cast("timestamp_ntz") if is_ else numbered[f"c{i}"] for i, is_ in enumerate(naive)]
+    cast = [
+        numbered[f"c{i}"].cast("timestamp_ntz") if is_ else numbered[f"c{i}"] for i, is_ in enumerate(naive)
+    ]
     return numbered.select(*cast).toDF(*table.column_names)
 
 
@@ -189,7 +195,9 @@ def _plain(value: Any) -> Any:
 _READERS: dict[str, Any] = {
     "polars": _from_polars,
     "polars-lazy": lambda frame: _from_polars(frame.collect()),
-    "pyarrow": lambda table: dict(zip(table.column_names, (c.to_pylist() for c in table.columns), strict=True)),
+    "pyarrow": lambda table: dict(
+        zip(table.column_names, (c.to_pylist() for c in table.columns), strict=True)
+    ),
     "duckdb": _from_duckdb,
     "spark": _from_spark,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import math
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import fieldcal
 from fieldcal import tables
 from fieldcal.errors import InputError, InputTypeError
 from tables import truth
+from tables.engines import IN_MEMORY, Engine
 
 LENGTHS = {
     "1d": lambda t: t.date().isoformat(),
@@ -31,8 +33,15 @@ def log(n=240, unit="us"):
     """Times around New Year, a leap day and 1970, some missing, some at the very start of a window."""
     rng = np.random.default_rng(5)
     starts = [dt.datetime(2023, 12, 30), dt.datetime(2024, 2, 28), dt.datetime(1969, 12, 30)]
-    exact = [dt.datetime(2024, 1, 1), dt.datetime(2024, 3, 1), dt.datetime(1970, 1, 1), dt.datetime(2024, 2, 29, 6)]
-    drawn = [starts[i % 3] + dt.timedelta(seconds=int(s)) for i, s in enumerate(rng.integers(0, 4 * 86_400, n))]
+    exact = [
+        dt.datetime(2024, 1, 1),
+        dt.datetime(2024, 3, 1),
+        dt.datetime(1970, 1, 1),
+        dt.datetime(2024, 2, 29, 6),
+    ]
+    drawn = [
+        starts[i % 3] + dt.timedelta(seconds=int(s)) for i, s in enumerate(rng.integers(0, 4 * 86_400, n))
+    ]
     times = [None if i % 17 == 3 else exact[i % 4] if i % 10 == 0 else t for i, t in enumerate(drawn)]
     return pa.table(
         {
@@ -61,8 +70,6 @@ def test_every_window_holds_what_its_rows_alone_give(local_engine, every):
 
 
 def test_spark_cuts_windows_as_all_others_do(spark):
-    from tables.engines import Engine
-
     lab, frame = truth.binary_lab(), Engine("spark", spark).make(log()).cache()
     for every in ("1w", "1mo", "6h"):
         field = tables.count(lab, frame, by="town", time="at", every=every)
@@ -89,7 +96,9 @@ def test_windows_of_several_units_are_as_long_as_they_say_in_every_engine(local_
 
 
 def test_rows_without_a_time_are_in_no_window_but_in_the_whole(engine):
-    rows = pa.table({"p": [0.1, 0.2, 0.3], "at": pa.array([dt.datetime(2024, 1, 1, 5), None, None], pa.timestamp("us"))})
+    rows = pa.table(
+        {"p": [0.1, 0.2, 0.3], "at": pa.array([dt.datetime(2024, 1, 1, 5), None, None], pa.timestamp("us"))}
+    )
     field = tables.count(truth.binary_lab(), engine.make(rows), time="at", every="1d")
     assert field.batch_ids == ("2024-01-01",)
     assert (int(field.n.sum()), int(field.window().n.sum())) == (3, 1)
@@ -99,7 +108,10 @@ def test_rows_without_a_time_are_in_no_window_but_in_the_whole(engine):
 def test_a_window_of_days_is_the_sum_of_its_days_and_days_can_be_taken_out(local_engine):
     lab, rows = truth.binary_lab(), log()
     field = tables.count(lab, local_engine.make(rows), by="town", time="at", every="1d")
-    inside = [t is not None and dt.datetime(2024, 1, 1) <= t < dt.datetime(2024, 1, 3) for t in rows["at"].to_pylist()]
+    inside = [
+        t is not None and dt.datetime(2024, 1, 1) <= t < dt.datetime(2024, 1, 3)
+        for t in rows["at"].to_pylist()
+    ]
     alone = truth.count(lab, rows.filter(pa.array(inside)), ["town"])
     window = field.window("2024-01-01", "2024-01-03")
     assert window.batch_ids == ("2024-01-01", "2024-01-02")
@@ -135,23 +147,50 @@ def test_times_of_every_fineness_fall_into_the_same_windows(local_engine, unit):
     assert field.to_json() == by_hand(truth.binary_lab(), rows, ["town"], LENGTHS["6h"]).to_json()
 
 
-def test_dates_fall_into_windows_too(local_engine):
-    if local_engine.name in ("pandas", "pandas-nullable"):
-        pytest.skip("pandas has no type for dates")
+@pytest.mark.parametrize("name", IN_MEMORY[2:])  # the first two have no type for dates
+def test_dates_fall_into_windows_too(name):
     rows = log().set_column(2, "at", log()["at"].cast(pa.date32()))
     for every, start_of in (("1d", dt.date.isoformat), ("1mo", lambda t: t.replace(day=1).isoformat())):
-        field = tables.count(truth.binary_lab(), local_engine.make(rows), by="town", time="at", every=every)
+        field = tables.count(truth.binary_lab(), Engine(name).make(rows), by="town", time="at", every=every)
         assert field.to_json() == by_hand(truth.binary_lab(), rows, ["town"], start_of).to_json()
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_times_of_a_zone_are_cut_in_that_zone(engine, zone):
     """Midnight in Berlin is eleven in the evening before in UTC."""
-    utc = [dt.datetime(2024, 1, 1, 22, 30, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 23, 30, tzinfo=dt.UTC), None]
+    utc = [
+        dt.datetime(2024, 1, 1, 22, 30, tzinfo=dt.UTC),
+        dt.datetime(2024, 1, 1, 23, 30, tzinfo=dt.UTC),
+        None,
+    ]
     rows = pa.table({"p": [0.1, 0.2, 0.3], "at": pa.array(utc, pa.timestamp("us", zone))})
     field = tables.count(truth.binary_lab(), engine.make(rows), time="at", every="1d")
-    own_zone = zone != "UTC" and engine.name not in ("duckdb", "spark")  # which keep instants, shown in the session's zone
+    own_zone = zone != "UTC" and engine.name not in (
+        "duckdb",
+        "spark",
+    )  # which keep instants, shown in the session's zone
     assert field.batch_ids == (("2024-01-01", "2024-01-02") if own_zone else ("2024-01-01",))
+
+
+def test_windows_on_spark_follow_its_own_zone_and_not_that_of_the_process(spark, monkeypatch):
+    frame = Engine("spark", spark).make(
+        p=[0.1, 0.2],
+        instant=pa.array(
+            [dt.datetime(2024, 1, 1, 22, 30), dt.datetime(2024, 1, 1, 23, 30)], pa.timestamp("us", "UTC")
+        ),
+        clock=pa.array([dt.datetime(2024, 1, 1, 0, 30), dt.datetime(2024, 1, 2, 0, 30)], pa.timestamp("us")),
+    )
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        for column in ("instant", "clock"):
+            field = tables.count(truth.binary_lab(), frame, time=column, every="1d")
+            assert field.batch_ids == ("2024-01-01", "2024-01-02")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_an_empty_log_has_no_windows(engine):
@@ -165,7 +204,13 @@ def test_an_empty_log_has_no_windows(engine):
 
 @pytest.mark.parametrize(
     "options",
-    [{"time": "at"}, {"every": "1d"}, {"time": "at", "every": "day"}, {"time": "at", "every": "0d"}, {"time": "at", "every": "1.5h"}],
+    [
+        {"time": "at"},
+        {"every": "1d"},
+        {"time": "at", "every": "day"},
+        {"time": "at", "every": "0d"},
+        {"time": "at", "every": "1.5h"},
+    ],
     ids=["no-length", "no-column", "a-word", "nothing", "a-fraction"],
 )
 def test_windows_need_a_column_and_a_length(options):

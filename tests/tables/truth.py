@@ -32,7 +32,9 @@ def wide_lab(n_classes: int = 3, partition: Any = "auto") -> Lab:
     data = fieldcal.datasets.label_shift(
         n_lab=1500, n_field=10, p_lab=p_lab, prevalence=[p_lab], random_state=2
     )
-    return with_columns(fieldcal.learn(_columns(data.proba_lab), data.y_lab, partition=partition), *NAMES[:n_classes])
+    return with_columns(
+        fieldcal.learn(_columns(data.proba_lab), data.y_lab, partition=partition), *NAMES[:n_classes]
+    )
 
 
 @functools.cache
@@ -92,10 +94,8 @@ def estimate(lab: Lab, table: pa.Table, by: Sequence[str] = (), **options: Any) 
 def recalibrate(prev: Prevalence, table: pa.Table, **options: Any) -> Any:
     """New probabilities of the same rows as arrays, (n, columns)."""
     scores = options.pop("scores", prev.lab.columns.scores)
-    new = fieldcal.recalibrate(
-        prev, proba(table, scores), groups=groups(table, prev.field.by), **options
-    )
-    return new.reshape(len(new), -1)
+    new = fieldcal.recalibrate(prev, proba(table, scores), groups=groups(table, prev.field.by), **options)
+    return new[:, None] if new.ndim == 1 else new
 
 
 def assert_same_counts(field: Field, truth: Field) -> None:

@@ -120,7 +120,7 @@ def schema(
     kinds: dict[str, type[Artefact]] = {"lab": Lab, "field": Field, "prevalence": Prevalence}
     found = kinds[kind].model_json_schema(mode="serialization")
     for part in (found, *found.get("$defs", {}).values()):
-        part["description"] = part.get("description", "").partition("\n\nExamples\n")[0]
+        part["description"] = part.get("description", "").partition("\n\n")[0]
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import TextIO
 
 from fieldcal.cli.app import command
 from fieldcal.cli.settings import Settings
@@ -20,9 +22,7 @@ CLOSED_PIPE = 141
 def run(args: Sequence[str] | None, watch: Watch) -> int:
     """Parse, call, and say what happened by the exit code."""
     settings = Settings()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a locale that cannot spell a sign must not stop the work
-            stream.reconfigure(errors="replace")
+    _prepare_streams()
     try:
         with warnings_in_one_line(settings):
             code = command().main(
@@ -37,6 +37,18 @@ def run(args: Sequence[str] | None, watch: Watch) -> int:
     if watch.caught is not None:
         return watch.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _prepare_streams() -> None:
+    out: TextIO = sys.stdout
+    raw = getattr(out, "buffer", None)
+    if isinstance(raw, io.RawIOBase) and out is sys.__stdout__:
+        # Unbuffered (python -u), a write that is cut short by a closing pipe is no error, and nobody would notice.
+        whole = io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(whole, encoding=out.encoding, write_through=True)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a locale that cannot spell a sign must not stop the work
+            stream.reconfigure(errors="replace")
 
 
 def _failed(error: BaseException, settings: Settings, watch: Watch) -> int:

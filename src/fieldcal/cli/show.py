@@ -79,14 +79,14 @@ def table(prev: Prevalence) -> list[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
-    head, rows = prev._table()
+    head, rows = prev.table()
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for i, name in enumerate(head):
         grid.add_column(Text(name), justify="left" if i == 0 else "right", no_wrap=True)
     for row in rows:
         grid.add_row(*map(Text, row))
     hidden = (len(prev.groups) if prev.field.grouped else len(prev.classes)) - len(rows)
-    return [prev._title(), grid, *([f"… and {hidden:,} more"] if hidden else [])]
+    return [prev.title(), grid, *([f"… and {hidden:,} more"] if hidden else [])]
 
 
 def verdict(answer: Verdict) -> list[RenderableType]:

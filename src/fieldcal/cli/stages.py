@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from fieldcal.tables.files import Session, Source
 
 
+_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(
+    ("false", "f", "no", "n", "0"), False
+)
+
+
 def learn_stage(
     settings: Settings,
     source: Source,
@@ -81,6 +86,6 @@ def _typed(classes: list[str] | None, relation: Any, label: str) -> Sequence[Has
     kind = str(dict(zip(relation.columns, relation.types, strict=True)).get(label, "VARCHAR")).upper()
     if classes is None:
         return None
-    if kind == "BOOLEAN":
-        return [{"true": True, "false": False}.get(c.lower(), c) for c in classes]
+    if kind == "BOOLEAN":  # also what DuckDB makes of a CSV with yes and no
+        return [_TRUTH.get(c.lower(), c) for c in classes]
     return [int(c) if "INT" in kind and c.lstrip("+-").isdecimal() else c for c in classes]

@@ -382,7 +382,7 @@ class Prevalence(Artefact):
         """The second of two classes, or the one that moved most."""
         return 1 if len(self.classes) == 2 else int(np.abs(self.common - self.lab.p_lab).argmax())
 
-    def _table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> tuple[list[str], list[list[str]]]:
         """Head and rows for people: one class in the largest groups, or all classes of one population."""
         interval = "" if self.level is None else f"{self.level:.0%} interval"
         head = [
@@ -408,7 +408,8 @@ class Prevalence(Artefact):
             rows.append([keys.show(name, width=24), *numbers, self.status[g]])
         return head, rows
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """What the table is about, in one line."""
         rows = f"{float(np.sum(self.n)):,.0f} rows"
         if not self.field.grouped:
             return f"Prevalence in one population, {rows}"
@@ -419,18 +420,18 @@ class Prevalence(Artefact):
         )
 
     def __repr__(self) -> str:
-        head, rows = self._table()
+        head, rows = self.table()
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
         hidden = (len(self.groups) if self.field.grouped else len(self.classes)) - len(rows)
         more = [f"  … and {hidden:,} more"] if hidden else []
-        return "\n".join([self._title(), *lines, *more, repr(self.verdict)])
+        return "\n".join([self.title(), *lines, *more, repr(self.verdict)])
 
     def _repr_html_(self) -> str:
-        head, rows = self._table()
+        head, rows = self.table()
         cells = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
         top = "".join(f"<th>{html.escape(c)}</th>" for c in head)
         verdict = html.escape(repr(self.verdict)).replace("\n", "<br>")
         return (
-            f"<p><b>{html.escape(self._title())}</b></p><table><tr>{top}</tr>{cells}</table><p>{verdict}</p>"
+            f"<p><b>{html.escape(self.title())}</b></p><table><tr>{top}</tr>{cells}</table><p>{verdict}</p>"
         )

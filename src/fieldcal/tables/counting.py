@@ -114,6 +114,10 @@ class Plan:
         columns = [nw.col(n) for n in self.scores.names()]
         valid = self.scores.valid(columns)
         final, bins = self.scores.final(columns), self.table.helper("bin")
+        if self.scores.normalize and len(columns) > 1:  # columns too, as every bin asks for all of them
+            names = [self.table.helper(f"final_{k}") for k in range(len(final))]
+            rows = rows.with_columns(*(e.alias(n) for e, n in zip(final, names, strict=True)))
+            final = [nw.col(n) for n in names]
         if not isinstance(
             self.lab.partition, Edges
         ):  # a column, as every bin asks for it; edges ask the score itself

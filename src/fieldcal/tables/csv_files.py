@@ -2,35 +2,70 @@
 
 from __future__ import annotations
 
-import contextlib
+import csv
+import gzip
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fieldcal.errors import InputError
+from fieldcal.tables.engines.duckdb import told
 from fieldcal.tables.paths import listed
 
 _SAMPLE = 1_000
+_LOOKED_AT = 100_000
+_LOOKED_THROUGH = 2**28
+_DELIMITERS = (",", ";", "\t", "|")
 _COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
-_LINE = re.compile(r"[Ll]ine:?\s*(\d+)")
 #: Text of digits that a number would not give back.
 _LOSSY = r"\s*([-+]?0[0-9]|\+).*"
 
 
 def read(connection: Any, paths: Sequence[Path], *, name: str, text: Sequence[str]) -> Any:
     """A relation over the files, with the types that their text allows."""
-    options: dict[str, Any] = {"header": True, "types": dict.fromkeys(text, "VARCHAR")}
+    options: dict[str, Any] = {"header": True, "dtype": dict.fromkeys(text, "VARCHAR")}
+    if _is_gzip(paths[0]):  # whatever it is named
+        options["compression"] = "gzip"
+    if sum(path.stat().st_size for path in paths) <= _LOOKED_THROUGH:
+        options["sample_size"] = -1  # a column is of the type that all of its rows have
     with told(name):
         relation = _relation(connection, paths, options)
+        _refuse_ragged(paths[0], relation.columns, name)
         if _has_decimal_commas(relation):
             options["decimal"] = ","
             relation = _relation(connection, paths, options)
         lossy = _lossy(connection, paths, relation, options)
         if lossy:
-            options["types"] |= dict.fromkeys(lossy, "VARCHAR")
+            options["dtype"] |= dict.fromkeys(lossy, "VARCHAR")
             relation = _relation(connection, paths, options)
     return relation
+
+
+def _is_gzip(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+def _refuse_ragged(path: Path, columns: list[str], name: str) -> None:
+    """A single column that is named like several: some row has more fields or fewer, and the sniffer gave up."""
+    marks = [mark for mark in _DELIMITERS if mark in columns[0]]
+    if len(columns) > 1 or not marks:
+        return
+    with (gzip.open if _is_gzip(path) else open)(path, "rt", encoding="utf-8-sig", newline="") as stream:
+        rows = csv.reader(stream, delimiter=marks[0])
+        wide = len(next(rows))
+        for row in islice(rows, _LOOKED_AT):
+            if row and len(row) != wide:
+                raise InputError(
+                    f"{name!r}, line {rows.line_num} has {len(row)} fields, but the header has {wide}. "
+                    "Correct that line."
+                )
+
+
+def _relation_of_text(connection: Any, paths: Sequence[Path], options: dict[str, Any]) -> Any:
+    return _relation(connection, paths, {**options, "all_varchar": True, "dtype": None, "decimal": None})
 
 
 def _relation(connection: Any, paths: Sequence[Path], options: dict[str, Any]) -> Any:
@@ -59,7 +94,7 @@ def _lossy(connection: Any, paths: Sequence[Path], relation: Any, options: dict[
     suspects = [n for n, t in zip(relation.columns, relation.types, strict=True) if str(t) == "BIGINT"]
     if not suspects:
         return []
-    raw = _relation(connection, paths, {**options, "all_varchar": True, "types": None})
+    raw = _relation_of_text(connection, paths, options)
     pattern = duckdb.ConstantExpression(_LOSSY)
     found = raw.select(
         *(
@@ -71,30 +106,3 @@ def _lossy(connection: Any, paths: Sequence[Path], relation: Any, options: dict[
         [duckdb.FunctionExpression("bool_or", duckdb.ColumnExpression(n)) for n in suspects]
     )
     return [n for n, lossy in zip(suspects, seen.fetchall()[0], strict=True) if lossy]
-
-
-@contextlib.contextmanager
-def told(name: str) -> Iterator[None]:
-    """DuckDB's errors in one line of ours."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.OutOfMemoryException:
-        raise InputError(
-            f"The memory limit is too small for {name!r}. Raise it, or use fewer threads."
-        ) from None
-    except duckdb.Error as error:
-        raise InputError(_words(name, str(error))) from None
-
-
-def _words(name: str, message: str) -> str:
-    """What DuckDB says, without its advice on options that fieldcal does not have."""
-    line = _LINE.search(message)
-    where = f", line {line[1]}" if line else ""
-    lines = [part.strip() for part in message.splitlines() if part.strip()]
-    if "utf-8" in message.lower() or "unicode" in message.lower():
-        return f"{name!r}{where} is not text in UTF-8. Save it as UTF-8."
-    first = next((p for p in lines if not p.startswith(("CSV Error on Line", "Original Line"))), lines[0])
-    what = re.sub(r"^(Invalid Input|IO|Binder|Conversion|Parser) Error:\s*", "", first)
-    return f"{name!r}{where} cannot be used: {what[:300].rstrip('.')}."

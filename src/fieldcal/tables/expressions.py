@@ -95,9 +95,14 @@ def recalibrated(words: Words, columns: Sequence[Expr], ratios: Sequence[Expr]) 
     if len(columns) == 1:
         up = columns[0] * ratios[0]
         return [up / (up + (words.number(1.0) - columns[0]))]
-    scaled = [columns[0], *(x * r for x, r in zip(columns[1:], ratios, strict=True))]
-    whole = total(scaled)
-    return [x / whole for x in scaled]
+    parts = scaled(columns, ratios)
+    whole = total(parts)
+    return [x / whole for x in parts]
+
+
+def scaled(columns: Sequence[Expr], ratios: Sequence[Expr]) -> list[Expr]:
+    """The scores of several classes times their weights, before they are made to sum to one."""
+    return [columns[0], *(x * r for x, r in zip(columns[1:], ratios, strict=True))]
 
 
 def _cut(words: Words, x: Expr, cuts: Sequence[float], first: int) -> Expr:

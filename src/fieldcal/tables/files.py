@@ -7,6 +7,7 @@ CSV has no types: DuckDB guesses them, except that a column of digits stays text
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -20,12 +21,12 @@ from fieldcal.errors import InputError
 from fieldcal.extras import require
 from fieldcal.files import atomic_path
 from fieldcal.tables import csv_files
+from fieldcal.tables.engines.duckdb import told
 from fieldcal.tables.paths import check_target, find, kind_of, listed, spool
 
 Reader = Literal["auto", "csv", "parquet"]
 
-#: What DuckDB keeps beside its limit: buffers of the readers and the writer, and the process itself.
-_SHARE = 0.8
+_ANSWER = "fieldcal_answer"
 
 
 class Session:
@@ -59,14 +60,14 @@ class Session:
         temp_directory: str | os.PathLike[str] | None = None,
     ) -> None:
         duckdb = require("duckdb", "cli", purpose="to read and write files")
-        self._folder = tempfile.TemporaryDirectory(prefix="fieldcal-", dir=temp_directory)
         self.connection = duckdb.connect()
+        if memory_limit is not None:
+            self._limit(memory_limit)
+        self._folder = tempfile.TemporaryDirectory(prefix="fieldcal-", dir=temp_directory)
         self._set("temp_directory", self._folder.name)
         self._set("home_directory", self._folder.name)  # the user's own may be missing or read-only
         self._set("autoinstall_known_extensions", False)  # nothing is fetched from a network
         self._set("enable_progress_bar", False)
-        if memory_limit is not None:
-            self._limit(memory_limit)
         if threads is not None:
             self._set("threads", threads)
 
@@ -124,33 +125,30 @@ class Session:
         check_target(given, [path for source in sources for path in source.paths])
         if given == "-":
             return self._to_stdout(relation)
-        with atomic_path(given) as temporary:
-            with csv_files.told(given):
-                self._copy(relation, temporary, given)
-            return self._rows(temporary, given)
+        with atomic_path(given) as temporary, told(given):
+            return self._copy(relation, temporary, given)
 
-    def _copy(self, relation: Any, path: Path, name: str) -> None:
+    def _copy(self, relation: Any, path: Path, name: str) -> int:
+        """The whole relation into one file, in the relation's order; how many rows."""
+        relation.create_view(_ANSWER, replace=True)
         if name.lower().endswith(".parquet"):
-            relation.write_parquet(str(path), compression="snappy")
+            options = "FORMAT parquet"
         else:
-            sep = "\t" if ".tsv" in name.lower() else ","
+            sep = "\\t" if ".tsv" in name.lower() else ","
             packed = "gzip" if name.lower().endswith(".gz") else "none"
-            relation.write_csv(str(path), header=True, sep=sep, compression=packed)
-
-    def _rows(self, path: Path, name: str) -> int:
-        """How many rows were written: parquet says so in its footer."""
-        read = self.connection.read_parquet if name.lower().endswith(".parquet") else self.connection.read_csv
-        return int(read(listed([path])[0]).count("*").fetchall()[0][0])
+            options = f"FORMAT csv, HEADER, DELIMITER E'{sep}', COMPRESSION {packed}"
+        copy = f"COPY {_ANSWER} TO $path ({options}, USE_TMP_FILE false)"
+        rows = self.connection.execute(copy, {"path": str(path)}).fetchall()[0][0]
+        self.connection.execute(f"DROP VIEW {_ANSWER}")
+        return int(rows)
 
     def _to_stdout(self, relation: Any) -> int:
+        """Worked out first, so that an error leaves half a table to nobody."""
         path = Path(self._folder.name) / "answer.csv"
-        with csv_files.told("-"):
-            self._copy(relation, path, path.name)
-        rows = -1
+        with told("standard output"):
+            rows = self._copy(relation, path, path.name)
         with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                rows += block.count(b"\n")
-                sys.stdout.buffer.write(block)
+            shutil.copyfileobj(stream, sys.stdout.buffer, 1 << 20)
         sys.stdout.buffer.flush()
         path.unlink()
         return rows
@@ -172,7 +170,7 @@ class Source:
         connection = self.session.connection
         if self.kind == "csv":
             return csv_files.read(connection, self.paths, name=self.name, text=self.text)
-        with csv_files.told(self.name):
+        with told(self.name):
             return connection.read_parquet(listed(self.paths))
 
     @property
@@ -187,7 +185,7 @@ class Source:
         """
         if self.kind == "csv" or len(self.paths) > 1 or "file_row_number" in map(str.lower, self.columns):
             return self.relation, []
-        with csv_files.told(self.name):
+        with told(self.name):
             return self.session.connection.read_parquet(listed(self.paths), file_row_number=True), [
                 "file_row_number"
             ]

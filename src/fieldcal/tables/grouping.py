@@ -49,7 +49,7 @@ class Grouping:
         """Check that the columns exist and hold what can be a key."""
         table.require(columns, role="groups")
         if len(set(columns)) < len(columns):
-            raise InputError(f"The group columns {list(columns)} name one twice. Name each once.")
+            raise InputError(f"The group columns {list(columns)!r:.200} name one twice. Name each once.")
         found = [_kind(name, table.dtype(name)) for name in columns]
         return cls(table, tuple(columns), tuple(k for k, _ in found), tuple(d for _, d in found))
 
@@ -153,19 +153,19 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
         return _KINDS["bool" if dtype == nw.Boolean else "date"], dtype
     if dtype == nw.Datetime and dtype.time_zone is not None:
         raise InputTypeError(
-            f"The group column {name!r} holds times of a zone ({dtype.time_zone}), in which one reading of the "
+            f"The group column {name!r:.60} holds times of a zone ({dtype.time_zone}), in which one reading of the "
             "clock can be two hours. Make it dates, or times without a zone, first."
         )
     if dtype == nw.Datetime or dtype == nw.Decimal:
         return _KINDS["datetime" if dtype == nw.Datetime else "decimal"], dtype
     if dtype.is_float():
         raise InputTypeError(
-            f"The group column {name!r} holds decimal fractions ({dtype}), which engines compare differently. Make it "
-            "whole numbers or text first; in pandas, whole numbers with gaps are Int64."
+            f"The group column {name!r:.60} holds decimal fractions ({dtype}), which engines compare differently. Make "
+            "it whole numbers or text first; in pandas, whole numbers with gaps are Int64."
         )
     raise InputTypeError(
-        f"The group column {name!r} is of type {dtype}. Groups are text, whole numbers, true or false, dates, times or "
-        "decimals: convert it first."
+        f"The group column {name!r:.60} is of type {dtype}. Groups are text, whole numbers, true or false, dates, "
+        "times or decimals: convert it first."
     )
 
 

@@ -11,7 +11,7 @@ from fieldcal import keys, verbs
 from fieldcal.core.partition import Bins, PartitionLike
 from fieldcal.errors import InputError
 from fieldcal.objects import Columns, Lab
-from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.engines import open_table
 from fieldcal.tables.grouping import Grouping
 from fieldcal.tables.scores import Scores, match_classes
 
@@ -59,15 +59,18 @@ def learn(
     names = (by,) if isinstance(by, str) else tuple(by or ())
     grouping = Grouping.of(table, names)
     table.require([label], role="label")
-    y = _column(table, label)
-    found = _classes(y, classes)
+    y = table.column(label).alias(table.helper("label"))
+    found = _classes(table.collect(table.frame.select(y))[table.helper("label")], classes)
     columns = match_classes(scores, table.names, found, in_order=classes is not None)
     ids = partition.n if isinstance(partition, Bins) else None
-    proba = _predictions(Scores(table, columns, normalize, ids).checked())
+    asked = Scores(table, columns, normalize, ids).checked()
+    # All of it in one query: a lazy table may have its rows in another order the next time.
+    predictions = [x.alias(n) for x, n in zip(asked.raw(), asked.names(), strict=True)]
+    read = table.collect(table.frame.select(y, *predictions, *grouping.expressions()))
     lab = verbs.learn(
-        proba,
-        y,
-        groups=_groups(grouping) if names else None,
+        _predictions(asked, read),
+        read[table.helper("label")],
+        groups=grouping.decode([read[n] for n in grouping.names()]),
         classes=found,
         partition=partition,
         smoothing=smoothing,
@@ -75,14 +78,6 @@ def learn(
         random_state=random_state,
     )
     return lab.model_copy(update={"columns": Columns(scores=columns, label=label, by=names)})
-
-
-def _column(table: Table, name: str) -> Any:
-    return _values(table, [table.column(name).alias("value")])["value"]
-
-
-def _values(table: Table, expressions: list[Any]) -> dict[str, Any]:
-    return table.collect(table.frame.select(*expressions))
 
 
 def _classes(y: Any, classes: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
@@ -96,14 +91,9 @@ def _classes(y: Any, classes: Sequence[Hashable] | None) -> tuple[Hashable, ...]
     return present
 
 
-def _predictions(scores: Scores) -> Any:
-    read = _values(scores.table, [x.alias(n) for x, n in zip(scores.raw(), scores.names(), strict=True)])
+def _predictions(scores: Scores, read: Mapping[str, Any]) -> Any:
     if scores.n_ids is not None:
         return np.asarray(read[scores.names()[0]])
-    columns = [np.array(read[n], dtype=np.float64) for n in scores.names()]
+    values = ([np.nan if keys.is_null(v) else v for v in read[n]] for n in scores.names())
+    columns = [np.array(column, dtype=np.float64) for column in values]
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
-
-
-def _groups(grouping: Grouping) -> Any:
-    read = _values(grouping.table, grouping.expressions())
-    return grouping.decode([read[n] for n in grouping.names()])

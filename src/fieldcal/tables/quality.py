@@ -79,7 +79,7 @@ def _read(found: dict[str, Any], rows: int) -> Quality:
 
 def refuse(quality: Quality, scores: Scores, *, missing: str) -> None:
     """Raise what arrays would raise; what is left can be repaired."""
-    named = ", ".join(map(repr, scores.columns[:4])) + (", …" if len(scores.columns) > 4 else "")
+    named = ", ".join(f"{c!r:.60}" for c in scores.columns[:4]) + (", …" if len(scores.columns) > 4 else "")
     if quality.missing and missing == "error":
         raise InputError(
             f"{quality.missing:,} of {quality.rows:,} rows have no score (null or NaN) in {named}. Drop those rows, or "

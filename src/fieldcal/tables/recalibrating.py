@@ -126,15 +126,20 @@ def apply(
     if options.check:
         _check_scores(job)
     if not prev.field.grouped:
+        if by:
+            raise InputError(
+                "This prevalence is of one population, but group columns were given. Count with by=… first, or leave "
+                "by=… out here."
+            )
         prepared = table.prepare(columns.expressions())
-        return table.finish(prepared, job.answers([nw.lit(r) for r in ratios(prev.weights)[0]], new))
+        return table.finish(*job.answers(prepared, [nw.lit(r) for r in ratios(prev.weights)[0]], new))
     groups = _Groups.of(job, by)
     prepared = table.prepare([*columns.expressions(), *groups.look_up.left()])
     small = table.align(prepared, groups.small, groups.look_up.on())
     if options.check:
         groups.check(prepared, small)
     joined = table.look_up(prepared, small, groups.look_up.on())
-    return table.finish(joined, job.answers(groups.weights(), new))
+    return table.finish(*job.answers(joined, groups.weights(), new))
 
 
 @dataclass(frozen=True)
@@ -146,14 +151,29 @@ class Job:
     scores: Scores
     options: Options
 
-    def answers(self, weights: list[nw.Expr], new: Sequence[str]) -> dict[str, nw.Expr]:
-        """The new columns: null where the scores are none."""
-        words, names = self.table.words, self.scores.names()
-        raw = [nw.col(n) for n in names]
-        clean = self.scores.final([row.clipped(words, x) for x in raw])
-        usable = self.scores.usable(raw)
-        made = row.recalibrated(words, clean, weights)
-        return {n: nw.when(usable).then(e) for n, e in zip(new, made, strict=True)}
+    def answers(
+        self, rows: Any, weights: list[nw.Expr], new: Sequence[str]
+    ) -> tuple[Any, dict[str, nw.Expr]]:
+        """The rows, and the new columns made of them: null where the scores are none."""
+        words = self.table.words
+        raw = [nw.col(n) for n in self.scores.names()]
+        usable, clean = self.scores.usable(raw), [row.clipped(words, x) for x in raw]
+        if len(raw) == 1:
+            made = row.recalibrated(words, clean, weights)
+        else:  # step by step: one expression grows with the third power of the classes, too long for engines at ten
+            rows, (usable, *clean) = self._held(rows, "clean", [usable, *clean])
+            rows, final = self._held(rows, "final", self.scores.final(clean))
+            rows, parts = self._held(rows, "part", row.scaled(final, weights))
+            rows, (whole,) = self._held(rows, "whole", [row.total(parts)])
+            made = [x / whole for x in parts]
+        return rows, {n: nw.when(usable).then(e) for n, e in zip(new, made, strict=True)}
+
+    def _held(self, rows: Any, name: str, made: Sequence[nw.Expr]) -> tuple[Any, list[nw.Expr]]:
+        """The rows with columns of ours, and those columns."""
+        names = [self.table.helper(f"{name}_{k}") for k in range(len(made))]
+        return rows.with_columns(*(e.alias(n) for e, n in zip(made, names, strict=True))), [
+            nw.col(n) for n in names
+        ]
 
     def substitute(self) -> Floats:
         """The ratios of groups that the estimate never saw."""
@@ -207,7 +227,7 @@ class _Groups:
         what = f"{rows:,} rows are of groups that were not in the field (one is {keys.show(key)!r})"
         if options.unseen == "error":
             raise InputError(unseen_words(what, "error"))
-        warnings.warn(unseen_words(what, "global"), UnseenGroupWarning, stacklevel=5)
+        warnings.warn(unseen_words(what, "global"), UnseenGroupWarning, stacklevel=4)
 
 
 def _ratio(table: Table, k: int) -> str:
@@ -229,8 +249,8 @@ def _new_names(table: Table, scores: Scores, name: str) -> list[str]:
     taken = [n for n in new if n in table.names]
     if taken or len(set(new)) < len(new):
         raise InputError(
-            f"The new column would be named {(taken or new)[0]!r}, which the table already has. Choose another with "
-            "name='{}_new', where {} stands for the old name."
+            f"The new column would be named {(taken or new)[0]!r:.60}, which the table already has. Choose another "
+            "with name='{}_new', where {} stands for the old name."
         )
     return new
 
@@ -249,7 +269,7 @@ def _group_names(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str,
 def _refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
     held = " and ".join(k.words for k in grouping.kinds)
     raise InputError(
-        f"The group columns {list(grouping.columns)} hold {held}, but the estimate's groups are like "
+        f"The group columns {list(grouping.columns)!r:.200} hold {held}, but the estimate's groups are like "
         f"{prev.groups[0]!r:.60}: none can match. Cast the columns to the type that was counted, or count this table."
     )
 

@@ -55,10 +55,10 @@ class Scores:
         for name in self.columns:
             dtype = self.table.dtype(name)
             if self.n_ids is not None and not dtype.is_integer():
-                raise InputTypeError(f"The bin ids in {name!r} must be whole numbers, but are {dtype}.")
+                raise InputTypeError(f"The bin ids in {name!r:.60} must be whole numbers, but are {dtype}.")
             if not (dtype.is_numeric() or dtype == nw.Boolean):
                 raise InputTypeError(
-                    f"The scores in column {name!r} must be numbers, but are {dtype}. Cast the column first."
+                    f"The scores in column {name!r:.60} must be numbers, but are {dtype}. Cast the column first."
                 )
         return self
 
@@ -129,6 +129,11 @@ def match_classes(
         lost = [c for c in classes if c not in scores]
         if lost:
             raise InputError(f"scores has no column for the class {lost[0]!r}. Give one per class.")
+        stray = next((c for c in scores if c not in classes), None)
+        if stray is not None:
+            raise InputError(
+                f"scores names a column for {stray!r}, which is not among the classes {classes!r:.200}."
+            )
         return tuple(scores[c] for c in classes)
     if isinstance(scores, str):
         if "*" not in scores or scores in names:
@@ -149,8 +154,8 @@ def _by_pattern(pattern: str, names: Sequence[str], classes: Sequence[Hashable])
     lost = next((w for w in wanted if w not in names), None)
     if lost is not None:
         raise InputError(
-            f"The pattern {pattern!r} and the classes {classes!r:.200} ask for a column {lost!r}, which the table does "
-            f"not have.{did_you_mean(lost, names)}"
+            f"The pattern {pattern!r:.60} and the classes {classes!r:.200} ask for a column {lost!r:.60}, which the "
+            f"table does not have.{did_you_mean(lost, names)}"
         )
     return tuple(wanted)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fieldcal.core.partition import Bins
 from fieldcal.errors import InputError, InputTypeError
+from fieldcal.extras import require
 from fieldcal.names import refuse_repeats
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.tables.counting import group_names
@@ -162,12 +163,9 @@ def recalibrate_statement(
 
 def _words(dialect: str) -> SqlWords:
     """The only door to sqlglot, which is an extra."""
-    try:
-        from fieldcal.tables.sql_words import SqlWords
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "sqlglot":
-            raise
-        raise InputError("SQL statements are written with sqlglot: pip install 'fieldcal[sql]'") from None
+    require("sqlglot", "sql", purpose="to write SQL statements")
+    from fieldcal.tables.sql_words import SqlWords
+
     return SqlWords(dialect)
 
 

@@ -51,7 +51,7 @@ class Window:
         dtype = table.dtype(time)
         if dtype not in (nw.Date, nw.Datetime):
             raise InputTypeError(
-                f"The column {time!r} must hold dates or times, but is {dtype}. Cast it first."
+                f"The column {time!r:.60} must hold dates or times, but is {dtype}. Cast it first."
             )
         return cls(table, time, every)
 

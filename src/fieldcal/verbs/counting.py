@@ -109,8 +109,8 @@ def warn_if_ids(n_groups: int, n_rows: int) -> None:
     """Groups of one row each say nothing about themselves: the column is an id, probably."""
     if n_rows >= _MANY_ROWS and n_groups > 0.9 * n_rows:
         warnings.warn(
-            f"The {n_rows:,} rows fall into {n_groups:,} groups, hardly one row each: every estimate will be that of the "
-            "whole field. Is this an id? Use a coarser grouping.",
+            f"The {n_rows:,} rows fall into {n_groups:,} groups, hardly one row each: every estimate will be that of "
+            "the whole field. Is this an id? Use a coarser grouping.",
             GroupWarning,
             stacklevel=3,
         )

@@ -261,7 +261,8 @@ def _trust(trust: Any, task: Task, answer: Answer, common: Floats) -> Trust:
 def _parts(field: Field, urc: Floats, common: Floats) -> Parts:
     """What the values are made of; a group without rows predicts what the whole field does."""
     n = np.asarray(field.n, dtype=np.float64)
-    everywhere = field.score_sums.sum(axis=0) / max(float(field.score_sums.sum()), 1e-300)
+    sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
+    everywhere = sums / max(float(sums.sum()), 1e-300)
     return Parts(np.where(n[:, None] > 0, field.naive, everywhere), urc, common, n)
 
 

@@ -71,7 +71,8 @@ class Task:
             grouped=False,
             groups=(None,),
             V=self.field.V.sum(axis=0, keepdims=True),
-            score_sums=self.field.score_sums.sum(axis=0, keepdims=True),
+            # As floats: over all groups the units can pass 64 bits.
+            score_sums=self.field.score_sums.sum(axis=0, keepdims=True, dtype=np.float64),
         )
         labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
         return replace(self, field=whole, level=None, labelled=labelled, progress=None)

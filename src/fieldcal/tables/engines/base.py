@@ -54,6 +54,7 @@ class Table:
         self.frame = frame
         self.names = list(names)
         self.schema: nw.Schema = frame.collect_schema()
+        _refuse_patterns(frame, self.schema.names())
         self._safe = dict(zip(self.names, self.schema.names(), strict=False))
         self.prefix = _free_prefix(self.schema.names())
 
@@ -63,7 +64,7 @@ class Table:
             if name not in self._safe:
                 listed = ", ".join(repr(n)[:60] for n in self.names[:12])
                 raise InputError(
-                    f"There is no column {name!r} for the {role}.{did_you_mean(name, self.names)} The table has "
+                    f"There is no column {name!r:.60} for the {role}.{did_you_mean(name, self.names)} The table has "
                     f"{listed}{', …' if len(self.names) > 12 else ''}."
                 )
 
@@ -107,6 +108,17 @@ class Table:
         """The user's table with new columns at its end, as the user's own kind of table."""
         own = list(self._safe.values())
         return computed.select(*own, *(e.alias(n) for n, e in new.items())).to_native()
+
+
+def _refuse_patterns(frame: Any, names: Sequence[str]) -> None:
+    """polars and DuckDB read some names as patterns for several columns."""
+    if not (frame.implementation.is_polars() or frame.implementation.is_duckdb()):
+        return
+    odd = [n for n in names if n == "*" or (n[:1] == "^" and n[-1:] == "$")]
+    if odd:
+        raise InputError(
+            f"The column {odd[0]!r:.60} is named like a pattern for several columns. Rename it first."
+        )
 
 
 def _free_prefix(names: Any) -> str:

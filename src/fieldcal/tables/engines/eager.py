@@ -15,6 +15,13 @@ class Eager(Table):
 
     lazy = False
 
+    def dtype(self, name: str) -> Any:
+        """Categories can be of any type in pandas and pyarrow: those of text count as text, others as objects."""
+        found = super().dtype(name)
+        if found == nw.Categorical and not _has_text(self.frame.get_column(self._safe[name]).to_native()):
+            return nw.Object()
+        return found
+
     def collect(self, frame: Any) -> dict[str, Any]:
         """Whole numbers as arrays, unless nulls would make them fractions; everything else as lists."""
         return {
@@ -64,3 +71,12 @@ class Arrow(Eager):
             place = native.column_names.index(theirs)
             native = native.set_column(place, theirs, native.column(place).cast(wanted.field(ours).type))
         return nw.from_native(native, eager_only=True)
+
+
+def _has_text(native: Any) -> bool:
+    """Whether the categories of a column are text; always so in polars."""
+    kind = getattr(native, "type", None) or getattr(native.dtype, "pyarrow_dtype", None)
+    if kind is not None:
+        return "string" in str(kind.value_type)
+    categories = getattr(getattr(native, "cat", None), "categories", ())
+    return all(isinstance(c, str) for c in categories)

@@ -1,0 +1,381 @@
+"""learn on tables: the Lab of the same rows as arrays, and the names of the columns."""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import math
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import fieldcal
+from fieldcal import tables
+from fieldcal.errors import FieldcalError, InputError, InputTypeError
+from fieldcal.objects import Columns
+from tables import truth
+from tables.engines import Engine
+
+CLASSES = ("cat", "dog", "eel")
+UNCALIBRATED = "ignore:The model is not calibrated:fieldcal.errors.CalibrationWarning"
+
+
+@functools.cache
+def binary_rows(n=600):
+    data = fieldcal.datasets.label_shift(n_lab=n, n_field=10, random_state=4)
+    sites = np.array(["a", "b", "c", None], dtype=object)[np.arange(n) % 4]
+    return pa.table(
+        {
+            "y": pa.array(data.y_lab, pa.int8()),
+            "p": data.proba_lab,
+            "q": 1 - data.proba_lab,
+            "site": pa.array(sites, pa.string()),
+            "year": pa.array(2020 + np.arange(n) % 3),
+        }
+    )
+
+
+@functools.cache
+def pet_rows(n=600):
+    data = fieldcal.datasets.label_shift(
+        n_lab=n, n_field=10, p_lab=(0.5, 0.3, 0.2), prevalence=[(0.5, 0.3, 0.2)], random_state=4
+    )
+    columns = {f"p_{c}": data.proba_lab[:, k].copy() for k, c in enumerate(CLASSES)}
+    return pa.table({"p_eel": columns["p_eel"], **columns, "y": np.array(CLASSES)[data.y_lab]})
+
+
+def pets(engine=None):
+    return pet_rows() if engine is None else engine.make(pet_rows())
+
+
+def same_but_for_the_columns(lab, truth_lab):
+    assert lab.model_copy(update={"columns": None}).to_json() == truth_lab.to_json()
+
+
+# The lab of arrays ----------------------------------------------------------------------------------------
+
+
+def test_the_lab_is_that_of_arrays_and_knows_its_columns(engine):
+    rows = binary_rows()
+    lab = tables.learn(engine.make(rows), scores="p", label="y", by=["site", "year"])
+    assert lab.columns == Columns(scores=("p",), label="y", by=("site", "year"))
+    by_hand = fieldcal.learn(
+        truth.proba(rows, ["p"]), rows["y"].to_pylist(), groups=truth.groups(rows, ["site", "year"])
+    )
+    assert by_hand.rehearsal is not None
+    same_but_for_the_columns(lab, by_hand)
+
+
+def test_the_lab_of_several_classes_is_that_of_arrays(engine):
+    lab = tables.learn(pets(engine), scores="p_*", label="y")
+    assert lab.classes == CLASSES
+    assert lab.columns == Columns(scores=("p_cat", "p_dog", "p_eel"), label="y")
+    names = ["p_cat", "p_dog", "p_eel"]
+    same_but_for_the_columns(lab, fieldcal.learn(truth.proba(pet_rows(), names), pet_rows()["y"].to_pylist()))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"partition": fieldcal.Edges([0.3, 0.6])},
+        {"partition": fieldcal.Tree(4)},
+        {"partition": 5, "smoothing": 0},
+        {"by": "site", "random_state": 3},
+    ],
+    ids=["edges", "tree", "smoothing", "seed"],
+)
+def test_options_go_through_to_the_learning_of_arrays(local_engine, options):
+    rows = binary_rows()
+    by = options.pop("by", None) if "by" in options else None
+    lab = tables.learn(
+        local_engine.make(rows), scores="p", label="y", **({"by": by} if by else {}), **options
+    )
+    groups = truth.groups(rows, [by]) if by else None
+    same_but_for_the_columns(
+        lab, fieldcal.learn(truth.proba(rows, ["p"]), rows["y"].to_pylist(), groups=groups, **options)
+    )
+
+
+def test_rows_that_do_not_sum_to_one_are_rescaled_on_request(local_engine):
+    names = ["p_cat", "p_dog", "p_eel"]
+    halves = {name: 0.5 * pet_rows()[name].to_numpy() for name in names}
+    frame = local_engine.make(y=pet_rows()["y"], **halves)
+    with pytest.raises(InputError, match="sum to one"):
+        tables.learn(frame, scores="p_*", label="y")
+    lab = tables.learn(frame, scores="p_*", label="y", normalize=True)
+    by_hand = fieldcal.learn(
+        np.column_stack(list(halves.values())), pet_rows()["y"].to_pylist(), normalize=True
+    )
+    same_but_for_the_columns(lab, by_hand)
+
+
+def test_bin_ids_are_learnt_as_arrays_are(local_engine):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    rows = pa.table({"id": pa.array(rng.binomial(3, 0.3 + 0.4 * y), pa.int32()), "y": y})
+    lab = tables.learn(local_engine.make(rows), scores="id", label="y", partition=fieldcal.Bins(4))
+    same_but_for_the_columns(lab, fieldcal.learn(rows["id"].to_numpy(), y, partition=fieldcal.Bins(4)))
+
+
+@pytest.mark.filterwarnings(UNCALIBRATED)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pa.array([0, 1] * 60, pa.uint8()),
+        pa.array([False, True] * 60),
+        pa.array(["no", "yes"] * 60),
+        pa.array(["no", "yes"] * 60).dictionary_encode(),
+        pa.array([0.0, 1.0] * 60),
+    ],
+    ids=["int", "bool", "text", "categorical", "float"],
+)
+def test_labels_of_every_type_are_those_of_arrays(local_engine, labels):
+    p = np.tile([0.2, 0.7, 0.4, 0.6], 30)
+    lab = tables.learn(local_engine.make(y=labels, p=p), scores="p", label="y")
+    same_but_for_the_columns(lab, fieldcal.learn(p, labels.to_pylist()))
+    assert list(map(type, lab.classes)) == [type(v) for v in labels.to_pylist()[:2]]
+
+
+def test_scores_of_every_type_teach_the_same(local_engine):
+    y, p = [0, 1] * 60, np.tile([0.25, 0.75, 0.5, 0.5], 30)
+    wanted = fieldcal.learn(p, y)
+    columns = {"single": pa.array(p, pa.float32())}
+    if local_engine.name not in ("pandas", "pandas-nullable"):  # which have no type for decimals
+        columns["decimal"] = pa.array([decimal.Decimal(str(v)) for v in p], pa.decimal128(6, 3))
+    for column in columns.values():
+        lab = tables.learn(local_engine.make(y=y, p=column), scores="p", label="y")
+        same_but_for_the_columns(lab, wanted)
+
+
+def test_the_lab_does_not_depend_on_the_order_of_rows(local_engine):
+    rows = binary_rows()
+    shuffled = rows.take(np.random.default_rng(1).permutation(len(rows)))
+    one, two = (
+        tables.learn(local_engine.make(table), scores="p", label="y", by="site") for table in (rows, shuffled)
+    )
+    assert one.to_json() == two.to_json()
+
+
+def test_rows_that_come_in_another_order_at_every_reading_keep_their_labels():
+    """A lazy table is a query: a join, a sample or many threads may give its rows in any order, each time anew."""
+    rows = binary_rows()
+    wanted = tables.learn(rows, scores="p", label="y", by="site").to_json()
+    connection = duckdb.connect()
+    connection.register("log", rows)
+    restless = connection.sql("SELECT * FROM log ORDER BY random()")
+    assert restless.fetchall() != restless.fetchall()
+    assert tables.learn(restless, scores="p", label="y", by="site").to_json() == wanted
+    shuffled = pl.LazyFrame(rows).map_batches(lambda frame: frame.sample(fraction=1, shuffle=True))
+    assert not shuffled.collect().equals(shuffled.collect())
+    assert tables.learn(shuffled, scores="p", label="y", by="site").to_json() == wanted
+
+
+def test_a_lab_with_columns_is_saved_and_read_back():
+    lab = tables.learn(binary_rows(), scores="p", label="y", by="site")
+    assert fieldcal.Lab.from_json(lab.to_json()) == lab
+
+
+# Later verbs need no names --------------------------------------------------------------------------------
+
+
+def test_later_verbs_take_the_names_from_the_lab(local_engine):
+    rows = binary_rows()
+    frame = local_engine.make(rows)
+    lab = tables.learn(frame, scores="p", label="y", by="site")
+    field = tables.count(lab, frame)
+    truth.assert_same_counts(field, truth.count(lab, rows, ["site"]))
+    prev = fieldcal.estimate(lab, field, **truth.PLAIN)
+    new = local_engine.read(tables.recalibrate(prev, frame))
+    truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prev, rows))
+    assert tables.count(lab, frame, by=[]).groups == (None,)
+
+
+def test_a_lab_from_arrays_needs_the_names_of_the_scores(local_engine):
+    lab = fieldcal.learn(truth.proba(binary_rows(), ["p"]), binary_rows()["y"].to_pylist())
+    with pytest.raises(InputError, match=r"learnt from arrays and knows no column names.*scores="):
+        tables.count(lab, local_engine.make(binary_rows()))
+    assert tables.count(lab, local_engine.make(binary_rows()), scores="p").n.tolist() == [600]
+
+
+# Which column belongs to which class ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        "p_*",
+        ["p_cat", "p_dog", "p_eel"],
+        ["p_eel", "p_cat", "p_dog"],
+        ("p_dog", "p_eel", "p_cat"),
+        {"eel": "p_eel", "cat": "p_cat", "dog": "p_dog"},
+    ],
+    ids=["pattern", "in-order", "shuffled", "tuple", "mapping"],
+)
+def test_columns_find_their_class_by_name_in_whatever_order_they_are_given(scores):
+    assert tables.learn(pets(), scores=scores, label="y").columns.scores == ("p_cat", "p_dog", "p_eel")
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{}", "score of {}", "{}.prob", "p({})", "x{}x", "*{}"],
+    ids=["bare", "head", "tail", "both", "same", "star"],
+)
+def test_names_tell_their_class_between_a_common_head_and_tail(template):
+    renamed = pet_rows().rename_columns(
+        [*(template.format(c.removeprefix("p_")) for c in pet_rows().column_names[:3]), "y"]
+    )
+    wanted = tuple(template.format(c) for c in CLASSES)
+    assert tables.learn(renamed, scores=wanted[::-1], label="y").columns.scores == wanted
+
+
+def test_whole_numbers_as_classes_are_found_in_names():
+    rows = pa.table({"p1": binary_rows()["p"], "p0": binary_rows()["q"], "y": binary_rows()["y"]})
+    assert tables.learn(rows, scores=["p1", "p0"], label="y").columns.scores == ("p0", "p1")
+    assert tables.learn(rows, scores="p*", label="y").columns.scores == ("p0", "p1")
+
+
+@pytest.mark.filterwarnings(UNCALIBRATED)
+def test_classes_of_which_one_contains_another_are_not_confused():
+    y = np.array(["a", "ab", "abc"] * 40)
+    proba = np.where(y[:, None] == np.array(["a", "ab", "abc"]), 0.6, 0.2)
+    rows = pa.table(
+        {"s_abc": proba[:, 2].copy(), "s_a": proba[:, 0].copy(), "s_ab": proba[:, 1].copy(), "y": y}
+    )
+    lab = tables.learn(rows, scores=["s_abc", "s_a", "s_ab"], label="y")
+    assert lab.columns.scores == ("s_a", "s_ab", "s_abc")
+
+
+def test_a_pattern_whose_first_class_is_absent_means_the_second_of_two():
+    rows = pa.table({"p_1": binary_rows()["p"], "y": binary_rows()["y"]})
+    assert tables.learn(rows, scores="p_*", label="y").columns.scores == ("p_1",)
+
+
+def test_a_column_whose_name_has_a_star_is_a_column():
+    rows = pa.table({"p*": binary_rows()["p"], "y": binary_rows()["y"]})
+    assert tables.learn(rows, scores="p*", label="y").columns.scores == ("p*",)
+
+
+def test_names_that_do_not_tell_their_class_are_taken_in_the_order_of_classes():
+    rows = pet_rows().rename_columns(["z", "x", "w", "y"])  # eel, cat, dog
+    with pytest.raises(InputError, match=r"\['z', 'x', 'w'\] do not tell their classes.*classes="):
+        tables.learn(rows, scores=["z", "x", "w"], label="y")
+    lab = tables.learn(rows, scores=["z", "x", "w"], label="y", classes=["eel", "cat", "dog"])
+    assert (lab.classes, lab.columns.scores) == (("eel", "cat", "dog"), ("z", "x", "w"))
+
+
+def test_the_order_of_classes_is_kept_and_names_are_still_matched():
+    lab = tables.learn(pets(), scores=["p_cat", "p_dog", "p_eel"], label="y", classes=["eel", "dog", "cat"])
+    assert lab.classes == ("eel", "dog", "cat")
+    assert lab.columns.scores == ("p_eel", "p_dog", "p_cat")
+    names = ["p_eel", "p_dog", "p_cat"]
+    by_hand = fieldcal.learn(
+        truth.proba(pet_rows(), names), pet_rows()["y"].to_pylist(), classes=["eel", "dog", "cat"]
+    )
+    same_but_for_the_columns(lab, by_hand)
+
+
+def test_one_name_in_a_list_is_the_second_of_two_classes():
+    assert tables.learn(binary_rows(), scores=["p"], label="y").columns.scores == ("p",)
+
+
+# Errors ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scores": "p_horse", "label": "y"}, r"no column 'p_horse' for the scores"),
+        ({"scores": "p_*", "label": "Y"}, r"no column 'Y' for the label"),
+        (
+            {"scores": "p_*", "label": "y", "by": "site"},
+            r"no column 'site' for the groups\..* The table has 'p_eel'",
+        ),
+        (
+            {"scores": "prob_*", "label": "y"},
+            r"pattern 'prob_\*' and the classes .* ask for a column 'prob_cat'",
+        ),
+        ({"scores": ["p_cat", "p_dog"], "label": "y"}, r"2 columns of scores for 3 classes"),
+        (
+            {"scores": ["p_cat", "p_dog", "p_cat"], "label": "y"},
+            r"do not tell their classes|named? .*twice|once",
+        ),
+        ({"scores": {"cat": "p_cat", "dog": "p_dog"}, "label": "y"}, r"no column for the class 'eel'"),
+        ({"scores": "p_cat", "label": "y"}, r"classes"),
+        ({"scores": "p_*", "label": "y", "classes": ["cat", "dog"]}, r"'eel' is not among the classes"),
+        ({"scores": "p_*", "label": "y", "classes": ["cat", "dog", "eel", "fox"]}, r"'p_fox'"),
+        ({"scores": "p_*", "label": "y", "by": ["y", "y"]}, r"name one twice"),
+        ({"scores": [], "label": "y"}, r"0 columns of scores"),
+    ],
+    ids=[
+        "score",
+        "label",
+        "group",
+        "pattern",
+        "too-few",
+        "one-twice",
+        "mapping",
+        "one-of-three",
+        "class-missing",
+        "class-too-many",
+        "group-twice",
+        "none",
+    ],
+)
+def test_what_cannot_be_matched_is_refused_with_what_is_there(options, message):
+    with pytest.raises(InputError, match=message):
+        tables.learn(pets(), **options)
+
+
+def test_a_mapping_to_a_class_that_does_not_exist_is_refused():
+    scores = {"cat": "p_cat", "dog": "p_dog", "eel": "p_eel", "fox": "p_dog"}
+    with pytest.raises(InputError, match="fox"):
+        tables.learn(pets(), scores=scores, label="y")
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([0.2, None] * 60), r"60 .*(missing|no score)"),
+        (pa.array([0.2, math.nan] * 60), r"60 .*(missing|no score)"),
+        (pa.array([20.0, 70.0] * 60), r"percent"),
+        (pa.array(["0.2", "0.7"] * 60), r"'p' must be numbers"),
+    ],
+    ids=["null", "nan", "percent", "text"],
+)
+def test_lab_scores_that_are_none_are_refused(local_engine, column, message):
+    with pytest.raises(FieldcalError, match=message):
+        tables.learn(local_engine.make(p=column, y=[0, 1] * 60), scores="p", label="y")
+
+
+def test_lab_scores_that_are_missing_are_refused_on_spark(spark):
+    frame = Engine("spark", spark).make(p=pa.array([0.2, None, math.nan] * 40), y=[0, 1, 1] * 40)
+    with pytest.raises(InputError, match=r"80 .*(missing|no score)"):
+        tables.learn(frame, scores="p", label="y")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [pa.array([0, None] * 60), pa.array(["a", None] * 60), pa.array([True, None] * 60)],
+    ids=["int", "text", "bool"],
+)
+def test_missing_labels_are_refused_with_their_number(local_engine, labels):
+    with pytest.raises(InputError, match="60 labels are missing"):
+        tables.learn(local_engine.make(p=[0.2, 0.7] * 60, y=labels), scores="p", label="y")
+
+
+def test_a_single_class_and_an_empty_lab_are_refused(local_engine):
+    with pytest.raises(InputError, match="single class"):
+        tables.learn(local_engine.make(p=[0.2, 0.7], y=[1, 1]), scores="p", label="y")
+    with pytest.raises(InputError):
+        tables.learn(
+            local_engine.make(p=pa.array([], pa.float64()), y=pa.array([], pa.int64())), scores="p", label="y"
+        )
+
+
+def test_a_float_group_column_is_refused(local_engine):
+    frame = local_engine.make(p=[0.2, 0.7] * 60, y=[0, 1] * 60, g=[1.5, 2.5] * 60)
+    with pytest.raises(InputTypeError, match=r"'g' holds decimal fractions"):
+        tables.learn(frame, scores="p", label="y", by="g")

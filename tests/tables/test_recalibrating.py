@@ -1,0 +1,466 @@
+"""recalibrate on tables: the user's table as it was, with new columns at its end."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import fieldcal
+from fieldcal import tables
+from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
+from tables import truth
+from tables.engines import Engine, same_values
+
+
+@functools.cache
+def rows(n=120):
+    rng = np.random.default_rng(7)
+    return pa.table(
+        {
+            "note": pa.array([None if i % 5 == 0 else f"é {i}" for i in range(n)]),
+            "p": rng.uniform(size=n),
+            "town": pa.array(rng.choice(np.array(["York", "Leeds", None], dtype=object), n), pa.string()),
+            "n": pa.array(rng.integers(0, 9, n), pa.int8()),
+            "x": pa.array(
+                [math.nan if i % 4 == 0 else None if i % 7 == 0 else i / 3 for i in range(n)], pa.float32()
+            ),
+        }
+    )
+
+
+@functools.cache
+def prevalence(*by):
+    return truth.estimate(truth.binary_lab(), rows(), by)
+
+
+# The user's table stays -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", [(), ("town",)], ids=["one-population", "groups"])
+def test_other_columns_keep_their_values_and_types_and_the_input_is_not_changed(engine, by):
+    frame = engine.make(rows())
+    before, types = engine.read(frame), engine.types(frame)
+    new = tables.recalibrate(prevalence(*by), frame)
+    assert list(engine.types(new).items())[:-1] == list(types.items())
+    after = engine.read(new)
+    assert after.pop("p_recalibrated") != before["p"]
+    assert same_values(after, before)
+    assert same_values(engine.read(frame), before)
+    assert engine.types(frame) == types
+
+
+@pytest.mark.parametrize(
+    "index",
+    [[5] * 6, [3, 1, 2, 0, 5, 4], list("bacfed"), pd.MultiIndex.from_product([[1, 2], ["a", "b", "c"]])],
+    ids=["fault47-duplicated", "fault47-reordered", "fault47-text", "fault47-levels"],
+)
+@pytest.mark.parametrize("dtypes", ["pandas", "pandas-nullable", "pandas-pyarrow"])
+@pytest.mark.parametrize("by", [(), ("town",)], ids=["one-population", "groups"])
+def test_pandas_rows_are_aligned_by_position_and_the_index_is_kept(index, dtypes, by):
+    some = rows().slice(0, 6)
+    frame = Engine(dtypes).make(some).set_axis(index)
+    new = tables.recalibrate(prevalence(*by), frame)
+    assert new.index.equals(frame.index)
+    truth.assert_same_values(
+        Engine(dtypes).read(new), ["p_recalibrated"], truth.recalibrate(prevalence(*by), some)
+    )
+    truth.assert_same_counts(
+        tables.count(truth.binary_lab(), frame, by=by), truth.count(truth.binary_lab(), some, by)
+    )
+
+
+def test_rows_of_a_pandas_slice_and_of_a_chunked_pyarrow_table_keep_their_order():
+    prev, expected = prevalence("town"), truth.recalibrate(prevalence("town"), rows())[::3]
+    part = tables.recalibrate(prev, Engine("pandas").make(rows()).iloc[::3])
+    assert part.index.tolist() == list(range(0, 120, 3))
+    np.testing.assert_allclose(part["p_recalibrated"], expected[:, 0], rtol=0, atol=1e-12)
+    chunked = pa.concat_tables([rows().slice(i, 17) for i in range(0, 120, 17)])
+    truth.assert_same_values(
+        Engine("pyarrow").read(tables.recalibrate(prev, chunked)),
+        ["p_recalibrated"],
+        truth.recalibrate(prev, rows()),
+    )
+
+
+def test_narwhals_frames_are_answered_as_what_they_wrap():
+    new = tables.recalibrate(prevalence(), nw.from_native(pl.DataFrame(rows())))
+    assert isinstance(new, pl.DataFrame)
+
+
+@pytest.mark.parametrize("frame", [np.zeros((3, 2)), {"p": [0.2]}, [0.2], None, "field.parquet"], ids=repr)
+def test_what_is_no_table_is_refused(frame):
+    with pytest.raises(
+        InputTypeError, match=r"Expected a table \(pandas, polars, pyarrow.*fieldcal\.tables\.files"
+    ):
+        tables.recalibrate(prevalence(), frame)
+    with pytest.raises(InputTypeError, match="Expected a table"):
+        tables.count(truth.binary_lab(), frame)
+
+
+# Lazy tables stay lazy ------------------------------------------------------------------------------------
+
+
+class TouchedError(Exception):
+    """The table was read."""
+
+
+def untouchable_polars(_):
+    def read(*_):
+        raise TouchedError("the table was read")
+
+    return pl.LazyFrame({"p": [0.5], "town": ["York"]}).map_batches(
+        read, schema={"p": pl.Float64, "town": pl.String}
+    )
+
+
+def untouchable_duckdb(_):
+    words = "CASE WHEN random() < 2 THEN error('the table was read') END"
+    return duckdb.connect().sql(f"SELECT CAST({words} AS DOUBLE) AS p, 'York' AS town")
+
+
+def untouchable_spark(request):
+    session = request.getfixturevalue("spark")
+    return session.range(1).selectExpr(
+        "CASE WHEN rand() < 2 THEN raise_error('the table was read') END :: double AS p", "'York' AS town"
+    )
+
+
+@pytest.mark.parametrize(
+    "make", [untouchable_polars, untouchable_duckdb, untouchable_spark], ids=["polars", "duckdb", "spark"]
+)
+@pytest.mark.parametrize("by", [(), ("town",)], ids=["one-population", "groups"])
+def test_without_a_check_nothing_of_a_lazy_table_is_read(request, make, by):
+    frame = make(request)
+    new = tables.recalibrate(prevalence(*by), frame, check=False)
+    assert type(new) is type(frame)
+    with pytest.raises(Exception, match="the table was read"):
+        new.collect() if hasattr(new, "collect") else new.fetchall()
+    with pytest.raises(Exception, match="the table was read"):
+        tables.recalibrate(prevalence(*by), frame)
+
+
+def test_a_relation_stays_on_the_users_own_connection():
+    connection = duckdb.connect()
+    connection.execute("CREATE TEMP TABLE log AS SELECT i / 10.0 AS p, 'York' AS town FROM range(11) t(i)")
+    new = tables.recalibrate(prevalence("town"), connection.table("log"))
+    connection.execute("CREATE TEMP TABLE answer AS SELECT * FROM new")
+    assert connection.table("answer").columns == ["p", "town", "p_recalibrated"]
+    assert len(connection.table("answer").fetchall()) == 11
+    left = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    assert left == {"log", "answer"}, "nothing of ours is left in the database"
+    assert connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchone() == (0,)
+
+
+def test_a_relation_can_be_read_twice_and_after_its_inputs_are_forgotten():
+    frame = Engine("duckdb").make(rows())
+    new = tables.recalibrate(prevalence("town"), frame)
+    del frame
+    assert same_values(Engine("duckdb").read(new), Engine("duckdb").read(new))
+
+
+def test_order_is_kept_on_duckdb_with_many_threads_and_rows():
+    connection = duckdb.connect()
+    connection.execute("SET threads = 4")
+    query = "SELECT i, (i % 1000) / 1000.0 AS p, 'g' || (i * 7919 % 5000) AS town FROM range(300000) t(i)"
+    relation = connection.sql(query)
+    field = tables.count(truth.binary_lab(), relation, by="town")
+    prev = fieldcal.estimate(truth.binary_lab(), field, **truth.PLAIN)
+    new = tables.recalibrate(prev, relation).fetchnumpy()
+    np.testing.assert_array_equal(new["i"], np.arange(300_000))
+
+
+def test_order_is_kept_on_polars_in_both_ways_of_joining(monkeypatch):
+    frame = Engine("polars-lazy").make(rows())
+    expected = truth.recalibrate(prevalence("town"), rows())
+    for limit in (0, 10):
+        monkeypatch.setattr("fieldcal.tables.engines.polars._ORDERED_JOIN", limit)
+        new = tables.recalibrate(prevalence("town"), frame)
+        for streaming in ("streaming", "in-memory"):
+            read = Engine("polars").read(new.collect(engine=streaming))
+            truth.assert_same_values(read, ["p_recalibrated"], expected)
+            assert list(read) == [*rows().column_names, "p_recalibrated"]
+
+
+# Spark: expressions only ----------------------------------------------------------------------------------
+
+
+def test_spark_joins_by_broadcast_and_runs_no_python(spark):
+    frame = Engine("spark", spark).make(rows())
+    new = tables.recalibrate(prevalence("town"), frame, check=False)
+    plan = new._jdf.queryExecution().toString()
+    for python in ("PythonUDF", "BatchEvalPython", "ArrowEvalPython", "MapInPandas", "FlatMapGroups"):
+        assert python not in plan
+    assert "BroadcastHashJoin" in plan
+    assert "SortMergeJoin" not in plan
+    assert "Exchange hashpartitioning" not in plan, "rows of the big table are moved"
+    one = tables.recalibrate(prevalence(), frame, check=False)._jdf.queryExecution().toString()
+    assert "Join" not in one
+
+
+def test_spark_brings_groups_to_python_and_no_rows(spark, monkeypatch):
+    """The largest answer that is collected has as many rows as there are groups."""
+    frame, sizes = Engine("spark", spark).make(rows()), []
+    kind = type(frame)
+    monkeypatch.setattr(kind, "collect", _spy(kind, sizes))
+    for taken in ("toPandas", "toArrow", "take", "head", "toLocalIterator"):
+        monkeypatch.setattr(kind, taken, _refused(taken))
+    field = tables.count(truth.binary_lab(), frame, by="town")
+    tables.recalibrate(fieldcal.estimate(truth.binary_lab(), field, **truth.PLAIN), frame)
+    assert sizes
+    assert max(sizes) == len(field.groups) == 3
+
+
+def _spy(kind, sizes):
+    collect = kind.collect
+
+    def spy(self, *args):
+        answer = collect(self, *args)
+        sizes.append(len(answer))
+        return answer
+
+    return spy
+
+
+def _refused(name):
+    def refuse(*_args, **_options):
+        raise AssertionError(f"{name} was called")
+
+    return refuse
+
+
+def test_spark_keeps_the_order_of_rows_in_every_partition_of_a_file(spark, tmp_path):
+    """Read from parquet, as a user's table is, in several partitions."""
+    path = str(tmp_path / "log.parquet")
+    numbered = rows().append_column("row", pa.array(np.arange(120)))
+    Engine("spark", spark).make(numbered).repartition(3).write.parquet(path)
+    frame = spark.read.parquet(path)
+    before = frame.select("row").collect()
+    new = Engine("spark", spark).read(tables.recalibrate(prevalence("town"), frame))
+    assert new["row"] == [row[0] for row in before]
+    expected = truth.recalibrate(prevalence("town"), rows())[:, 0]
+    np.testing.assert_allclose(new["p_recalibrated"], expected[new["row"]], rtol=0, atol=1e-12)
+
+
+# Scores that are missing, certain, of several columns -----------------------------------------------------
+
+
+def test_missing_scores_are_refused_with_their_number_or_stay_missing(engine):
+    table = pa.table({"p": pa.array([0.2, None, 0.7, math.nan]), "town": ["York", "York", "Leeds", "Leeds"]})
+    frame = engine.make(table)
+    with pytest.raises(InputError, match=r"2 of 4 rows have no score .*missing='keep'"):
+        tables.recalibrate(prevalence("town"), frame)
+    new = engine.read(tables.recalibrate(prevalence("town"), frame, missing="keep"))
+    truth.assert_same_values(
+        new, ["p_recalibrated"], truth.recalibrate(prevalence("town"), table, missing="keep")
+    )
+    if not engine.name.startswith("pandas"):  # where the new column is of numpy's floats, which have no null
+        assert [v is None for v in new["p_recalibrated"]] == [False, True, False, True]
+
+
+def test_a_row_with_one_missing_class_has_no_new_score_at_all(local_engine):
+    table = pa.table({"p_a": [0.2, 0.5], "p_b": pa.array([0.3, None]), "p_c": [0.5, 0.5]})
+    prev = fieldcal.estimate(
+        truth.wide_lab(), fieldcal.count(truth.wide_lab(), [[0.2, 0.3, 0.5]] * 20), **truth.PLAIN
+    )
+    new = local_engine.read(tables.recalibrate(prev, local_engine.make(table), missing="keep"))
+    for name in ("p_a_recalibrated", "p_b_recalibrated", "p_c_recalibrated"):
+        assert new[name][0] is not None
+        assert new[name][1] is None or math.isnan(new[name][1])
+
+
+def test_without_a_check_what_is_no_score_becomes_null_and_the_rest_is_right(engine):
+    table = pa.table({"p": pa.array([0.2, None, 7.0, math.nan, -0.5, 0.9, math.inf]), "town": ["York"] * 7})
+    new = engine.read(tables.recalibrate(prevalence("town"), engine.make(table), check=False))[
+        "p_recalibrated"
+    ]
+    good = truth.recalibrate(prevalence("town"), table.take([0, 5]))[:, 0]
+    assert [new[i] is None or math.isnan(new[i]) for i in range(7)] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        False,
+        True,
+    ]
+    np.testing.assert_allclose([new[0], new[5]], good, rtol=0, atol=1e-12)
+
+
+def test_without_a_check_rows_of_several_classes_that_are_none_become_null(engine):
+    table = pa.table(
+        {
+            "p_a": pa.array([0.2, 0.0, None, 2.0, 0.1, math.nan, 1.0]),
+            "p_b": pa.array([0.3, 0.0, 0.5, 0.0, 0.1, 0.5, 0.0]),
+            "p_c": pa.array([0.5, 0.0, 0.5, 0.0, 0.1, 0.5, 0.0]),
+        }
+    )
+    lab = truth.wide_lab()
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, [[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]] * 9), **truth.PLAIN)
+    new = engine.read(tables.recalibrate(prev, engine.make(table), check=False))
+    good = truth.recalibrate(prev, table.take([0, 6]))
+    for k, name in enumerate(("p_a_recalibrated", "p_b_recalibrated", "p_c_recalibrated")):
+        assert [i for i, v in enumerate(new[name]) if v is None or math.isnan(v)] == [1, 2, 3, 4, 5]
+        np.testing.assert_allclose([new[name][0], new[name][6]], good[:, k], rtol=0, atol=1e-12)
+
+
+def test_certainty_stays_even_of_a_class_that_the_estimate_rules_out(engine):
+    lab = fieldcal.learn(np.repeat([0.1, 0.9], 50), np.repeat([0, 1], 50), smoothing=0, partition=2)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, np.full(30, 0.1)), **truth.PLAIN)
+    assert prev.urc[0, 1] == 0
+    frame = engine.make(p=[0.0, 0.5, 1.0], q=[1.0, 0.5, 0.0])
+    new = engine.read(tables.recalibrate(prev, frame, scores="p"))["p_recalibrated"]
+    np.testing.assert_allclose(new, [0.0, 0.0, 1.0], rtol=0, atol=1e-12)
+    both = engine.read(tables.recalibrate(prev, frame, scores=["q", "p"]))
+    np.testing.assert_allclose(both["p_recalibrated"], [0.0, 0.0, 1.0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(both["q_recalibrated"], [1.0, 1.0, 0.0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-200])
+def test_the_smallest_scores_give_numbers_in_every_engine(local_engine, tiny):
+    table = pa.table({"p": [tiny, 1 - 1e-16], "town": ["York", "Leeds"]})
+    new = local_engine.read(tables.recalibrate(prevalence("town"), local_engine.make(table)))
+    truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prevalence("town"), table))
+
+
+def test_bin_ids_are_no_predictions(local_engine):
+    lab = truth.id_lab()
+    frame = local_engine.make(bin=[0, 1, 2, 3])
+    prev = fieldcal.estimate(lab, tables.count(lab, frame), **truth.PLAIN)
+    with pytest.raises(InputError, match="nothing to recalibrate"):
+        tables.recalibrate(prev, frame)
+
+
+# Names ----------------------------------------------------------------------------------------------------
+
+
+def test_the_name_of_the_new_column_can_be_chosen(engine):
+    frame = engine.make(rows())
+    new = tables.recalibrate(prevalence(), frame, name="new {} (2024)", check=False)
+    assert list(engine.types(new)) == [*rows().column_names, "new p (2024)"]
+
+
+@pytest.mark.parametrize("name", ["p", "town", "{}", "note"])
+def test_a_name_that_the_table_has_is_refused(local_engine, name):
+    taken = "p" if name == "{}" else name
+    with pytest.raises(InputError, match=rf"would be named '{taken}', which the table already has.*name="):
+        tables.recalibrate(prevalence(), local_engine.make(rows()), name=name)
+
+
+def test_a_second_recalibration_needs_another_name(local_engine):
+    once = tables.recalibrate(prevalence(), local_engine.make(rows()))
+    with pytest.raises(InputError, match="'p_recalibrated', which the table already has"):
+        tables.recalibrate(prevalence(), once)
+    twice = tables.recalibrate(prevalence(), once, name="{}_again")
+    read = local_engine.read(twice)
+    assert read["p_again"] == read["p_recalibrated"]
+
+
+def test_one_name_for_several_columns_is_refused(local_engine):
+    lab = truth.wide_lab()
+    frame = local_engine.make(p_a=[0.2], p_b=[0.3], p_c=[0.5])
+    prev = fieldcal.estimate(lab, tables.count(lab, frame), **truth.PLAIN)
+    with pytest.raises(InputError, match=r"name='\{\}_new'"):
+        tables.recalibrate(prev, frame, name="new")
+
+
+@pytest.mark.parametrize("name", ["P", "P_RECALIBRATED"])
+def test_a_name_that_differs_in_case_alone_is_another_name_or_refused(engine, name):
+    """DuckDB and Spark fold case: there the new column would hide the old one."""
+    frame = engine.make(pa.table({"p": [0.2, 0.4], "p_recalibrated": [1.0, 2.0]}))
+    try:
+        new = engine.read(tables.recalibrate(prevalence(), frame, name=name))
+    except InputError as refusal:
+        assert engine.name in ("duckdb", "spark")
+        assert "already has" in str(refusal)
+    else:
+        assert list(new) == ["p", "p_recalibrated", name]
+        assert new["p_recalibrated"] == [1.0, 2.0]
+
+
+# Groups ---------------------------------------------------------------------------------------------------
+
+
+def test_an_estimate_from_arrays_needs_the_name_of_the_group_column(local_engine):
+    lab = truth.binary_lab()
+    field = fieldcal.count(lab, truth.proba(rows(), ["p"]), groups=truth.groups(rows(), ["town"]))
+    prev = fieldcal.estimate(lab, field, **truth.PLAIN)
+    with pytest.raises(InputError, match=r"per group \(3 of them\), counted from arrays: pass by="):
+        tables.recalibrate(prev, local_engine.make(rows()))
+    new = local_engine.read(tables.recalibrate(prev, local_engine.make(rows()), by="town"))
+    truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prevalence("town"), rows()))
+
+
+def test_a_group_column_may_have_another_name_later(local_engine):
+    renamed = rows().rename_columns(["note", "score", "place", "n", "x"])
+    new = tables.recalibrate(prevalence("town"), local_engine.make(renamed), by="place", scores="score")
+    read = local_engine.read(new)
+    truth.assert_same_values(read, ["score_recalibrated"], truth.recalibrate(prevalence("town"), rows()))
+
+
+def test_a_group_column_of_another_width_finds_its_groups(engine):
+    """Counted as 8 bits, applied as 64."""
+    prev = truth.estimate(truth.binary_lab(), rows(), ["n"])
+    wide = rows().set_column(3, "n", rows()["n"].cast(pa.int64()))
+    new = engine.read(tables.recalibrate(prev, engine.make(wide)))
+    truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prev, rows()))
+
+
+def test_groups_that_do_not_fit_into_a_narrow_column_are_just_not_there(local_engine):
+    table = pa.table({"p": [0.2, 0.4, 0.6] * 9, "g": pa.array([1, 2, 100_000] * 9)})
+    prev = truth.estimate(truth.binary_lab(), table, ["g"])
+    narrow = pa.table({"p": [0.2, 0.4], "g": pa.array([1, 2], pa.int8())})
+    new = local_engine.read(tables.recalibrate(prev, local_engine.make(narrow)))
+    truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prev, narrow))
+
+
+def test_an_estimate_of_one_population_takes_no_group_columns(local_engine):
+    frame = local_engine.make(rows())
+    with pytest.raises(InputError, match=r"one population, but group columns were given.*by="):
+        tables.recalibrate(prevalence(), frame, by="town")
+    assert local_engine.read(tables.recalibrate(prevalence(), frame, by=[]))["p_recalibrated"]
+
+
+def test_protected_groups_are_applied_only_when_acknowledged(local_engine):
+    lab = truth.binary_lab()
+    frame = local_engine.make(rows())
+    field = tables.count(lab, frame, by="town")
+    prev = fieldcal.estimate(lab, field, protected=True, **truth.PLAIN)
+    with pytest.raises(InputError, match=r"protected.*acknowledge=True"):
+        tables.recalibrate(prev, frame)
+    new = local_engine.read(tables.recalibrate(prev, frame, acknowledge=True))
+    truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prevalence("town"), rows()))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"unseen": "ignore"}, "'global', 'raw' or 'error'"),
+        ({"missing": "drop"}, "'error' or 'keep'"),
+        ({"unseen": "error", "check": False}, "needs check=True"),
+        ({"scores": "q"}, "no column 'q' for the scores"),
+        ({"scores": ["p", "x", "n"]}, "3 columns of scores for 2 classes"),
+        ({"by": "city"}, "no column 'city' for the groups"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        tables.recalibrate(prevalence("town"), rows(), **options)
+
+
+def test_something_else_than_a_prevalence_is_refused():
+    with pytest.raises(InputTypeError, match="takes a Prevalence first, but got Lab"):
+        tables.recalibrate(truth.binary_lab(), rows())
+
+
+def test_the_warning_of_unseen_groups_points_at_the_callers_line():
+    with pytest.warns(UnseenGroupWarning) as caught:
+        tables.recalibrate(prevalence("town"), pa.table({"p": [0.2], "town": ["Hull"]}))
+    assert caught[0].filename == __file__

@@ -1,0 +1,153 @@
+"""Tables in files: what is read, in which order, and what is written."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import fieldcal
+from fieldcal import tables
+from fieldcal.errors import InputError
+from fieldcal.tables.files import Session
+
+
+@pytest.fixture
+def session():
+    with Session(threads=2) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def lab():
+    data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
+    return tables.learn(
+        pl.DataFrame({"p": data.proba_lab, "y": data.y_lab, "g": [f"g{i}" for i in data.groups_lab]}),
+        scores="p",
+        label="y",
+        by="g",
+    )
+
+
+def rows_of(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "id": np.arange(n),
+            "p": rng.random(n),
+            "g": [f"g{i}" for i in rng.integers(0, 5, n)],
+            "x": rng.random(n),
+        }
+    )
+
+
+def estimate(lab, field):
+    return fieldcal.estimate(lab, field, trust=1, prior="flat", point="mode", level=None)
+
+
+def test_a_parquet_file_of_many_row_groups_is_recalibrated_in_order(lab, session, tmp_path):
+    rows = rows_of(300_000)
+    rows.write_parquet(tmp_path / "log.parquet", row_group_size=2048)
+    log = session.open(tmp_path / "log.parquet")
+    prev = estimate(lab, tables.count(lab, log.relation))
+    assert tables.recalibrate_file(prev, session, log, tmp_path / "out.parquet") == 300_000
+    found = pl.read_parquet(tmp_path / "out.parquet")
+    assert found.drop("p_recalibrated").equals(rows)
+    expected = fieldcal.recalibrate(prev, rows["p"].to_numpy(), groups=rows["g"].to_list())
+    np.testing.assert_allclose(found["p_recalibrated"].to_numpy(), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_several_files_are_one_table_in_the_order_of_their_names(lab, session, tmp_path, suffix):
+    rows = rows_of(50_000)
+    for i in range(5):
+        part = rows[i * 10_000 : (i + 1) * 10_000]
+        if suffix == "parquet":
+            part.write_parquet(tmp_path / f"part_{i}.parquet", row_group_size=1000)
+        else:
+            part.write_csv(tmp_path / f"part_{i}.csv")
+    log = session.open(str(tmp_path / f"part_*.{suffix}"))
+    field = tables.count(lab, log.relation)
+    assert field == tables.count(lab, rows)
+    tables.recalibrate_file(estimate(lab, field), session, log, tmp_path / "out.parquet")
+    assert pl.read_parquet(tmp_path / "out.parquet")["id"].to_list() == list(range(50_000))
+
+
+def test_a_name_with_a_star_in_it_is_a_file_and_not_a_pattern(lab, session, tmp_path):
+    rows_of(10).write_parquet(tmp_path / "a*.parquet")
+    rows_of(20).write_parquet(tmp_path / "ab.parquet")
+    assert tables.count(lab, session.open(tmp_path / "a*.parquet").relation).n.sum() == 10
+
+
+def test_a_column_of_the_name_that_duckdb_gives_row_numbers_is_left_alone(lab, session, tmp_path):
+    rows = rows_of(5000).rename({"x": "file_row_number"})
+    rows.write_parquet(tmp_path / "log.parquet")
+    log = session.open(tmp_path / "log.parquet")
+    prev = estimate(lab, tables.count(lab, log.relation))
+    tables.recalibrate_file(prev, session, log, tmp_path / "out.parquet")
+    assert pl.read_parquet(tmp_path / "out.parquet").drop("p_recalibrated").equals(rows)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.tsv", "out.parquet"])
+def test_what_is_written_is_read_back_alike(session, tmp_path, name):
+    rows_of(100).write_parquet(tmp_path / "log.parquet")
+    log = session.open(tmp_path / "log.parquet")
+    assert session.write(log.relation, tmp_path / name, sources=[log]) == 100
+    again = session.open(tmp_path / name).relation
+    assert again.fetchall() == log.relation.fetchall()
+
+
+def test_standard_input_is_a_table_whatever_its_format(lab, session, tmp_path, monkeypatch):
+    rows = rows_of(50)
+    rows.write_parquet(tmp_path / "log.parquet")
+    text = rows.write_csv().encode()
+    for data in ((tmp_path / "log.parquet").read_bytes(), text, gzip.compress(text)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert tables.count(lab, session.open("-").relation) == tables.count(lab, rows)
+
+
+def test_digits_that_are_codes_stay_text(session, tmp_path):
+    (tmp_path / "t.csv").write_text("code,number,sign\n007,7,+1\n12,12,2\n")
+    found = session.open(tmp_path / "t.csv").relation.fetchall()
+    assert found == [("007", 7, "+1"), ("12", 12, "2")]
+
+
+def test_columns_can_be_asked_for_as_text(session, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2024-01-01\n")
+    assert session.open(tmp_path / "t.csv", text=["a", "b"]).relation.fetchall() == [("1", "2024-01-01")]
+
+
+def test_what_spills_to_disk_is_gone_when_the_session_ends(tmp_path):
+    with Session(temp_directory=tmp_path) as session:
+        session.connection.execute("SELECT 1")
+        assert list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
+
+
+def test_limits_are_handed_to_duckdb_and_nonsense_is_refused():
+    with Session(memory_limit="500MB", threads=1) as session:
+        setting = "SELECT current_setting('threads')"
+        assert session.connection.execute(setting).fetchall() == [(1,)]
+    with pytest.raises(InputError, match="memory limit 'plenty' is not understood"):
+        Session(memory_limit="plenty")
+
+
+def test_counts_of_a_warehouse_come_back_through_csv_and_parquet(lab, session, tmp_path):
+    rows = rows_of(500).with_columns(g=pl.when(pl.col("id") % 7 == 0).then(None).otherwise(pl.lit("01")))
+    with duckdb.connect() as warehouse:
+        warehouse.register("log", rows.to_arrow())
+        answer = warehouse.sql(tables.sql_count(lab, "log", dialect="duckdb"))
+        answer.write_csv(str(tmp_path / "counts.csv"))
+        answer.write_parquet(str(tmp_path / "counts.parquet"))
+    expected = tables.count(lab, rows)
+    assert expected.groups == ("01", None)
+    for name in ("counts.csv", "counts.parquet"):
+        assert (
+            tables.read_counts(lab, session.open(tmp_path / name, text=["fieldcal_group_1"]).relation)
+            == expected
+        )
