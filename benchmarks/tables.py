@@ -1,7 +1,8 @@
 """What counting and recalibrating a table cost, as multiples of what nobody can do without.
 
-The floor of `count` is ``SELECT g, sum(p) … GROUP BY g`` in the same engine on the same file; the floor of `recalibrate`,
-with the order of the rows kept, is a plain copy of the file. Floor and verb run in turn, and the best of each counts.
+The floor of `count` is ``SELECT g, sum(p) … GROUP BY g`` in the same engine on the same file; the floor of
+`recalibrate`, with the order of the rows kept, is a plain copy of the file. Floor and verb run in
+turn, and the best of each counts.
 
     python benchmarks/tables.py [--rows 20000000] [--groups 1000 1000000] [--engines duckdb polars spark] [--runs 3]
 """

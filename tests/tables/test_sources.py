@@ -111,10 +111,10 @@ def test_standard_input_is_a_table_whatever_its_format(lab, session, tmp_path, m
         assert tables.count(lab, session.open("-").relation) == tables.count(lab, rows)
 
 
-def test_digits_that_are_codes_stay_text(session, tmp_path):
-    (tmp_path / "t.csv").write_text("code,number,sign\n007,7,+1\n12,12,2\n")
+def test_codes_and_answers_stay_text(session, tmp_path):
+    (tmp_path / "t.csv").write_text("code,number,sign,ill,well\n007,7,+1,yes,true\n12,12,2,no,false\n")
     found = session.open(tmp_path / "t.csv").relation.fetchall()
-    assert found == [("007", 7, "+1"), ("12", 12, "2")]
+    assert found == [("007", 7, "+1", "yes", True), ("12", 12, "2", "no", False)]
 
 
 def test_columns_can_be_asked_for_as_text(session, tmp_path):

@@ -19,8 +19,8 @@ _LOOKED_AT = 100_000
 _LOOKED_THROUGH = 2**28
 _DELIMITERS = (",", ";", "\t", "|")
 _COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
-#: Text of digits that a number would not give back.
-_LOSSY = r"\s*([-+]?0[0-9]|\+).*"
+#: By the type that the sniffer found: text that it would not give back. Codes such as 007, and answers such as yes.
+_LOSSY = {"BIGINT": r"\s*([-+]?0[0-9]|\+).*", "BOOLEAN": r"(?i)\s*(t|f|y|n|yes|no|0|1)\s*"}
 
 
 def read(connection: Any, paths: Sequence[Path], *, name: str, text: Sequence[str]) -> Any:
@@ -88,21 +88,18 @@ def _has_decimal_commas(relation: Any) -> bool:
 
 
 def _lossy(connection: Any, paths: Sequence[Path], relation: Any, options: dict[str, Any]) -> list[str]:
-    """Columns taken for whole numbers whose text has zeros before them, or signs: codes, not numbers."""
+    """Columns that were taken for numbers or truth values, but whose text these would not give back."""
     import duckdb
 
-    suspects = [n for n, t in zip(relation.columns, relation.types, strict=True) if str(t) == "BIGINT"]
+    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    suspects = [n for n, t in types.items() if t in _LOSSY]
     if not suspects:
         return []
     raw = _relation_of_text(connection, paths, options)
-    pattern = duckdb.ConstantExpression(_LOSSY)
-    found = raw.select(
-        *(
-            duckdb.FunctionExpression("regexp_full_match", duckdb.ColumnExpression(n), pattern).alias(n)
-            for n in suspects
-        )
-    )
-    seen = found.aggregate(
-        [duckdb.FunctionExpression("bool_or", duckdb.ColumnExpression(n)) for n in suspects]
-    )
+    matches = []
+    for name in suspects:
+        column, pattern = duckdb.ColumnExpression(name), duckdb.ConstantExpression(_LOSSY[types[name]])
+        match = duckdb.FunctionExpression("regexp_full_match", column, pattern)
+        matches.append(duckdb.FunctionExpression("bool_or", match))
+    seen = raw.aggregate(matches)
     return [n for n, lossy in zip(suspects, seen.fetchall()[0], strict=True) if lossy]

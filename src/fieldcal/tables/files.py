@@ -1,7 +1,7 @@
 """Tables in files, larger than memory if need be: DuckDB reads them, and writes them whole or not at all.
 
-CSV has no types: DuckDB guesses them, except that a column of digits stays text where a number would lose some of it
-("01" is not 1).
+CSV has no types: DuckDB guesses them, except that a column stays text where its type would lose some of it ("01" is
+not 1, and "yes" not true).
 """
 
 from __future__ import annotations
