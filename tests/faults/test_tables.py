@@ -313,13 +313,11 @@ def test_fault_14_whole_numbers_that_pandas_made_floats_are_refused_with_a_way_o
 )
 def test_fault_14_columns_of_other_types_are_refused_in_our_words(local_engine, column):
     frame = local_engine.make(p=[0.1, 0.2], g=column)
-    try:
-        field = tables.count(truth.binary_lab(), frame, by="g")
-    except InputTypeError as refusal:
-        assert "'g'" in str(refusal)
-        assert "convert it first" in str(refusal)
-    else:  # DuckDB reads a column without a type as whole numbers
-        assert field.groups == (None,)
+    if local_engine.name == "duckdb" and pa.types.is_null(column.type):  # which takes it for whole numbers
+        assert tables.count(truth.binary_lab(), frame, by="g").groups == (None,)
+        return
+    with pytest.raises(InputTypeError, match=r"'g' is of type .*convert it first"):
+        tables.count(truth.binary_lab(), frame, by="g")
 
 
 @pytest.mark.parametrize("n", [pytest.param(120, id="fault14-ids")])

@@ -111,7 +111,7 @@ GROUP_COLUMNS = {
 
 
 def holds(engine, kind):
-    """pandas has dates and decimals as mere objects, unless pyarrow holds them for it; Spark has no unsigned numbers."""
+    """pandas has dates and decimals as mere objects, unless pyarrow holds them; Spark has no unsigned numbers."""
     return kind not in {"pandas": NO_TYPE, "pandas-nullable": NO_TYPE, "spark": ("uint32",)}.get(engine, ())
 
 

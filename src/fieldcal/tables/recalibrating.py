@@ -138,7 +138,7 @@ def apply(
     small = table.align(prepared, groups.small, groups.look_up.on())
     if options.check:
         groups.check(prepared, small)
-    joined = table.look_up(prepared, small, groups.look_up.on())
+    joined = table.look_up(prepared, small.drop(_rows(table)), groups.look_up.on())
     return table.finish(*job.answers(joined, groups.weights(), new))
 
 
@@ -204,6 +204,8 @@ class _Groups:
         for k in range(table.shape[1]):
             columns[_ratio(job.table, k)] = table[:, k]
             dtypes[_ratio(job.table, k)] = nw.Float64
+        columns[_rows(job.table)] = np.asarray(job.prev.n)[known].astype(np.int64)
+        dtypes[_rows(job.table)] = nw.Int64
         return cls(job, grouping, look_up, job.table.small(columns, dtypes))
 
     def weights(self) -> list[nw.Expr]:
@@ -215,7 +217,7 @@ class _Groups:
     def check(self, prepared: Any, small: Any) -> None:
         """Warn of, or refuse, rows of groups that the estimate never saw."""
         options, table, on = self.job.options, self.job.table, self.look_up.on()
-        if options.unseen == "raw":
+        if options.unseen == "raw" or self._just_counted(prepared, small):
             return
         lost = prepared.join(small, left_on=list(on), right_on=list(on.values()), how="anti")
         rows = int(table.collect(lost.select(nw.len().alias("rows")))["rows"][0])
@@ -228,6 +230,19 @@ class _Groups:
         if options.unseen == "error":
             raise InputError(unseen_words(what, "error"))
         warnings.warn(unseen_words(what, "global"), UnseenGroupWarning, stacklevel=4)
+
+    def _just_counted(self, prepared: Any, small: Any) -> bool:
+        """Whether the table has the very groups that were counted, as often: the usual case, told at little cost."""
+        table, on = self.job.table, self.look_up.on()
+        now = table.fingerprint(prepared, list(on))
+        if now is None:
+            return False
+        counted = small.select(*(nw.col(theirs).alias(ours) for ours, theirs in on.items()), _rows(table))
+        return now == table.fingerprint(counted, list(on), _rows(table))
+
+
+def _rows(table: Table) -> str:
+    return table.helper("rows")
 
 
 def _ratio(table: Table, k: int) -> str:
