@@ -42,12 +42,14 @@ with Session(threads=1) as session:
 
 
 @contextlib.contextmanager
-def writing(target):
+def writing(target, code=ENDLESS, *arguments):
     """A process that is in the middle of writing: its hidden file beside the target has bytes in it."""
     heeds = functools.partial(
         signal.signal, signal.SIGINT, signal.SIG_DFL
     )  # a job in the background does not
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(target)], preexec_fn=heeds)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(target), *map(str, arguments)], preexec_fn=heeds
+    )
     try:
         deadline = time.monotonic() + 60
         while not has_bytes(target):
@@ -79,13 +81,34 @@ def test_a_process_killed_while_writing_leaves_the_old_file_or_none(tmp_path, ol
     assert (target.read_bytes() if target.exists() else None) == old
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT], ids=["fault38-43-interrupt"])
-def test_an_interrupted_write_leaves_nothing_behind(tmp_path, number):
-    target = tmp_path / "out.parquet"
-    with writing(target) as process:
+#: The command line, with a table that has no end.
+ENDLESS_COMMAND = """
+import sys
+from fieldcal import cli, tables
+def endless(prev, session, source, target, **options):
+    return session.write(session.connection.sql("SELECT random() AS p FROM range(100_000_000_000)"), target)
+tables.recalibrate_file = endless
+cli.main(["recalibrate", sys.argv[2], sys.argv[3], "-o", sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["fault38-43-ctrl-c", "fault38-43-terminated"],
+)
+def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number, code):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    table, prevalence = tmp_path / "in" / "log.csv", tmp_path / "in" / "prevalence.json"
+    table.write_text("p\n0.5\n0.25\n")
+    with Session() as session:
+        field = tables.count(lab, session.open(table).relation)
+    fieldcal.estimate(lab, field, trust=1).save(prevalence)
+    with writing(tmp_path / "out" / "out.parquet", ENDLESS_COMMAND, prevalence, table) as process:
         process.send_signal(number)
-    assert process.returncode != 0
-    assert list(tmp_path.iterdir()) == []
+    assert process.returncode == code
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_fault38_a_full_disk_is_an_error_and_leaves_nothing(tmp_path):

@@ -16,9 +16,6 @@ import polars as pl
 import pyarrow as pa
 
 IN_MEMORY = ("pandas", "pandas-nullable", "pandas-pyarrow", "polars", "polars-lazy", "pyarrow", "duckdb")
-ALL = (*IN_MEMORY, "spark")
-LAZY = ("polars-lazy", "duckdb", "spark")
-
 Columns = dict[str, list[Any]]
 
 
@@ -32,14 +29,18 @@ class Engine:
     def make(self, table: pa.Table | None = None, /, **columns: Any) -> Any:
         """The table as this engine holds it; of keywords, a table of those columns."""
         table = pa.table(columns) if table is None else table
-        made = _MAKERS[self.name](table, self.session)
-        assert isinstance(made, KINDS[self.name])
-        return made
+        return _MAKERS[self.name](table, self.session)
 
     def read(self, frame: Any) -> Columns:
         """Every column as Python's values, null as None, once it is sure that the frame is of this kind."""
-        assert isinstance(frame, KINDS[self.name]), f"{type(frame)} is not of the kind {self.name}"
-        return _READERS.get(self.name, _from_pandas)(frame)
+        assert self.is_kind_of(frame), f"{type(frame)} is not of the kind {self.name}"
+        return _READERS[self.name](frame)
+
+    def is_kind_of(self, frame: Any) -> bool:
+        """Whether a frame is one of this engine's; of Spark's, by name, as it may not be installed."""
+        if self.name == "spark":
+            return type(frame).__module__.startswith("pyspark.sql") and type(frame).__name__ == "DataFrame"
+        return type(frame) is _KINDS[self.name]
 
     def types(self, frame: Any) -> dict[str, str]:
         """The type of every column, in the engine's own words."""
@@ -49,26 +50,13 @@ class Engine:
             return {f.name: str(f.type) for f in frame.schema}
         if self.name == "polars-lazy":
             return {n: str(t) for n, t in frame.collect_schema().items()}
-        return {n: str(t) for n, t in zip(frame.columns, getattr(frame, "dtypes", frame.dtypes), strict=True)}
+        return {n: str(t) for n, t in zip(frame.columns, frame.dtypes, strict=True)}
 
     def __repr__(self) -> str:
         return self.name
 
 
-class _SparkFrame:
-    """Stands for PySpark's frame, which only a session brings."""
-
-
-class _OfSpark(type(_SparkFrame)):
-    def __instancecheck__(cls, frame: Any) -> bool:
-        return type(frame).__module__.startswith("pyspark.sql")
-
-
-class SparkFrame(_SparkFrame, metaclass=_OfSpark):
-    """Any frame of PySpark, without importing it."""
-
-
-KINDS: dict[str, Any] = {
+_KINDS: dict[str, Any] = {
     "pandas": pd.DataFrame,
     "pandas-nullable": pd.DataFrame,
     "pandas-pyarrow": pd.DataFrame,
@@ -76,7 +64,6 @@ KINDS: dict[str, Any] = {
     "polars-lazy": pl.LazyFrame,
     "pyarrow": pa.Table,
     "duckdb": duckdb.DuckDBPyRelation,
-    "spark": SparkFrame,
 }
 
 
@@ -120,12 +107,8 @@ def _nullable(column: pa.ChunkedArray) -> Any:
         values = column.fill_null(0.0).to_numpy().astype(kind.to_pandas_dtype())
         return pd.arrays.FloatingArray(values, mask.copy())
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        dtype = (
-            "boolean"
-            if pa.types.is_boolean(kind)
-            else str(kind).replace("uint", "UInt").replace("int", "Int")
-        )
-        return pd.array(column.to_pylist(), dtype=dtype.replace("UInt", "UInt"))
+        dtype = "boolean" if pa.types.is_boolean(kind) else str(kind).replace("i", "I").replace("u", "U")
+        return pd.array(column.to_pylist(), dtype=dtype)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pd.array(column.to_pylist(), dtype="string")
     return column.to_pandas()
@@ -193,6 +176,9 @@ def _plain(value: Any) -> Any:
 
 
 _READERS: dict[str, Any] = {
+    "pandas": _from_pandas,
+    "pandas-nullable": _from_pandas,
+    "pandas-pyarrow": _from_pandas,
     "polars": _from_polars,
     "polars-lazy": lambda frame: _from_polars(frame.collect()),
     "pyarrow": lambda table: dict(

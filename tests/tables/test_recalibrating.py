@@ -45,16 +45,16 @@ def prevalence(*by):
 
 
 @pytest.mark.parametrize("by", [(), ("town",)], ids=["one-population", "groups"])
-def test_other_columns_keep_their_values_and_types_and_the_input_is_not_changed(engine, by):
-    frame = engine.make(rows())
-    before, types = engine.read(frame), engine.types(frame)
+def test_other_columns_keep_their_values_and_types_and_the_input_is_not_changed(local_engine, by):
+    frame = local_engine.make(rows())
+    before, types = local_engine.read(frame), local_engine.types(frame)
     new = tables.recalibrate(prevalence(*by), frame)
-    assert list(engine.types(new).items())[:-1] == list(types.items())
-    after = engine.read(new)
+    assert list(local_engine.types(new).items())[:-1] == list(types.items())
+    after = local_engine.read(new)
     assert after.pop("p_recalibrated") != before["p"]
     assert same_values(after, before)
-    assert same_values(engine.read(frame), before)
-    assert engine.types(frame) == types
+    assert same_values(local_engine.read(frame), before)
+    assert local_engine.types(frame) == types
 
 
 @pytest.mark.parametrize(
@@ -399,11 +399,11 @@ def test_a_group_column_may_have_another_name_later(local_engine):
     truth.assert_same_values(read, ["score_recalibrated"], truth.recalibrate(prevalence("town"), rows()))
 
 
-def test_a_group_column_of_another_width_finds_its_groups(engine):
+def test_a_group_column_of_another_width_finds_its_groups(local_engine):
     """Counted as 8 bits, applied as 64."""
     prev = truth.estimate(truth.binary_lab(), rows(), ["n"])
     wide = rows().set_column(3, "n", rows()["n"].cast(pa.int64()))
-    new = engine.read(tables.recalibrate(prev, engine.make(wide)))
+    new = local_engine.read(tables.recalibrate(prev, local_engine.make(wide)))
     truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prev, rows()))
 
 

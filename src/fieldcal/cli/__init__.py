@@ -6,6 +6,7 @@ Exit codes: 0 done (and `check`: ok), 1 an error, 2 `check`: use with care, 3 `c
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -38,4 +39,7 @@ def main(args: Sequence[str] | None = None) -> None:
         except KeyboardInterrupt:
             sys.exit(watch.exit_code)
         code = run(args, watch)
+    if watch.caught is not None:  # at once: a query that was told to stop may never end
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)

@@ -82,7 +82,9 @@ class Counted:
 
     def tables(self, lab: Lab) -> tuple[Ints, Ints]:
         """Rows per bin, and sums of predictions per class."""
-        V = np.diff(self.below, axis=1, prepend=0, append=self.valid[:, None])
+        V = np.empty((len(self.rows), lab.n_bins), dtype=np.int64)
+        V[:, :-1], V[:, -1] = self.below, self.valid
+        V[:, 1:] -= self.below  # of the bins up to this one, those before it
         if isinstance(lab.partition, Bins):
             return V, _shares_in_units(lab, V)
         if len(lab.classes) > 2:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -22,6 +22,7 @@ from fieldcal.extras import require
 from fieldcal.files import atomic_path
 from fieldcal.tables import csv_files
 from fieldcal.tables.engines.duckdb import told
+from fieldcal.tables.interruptible import hangs, interruptible
 from fieldcal.tables.paths import check_target, find, kind_of, listed, spool
 
 Reader = Literal["auto", "csv", "parquet"]
@@ -93,7 +94,8 @@ class Session:
 
     def close(self) -> None:
         """Close the connection and remove what was spilled to disk."""
-        self.connection.close()
+        if not hangs(self.connection):
+            self.connection.close()
         self._folder.cleanup()
 
     def open(
@@ -138,7 +140,8 @@ class Session:
             packed = "gzip" if name.lower().endswith(".gz") else "none"
             options = f"FORMAT csv, HEADER, DELIMITER E'{sep}', COMPRESSION {packed}"
         copy = f"COPY {_ANSWER} TO $path ({options}, USE_TMP_FILE false)"
-        rows = self.connection.execute(copy, {"path": str(path)}).fetchall()[0][0]
+        run = partial(self.connection.execute, copy, {"path": str(path)})
+        rows = interruptible(self.connection, lambda: run().fetchall()[0][0])
         self.connection.execute(f"DROP VIEW {_ANSWER}")
         return int(rows)
 

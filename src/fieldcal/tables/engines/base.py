@@ -117,6 +117,15 @@ class Table:
         return computed.select(*own, *(e.alias(n) for n, e in new.items())).to_native()
 
 
+def values_of(series: nw.Series[Any]) -> Any:
+    """Whole numbers as an array, unless nulls would make them fractions; everything else as a list."""
+    if series.dtype.is_integer() and not series.is_null().any():
+        return series.to_numpy()
+    if isinstance(series.dtype, nw.Datetime) and series.dtype.time_unit == "ns":
+        return list(series.to_numpy())  # Python's own times are coarser: they would hide that some differ
+    return series.to_list()
+
+
 def _refuse_patterns(frame: Any, names: Sequence[str]) -> None:
     """polars and DuckDB read some names as patterns for several columns."""
     if not (frame.implementation.is_polars() or frame.implementation.is_duckdb()):

@@ -84,9 +84,13 @@ def _plain(values: Any) -> Any:
     return values.tolist() if values.dtype == object else values
 
 
-def _array(values: Sequence[Any]) -> Any:
-    if not len(values) or isinstance(values[0], (bool, int, float, np.number)):
+def _array(values: Any) -> Any:
+    if isinstance(values, np.ndarray) or not len(values):
         return np.asarray(values)
+    if isinstance(values[0], int):
+        array = np.asarray(values)
+        if array.dtype.kind in "bi":  # larger ones would become floats
+            return array
     return np.array(list(map(str, values)), dtype=object)  # DuckDB reads dates, times and decimals from text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import narwhals as nw
 
-from fieldcal.tables.engines.base import Small, Table
+from fieldcal.tables.engines.base import Small, Table, values_of
 
 
 class Eager(Table):
@@ -18,22 +18,21 @@ class Eager(Table):
     def dtype(self, name: str) -> Any:
         """Categories can be of any type in pandas and pyarrow: those of text count as text, others as objects."""
         found = super().dtype(name)
-        if found == nw.Categorical and not _has_text(self.frame.get_column(self._safe[name]).to_native()):
+        if found in (nw.Categorical, nw.Enum) and not _has_text(
+            self.frame.get_column(self._safe[name]).to_native()
+        ):
             return nw.Object()
         return found
 
     def collect(self, frame: Any) -> dict[str, Any]:
         """Whole numbers as arrays, unless nulls would make them fractions; everything else as lists."""
-        return {
-            s.name: s.to_numpy() if s.dtype.is_integer() and not s.is_null().any() else s.to_list()
-            for s in frame.iter_columns()
-        }
+        return {s.name: values_of(s) for s in frame.iter_columns()}
 
     def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
         """A frame of the same library."""
         backend = self.frame.implementation
         made = {
-            name: nw.new_series(name, list(values), backend=backend).cast(dtypes[name])
+            name: nw.new_series(name, list(values), _whole(dtypes[name]), backend=backend).cast(dtypes[name])
             for name, values in columns.items()
         }
         return nw.from_dict(made)
@@ -71,6 +70,11 @@ class Arrow(Eager):
             place = native.column_names.index(theirs)
             native = native.set_column(place, theirs, native.column(place).cast(wanted.field(ours).type))
         return nw.from_native(native, eager_only=True)
+
+
+def _whole(dtype: Any) -> Any:
+    """The type of whole numbers, which may be too large for the one that a library would guess; None for others."""
+    return dtype if dtype.is_integer() else None
 
 
 def _has_text(native: Any) -> bool:

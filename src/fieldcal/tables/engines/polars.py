@@ -7,7 +7,7 @@ from typing import Any
 
 import narwhals as nw
 
-from fieldcal.tables.engines.base import Small, Table
+from fieldcal.tables.engines.base import Small, Table, values_of
 
 #: Up to here an ordered join is the cheaper one; beyond, an unordered join and a sort.
 _ORDERED_JOIN = 50_000
@@ -19,10 +19,7 @@ class LazyPolars(Table):
     def collect(self, frame: Any) -> dict[str, Any]:
         """Whole numbers as arrays, unless nulls would make them fractions; everything else as lists."""
         table = frame.to_native().collect(engine="streaming")
-        return {
-            s.name: s.to_numpy() if s.dtype.is_integer() and not s.null_count() else s.to_list()
-            for s in table.iter_columns()
-        }
+        return {s.name: values_of(nw.from_native(s, series_only=True)) for s in table.iter_columns()}
 
     def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
         """A frame in memory, lazily."""
