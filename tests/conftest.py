@@ -73,3 +73,12 @@ def local_engine(request):
     from tables.engines import Engine
 
     return Engine(request.param)
+
+
+@pytest.fixture
+def session():
+    """A session that reads and writes files, on two threads."""
+    from fieldcal.tables.files import Session
+
+    with Session(threads=2) as opened:
+        yield opened

@@ -17,12 +17,6 @@ from fieldcal.errors import InputError
 from fieldcal.tables.files import Session
 
 
-@pytest.fixture
-def session():
-    with Session(threads=2) as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def lab():
     data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
