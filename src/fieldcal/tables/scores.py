@@ -17,7 +17,8 @@ from fieldcal.tables import expressions as row
 from fieldcal.tables.engines import Table
 from fieldcal.tables.expressions import Expr
 
-#: Stands in for null, so that no condition on a score is null: engines differ in what they make of those.
+#: Stands in for null in memory, so that no condition on a score is null: libraries differ in what they make of those.
+#: In queries a null condition is not met, and is not added up.
 _NO_SCORE = -1.0
 
 
@@ -73,8 +74,10 @@ class Scores:
         return [self.table.column(c).cast(nw.Float64) for c in self.columns]
 
     def expressions(self, *, repair: bool = False) -> list[nw.Expr]:
-        """The columns under our names; null is a number that is no score. With ``repair``, rounding is clipped."""
-        filled = [x.fill_null(-1 if self.n_ids is not None else _NO_SCORE) for x in self.raw()]
+        """The columns under our names; null may be a number that is no score. With ``repair``, rounding is clipped."""
+        filled = self.raw()
+        if not self.table.lazy:
+            filled = [x.fill_null(-1 if self.n_ids is not None else _NO_SCORE) for x in filled]
         if repair and self.n_ids is None:
             filled = [row.clipped(self.table.words, x) for x in filled]
         return [x.alias(n) for x, n in zip(filled, self.names(), strict=True)]
