@@ -21,7 +21,7 @@ from sqlglot import exp
 
 import fieldcal
 from fieldcal import Argmax, Bins, Edges, Tree
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.objects import Columns
 from fieldcal.tables import read_counts
 from fieldcal.tables.sql import count_statement, recalibrate_statement, weights_table
@@ -905,7 +905,7 @@ def test_without_sqlglot_the_error_says_how_to_install_it_fault45(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     for module in ("sql_words", "statements"):
         monkeypatch.delitem(sys.modules, f"fieldcal.tables.{module}", raising=False)
-    with pytest.raises(InputError, match=r"pip install 'fieldcal\[sql\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'fieldcal\[sql\]'"):
         count_statement(learnt(), "leads", dialect="duckdb", scores="p")
 
 

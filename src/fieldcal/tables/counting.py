@@ -61,9 +61,11 @@ def count(
 
     Examples
     --------
+    >>> import fieldcal
     >>> import polars as pl
     >>> from fieldcal import tables
-    >>> lab_rows = pl.DataFrame({"p": [0.1, 0.3, 0.6, 0.9] * 25, "y": [0, 1, 0, 1] * 25})
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
+    >>> lab_rows = pl.DataFrame({"p": data.proba_lab, "y": data.y_lab})
     >>> lab = tables.learn(lab_rows, scores="p", label="y")
     >>> field_rows = pl.LazyFrame({"p": [0.2, 0.7, 0.8], "town": ["York", "Leeds", None]})
     >>> field = tables.count(lab, field_rows, by="town")

@@ -45,12 +45,11 @@ class Session:
     >>> from pathlib import Path
     >>> from fieldcal.tables.files import Session
     >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "log.csv").write_text("p;town\\\\n0,25;York\\\\n0,5;Leeds\\\\n")
+    >>> _ = (folder / "log.csv").write_text("p;town\\n0,25;York\\n0,5;Leeds\\n")
     >>> with Session(memory_limit="1GB") as session:
     ...     log = session.open(folder / "log.csv")
-    ...     rows = session.write(log.relation, folder / "log.parquet")
-    >>> log.columns, rows
-    (['p', 'town'], 2)
+    ...     print(log.columns, session.write(log.relation, folder / "log.parquet"))
+    ['p', 'town'] 2
     """
 
     def __init__(

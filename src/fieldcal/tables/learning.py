@@ -49,11 +49,13 @@ def learn(
 
     Examples
     --------
+    >>> import fieldcal
     >>> import pyarrow as pa
     >>> from fieldcal import tables
-    >>> rows = pa.table({"p_cat": [0.8, 0.4, 0.3] * 30, "p_dog": [0.2, 0.6, 0.7] * 30, "y": ["cat", "cat", "dog"] * 30})
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
+    >>> rows = pa.table({"p_0": 1 - data.proba_lab, "p_1": data.proba_lab, "y": data.y_lab})
     >>> tables.learn(rows, scores="p_*", label="y").columns.scores
-    ('p_cat', 'p_dog')
+    ('p_0', 'p_1')
     """
     table = open_table(frame)
     names = (by,) if isinstance(by, str) else tuple(by or ())

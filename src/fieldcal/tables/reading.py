@@ -35,12 +35,14 @@ def read_counts(
     --------
     >>> import duckdb
     >>> import fieldcal
+    >>> import polars as pl
     >>> from fieldcal import tables
-    >>> rows = duckdb.sql("SELECT i / 100 AS p, i % 3 = 0 AS y FROM range(100) t(i)")
-    >>> lab = tables.learn(rows, scores="p", label="y")
-    >>> statement = tables.sql_count(lab, "rows", dialect="duckdb")
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = tables.learn(pl.DataFrame({"p": data.proba_lab, "y": data.y_lab}), scores="p", label="y")
+    >>> predictions = pl.DataFrame({"p": data.proba_field})
+    >>> statement = tables.sql_count(lab, "predictions", dialect="duckdb")
     >>> tables.read_counts(lab, duckdb.sql(statement))
-    Field: 100 rows, one population, ... bins
+    Field: 1,000 rows, one population, 8 bins
     """
     table = open_table(frame)
     names = {str(n).lower(): n for n in table.names}  # some warehouses shout

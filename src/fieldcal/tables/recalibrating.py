@@ -67,9 +67,10 @@ def recalibrate(
     >>> import polars as pl
     >>> import fieldcal
     >>> from fieldcal import tables
-    >>> lab_rows = pl.DataFrame({"p": [0.1, 0.3, 0.6, 0.9] * 25, "y": [0, 1, 0, 1] * 25})
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab_rows = pl.DataFrame({"p": data.proba_lab, "y": data.y_lab})
     >>> lab = tables.learn(lab_rows, scores="p", label="y")
-    >>> field_rows = pl.DataFrame({"p": [0.9, 0.8, 0.3] * 20, "town": ["York", "Leeds", None] * 20})
+    >>> field_rows = pl.DataFrame({"p": data.proba_field, "town": data.groups_field})
     >>> prev = fieldcal.estimate(lab, tables.count(lab, field_rows, by="town"), trust=1)
     >>> tables.recalibrate(prev, field_rows).columns
     ['p', 'town', 'p_recalibrated']
