@@ -120,16 +120,17 @@ class Plan:
             names = [self.table.helper(f"final_{k}") for k in range(len(final))]
             rows = rows.with_columns(*(e.alias(n) for e, n in zip(final, names, strict=True)))
             final = [nw.col(n) for n in names]
-        if not isinstance(
-            self.lab.partition, Edges
-        ):  # a column, as every bin asks for it; edges ask the score itself
+        if not isinstance(self.lab.partition, Edges):  # a column, as every bin asks for it
             rows = rows.with_columns(row.bin_of(self.table.words, self.lab.partition, final).alias(bins))
         made = {counts.VALID: self.table.indicator(valid), **self._measures(final, nw.col(bins), valid)}
         marked = rows.select(*self.keys(), *(e.alias(n) for n, e in made.items()))
         totals = [nw.len().alias(counts.ROWS), *(nw.col(n).sum() for n in made)]
         grouped = marked.group_by(*self.keys()).agg(*totals) if self.keys() else marked.select(*totals)
         whole = [nw.col(n).cast(nw.Int64) for n in (counts.ROWS, *made)]
-        small = self.table.collect(grouped.select(*self.keys(), *whole))
+        grouped = grouped.select(*self.keys(), *whole)
+        if self.keys() and self.table.sorts:  # sooner than Python can, which then has nothing left to sort
+            grouped = grouped.sort(*self.keys(), nulls_last=True)
+        small = self.table.collect(grouped)
         groups = self.grouping.decode([small[n] for n in self.grouping.names()])
         windows = None if self.window is None else self.window.ids(small[self.window.name])
         return counts.Counted.read(self.lab, small, groups, windows)

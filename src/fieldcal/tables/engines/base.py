@@ -49,6 +49,7 @@ class Table:
 
     words = Words()
     lazy = True
+    sorts = False  # whether it sorts a result of groups sooner than Python
 
     def __init__(self, frame: Any, names: Sequence[str]) -> None:
         self.frame = frame

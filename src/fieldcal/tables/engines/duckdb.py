@@ -27,6 +27,8 @@ class DuckDB(Table):
         are numbered, which costs a pass on one core
     """
 
+    sorts = True
+
     def __init__(self, frame: Any, names: Sequence[str], row_id: Sequence[str] = ()) -> None:
         super().__init__(frame, names)
         self.row_id = list(row_id)

@@ -16,6 +16,8 @@ _ORDERED_JOIN = 50_000
 class LazyPolars(Table):
     """The streaming engine does the counting; the join's order is asked for."""
 
+    sorts = True
+
     def collect(self, frame: Any) -> dict[str, Any]:
         """Whole numbers as arrays, unless nulls would make them fractions; everything else as lists."""
         table = frame.to_native().collect(engine="streaming")
