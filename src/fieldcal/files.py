@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path beside the target to write to; it takes the target's place if all goes well, and is gone if not."""
     target = Path(path)
+    check_replaceable(target)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     except OSError as error:
@@ -50,6 +52,19 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
                 f"Cannot write {str(target)!r}: {error.strerror}. Nothing was changed."
             ) from None
         raise
+
+
+def check_replaceable(target: Path) -> None:
+    """Refuse what must not be replaced: folders, devices and pipes, and what somebody made read-only."""
+    if not target.exists():
+        return
+    mode = target.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise InputError(f"Cannot write {str(target)!r}: it is a folder. Add the name of a file.")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"Cannot write {str(target)!r}: it is no plain file. Choose another name.")
+    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise InputError(f"Cannot write {str(target)!r}: it is read-only. Choose another name.")
 
 
 def _mode(target: Path) -> int:

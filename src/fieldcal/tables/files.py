@@ -1,18 +1,21 @@
 """Tables in files, larger than memory if need be: DuckDB reads them, and writes them whole or not at all.
 
-CSV has no types: DuckDB guesses them, except that a column stays text where its type would lose some of it ("01" is
-not 1, and "yes" not true).
+CSV has no types. A column of it holds whole numbers, numbers, true and false, days or moments if every cell in every
+row does, and loses nothing by it: "01" is not 1, so such a column stays text. A column may so be of one type in one
+file and of another in the next; name those that have to agree, such as groups, in ``text``. Parquet's types are kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -20,14 +23,17 @@ from typing import Any, Literal, Self
 from fieldcal.errors import InputError
 from fieldcal.extras import require
 from fieldcal.files import atomic_path
-from fieldcal.tables import csv_files
-from fieldcal.tables.engines.duckdb import told
-from fieldcal.tables.interruptible import hangs, interruptible
-from fieldcal.tables.paths import check_target, find, kind_of, listed, spool
+from fieldcal.tables import csv_files, parquet_files
+from fieldcal.tables.paths import Kind, check_target, find, is_pattern, kind_of, spool
+from fieldcal.tables.problems import told
 
 Reader = Literal["auto", "csv", "parquet"]
 
 _ANSWER = "fieldcal_answer"
+_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT])(i?)B\s*", re.IGNORECASE)
+_LEAST = 64 * 2**20
+#: Of the memory limit: what sorts and joins may hold, and what readers may, so that neither starves the other.
+_FOR_SORTING, _FOR_READING = 0.3, 0.45
 
 
 class Session:
@@ -35,8 +41,8 @@ class Session:
 
     Parameters
     ----------
-    memory_limit : such as "1GB"; what does not fit goes to disk
-    threads : by default all
+    memory_limit : such as "1GB"; what does not fit goes to disk. The process itself takes some 150 MB more
+    threads : by default all; fewer where a memory limit and large row groups of a parquet file ask for it
     temp_directory : where it goes; by default the system's
 
     Examples
@@ -60,28 +66,52 @@ class Session:
         temp_directory: str | os.PathLike[str] | None = None,
     ) -> None:
         duckdb = require("duckdb", "cli", purpose="to read and write files")
-        self.connection = duckdb.connect()
-        if memory_limit is not None:
-            self._limit(memory_limit)
-        self._folder = tempfile.TemporaryDirectory(prefix="fieldcal-", dir=temp_directory)
-        self._set("temp_directory", self._folder.name)
-        self._set("home_directory", self._folder.name)  # the user's own may be missing or read-only
-        self._set("autoinstall_known_extensions", False)  # nothing is fetched from a network
-        self._set("enable_progress_bar", False)
+        self.memory = None if memory_limit is None else _bytes(memory_limit)
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            raise InputError(f"threads must be a whole number from 1, but got {threads!r}.")
+        self._folder = _folder(temp_directory)
+        self.connection = duckdb.connect(config=self._settings(threads))
+        self.connection.execute("SET enable_progress_bar = false")
+        self.connection.execute("SET TimeZone = 'UTC'")  # what is written is the same everywhere
+        if self.memory is not None:
+            self._share_memory(self.memory)
+
+    def _settings(self, threads: int | None) -> dict[str, Any]:
+        settings: dict[str, Any] = {
+            "temp_directory": self._folder.name,
+            "home_directory": self._folder.name,  # the user's own may be missing or read-only
+            "autoinstall_known_extensions": False,  # nothing is fetched from a network
+            "autoload_known_extensions": False,
+            "allow_persistent_secrets": False,
+            # Without these, Ctrl-C waits until the query has ended, or for ever: DuckDB 2.0 locks itself out.
+            "scheduler_process_partial": True,
+            "async_threads": 0,
+        }
         if threads is not None:
-            self._set("threads", threads)
+            settings["threads"] = threads
+        if self.memory is not None:
+            settings["memory_limit"] = f"{self.memory // 1024}KiB"
+        return settings
 
-    def _set(self, name: str, value: object) -> None:
-        self.connection.execute(f"SET {name} = $value", {"value": value})
-
-    def _limit(self, limit: str) -> None:
+    def _share_memory(self, limit: int) -> None:
+        """Without this, readers that run ahead and the sort between them take all there is, and the query fails."""
         duckdb = require("duckdb", "cli", purpose="to read and write files")
-        try:
-            self._set("memory_limit", limit)
-        except duckdb.Error:
-            raise InputError(
-                f"The memory limit {limit!r} is not understood. Write it as 1GB or 500MB."
-            ) from None
+        for name, value in (
+            ("operator_memory_limit", f"{int(_FOR_SORTING * limit) // 1024}KiB"),
+            ("read_ahead_depth", "0"),
+            ("enable_external_file_cache", "false"),
+        ):
+            with contextlib.suppress(duckdb.CatalogException):  # an older DuckDB does not know it
+                self.connection.execute(f"SET {name} = $value", {"value": value})
+
+    def fit_threads(self, needed: int) -> None:
+        """So few threads that each can hold so many bytes."""
+        if self.memory is None or not needed:
+            return
+        most = max(1, int(_FOR_READING * self.memory / needed))
+        now = int(self.connection.execute("SELECT current_setting('threads')").fetchall()[0][0])
+        if most < now:
+            self.connection.execute("SET threads = $most", {"most": most})
 
     def __enter__(self) -> Self:
         return self
@@ -93,8 +123,7 @@ class Session:
 
     def close(self) -> None:
         """Close the connection and remove what was spilled to disk."""
-        if not hangs(self.connection):
-            self.connection.close()
+        self.connection.close()
         self._folder.cleanup()
 
     def open(
@@ -105,17 +134,20 @@ class Session:
         Parameters
         ----------
         source : a path, a glob, or "-" for standard input
-        reader : what the files are; by default told by their names and first bytes
+        reader : what the files are; by default told by their first bytes
         text : columns of a CSV that are not to be read as numbers or dates
         """
         given = os.fspath(source)
         paths = [spool(sys.stdin.buffer, Path(self._folder.name))] if given == "-" else find(given)
-        kind = kind_of(paths[0], given) if reader == "auto" else reader
         name = "standard input" if given == "-" else given
+        found = kind_of(paths, name)
+        kind = found if reader == "auto" else reader
         return Source(self, tuple(paths), kind, name, tuple(text))
 
     def write(self, relation: Any, target: str | os.PathLike[str], *, sources: Iterable[Source] = ()) -> int:
         """Write a relation; how many rows it has.
+
+        Text is written as it is, also where a spreadsheet would take it for a formula: a table of data is not changed.
 
         Parameters
         ----------
@@ -123,7 +155,7 @@ class Session:
         sources : what is read for it, and must not be written over
         """
         given = os.fspath(target)
-        check_target(given, [path for source in sources for path in source.paths])
+        check_target(given, [given for source in sources for given in source.inputs])
         if given == "-":
             return self._to_stdout(relation)
         with atomic_path(given) as temporary, told(given):
@@ -139,8 +171,7 @@ class Session:
             packed = "gzip" if name.lower().endswith(".gz") else "none"
             options = f"FORMAT csv, HEADER, DELIMITER E'{sep}', COMPRESSION {packed}"
         copy = f"COPY {_ANSWER} TO $path ({options}, USE_TMP_FILE false)"
-        run = partial(self.connection.execute, copy, {"path": str(path)})
-        rows = interruptible(self.connection, lambda: run().fetchall()[0][0])
+        rows = self.connection.execute(copy, {"path": str(path)}).fetchall()[0][0]
         self.connection.execute(f"DROP VIEW {_ANSWER}")
         return int(rows)
 
@@ -162,7 +193,7 @@ class Source:
 
     session: Session
     paths: tuple[Path, ...]
-    kind: Literal["csv", "parquet"]
+    kind: Kind
     name: str
     text: tuple[str, ...]
 
@@ -170,24 +201,52 @@ class Source:
     def relation(self) -> Any:
         """The table, as a relation of DuckDB on the session's connection."""
         connection = self.session.connection
-        if self.kind == "csv":
-            return csv_files.read(connection, self.paths, name=self.name, text=self.text)
         with told(self.name):
-            return connection.read_parquet(listed(self.paths))
+            if self.kind == "csv":
+                return csv_files.read(connection, self.paths, text=self.text)
+            if self.session.memory is not None:
+                largest = max(self.paths, key=lambda path: path.stat().st_size)
+                self.session.fit_threads(parquet_files.largest_row_group(connection, largest))
+            return parquet_files.read(connection, self.paths)
 
     @property
     def columns(self) -> list[str]:
         """The names of its columns."""
         return list(self.relation.columns)
 
-    def with_row_id(self) -> tuple[Any, list[str]]:
-        """The table and, at its end, columns that say the order of its rows; none where they must be numbered first.
+    @property
+    def inputs(self) -> list[str]:
+        """What must not be written: its files, and what its pattern would find besides."""
+        return [*map(str, self.paths), *([self.name] if is_pattern(self.name) else [])]
 
-        Parquet files know the number of each row, which saves counting them on one core.
-        """
-        if self.kind == "csv" or len(self.paths) > 1 or "file_row_number" in map(str.lower, self.columns):
-            return self.relation, []
-        with told(self.name):
-            return self.session.connection.read_parquet(listed(self.paths), file_row_number=True), [
-                "file_row_number"
-            ]
+    def with_row_id(self) -> tuple[Any, list[str]]:
+        """The table and, at its end, a column that says the order of its rows; none where they must be counted."""
+        name = "__fieldcal_row"
+        while name in self.columns:
+            name += "_"
+        table = None
+        if self.kind == "parquet":
+            table = parquet_files.numbered(self.relation, len(self.paths), name)
+        return (self.relation, []) if table is None else (table, [name])
+
+
+def _bytes(limit: str) -> int:
+    """A memory limit in bytes."""
+    found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
+    if found is None:
+        raise InputError(f"The memory limit {limit!r} is not understood. Write it as 1GB or 500MB.")
+    unit = (1024 if found[3] else 1000) ** ("KMGT".index(found[2].upper()) + 1)
+    size = int(float(found[1]) * unit)
+    if size < _LEAST:
+        raise InputError(f"The memory limit {limit!r} is too small for any table. Allow 100MB or more.")
+    return size
+
+
+def _folder(inside: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="fieldcal-", dir=inside)
+    except OSError as error:
+        raise InputError(
+            f"Cannot make a folder for temporary files in {str(inside or tempfile.gettempdir())!r}: {error.strerror}. "
+            "Choose another with temp_directory, or set TMPDIR."
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 import shutil
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from fieldcal.errors import InputError
+from fieldcal.files import check_replaceable
 from fieldcal.names import did_you_mean
 
 #: What can be written.
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+Kind = Literal["csv", "parquet"]
 _WILD = set("*?[")
 
 
@@ -29,7 +32,7 @@ def find(source: str) -> list[Path]:
         return [path]
     if path.is_dir():
         raise InputError(f"{source!r} is a folder. Name its files: {source.rstrip('/')}/*.parquet")
-    if _WILD & set(source):
+    if is_pattern(source):
         found = [Path(p) for p in sorted(glob.glob(source, recursive=True)) if Path(p).is_file()]
         if not found:
             raise InputError(f"No file matches {source!r}. Is the pattern right, and quoted for the shell?")
@@ -40,8 +43,37 @@ def find(source: str) -> list[Path]:
     raise InputError(f"There is no file {source!r}.{did_you_mean(path.name, beside)}")
 
 
-def kind_of(path: Path, name: str) -> Literal["csv", "parquet"]:
-    """Told by the first bytes; a name that says otherwise is an error."""
+def is_pattern(source: str) -> bool:
+    """Whether a name stands for several; a file may have a star in its name."""
+    return bool(_WILD & set(source)) and not os.path.lexists(source)
+
+
+def _matches(path: Path, pattern: str) -> bool:
+    """Whether a pattern would find a file, if it were there."""
+    return _parts_match(Path(os.path.abspath(path)).parts, Path(os.path.abspath(pattern)).parts)
+
+
+def _parts_match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    if not patterns or not parts:
+        return not patterns and not parts
+    if patterns[0] == "**":
+        return _parts_match(parts, patterns[1:]) or _parts_match(parts[1:], patterns)
+    return fnmatch.fnmatchcase(parts[0], patterns[0]) and _parts_match(parts[1:], patterns[1:])
+
+
+def kind_of(paths: Sequence[Path], name: str) -> Kind:
+    """Told by the first bytes; a name that says otherwise is an error, and so are files of both kinds."""
+    kinds = {path: _kind_of(path, name if len(paths) == 1 else str(path)) for path in paths}
+    if len(set(kinds.values())) > 1:
+        other = next(path for path in paths if kinds[path] != kinds[paths[0]])
+        raise InputError(
+            f"{name!r} finds files of two kinds: {paths[0].name!r} is {kinds[paths[0]]}, {other.name!r} is "
+            f"{kinds[other]}. Name one kind."
+        )
+    return kinds[paths[0]]
+
+
+def _kind_of(path: Path, name: str) -> Kind:
     try:
         with path.open("rb") as stream:
             head = stream.read(4)
@@ -53,12 +85,14 @@ def kind_of(path: Path, name: str) -> Literal["csv", "parquet"]:
         return "parquet"
     if path.suffix.lower() == ".parquet":
         raise InputError(f"{name!r} is named .parquet but is no parquet file. Was it copied whole?")
+    if head == b"PK\x03\x04":
+        raise InputError(f"{name!r} is a spreadsheet or another zip file. Save it as CSV or parquet.")
     return "csv"
 
 
 def spool(stream: BinaryIO, folder: Path) -> Path:
     """Standard input as a file: DuckDB looks at it more than once."""
-    target = folder / "standard_input"
+    target = folder / "standard input"
     with target.open("wb") as file:
         shutil.copyfileobj(stream, file, 1 << 20)
     return target
@@ -82,13 +116,18 @@ def check_place(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
         raise InputError(
             f"Cannot write {str(path)!r}: there is no folder {str(path.parent)!r}. Make it first."
         )
-    if path.is_dir():
-        raise InputError(f"Cannot write {str(path)!r}: it is a folder. Add the name of a file.")
+    check_replaceable(path)
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"Cannot write in {str(path.parent)!r}: it is read-only. Choose another folder.")
-    if any(is_same(path, Path(given)) for given in inputs):
+    given = [os.fspath(one) for one in inputs]
+    if any(is_same(path, Path(one)) for one in given):
         raise InputError(
             f"The output {str(path)!r} is an input: it would be written over. Choose another name."
+        )
+    reader = next((one for one in given if is_pattern(one) and _matches(path, one)), None)
+    if reader is not None:
+        raise InputError(
+            f"The output {str(path)!r} would be an input of {reader!r} the next time. Choose another folder."
         )
 
 
@@ -102,4 +141,4 @@ def is_same(one: Path, two: Path) -> bool:
 
 def listed(paths: Sequence[Path]) -> list[str]:
     """As DuckDB takes them: names with a star in them are files, not patterns."""
-    return [glob.escape(str(p)) if _WILD & set(str(p)) else str(p) for p in paths]
+    return [glob.escape(os.path.abspath(p)) for p in paths]  # whole, as ~ would be a home

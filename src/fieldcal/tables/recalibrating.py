@@ -158,7 +158,7 @@ def recalibrate_file(
     target : where to write; its ending says what
     by, scores, **options : as in `recalibrate`
     """
-    check_target(os.fspath(target), source.paths)
+    check_target(os.fspath(target), source.inputs)
     relation, row_id = source.with_row_id()
     table = open_table(relation, row_id=row_id)
     answer = apply(prev, table, by=by, scores=scores, options=Options(**options))

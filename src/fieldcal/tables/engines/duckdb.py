@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from fieldcal.errors import InputError
 from fieldcal.tables.engines.base import Small, Table
+from fieldcal.tables.problems import told
 
-_LINE = re.compile(r"[Ll]ine:?\s*(\d+)")
-_FILE = re.compile(r"^\s*file = (.+)$", re.MULTILINE)
 _AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
 
 
@@ -94,31 +90,3 @@ def _array(values: Any) -> Any:
         if array.dtype.kind in "bi":  # larger ones would become floats
             return array
     return np.array(list(map(str, values)), dtype=object)  # DuckDB reads dates, times and decimals from text
-
-
-@contextlib.contextmanager
-def told(name: str) -> Iterator[None]:
-    """DuckDB's errors in one line of ours."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.OutOfMemoryException:
-        raise InputError(
-            f"The memory limit is too small for {name!r}. Raise it, or use fewer threads."
-        ) from None
-    except duckdb.Error as error:
-        raise InputError(_words(name, str(error))) from None
-
-
-def _words(name: str, message: str) -> str:
-    """What DuckDB says, without its advice on options that fieldcal does not have."""
-    line, file = _LINE.search(message), _FILE.search(message)
-    where = f", line {line[1]}" if line else ""
-    name = file[1] if file else name
-    lines = [part.strip() for part in message.splitlines() if part.strip()]
-    if "utf-8" in message.lower() or "unicode" in message.lower():
-        return f"{name!r}{where} is not text in UTF-8. Save it as UTF-8."
-    first = next((p for p in lines if not p.startswith(("CSV Error on Line", "Original Line"))), lines[0])
-    what = re.sub(r"^(Invalid Input|IO|Binder|Conversion|Parser) Error:\s*", "", first)
-    return f"{name!r}{where} cannot be used: {what[:300].rstrip('.')}."

@@ -1,0 +1,292 @@
+"""Tables in files: what a cell, a column and a row become, and that none is lost on the way."""
+
+from __future__ import annotations
+
+import datetime
+import os
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fieldcal.errors import InputError
+from fieldcal.tables.files import Session
+
+LATE = 30_000  # beyond what a sample of the first rows sees
+
+
+@pytest.fixture
+def session():
+    with Session(threads=2) as opened:
+        yield opened
+
+
+@pytest.fixture
+def read(session, tmp_path):
+    """The rows and types of a CSV with this text."""
+
+    def reading(content, **options):
+        (tmp_path / "t.csv").write_text(content)
+        relation = session.open(tmp_path / "t.csv", **options).relation
+        return relation.fetchall(), list(map(str, relation.types))
+
+    return reading
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["01", "2"],
+        ["+1", "2"],
+        ["0x10", "16"],
+        ["1_000", "2"],
+        ["yes", "no"],
+        ["t", "f"],
+        ["01/02/2024", "03/04/2024"],
+        ["12345678901234567890", "12345678901234567891"],
+        ["2024-02-30", "2024-02-01"],
+        ["12:30", "12:31"],
+        ["#1", "2"],
+        ["NA", "NA"],
+    ],
+    ids=lambda cells: cells[0],
+)
+def test_text_that_a_value_would_not_give_back_stays_text(read, cells):
+    rows, types = read("g,p\n" + "".join(f"{c},0.5\n" for c in cells))
+    assert types == ["VARCHAR", "DOUBLE"]
+    assert [g for g, _ in rows] == cells
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "values"),
+    [
+        (["1", "-20"], "BIGINT", [1, -20]),
+        ([" 1", "2 "], "BIGINT", [1, 2]),
+        (["1", "0.5"], "DOUBLE", [1.0, 0.5]),
+        (["1e-3", "+0.5"], "DOUBLE", [1e-3, 0.5]),
+        (["0.1234567890123456789", "1"], "DOUBLE", [0.12345678901234568, 1.0]),
+        (["true", "false"], "BOOLEAN", [True, False]),
+        (["2024-02-29", "2024-03-01"], "DATE", [datetime.date(2024, 2, 29), datetime.date(2024, 3, 1)]),
+        (["2024-02-29T12:30", "2024-03-01 00:00:00"], "TIMESTAMP", None),
+        (["1", ""], "BIGINT", [1, None]),
+        (["0.5", "NA"], "DOUBLE", [0.5, None]),
+        (["0.5", '""'], "DOUBLE", [0.5, None]),
+    ],
+    ids=lambda case: case[0] if isinstance(case, list) else case,
+)
+def test_a_column_is_of_a_type_if_every_cell_is(read, cells, kind, values):
+    rows, types = read("x,p\n" + "".join(f"{c},0.5\n" for c in cells))
+    assert types == [kind, "DOUBLE"]
+    assert values is None or [x for x, _ in rows] == values
+
+
+@pytest.mark.parametrize(
+    ("last", "kind"), [("01", "VARCHAR"), ("x", "VARCHAR"), ("0.5", "DOUBLE"), ("7", "BIGINT")]
+)
+def test_the_last_row_has_the_same_say_as_the_first(read, last, kind):
+    rows, types = read("g,p\n" + "1,0.5\n" * LATE + f"{last},0.5\n")
+    assert types == [kind, "DOUBLE"]
+    assert str(rows[-1][0]) == last
+
+
+def test_columns_named_as_text_are_text(read):
+    rows, types = read("g,p\n1,0.5\n2,0.5\n", text=["g", "no such column"])
+    assert (rows, types) == ([("1", 0.5), ("2", 0.5)], ["VARCHAR", "DOUBLE"])
+
+
+def test_rows_that_start_with_a_hash_are_rows(read):
+    assert len(read("g,p\n#1,0.5\n#2,0.5\n3,0.5\n")[0]) == 3
+
+
+def test_an_empty_cell_is_null_and_quotes_around_nothing_are_empty_text(read):
+    assert read('g,p\n"",0.5\n,0.25\n')[0] == [("", 0.5), (None, 0.25)]
+
+
+def test_quotes_that_come_late_are_quotes(read):
+    rows, _ = read("g,p\n" + "a,0.5\n" * LATE + '"b, c",0.5\n')
+    assert rows[-1] == ("b, c", 0.5)
+
+
+def test_decimal_commas_are_read_and_points_beside_them_are_not_harmed(read):
+    assert read("p;x\n0,25;1,5\n1;2\n") == ([(0.25, 1.5), (1.0, 2.0)], ["DOUBLE", "DOUBLE"])
+    assert read("p;x\n0.25;1,5\n") == ([(0.25, "1,5")], ["DOUBLE", "VARCHAR"])
+
+
+def test_columns_may_be_named_like_classes(read):
+    rows, _ = read("0,1,2\n0.1,0.2,0.7\n")
+    assert rows == [(0.1, 0.2, 0.7)]
+
+
+def test_a_title_is_taken_for_the_header_and_never_skipped(session, tmp_path):
+    (tmp_path / "t.csv").write_text("my table\n\ng,p\n1,0.5\n2,0.5\n")
+    assert session.open(tmp_path / "t.csv").columns == ["my table"]  # so the missing columns are told by name
+
+
+def test_odd_names_are_kept(session, tmp_path):
+    names = ['a"b', "c;d", "e'f", "$g", "h i", "select", "é", "", "file_row_number"]
+    quoted = ",".join('"' + n.replace('"', '""') + '"' for n in names)
+    (tmp_path / "t.csv").write_text(quoted + "\n" + ",".join("1" * len(names)) + "\n")
+    source = session.open(tmp_path / "t.csv")
+    assert source.columns == [*names[:7], "column7", names[8]]
+    assert source.relation.fetchall() == [(1,) * len(names)]
+
+
+def test_a_csv_goes_through_duckdb_and_comes_back_alike(session, tmp_path):
+    text = (
+        'g,x,at\n01,0.30000000000000004,2024-01-01\n"",1e-320,2024-01-02\n,,\n"=1+1, ""q""",0.5,2024-01-03\n'
+    )
+    (tmp_path / "t.csv").write_text(text)
+    assert session.write(session.open(tmp_path / "t.csv").relation, tmp_path / "out.csv") == 4
+    assert (tmp_path / "out.csv").read_text() == text
+
+
+def test_moments_are_written_in_the_same_zone_everywhere(session, tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    relation = session.connection.sql("SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00' AS at")
+    session.write(relation, tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "at\n2024-01-01 00:00:00+00\n"
+
+
+# several files
+
+
+@pytest.mark.parametrize("header", ["p,g", "g,q", "g,p,x", "g"])
+def test_csv_files_with_other_headers_are_not_one_table(session, tmp_path, header):
+    (tmp_path / "a.csv").write_text("g,p\n1,0.5\n")
+    (tmp_path / "b.csv").write_text(header + "\n" + ",".join("1" * (header.count(",") + 1)) + "\n")
+    with pytest.raises(InputError, match=r"'b\.csv' has other columns than 'a\.csv'"):
+        _ = session.open(str(tmp_path / "*.csv")).relation
+
+
+def parquet(path, query):
+    with duckdb.connect() as connection:
+        connection.sql(query).write_parquet(str(path))
+
+
+def test_whole_numbers_in_the_first_parquet_file_do_not_round_the_second(session, tmp_path):
+    parquet(tmp_path / "a.parquet", "SELECT 1 AS p, 'x' AS g")
+    parquet(tmp_path / "b.parquet", "SELECT 'y' AS g, 0.25::DOUBLE AS p")
+    source = session.open(str(tmp_path / "*.parquet"))
+    assert source.relation.fetchall() == [(1.0, "x"), (0.25, "y")]
+    table, names = source.with_row_id()
+    assert table.order(names[0]).select("p").fetchall() == [(1.0,), (0.25,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT 0.5::DOUBLE AS p", r"'b\.parquet' has no column 'g'"),
+        ("SELECT 0.5::DOUBLE AS p, 1 AS g, 2 AS x", r"'a\.parquet' has no column 'x'"),
+        (
+            "SELECT 0.5::DOUBLE AS p, '1' AS g",
+            r"'g' holds INTEGER in 'a\.parquet' and VARCHAR in 'b\.parquet'",
+        ),
+    ],
+)
+def test_parquet_files_that_disagree_are_not_one_table(session, tmp_path, query, words):
+    parquet(tmp_path / "a.parquet", "SELECT 0.5::DOUBLE AS p, 1 AS g")
+    parquet(tmp_path / "b.parquet", query)
+    with pytest.raises(InputError, match=words):
+        _ = session.open(str(tmp_path / "*.parquet")).relation
+
+
+def test_files_of_two_kinds_are_not_one_table(session, tmp_path):
+    parquet(tmp_path / "a.parquet", "SELECT 0.5 AS p")
+    (tmp_path / "b.csv").write_text("p\n0.5\n")
+    with pytest.raises(InputError, match=r"'a\.parquet' is parquet, 'b\.csv' is csv"):
+        session.open(str(tmp_path / "*"))
+
+
+@pytest.mark.parametrize("names", [["p", "p"], ["p", "P"]])
+def test_names_that_duckdb_would_change_are_refused(session, tmp_path, names):
+    (tmp_path / "t.csv").write_text(",".join(names) + "\n0.1,0.2\n")
+    pq.write_table(pa.table([[0.1], [0.2]], names=names), tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        with pytest.raises(InputError, match=r"appear more than once: 'p' \(2 times\)"):
+            _ = session.open(tmp_path / name).relation
+
+
+def test_names_inside_a_nested_column_may_repeat_those_outside(session, tmp_path):
+    parquet(tmp_path / "t.parquet", "SELECT {'p': 1, 'q': {'p': 2}} AS s, [1, 2] AS p, 0.5 AS element")
+    assert session.open(tmp_path / "t.parquet").columns == ["s", "p", "element"]
+
+
+# the order of rows
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_the_row_id_gives_the_order_back_after_a_join(session, tmp_path, files):
+    n = 120_000
+    for i in range(files):
+        part = pa.table({"id": np.arange(i * n, (i + 1) * n), "g": np.arange(n) * 7919 % 97})
+        pq.write_table(part, tmp_path / f"part_{i}.parquet", row_group_size=2_500)
+    source = session.open(str(tmp_path / "*.parquet"))
+    table, names = source.with_row_id()
+    assert table.columns == ["id", "g", *names]
+    other = session.connection.sql("SELECT range AS g, random() AS w FROM range(97)").set_alias("other")
+    joined = table.join(other, "g", how="left").order(", ".join(names))
+    ids = joined.select("id").fetchnumpy()["id"]
+    np.testing.assert_array_equal(ids, np.arange(files * n))
+
+
+@pytest.mark.parametrize("taken", ["file_row_number", "File_Index"])
+def test_a_file_with_columns_of_duckdbs_names_for_rows_gets_no_row_id(session, tmp_path, taken):
+    pq.write_table(pa.table({"p": [0.1, 0.9], taken: [7, 3]}), tmp_path / "t.parquet")
+    table, names = session.open(tmp_path / "t.parquet").with_row_id()
+    assert (names, table.columns) == ([], ["p", taken])
+
+
+def test_the_row_id_never_takes_the_name_of_a_column(session, tmp_path):
+    pq.write_table(pa.table({"__fieldcal_row": [5, 4], "p": [0.1, 0.9]}), tmp_path / "t.parquet")
+    table, names = session.open(tmp_path / "t.parquet").with_row_id()
+    assert names == ["__fieldcal_row_"]
+    assert table.fetchall() == [(5, 0.1, 0), (4, 0.9, 1)]
+
+
+# limits
+
+
+def setting(session, name):
+    return session.connection.execute(f"SELECT current_setting('{name}')").fetchall()[0][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"memory_limit": "plenty"}, "'plenty' is not understood"),
+        ({"memory_limit": "-1GB"}, "'-1GB' is not understood"),
+        ({"memory_limit": "10KB"}, "too small for any table"),
+        ({"threads": 0}, "threads must be a whole number from 1"),
+        (
+            {"temp_directory": "/no/such/folder"},
+            "Cannot make a folder for temporary files in '/no/such/folder'",
+        ),
+    ],
+    ids=str,
+)
+def test_limits_that_cannot_be_are_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        Session(**options)
+
+
+def test_row_groups_that_do_not_fit_beside_each_other_are_read_by_fewer_threads(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {f"x{i}": rng.random(500_000) for i in range(6)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=500_000)
+    with Session(memory_limit="100MB", threads=2) as session:
+        _ = session.open(tmp_path / "t.parquet").relation
+        assert setting(session, "threads") == 1
+    with Session(memory_limit="1GB", threads=2) as session:
+        _ = session.open(tmp_path / "t.parquet").relation
+        assert setting(session, "threads") == 2
+
+
+def test_a_sort_that_does_not_fit_into_memory_goes_to_disk(tmp_path):
+    with Session(memory_limit="100MB", threads=2, temp_directory=tmp_path) as session:
+        rows = session.connection.sql(
+            "SELECT range AS id, random() AS x, random() AS y, random() AS z FROM range(6_000_000)"
+        )
+        assert session.write(rows.order("x").order("id"), tmp_path / "out.parquet") == 6_000_000
+    assert os.listdir(tmp_path) == ["out.parquet"]
