@@ -34,21 +34,8 @@ class Scores:
     @classmethod
     def of(cls, table: Table, lab: Lab, scores: str | Sequence[str] | None, *, normalize: bool) -> Scores:
         """The columns that are asked for, or the lab's; checked to be there and to hold numbers."""
-        if scores is None and lab.columns is None:
-            raise InputError(
-                "This lab was learnt from arrays and knows no column names. Pass scores=…, in the order of the classes "
-                f"{lab.classes!r:.200}."
-            )
-        asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
-        columns = (asked,) if isinstance(asked, str) else tuple(asked)
         ids = lab.partition.n if isinstance(lab.partition, Bins) else None
-        width = 1 if ids is not None else len(lab.classes)
-        if len(columns) not in ({1} if width == 1 else {width, 1} if width == 2 else {width}):
-            raise InputError(
-                f"There are {len(columns)} columns of scores for {len(lab.classes)} classes. Name one per class, in "
-                f"the order {lab.classes!r:.200}" + (", or the one of the second." if width == 2 else ".")
-            )
-        return cls(table, columns, normalize, ids).checked()
+        return cls(table, score_names(lab, scores), normalize, ids).checked()
 
     def checked(self) -> Scores:
         """Refuse columns that are not there or hold no numbers."""
@@ -111,6 +98,24 @@ class Scores:
             return list(columns)
         whole = row.total(columns)
         return [x / whole for x in columns]
+
+
+def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns that are asked for, or the lab's: as many as the classes need."""
+    if scores is None and lab.columns is None:
+        raise InputError(
+            "This lab was learnt from arrays and knows no column names. Pass scores=…, in the order of the classes "
+            f"{lab.classes!r:.200}."
+        )
+    asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
+    columns = (asked,) if isinstance(asked, str) else tuple(asked)
+    width = 1 if isinstance(lab.partition, Bins) else len(lab.classes)
+    if len(columns) != width and (width, len(columns)) != (2, 1):
+        raise InputError(
+            f"There are {len(columns)} columns of scores for {len(lab.classes)} classes. Name one per class, in the "
+            f"order {lab.classes!r:.200}" + (", or the one of the second." if width == 2 else ".")
+        )
+    return columns
 
 
 def match_classes(

@@ -17,6 +17,7 @@ from fieldcal.extras import require
 from fieldcal.names import refuse_repeats
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.tables.counting import group_names
+from fieldcal.tables.scores import score_names
 from fieldcal.tables.weights import WAREHOUSE_FLOOR, Floats, as_columns, ratios, require_groups, weights_table
 from fieldcal.verbs.recalibration import check_applicable
 
@@ -79,7 +80,9 @@ def count_statement(
     columns = _names(group_names(lab, by), "by")
     from fieldcal.tables import statements
 
-    return words.write(statements.counting(words, lab, table, _score_names(lab, scores), columns))
+    return words.write(
+        statements.counting(words, lab, table, _names(score_names(lab, scores), "scores"), columns)
+    )
 
 
 def recalibrate_statement(
@@ -177,27 +180,10 @@ def _names(names: Sequence[str], role: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
-    if scores is None and lab.columns is None:
-        raise InputError(
-            "This lab was learnt from arrays and knows no column names. Pass scores=…, in the order of the classes "
-            f"{lab.classes!r:.200}."
-        )
-    asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
-    columns = _names((asked,) if isinstance(asked, str) else tuple(asked), "scores")
-    width = 1 if isinstance(lab.partition, Bins) else len(lab.classes)
-    if len(columns) != width and (width, len(columns)) != (2, 1):
-        raise InputError(
-            f"There are {len(columns)} columns of scores for {len(lab.classes)} classes. Name one per class, in the "
-            f"order {lab.classes!r:.200}" + (", or the one of the second." if width == 2 else ".")
-        )
-    return columns
-
-
 def _prediction_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(lab.partition, Bins):
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
-    return _score_names(lab, scores)
+    return _names(score_names(lab, scores), "scores")
 
 
 def _group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ class Words:
         return values[0] if len(values) == 1 else nw.max_horizontal(*values)
 
 
-class Table:
+class Table(ABC):
     """What the verbs need of a table, whatever its engine.
 
     Parameters
@@ -85,13 +86,13 @@ class Table:
         """True or false in a form that this engine can add up."""
         return condition
 
+    @abstractmethod
     def collect(self, frame: Any) -> dict[str, Any]:
         """A small result as columns of Python values or arrays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
         """A small table beside this one, in the same engine and on the same connection."""
-        raise NotImplementedError
 
     def prepare(self, columns: Sequence[nw.Expr]) -> Any:
         """The table with columns of ours beside its own."""
@@ -108,9 +109,9 @@ class Table:
         """The small table with the very types that its keys have in the big one."""
         return small
 
+    @abstractmethod
     def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
         """Every row with its match in the small table, in the rows' own order."""
-        raise NotImplementedError
 
     def finish(self, computed: Any, new: Mapping[str, nw.Expr]) -> Any:
         """The user's table with new columns at its end, as the user's own kind of table."""
