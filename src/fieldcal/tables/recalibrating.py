@@ -13,7 +13,7 @@ from fieldcal.objects import Prevalence
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.paths import check_target
 from fieldcal.tables.quality import examine, refuse
-from fieldcal.tables.scores import Scores
+from fieldcal.tables.scores import Scores, new_names
 from fieldcal.tables.weighting import Groups, Job, Options, rows_column
 from fieldcal.tables.weights import ratios
 from fieldcal.verbs.recalibration import Unseen, check_applicable
@@ -97,7 +97,7 @@ def apply(
     columns = Scores.of(table, prev.lab, scores, normalize=options.normalize)
     if columns.n_ids is not None:
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
-    new = _new_names(table, columns, options.name)
+    new = new_names(columns.columns, table.names, options.name)
     job = Job(prev, table, columns, options)
     if options.check:
         _check_scores(job)
@@ -125,18 +125,6 @@ def _check_scores(job: Job) -> None:
     found = t.collect(valid.select(nw.len().alias("rows"), nw.col("valid").sum().cast(nw.Int64)))
     if int(found["valid"][0] or 0) < int(found["rows"][0]):
         refuse(examine(t, job.scores), job.scores, missing=job.options.missing)
-
-
-def _new_names(table: Table, scores: Scores, name: str) -> list[str]:
-    """The names of the new columns; none may be there already."""
-    new = [name.replace("{}", c) for c in scores.columns]
-    taken = [n for n in new if n in table.names]
-    if taken or len(set(new)) < len(new):
-        raise InputError(
-            f"The new column would be named {(taken or new)[0]!r:.60}, which the table already has. Choose another "
-            "with name='{}_new', where {} stands for the old name."
-        )
-    return new
 
 
 def recalibrate_file(

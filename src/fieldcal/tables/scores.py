@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -116,6 +116,18 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
             f"order {lab.classes!r:.200}" + (", or the one of the second." if width == 2 else ".")
         )
     return columns
+
+
+def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[str]:
+    """The names of the new columns, none of which may be there already."""
+    new, there = [name.replace("{}", c) for c in columns], set(taken)
+    clash = [n for n in new if n in there]
+    if clash or len(set(new)) < len(new):
+        raise InputError(
+            f"The new column would be named {(clash or new)[0]!r:.60}, which the table already has. Choose another "
+            "with name='{}_new', where {} stands for the old name."
+        )
+    return new
 
 
 def match_classes(

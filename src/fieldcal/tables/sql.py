@@ -17,7 +17,7 @@ from fieldcal.extras import require
 from fieldcal.names import refuse_repeats
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.tables.counting import group_names
-from fieldcal.tables.scores import score_names
+from fieldcal.tables.scores import new_names, score_names
 from fieldcal.tables.weights import WAREHOUSE_FLOOR, Floats, as_columns, ratios, require_groups, weights_table
 from fieldcal.verbs.recalibration import check_applicable
 
@@ -156,7 +156,7 @@ def recalibrate_statement(
         words,
         table,
         columns,
-        _new_names(columns, grouped, name),
+        new_names(columns, [*columns, *grouped], name),
         by=grouped,
         weights=source,
         substitute=_substitute(prev, unseen).tolist(),
@@ -198,17 +198,6 @@ def _group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[st
     raise InputError(
         f"This prevalence is per group ({len(prev.groups):,} of them): pass by=…, the column or columns of the groups."
     )
-
-
-def _new_names(scores: Sequence[str], by: Sequence[str], name: str) -> list[str]:
-    new = [name.replace("{}", c) for c in scores]
-    taken = [n for n in new if n in {*scores, *by}]
-    if taken or len(set(new)) < len(new):
-        raise InputError(
-            f"The new column would be named {(taken or new)[0]!r}, which the table already has. Choose another with "
-            "name='{}_new', where {} stands for the old name."
-        )
-    return new
 
 
 def _substitute(prev: Prevalence, unseen: str) -> Floats:
