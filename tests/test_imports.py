@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "artefacts": ({"errors", "keys", "files", "core"}, {"numpy", "pydantic", "pydantic_core"}),
     "objects": (
         {"errors", "keys", "names", "files", "inputs", "metrics", "artefacts", "core", "objects"},
-        {"numpy", "pydantic", "narwhals"},
+        {"numpy", "pydantic", "narwhals", "rich"},
     ),
     "verbs": (
         {"errors", "keys", "names", "files", "inputs", "metrics", "artefacts", "core", "objects", "verbs"},
@@ -47,14 +47,15 @@ ALLOWED |= {
 _LAYERS = _VERBS | {"estimators", "regression", "tables", "datasets", "the public names"}
 ALLOWED |= {
     "the public names": (set(ALLOWED), set()),  # fieldcal/__init__.py
-    "report": (_LAYERS | {"report"}, {"numpy", "jinja2", "matplotlib"}),
-    "demo": (_LAYERS | {"report"}, {"numpy", "sklearn"}),
-    "cli": (_LAYERS | {"cli", "report", "demo", "extras"}, {"typer", "rich", "duckdb"}),
+    "plots": (_LAYERS | {"plots", "extras"}, {"numpy", "matplotlib"}),
+    "reporting": (_LAYERS | {"plots", "reporting", "extras"}, {"numpy", "jinja2", "markupsafe", "matplotlib"}),
+    "demo": (_LAYERS | {"reporting"}, {"numpy", "sklearn"}),
+    "cli": (_LAYERS | {"cli", "reporting", "demo", "extras"}, {"typer", "rich", "duckdb"}),
     "__main__": ({"cli"}, set()),
 }
 #: What core must not touch although Python brings it along: files, logging, global state.
 NOT_IN_CORE = {"os", "io", "pathlib", "json", "logging", "random", "tempfile", "subprocess", "socket", "csv"}
-HEAVY = ("sklearn", "scipy", "pandas", "polars", "pyarrow", "duckdb", "pyspark", "matplotlib", "pydantic")
+HEAVY = ("sklearn", "scipy", "pandas", "polars", "pyarrow", "duckdb", "pyspark", "matplotlib", "jinja2", "rich", "pydantic")
 
 
 def modules():
