@@ -1,0 +1,324 @@
+"""Pictures of a lab and of an estimate, as functions that return matplotlib's axes.
+
+Each is drawn from a table that can be had as data: ``fieldcal.plots.data`` has a function of the same name. Matplotlib
+is loaded when something is drawn, not before.
+
+Group and class names are shown as they are, cut to one short line. Characters that the font does not have become
+boxes, and matplotlib warns of them when it draws; ``with fieldcal.plots.quiet(): …`` keeps it silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from fieldcal.extras import require
+from fieldcal.objects import Lab, Prevalence
+from fieldcal.plots import data, style
+from fieldcal.plots.numbers import Table
+from fieldcal.plots.style import quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+__all__ = [
+    "bins",
+    "changes",
+    "curve",
+    "forest",
+    "quiet",
+    "reliability",
+    "reliability_of",
+    "response",
+    "trust",
+]
+
+
+def trust(lab: Lab, *, used: float | None = None, ax: Axes | None = None) -> Axes:
+    """How strong a correction helped when the lab's own groups played the field.
+
+    The line is the change of log loss at each strength, below 0 is better, with one standard error. The filled point is
+    the strength with the best gain for sure.
+
+    Parameters
+    ----------
+    lab : Lab
+        Learnt with ``groups=…``.
+    used : float, optional
+        The strength that was applied, marked if it is another.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(n_lab=4000, n_groups=12)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    >>> plots.trust(lab, ax=Figure().subplots()).get_ylabel()
+    'change of log loss (below 0 is better)'
+    """
+    return _drawn("trust", data.trust(lab, used=used), ax)
+
+
+def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes | None = None) -> Axes:
+    """The prevalence of one class per group: mean prediction, and estimate with its interval.
+
+    Where there are more groups than lines, half of the lines are for the largest groups. The others are for those that
+    no mixture of the classes explains, and for those whose estimate departs most, and for sure, from the mean
+    prediction. One population has one line per class.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    of : class, optional
+        By default the second of two classes, or the one that moved most.
+    limit : int
+        The most lines.
+    ax : Axes, optional
+        Where to draw; by default a new figure that is as high as the lines need.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> ax = plots.forest(prev, ax=Figure().subplots())
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['1', '0']
+    >>> plots.data.forest(prev)["status"]
+    ['ok', 'ok']
+    """
+    return _drawn("forest", data.forest(prev, of=of, limit=limit), ax)
+
+
+def bins(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
+    """Whether the field looks like a mixture of the lab's classes: rows per bin, observed and expected.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    group : optional
+        One group; by default the whole field.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift()
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=fieldcal.Edges([0.2, 0.6]))
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> ax = plots.bins(prev, ax=Figure().subplots())
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['0–0.2', '0.2–0.6', '0.6–1']
+    """
+    return _drawn("bins", data.bins(prev, group=group), ax)
+
+
+def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8, ax: Axes | None = None) -> Axes:
+    """What recalibration does to a prediction: old against new, per group and for the whole field.
+
+    With more than two classes, the other classes count as one, mixed as in the group's mean prediction.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    of : class, optional
+        By default the second of two classes, or the one that moved most.
+    limit : int
+        The most groups: those with the lowest and the highest curves, and the largest ones.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> plots.curve(prev, ax=Figure().subplots()).get_xlabel()
+    'old prediction of 1'
+    >>> [line["name"] for line in plots.data.curve(prev)["curves"]]
+    ['1', '0']
+    """
+    return _drawn("curve", data.curve(prev, of=of, limit=limit), ax)
+
+
+def reliability(lab: Lab, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
+    """Whether the model is calibrated on the lab: mean prediction and share of a class, bin by bin.
+
+    Parameters
+    ----------
+    lab : Lab
+    of : class, optional
+        By default the second of two classes, or the most frequent one.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift()
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> plots.reliability(lab, ax=Figure().subplots()).get_xlabel()
+    'mean prediction of 1'
+    """
+    return _drawn("reliability", data.reliability(lab, of=of), ax)
+
+
+def reliability_of(
+    before: ArrayLike,
+    after: ArrayLike,
+    y: ArrayLike,
+    *,
+    classes: Sequence[Hashable],
+    of: Hashable = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Whether predictions are better calibrated after than before, on rows whose labels are known.
+
+    Parameters
+    ----------
+    before, after : array-like (n,) or (n, K)
+        Probabilities of the same rows.
+    y : array-like (n,)
+        Positions of the labels in ``classes``.
+    classes : sequence of the K classes
+    of : class, optional
+        By default the second of two classes, or the one whose predictions changed most.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1]], n_field=4000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> new = fieldcal.recalibrate(prev, data.proba_field)
+    >>> ax = Figure().subplots()
+    >>> plots.reliability_of(data.proba_field, new, data.y_field, classes=lab.classes, ax=ax).get_ylabel()
+    'share of 1'
+    """
+    return _drawn("reliability", data.reliability_of(before, after, y, classes=classes, of=of), ax)
+
+
+def response(lab: Lab, *, ax: Axes | None = None) -> Axes:
+    """What the lab taught: where the predictions of each class fall, as a heat map.
+
+    Parameters
+    ----------
+    lab : Lab
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift()
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> plots.response(lab, ax=Figure().subplots()).get_xlabel()
+    'bin of the prediction'
+    """
+    return _drawn("response", data.response(lab), ax)
+
+
+def changes(prev: Prevalence, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
+    """How far the estimate moves from the mean prediction, over all groups.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    of : class, optional
+        By default the second of two classes, or the one that moved most.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(n_groups=50, n_field=20_000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> plots.changes(prev, ax=Figure().subplots()).get_ylabel()
+    'share of rows'
+    >>> sum(plots.data.changes(prev)[way] for way in ("up", "down"))
+    50
+    """
+    return _drawn("changes", data.changes(prev, of=of), ax)
+
+
+def _drawn(picture: str, table: Table, ax: Axes | None) -> Axes:
+    """The table on the axes given, or in a figure of its own."""
+    if ax is None:
+        ax = _figure(style.size(picture, table))
+    _matplotlib()
+    from fieldcal.plots import draw
+
+    drawn: Axes = getattr(draw, picture)(table, ax)
+    return drawn
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    _matplotlib()
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def _matplotlib() -> ModuleType:
+    return require("matplotlib", "report", purpose="to draw")

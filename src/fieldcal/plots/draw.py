@@ -1,0 +1,305 @@
+"""The pictures: a table of `fieldcal.plots.data` onto axes. Needs matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from fieldcal.plots import style
+from fieldcal.plots.numbers import Table
+from fieldcal.plots.style import BAND, ESTIMATE, FONT, GRID, INK, MUTED, NAIVE, SHAPES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+
+Floats = NDArray[np.float64]
+
+_ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "columnspacing": 1.2}
+_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
+_ANNOTATED = 120  # cells that numbers fit into
+_RASTER = 300  # cells that make a vector picture heavy
+_LABELS = 40
+_NARROW = 18  # letters of a name beside a picture
+_MARKERS = "osD^vPX*"
+_SERIES: dict[str, tuple[str, str]] = {
+    "lab": ("truth", "lab"),
+    "before": ("naive", "before"),
+    "after": ("estimate", "after"),
+}
+
+
+def trust(table: Table, ax: Axes) -> Axes:
+    """Change of log loss against the strength of the correction."""
+    x, change, se = (_floats(table[name]) for name in ("exponents", "change", "se"))
+    style.plain(
+        ax,
+        x="strength of the correction (0 leaves alone, 1 is full)",
+        y="change of log loss (below 0 is better)",
+    )
+    band = ax.fill_between(x, change - se, change + se, color=BAND, linewidth=0)
+    ax.axhline(0.0, color=MUTED, linewidth=0.8)
+    (line,) = ax.plot(x, change, color=ESTIMATE, linewidth=1.8)
+    handles, words = [line, band], [f"rehearsal, {table['groups']:,} groups of the lab", "± 1 standard error"]
+    chosen, used = table["chosen"], table["used"]
+    handles += ax.plot(chosen, np.interp(chosen, x, change), linestyle="none", **SHAPES["estimate"])
+    words.append(f"chosen: {chosen:.2f}")
+    if used is not None and abs(used - chosen) > 1e-9:
+        looks: dict[str, Any] = {"marker": "s", "markersize": 7, "markerfacecolor": "none", "color": INK}
+        handles += ax.plot(used, np.interp(used, x, change), linestyle="none", **looks)
+        words.append(f"used: {used:.2f}")
+    style.legend(ax, handles, words, ncols=2, **_ABOVE)
+    return ax
+
+
+def forest_height(table: Table) -> float:
+    """Inches that a forest needs."""
+    return style.lines_height(table["shown"])
+
+
+def forest(table: Table, ax: Axes) -> Axes:
+    """One line per group: mean prediction, estimate with interval, labels."""
+    style.plain(ax, x="prevalence" if table["class"] is None else f"prevalence of {table['class']}", grid="x")
+    y = np.arange(table["shown"], dtype=np.float64)
+    references = _reference_lines(table, ax, y)
+    ax.hlines(y, _floats(table["naive"]), _floats(table["value"]), color=MUTED, linewidth=0.8)
+    _intervals(table, ax, y)
+    points = [("naive", "naive", "mean prediction"), ("value", "estimate", _estimate_words(table))]
+    if any(share is not None for share in table["labelled"]):
+        points.append(("labelled", "truth", "labelled rows"))
+    handles, words = [], []
+    for column, shape, word in points:
+        handles += ax.plot(_floats(table[column]), y, linestyle="none", zorder=3, **SHAPES[shape])
+        words.append(word)
+    style.name_ticks(ax.yaxis, y.tolist(), table["groups"])
+    _frame_of_lines(table, ax)
+    style.legend(ax, handles + references[0], words + references[1], ncols=2, **_ABOVE)
+    return ax
+
+
+def _reference_lines(table: Table, ax: Axes, y: Floats) -> tuple[list[Any], list[str]]:
+    """The lab and the whole field: upright lines, or a tick on each line where each has its own."""
+    if table["lab_each"] is not None:
+        looks: dict[str, Any] = {"marker": "|", "markersize": 12, "markeredgewidth": 1.6, "color": INK}
+        return ax.plot(_floats(table["lab_each"]), y, linestyle="none", **looks), ["lab"]
+    handles, words = [], []
+    for value, dashes, word in ((table["common"], "--", "whole field"), (table["lab"], ":", "lab")):
+        if value is not None:
+            color = ESTIMATE if word == "whole field" else INK
+            handles.append(ax.axvline(value, color=color, linestyle=dashes, linewidth=1.0, zorder=1))
+            words.append(f"{word} {value:.3f}")
+    return handles, words
+
+
+def _frame_of_lines(table: Table, ax: Axes) -> None:
+    """The first line on top, rows and flags at the right."""
+    ax.set_ylim(max(table["shown"], 1) - 0.4, -0.6)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    beside = ax.get_yaxis_transform()
+    looks: dict[str, Any] = {"transform": beside, "va": "center", "fontsize": FONT - 1}
+    for i, (n, status) in enumerate(zip(table["n"], table["status"], strict=True)):
+        flags = "" if status == "ok" else "  " + status.replace("_", " ").replace(",", ", ")
+        rows = f"{n:,.6g}" if i else f"{n:,.6g} rows"
+        if table["class"] is not None or i == 0:  # the classes of one population all have the same rows
+            style.write(ax, 1.02, i, rows + flags, **looks)
+    hidden = table["total"] - table["shown"]
+    if hidden:
+        style.write(ax, 1.02, table["shown"], f"… {hidden:,} more", **looks)
+
+
+def _intervals(table: Table, ax: Axes, y: Floats) -> None:
+    """Bars over the intervals. One that is far wider than the others are spread is cut, with an arrow for its end."""
+    low, high = _view(table)
+    pad = 0.03 * (high - low)
+    ax.set_xlim(max(low - pad, -pad), min(high + pad, 1.0 + pad))
+    if table["level"] is None:
+        return
+    lower, upper = _floats(table["lower"]), _floats(table["upper"])
+    ax.hlines(y, np.maximum(lower, low), np.minimum(upper, high), color=ESTIMATE, linewidth=2.0)
+    for cut, end, arrow in ((lower < low, low, "<"), (upper > high, high, ">")):
+        ax.plot(np.full(cut.sum(), end), y[cut], linestyle="none", marker=arrow, markersize=5, color=ESTIMATE)
+
+
+def _view(table: Table) -> tuple[float, float]:
+    """From where to where all points are seen, and intervals as far as there is room."""
+    columns = [table[name] for name in ("naive", "value", "labelled")]
+    columns += [table["lab_each"] or [], [table["common"], table["lab"]]]
+    points = _floats([x for column in columns for x in column if x is not None])
+    if not len(points):
+        return 0.0, 1.0
+    low, high = float(points.min()), float(points.max())
+    ends = [_floats(table[name]) for name in ("lower", "upper")] if table["level"] is not None else []
+    if not ends:
+        return low, max(high, low + 0.01)
+    room = max(0.25 * (high - low), 2.0 * float(np.median(ends[1] - ends[0])), 0.01)
+    return max(min(low, ends[0].min()), low - room), min(max(high, ends[1].max()), high + room)
+
+
+def _estimate_words(table: Table) -> str:
+    return "estimate" if table["level"] is None else f"estimate, {table['level']:.0%} interval"
+
+
+def bins(table: Table, ax: Axes) -> Axes:
+    """Rows per bin: observed with noise, expected, and the lab's own."""
+    m = len(table["labels"])
+    x = np.arange(m, dtype=np.float64)
+    style.plain(ax, x=f"bin of the prediction ({_misfit_words(table)})", y="share of rows", grid="y")
+    lab = ax.stairs(_floats(table["lab"]), np.arange(m + 1) - 0.5, fill=True, color=GRID)
+    (expected,) = ax.plot(x - 0.13, _floats(table["expected"]), linestyle="none", **SHAPES["estimate"])
+    observed, noise = _floats(table["observed"]), _floats(table["noise"])
+    ax.vlines(x + 0.13, np.maximum(observed - noise, 0.0), observed + noise, color=NAIVE, linewidth=1.2)
+    (seen,) = ax.plot(x + 0.13, observed, linestyle="none", zorder=3, **SHAPES["naive"])
+    where = "field" if table["group"] is None else table["group"]
+    words = [f"{where}, ± 2 standard errors", "expected under the estimate", "lab"]
+    style.legend(ax, [seen, expected, lab], words, ncols=2, **_ABOVE)
+    _bin_ticks(table["labels"], ax, x)
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlim(-0.6, m - 0.4)
+    return ax
+
+
+def _misfit_words(table: Table) -> str:
+    if table["df"] <= 0 or table["effect"] is None or not table["n"]:
+        return "misfit cannot be tested"
+    p = table["p_value"]
+    chance = "p < 0.001" if p is not None and p < 0.001 else f"p {p:.3f}"
+    return f"misfit: Cohen's w {table['effect']:.2f}, {chance}"
+
+
+def _bin_ticks(labels: list[str], ax: Axes, places: Floats) -> None:
+    """Turned where they are many or long; not all of them where they are too many."""
+    shown = style.thinned(len(labels), _LABELS)
+    turn = style.turn_of(labels)
+    looks = {"rotation": turn, **({"ha": "right", "rotation_mode": "anchor"} if turn == 30 else {})}
+    style.name_ticks(ax.xaxis, [float(places[i]) for i in shown], [labels[i] for i in shown], **looks)
+    ax.tick_params(axis="x", length=0)
+
+
+def curve(table: Table, ax: Axes) -> Axes:
+    """Old against new predictions: groups that differ, the whole field, and the diagonal."""
+    style.plain(ax, x=f"old prediction of {table['class']}", y="new prediction")
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=GRID, linewidth=1.2)
+    old = _floats(table["old"])
+    handles = ax.plot(old, _floats(table["whole"]), color=ESTIMATE, linewidth=2.6, zorder=3)
+    words = ["whole field"]
+    for i, line in enumerate(table["curves"]):
+        looks: dict[str, Any] = {
+            "marker": _MARKERS[i % len(_MARKERS)],
+            "markersize": 4.5,
+            "markerfacecolor": "none",
+        }
+        handles += ax.plot(
+            old,
+            _floats(line["new"]),
+            color=MUTED,
+            linewidth=0.9,
+            markeredgecolor=INK,
+            markevery=(5 + i, 10),
+            **looks,
+        )
+        words.append(f"{style.shortened(line['name'], _NARROW)} ({line['n']:,.6g})")
+    title = f"{len(table['curves'])} of {table['total']:,} groups (rows)" if table["total"] else None
+    style.legend(ax, handles, words, title=title, **_BESIDE)
+    return _unit_square(ax)
+
+
+def reliability(table: Table, ax: Axes) -> Axes:
+    """Share against mean prediction, with two standard errors, per series."""
+    style.plain(ax, x=f"mean prediction of {table['class']}", y=f"share of {table['class']}")
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=GRID, linewidth=1.2)
+    handles, words = [], []
+    for series in table["series"]:
+        shape, word = _SERIES[series["name"]]
+        mean, share, se = (_floats(series[name]) for name in ("mean", "share", "se"))
+        looks = SHAPES[shape]
+        ax.vlines(
+            mean,
+            np.maximum(share - 2 * se, 0.0),
+            np.minimum(share + 2 * se, 1.0),
+            color=looks["color"],
+            lw=1.2,
+        )
+        handles += ax.plot(mean, share, linestyle="none", zorder=3, **looks)
+        words.append(f"{word}, ± 2 standard errors" if not handles[1:] else word)
+    style.legend(ax, handles, words, ncols=2, **_ABOVE)
+    return _unit_square(ax)
+
+
+#: Both tables have one shape.
+reliability_of = reliability
+
+
+def _unit_square(ax: Axes) -> Axes:
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    return ax
+
+
+def response(table: Table, ax: Axes) -> Axes:
+    """Where the predictions of each class fall: classes by bins."""
+    M = np.array(table["M"])
+    K, m = M.shape
+    style.plain(ax, x="bin of the prediction", y="class")
+    ramp = LinearSegmentedColormap.from_list("fieldcal", style.HEAT)
+    mesh = ax.pcolormesh(
+        np.arange(m + 1),
+        np.arange(K + 1),
+        M,
+        cmap=ramp,
+        vmin=0.0,
+        vmax=max(float(M.max()), 1e-9),
+        linewidth=0,
+    )
+    mesh.set_rasterized(M.size > _RASTER)
+    if M.size <= _ANNOTATED:
+        _numbers_on(M, ax)
+    else:
+        _scale_of(mesh, ax)
+    _bin_ticks(table["labels"], ax, np.arange(m, dtype=np.float64) + 0.5)
+    shown = style.thinned(K, _LABELS)
+    rows = [f"{table['classes'][k]} ({table['rows'][k]:,.6g})" for k in shown]
+    style.name_ticks(ax.yaxis, [k + 0.5 for k in shown], rows)
+    ax.set(xlim=(0, m), ylim=(K, 0))
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    return ax
+
+
+def _numbers_on(M: Floats, ax: Axes) -> None:
+    """The share in each cell, dark on light and light on dark."""
+    for (k, j), share in np.ndenumerate(M):
+        text = f"{share:.2f}".removeprefix("0")
+        color = style.ON_DARK if share > 0.5 * M.max() else style.ON_LIGHT
+        style.write(ax, j + 0.5, k + 0.5, text, ha="center", va="center", fontsize=FONT - 1, color=color)
+
+
+def _scale_of(mesh: QuadMesh, ax: Axes) -> None:
+    bar = ax.get_figure(root=True).colorbar(mesh, ax=ax, pad=0.02, fraction=0.04)  # type: ignore[union-attr]
+    bar.outline.set_visible(False)
+    if bar.solids is not None:
+        bar.solids.set_rasterized(True)
+    bar.ax.tick_params(labelsize=FONT, labelcolor=INK, color=MUTED)
+    bar.set_label("share of the class", fontsize=FONT, color=INK)
+
+
+def changes(table: Table, ax: Axes) -> Axes:
+    """Share of rows by how far the prevalence of their group moves."""
+    label = f"change of the prevalence of {table['class']} (estimate − mean prediction)"
+    style.plain(ax, x=label, y="share of rows", grid="y")
+    ax.stairs(_floats(table["rows_share"]), _floats(table["edges"]), fill=True, color=ESTIMATE)
+    ax.axvline(0.0, color=INK, linewidth=1.0)
+    ax.xaxis.set_major_locator(MaxNLocator(7))
+    ax.set_ylim(bottom=0.0)
+    place: dict[str, Any] = {"transform": ax.transAxes, "va": "bottom", "color": INK}
+    style.write(ax, 0.0, 1.02, f"← lower in {table['down']:,} of {table['groups']:,} groups", **place)
+    style.write(ax, 1.0, 1.02, f"higher in {table['up']:,} →", ha="right", **place)
+    return ax
+
+
+def _floats(column: list[float | None]) -> Floats:
+    """None becomes NaN, which matplotlib leaves out."""
+    return np.array(column, dtype=np.float64)

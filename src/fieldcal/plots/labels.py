@@ -1,0 +1,55 @@
+"""Bins and classes in words."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+
+from fieldcal import keys
+from fieldcal.core.partition import ArgmaxEdges, Edges
+from fieldcal.objects import Lab
+
+NAME_WIDTH = 28
+_IN_BIN = 12  # a class name inside the label of a bin
+_MOST_DIGITS = 17  # enough to tell any two floats apart
+
+
+def names(given: Sequence[Hashable]) -> list[str]:
+    """Group or class keys for people, short and on one line; an empty text is seen as such."""
+    return [keys.show(key, width=NAME_WIDTH).strip() or '""' for key in given]
+
+
+def bin_labels(lab: Lab) -> list[str]:
+    """One short label per bin of the lab's partition."""
+    partition = lab.partition
+    if isinstance(partition, Edges):
+        ends = _numbers([0.0, *partition.edges, 1.0])
+        return [f"{low}–{high}" for low, high in pairwise(ends)]
+    if isinstance(partition, ArgmaxEdges):
+        return [
+            label
+            for name, cuts in zip(lab.classes, partition.edges, strict=True)
+            for label in _confidence_labels(keys.show(name, width=_IN_BIN), cuts)
+        ]
+    return [f"bin {j + 1}" for j in range(lab.n_bins)]
+
+
+def _confidence_labels(name: str, cuts: Sequence[float]) -> list[str]:
+    """Bins of one predicted class, from unsure to sure."""
+    if not cuts:
+        return [name]
+    ends = [
+        end.removeprefix("0") if end.startswith("0.") else end for end in _numbers([0.0, *cuts, 1.0])[1:-1]
+    ]
+    between = [f"{name}, {low}–{high}" for low, high in pairwise(ends)]
+    return [f"{name}, ≤ {ends[0]}", *between, f"{name}, > {ends[-1]}"]
+
+
+def _numbers(ends: Sequence[float]) -> list[str]:
+    """As few digits as keep neighbours apart, two at least."""
+    texts: list[str] = []
+    for digits in range(2, _MOST_DIGITS + 1):
+        texts = [f"{end:.{digits}g}" for end in ends]
+        if len(set(texts)) == len(texts):
+            break
+    return texts

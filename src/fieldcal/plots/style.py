@@ -1,0 +1,122 @@
+"""Colours, sizes, and texts that hold names."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.legend import Legend
+
+# A page swaps exactly these for the dark; they are always opaque.
+INK = "#1f2933"
+MUTED = "#7b8794"
+GRID = "#d9dee3"
+ESTIMATE = "#0072b2"
+NAIVE = "#d55e00"
+TRUTH = "#009e73"
+BAND = "#cfe3f0"
+# Cells of a heat map keep their colour in the dark, and so must the numbers on them: none of the colours above.
+HEAT = ("#e6eff6", "#0b5f94")
+ON_LIGHT, ON_DARK = "#17212b", "#fefefe"
+
+FONT = 9
+
+# Shapes differ as well as colours.
+SHAPES: dict[str, dict[str, Any]] = {
+    "naive": {"marker": "o", "markersize": 7.5, "markerfacecolor": "none", "color": NAIVE},
+    "estimate": {"marker": "o", "markersize": 6, "color": ESTIMATE},
+    "truth": {"marker": "D", "markersize": 5, "color": TRUTH},
+}
+#: Names are data: matplotlib must not read mathematics or TeX in them.
+VERBATIM: dict[str, Any] = {"parse_math": False, "usetex": False}
+
+
+def quiet() -> warnings.catch_warnings[None]:
+    """Where figures are drawn: no warnings of glyphs that the font does not have; they become boxes."""
+    return warnings.catch_warnings(action="ignore", category=UserWarning)
+
+
+def plain(ax: Axes, *, x: str, y: str = "", grid: str | None = None) -> None:
+    """Open at the top and the right, small texts, perhaps faint lines across one axis."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(MUTED)
+    ax.tick_params(labelsize=FONT, labelcolor=INK, color=MUTED)
+    ax.set_xlabel(x, fontsize=FONT, color=INK, **VERBATIM)
+    ax.set_ylabel(y, fontsize=FONT, color=INK, **VERBATIM)
+    if grid is not None:
+        ax.grid(axis=grid, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
+        ax.set_axisbelow(True)
+
+
+def name_ticks(axis: Axis, places: Sequence[float], names: Sequence[str], **looks: Any) -> None:
+    """Fixed ticks with names as they are."""
+    axis.set_ticks(places, labels=names, **VERBATIM, **looks)
+
+
+def write(ax: Axes, x: float, y: float, text: str, **looks: Any) -> None:
+    """A small text that may hold a name."""
+    ax.text(x, y, text, **{"fontsize": FONT, "color": MUTED, **VERBATIM, **looks})
+
+
+def legend(ax: Axes, handles: Sequence[Any], names: Sequence[str], **place: Any) -> Legend:
+    """A small legend without a frame; its title holds no names."""
+    # Labels that begin with an underscore would be left out, so the names come afterwards.
+    box = ax.legend(
+        handles,
+        ["-"] * len(handles),
+        frameon=False,
+        fontsize=FONT,
+        borderaxespad=0.2,
+        handlelength=1.4,
+        **place,
+    )
+    box.get_title().set(fontsize=FONT, color=MUTED)
+    for text, name in zip(box.get_texts(), names, strict=True):
+        text.set(text=name, color=INK, **VERBATIM)
+    return box
+
+
+def thinned(count: int, most: int) -> range:
+    """Positions of at most so many labels, evenly spaced."""
+    return range(0, count, max(1, math.ceil(count / most)))
+
+
+def turn_of(labels: Sequence[str]) -> int:
+    """By how many degrees labels under an axis are turned so that they do not touch."""
+    letters = sum(map(len, labels))
+    return 0 if letters <= 60 else 30 if letters <= 110 and len(labels) <= 12 else 90
+
+
+def shortened(text: str, width: int) -> str:
+    """For narrow places."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def labels_height(labels: Sequence[str]) -> float:
+    """Inches for labels under an axis."""
+    longest = max(map(len, labels), default=0)
+    return {0: 0.2, 30: 0.25 + 0.04 * longest, 90: 0.2 + 0.075 * longest}[turn_of(labels)]
+
+
+def lines_height(lines: int) -> float:
+    """Inches for a picture with one line per group."""
+    return 1.3 + 0.23 * max(lines, 2)
+
+
+def size(picture: str, table: dict[str, Any]) -> tuple[float, float]:
+    """Width and height of a figure of its own, in inches."""
+    if picture == "forest":
+        return 7.5, lines_height(table["shown"])
+    if picture == "bins":
+        return min(max(5.5, 2.0 + 0.3 * len(table["labels"])), 10.0), 3.0 + labels_height(table["labels"])
+    if picture == "response":
+        across, down = len(table["labels"]), len(table["classes"])
+        return min(max(5.5, 2.0 + 0.38 * across), 10.0), 0.7 + 0.27 * min(max(down, 3), 30) + labels_height(
+            table["labels"]
+        )
+    return {"curve": (6.4, 4.2), "reliability": (4.6, 4.2)}.get(picture, (6.2, 3.4))
