@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fieldcal.objects import Prevalence, Verdict
 
 _WIDE = 2_000
-_COLOURS = {"ok": "green", "care": "yellow", "do_not_use": "red"}
 
 
 @contextmanager
@@ -76,25 +75,16 @@ def console(stream: TextIO) -> Console:
 
 def table(prev: Prevalence) -> list[RenderableType]:
     """The prevalences as a table with its title, and what it leaves out."""
-    from rich.table import Table
-    from rich.text import Text
+    from fieldcal.objects import display
 
-    head, rows = prev.table()
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for i, name in enumerate(head):
-        grid.add_column(Text(name), justify="left" if i == 0 else "right", no_wrap=True)
-    for row in rows:
-        grid.add_row(*map(Text, row))
-    hidden = (len(prev.groups) if prev.field.grouped else len(prev.classes)) - len(rows)
-    return [prev.title(), grid, *([f"… and {hidden:,} more"] if hidden else [])]
+    return display.prevalence_parts(prev)
 
 
 def verdict(answer: Verdict) -> list[RenderableType]:
     """The verdict with its reasons."""
-    from rich.text import Text
+    from fieldcal.objects import display
 
-    head, *reasons = str(answer).split("\n")
-    return [Text(head, style=_COLOURS[answer.level]), *reasons]
+    return display.verdict_parts(answer)
 
 
 def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from pydantic import model_validator
 from fieldcal.artefacts import Artefact, Counts, KeyTuple, Texts, sealed
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.names import did_you_mean
+from fieldcal.objects import display, notebook
 from fieldcal.objects.alike import check_alike, check_mergeable, strays
 from fieldcal.objects.batch import (
     Batch,
@@ -29,6 +30,9 @@ from fieldcal.objects.batch import (
     within,
     without,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 #: Sums of predictions are kept in whole units of 2**-30, so that merging is exact in any order.
 SCORE_UNIT = 2.0**-30
@@ -347,7 +351,13 @@ class Field(Artefact):
         groups = f"{len(self.groups):,} groups" if self.grouped else "one population"
         batches = f", {len(self.batches):,} batch{'es' * (len(self.batches) > 1)}" if self.batches else ""
         dropped = f", {self.dropped:,} rows dropped (missing predictions)" if self.dropped else ""
-        return f"Field: {self.n.sum():,} rows, {groups}, {self.n_bins} bins{batches}{dropped}"
+        return f"Field: {display.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{batches}{dropped}"
+
+    def __rich__(self) -> Group:
+        return display.stacked(display.field_parts(self))
+
+    def _repr_html_(self) -> str:
+        return notebook.field_page(self)
 
 
 def _with_widths(values: Any, widths: dict[str, Any]) -> Any:

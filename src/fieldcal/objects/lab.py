@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,11 @@ from fieldcal.artefacts import Artefact, Counts, KeyTuple, PartitionField, recor
 from fieldcal.core.checks import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.response import Conditioning, conditioning, response_matrix, smoothing_cells
 from fieldcal.core.trust import Rehearsal, calibration_offset
+from fieldcal.objects import display, notebook
 from fieldcal.objects.columns import Columns
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 
 class Lab(Artefact):
@@ -122,14 +126,11 @@ class Lab(Artefact):
             f"{keys.show(c, width=20)} {p:.1%}" for c, p in zip(self.classes[:6], self.p_lab, strict=False)
         )
         more = ", …" if len(self.classes) > 6 else ""
-        lines = [
-            f"Lab: {self.n:,} rows, {len(self.classes)} classes ({classes}{more}), {self.n_bins} bins, "
-            f"condition number {self.conditioning.condition_number:.3g}"
-        ]
-        if self.rehearsal is not None:
-            r = self.rehearsal
-            lines.append(
-                f"  rehearsed on {r.n_groups:,} groups, {r.n_rows:,} rows: trust {r.tau:.2f}, "
-                f"expected change of log loss {r.change:+.3f} ± {r.change_se:.3f}"
-            )
-        return "\n".join(lines)
+        rehearsal = display.rehearsal_text(self)
+        return display.lab_title(self, f" ({classes}{more})") + (f"\n  {rehearsal}" if rehearsal else "")
+
+    def __rich__(self) -> Group:
+        return display.stacked(display.lab_parts(self))
+
+    def _repr_html_(self) -> str:
+        return notebook.lab_page(self)

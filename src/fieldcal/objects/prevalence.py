@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +18,13 @@ from fieldcal.core.movement import Movement
 from fieldcal.core.posterior import feedback_draws, joint_draws, response_draws
 from fieldcal.core.priors import Reference
 from fieldcal.errors import InputError
+from fieldcal.objects import display, notebook
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.verdict import Verdict
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 Floats = NDArray[np.float64]
 
@@ -382,6 +385,14 @@ class Prevalence(Artefact):
         """The second of two classes, or the one that moved most."""
         return 1 if len(self.classes) == 2 else int(np.abs(self.common - self.lab.p_lab).argmax())
 
+    def shown(self) -> list[tuple[Hashable, int, int]]:
+        """The lines of `table`: what each is called, its group's row and its class's column."""
+        if self.field.grouped:
+            at = display.largest(self.n, _SHOWN_GROUPS)
+            return [(self.groups[g], g, self._shown_class()) for g in at]
+        moved = display.largest(np.abs(self.common - self.lab.p_lab), _SHOWN_GROUPS)
+        return [(self.classes[k], 0, k) for k in sorted(moved)]
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Head and rows for people: one class in the largest groups, or all classes of one population."""
         interval = "" if self.level is None else f"{self.level:.0%} interval"
@@ -395,17 +406,11 @@ class Prevalence(Artefact):
             "trust",
             "status",
         ]
-        if self.field.grouped:
-            largest = np.argsort(-np.asarray(self.n), kind="stable")[:_SHOWN_GROUPS]
-            cells = [(self.groups[g], int(g), self._shown_class()) for g in largest]
-        else:
-            moved = np.argsort(-np.abs(self.common - self.lab.p_lab), kind="stable")[:_SHOWN_GROUPS]
-            cells = [(self.classes[k], 0, int(k)) for k in sorted(moved)]
         rows = []
-        for name, g, k in cells:
+        for name, g, k in self.shown():
             numbers = [f"{table[g, k]:.3f}" for table in (self.naive, self.urc, self.value)]
             numbers = [f"{self.n[g]:,.6g}", *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
-            rows.append([keys.show(name, width=24), *numbers, self.status[g]])
+            rows.append([display.name(name), *numbers, keys.show(self.status[g], width=80)])
         return head, rows
 
     def title(self) -> str:
@@ -423,15 +428,12 @@ class Prevalence(Artefact):
         head, rows = self.table()
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
-        hidden = (len(self.groups) if self.field.grouped else len(self.classes)) - len(rows)
-        more = [f"  … and {hidden:,} more"] if hidden else []
+        hidden = display.hidden_text(self, len(rows))
+        more = [f"  {hidden}"] if hidden else []
         return "\n".join([self.title(), *lines, *more, repr(self.verdict)])
 
+    def __rich__(self) -> Group:
+        return display.stacked([*display.prevalence_parts(self), *display.verdict_parts(self.verdict)])
+
     def _repr_html_(self) -> str:
-        head, rows = self.table()
-        cells = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-        top = "".join(f"<th>{html.escape(c)}</th>" for c in head)
-        verdict = html.escape(repr(self.verdict)).replace("\n", "<br>")
-        return (
-            f"<p><b>{html.escape(self.title())}</b></p><table><tr>{top}</tr>{cells}</table><p>{verdict}</p>"
-        )
+        return notebook.prevalence_page(self)
