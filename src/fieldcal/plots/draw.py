@@ -56,11 +56,6 @@ def trust(table: Table, ax: Axes) -> Axes:
     return ax
 
 
-def forest_height(table: Table) -> float:
-    """Inches that a forest needs."""
-    return style.lines_height(table["shown"])
-
-
 def forest(table: Table, ax: Axes) -> Axes:
     """One line per group: mean prediction, estimate with interval, labels."""
     style.plain(ax, x="prevalence" if table["class"] is None else f"prevalence of {table['class']}", grid="x")
@@ -130,7 +125,7 @@ def _view(table: Table) -> tuple[float, float]:
     columns = [table[name] for name in ("naive", "value", "labelled")]
     columns += [table["lab_each"] or [], [table["common"], table["lab"]]]
     points = _floats([x for column in columns for x in column if x is not None])
-    if not len(points):
+    if not table["shown"]:
         return 0.0, 1.0
     low, high = float(points.min()), float(points.max())
     ends = [_floats(table[name]) for name in ("lower", "upper")] if table["level"] is not None else []

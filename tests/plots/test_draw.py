@@ -1,0 +1,305 @@
+"""Pictures: the table's numbers are in the artists, and no name or number breaks them."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib import colors
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
+
+import fieldcal
+from fieldcal import plots
+from fieldcal.errors import InputError, MissingExtraError
+from fieldcal.plots import data, draw, style
+
+OF_AN_ESTIMATE = ["forest", "bins", "curve", "changes"]
+OF_A_LAB = ["reliability", "response"]
+
+
+def axes():
+    return Figure(figsize=(7, 5), layout="constrained").subplots()
+
+
+def drawn(ax, kind="svg"):
+    """The picture as bytes; characters that the font lacks are allowed."""
+    out = io.BytesIO()
+    with style.quiet():
+        ax.figure.savefig(out, format=kind)
+    return out.getvalue()
+
+
+def points(ax, color, marker=None):
+    """x and y of all lines of a colour, and perhaps of a marker."""
+    return [
+        line.get_xydata()
+        for line in ax.lines
+        if colors.to_hex(line.get_color()) == color and (marker is None or line.get_marker() == marker)
+    ]
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+# numbers
+
+
+def test_a_rehearsal_is_drawn_with_its_band_and_marks(binary):
+    table = data.trust(binary.lab, used=0.3)
+    ax = draw.trust(table, axes())
+    curve, chosen = points(ax, style.ESTIMATE)
+    assert_allclose(curve, np.column_stack([table["exponents"], table["change"]]))
+    assert chosen[0, 0] == table["chosen"]
+    ((used,),) = points(ax, style.INK)
+    assert_allclose(used, [0.3, np.interp(0.3, table["exponents"], table["change"])])
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert_allclose(band.min(), np.subtract(table["change"], table["se"]).min())
+    assert f"chosen: {table['chosen']:.2f}" in texts(ax)
+    assert "used: 0.30" in texts(ax)
+
+
+def test_the_strength_that_was_used_is_marked_only_if_it_is_another(binary):
+    tau = binary.lab.rehearsal.tau
+    assert not points(plots.trust(binary.lab, used=tau, ax=axes()), style.INK)
+    assert not points(plots.trust(binary.lab, ax=axes()), style.INK)
+
+
+def test_a_forest_has_points_intervals_and_names(binary):
+    table = data.forest(binary)
+    ax = draw.forest(table, axes())
+    y = np.arange(24)
+    (naive,) = points(ax, style.NAIVE)
+    assert_allclose(naive, np.column_stack([table["naive"], y]))
+    assert any(np.array_equal(p, np.column_stack([table["value"], y])) for p in points(ax, style.ESTIMATE))
+    bars = ax.collections[1].get_segments()
+    assert_allclose([bar[:, 0] for bar in bars], np.column_stack([table["lower"], table["upper"]]))
+    assert [label.get_text() for label in ax.get_yticklabels()] == table["groups"]
+    bottom, top = ax.get_ylim()
+    assert bottom > top, "the first line is on top"
+    assert f"whole field {table['common']:.3f}" in texts(ax)
+
+
+def test_labels_are_diamonds_and_flags_are_said(hostile):
+    table = data.forest(hostile)
+    table["status"][1] = "few_rows,inconsistent"
+    ax = draw.forest(table, axes())
+    (labels,) = points(ax, style.TRUTH, "D")
+    assert_allclose(labels[:, 0], table["labelled"])
+    assert any("few rows, inconsistent" in text.get_text() for text in ax.texts)
+
+
+def test_an_interval_far_wider_than_the_rest_is_cut_with_an_arrow(binary):
+    table = data.forest(binary)
+    table["value"] = [0.01] * 24
+    table["naive"] = table["urc"] = [0.02] * 24
+    table["lower"], table["upper"] = [0.0] * 24, [0.03] * 23 + [1.0]
+    table["common"] = table["lab"] = 0.015
+    ax = draw.forest(table, axes())
+    assert ax.get_xlim()[1] < 0.2
+    (arrow,) = [p for p in points(ax, style.ESTIMATE, ">") if len(p)]
+    assert arrow[0, 1] == 23
+
+
+def test_a_forest_needs_more_room_for_more_lines(binary):
+    table = data.forest(binary)
+    few = data.forest(binary, limit=5)
+    assert style.size("forest", table)[1] > 2 * style.size("forest", few)[1]
+
+
+def test_bins_show_observed_expected_and_the_lab(binary):
+    table = data.bins(binary)
+    ax = draw.bins(table, axes())
+    (observed,) = points(ax, style.NAIVE)
+    (expected,) = points(ax, style.ESTIMATE)
+    assert_allclose(observed[:, 1], table["observed"])
+    assert_allclose(expected[:, 1], table["expected"])
+    assert_allclose(ax.patches[0].get_data().values, table["lab"])
+    assert f"Cohen's w {table['effect']:.2f}" in ax.get_xlabel()
+    assert [label.get_text() for label in ax.get_xticklabels()] == table["labels"]
+
+
+def test_curves_are_the_tables_curves(binary):
+    table = data.curve(binary, limit=4)
+    ax = draw.curve(table, axes())
+    (whole,) = points(ax, style.ESTIMATE)
+    assert_allclose(whole, np.column_stack([table["old"], table["whole"]]))
+    assert_allclose([p[:, 1] for p in points(ax, style.MUTED)], [line["new"] for line in table["curves"]])
+    assert ax.get_legend().get_title().get_text() == "4 of 24 groups (rows)"
+    assert texts(ax)[0] == "whole field"
+
+
+def test_reliability_before_and_after_differ_in_colour_and_shape(binary_data):
+    score = binary_data.proba_field
+    ax = plots.reliability_of(score, score**2, binary_data.y_field, classes=(0, 1), ax=axes())
+    table = data.reliability_of(score, score**2, binary_data.y_field, classes=(0, 1))
+    for series, color in zip(table["series"], (style.NAIVE, style.ESTIMATE), strict=True):
+        (seen,) = points(ax, color)
+        assert_allclose(seen, np.column_stack([series["mean"], series["share"]]))
+    hollow = [line.get_markerfacecolor() for line in ax.lines if line.get_marker() == "o"]
+    assert hollow[0] == "none" != hollow[1]
+
+
+def test_few_cells_hold_their_numbers_and_many_are_a_raster(three, twelve):
+    few = plots.response(three.lab, ax=axes())
+    assert_allclose(few.collections[0].get_array(), three.lab.M)
+    assert len(few.texts) == three.lab.M.size <= 120
+    assert few.texts[0].get_text() == f"{three.lab.M[0, 0]:.2f}".removeprefix("0")
+    many = plots.response(twelve.lab, ax=axes())
+    assert twelve.lab.M.size > 120
+    assert not many.texts
+    M = np.full((20, 30), 1 / 30)
+    names = [f"class {k}" for k in range(20)]
+    table = {"classes": names, "labels": [f"bin {j}" for j in range(30)], "M": M.tolist(), "rows": [5] * 20}
+    assert draw.response(table, axes()).collections[0].get_rasterized()
+    assert not few.collections[0].get_rasterized()
+
+
+def test_too_many_bins_are_not_all_labelled():
+    M = np.full((2, 500), 1 / 500)
+    table = {
+        "classes": ["a", "b"],
+        "labels": [f"bin {j}" for j in range(500)],
+        "M": M.tolist(),
+        "rows": [5, 5],
+    }
+    assert len(draw.response(table, axes()).get_xticklabels()) <= 40
+
+
+def test_changes_are_bars_of_the_share_of_rows(many):
+    table = data.changes(many)
+    ax = draw.changes(table, axes())
+    values, edges, _ = ax.patches[0].get_data()
+    assert_allclose(values, table["rows_share"])
+    assert_allclose(edges, table["edges"])
+    assert f"lower in {table['down']} of 300 groups" in ax.texts[0].get_text()
+
+
+# names, shapes of data
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+@pytest.mark.parametrize("picture", OF_AN_ESTIMATE)
+def test_hostile_names_are_drawn_as_they_are(picture, kind, hostile):
+    ax = getattr(plots, picture)(hostile, ax=axes())
+    assert drawn(ax, kind)
+    assert drawn(ax, kind), "ticks are made anew, and it can be drawn again"
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+@pytest.mark.parametrize("picture", OF_A_LAB)
+def test_hostile_classes_are_drawn_as_they_are(picture, kind, hostile):
+    assert drawn(getattr(plots, picture)(hostile.lab, ax=axes()), kind)
+    for group in hostile.groups:
+        assert drawn(plots.bins(hostile, group=group, ax=axes()), "png")
+
+
+def test_mathematics_in_names_is_shown_and_not_read(hostile):
+    ax = plots.forest(hostile, ax=axes())
+    drawn(ax)
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert r"$\frac{$" in shown
+    assert r"$\frac{$ and $\nothing$" in shown
+    assert not any(label.get_parse_math() or label.get_usetex() for label in ax.get_yticklabels())
+    legend = plots.curve(hostile, limit=10, ax=axes()).get_legend().get_texts()
+    assert any("_nolegend_" in text.get_text() for text in legend)
+    assert not any(text.get_parse_math() for text in legend)
+
+
+def test_names_are_no_markup_in_svg(hostile):
+    with plt.rc_context({"svg.fonttype": "none"}):
+        svg = drawn(plots.forest(hostile, ax=axes())).decode()
+    assert "<img" not in svg
+    assert "&lt;/script&gt;&lt;img" in svg
+
+
+@pytest.mark.parametrize("name", ["single", "three", "empty_group", "twelve", "many"])
+@pytest.mark.parametrize("picture", OF_AN_ESTIMATE)
+def test_every_shape_of_estimate_is_drawn(picture, name, request):
+    assert drawn(getattr(plots, picture)(request.getfixturevalue(name), ax=axes()), "png")
+
+
+def test_an_estimate_without_intervals_or_of_one_group_is_drawn(binary):
+    lab = binary.lab
+    field = fieldcal.count(lab, [0.1, 0.4, 0.8] * 40, groups=["only"] * 120)
+    prev = fieldcal.estimate(lab, field, point="mode", level=None, trust=1)
+    for picture in OF_AN_ESTIMATE:
+        ax = getattr(plots, picture)(prev, ax=axes())
+        assert drawn(ax, "png")
+    assert "estimate" in texts(plots.forest(prev, ax=axes()))
+
+
+def test_a_group_without_rows_and_a_field_without_groups_are_drawn(empty_group):
+    assert drawn(plots.bins(empty_group, group=3, ax=axes()), "png")
+    field = fieldcal.count(empty_group.lab, [], groups=[])
+    prev = fieldcal.estimate(empty_group.lab, field, trust=1)
+    for picture in OF_AN_ESTIMATE:
+        assert drawn(getattr(plots, picture)(prev, ax=axes()), "png")
+
+
+@pytest.mark.parametrize("picture", OF_AN_ESTIMATE)
+def test_only_the_agreed_colours_are_used_and_nothing_is_transparent(picture, hostile):
+    svg = drawn(getattr(plots, picture)(hostile, ax=axes())).decode()
+    agreed = {style.INK, style.MUTED, style.GRID, style.ESTIMATE, style.NAIVE, style.TRUTH, style.BAND}
+    paper = "#ffffff"  # which is the caller's
+    assert set(re.findall(r": (#[0-9a-f]{6})\b", svg)) <= {*agreed, paper}
+    assert not re.findall(r"opacity: 0\.\d+", svg)
+
+
+# figures of their own, and matplotlib itself
+
+
+def test_without_axes_there_is_a_new_figure_as_high_as_needed(binary):
+    ax = plots.forest(binary)
+    try:
+        assert ax.figure.get_size_inches().tolist() == list(style.size("forest", data.forest(binary)))
+        assert ax.figure in map(plt.figure, plt.get_fignums())
+    finally:
+        plt.close(ax.figure)
+
+
+def test_given_axes_are_the_ones_returned(binary):
+    ax = axes()
+    assert plots.changes(binary, ax=ax) is ax
+    assert plots.trust(binary.lab, ax=ax) is ax
+
+
+def test_a_wrong_class_is_refused_before_a_figure_is_made(three):
+    before = plt.get_fignums()
+    with pytest.raises(InputError, match="There is no class 'horse'"):
+        plots.forest(three, of="horse")
+    assert plt.get_fignums() == before
+
+
+def test_without_matplotlib_the_error_says_how_to_get_it(binary, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"matplotlib is needed to draw.*fieldcal\[report\]"):
+        plots.forest(binary)
+
+
+def test_importing_the_plots_and_making_tables_loads_no_matplotlib():
+    code = """
+import sys, fieldcal.plots
+from fieldcal.plots import data
+lab = fieldcal.learn([.2, .2, .2, .2, .2, .8, .8, .8, .8, .8] * 9, [0, 0, 0, 0, 1, 1, 1, 1, 1, 0] * 9)
+data.response(lab)
+assert not [m for m in sys.modules if m.startswith("matplotlib")]
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_quiet_silences_missing_glyphs_and_nothing_afterwards():
+    ax = axes()
+    ax.set_xlabel("\U000e0041 \uabcd")
+    drawn(ax, "png")
+    with pytest.warns(UserWarning, match="[Gg]lyph"):
+        ax.figure.savefig(io.BytesIO(), format="png")
