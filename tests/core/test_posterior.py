@@ -393,3 +393,12 @@ def test_no_rows_one_group_and_two_groups_are_answered(K):
             assert np.all((e.point > 0) & (e.point < 1))
             assert np.all((e.lower <= e.point) & (e.point <= e.upper) & (e.lower < e.upper))
             assert e.alpha.shape == (16, K)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.02, 0.001])
+def test_no_chain_gets_lost_where_a_class_is_absent_and_its_prior_expects_that(alpha):
+    """Where the density is flat at the mode, a chain used to start at a prevalence of nearly 1, and stay there."""
+    V = np.random.default_rng(0).multinomial(400, np.array([0.5, 0.3, 0.2, 0.0]) @ M4, size=20)
+    M = np.broadcast_to(M4, (64, *M4.shape))
+    draws = joint_draws(M, V.astype(float), np.array([1.0, 1.0, 1.0, alpha]), np.random.default_rng(1))
+    assert draws[..., 3].max() < 0.15

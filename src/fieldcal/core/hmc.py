@@ -24,6 +24,9 @@ BURN, LEAPS, STEP, ACCEPT = 12, 7, 0.3, 0.75
 #: The same where a class has a prior parameter below `SPARSE` (in most draws): its tail is long to explore.
 SPARSE, SPARSE_BURN, SPARSE_LEAPS = 0.3, 24, 10
 
+#: Log density that a chain may lose between the mode and its start.
+FARTHEST = 5.0
+
 _TINY = 1e-300
 _CELLS = 4_000_000  # floats per work array
 
@@ -165,8 +168,11 @@ def start_chains(target: Target, rng: np.random.Generator) -> tuple[Chains, Floa
     """Chains next to the conditional mode, and the map (S, B, K, K) from whitened coordinates."""
     x, H = conditional_mode(target)
     metric = np.linalg.inv(np.linalg.cholesky(H)).swapaxes(-1, -2)
-    x = x + 0.1 * _apply(metric, rng.standard_normal(x.shape))
-    return Chains.at(target, x), metric
+    beside = x + 0.1 * _apply(metric, rng.standard_normal(x.shape))
+    # The metric is the curvature at the mode. A class that is all but absent is flat there and steep farther up: a
+    # chain that starts up there cannot come back.
+    far = target.value(beside) < target.value(x) - FARTHEST
+    return Chains.at(target, np.where(far[..., None], x, beside)), metric
 
 
 def tuned(step: Floats, accepted: NDArray[np.bool_]) -> Floats:

@@ -382,8 +382,11 @@ class Prevalence(Artefact):
         return f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}"
 
     def _shown_class(self) -> int:
-        """The second of two classes, or the one that moved most."""
-        return 1 if len(self.classes) == 2 else int(np.abs(self.common - self.lab.p_lab).argmax())
+        """The second of two classes, or the one for which most rows are corrected; if none are, that moved most."""
+        if len(self.classes) == 2:
+            return 1
+        rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.value - self.naive)
+        return int((rows if rows.any() else np.abs(self.common - self.lab.p_lab)).argmax())
 
     def shown(self) -> list[tuple[Hashable, int, int]]:
         """The lines of `table`: what each is called, its group's row and its class's column."""
@@ -409,7 +412,7 @@ class Prevalence(Artefact):
         rows = []
         for name, g, k in self.shown():
             numbers = [f"{table[g, k]:.3f}" for table in (self.naive, self.urc, self.value)]
-            numbers = [f"{self.n[g]:,.6g}", *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
+            numbers = [display.amount(self.n[g]), *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
             rows.append([display.name(name), *numbers, keys.show(self.status[g], width=80)])
         return head, rows
 
