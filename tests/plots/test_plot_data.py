@@ -53,11 +53,12 @@ def test_a_lab_without_a_rehearsal_says_what_to_do(single):
 # which class
 
 
-def test_by_default_the_second_of_two_classes_or_the_one_that_moved_most(binary, three):
+def test_by_default_the_class_is_the_one_that_the_estimate_itself_shows(binary, three):
     assert data.focus(binary) == 1
     assert data.focus(binary, 0) == 0
-    moved = np.abs(three.common - three.lab.p_lab).argmax()
-    assert data.forest(three)["class"] == three.classes[moved]
+    shown = data.forest(three)["class"]
+    assert three.title().startswith(f"Prevalence of {shown} in 5 groups")
+    assert data.curve(three)["class"] == data.changes(three)["class"] == shown
     assert data.curve(three, of="ox")["class"] == "ox"
 
 

@@ -79,7 +79,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes |
     ----------
     prev : Prevalence
     of : class, optional
-        By default the second of two classes, or the one that moved most.
+        By default the second of two classes, or the one that is corrected most.
     limit : int
         The most lines.
     ax : Axes, optional
@@ -146,7 +146,7 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8, ax: Axes | N
     ----------
     prev : Prevalence
     of : class, optional
-        By default the second of two classes, or the one that moved most.
+        By default the second of two classes, or the one that is corrected most.
     limit : int
         The most groups: those with the lowest and the highest curves, and the largest ones.
     ax : Axes, optional
@@ -277,7 +277,7 @@ def changes(prev: Prevalence, *, of: Hashable = None, ax: Axes | None = None) ->
     ----------
     prev : Prevalence
     of : class, optional
-        By default the second of two classes, or the one that moved most.
+        By default the second of two classes, or the one that is corrected most.
     ax : Axes, optional
         Where to draw; by default a new figure.
 

@@ -42,7 +42,7 @@ _SAME = 1e-9  # changes smaller than this are rounding
 
 
 def focus(prev: Prevalence, of: Hashable = None) -> int:
-    """The position of the class to look at: the one asked for, the second of two, or the one that moved most."""
+    """The position of the class to look at: the one asked for, the second of two, or the one that is corrected most."""
     return prev._shown_class() if of is None else prev._class(of)
 
 
