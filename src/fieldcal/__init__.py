@@ -18,6 +18,8 @@ _WHERE = {
     "decide": "verbs",
     "check": "verbs",
     "plan": "verbs",
+    "report": "reporting",
+    "Report": "reporting",
     "Verdict": "objects",
     "AdaptedScorer": "estimators",
     "Lab": "objects",
@@ -38,7 +40,7 @@ _WHERE = {
     "FieldcalError": "errors",
     "FieldcalWarning": "errors",
 }
-_MODULES = ("datasets", "errors", "metrics", "tables")
+_MODULES = ("datasets", "errors", "metrics", "plots", "tables")
 
 __all__ = [
     "KL",
@@ -58,6 +60,7 @@ __all__ = [
     "RecalibratedClassifier",
     "Recalibrator",
     "Reference",
+    "Report",
     "Tree",
     "Verdict",
     "__version__",
@@ -70,17 +73,20 @@ __all__ = [
     "learn",
     "metrics",
     "plan",
+    "plots",
     "recalibrate",
+    "report",
     "tables",
 ]
 
 if TYPE_CHECKING:
-    from fieldcal import datasets, errors, metrics, tables
+    from fieldcal import datasets, errors, metrics, plots, tables
     from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles, Tree
     from fieldcal.core.priors import KL, Dirichlet, Flat, Pooled, Reference
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
+    from fieldcal.reporting import Report, report
     from fieldcal.verbs import check, count, decide, estimate, learn, plan, recalibrate
 
 

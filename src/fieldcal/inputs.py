@@ -92,28 +92,12 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[key
 
     Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
     """
-    shape = tuple(getattr(y, "shape", ()))
-    if len(shape) > 1 and shape[1:] != (1,):
-        raise InputError(
-            f"The labels must be one column, but have shape {shape}. Are they one-hot? Take the argmax."
-        )
-    present, codes = keys.factorize(y, n=_length(y), name="labels")
-    if None in present:
-        raise InputError(
-            f"{int((codes == present.index(None)).sum())} labels are missing. Drop those rows from the lab data."
-        )
+    present, codes = _factorized_labels(y)
     if classes is None:
         given = present
     else:
         given = tuple(keys.normalize(c) for c in classes)
-        where = keys.positions(given, present)
-        for i in np.flatnonzero(where < 0):  # 1.0 or True may stand for the class 1: equal, of another type
-            where[i] = next((k for k, c in enumerate(given) if c == present[i]), -1)
-        if (where < 0).any():
-            stray = present[int(np.argmax(where < 0))]
-            raise InputError(
-                f"The label {stray!r} is not among the classes {_list(given)}.{did_you_mean(stray, given)}"
-            )
+        where = _among(given, present)
         unseen = [c for i, c in enumerate(given) if i not in set(where.tolist())]
         if unseen:
             raise InputError(
@@ -126,6 +110,37 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[key
             f"The labels hold a single class, {_list(given)}. At least two are needed to tell them apart."
         )
     return given, codes
+
+
+def as_codes(y: Any, classes: keys.Keys) -> Ints:
+    """Each row's class code among classes that are known; not all of them need appear."""
+    present, codes = _factorized_labels(y)
+    return np.asarray(_among(classes, present)[codes])
+
+
+def _factorized_labels(y: Any) -> tuple[keys.Keys, Ints]:
+    shape = tuple(getattr(y, "shape", ()))
+    if len(shape) > 1 and shape[1:] != (1,):
+        raise InputError(
+            f"The labels must be one column, but have shape {shape}. Are they one-hot? Take the argmax."
+        )
+    present, codes = keys.factorize(y, n=_length(y), name="labels")
+    if None in present:
+        raise InputError(f"{int((codes == present.index(None)).sum())} labels are missing. Drop those rows.")
+    return present, codes
+
+
+def _among(given: keys.Keys, present: keys.Keys) -> Ints:
+    """Where each label stands among the classes."""
+    where = keys.positions(given, present)
+    for i in np.flatnonzero(where < 0):  # 1.0 or True may stand for the class 1: equal, of another type
+        where[i] = next((k for k, c in enumerate(given) if c == present[i]), -1)
+    if (where < 0).any():
+        stray = present[int(np.argmax(where < 0))]
+        raise InputError(
+            f"The label {stray!r} is not among the classes {_list(given)}.{did_you_mean(stray, given)}"
+        )
+    return where
 
 
 def as_weights(sample_weight: Any, *, n: int) -> Floats | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -369,16 +368,3 @@ def test_a_field_without_groups_left_has_empty_tables(binary):
     assert data.forest(prev)["groups"] == []
     assert data.curve(prev)["curves"] == []
     assert data.changes(prev)["groups"] == 0
-
-
-def test_a_hundred_thousand_groups_take_no_time():
-    n = 100_000
-    source = label_shift(n_lab=2000, n_field=3 * n)
-    lab = fieldcal.learn(source.proba_lab, source.y_lab)
-    field = fieldcal.count(lab, source.proba_field, groups=np.arange(3 * n) % n)
-    prev = fieldcal.estimate(lab, field, prior="flat", trust=1, point="mode", level=None)
-    _ = field.naive, field.n
-    start = time.perf_counter()
-    for table in (data.forest(prev), data.curve(prev), data.changes(prev), data.bins(prev)):
-        assert table
-    assert time.perf_counter() - start < 3.0

@@ -381,7 +381,7 @@ class Prevalence(Artefact):
             return ""
         return f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}"
 
-    def _shown_class(self) -> int:
+    def shown_class(self) -> int:
         """The second of two classes, or the one for which most rows are corrected; if none are, that moved most."""
         if len(self.classes) == 2:
             return 1
@@ -392,7 +392,7 @@ class Prevalence(Artefact):
         """The lines of `table`: what each is called, its group's row and its class's column."""
         if self.field.grouped:
             at = display.largest(self.n, _SHOWN_GROUPS)
-            return [(self.groups[g], g, self._shown_class()) for g in at]
+            return [(self.groups[g], g, self.shown_class()) for g in at]
         moved = display.largest(np.abs(self.common - self.lab.p_lab), _SHOWN_GROUPS)
         return [(self.classes[k], 0, k) for k in sorted(moved)]
 
@@ -421,7 +421,7 @@ class Prevalence(Artefact):
         rows = f"{float(np.sum(self.n)):,.0f} rows"
         if not self.field.grouped:
             return f"Prevalence in one population, {rows}"
-        name = keys.show(self.classes[self._shown_class()], width=30)
+        name = keys.show(self.classes[self.shown_class()], width=30)
         return (
             f"Prevalence of {name} in {len(self.groups):,} groups, {rows}; "
             f"trust in the movement of the whole field {self.common_trust:.2f}"

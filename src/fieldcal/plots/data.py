@@ -43,7 +43,7 @@ _SAME = 1e-9  # changes smaller than this are rounding
 
 def focus(prev: Prevalence, of: Hashable = None) -> int:
     """The position of the class to look at: the one asked for, the second of two, or the one that is corrected most."""
-    return prev._shown_class() if of is None else prev._class(of)
+    return prev.shown_class() if of is None else prev._class(of)
 
 
 def trust(lab: Lab, *, used: float | None = None) -> Table:
@@ -65,8 +65,11 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
     }
 
 
-def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30) -> Table:
-    """Prevalence per group of one class; of one population, one line per class."""
+def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Floats | None = None) -> Table:
+    """Prevalence per group of one class; of one population, one line per class.
+
+    ``truth`` are shares among labelled rows, (G, K), NaN where there are none; by default those of the estimate.
+    """
     k = focus(prev, of)
     grouped = prev.field.grouped
     lines = _group_lines(prev, k) if grouped else _class_lines(prev)
@@ -80,7 +83,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30) -> Table:
         "groups": names([(prev.groups if grouped else prev.classes)[i] for i in chosen]),
         "n": np.asarray(prev.n)[groups].tolist(),
         **{name: _cells(getattr(prev, name), at) for name in ("naive", "value", "lower", "upper", "urc")},
-        "labelled": _cells(_labelled_share(prev), at),
+        "labelled": _cells(_labelled_share(prev) if truth is None else truth, at),
         "status": [prev.status[g] for g in groups],
         "shown": len(chosen),
         "total": len(lines.value),

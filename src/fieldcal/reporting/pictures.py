@@ -1,0 +1,151 @@
+"""The pictures of a report: from the tables in its content to SVG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fieldcal.reporting.svg import as_svg
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with what is said below it, and its numbers for who cannot see it."""
+
+    name: str
+    svg: str
+    caption: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
+    """All pictures by section; a section without one has an empty list."""
+    tables = content["figures"]
+    return {
+        "trust": [_trust(tables["trust"])] if tables["trust"] else [],
+        "forest": [_forest(tables["forest"])],
+        "changes": [_changes(tables["changes"])] if tables["changes"] else [],
+        "bins": [_bins(table, i) for i, table in enumerate(tables["bins"])],
+        "curve": [_curve(tables["curve"])],
+        "reliability": [_reliability(tables["reliability"], "reliability")] if tables["reliability"] else [],
+        "labelled": [_reliability(tables["labelled"], "labelled")] if tables["labelled"] else [],
+        "response": [_response(tables["response"])],
+    }
+
+
+def _trust(table: dict[str, Any]) -> Picture:
+    caption = (
+        f"Rehearsal on {table['groups']:,} groups of the lab: change of log loss when predictions are corrected with "
+        "more and more strength. Below zero is better; the band is one standard error, groups as the unit."
+    )
+    rows = zip(table["exponents"], table["change"], table["se"], strict=True)
+    return Picture(
+        "trust",
+        as_svg("trust", table, name="trust", label=caption),
+        caption,
+        ("strength", "change of log loss", "standard error"),
+        tuple((f"{t:.2f}", f"{c:+.4f}", f"{s:.4f}") for t, c, s in rows),
+    )
+
+
+def _forest(table: dict[str, Any]) -> Picture:
+    shown, total = table["shown"], table["total"]
+    which = f"{shown:,} of {total:,}: the largest and those that changed most. " if shown < total else ""
+    interval = "" if table["level"] is None else f" with its {table['level']:.0%} interval"
+    caption = (
+        f"{which}Hollow: the mean prediction. Filled: the estimate{interval}. All of them are in the table below, "
+        "where they can be searched."
+    )
+    svg = as_svg("forest", table, name="forest", label=caption)
+    return Picture("forest", svg, caption)
+
+
+def _changes(table: dict[str, Any]) -> Picture:
+    caption = (
+        f"How far the estimate of {table['class']} is from the mean prediction, over {table['groups']:,} groups: "
+        "share of the field's rows."
+    )
+    bars = zip(table["edges"], table["edges"][1:], table["rows_share"], strict=False)
+    return Picture(
+        "changes",
+        as_svg("changes", table, name="changes", label=caption),
+        caption,
+        ("change from", "to", "share of rows"),
+        tuple((f"{a:+.3f}", f"{b:+.3f}", f"{s:.1%}") for a, b, s in bars),
+    )
+
+
+def _bins(table: dict[str, Any], i: int) -> Picture:
+    who = "The whole field" if table["group"] is None else table["group"]
+    tested = table["df"] > 0 and table["effect"] is not None and table["p_value"] is not None
+    misfit = (
+        f"Misfit: Cohen's w {table['effect']:.2f} beyond noise, p = {table['p_value']:.2g}." if tested else ""
+    )
+    caption = (
+        f"{who}, {table['n']:,.6g} rows: where predictions fall, against where they should if only the mix of classes "
+        f"had changed. {misfit}"
+    )
+    rows = zip(table["labels"], table["observed"], table["expected"], table["lab"], strict=True)
+    return Picture(
+        f"bins-{i}",
+        as_svg("bins", table, name=f"bins {i}", label=caption),
+        caption,
+        ("bin", "observed", "expected", "lab"),
+        tuple((label, "–" if o is None else f"{o:.3f}", f"{e:.3f}", f"{x:.3f}") for label, o, e, x in rows),
+    )
+
+
+def _curve(table: dict[str, Any]) -> Picture:
+    caption = (
+        f"What becomes of a predicted probability of {table['class']}. On the diagonal nothing changes; above it "
+        "predictions rise."
+    )
+    return Picture(
+        "curve",
+        as_svg("curve", table, name="curve", label=caption),
+        caption,
+        ("before", *(c["name"] for c in _lines(table))),
+        tuple(
+            (f"{x:.2f}", *(f"{c['new'][i]:.3f}" for c in _lines(table)))
+            for i, x in enumerate(table["old"])
+            if i % 5 == 0
+        ),
+    )
+
+
+def _lines(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"name": "whole field", "new": table["whole"]}, *table["curves"]]
+
+
+def _reliability(table: dict[str, Any], name: str) -> Picture:
+    where = "Labelled field rows" if name == "labelled" else "The lab, before any recalibration"
+    caption = (
+        f"{where}: mean prediction of {table['class']} against its share, by bins of the prediction, ± 2 standard "
+        "errors. On the diagonal predictions are what they say."
+    )
+    rows = [
+        (s["name"], f"{m:.3f}", f"{share:.3f}", f"{n:,.6g}")
+        for s in table["series"]
+        for m, share, n in zip(s["mean"], s["share"], s["n"], strict=True)
+    ]
+    return Picture(
+        name,
+        as_svg("reliability", table, name=name, label=caption),
+        caption,
+        ("series", "mean prediction", "share", "rows"),
+        tuple(rows),
+    )
+
+
+def _response(table: dict[str, Any]) -> Picture:
+    K, m = len(table["classes"]), len(table["labels"])
+    caption = (
+        "The partition and the response matrix: of the lab rows of each class, the share whose prediction falls into "
+        "each bin. Rows that look alike are classes that cannot be told apart."
+    )
+    svg = as_svg("response", table, name="response", label=caption)
+    if K * m > 600:
+        return Picture("response", svg, caption)
+    rows = ((c, *(f"{x:.3f}" for x in row)) for c, row in zip(table["classes"], table["M"], strict=True))
+    return Picture("response", svg, caption, ("class", *table["labels"]), tuple(rows))

@@ -1,0 +1,153 @@
+"use strict";
+// The table of groups: sorted, searched, paged and downloaded here. Everything else works without a script.
+(async () => {
+  const LINES = 100, PRINTED = 400;
+  const by = (id) => document.getElementById(id);
+  const packed = Uint8Array.from(atob(by("data").textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const data = JSON.parse(await new Response(stream).text());
+  const table = by("table"), body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+  const search = by("search"), status = by("status"), which = by("class");
+  const folded = data.names.map((name) => name.toLowerCase());
+  let chosen = data.classes[0], order = null, down = false, page = 0, found = [];
+
+  const share = (steps) => steps * data.step;
+  const percent = (steps) => (steps === null ? "–" : (100 * share(steps)).toFixed(1) + "%");
+  const points = (steps) => (steps < 0 ? "-" : "+") + (100 * share(Math.abs(steps))).toFixed(1);
+  const count = (n) => n.toLocaleString("en-US", { maximumFractionDigits: 1 });
+  const value = {
+    name: (i) => folded[i],
+    n: (i) => data.n[i],
+    naive: (i) => chosen.naive[i],
+    value: (i) => chosen.value[i],
+    lower: (i) => (chosen.lower === null ? 0 : chosen.upper[i] - chosen.lower[i]),
+    change: (i) => chosen.value[i] - chosen.naive[i],
+    truth: (i) => (chosen.truth[i] === null ? -1 : chosen.truth[i]),
+    effect: (i) => data.effect[i],
+    status: (i) => data.status[i],
+  };
+
+  function cell(row, text, tag = "td") {
+    const made = document.createElement(tag);
+    if (tag === "th") {
+      made.scope = "row";
+      made.appendChild(document.createElement("bdi")).textContent = text;
+    } else made.textContent = text;
+    row.append(made);
+    return made;
+  }
+
+  function shape(parent, tag, attributes) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [key, text] of Object.entries(attributes)) made.setAttribute(key, text);
+    parent.append(made);
+    return made;
+  }
+
+  function strip(parent, i) {
+    const svg = shape(parent, "svg", { class: "strip", viewBox: "-5 0 130 14", "aria-hidden": "true" });
+    const at = (steps) => (120 * share(steps)).toFixed(1);
+    shape(svg, "path", { class: "scale", d: "M0 7H120" });
+    if (chosen.lower !== null) shape(svg, "path", { d: `M${at(chosen.lower[i])} 7H${at(chosen.upper[i])}` });
+    shape(svg, "circle", { class: "naive", cx: at(chosen.naive[i]), cy: 7, r: 3.5 });
+    shape(svg, "circle", { class: "value", cx: at(chosen.value[i]), cy: 7, r: 3 });
+  }
+
+  function line(i) {
+    const row = document.createElement("tr");
+    cell(row, data.names[i], "th");
+    cell(row, count(data.n[i]));
+    cell(row, percent(chosen.naive[i]));
+    cell(row, percent(chosen.value[i]));
+    cell(row, chosen.lower === null ? "" : `${percent(chosen.lower[i])} – ${percent(chosen.upper[i])}`);
+    strip(cell(row, ""), i);
+    cell(row, points(chosen.value[i] - chosen.naive[i]));
+    if (chosen.truth !== null) cell(row, percent(chosen.truth[i]));
+    cell(row, data.effect[i].toFixed(2));
+    cell(row, data.status[i]);
+    return row;
+  }
+
+  function show() {
+    const pages = Math.max(1, Math.ceil(found.length / LINES));
+    page = Math.min(Math.max(page, 0), pages - 1);
+    body.replaceChildren(...found.slice(page * LINES, (page + 1) * LINES).map(line));
+    by("count").textContent = `${count(found.length)} of ${count(data.names.length)}`;
+    by("where").textContent = `Page ${page + 1} of ${pages}`;
+    by("previous").disabled = page === 0;
+    by("next").disabled = page === pages - 1;
+    by("pages").hidden = pages === 1;
+  }
+
+  function find() {
+    const words = search.value.trim().toLowerCase(), flag = status.value;
+    found = [];
+    for (let i = 0; i < folded.length; i++)
+      if (folded[i].includes(words) && (!flag || data.status[i].split(",").includes(flag))) found.push(i);
+    if (order !== null) {
+      const of = value[order], sign = down ? -1 : 1;
+      const compare = order === "name" ? (a, b) => of(a).localeCompare(of(b), "en", { numeric: true }) : (a, b) => (of(a) < of(b) ? -1 : of(a) > of(b) ? 1 : 0);
+      found.sort((a, b) => sign * compare(a, b) || a - b);
+    }
+    page = 0;
+    show();
+  }
+
+  function sort(key) {
+    if (order === key) down = !down;
+    else [order, down] = [key, key !== "name" && key !== "status"];
+    for (const head of heads) {
+      if (head.dataset.key === key) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    }
+    find();
+  }
+
+  // A spreadsheet runs text that starts like a formula: such text gets an apostrophe, as in prevalence.csv.
+  const quoted = (text) => `"${(/^[=+\-@\t\r\n＝＋－＠]/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
+  const number = (steps) => (steps === null ? "" : share(steps).toFixed(4));
+
+  function csv() {
+    const columns = ["naive", "value", "lower", "upper", "truth"].filter((key) => chosen[key] !== null);
+    const lines = [[data.unit, "class", "n", ...columns, "misfit", "status"].map(quoted).join(",")];
+    for (const i of found) {
+      const numbers = columns.map((key) => number(chosen[key][i]));
+      const kind = data.unit === "group" ? chosen.class : data.names[i];
+      lines.push([quoted(data.names[i]), quoted(kind), data.n[i], ...numbers, data.effect[i], quoted(data.status[i])].join(","));
+    }
+    return lines.join("\n") + "\n";
+  }
+
+  function download() {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob(["\ufeff" + csv()], { type: "text/csv" }));
+    link.download = "groups.csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  for (const head of heads.filter((h) => h.dataset.key)) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = head.textContent;
+    button.addEventListener("click", () => sort(head.dataset.key));
+    head.replaceChildren(button);
+  }
+  search.addEventListener("input", find);
+  status.addEventListener("change", find);
+  if (which) {
+    which.addEventListener("change", () => {
+      chosen = data.classes[Number(which.value)];
+      by("of").textContent = chosen.class;
+      find();
+    });
+  }
+  by("previous").addEventListener("click", () => { page--; show(); });
+  by("next").addEventListener("click", () => { page++; show(); });
+  by("download").addEventListener("click", download);
+  addEventListener("beforeprint", () => body.replaceChildren(...found.slice(0, PRINTED).map(line)));
+  addEventListener("afterprint", show);
+  by("controls").hidden = false;
+  find();
+  document.documentElement.dataset.ready = "yes";
+})();
