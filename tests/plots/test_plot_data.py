@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fieldcal
-from fieldcal.datasets import label_shift
 from fieldcal.errors import InputError, UnseenGroupWarning
 from fieldcal.plots import data
 from fieldcal.verbs.judging import whole_misfit

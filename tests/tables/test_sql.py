@@ -839,7 +839,7 @@ def test_protected_groups_need_an_acknowledgement():
 
 
 def test_groups_need_their_columns_and_one_population_none():
-    with pytest.raises(InputError, match=r"per group \(2 of them\): pass by="):
+    with pytest.raises(InputError, match=r"per group \(2 of them\), counted from arrays: pass by="):
         recalibrate_statement(estimate(["York", "Leeds"] * 4), "leads", dialect="duckdb", scores="p")
     with pytest.raises(InputError, match="of one population, but by="):
         recalibrate_statement(estimate(), "leads", dialect="duckdb", scores="p", by="town")

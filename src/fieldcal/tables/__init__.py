@@ -5,6 +5,7 @@ Python.
 """
 
 from fieldcal.tables.counting import count
+from fieldcal.tables.labelled import read_labelled
 from fieldcal.tables.learning import learn
 from fieldcal.tables.reading import read_counts
 from fieldcal.tables.recalibrating import recalibrate, recalibrate_file
@@ -15,6 +16,7 @@ __all__ = [
     "count",
     "learn",
     "read_counts",
+    "read_labelled",
     "recalibrate",
     "recalibrate_file",
     "sql_count",

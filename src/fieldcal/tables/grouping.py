@@ -13,7 +13,24 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import Prevalence
 from fieldcal.tables.engines import Table
+
+
+def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The group columns that are asked for, or those that were counted; none where there is one population."""
+    asked = prev.field.by if by is None else (by,) if isinstance(by, str) else tuple(by)
+    if bool(asked) == prev.field.grouped:
+        return asked
+    if asked:
+        raise InputError(
+            f"This prevalence is of one population, but by={list(asked)!r:.80} was given. Count with by=… first, or "
+            "leave it out here."
+        )
+    raise InputError(
+        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass by=…, the column "
+        "or columns of the groups."
+    )
 
 
 @dataclass(frozen=True)

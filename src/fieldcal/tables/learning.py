@@ -65,14 +65,11 @@ def learn(
     found = _classes(table.collect(table.frame.select(y))[table.helper("label")], classes)
     columns = match_classes(scores, table.names, found, in_order=classes is not None)
     ids = partition.n if isinstance(partition, Bins) else None
-    asked = Scores(table, columns, normalize, ids).checked()
-    # All of it in one query: a lazy table may have its rows in another order the next time.
-    predictions = [x.alias(n) for x, n in zip(asked.raw(), asked.names(), strict=True)]
-    read = table.collect(table.frame.select(y, *predictions, *grouping.expressions()))
+    rows = read_rows(Scores(table, columns, normalize, ids).checked(), grouping, label)
     lab = verbs.learn(
-        _predictions(asked, read),
-        read[table.helper("label")],
-        groups=grouping.decode([read[n] for n in grouping.names()]),
+        rows["proba"],
+        rows["y"],
+        groups=rows["groups"],
         classes=found,
         partition=partition,
         smoothing=smoothing,
@@ -91,6 +88,19 @@ def _classes(y: Any, classes: Sequence[Hashable] | None) -> tuple[Hashable, ...]
         missing = int((codes == present.index(None)).sum())
         raise InputError(f"{missing:,} labels are missing. Drop those rows from the lab data.")
     return present
+
+
+def read_rows(
+    scores: Scores, grouping: Grouping, label: str, *, labelled_only: bool = False
+) -> dict[str, Any]:
+    """Predictions, labels and groups of a table's rows, or of those with a label, as arrays and lists."""
+    table, name = scores.table, scores.table.helper("label")
+    # All of it in one query: a lazy table may have its rows in another order the next time.
+    predictions = [x.alias(n) for x, n in zip(scores.raw(), scores.names(), strict=True)]
+    frame = table.frame.filter(~table.column(label).is_null()) if labelled_only else table.frame
+    read = table.collect(frame.select(table.column(label).alias(name), *predictions, *grouping.expressions()))
+    groups = grouping.decode([read[n] for n in grouping.names()])
+    return {"proba": _predictions(scores, read), "y": read[name], "groups": groups}
 
 
 def _predictions(scores: Scores, read: Mapping[str, Any]) -> Any:

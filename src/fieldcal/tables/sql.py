@@ -17,6 +17,7 @@ from fieldcal.extras import require
 from fieldcal.names import refuse_repeats
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.tables.counting import group_names
+from fieldcal.tables.grouping import group_columns
 from fieldcal.tables.scores import new_names, score_names
 from fieldcal.tables.weights import WAREHOUSE_FLOOR, Floats, as_columns, ratios, require_groups, weights_table
 from fieldcal.verbs.recalibration import check_applicable
@@ -141,7 +142,7 @@ def recalibrate_statement(
             "with `fieldcal sql count`."
         )
     columns = _prediction_names(prev.lab, scores)
-    grouped = _names(_group_columns(prev, by), "by")
+    grouped = _names(group_columns(prev, by), "by")
     from fieldcal.tables import statements
 
     source = None
@@ -184,20 +185,6 @@ def _prediction_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str
     if isinstance(lab.partition, Bins):
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
     return _names(score_names(lab, scores), "scores")
-
-
-def _group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
-    asked = prev.field.by if by is None else (by,) if isinstance(by, str) else tuple(by)
-    if bool(asked) == prev.field.grouped:
-        return asked
-    if asked:
-        raise InputError(
-            f"This prevalence is of one population, but by={list(asked)!r:.80} was given. Count with by=… first, or "
-            "leave it out here."
-        )
-    raise InputError(
-        f"This prevalence is per group ({len(prev.groups):,} of them): pass by=…, the column or columns of the groups."
-    )
 
 
 def _substitute(prev: Prevalence, unseen: str) -> Floats:

@@ -15,7 +15,7 @@ from fieldcal.errors import InputError, UnseenGroupWarning
 from fieldcal.objects import Prevalence
 from fieldcal.tables import expressions as row
 from fieldcal.tables.engines import Table
-from fieldcal.tables.grouping import Grouping, LookUp
+from fieldcal.tables.grouping import Grouping, LookUp, group_columns
 from fieldcal.tables.scores import Scores
 from fieldcal.tables.weights import Floats, ratios
 from fieldcal.verbs.recalibration import Unseen, unseen_words
@@ -93,7 +93,7 @@ class Groups:
     @classmethod
     def of(cls, job: Job, by: str | Sequence[str] | None) -> Groups:
         """The group columns that are asked for, or those that were counted, with the weights of all groups."""
-        grouping, groups = Grouping.of(job.table, _group_names(job.prev, by)), job.prev.groups
+        grouping, groups = Grouping.of(job.table, group_columns(job.prev, by)), job.prev.groups
         known = np.flatnonzero(grouping.matches(groups))
         if len(groups) and not len(known):
             _refuse_kinds(grouping, job.prev)
@@ -150,17 +150,6 @@ def rows_column(table: Table) -> str:
 
 def _ratio(table: Table, k: int) -> str:
     return table.helper(f"ratio_{k}")
-
-
-def _group_names(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
-    if by is not None:
-        return (by,) if isinstance(by, str) else tuple(by)
-    if not prev.field.by:
-        raise InputError(
-            f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass by=…, the column "
-            "or columns of the groups."
-        )
-    return prev.field.by
 
 
 def _refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
