@@ -12,9 +12,13 @@
   let chosen = data.classes[0], order = null, down = false, page = 0, found = [];
 
   const share = (steps) => steps * data.step;
-  const percent = (steps) => (steps === null ? "–" : (100 * share(steps)).toFixed(1) + "%");
-  const points = (steps) => (steps < 0 ? "-" : "+") + (100 * share(Math.abs(steps))).toFixed(1);
-  const count = (n) => n.toLocaleString("en-US", { maximumFractionDigits: 1 });
+  // Halves up, as in the rows that the page came with. A tenth of a percent is ten steps.
+  const tenths = (steps) => (Math.floor((steps + 5) / 10) / 10).toFixed(1);
+  const percent = (steps) => (steps === null ? "–" : tenths(steps) + "%");
+  const points = (steps) => (steps < 0 ? "-" : "+") + tenths(Math.abs(steps));
+  const count = (n) =>
+    Number.isInteger(n) ? n.toLocaleString("en-US") : (Math.floor(10 * n + 0.5) / 10).toLocaleString("en-US", { minimumFractionDigits: 1 });
+  const misfit = (effect) => (Math.floor(100 * effect + 0.5) / 100).toFixed(2);
   const value = {
     name: (i) => folded[i],
     n: (i) => data.n[i],
@@ -63,7 +67,7 @@
     strip(cell(row, ""), i);
     cell(row, points(chosen.value[i] - chosen.naive[i]));
     if (chosen.truth !== null) cell(row, percent(chosen.truth[i]));
-    cell(row, data.effect[i].toFixed(2));
+    cell(row, misfit(data.effect[i]));
     cell(row, data.status[i]);
     return row;
   }

@@ -1,0 +1,662 @@
+"""The page in a real browser: Chromium, from disk, offline."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fieldcal
+from fieldcal.datasets import label_shift
+from fieldcal.reporting.groups import name
+from fieldcal.reporting.page import STATIC_LINES, STEP
+from reporting.browser import running
+
+pytest.importorskip("jinja2", reason="Jinja is not installed, so there are no pages to open")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed, so there are no pages to open")
+
+TAB, ENTER, DOWN, END, HOME = "\ue004", "\ue007", "\ue015", "\ue010", "\ue011"
+
+IMAGE = "</script><img src=x onerror=alert(1)>"
+FORMULA = r"$\frac{$"
+LONG = "x" * 10_000
+RIGHT_TO_LEFT = "שלום עולם, مرحبا"
+DRAWING = '"><svg onload=alert(1)>'
+LINK = "javascript:alert(1)"
+TURNED = "in\nvoice\u202egpj.exe\u2066"
+HOSTILE = (IMAGE, FORMULA, LONG, RIGHT_TO_LEFT, DRAWING, LINK, TURNED, "=1+1", "{{ 7 * 7 }}", "--><!--", "")
+
+
+# ── Pages ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Made:
+    """A page on disk and the estimate that it shows."""
+
+    path: Path
+    prev: Any
+    truth: Any = None
+
+    @property
+    def order(self) -> list[int]:
+        """Groups as the page lists them at first: where most rows move, with the pictured class."""
+        prev, k = self.prev, self.k
+        return sorted(
+            range(len(prev.groups)),
+            key=lambda g: (-prev.n[g] * abs(prev.value[g, k] - prev.naive[g, k]), -prev.n[g], g),
+        )
+
+    @property
+    def k(self) -> int:
+        """The class that is corrected most, or the second of two."""
+        prev = self.prev
+        return 1 if len(prev.classes) == 2 else int(np.abs(prev.value - prev.naive).sum(axis=0).argmax())
+
+
+def made(folder, data, *, names=None, classes=None, weight=None, labelled=False, kept=None, **options):
+    """Learn, count, estimate, report, save."""
+    kept = np.ones(len(data.groups_field), dtype=bool) if kept is None else kept
+    y_lab, y_field = data.y_lab, data.y_field[kept]
+    if classes is not None:
+        y_lab, y_field = (np.array(classes, dtype=object)[y] for y in (y_lab, y_field))
+    keys = data.groups_field[kept].tolist()
+    keys = [f"site {g}" for g in keys] if names is None else [names[g] for g in keys]
+    lab = fieldcal.learn(data.proba_lab, y_lab, groups=data.groups_lab)
+    field = fieldcal.count(
+        lab, data.proba_field[kept], groups=keys, sample_weight=None if weight is None else weight[kept]
+    )
+    prev = fieldcal.estimate(lab, field, trust=1)
+    known = {"proba": data.proba_field[kept], "y": y_field, "groups": keys} if labelled else {}
+    path = folder / "a report.html"
+    fieldcal.report(lab, field, prev, **known, **options).save(path)
+    truth = None
+    if labelled:
+        found = np.array([keys.index(g) for g in prev.groups])
+        assert len(found) == len(prev.groups)
+        truth = np.array(
+            [
+                np.mean([y == prev.classes[1] for y, key in zip(y_field, keys, strict=True) if key == g])
+                for g in prev.groups
+            ]
+        )
+    return Made(path, prev, truth)
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory):
+    """Two classes, labels, groups from a handful of rows to many."""
+    data = label_shift(n_lab=4000, n_field=12_000, n_groups=24, concentration=2.0, random_state=1)
+    kept = np.random.default_rng(0).random(12_000) < ((data.groups_field + 1) / 24) ** 2
+    return made(tmp_path_factory.mktemp("plain"), data, kept=kept, labelled=True)
+
+
+@pytest.fixture(scope="session")
+def three(tmp_path_factory):
+    """Three classes, rows with weights."""
+    data = label_shift(n_lab=3000, n_field=6000, p_lab=(0.5, 0.3, 0.2), n_groups=8, random_state=2)
+    weight = np.random.default_rng(1).random(6000) * 3
+    return made(tmp_path_factory.mktemp("three"), data, classes=("cat", "dog", "ox"), weight=weight)
+
+
+@pytest.fixture(scope="session")
+def many(tmp_path_factory):
+    """More groups than a screen holds: three of its pages."""
+    data = label_shift(n_lab=3000, n_field=25_000, n_groups=250, concentration=2.0, random_state=3)
+    return made(tmp_path_factory.mktemp("many"), data)
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory):
+    """Names that want to be something else, of groups, of classes and of the page."""
+    data = label_shift(n_lab=3000, n_field=6000, p_lab=(0.3, 0.3, 0.4), n_groups=len(HOSTILE), random_state=4)
+    return made(
+        tmp_path_factory.mktemp("hostile"),
+        data,
+        names=HOSTILE,
+        classes=(FORMULA, IMAGE, LONG),
+        title=IMAGE + LONG,
+    )
+
+
+@pytest.fixture(scope="session")
+def window(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def browser(window):
+    """The browser. Whatever a test does: no message in the console, no request but for the page itself."""
+    yield window
+    assert window.console() == []
+    assert foreign(window.requests()) == []
+
+
+def foreign(addresses):
+    """Requests that leave the page."""
+    return [a for a in addresses if not a.startswith(("data:", "blob:", "about:")) and not own(a)]
+
+
+def own(address):
+    return address.startswith("file:") and address.partition("#")[0].endswith(".html")
+
+
+# ── Opening it ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_page_opens_from_disk_offline_with_all_its_pictures(browser, plain):
+    browser.open(plain.path)
+    assert browser.requests() == [plain.path.as_uri()]
+    assert not browser.run("return navigator.onLine")
+    assert browser.console() == []
+    sizes = browser.run(
+        "return [...document.querySelectorAll('figure > svg')].map((e) => {"
+        " const box = e.getBoundingClientRect(), inside = e.getBBox();"
+        " return [box.width, box.height, inside.width, inside.height]; })"
+    )
+    assert len(sizes) == len(browser.texts("figure")) >= 7
+    assert np.min(sizes) > 100
+
+
+def test_every_page_loads_nothing_and_complains_about_nothing(browser, three, many, hostile):
+    for page in (three, many, hostile):
+        browser.open(page.path)
+        assert browser.requests() == [page.path.as_uri()]
+        assert browser.console() == []
+
+
+# ── The table, by keyboard ───────────────────────────────────────────────────────────────────────
+
+
+def steps(values):
+    return np.rint(np.asarray(values) / STEP).astype(int)
+
+
+def columns(page):
+    """What each header sorts by, worked out from the estimate."""
+    prev = page.prev
+    return {
+        "name": [int(g.split()[1]) for g in prev.groups],
+        "n": prev.n,
+        "naive": steps(prev.naive[:, 1]),
+        "value": steps(prev.value[:, 1]),
+        "lower": steps(prev.upper[:, 1]) - steps(prev.lower[:, 1]),
+        "change": steps(prev.value[:, 1]) - steps(prev.naive[:, 1]),
+        "truth": steps(page.truth),
+        "effect": np.round(prev.fit.effect, 3),
+        "status": prev.status,
+    }
+
+
+def shown(browser):
+    return [row[0] for row in browser.table()]
+
+
+def test_enter_on_a_header_sorts_and_again_reverses(browser, plain):
+    browser.open(plain.path)
+    assert shown(browser) == [plain.prev.groups[g] for g in plain.order]
+    browser.run("document.getElementById('download').focus()")
+    for key, column in columns(plain).items():
+        browser.tab_to(f'th[data-key="{key}"] button', most=3)
+        first = "ascending" if key in ("name", "status") else "descending"
+        for direction in (first, "descending" if first == "ascending" else "ascending"):
+            browser.press(ENTER)
+            expected = sorted(plain.order, key=column.__getitem__, reverse=direction == "descending")
+            assert shown(browser) == [plain.prev.groups[g] for g in expected], (key, direction)
+            sorting = browser.run(
+                "return [...document.querySelectorAll('th[aria-sort]')].map((e) => [e.dataset.key, e.ariaSort])"
+            )
+            assert sorting == [[key, direction]]
+            assert browser.run("return document.activeElement.parentElement.dataset.key") == key
+
+
+def test_the_space_bar_sorts_too(browser, plain):
+    browser.open(plain.path)
+    browser.tab_to('th[data-key="n"] button')
+    browser.press(" ")
+    sizes = [float(row[1].replace(",", "")) for row in browser.table()]
+    assert sizes == sorted(plain.prev.n, reverse=True)
+
+
+def test_typing_in_the_search_box_leaves_the_groups_that_match(browser, plain):
+    browser.open(plain.path)
+    total = len(plain.prev.groups)
+    assert browser.texts("#count") == [f"{total} of {total}"]
+    browser.tab_to("#search")
+    browser.press(" SITE 1 ".strip())
+    expected = [plain.prev.groups[g] for g in plain.order if plain.prev.groups[g].startswith("site 1")]
+    assert shown(browser) == expected
+    assert browser.texts("#count") == [f"{len(expected)} of {total}"]
+    assert browser.run("return document.getElementById('count').ariaLive") == "polite"
+    browser.press("no such place")
+    assert browser.table() == []
+    assert browser.texts("#count") == [f"0 of {total}"]
+
+
+def test_the_status_filter_leaves_the_groups_of_that_status(browser, plain):
+    browser.open(plain.path)
+    flags = {flag for status in plain.prev.status for flag in status.split(",")}
+    assert {"ok", "few_rows"} <= flags
+    browser.tab_to("#status")
+    seen = set()
+    for _ in range(len(flags)):
+        browser.press(DOWN)
+        flag = browser.run("return document.getElementById('status').value")
+        seen.add(flag)
+        expected = [plain.prev.groups[g] for g in plain.order if flag in plain.prev.status[g].split(",")]
+        assert shown(browser) == expected
+        assert browser.texts("#count") == [f"{len(expected)} of {len(plain.prev.groups)}"]
+    assert seen == flags
+
+
+def test_the_class_switch_shows_the_numbers_of_that_class(browser, three):
+    prev = three.prev
+    browser.open(three.path)
+    browser.tab_to("#class")
+    chosen = []
+    for press in (HOME, DOWN, DOWN):
+        browser.press(press)
+        of = browser.run("const e = document.getElementById('class'); return e.selectedOptions[0].text")
+        chosen.append(of)
+        k = prev.classes.index(of)
+        assert browser.texts("#of") == [of]
+        for row in browser.table():
+            g = prev.groups.index(row[0])
+            told = [float(x.rstrip("%")) / 100 for x in (row[2], row[3], *row[4].split(" – "))]
+            known = [t[g, k] for t in (prev.naive, prev.value, prev.lower, prev.upper)]
+            assert told == pytest.approx(known, abs=6e-4)
+            assert float(row[6]) / 100 == pytest.approx(prev.value[g, k] - prev.naive[g, k], abs=7e-4)
+    assert sorted(chosen) == ["cat", "dog", "ox"]
+    assert chosen[0] == prev.classes[three.k]
+
+
+def test_more_groups_than_fit_are_paged(browser, many):
+    names = [many.prev.groups[g] for g in many.order]
+    browser.open(many.path)
+    assert browser.texts("#count") == ["250 of 250"]
+    assert shown(browser) == names[:100]
+    browser.tab_to("#next", most=120)
+    for page, part in ((2, names[100:200]), (3, names[200:])):
+        browser.press(ENTER)
+        assert shown(browser) == part
+        assert browser.texts("#where") == [f"Page {page} of 3"]
+    assert browser.run("return document.getElementById('next').disabled")
+    browser.run("document.getElementById('previous').focus()")
+    browser.press(ENTER)
+    assert shown(browser) == names[100:200]
+    browser.run("document.getElementById('search').focus()")
+    browser.press("site 24")
+    assert browser.texts("#count") == ["11 of 250"]
+    assert not browser.visible("#pages")
+
+
+def test_the_rows_are_the_same_with_and_without_the_script(browser, plain, three, many, hostile):
+    for page in (plain, three, many, hostile):
+        browser.open(page.path, script=False)
+        static = browser.table()
+        assert len(static) == min(len(page.prev.groups), STATIC_LINES)
+        browser.open(page.path)
+        dynamic = browser.table()
+        while browser.visible("#next:not([disabled])"):
+            browser.run("document.getElementById('next').click()")
+            dynamic += browser.table()
+        assert dynamic == static
+
+
+# ── The download ─────────────────────────────────────────────────────────────────────────────────
+
+
+def downloaded(browser):
+    file = browser.downloads / "groups.csv"
+    file.unlink(missing_ok=True)
+    browser.run("document.getElementById('download').focus()")
+    browser.press(ENTER)
+    browser.wait(lambda: file.exists() and not list(browser.downloads.glob("*.crdownload")))
+    with file.open(encoding="utf-8-sig", newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_the_download_has_the_numbers_of_the_estimate(browser, plain):
+    browser.open(plain.path)
+    prev, rows = plain.prev, downloaded(browser)
+    assert [row["group"] for row in rows] == [prev.groups[g] for g in plain.order]
+    for g, row in zip(plain.order, rows, strict=True):
+        assert row["class"] == str(prev.classes[1])
+        assert float(row["n"]) == prev.n[g]
+        assert row["status"] == prev.status[g]
+        assert float(row["misfit"]) == round(prev.fit.effect[g], 3)
+        told = [row[key] for key in ("naive", "value", "lower", "upper", "truth")]
+        known = [t[g, 1] for t in (prev.naive, prev.value, prev.lower, prev.upper)]
+        assert told == [f"{x:.4f}" for x in (*known, plain.truth[g])]
+
+
+def test_the_download_has_what_the_search_found_of_the_chosen_class(browser, three):
+    browser.open(three.path)
+    browser.tab_to("#search")
+    browser.press("site 5")
+    browser.tab_to("#class")
+    browser.press(END)
+    of = browser.run("const e = document.getElementById('class'); return e.selectedOptions[0].text")
+    (row,) = downloaded(browser)
+    g, k = three.prev.groups.index("site 5"), three.prev.classes.index(of)
+    assert (row["group"], row["class"]) == ("site 5", of)
+    assert row["value"] == f"{three.prev.value[g, k]:.4f}"
+
+
+def test_the_download_starts_no_formula_in_a_spreadsheet(browser, hostile):
+    browser.open(hostile.path)
+    found = {row["group"] for row in downloaded(browser)}
+    assert found == {name(g) for g in HOSTILE} - {"=1+1", "--><!--"} | {"'=1+1", "'--><!--"}
+
+
+# ── Names that want to be something else ─────────────────────────────────────────────────────────
+
+
+def test_hostile_names_are_read_and_not_run(browser, hostile):
+    from selenium.common.exceptions import NoAlertPresentException
+
+    for script in (False, True):
+        browser.open(hostile.path, script=script)
+        with pytest.raises(NoAlertPresentException):
+            browser.driver.switch_to.alert  # noqa: B018
+        inside = browser.run(
+            "const all = [...document.querySelectorAll('*')];"
+            "return {scripts: document.scripts.length,"
+            " foreign: document.querySelectorAll('img, iframe, object, embed, link, base, form, b').length,"
+            " links: [...document.links].map((e) => e.getAttribute('href')),"
+            " attributes: [...new Set(all.flatMap((e) => e.getAttributeNames()))]}"
+        )
+        assert inside["scripts"] == 2
+        assert inside["foreign"] == 0
+        assert all(link.startswith("#") for link in inside["links"])
+        assert not [a for a in inside["attributes"] if a.startswith("on") or a == "style"]
+        # As written, where that can be read; the others cut or without what turns a line around.
+        names = set(browser.texts("#table tbody th bdi"))
+        assert names == {name(g) for g in HOSTILE}
+        assert {IMAGE, FORMULA, RIGHT_TO_LEFT, DRAWING, LINK, "{{ 7 * 7 }}"} <= names
+        (cut,) = (n for n in names if n.startswith("xxx"))
+        assert len(cut) <= 80
+        assert cut.endswith("…")
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\n]", "".join(names))
+
+
+def test_hostile_names_are_seen_where_they_should_be(browser, hostile):
+    browser.open(hostile.path)
+    assert browser.driver.title.endswith(IMAGE + LONG)
+    assert browser.texts("h1") == [IMAGE + LONG]
+    labels = " ".join(browser.texts("figure.forest svg text"))
+    assert FORMULA in labels
+    assert "<img src=x" in labels
+    assert set(browser.texts("#class option")) == {name(c) for c in (IMAGE, FORMULA, LONG)}
+
+
+def test_hostile_names_are_found_by_the_search(browser, hostile):
+    browser.open(hostile.path)
+    browser.tab_to("#search")
+    browser.press("<IMG")
+    assert shown(browser) == [IMAGE]
+    browser.run("const e = document.getElementById('search'); e.value = ''; e.focus()")
+    browser.press("עולם")
+    assert shown(browser) == [RIGHT_TO_LEFT]
+
+
+@pytest.mark.parametrize("width", [320, 390, 400, 768, 1200])
+def test_no_page_is_wider_than_the_window(browser, plain, many, hostile, width):
+    for page in (plain, many, hostile):
+        browser.open(page.path, width=width)
+        assert browser.overflow() <= 1
+        wide = browser.run(
+            "return [...document.querySelectorAll('main > *, header, h1, h2, p, li, figure, figure > svg, .tiles div')]"
+            ".filter((e) => e.checkVisibility() && !e.closest('nav, .scroll')"
+            " && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)"
+            ".map((e) => e.outerHTML.slice(0, 80))"
+        )
+        assert wide == []
+
+
+INJECTED = '<script>window.hacked = 1</script><img src="x" onerror="window.hacked = 1">'
+
+
+def test_an_injected_script_is_stopped_by_the_policy_of_the_page(browser, plain, tmp_path):
+    text = plain.path.read_text("utf-8").replace("<main>", f"<main>{INJECTED}", 1)
+    page = tmp_path / "injected.html"
+    page.write_text(text, "utf-8")
+    browser.open(page)
+    assert browser.run("return document.querySelectorAll('img').length") == 1
+    assert browser.run("return window.hacked === undefined")
+    assert browser.requests() == [page.as_uri()]
+    violations = browser.console()
+    assert len(violations) >= 2
+    assert all("Content Security Policy" in message for message in violations)
+
+
+def test_the_same_script_would_run_without_the_policy(browser, plain, tmp_path):
+    text = plain.path.read_text("utf-8").replace("<main>", f"<main>{INJECTED}", 1)
+    without, count = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    assert count == 1
+    page = tmp_path / "injected.html"
+    page.write_text(without, "utf-8")
+    browser.open(page)
+    assert browser.run("return window.hacked") == 1
+    browser.console(), browser.requests()  # the missing picture
+
+
+# ── Dark mode and contrast ───────────────────────────────────────────────────────────────────────
+
+
+def luminance(colour):
+    """WCAG 2.2, relative luminance."""
+    channels = np.array(re.findall(r"[\d.]+", colour)[:3], dtype=float) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one, other):
+    """WCAG 2.2, contrast ratio."""
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_contrast_is_what_the_standard_says():
+    assert contrast("rgb(0, 0, 0)", "rgb(255, 255, 255)") == pytest.approx(21)
+    assert contrast("rgb(118, 118, 118)", "rgb(255, 255, 255)") == pytest.approx(4.54, abs=0.01)
+
+
+def test_a_dark_page_has_light_ink_also_in_pictures(browser, plain):
+    browser.open(plain.path, scheme="dark")
+    paper, ink = browser.style("html", "backgroundColor"), browser.style("body", "color")
+    assert luminance(paper) < 0.05
+    assert luminance(ink) > 0.7
+    inks = browser.run(
+        "return [...document.querySelectorAll('figure.forest svg text')].map((e) => getComputedStyle(e).fill)"
+    )
+    assert ink in inks
+    assert min(map(luminance, inks)) > 0.2
+    browser.look(scheme="light")
+    assert luminance(browser.style("html", "backgroundColor")) > 0.95
+    assert luminance(browser.style("body", "color")) < 0.05
+
+
+#: Every text that is seen: what it says, its colour, and the colour it stands on.
+_PRINTED = """
+const found = {};
+const ground = (e) => {
+  for (; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
+  }
+  return "rgb(255, 255, 255)";
+};
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) {
+  const text = walk.currentNode.data.trim(), e = walk.currentNode.parentElement;
+  if (!text || e.closest("script, noscript, .response svg") || !e.checkVisibility()) continue;
+  const style = getComputedStyle(e), ink = e.closest("svg") ? style.fill : style.color;
+  found[ink + " on " + ground(e)] = [text.slice(0, 60), ink, ground(e)];
+}
+return Object.values(found);
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_stands_out_from_its_background(browser, plain, scheme):
+    browser.open(plain.path, scheme=scheme)
+    for level in ("ok", "care", "do_not_use"):
+        browser.run("document.getElementById('verdict').className = 'verdict ' + arguments[0]", level)
+        for state in ("fine", "look", "against", "ask"):
+            browser.run("document.querySelector('.checklist li').className = arguments[0]", state)
+            told = browser.run(_PRINTED)
+            faint = [(text, ink, on) for text, ink, on in told if contrast(ink, on) < 4.5]
+            assert len(told) >= 5
+            assert faint == []
+
+
+# ── Paper, and no script ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_paper_there_are_no_controls_and_the_paper_is_white(browser, many, scheme):
+    browser.open(many.path)
+    assert all(browser.visible(part) for part in ("nav", "#controls", "#pages", "details"))
+    browser.look(scheme=scheme, media="print")
+    assert not any(browser.visible(part) for part in ("nav", "#controls", "#pages", "details", "noscript"))
+    assert all(browser.visible(part) for part in ("#verdict", "#table", "figure svg", "#checklist"))
+    assert browser.style("html", "backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.style("body", "color") == "rgb(0, 0, 0)"
+
+
+def test_printing_gives_some_pages_with_all_groups_on_them(browser, many):
+    browser.open(many.path)
+    browser.run(
+        "addEventListener('beforeprint', () => {"
+        " window.printed = document.querySelectorAll('#table tbody tr').length; })"
+    )
+    pages = len(re.findall(rb"/Type\s*/Page\b", browser.pdf()))
+    assert 1 < pages < 30
+    assert browser.run("return window.printed") == 250
+    assert len(browser.table()) == 100
+
+
+def test_without_a_script_the_page_can_be_read(browser, plain):
+    browser.open(plain.path, script=False)
+    assert browser.visible("#verdict h2")
+    assert browser.driver.find_element("css selector", "#verdict h2").text.strip()
+    rows = browser.driver.find_elements("css selector", "#table tbody tr")
+    assert len(rows) == len(plain.prev.groups)
+    assert rows[0].text.startswith(plain.prev.groups[plain.order[0]])
+    assert not browser.visible("#controls")
+    assert not browser.visible("#pages")
+    assert browser.run("return document.querySelectorAll('#table button').length") == 0
+
+
+# ── For everybody ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_picture_and_every_control_has_a_name(browser, plain, three):
+    for page in (plain, three):
+        browser.open(page.path)
+        labels = browser.run(
+            "return [...document.querySelectorAll('svg')].filter((e) => e.ariaHidden !== 'true')"
+            ".map((e) => [e.getAttribute('role'), e.getAttribute('aria-label') ?? ''])"
+        )
+        assert len(labels) >= 5
+        assert all(role == "img" and len(label) > 20 for role, label in labels)
+        browser.run("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+        controls = browser.run(
+            "return [...document.querySelectorAll('input, select, button, a, summary, [role=region]')]"
+            ".filter((e) => e.checkVisibility())"
+        )
+        assert len(controls) > 20
+        for control in controls:
+            assert control.accessible_name.strip(), control.get_attribute("outerHTML")
+
+
+def test_the_outline_of_the_page_is_sound(browser, plain, three, hostile):
+    for page in (plain, three, hostile):
+        browser.open(page.path)
+        levels = browser.run(
+            "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((e) => Number(e.tagName[1]))"
+        )
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in pairwise(levels))
+        assert browser.run("return document.documentElement.lang") == "en"
+        assert browser.driver.title.strip()
+        assert [
+            browser.run(f"return document.querySelectorAll('{tag}').length") for tag in ("main", "nav")
+        ] == [
+            1,
+            1,
+        ]
+        ids = browser.run("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
+        assert len(ids) == len(set(ids))
+        references = browser.run(
+            "return [...document.querySelectorAll('[aria-labelledby], a[href], use')]"
+            ".map((e) => e.getAttribute('aria-labelledby') ?? e.getAttribute('href').slice(1))"
+        )
+        assert set(references) <= set(ids)
+
+
+def test_every_table_says_what_its_cells_belong_to(browser, plain):
+    browser.open(plain.path)
+    assert len(browser.texts("#table > caption")) == 1
+    assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0
+    assert (
+        browser.run("return document.querySelectorAll('#table tbody tr > :first-child:not(th)').length") == 0
+    )
+    widths = browser.run("return [...document.querySelectorAll('#table tr')].map((row) => row.cells.length)")
+    assert len(set(widths)) == 1
+
+
+#: Everything that Tab should stop at, in the order of the page.
+_STOPS = """
+const stops = 'a[href], button:not([disabled]), input, select, summary, [tabindex="0"]';
+window.stops = [...document.querySelectorAll(stops)].filter((e) => e.checkVisibility());
+return window.stops.length;
+"""
+
+
+def test_tab_stops_at_everything_in_order_and_the_skip_link_is_first(browser, plain):
+    browser.open(plain.path)
+    total = browser.run(_STOPS)
+    visited = []
+    for _ in range(total):
+        browser.press(TAB)
+        visited.append(browser.run("return window.stops.indexOf(document.activeElement)"))
+        seen = browser.run(
+            "const box = document.activeElement.getBoundingClientRect();"
+            "return box.width > 0 && box.right > 0 && box.bottom > 0 && box.top < innerHeight"
+            " && getComputedStyle(document.activeElement).outlineStyle !== 'none'"
+        )
+        assert seen, browser.run("return document.activeElement.outerHTML.slice(0, 200)")
+    assert visited == list(range(total))
+    assert browser.run("return window.stops[0].className") == "skip"
+
+
+def test_the_skip_link_leads_to_the_table(browser, plain):
+    browser.open(plain.path)
+    browser.press(TAB, ENTER)
+    assert browser.run("return location.hash") == "#groups"
+    browser.press(TAB)
+    assert browser.run("return document.activeElement.id") == "search"
+
+
+def test_a_heading_that_a_link_leads_to_is_not_hidden_behind_the_menu(browser, plain):
+    browser.open(plain.path)
+    for link in browser.run(
+        "return [...document.querySelectorAll('nav a')].map((e) => e.getAttribute('href'))"
+    ):
+        browser.run("document.querySelector(`nav a[href='${arguments[0]}']`).click()", link)
+        clear = browser.run(
+            "const menu = document.querySelector('nav').getBoundingClientRect().bottom;"
+            "return document.querySelector(arguments[0] + ' h2').getBoundingClientRect().top >= menu - 1",
+            link,
+        )
+        assert clear, link
