@@ -42,7 +42,7 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.core: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
-	$(PIP) install -c $(CONSTRAINTS) -e '.[cli]'
+	$(PIP) install -c $(CONSTRAINTS) -e '.[cli,report]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core

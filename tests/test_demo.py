@@ -16,28 +16,22 @@ def ran():
     return demo.run()
 
 
-def codes(prev, data):
-    return np.searchsorted(np.array(prev.classes), data.species_field)
-
-
 def test_the_demo_improves_log_loss_without_a_label_of_the_field(ran):
-    _, prev, data, new = ran
-    y = codes(prev, data)
-    assert new.shape == data.proba_field.shape
-    np.testing.assert_allclose(new.sum(axis=1), 1)
-    assert log_loss(new, y) < log_loss(data.proba_field, y) - 0.03
+    assert ran.new.shape == ran.data.proba_field.shape
+    np.testing.assert_allclose(ran.new.sum(axis=1), 1)
+    assert log_loss(ran.new, ran.y) < log_loss(ran.data.proba_field, ran.y) - 0.03
 
 
 def test_the_demo_says_that_it_is_to_be_used_with_care_and_why(ran):
-    lab, prev, _, _ = ran
-    assert lab.rehearsal.tau > 0.3
+    assert ran.lab.rehearsal.tau > 0.3
+    prev = ran.prev
     assert prev.verdict.level == "care"
     assert any("whole field moved" in reason for reason in prev.verdict.reasons)
 
 
 def test_the_table_has_one_line_per_plot(ran):
-    _, prev, data, new = ran
-    head, *lines = demo.table(prev, data, new).split("\n")
+    prev, data = ran.prev, ran.data
+    head, *lines = demo.table(ran).split("\n")
     assert head.split()[:4] == ["plot", "n", "naive", "estimate"]
     assert [int(line.split()[0]) for line in lines] == list(prev.groups)
     assert [int(line.split()[1]) for line in lines] == [(data.plots_field == g).sum() for g in prev.groups]
@@ -47,20 +41,40 @@ def test_the_table_has_one_line_per_plot(ran):
 
 
 def test_most_plots_get_better_and_their_prevalences_nearer_to_the_truth(ran):
-    _, prev, data, new = ran
-    y = codes(prev, data)
+    prev, data, y = ran.prev, ran.data, ran.y
     share, better = np.empty(prev.value.shape), []
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
         share[g] = np.bincount(y[rows], minlength=len(prev.classes)) / rows.sum()
-        better.append(log_loss(new[rows], y[rows]) < log_loss(data.proba_field[rows], y[rows]))
+        better.append(log_loss(ran.new[rows], y[rows]) < log_loss(data.proba_field[rows], y[rows]))
     assert np.mean(better) > 0.75
-    assert np.abs(prev.value - share).mean() < 0.9 * np.abs(prev.naive - share).mean()
+    naive, value = (np.abs(table - share).mean() for table in (prev.naive, prev.value))
+    assert value < 0.9 * naive
+    assert demo.errors(ran) == pytest.approx((naive, value))
 
 
-def test_the_printed_demo_ends_with_the_gain(ran, monkeypatch, capsys):
-    monkeypatch.setattr(demo, "run", lambda: ran)
-    demo.main()
-    printed = capsys.readouterr().out
-    assert printed.startswith("Lab: ")
-    assert printed.rstrip().endswith("No label of the field was used.")
+def test_three_sentences_say_what_was_found_with_the_numbers_of_the_demo(ran):
+    found = demo.sentences(ran)
+    assert len(found) == 3
+    naive, value = demo.errors(ran)
+    assert f"{100 * value:.1f} percentage points on average" in found[0]
+    assert f"by {100 * naive:.1f}." in found[0]
+    before, after = log_loss(ran.data.proba_field, ran.y), log_loss(ran.new, ran.y)
+    assert f"{before:.3f} before, {after:.3f} after" in found[1]
+    assert "with care" in found[2]
+
+
+def test_every_step_is_announced(monkeypatch, ran):
+    monkeypatch.setattr(demo, "predictions", lambda captures, random_state: ran.data)
+    said = []
+    demo.run(step=said.append)
+    assert len(said) == demo.STEPS
+    assert [text.partition(":")[0] for text in said[2:]] == ["learn", "count", "estimate", "recalibrate"]
+
+
+def test_the_report_of_the_demo_knows_the_labels(ran):
+    content = ran.report().dict()
+    assert content["labelled"]["rows"] == len(ran.y)
+    before, after = (content["labelled"]["measures"][0][key] for key in ("before", "after"))
+    assert after < before - 0.03
+    assert content["summary"]["class"] == demo.SHOWN

@@ -1,4 +1,4 @@
-"""The main job on real data: ``python -m fieldcal.demo``.
+"""The main job on real data, end to end: what ``fieldcal demo`` shows.
 
 Rodents of the Portal Project. A small classifier tells the species from the measurements; it is trained and
 learnt on captures before 1988 and used on later ones. The trap plots differ in their species, and so do the
@@ -8,6 +8,7 @@ labels are used for one thing only, to say at the end whether it helped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +16,12 @@ from numpy.typing import NDArray
 
 import fieldcal
 from fieldcal.datasets import Portal, portal
-from fieldcal.metrics import log_loss
+from fieldcal.metrics import log_loss, mean_absolute_error
 
 LAST_LAB_YEAR = 1987
 SHOWN = "DM"  # Merriam's kangaroo rat, the most frequent species
+#: How often `run` says what comes next.
+STEPS = 6
 
 
 @dataclass(frozen=True)
@@ -60,27 +63,68 @@ def predictions(captures: Portal, *, random_state: int = 0) -> Split:
     )
 
 
-def run(*, random_state: int = 0) -> tuple[fieldcal.Lab, fieldcal.Prevalence, Split, NDArray[np.float64]]:
-    """The four verbs on the captures."""
-    data = predictions(portal(), random_state=random_state)
+@dataclass(frozen=True)
+class Demo:
+    """What was learnt, estimated and recalibrated, and the labels to compare it with."""
+
+    lab: fieldcal.Lab
+    prev: fieldcal.Prevalence
+    data: Split
+    new: NDArray[np.float64]
+
+    @property
+    def y(self) -> NDArray[np.intp]:
+        """The true class of every field capture, as a code."""
+        return np.searchsorted(np.array(self.prev.classes), self.data.species_field)
+
+    def losses(self, rows: NDArray[np.bool_] | slice = slice(None)) -> tuple[float, float]:
+        """Log loss before and after."""
+        y = self.y[rows]
+        return log_loss(self.data.proba_field[rows], y), log_loss(self.new[rows], y)
+
+    def report(self) -> fieldcal.Report:
+        """The page, with the labels of the field, which nothing else has seen."""
+        data = self.data
+        return fieldcal.report(
+            self.lab,
+            self.prev.field,
+            self.prev,
+            of=SHOWN,
+            proba=data.proba_field,
+            y=data.species_field,
+            groups=data.plots_field,
+            title=f"Rodents of the Portal project: species by trap plot after {LAST_LAB_YEAR}",
+        )
+
+
+def run(*, random_state: int = 0, step: Callable[[str], None] = lambda text: None) -> Demo:
+    """The four verbs on the captures; ``step`` is told what comes next."""
+    step("read 32,534 captures")
+    captures = portal()
+    step("train a classifier on early captures")
+    data = predictions(captures, random_state=random_state)
+    step("learn: early captures that it has not seen, and their species")
     lab = fieldcal.learn(data.proba_lab, data.species_lab, groups=data.plots_lab)
+    step("count: predictions for later captures, per trap plot")
     field = fieldcal.count(lab, data.proba_field, groups=data.plots_field)
+    step("estimate: which species live in each plot")
     prev = fieldcal.estimate(lab, field)
+    step("recalibrate")
     new = fieldcal.recalibrate(prev, data.proba_field, groups=data.plots_field)
-    return lab, prev, data, new
+    return Demo(lab, prev, data, new)
 
 
-def table(prev: fieldcal.Prevalence, data: Split, new: NDArray[np.float64]) -> str:
+def table(found: Demo) -> str:
     """Group, n, naive, estimate, trust, and log loss before and after, one line per plot."""
-    k = prev.classes.index(SHOWN)
-    y = np.searchsorted(np.array(prev.classes), data.species_field)
+    prev, data = found.prev, found.data
+    k, y = prev.classes.index(SHOWN), found.y
     lines = [
         f"{'plot':>5}{'n':>7}  {'naive':>6} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
         f" {'trust':>6}   {'log loss before':>15} → after",
     ]
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
-        before, after = log_loss(data.proba_field[rows], y[rows]), log_loss(new[rows], y[rows])
+        before, after = found.losses(rows)
         interval = prev.interval_text(g, k)
         lines.append(
             f"{plot:>5}{prev.n[g]:>7}  {prev.naive[g, k]:>6.3f} {prev.value[g, k]:>9.3f} {interval:>15} "
@@ -89,24 +133,38 @@ def table(prev: fieldcal.Prevalence, data: Split, new: NDArray[np.float64]) -> s
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Print what happened."""
-    lab, prev, data, new = run()
-    y = np.searchsorted(np.array(prev.classes), data.species_field)
-    print(lab)
-    print(prev.field)
-    print(f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n")
-    print(
-        f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. Naive: the mean prediction;"
+def introduction(found: Demo) -> str:
+    """What the table shows."""
+    lab, data = found.lab, found.data
+    return "\n".join(
+        [
+            f"{lab}\n{found.prev.field}",
+            f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n",
+            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. Naive: the mean prediction;",
+            "trust: how far the estimate follows URC, as the lab's own plots taught it.",
+        ]
     )
-    print("trust: how far the estimate follows URC, as the lab's own plots taught it.\n")
-    print(table(prev, data, new))
-    print(f"\n{prev.verdict}")
-    print(
-        f"\nLog loss of all {len(y):,} field captures: {log_loss(data.proba_field, y):.3f} before, ", end=""
-    )
-    print(f"{log_loss(new, y):.3f} after. No label of the field was used.")
 
 
-if __name__ == "__main__":
-    main()
+def errors(found: Demo) -> tuple[float, float]:
+    """Mean distance from the true shares, over plots and species: of the mean prediction, and of the estimate."""
+    prev, y = found.prev, found.y
+    truth = [np.bincount(y[found.data.plots_field == g], minlength=len(prev.classes)) for g in prev.groups]
+    share = np.array(truth) / np.asarray(prev.n)[:, None]
+    return mean_absolute_error(prev.naive, share), mean_absolute_error(prev.value, share)
+
+
+def sentences(found: Demo) -> list[str]:
+    """What was found, in three sentences."""
+    prev, (naive, value), (before, after) = found.prev, errors(found), found.losses()
+    better = sum(b > a for b, a in (found.losses(found.data.plots_field == plot) for plot in prev.groups))
+    words = {"ok": "fine to use", "care": "to be used with care", "do_not_use": "not to be used"}
+    return [
+        f"From {int(prev.n.sum()):,} predictions and no label, the shares of {len(prev.classes)} species in "
+        f"{len(prev.groups)} plots are off by {100 * value:.1f} percentage points on average; the means of the "
+        f"predictions by {100 * naive:.1f}.",
+        f"Recalibrated predictions are better in {better} of {len(prev.groups)} plots: log loss {before:.3f} before, "
+        f"{after:.3f} after.",
+        "The verdict, which has seen no label of the field either, is that the result is "
+        f"{words[prev.verdict.level]}; the report says why.",
+    ]

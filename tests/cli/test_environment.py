@@ -122,8 +122,3 @@ def test_the_module_and_the_entry_point_are_the_same_command(folder):
         pytest.skip("the entry point is not installed here")
     again = subprocess.run([script, "--version"], capture_output=True, text=True, check=True, timeout=60)
     assert again.stdout == done.stdout
-
-
-def test_the_demo_is_a_command(call, monkeypatch):
-    monkeypatch.setattr("fieldcal.demo.main", lambda: sys.stdout.write("shown\n"))
-    assert call("demo").out == "shown\n"

@@ -232,4 +232,4 @@ def test_completion_knows_the_commands(folder, shell):
         "COMP_WORDS": "fieldcal re",
         "COMP_CWORD": "1",
     }
-    assert shell(env=env).out.split() == ["recalibrate"]
+    assert shell(env=env).out.split() == ["recalibrate", "report"]

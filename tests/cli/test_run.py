@@ -61,7 +61,10 @@ def test_run_on_the_portal_data_equals_the_four_verbs_on_arrays(
     done = shell(line)
     assert done.code == 0, done.err
     out = folder / "out" / "portal"
-    names = ["field.json", "lab.json", "prevalence.csv", "prevalence.json", "recalibrated.parquet"]
+    names = [
+        *("field.json", "lab.json", "prevalence.csv", "prevalence.json"),
+        *("recalibrated.parquet", "report.html"),
+    ]
     assert sorted(path.name for path in out.iterdir()) == names
     assert json.loads(done.out)["verdict"] == prev.verdict.level == "care"
 
@@ -123,6 +126,7 @@ def test_protected_groups_are_estimated_and_applied_only_when_acknowledged(folde
         "lab.json",
         "prevalence.csv",
         "prevalence.json",
+        "report.html",
     ]
     assert call(line, "open", "--acknowledge").code == 0
     assert (folder / "open" / "recalibrated.parquet").exists()

@@ -10,7 +10,7 @@ import typer
 import typer.main
 
 import fieldcal
-from fieldcal.cli import company, everything, verbs
+from fieldcal.cli import company, everything, pages, verbs
 from fieldcal.cli.settings import EVERYWHERE
 
 _PANEL = "Options of every command"
@@ -68,9 +68,10 @@ def command() -> Any:
     for verb in (verbs.learn, verbs.count, verbs.merge, verbs.estimate, verbs.recalibrate, verbs.check):
         app.command()(verb)
     app.command()(everything.run)
+    app.command()(pages.report)
     app.add_typer(company.sql, name="sql")
     app.command()(company.schema)
-    app.command()(company.demo)
+    app.command()(pages.demo)
     built = typer.main.get_command(app)
     _share(built, [p for p in built.params if p.name in EVERYWHERE])
     return built

@@ -1,15 +1,15 @@
-"""fieldcal sql, schema, demo: what goes with the verbs."""
+"""fieldcal sql, schema: what goes with the verbs."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fieldcal.cli import describe, show
 from fieldcal.cli import options as opt
+from fieldcal.cli import show
 from fieldcal.cli.settings import Settings
 from fieldcal.cli.spreadsheet import as_csv
 
@@ -122,15 +122,3 @@ def schema(
     for part in (found, *found.get("$defs", {}).values()):
         part["description"] = part.get("description", "").partition("\n\n")[0]
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
-
-
-def demo(ctx: typer.Context) -> None:
-    """Show it on real data: rodents in trap plots."""
-    from fieldcal import demo as portal
-
-    settings: Settings = ctx.obj
-    if settings.json:
-        prev: Any = portal.run()[1]
-        show.result(settings, describe.prevalence_data(prev))
-    else:
-        portal.main()

@@ -8,6 +8,7 @@ from fieldcal.cli.show import records
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
+    from fieldcal.reporting import Report
 
 
 def lab_data(lab: Lab) -> dict[str, Any]:
@@ -63,4 +64,16 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
         "level": prev.level,
         "protected": prev.protected,
         "prevalence": records(prev.to_dict()),
+    }
+
+
+def report_data(report: Report) -> dict[str, Any]:
+    """What stands at the top of a report, and whether labels confirm it."""
+    content = report.content
+    measures = content["labelled"] and content["labelled"]["measures"]
+    return {
+        "verdict": content["verdict"]["level"],
+        "reasons": content["verdict"]["reasons"],
+        "advice": content["verdict"]["advice"],
+        "labelled": measures,
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fieldcal.cli import describe, show, stages
+from fieldcal.cli import describe, pages, show, stages
 from fieldcal.cli import options as opt
 from fieldcal.cli.reading import existing, session
 from fieldcal.cli.settings import Settings
@@ -79,7 +79,7 @@ def run(
         lab = stages.learn_stage(settings, known, by=_groups_of_lab(settings, groups, known), **learning)
         field = stages.count_stage(settings, lab, unknown, **counting)
         prev = stages.estimate_stage(settings, lab, field, **estimating)
-        written = _write_small(output, lab, field, prev)
+        written = _write_small(settings, output, lab, field, prev)
         rows = _write_large(settings, output, prev, opened, unknown, applying)
     _report(settings, lab, field, prev, rows, written)
 
@@ -111,12 +111,14 @@ def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) ->
     return groups
 
 
-def _write_small(folder: Path, lab: Lab, field: Field, prev: Prevalence) -> list[Path]:
+def _write_small(settings: Settings, folder: Path, lab: Lab, field: Field, prev: Prevalence) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for artefact in (lab, field, prev):
         artefact.save(folder / f"{artefact.kind}.json")
     write_csv(prev, folder / "prevalence.csv")
-    return [folder / name for name in ("lab.json", "field.json", "prevalence.json", "prevalence.csv")]
+    written = [folder / name for name in ("lab.json", "field.json", "prevalence.json", "prevalence.csv")]
+    page = pages.beside(settings, prev, folder)
+    return written if page is None else [*written, page]
 
 
 def _write_large(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -23,6 +24,8 @@ def run(args: Sequence[str] | None, watch: Watch) -> int:
     """Parse, call, and say what happened by the exit code."""
     settings = Settings()
     _prepare_streams()
+    # It tells of a home that it cannot write to, and draws all the same.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         with warnings_in_one_line(settings):
             code = command().main(

@@ -16,6 +16,7 @@ from fieldcal.errors import FieldcalWarning
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.progress import Progress
 
     from fieldcal.objects import Prevalence, Verdict
 
@@ -98,13 +99,33 @@ def working(settings: Settings, text: str) -> Iterator[Callable[[int, int], None
 
     Gives a function to call with what is done and what there is to do, or None.
     """
+    with _bar(settings) as bar:
+        if bar is None:
+            yield None
+            return
+        task = bar.add_task(one_line(text), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def steps(settings: Settings, total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr that goes on with every step, where somebody watches. Gives a function to name the next."""
+    with _bar(settings) as bar:
+        if bar is None:
+            yield lambda text: None
+            return
+        task = bar.add_task("", total=total, completed=-1)
+        yield lambda text: bar.update(task, advance=1, description=one_line(text))
+
+
+@contextmanager
+def _bar(settings: Settings) -> Iterator[Progress | None]:
     if settings.quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     words = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), words, BarColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), BarColumn(), TimeElapsedColumn(), words)
     with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
-        task = bar.add_task(one_line(text), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield bar

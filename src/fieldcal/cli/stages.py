@@ -10,9 +10,12 @@ import fieldcal
 from fieldcal.cli import show
 from fieldcal.cli.options import names, prior_of, score_names, trust_of
 from fieldcal.cli.settings import Settings
+from fieldcal.errors import InputError
+from fieldcal.names import did_you_mean
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
+    from fieldcal.reporting import Report
     from fieldcal.tables.files import Session, Source
 
 
@@ -79,6 +82,42 @@ def recalibrate_stage(
 
     with show.working(settings, "recalibrate"):
         return tables.recalibrate_file(prev, session, source, str(target), **options)
+
+
+def labelled_stage(settings: Settings, prev: Prevalence, source: Source, **options: Any) -> dict[str, Any]:
+    """From a table of the field to its labelled rows."""
+    from fieldcal import tables
+
+    with show.working(settings, "read labels"):
+        return tables.read_labelled(prev, source.relation, **options)
+
+
+def report_stage(
+    settings: Settings,
+    prev: Prevalence,
+    target: Path,
+    *,
+    of: str | None = None,
+    title: str | None = None,
+    rows: dict[str, Any] | None = None,
+) -> Report:
+    """From a Prevalence to a page."""
+    with show.working(settings, "report"):
+        made = fieldcal.report(
+            prev.lab, prev.field, prev, of=_class_of(prev, of), title=title, **(rows or {})
+        )
+        made.save(target)
+    return made
+
+
+def _class_of(prev: Prevalence, text: str | None) -> Hashable:
+    """The class that is spelled so; classes need not be text."""
+    if text is None:
+        return None
+    spelled = {str(c): c for c in reversed(prev.classes)}
+    if text not in spelled:
+        raise InputError(f"There is no class {text!r:.60}.{did_you_mean(text, list(spelled))}")
+    return spelled[text]
 
 
 def _typed(classes: list[str] | None, relation: Any, label: str) -> Sequence[Hashable] | None:

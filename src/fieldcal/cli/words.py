@@ -11,7 +11,14 @@ from fieldcal.errors import FieldcalError
 _LONGEST = 2_000
 _INTERNAL = "This is a bug in fieldcal. Run again with --debug and report what it prints."
 _MEMORY = "Out of memory. Set --memory-limit, so that more is kept on disk, or count in parts and merge them."
-_EXTRAS = {"typer": "cli", "rich": "cli", "duckdb": "cli", "sqlglot": "sql"}
+_EXTRAS = {
+    "typer": "cli",
+    "rich": "cli",
+    "duckdb": "cli",
+    "sqlglot": "sql",
+    "jinja2": "report",
+    "matplotlib": "report",
+}
 #: Ways out are told in Python; here they are options.
 _FLAG = re.compile(r"\b(acknowledge|normalize)=True\b")
 _NAMES = "missing|unseen|trust|prior|level|batch|label|by|scores|classes|name|time|every"

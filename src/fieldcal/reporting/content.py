@@ -132,13 +132,12 @@ def quality(lab: Lab, field: Field, prev: Prevalence) -> list[dict[str, Any]]:
 
 def settings(lab: Lab, field: Field, prev: Prevalence) -> dict[str, Any]:
     """What was asked for and what was learnt, for whoever repeats it."""
-    prior = ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else str(v) for k, v in prev.prior.items())
     kind = type(lab.partition).__name__
     return {
         "bins": f"{lab.n_bins} ({kind})",
         "smoothing of the response matrix": f"{lab.smoothing:.4g} pseudo-rows per class",
         "condition number": f"{lab.conditioning.condition_number:.3g}",
-        "prior": prior,
+        "prior": _prior(prev.prior),
         "estimate": f"posterior {prev.point}",
         "interval": "none" if prev.level is None else f"{prev.level:.0%}",
         "trust in groups": f"{float(prev.trust.max(initial=0.0)):.3f}",
@@ -151,6 +150,13 @@ def settings(lab: Lab, field: Field, prev: Prevalence) -> dict[str, Any]:
         "seed": str(prev.seed),
         "group columns": ", ".join(groups.name(c) for c in field.by) or "from arrays",
     }
+
+
+def _prior(prior: dict[str, float | str]) -> str:
+    """Its name and its numbers, in one order: a file has forgotten the one they were made in."""
+    rest = [(key, prior[key]) for key in sorted(prior) if key != "name" and prior[key] != ""]
+    numbers = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rest]
+    return ", ".join([str(prior["name"]), *numbers])
 
 
 def versions() -> dict[str, str]:
