@@ -43,7 +43,7 @@ def rows(prev: Prevalence, k: int, truth: Floats | None = None) -> dict[str, Any
 
 def name(key: Any) -> str:
     """A name from the data: one line, without control or direction characters, not endless."""
-    return keys.show(key, width=NAME_WIDTH)
+    return keys.show(key, width=NAME_WIDTH) or '""'
 
 
 def mean(prev: Prevalence, table: Floats) -> Floats:

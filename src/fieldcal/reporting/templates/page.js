@@ -146,8 +146,13 @@
       find();
     });
   }
-  by("previous").addEventListener("click", () => { page--; show(); });
-  by("next").addEventListener("click", () => { page++; show(); });
+  for (const [id, other, step] of [["previous", "next", -1], ["next", "previous", 1]]) {
+    by(id).addEventListener("click", () => {
+      page += step;
+      show();
+      if (by(id).disabled) by(other).focus(); // a disabled button would lose the reader's place
+    });
+  }
   by("download").addEventListener("click", download);
   addEventListener("beforeprint", () => body.replaceChildren(...found.slice(0, PRINTED).map(line)));
   addEventListener("afterprint", show);

@@ -1,0 +1,233 @@
+"""The content of a report: plain data with the numbers of the estimate, and words that follow from them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fieldcal
+from fieldcal import metrics
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.reporting import groups
+from reporting.real import HOSTILE, hostile, judged, reported, simple
+
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+
+
+def state(content, question):
+    (found,) = (item["state"] for item in content["checklist"] if question in item["question"])
+    return found
+
+
+@pytest.mark.parametrize("level", ["ok", "care", "do_not_use"])
+def test_real_data_of_each_verdict_say_what_to_do(level):
+    prev, _ = judged(level)
+    verdict = reported(prev).dict()["verdict"]
+    assert verdict["level"] == prev.verdict.level == level
+    assert tuple(verdict["reasons"]) == prev.verdict.reasons
+    first = {"ok": "Apply it", "care": "Apply it", "do_not_use": "Keep using the raw predictions"}[level]
+    assert verdict["advice"][0].startswith(first)
+
+
+def test_the_content_is_plain_json_and_knows_no_nan():
+    for prev in (simple()[0], simple(1)[0], simple(6, 3)[0], hostile(), judged("care")[0]):
+        text = reported(prev).json()
+        assert json.loads(text) == reported(prev).dict()
+        assert "NaN" not in text
+        assert "Infinity" not in text
+
+
+def test_dict_is_a_copy():
+    found = reported(simple()[0])
+    found.dict()["verdict"]["level"] = "ruined"
+    assert found.dict()["verdict"]["level"] != "ruined"
+
+
+def test_lines_come_in_the_order_of_rows_that_change_class_and_have_the_numbers_of_the_estimate():
+    prev, _ = simple(40)
+    table = reported(prev).dict()["groups"]
+    at = [prev.groups.index(int(name)) for name in table["names"]]
+    moved = (prev.n * np.abs(prev.value - prev.naive)[:, 1])[at]
+    assert (np.diff(moved) <= 1e-12).all()
+    assert table["n"] == prev.n[at].tolist()
+    (only,) = table["classes"]
+    assert only["class"] == "1"
+    for name in ("naive", "value", "lower", "upper"):
+        assert only[name] == getattr(prev, name)[at, 1].tolist()
+    assert table["effect"] == prev.fit.effect[at].tolist()
+    assert table["status"] == [prev.status[g] for g in at]
+
+
+def test_all_classes_are_told_until_there_are_too_many_cells(monkeypatch):
+    prev, _ = simple(6, 4)
+    table = reported(prev, of=2).dict()["groups"]
+    assert [c["class"] for c in table["classes"]] == ["2", "0", "1", "3"]
+    assert table["left_out"] == 0
+    monkeypatch.setattr(groups, "MOST_CELLS", 20)
+    table = reported(prev, of=2).dict()["groups"]
+    assert [c["class"] for c in table["classes"]] == ["2"]
+    assert table["left_out"] == 3
+
+
+def test_one_population_has_a_line_per_class():
+    prev, _ = simple(1, 3)
+    content = reported(prev).dict()
+    table = content["groups"]
+    assert table["unit"] == "class"
+    assert sorted(table["names"]) == ["0", "1", "2"]
+    at = [int(name) for name in table["names"]]
+    assert table["classes"][0]["value"] == prev.value[0, at].tolist()
+    assert content["summary"]["groups"] is None
+    assert content["figures"]["trust"] is None
+
+
+def test_names_are_cut_and_cleaned_but_stay_distinct():
+    long = ["a" * 200 + str(i) for i in range(3)]
+    lab = simple()[0].lab
+    field = fieldcal.count(lab, [0.2, 0.5, 0.9, 0.4], groups=[*long, "a\u202eb"])
+    names = reported(fieldcal.estimate(lab, field, trust=1)).dict()["groups"]["names"]
+    assert len(set(names)) == 4
+    assert "a·b" in names
+    assert max(map(len, names)) < 80
+
+
+def test_a_group_without_rows_and_an_estimate_without_intervals_are_told_too():
+    lab = simple()[0].lab
+    empty = fieldcal.count(lab, [0.2] * 5, groups=["a"] * 5) + fieldcal.count(lab, [], groups=[])
+    prev = fieldcal.estimate(lab, empty, trust=0.5, point="mode", level=None, prior="flat")
+    content = reported(prev).dict()
+    assert content["groups"]["classes"][0]["lower"] is None
+    assert content["settings"]["interval"] == "none"
+    nothing = fieldcal.estimate(lab, fieldcal.count(lab, [], groups=[]))
+    assert reported(nothing).dict()["groups"]["names"] == []
+    assert reported(nothing).html()
+
+
+def test_nothing_changed_is_said_where_trust_is_zero():
+    content = reported(simple(trust=0)[0]).dict()
+    assert content["summary"]["untouched"]
+    assert content["changes"] == ["Nothing: trust is 0, so that every estimate equals the mean prediction."]
+    assert "left as they are" in content["verdict"]["meaning"]
+
+
+def test_what_changed_is_counted_as_one_would_by_hand():
+    prev, _ = simple(30)
+    text = " ".join(reported(prev).dict()["changes"])
+    up, down = (prev.value > prev.naive)[:, 1], (prev.value < prev.naive)[:, 1]
+    assert f"rises in {up.sum()} and falls in {down.sum()} of 30 groups" in text
+    outside = (prev.naive < prev.lower)[:, 1] | (prev.naive > prev.upper)[:, 1]
+    assert f"In {outside.sum()} of them ({prev.n[outside].sum() / prev.n.sum():.0%} of the rows)" in text
+
+
+def test_the_checklist_tells_what_the_data_can_and_what_only_people_can():
+    good = reported(judged("ok")[0]).dict()
+    assert {item["state"] for item in good["checklist"]} <= {"fine", "look", "ask"}
+    assert state(good, "only in their mix of classes") == "fine"
+    bad = reported(judged("do_not_use")[0]).dict()
+    assert state(bad, "Do groups differ only") == "against"
+    assert state(bad, "Does every group look like") == "look"
+    for content in (good, bad):
+        assert state(content, "free of bias") == "ask"
+        assert state(content, "May decisions depend") == "ask"
+    unrehearsed = reported(simple()[0]).dict()
+    assert state(unrehearsed, "Do groups differ only") == "ask"
+
+
+def test_protected_groups_a_foreign_field_and_a_tiny_class_stand_out():
+    prev, _ = simple(protected=True)
+    assert state(reported(prev).dict(), "May decisions depend") == "against"
+    assert "not to be changed" in reported(prev).dict()["verdict"]["advice"][0]
+    lab = prev.lab
+    foreign = fieldcal.estimate(lab, fieldcal.count(lab, [0.4999, 0.5001] * 500))
+    assert state(reported(foreign).dict(), "mixture of the lab's classes") == "against"
+    tiny = fieldcal.learn([0.1, 0.2, 0.3, 0.9] * 4, ([0, 0, 0, 1] + [0] * 4) * 2)
+    few = reported(fieldcal.estimate(tiny, fieldcal.count(tiny, [0.2, 0.8]), trust=1)).dict()
+    assert state(few, "enough rows") == "against"
+
+
+def test_dropped_rows_are_counted_and_named():
+    lab = simple()[0].lab
+    field = fieldcal.count(lab, [0.1, np.nan, 0.7, np.nan, 0.3], missing="drop")
+    content = reported(fieldcal.estimate(lab, field, trust=1)).dict()
+    (dropped,) = (line for line in content["quality"] if line["what"] == "Field rows dropped")
+    assert dropped["count"] == 2
+    assert state(content, "have a prediction") == "look"
+
+
+def test_labels_are_compared_with_predictions_before_and_after():
+    prev, (proba, y, plots) = judged("ok")
+    content = reported(prev, proba=proba, y=y, groups=plots).dict()
+    codes = (y == "wanted").astype(int)
+    new = fieldcal.recalibrate(prev, proba, groups=plots)
+    (loss,) = (m for m in content["labelled"]["measures"] if m["measure"] == "log loss")
+    assert loss["before"] == pytest.approx(metrics.log_loss(proba, codes))
+    assert loss["after"] == pytest.approx(metrics.log_loss(new, codes))
+    assert "are better" in content["labelled"]["sentences"][0]
+    table = content["groups"]
+    at = int(table["names"][3])
+    assert table["classes"][0]["truth"][3] == pytest.approx(codes[plots == at].mean())
+    forest = content["figures"]["forest"]
+    assert forest["labelled"][0] == pytest.approx(codes[plots == int(forest["groups"][0])].mean())
+
+
+def test_a_table_with_columns_in_another_order_is_evaluated_in_the_order_of_the_classes():
+    pd = pytest.importorskip("pandas")
+    prev, data = simple(1, 3)
+    rows = pd.DataFrame(data.proba_field, columns=[0, 1, 2])
+    one = reported(prev, proba=rows, y=data.y_field).json()
+    assert one == reported(prev, proba=rows[[2, 0, 1]], y=data.y_field).json()
+    assert one == reported(prev, proba=data.proba_field, y=data.y_field).json()
+
+
+def test_labels_of_groups_that_were_never_counted_do_not_stop_the_report():
+    prev, data = simple()
+    strange = np.where(data.groups_field == 0, 99, data.groups_field)
+    content = reported(prev, proba=data.proba_field, y=data.y_field, groups=strange).dict()
+    truth = dict(zip(content["groups"]["names"], content["groups"]["classes"][0]["truth"], strict=True))
+    assert truth["0"] is None
+    assert truth["1"] is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"y": [0, 1]}, "proba is missing"),
+        ({"proba": [0.1]}, "y is missing"),
+        ({"proba": [0.1, 0.2], "y": [0], "groups": [0, 1]}, "2 predictions but 1 labels"),
+        ({"proba": [0.1], "y": ["cat"], "groups": [0]}, "'cat' is not among the classes"),
+        ({"proba": [0.1], "y": [0]}, "pass groups="),
+        ({"proba": [], "y": [], "groups": []}, "no labelled rows"),
+        ({"of": "cat"}, "no class 'cat'"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_in_words(more, message):
+    with pytest.raises(InputError, match=message):
+        reported(simple()[0], **more)
+
+
+def test_a_report_wants_the_lab_and_the_field_of_the_estimate():
+    prev, other = simple()[0], judged("ok")[0]
+    with pytest.raises(InputError, match="another lab"):
+        fieldcal.report(other.lab, prev.field, prev)
+    with pytest.raises(InputError, match="another field"):
+        fieldcal.report(prev.lab, fieldcal.count(prev.lab, [0.5]), prev)
+    with pytest.raises(InputTypeError, match="a Lab, a Field and a Prevalence, in this order"):
+        fieldcal.report(prev, prev.field, prev.lab)
+
+
+def test_hostile_names_are_told_once_each():
+    names = reported(hostile()).dict()["groups"]["names"]
+    assert sorted(names) == sorted(groups.name(key) for key in HOSTILE)
+
+
+def test_a_lab_of_given_bins_is_reported_without_a_picture_of_its_calibration():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    ids = np.clip(y * 2 + rng.integers(0, 2, 400), 0, 3)
+    lab = fieldcal.learn(ids, y, partition=fieldcal.Bins(4))
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, ids[:100]), trust=1)
+    found = reported(prev)
+    assert found.dict()["figures"]["reliability"] is None
+    assert "<!doctype html>" in found.html()
