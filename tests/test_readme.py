@@ -5,29 +5,65 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot
 import numpy as np
+import polars as pl
+import pytest
 
+import fieldcal
 from fieldcal.datasets import label_shift
 from fieldcal.objects import Interval
 
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_ten_lines_run_as_they_stand(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+def rows(data):
+    """What the examples take for given."""
     sites = np.array(["Leeds", "York", "Bath", "Hull", "Ely", "Ripon"])
-    data = label_shift(n_lab=3000, n_field=3000, n_groups=6)
-    names = {
+    return {
         "proba_lab": data.proba_lab,
         "y_lab": data.y_lab,
         "site_lab": sites[data.groups_lab],
         "proba_field": data.proba_field,
         "site_field": sites[data.groups_field],
     }
+
+
+def examples(path):
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
+
+
+def test_the_ten_lines_run_as_they_stand(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = examples(README)
+    names = rows(label_shift(n_lab=3000, n_field=3000, n_groups=6))
     exec(code, names)
-    assert names["new"].shape == data.proba_field.shape
+    assert names["new"].shape == names["proba_field"].shape
     assert "rehearsed on 6 groups, 3,000 rows" in capsys.readouterr().out
     assert isinstance(names["prev"].contrast("Leeds", "York"), Interval)
+    assert (tmp_path / "report.html").exists()
+
+
+def test_the_examples_of_the_report_run_as_they_stand(tmp_path, monkeypatch):
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    data = label_shift(n_lab=3000, n_field=3000, n_groups=6)
+    given = rows(data)
+    frame = pl.DataFrame(
+        {"p": given["proba_field"], "site": given["site_field"], "y": [*data.y_field[:500], *[None] * 2500]}
+    )
+    lab_frame = pl.DataFrame({"p": given["proba_lab"], "site": given["site_lab"], "y": given["y_lab"]})
+    lab = fieldcal.tables.learn(lab_frame, scores="p", label="y", by="site")
+    field = fieldcal.tables.count(lab, frame)
+    names = {"lab": lab, "field": field, "prev": fieldcal.estimate(lab, field), "frame": frame}
+    names |= {"proba": given["proba_field"], "y": data.y_field, "sites": given["site_field"]}
+    names |= {"before": given["proba_field"], "after": given["proba_field"] ** 2}
+    page, pictures = examples(README.parent / "docs" / "report.md")
+    exec(page, names)
+    assert (tmp_path / "report.html").read_text("utf-8") == names["found"].html()
+    exec(pictures, names)
+    matplotlib.pyplot.close("all")
 
 
 def test_both_commands_are_on_the_first_screen():
