@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 #: Seconds. Nothing takes long, but the machine may be busy.
@@ -153,6 +156,26 @@ class Browser:
     def overflow(self) -> int:
         """By how many pixels the page is wider than the window."""
         return self.run("const page = document.documentElement; return page.scrollWidth - page.clientWidth")
+
+    def colours(self, selector: str) -> Counter[str]:
+        """How many pixels of an element have which colour, at twice the size."""
+        from matplotlib.image import imread
+
+        box = self.run(
+            "const box = document.querySelector(arguments[0]).getBoundingClientRect();"
+            "return {x: box.x + scrollX, y: box.y + scrollY, width: box.width, height: box.height}",
+            selector,
+        )
+        shot = self.cdp(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip={**box, "scale": 2}
+        )
+        pixels = imread(io.BytesIO(base64.b64decode(shot["data"])), format="png")[..., :3]
+        found, counts = np.unique(
+            (255 * pixels).round().astype(int).reshape(-1, 3), axis=0, return_counts=True
+        )
+        return Counter(
+            {"#{:02x}{:02x}{:02x}".format(*rgb): int(n) for rgb, n in zip(found, counts, strict=True)}
+        )
 
     def pdf(self) -> bytes:
         return base64.b64decode(self.driver.print_page())
