@@ -87,7 +87,9 @@ def figures(lab: Lab, prev: Prevalence, k: int, found: Evaluation | None) -> dic
         if lab.rehearsal is None or not prev.field.grouped
         else data.trust(lab, used=float(prev.trust.max(initial=0.0))),
         "forest": data.forest(prev, of=of, truth=None if found is None else found.truth),
-        "changes": data.changes(prev, of=of) if prev.field.grouped and len(prev.groups) > 1 else None,
+        "changes": None
+        if not prev.field.grouped or sentences.is_untouched(prev)
+        else data.changes(prev, of=of),
         "bins": [data.bins(prev)],
         "curve": data.curve(prev, of=of),
         # Bin ids in place of predictions leave nothing to be calibrated.

@@ -12,7 +12,7 @@ from fieldcal.reporting.groups import mean, name
 
 _MEANING = {
     "ok": "Nothing speaks against using the recalibrated predictions.",
-    "care": "The recalibrated predictions are probably better. Read why that is not certain.",
+    "care": "Recalibration probably helps here, but that is not certain. Read why before you use it.",
     "do_not_use": "Keep the raw predictions: the method cannot be trusted on this data.",
 }
 _WORDS = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
