@@ -170,12 +170,9 @@ class Browser:
             "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip={**box, "scale": 2}
         )
         pixels = imread(io.BytesIO(base64.b64decode(shot["data"])), format="png")[..., :3]
-        found, counts = np.unique(
-            (255 * pixels).round().astype(int).reshape(-1, 3), axis=0, return_counts=True
-        )
-        return Counter(
-            {"#{:02x}{:02x}{:02x}".format(*rgb): int(n) for rgb, n in zip(found, counts, strict=True)}
-        )
+        codes = (255 * pixels).round().astype(int) @ [65536, 256, 1]
+        found, counts = np.unique(codes, return_counts=True)
+        return Counter({f"#{rgb:06x}": n for rgb, n in zip(found.tolist(), counts.tolist(), strict=True)})
 
     def pdf(self) -> bytes:
         return base64.b64decode(self.driver.print_page())

@@ -183,7 +183,7 @@ def test_the_page_opens_from_disk_offline_with_all_its_pictures(browser, plain):
     assert not browser.run("return navigator.onLine")
     assert browser.console() == []
     sizes = browser.run(
-        "return [...document.querySelectorAll('figure > svg')].map((e) => {"
+        "return [...document.querySelectorAll('figure svg')].map((e) => {"
         " const box = e.getBoundingClientRect(), inside = e.getBBox();"
         " return [box.width, box.height, inside.width, inside.height]; })"
     )
@@ -477,7 +477,7 @@ def test_no_page_is_wider_than_the_window(browser, plain, many, hostile, single,
         browser.open(page.path, width=width)
         assert browser.overflow() <= 1
         wide = browser.run(
-            "return [...document.querySelectorAll('main > *, header, h1, h2, p, li, figure, figure > svg, .tiles div')]"
+            "return [...document.querySelectorAll('main > *, header, h1, h2, p, li, figure, figure svg, .tiles div')]"
             ".filter((e) => e.checkVisibility() && !e.closest('nav, .scroll')"
             " && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)"
             ".map((e) => e.outerHTML.slice(0, 80))"
