@@ -477,8 +477,8 @@ def test_no_page_is_wider_than_the_window(browser, plain, many, hostile, single,
         browser.open(page.path, width=width)
         assert browser.overflow() <= 1
         wide = browser.run(
-            "return [...document.querySelectorAll('main > *, header, h1, h2, p, li, figure, figure svg, .tiles div')]"
-            ".filter((e) => e.checkVisibility() && !e.closest('nav, .scroll')"
+            "return [...document.querySelectorAll('main > *, header, h1, h2, p, li, figure, .drawing, .tiles div')]"
+            ".filter((e) => e.checkVisibility() && !e.closest('nav, .scroll, .drawing > *')"
             " && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)"
             ".map((e) => e.outerHTML.slice(0, 80))"
         )
