@@ -9,7 +9,6 @@ import matplotlib
 import matplotlib.pyplot
 import numpy as np
 import polars as pl
-import pytest
 
 import fieldcal
 from fieldcal.datasets import label_shift

@@ -395,7 +395,7 @@ def test_the_download_has_the_numbers_of_the_estimate(browser, plain):
         assert float(row["misfit"]) == round(prev.fit.effect[g], 3)
         told = [row[key] for key in ("naive", "value", "lower", "upper", "truth")]
         known = [t[g, 1] for t in (prev.naive, prev.value, prev.lower, prev.upper)]
-        assert told == [f"{x:.4f}" for x in (*known, plain.truth[g])]
+        assert told == [f"{x:.5f}" for x in (*known, plain.truth[g])]
 
 
 def test_the_download_has_what_the_search_found_of_the_chosen_class(browser, three):
@@ -408,7 +408,7 @@ def test_the_download_has_what_the_search_found_of_the_chosen_class(browser, thr
     (row,) = downloaded(browser)
     g, k = three.prev.groups.index("site 5"), three.prev.classes.index(of)
     assert (row["group"], row["class"]) == ("site 5", of)
-    assert row["value"] == f"{three.prev.value[g, k]:.4f}"
+    assert row["value"] == f"{three.prev.value[g, k]:.5f}"
 
 
 def test_the_download_starts_no_formula_in_a_spreadsheet(browser, hostile):

@@ -148,7 +148,7 @@ def test_the_data_for_the_script_are_those_of_the_estimate():
     at = [prev.groups.index(int(name)) for name in data["names"]]
     for name in ("naive", "value", "lower", "upper"):
         np.testing.assert_allclose(
-            np.array(data["classes"][0][name]) * data["step"], getattr(prev, name)[at, 1], atol=5.1e-5
+            np.array(data["classes"][0][name]) * data["step"], getattr(prev, name)[at, 1], atol=5.1e-6
         )
 
 

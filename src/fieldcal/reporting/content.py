@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fieldcal import keys
 from fieldcal.core.partition import Bins
 from fieldcal.objects import Field, Lab, Prevalence
 from fieldcal.plots import data
@@ -18,6 +19,7 @@ from fieldcal.reporting.evaluation import Evaluation
 from fieldcal.verbs.judging import whole_misfit
 
 SCHEMA = 1
+TITLE_WIDTH = 200
 #: Groups whose bins are drawn beside those of the whole field: the worst that fit badly.
 WORST = 3
 
@@ -37,7 +39,7 @@ def content(
     return {
         "fieldcal": "report",
         "schema": SCHEMA,
-        "title": title or "Recalibration report",
+        "title": keys.show(title or "Recalibration report", width=TITLE_WIDTH),
         "verdict": sentences.verdict(prev),
         "summary": summary(lab, field, prev, k),
         "trust": sentences.trust(prev),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import zlib
 from functools import cache
 from importlib.resources import files
@@ -20,7 +21,7 @@ from fieldcal.reporting.pictures import Picture
 #: Lines of the table of groups that are there without JavaScript, and on paper.
 STATIC_LINES = 400
 #: Prevalences on the page are whole multiples of this.
-STEP = 1e-4
+STEP = 1e-5
 
 _NUMBERS = ("naive", "value", "lower", "upper", "truth")
 STATES = {
@@ -74,20 +75,55 @@ def packed(groups: dict[str, Any]) -> str:
 
 
 def lines(groups: dict[str, Any]) -> list[dict[str, Any]]:
-    """The first lines of the table, for who has no script."""
+    """The first lines of the table, numbers and texts, for who has no script.
+
+    Texts are made of the same whole steps as in the script, and with halves up: no line changes when it takes over.
+    """
     first = groups["classes"][0]
     return [
-        {
-            "name": groups["names"][i],
-            **{key: groups[key][i] for key in ("n", "effect", "status")},
-            **{key: None if first[key] is None else first[key][i] for key in _NUMBERS},
-        }
+        _line(
+            {
+                "name": groups["names"][i],
+                **{key: groups[key][i] for key in ("n", "effect", "status")},
+                **{key: None if first[key] is None else first[key][i] for key in _NUMBERS},
+            }
+        )
         for i in range(min(len(groups["names"]), STATIC_LINES))
     ]
 
 
+def _line(given: dict[str, Any]) -> dict[str, Any]:
+    steps = {key: _step(given[key]) for key in _NUMBERS}
+    n, value, naive = given["n"], steps["value"] or 0, steps["naive"] or 0
+    ends = [_share(steps["lower"]), _share(steps["upper"])]
+    return {
+        **given,
+        "rows": f"{n:,.0f}" if n == int(n) else f"{math.floor(10 * n + 0.5) / 10:,.1f}",
+        "predicted": _share(naive),
+        "estimate": _share(value),
+        "interval": "" if steps["lower"] is None else " – ".join(ends),
+        "change": f"{'-' if value < naive else '+'}{_tenths(abs(value - naive))}",
+        "labels": _share(steps["truth"]),
+        "misfit": f"{math.floor(100 * round(given['effect'], 3) + 0.5) / 100:.2f}",
+    }
+
+
+def _tenths(steps: int) -> str:
+    """Steps in percent, to a tenth."""
+    tenth = round(0.001 / STEP)
+    return f"{(2 * steps + tenth) // (2 * tenth) / 10:.1f}"
+
+
+def _share(steps: int | None) -> str:
+    return "–" if steps is None else f"{_tenths(steps)}%"
+
+
+def _step(value: float | None) -> int | None:
+    return None if value is None else round(value / STEP)
+
+
 def _steps(values: list[float | None] | None) -> list[int | None] | None:
-    return None if values is None else [None if v is None else round(v / STEP) for v in values]
+    return None if values is None else list(map(_step, values))
 
 
 def _hash(text: str) -> str:
@@ -109,7 +145,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": _percent, "count": _count, "points": _points}
+    environment.filters |= {"percent": _percent, "count": _count}
     return environment
 
 
@@ -119,8 +155,3 @@ def _percent(value: float | None) -> str:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
-
-
-def _points(value: float) -> str:
-    """A difference of shares, in percentage points."""
-    return f"{100 * value:+.1f}"

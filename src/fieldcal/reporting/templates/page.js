@@ -12,8 +12,9 @@
   let chosen = data.classes[0], order = null, down = false, page = 0, found = [];
 
   const share = (steps) => steps * data.step;
-  // Halves up, as in the rows that the page came with. A tenth of a percent is ten steps.
-  const tenths = (steps) => (Math.floor((steps + 5) / 10) / 10).toFixed(1);
+  // Halves up, as in the rows that the page came with.
+  const tenth = Math.round(0.001 / data.step);
+  const tenths = (steps) => (Math.floor((2 * steps + tenth) / (2 * tenth)) / 10).toFixed(1);
   const percent = (steps) => (steps === null ? "–" : tenths(steps) + "%");
   const points = (steps) => (steps < 0 ? "-" : "+") + tenths(Math.abs(steps));
   const count = (n) =>
@@ -109,7 +110,7 @@
 
   // A spreadsheet runs text that starts like a formula: such text gets an apostrophe, as in prevalence.csv.
   const quoted = (text) => `"${(/^[=+\-@\t\r\n＝＋－＠]/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
-  const number = (steps) => (steps === null ? "" : share(steps).toFixed(4));
+  const number = (steps) => (steps === null ? "" : share(steps).toFixed(5));
 
   function csv() {
     const columns = ["naive", "value", "lower", "upper", "truth"].filter((key) => chosen[key] !== null);
