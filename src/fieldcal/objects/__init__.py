@@ -5,6 +5,18 @@ from fieldcal.objects.columns import Columns
 from fieldcal.objects.field import SCORE_UNIT, Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
+from fieldcal.objects.support import Support
 from fieldcal.objects.verdict import Verdict
 
-__all__ = ["SCORE_UNIT", "Batch", "Columns", "Field", "Fit", "Interval", "Lab", "Prevalence", "Verdict"]
+__all__ = [
+    "SCORE_UNIT",
+    "Batch",
+    "Columns",
+    "Field",
+    "Fit",
+    "Interval",
+    "Lab",
+    "Prevalence",
+    "Support",
+    "Verdict",
+]
