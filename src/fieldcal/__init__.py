@@ -29,12 +29,15 @@ _WHERE = {
     "Edges": "core.partition",
     "Argmax": "core.partition",
     "Tree": "core.partition",
+    "Expected": "core.expected",
     "Bins": "core.partition",
     "Flat": "core.priors",
     "KL": "core.priors",
     "Dirichlet": "core.priors",
     "Reference": "core.priors",
     "Pooled": "core.priors",
+    "Smooth": "core.priors",
+    "Continuity": "core.priors",
     "Recalibrator": "estimators",
     "RecalibratedClassifier": "estimators",
     "FieldcalError": "errors",
@@ -47,8 +50,10 @@ __all__ = [
     "AdaptedScorer",
     "Argmax",
     "Bins",
+    "Continuity",
     "Dirichlet",
     "Edges",
+    "Expected",
     "Field",
     "FieldcalError",
     "FieldcalWarning",
@@ -61,6 +66,7 @@ __all__ = [
     "Recalibrator",
     "Reference",
     "Report",
+    "Smooth",
     "Tree",
     "Verdict",
     "__version__",
@@ -81,8 +87,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fieldcal import datasets, errors, metrics, plots, tables
+    from fieldcal.core.expected import Expected
     from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles, Tree
-    from fieldcal.core.priors import KL, Dirichlet, Flat, Pooled, Reference
+    from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Reference, Smooth
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.objects import Field, Lab, Prevalence, Verdict

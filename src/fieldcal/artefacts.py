@@ -27,6 +27,7 @@ from pydantic_core import PydanticSerializationError
 
 from fieldcal import files, keys
 from fieldcal.core import partition as parts
+from fieldcal.core.expected import ExpectedEdges
 from fieldcal.errors import ArtefactError, FieldcalError
 
 SCHEMA_VERSION = 1
@@ -105,7 +106,13 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinsta
 
 
 def _partition_from(values: Any) -> Any:
-    kinds = {"edges": parts.Edges, "argmax": parts.ArgmaxEdges, "tree": parts.TreeNodes, "bins": parts.Bins}
+    kinds = {
+        "edges": parts.Edges,
+        "argmax": parts.ArgmaxEdges,
+        "tree": parts.TreeNodes,
+        "expected": ExpectedEdges,
+        "bins": parts.Bins,
+    }
     if isinstance(values, tuple(kinds.values())):
         return values
     try:

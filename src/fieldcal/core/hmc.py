@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.binary import relative_columns
+from fieldcal.core.order import Order
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +41,7 @@ class Target:
     alpha: Floats  # (S, 1, K)
     entropy: float
     log_centre: Floats  # (K,)
+    order: Order | None = None
 
     @property
     def rows(self) -> Floats:
@@ -54,6 +56,8 @@ class Target:
         f -= 0.5 * x.shape[-1] * x.mean(axis=-1) ** 2
         if self.entropy:
             f -= self.entropy * (p * (log_p - self.log_centre)).sum(axis=-1)
+        if self.order is not None:
+            f = f + self.order.value(x, p)
         return np.asarray(f)
 
     def gradient(self, x: Floats) -> Floats:
@@ -64,6 +68,8 @@ class Target:
         if self.entropy:
             u = log_p - self.log_centre
             g -= self.entropy * p * (u - (p * u).sum(axis=-1, keepdims=True))
+        if self.order is not None:
+            g = g + self.order.gradient(x, p)
         return np.asarray(g)
 
     def split(self, p: Floats) -> Floats:
@@ -87,7 +93,7 @@ class Target:
         i = np.arange(K)
         # The ridge outweighs rounding, also at 1e12 rows; this is a metric, the density itself is exact.
         H[..., i, i] += (prior[..., 0] + 1e-13 * self.rows[:, None]) * p + 1e-6
-        return H
+        return H if self.order is None else H + self.order.information(p)
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,7 @@ def hmc_draws(
     per_draw: int = 4,
     entropy: float = 0.0,
     centre: Floats | None = None,
+    order: Order | None = None,
 ) -> Floats:
     """Joint draws (G, S * per_draw, K): those of draw s use the same ``M_s`` in every group.
 
@@ -125,6 +132,7 @@ def hmc_draws(
     M : (S, K, m) draws of the response matrix
     V : (G, m) field counts
     alpha : (K,) or (S, K) Dirichlet parameters of the prior
+    order : beliefs about neighbours
     """
     S, K, m = M.shape
     alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (S, K))
@@ -132,23 +140,30 @@ def hmc_draws(
     out = np.empty((len(V), S, per_draw, K))
     block = max(1, _CELLS // (S * K * max(K, m)))
     for i in range(0, len(V), block):
-        target = make_target(M, V[i : i + block], alpha, entropy=entropy, centre=centre)
+        target = make_target(M, V[i : i + block], alpha, entropy=entropy, centre=centre, order=order)
         out[i : i + block] = _sample(target, rng, per_draw)
     return out.reshape(len(V), S * per_draw, K)
 
 
 def make_target(
-    M: Floats, V: Floats, alpha: Floats, *, entropy: float = 0.0, centre: Floats | None = None
+    M: Floats,
+    V: Floats,
+    alpha: Floats,
+    *,
+    entropy: float = 0.0,
+    centre: Floats | None = None,
+    order: Order | None = None,
 ) -> Target:
     """The density of a block of groups; alpha (S, K)."""
     K = M.shape[1]
     middle = np.full(K, 1 / K) if centre is None else np.maximum(centre, 1e-12)
-    return Target(relative_columns(M), V, np.maximum(alpha, 1e-6)[:, None, :], float(entropy), np.log(middle))
+    alpha = np.maximum(alpha, 1e-6)[:, None, :]
+    return Target(relative_columns(M), V, alpha, float(entropy), np.log(middle), order)
 
 
 def _sample(target: Target, rng: np.random.Generator, per_draw: int) -> Floats:
     """One block, (B, S, per_draw, K)."""
-    sparse = np.median(target.alpha.min(axis=-1)) < SPARSE
+    sparse = target.order is None and np.median(target.alpha.min(axis=-1)) < SPARSE
     burn, leaps = (SPARSE_BURN, SPARSE_LEAPS) if sparse else (BURN, LEAPS)
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         chains, metric = start_chains(target, rng)
@@ -222,9 +237,12 @@ def conditional_mode(target: Target, *, max_iter: int = 30, tolerance: float = 1
 
 
 def _em_start(target: Target) -> Floats:
-    """x after eight steps of EM from the prior's mean, (S, B, K)."""
+    """x after eight steps of EM from the prior's mean, (S, B, K); the mean itself where neighbours matter."""
     pseudo = target.alpha + target.entropy * np.exp(target.log_centre)
     shape = (len(target.M), len(target.V), target.alpha.shape[-1])
+    if target.order is not None:
+        x = np.broadcast_to(target.order.log_centre, shape)
+        return np.asarray(x - x.mean(axis=-1, keepdims=True))
     p = np.broadcast_to(pseudo / pseudo.sum(axis=-1, keepdims=True), shape)
     for _ in range(8):
         p = pseudo + target.split(p)

@@ -13,13 +13,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fieldcal.core.cuts import cut, quantile_cuts
+from fieldcal.core.expected import Expected, ExpectedEdges
 from fieldcal.errors import InputError, InputTypeError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
-
-_FEW_CUTS = 32  # up to here, counting the cuts below a score beats a binary search
-_CHUNK = 65_536  # rows that stay in cache while the cuts are compared
 
 
 @dataclass(frozen=True)
@@ -294,37 +293,48 @@ class Bins:
         return self
 
 
-FittedPartition = Edges | ArgmaxEdges | TreeNodes | Bins
-PartitionLike = Literal["auto"] | int | Edges | Quantiles | Argmax | ArgmaxEdges | Tree | TreeNodes | Bins
+FittedPartition = Edges | ArgmaxEdges | TreeNodes | ExpectedEdges | Bins
+PartitionLike = Literal["auto"] | int | Quantiles | Argmax | Tree | Expected | FittedPartition
 
 
 def fit_partition(
-    partition: PartitionLike, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None
+    partition: PartitionLike,
+    scores: Floats,
+    y: Ints,
+    n_classes: int,
+    *,
+    weight: Floats | None = None,
+    ordered: bool = False,
 ) -> FittedPartition:
     """Turn what the caller asked for into a fitted partition."""
     if isinstance(partition, str) and partition == "auto":
-        partition = default_recipe(np.bincount(y, weights=weight, minlength=n_classes))
+        partition = default_recipe(np.bincount(y, weights=weight, minlength=n_classes), ordered=ordered)
     elif isinstance(partition, (int, np.integer)) and not isinstance(partition, bool):
-        partition = Quantiles(int(partition)) if n_classes == 2 else Argmax(int(partition))
-    if isinstance(partition, (Quantiles, Argmax, Tree, Bins)):
+        several = Expected(int(partition)) if ordered else Argmax(int(partition))
+        partition = Quantiles(int(partition)) if n_classes == 2 else several
+    if isinstance(partition, (Quantiles, Argmax, Tree, Expected, Bins)):
         return partition.fit(scores, y, n_classes, weight=weight)
-    if isinstance(partition, (Edges, ArgmaxEdges, TreeNodes)):
+    if isinstance(partition, (Edges, ArgmaxEdges, TreeNodes, ExpectedEdges)):
         return partition
     raise InputTypeError(
-        f"partition must be 'auto', a number of bins, or one of Quantiles, Edges, Argmax, Tree, Bins, "
+        f"partition must be 'auto', a number of bins, or one of Quantiles, Edges, Argmax, Tree, Expected, Bins, "
         f"but got {partition!r}."
     )
 
 
-def default_recipe(class_rows: NDArray[np.integer] | Floats) -> Quantiles | Argmax:
+def default_recipe(
+    class_rows: NDArray[np.integer] | Floats, *, ordered: bool = False
+) -> Quantiles | Argmax | Expected:
     """The default partition: enough bins to see the shape, few enough for the lab to fill.
 
     Binary: 8 quantile bins from 800 lab rows, 4 at 200, and a dozen rows of the rarest class behind each; never fewer
     than 4, so that something is left over to test the assumption with. More bins on a small lab bias the estimate:
     noise in M blurs the classes. More classes: argmax × confidence bins, 4 of them up to five classes and 2 beyond,
-    fewer where a predicted class has few lab rows.
+    fewer where a predicted class has few lab rows. Ordered classes: quantiles of the expected place in the order.
     """
     rows = np.asarray(class_rows, dtype=np.float64)
+    if ordered and len(rows) > 2:
+        return Expected(int(np.clip(rows.sum() / 50, 4, max(8, 3 * len(rows) // 2))))
     if len(rows) == 2:
         return Quantiles(int(np.clip(min(np.sqrt(rows.sum() / 12.5), rows.min() / 12), 4, 8)))
     return Argmax(4 if len(rows) <= 5 else 2, min_rows=30)
@@ -338,51 +348,6 @@ def as_columns(scores: Floats) -> Floats:
 def _second_class(scores: Floats) -> Floats:
     """The binary score of shape (n,), also of predictions with two columns."""
     return scores if scores.ndim == 1 else np.ascontiguousarray(scores[:, 1])
-
-
-def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Floats:
-    """Interior cuts at the ``1/n, 2/n, …`` quantiles, ties merged, empty bins avoided."""
-    if weight is not None:  # a row without weight is no row
-        scores, weight = scores[weight > 0], weight[weight > 0]
-    if n == 1 or not len(scores):
-        return np.empty(0)
-    at = np.arange(1, n) / n
-    cuts = np.quantile(scores, at) if weight is None else _weighted_quantile(scores, at, weight)
-    inner = scores[(scores > 0.0) & (scores < 1.0)]
-    low, high = (inner.min(), inner.max()) if len(inner) else (1.0, 0.0)
-    # Many scores of exactly 0 or 1 are a bin of their own: the cut lies between them and the next score.
-    cuts = np.where(cuts <= 0.0, 0.5 * low, np.where(cuts >= 1.0, 0.5 * (1.0 + high), cuts))
-    cuts = np.unique(cuts[(cuts > 0.0) & (cuts < 1.0)])
-    # Two cuts with no score between them would leave a bin without lab rows, as would one above all scores.
-    below, first = np.unique(np.searchsorted(np.sort(scores), cuts, side="right"), return_index=True)
-    return np.asarray(cuts[first[below < len(scores)]])
-
-
-def _weighted_quantile(values: Floats, at: Floats, weight: Floats) -> Floats:
-    """Interpolated quantiles where a weight of 2 is the value twice; fractions are scaled to a mean of one."""
-    if np.any(weight != np.floor(weight)):
-        weight = weight * (len(weight) / weight.sum())
-    order = np.argsort(values, kind="stable")
-    ends = weight[order].cumsum()
-    place = at * (ends[-1] - 1.0)
-    below = np.floor(place)
-    last = len(values) - 1
-    low = values[order][np.minimum(np.searchsorted(ends, below, side="right"), last)]
-    high = values[order][np.minimum(np.searchsorted(ends, below + 1.0, side="right"), last)]
-    share = place - below  # the two sums round as in np.quantile, so that repeated rows get the same cuts
-    return np.asarray(np.where(share < 0.5, low + share * (high - low), high - (1.0 - share) * (high - low)))
-
-
-def cut(scores: Floats, cuts: Floats) -> Ints:
-    """The number of cuts strictly below each score: right-closed bins."""
-    if len(cuts) > _FEW_CUTS:
-        return np.searchsorted(cuts, scores, side="left").astype(np.intp, copy=False)
-    bins = np.zeros(len(scores), dtype=np.uint8)
-    for start in range(0, len(scores), _CHUNK):
-        part, out = scores[start : start + _CHUNK], bins[start : start + _CHUNK]
-        for c in cuts:
-            out += part > c
-    return bins.astype(np.intp)
 
 
 def _grow(proba: Floats, labels: Floats, leaves: int, min_rows: int) -> TreeNodes:

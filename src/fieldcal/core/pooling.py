@@ -54,7 +54,7 @@ def lab_prior(
     A: Floats, v: Floats, n: float, *, p_lab: Floats, n_draws: int, rng: np.random.Generator
 ) -> tuple[Floats, float]:
     """The lab-centred prior of a histogram v (m,) of n rows: parameters (S, K), and the median strength."""
-    k = STRENGTHS[_stratified(lab_strength(A, v, n, p_lab=p_lab), n_draws, rng)]
+    k = STRENGTHS[stratified(lab_strength(A, v, n, p_lab=p_lab), n_draws, rng)]
     return lab_centred(A, n, k, p_lab=p_lab), float(np.median(k))
 
 
@@ -131,7 +131,7 @@ def fit_pooled(
         whose coverage must not depend on where the lab was)
     """
     S, K, _ = M.shape
-    V = _informative(V, GROUPS, rng)
+    V = informative(V, GROUPS, rng)
     if not len(V):
         return PooledPrior(np.broadcast_to(BASE + p_lab, (S, K)), 1.0, p_lab, "")
     moments = fit_moments(A / A.sum(axis=1, keepdims=True), V, p_lab=p_lab)
@@ -151,7 +151,7 @@ def fit_pooled(
 
 def _kappa_draws(M: Floats, V: Floats, mu: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """One κ for every draw of M, (S,), and the mean weights of `KAPPAS`."""
-    few = _informative(V, max(50, 3000 // M.shape[1]), rng)
+    few = informative(V, max(50, 3000 // M.shape[1]), rng)
     weights = np.array(
         [
             normalised(kappa_evidence(m, u, few)[0] + kappa_hyperprior(KAPPAS))
@@ -163,7 +163,7 @@ def _kappa_draws(M: Floats, V: Floats, mu: Floats, rng: np.random.Generator) -> 
     return KAPPAS[np.minimum(chosen, len(KAPPAS) - 1)], weights.mean(axis=0)
 
 
-def _informative(V: Floats, limit: int, rng: np.random.Generator) -> Floats:
+def informative(V: Floats, limit: int, rng: np.random.Generator) -> Floats:
     """At most ``limit`` groups that have rows, drawn with weight n / (n + 50) (Efraimidis and Spirakis)."""
     n = V.sum(axis=1)
     V, n = V[n > 0], n[n > 0]
@@ -204,7 +204,7 @@ def _lab_centred_mode(A: Floats, v: Floats, *, p_lab: Floats) -> Floats:
     return np.asarray(weights[use] @ p / weights[use].sum())
 
 
-def _stratified(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def stratified(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Indices with the given weights, as evenly as possible, in random order."""
     u = (np.arange(size) + rng.random()) / size
     return rng.permutation(np.minimum(np.searchsorted(np.cumsum(weights), u), len(weights) - 1))

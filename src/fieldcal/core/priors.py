@@ -177,8 +177,52 @@ class Pooled:
     name: Literal["pooled"] = "pooled"
 
 
-Prior = Flat | KL | Dirichlet | Reference | Pooled
-PriorLike = Literal["auto", "flat", "kl", "dirichlet", "reference", "pooled"] | Prior
+@dataclass(frozen=True)
+class Smooth:
+    """For classes with an order: the logarithm of ``p / p_lab`` walks at random along it.
+
+    Its steps are learnt from the field; groups walk around the whole, in steps learnt from all of them. The default of
+    labs learnt with ``ordered=True``.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(p_lab=[0.4, 0.3, 0.3], n_field=200, n_groups=1, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, ordered=True)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, trust=1).prior["name"]
+    'smooth'
+    """
+
+    name: Literal["smooth"] = "smooth"
+
+
+@dataclass(frozen=True)
+class Continuity:
+    """``strength × Σ (p_{k+1} − p_k)²``: the paper's continuity term for classes with an order.
+
+    Convex: a square of a linear function. It draws neighbours to each other, and so to equal prevalences whatever the
+    lab was; `Smooth` is the better default.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(p_lab=[0.4, 0.3, 0.3], n_field=200, n_groups=1, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, ordered=True)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.Continuity(100), trust=1).prior["name"]
+    'continuity'
+    """
+
+    strength: float = 1.0
+    name: Literal["continuity"] = "continuity"
+
+    def __post_init__(self) -> None:
+        _check_strength(self.strength)
+
+
+Prior = Flat | KL | Dirichlet | Reference | Pooled | Smooth | Continuity
+PriorLike = Literal["auto", "flat", "kl", "dirichlet", "reference", "pooled", "smooth", "continuity"] | Prior
 
 _BY_NAME: dict[str, Prior] = {
     "auto": Pooled(),
@@ -187,13 +231,17 @@ _BY_NAME: dict[str, Prior] = {
     "dirichlet": Dirichlet(),
     "reference": Reference(),
     "pooled": Pooled(),
+    "smooth": Smooth(),
+    "continuity": Continuity(),
 }
 
 
-def as_prior(prior: PriorLike) -> Prior:
-    """The prior that a name stands for; a prior stands for itself."""
-    if isinstance(prior, (Flat, KL, Dirichlet, Reference, Pooled)):
+def as_prior(prior: PriorLike, *, ordered: bool = False) -> Prior:
+    """The prior that a name stands for; a prior stands for itself. ``ordered``: whether neighbours mean something."""
+    if isinstance(prior, (Flat, KL, Dirichlet, Reference, Pooled, Smooth, Continuity)):
         return prior
+    if ordered and isinstance(prior, str) and prior == "auto":
+        return Smooth()
     if isinstance(prior, str) and prior in _BY_NAME:
         return _BY_NAME[prior]
     raise InputError(

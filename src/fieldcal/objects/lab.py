@@ -17,6 +17,7 @@ from fieldcal.core.response import Conditioning, conditioning, response_matrix, 
 from fieldcal.core.trust import Rehearsal, calibration_offset
 from fieldcal.objects import display, notebook
 from fieldcal.objects.columns import Columns
+from fieldcal.objects.support import Support
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -47,6 +48,8 @@ class Lab(Artefact):
     bin_scores: Counts  # (m, K) sums of the predictions in each bin, in units of SCORE_UNIT
     n: int = Slot(ge=0)
     clipped: int = Slot(default=0, ge=0)
+    ordered: bool = False  # whether the order of the classes means something
+    support: Support | None = None  # of a regression: the intervals that are its classes
     log_loss: float | None = None
     accuracy: float | None = None
     decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction
@@ -69,6 +72,8 @@ class Lab(Artefact):
             raise ValueError("bin_scores or decisions do not have the shape that classes and bins need")
         if self.columns is not None and len(self.columns.scores) not in (1, len(self.classes)):
             raise ValueError(f"{len(self.columns.scores)} columns of scores for {len(self.classes)} classes")
+        if self.support is not None and (self.support.size != shape[0] or not self.ordered):
+            raise ValueError(f"a support of {self.support.size} intervals for {shape[0]} classes")
         if not self.F.any(axis=1).all():
             raise ValueError("F has a class without rows")
         return self

@@ -17,6 +17,7 @@ from fieldcal.core.likelihood import with_labels
 from fieldcal.core.movement import Movement
 from fieldcal.core.posterior import feedback_draws, joint_draws, response_draws
 from fieldcal.core.priors import Reference
+from fieldcal.core.smooth import smooth_draws
 from fieldcal.errors import InputError
 from fieldcal.objects import display, notebook
 from fieldcal.objects.field import Field
@@ -198,8 +199,13 @@ class Prevalence(Artefact):
         rows, back = np.unique(at, return_inverse=True)
         M = response_draws(self.lab.A, len(self.alpha), rng)
         M, V = with_labels(M, V[rows], None if self.labelled is None else self.labelled[rows])
-        entropy = float(self.prior["strength"]) if self.prior["name"] == "kl" else 0.0
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
+        if self.prior["name"] in ("smooth", "continuity"):
+            continuity = float(self.prior.get("strength", 0.0))
+            return np.asarray(
+                smooth_draws(M, V, self.alpha, rng, per_draw=per_draw, continuity=continuity)[back]
+            )
+        entropy = float(self.prior["strength"]) if self.prior["name"] == "kl" else 0.0
         draws = joint_draws(M, V, self.alpha, rng, per_draw=per_draw, entropy=entropy, centre=self.lab.p_lab)
         return np.asarray(draws[back])
 

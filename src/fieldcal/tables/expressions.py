@@ -11,6 +11,7 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any, Protocol
 
+from fieldcal.core.expected import ExpectedEdges
 from fieldcal.core.partition import ArgmaxEdges, Bins, Edges, FittedPartition, TreeNodes
 from fieldcal.inputs import CLIP, SUM_TOLERANCE
 from fieldcal.objects import SCORE_UNIT
@@ -80,6 +81,11 @@ def bin_of(words: Words, partition: FittedPartition, columns: Sequence[Expr]) ->
     proba = columns if len(columns) > 1 else [words.number(1.0) - columns[0], columns[0]]
     if isinstance(partition, TreeNodes):
         return _node(words, partition, proba, 0)
+    if isinstance(partition, ExpectedEdges):
+        mean = clipped(
+            words, total([x * words.number(v) for x, v in zip(proba, partition.values, strict=True)])
+        )
+        return _cut(words, mean, partition.edges, 0)
     return _argmax(words, partition, proba, 0, len(proba))
 
 

@@ -12,7 +12,7 @@ from fieldcal import keys
 from fieldcal.core import likelihood
 from fieldcal.core.checks import misfit
 from fieldcal.core.movement import common_movement
-from fieldcal.core.priors import KL, Flat, Prior, PriorLike, as_prior
+from fieldcal.core.priors import KL, Continuity, Flat, Prior, PriorLike, Smooth, as_prior
 from fieldcal.core.reweight import class_weights
 from fieldcal.core.solve import Solution
 from fieldcal.core.trust import Rehearsal, Trust, decide_trust, mean_recalibrated
@@ -47,10 +47,11 @@ def estimate(
     Parameters
     ----------
     lab, field : Lab, Field
-    prior : "auto", "flat", "kl", "dirichlet", "reference", "pooled", or an object such as KL(strength=10)
+    prior : "auto", "flat", "kl", "dirichlet", "reference", "pooled", "smooth", "continuity", or KL(strength=10) …
         What is believed before the field is seen. "auto" is "pooled": groups inform each other through
         ``p_g ~ Dirichlet(κ·μ)``, with ``κ`` and ``μ`` learnt from all of them; one population alone is drawn to the
-        lab as far as the field looks like it.
+        lab as far as the field looks like it. Where the classes have an order (``learn(…, ordered=True)``) it is
+        "smooth": neighbours inform each other too.
     trust : "auto" or float in [0, 1]
         How far predictions follow the estimate: 1 is the paper, 0 leaves them alone. "auto" uses the rehearsal
         stored in the lab, and what the field's histograms say.
@@ -97,11 +98,12 @@ def estimate(
     >>> bool(abs(prev.urc - data.prevalence).mean() < abs(prev.naive - data.prevalence).mean())
     True
     """
-    chosen = as_prior(prior)
+    chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
     _check(lab, field, chosen, level=level, point=point)
-    if feedback and (labelled is not None or isinstance(chosen, KL)):
+    if feedback and (labelled is not None or isinstance(chosen, (KL, Smooth, Continuity))):
         raise InputError(
-            "feedback=True works without labelled rows and with priors other than 'kl'. Leave one out."
+            "feedback=True works without labelled rows and with priors other than 'kl', 'smooth' and 'continuity'. "
+            "Leave one out."
         )
     labels = _labels(labelled, lab, field)
     task = Task(lab, field, chosen, point, level, labels, random_state, max_iter, feedback, progress)

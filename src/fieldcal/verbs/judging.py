@@ -66,7 +66,8 @@ def lab_concerns(lab: Lab) -> list[tuple[type[Warning], str]]:
                 "guess, and the intervals will be wide. Label more rows of it.",
             )
         )
-    if lab.n_bins > 1 and not lab.conditioning.condition_number < POOR_CONDITION:
+    # Neighbours in an order are hard to tell apart by nature: the smooth prior is made for that.
+    if not lab.ordered and lab.n_bins > 1 and not lab.conditioning.condition_number < POOR_CONDITION:
         pairs = confusable_classes(lab.M)
         which = f" ({lab.classes[pairs[0][0]]!r} and {lab.classes[pairs[0][1]]!r})" if pairs else ""
         found.append(

@@ -13,7 +13,8 @@ from fieldcal import keys, metrics
 from fieldcal.core import partition as parts
 from fieldcal.core.checks import homogeneity
 from fieldcal.core.pooling import plug_in
-from fieldcal.core.response import auto_smoothing, count_cells, response_counts
+from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
+from fieldcal.core.smooth import smooth_plug_in
 from fieldcal.core.trust import rehearse
 from fieldcal.errors import CalibrationWarning, InputError, TrustWarning
 from fieldcal.inputs import Floats, Ints, as_labels, as_weights
@@ -34,6 +35,7 @@ def learn(
     sample_weight: Any = None,
     partition: parts.PartitionLike = "auto",
     smoothing: float | Literal["auto"] = "auto",
+    ordered: bool = False,
     normalize: bool = False,
     random_state: int = 0,
 ) -> Lab:
@@ -52,11 +54,14 @@ def learn(
         The classes in the order of the columns. By default the sorted labels.
     sample_weight : array-like (n,), optional
         A weight of 2 is the row twice.
-    partition : "auto", int, Quantiles, Edges, Argmax, Tree or Bins
+    partition : "auto", int, Quantiles, Edges, Argmax, Tree, Expected or Bins
         How predictions are sent to bins.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
         two classes, one row per class for more.
+    ordered : bool
+        Whether the order of the classes means something, as in grades or age bands. Bins are then of the expected place
+        in the order, and `estimate` lets neighbours inform each other.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
     random_state : int
@@ -85,7 +90,9 @@ def learn(
         raise InputError(
             f"There are {len(scores.values)} predictions but {len(y_codes)} labels. Give one label per row."
         )
-    fitted = parts.fit_partition(partition, scores.values, y_codes, len(names), weight=weight)
+    fitted = parts.fit_partition(
+        partition, scores.values, y_codes, len(names), weight=weight, ordered=ordered
+    )
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y_codes, n_classes=len(names), n_bins=fitted.m, weight=weight)
     if not F.any(axis=1).all():
@@ -103,9 +110,12 @@ def learn(
         bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if given_ids else None),
         n=len(y_codes),
         clipped=scores.clipped,
+        ordered=ordered,
         decisions=_decisions(rows, n_bins=fitted.m),
         **_quality(rows),
-        **_rehearsal(rows, groups, n_bins=fitted.m, smoothing=amount, random_state=random_state),
+        **_rehearsal(
+            rows, groups, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
+        ),
     )
     warn_about_lab(lab)
     if not given_ids:
@@ -148,7 +158,7 @@ def _decisions(rows: _Rows, *, n_bins: int) -> Any:
 
 
 def _rehearsal(
-    rows: _Rows, groups: Any, *, n_bins: int, smoothing: float, random_state: int
+    rows: _Rows, groups: Any, *, n_bins: int, smoothing: float, ordered: bool, random_state: int
 ) -> dict[str, Any]:
     """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them."""
     if groups is None:
@@ -166,7 +176,10 @@ def _rehearsal(
     K = rows.proba.shape[1]
 
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
-        return plug_in(F, V, smoothing=smoothing, p_lab=F.sum(axis=1) / F.sum())
+        p_lab = F.sum(axis=1) / F.sum()
+        if ordered and K > 2:
+            return smooth_plug_in(F + smoothing_cells(F, smoothing), V, p_lab=p_lab)
+        return plug_in(F, V, smoothing=smoothing, p_lab=p_lab)
 
     rehearsal = rehearse(
         rows.proba,

@@ -17,7 +17,8 @@ from fieldcal.core.posterior import (
     summarise,
     summarise_draws,
 )
-from fieldcal.core.priors import Dirichlet, Penalty, Pooled, Prior
+from fieldcal.core.priors import Continuity, Dirichlet, Penalty, Pooled, Prior, Smooth
+from fieldcal.core.smooth import NO_STRENGTH, smooth_draws, smooth_posterior, smooth_solution
 from fieldcal.core.solve import Solution, solve
 from fieldcal.inputs import Floats
 from fieldcal.objects import Field, Lab
@@ -27,6 +28,7 @@ Point = Literal["mean", "mode"]
 #: Draws of M behind every interval.
 N_DRAWS = 64
 DEFAULT_LEVEL = 0.9
+_BLOCK = 1_000_000  # draws times classes that are held at once
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ def solve_task(task: Task) -> Answer:
         return _nothing(task)
     if isinstance(task.prior, Pooled):
         return _solve_pooled(task)
+    if isinstance(task.prior, (Smooth, Continuity)):
+        return _solve_ordered(task, task.prior)
     penalty = _with_labels(task.prior.penalty(lab.M, lab.p_lab), task.labelled)
     mode = solve(lab.M, V, penalty, max_iter=task.max_iter)
     strength = getattr(task.prior, "strength", 0.0)
@@ -168,6 +172,38 @@ def _solve_pooled(task: Task) -> Answer:
     urc = mode.p if task.point == "mode" else summary.mean
     lower, upper = np.minimum(summary.lower, urc), np.maximum(summary.upper, urc)
     return Answer(urc, summary.sd, lower, upper, pooled.alpha, mode, recipe, pooled.edge)
+
+
+def _solve_ordered(task: Task, prior: Smooth | Continuity) -> Answer:
+    """Neighbours inform each other, and so do groups."""
+    lab, V, rng = task.lab, task.V, np.random.default_rng(task.random_state)
+    M, counts = likelihood.with_labels(response_draws(lab.A, N_DRAWS, rng), V, task.labelled)
+    best, _ = likelihood.with_labels(lab.M[None], V, task.labelled)
+    recipe: dict[str, float | str] = {"name": prior.name}
+    if isinstance(prior, Continuity):
+        alpha, continuity = np.full((N_DRAWS, 1), NO_STRENGTH) * lab.p_lab, prior.strength
+        recipe["strength"] = float(prior.strength)
+    else:
+        found = smooth_posterior(
+            lab.A, M[..., : lab.n_bins], V, p_lab=lab.p_lab, grouped=task.field.grouped, rng=rng
+        )
+        alpha, continuity, recipe["sigma"] = found.alpha, 0.0, found.sigma
+    strength = np.median(alpha.sum(axis=1)) * alpha.mean(axis=0) / alpha.mean(axis=0).sum()
+    mode = smooth_solution(best, counts, strength, continuity=continuity)
+    if task.level is None and task.point == "mode":
+        return Answer(mode.p, None, None, None, alpha, mode, recipe, "")
+    parts, report = [], task.report()
+    step = max(1, _BLOCK // (N_DRAWS * len(lab.classes)))
+    for i in range(0, len(V), step):
+        draws = smooth_draws(M, counts[i : i + step], alpha, rng, continuity=continuity)
+        parts.append(summarise_draws(draws, task.level or DEFAULT_LEVEL))
+        if report is not None:
+            report(len(draws))
+    mean, sd, lower, upper = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("mean", "sd", "lower", "upper")
+    )
+    urc = mode.p if task.point == "mode" else mean
+    return Answer(urc, sd, np.minimum(lower, urc), np.maximum(upper, urc), alpha, mode, recipe, "")
 
 
 def _with_labels(penalty: Penalty, labelled: Floats | None) -> Penalty:
