@@ -43,7 +43,7 @@ _WHERE = {
     "FieldcalError": "errors",
     "FieldcalWarning": "errors",
 }
-_MODULES = ("datasets", "errors", "metrics", "plots", "tables")
+_MODULES = ("datasets", "errors", "metrics", "plots", "regression", "tables")
 
 __all__ = [
     "KL",
@@ -81,12 +81,13 @@ __all__ = [
     "plan",
     "plots",
     "recalibrate",
+    "regression",
     "report",
     "tables",
 ]
 
 if TYPE_CHECKING:
-    from fieldcal import datasets, errors, metrics, plots, tables
+    from fieldcal import datasets, errors, metrics, plots, regression, tables
     from fieldcal.core.expected import Expected
     from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles, Tree
     from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Reference, Smooth

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,31 +12,62 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+class Shape(NamedTuple):
+    """What a walk looks like, whatever its size."""
+
+    roughness: float = 1.0
+    continuity: float = 0.0  # strength of the paper's term
+
+
+PLAIN = Shape()
+
+
+def walk(n_classes: int, roughness: float) -> Floats:
+    """From independent standard normals to ``log(p / centre)``, (K, K − 1), for a walk of unit size.
+
+    Its steps have a common slope, and change along the way by ``roughness`` times a random walk: close to a straight
+    line where that is small, free where it is large.
+    """
+    steps = step_covariance(n_classes, roughness)
+    return np.tril(np.ones((n_classes, n_classes - 1)), -1) @ np.linalg.cholesky(steps)
+
+
+def step_covariance(n_classes: int, roughness: float) -> Floats:
+    """Of the steps from each class to the next, (K − 1, K − 1)."""
+    T = np.tril(np.ones((n_classes - 1, n_classes - 1)), -1)
+    return np.asarray(1.0 + roughness**2 * (T @ T.T) + 1e-6 * np.eye(n_classes - 1))
+
+
 @dataclass(frozen=True)
 class Order:
     """Beliefs about neighbours, for classes that have an order: their places are along the last axis.
 
-    ``−½ strength · Σ (Δ_{k+1} − Δ_k)²`` with ``Δ = x − log centre``: the logarithm of ``p / centre`` walks at random.
-    The paper's continuity term is ``−continuity · Σ (p_{k+1} − p_k)²``.
+    ``−½ strength · d' Σ⁻¹ d`` with ``d`` the steps of ``x − log centre`` and ``Σ`` their covariance: the logarithm of
+    ``p / centre`` walks at random. The paper's continuity term is ``−continuity · Σ (p_{k+1} − p_k)²``.
     """
 
     log_centre: Floats  # (S, 1, K)
     strength: Floats  # (S, 1, 1)
-    continuity: float = 0.0
+    shape: Shape = PLAIN
+
+    @cached_property
+    def precision(self) -> Floats:
+        """Of the steps, for a strength of one."""
+        return np.asarray(np.linalg.inv(step_covariance(self.log_centre.shape[-1], self.shape.roughness)))
 
     def value(self, x: Floats, p: Floats) -> Floats:
         """Of the log density, (S, B)."""
         steps = np.diff(x - self.log_centre, axis=-1)
-        jumps = np.diff(p, axis=-1)
-        return np.asarray(
-            -0.5 * (self.strength * steps**2).sum(axis=-1) - self.continuity * (jumps**2).sum(axis=-1)
-        )
+        found = -0.5 * (self.strength * steps * (steps @ self.precision)).sum(axis=-1)
+        if self.shape.continuity:
+            found = found - self.shape.continuity * (np.diff(p, axis=-1) ** 2).sum(axis=-1)
+        return np.asarray(found)
 
     def gradient(self, x: Floats, p: Floats) -> Floats:
         """(S, B, K)."""
-        g = self.strength * _back(np.diff(x - self.log_centre, axis=-1))
-        if self.continuity:
-            pull = 2 * self.continuity * _back(np.diff(p, axis=-1))
+        g = self.strength * _back(np.diff(x - self.log_centre, axis=-1) @ self.precision)
+        if self.shape.continuity:
+            pull = 2 * self.shape.continuity * _back(np.diff(p, axis=-1))
             g = g + p * (pull - (p * pull).sum(axis=-1, keepdims=True))
         return np.asarray(g)
 
@@ -42,10 +75,10 @@ class Order:
         """Curvature, (S, B, K, K), positive semidefinite."""
         K = p.shape[-1]
         D = np.diff(np.eye(K), axis=0)
-        H = self.strength[..., None] * (D.T @ D)
-        if self.continuity:
+        H = self.strength[..., None] * (D.T @ self.precision @ D)
+        if self.shape.continuity:
             J = p[..., :, None] * (np.eye(K) - p[..., None, :])  # dp / dx, symmetric
-            H = H + 2 * self.continuity * J @ (D.T @ D) @ J
+            H = H + 2 * self.shape.continuity * J @ (D.T @ D) @ J
         return np.asarray(np.broadcast_to(H, (*p.shape, K)))
 
 

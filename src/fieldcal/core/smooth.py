@@ -1,9 +1,9 @@
 """Classes with an order: a prior that is smooth over neighbours.
 
-``log(p / centre)`` is a random walk along the order, with steps of standard deviation ``σ``. For the whole field the
-centre is the lab, and a small ``σ`` says "has not moved". For groups the centre is the whole field. Each ``σ`` is
-weighed by its marginal likelihood, in the Gaussian approximation of the histogram, with the noise of the field and of M
-inside. The walk is that of a *ratio*: a lab that is not smooth itself costs nothing.
+``log(p / centre)`` is a random walk along the order, of size ``σ`` and roughness ``ρ`` (`order.walk`). For the whole
+field the centre is the lab, and a small ``σ`` says "has not moved". For groups the centre is the whole field. ``σ`` and
+``ρ`` are weighed by their marginal likelihood, in the Gaussian approximation of the histogram, with the noise of the
+field and of M inside. The walk is that of a *ratio*: a lab that is not smooth itself costs nothing.
 
 Everything here sees histogram columns only, as `pooling` does.
 """
@@ -17,20 +17,38 @@ from numpy.typing import NDArray
 
 from fieldcal.core.checks import histogram_covariance
 from fieldcal.core.hmc import conditional_mode, hmc_draws, make_target
-from fieldcal.core.order import Order
+from fieldcal.core.order import PLAIN, Order, Shape, walk
 from fieldcal.core.pooling import GROUPS, effective_scale, informative, stratified
 from fieldcal.core.solve import TOLERANCE, Solution
 from fieldcal.core.spread import normalised
 
 Floats = NDArray[np.float64]
 
-#: Steps that are weighed, alike before the field is seen: from hardly any movement to anything goes.
+#: Sizes and roughnesses that are weighed, alike before the field is seen.
 SIGMAS = np.geomspace(0.01, 3.0, 21)
+ROUGHNESS = (0.03, 0.1, 0.3, 1.0)
 #: A walk that is free to go anywhere.
 NO_STRENGTH = 1e-9
 _DIRICHLET = 1e-6
-_MOST = 60  # steps to a mode
+_MOST = 200  # steps to a mode
 _ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How far neighbours differ, as far as a histogram tells."""
+
+    weights: Floats  # (J,) of `SIGMAS`, at the best roughness
+    roughness: float
+
+    @property
+    def typical(self) -> float:
+        """The geometric mean of the sizes."""
+        return float(np.exp(self.weights @ np.log(SIGMAS)))
+
+    def sizes(self, n_draws: int, rng: np.random.Generator) -> Floats:
+        """Sizes with these weights, (S,)."""
+        return np.asarray(SIGMAS[stratified(self.weights, n_draws, rng)])
 
 
 @dataclass(frozen=True)
@@ -38,19 +56,26 @@ class SmoothPrior:
     """Centre and strength of the walk for every draw of M, and their summary."""
 
     alpha: Floats  # (S, K) strength times centre
-    sigma: float  # median step
-    centre: Floats  # (K,)
+    sigma: float  # median size
+    roughness: float
 
 
-def order_of(alpha: Floats, continuity: float = 0.0) -> Order:
-    """The beliefs that a row of ``alpha`` stands for: its sum is the strength, its direction the centre."""
+def order_of(alpha: Floats, shape: Shape = PLAIN) -> Order:
+    """The beliefs that rows of ``alpha`` stand for: a row's sum is the strength, its direction the centre."""
     strength = alpha.sum(axis=1)
     centre = np.maximum(alpha / strength[:, None], 1e-12)
-    return Order(np.log(centre)[:, None, :], strength[:, None, None], continuity)
+    return Order(np.log(centre)[:, None, :], strength[:, None, None], shape)
 
 
-def smooth_posterior(
-    A: Floats, M: Floats, V: Floats, *, p_lab: Floats, grouped: bool, rng: np.random.Generator
+def smooth_prior(
+    A: Floats,
+    M: Floats,
+    V: Floats,
+    *,
+    p_lab: Floats,
+    grouped: bool,
+    rng: np.random.Generator,
+    labelled: Floats | None = None,
 ) -> SmoothPrior:
     """The prior of a field or of its groups.
 
@@ -59,91 +84,105 @@ def smooth_posterior(
     A : (K, m) lab counts, smoothed
     M : (S, K, m) draws of the response matrix
     V : (G, m) field counts
+    labelled : (K,) field rows whose label is known
     """
     possible = A.max(axis=0) > 0
     A, M, V = np.maximum(A[:, possible], 1e-12), M[..., possible], V[:, possible]
     total, S = V.sum(axis=0), len(M)
-    sigma = SIGMAS[stratified(field_steps(A, total, p_lab=p_lab), S, rng)]
-    scale = effective_scale(A, float(total.sum()), p_lab)
+    steps = field_steps(*_seen(A, total, labelled), p_lab=p_lab)
+    sigma, scale = steps.sizes(S, rng), effective_scale(A, float(total.sum()), p_lab)
     lab = rng.dirichlet(A.sum(axis=1), size=S)  # where the lab's prevalences may be, for all its rows tell
     alpha = (scale / sigma**2)[:, None] * lab
     if not grouped:
-        return SmoothPrior(alpha, float(np.median(sigma)), p_lab)
-    common = smooth_draws(M, total[None], alpha, rng, per_draw=1)[0]
-    steps = SIGMAS[stratified(group_steps(A, V, common.mean(axis=0), rng), S, rng)]
-    return SmoothPrior(common / steps[:, None] ** 2, float(np.median(steps)), common.mean(axis=0))
+        return SmoothPrior(alpha, float(np.median(sigma)), steps.roughness)
+    common = smooth_draws(M, total[None], alpha, rng, per_draw=1, shape=Shape(steps.roughness))[0]
+    between = group_steps(A, V, common.mean(axis=0), rng)
+    sigma = between.sizes(S, rng)
+    return SmoothPrior(common / sigma[:, None] ** 2, float(np.median(sigma)), between.roughness)
 
 
-def field_steps(A: Floats, v: Floats, *, p_lab: Floats) -> Floats:
-    """Weights (J,) of `SIGMAS` for the histogram v (m,) of a whole field."""
+def _seen(A: Floats, v: Floats, labelled: Floats | None) -> tuple[Floats, Floats]:
+    """Counts of lab and field, where labelled field rows have a bin for each class."""
+    if labelled is None or not labelled.sum():
+        return A, v
+    rows, share = A.sum(axis=1), labelled.sum() / (labelled.sum() + v.sum())
+    sure = np.maximum(np.diag(rows), 1e-6)
+    return np.hstack([(1 - share) * A, share * sure]), np.concatenate([v, labelled])
+
+
+def field_steps(A: Floats, v: Floats, *, p_lab: Floats) -> Steps:
+    """How far the histogram v (m,) of a whole field has moved."""
     n = float(v.sum())
     if n <= 0:
-        return normalised(np.zeros(len(SIGMAS)))
-    evidence = [_field_evidence(A, v / n, n, p_lab, sigma) for sigma in SIGMAS]
-    return normalised(np.array(evidence))
+        return Steps(normalised(np.zeros(len(SIGMAS))), 1.0)
+    evidence = [
+        [_field_evidence(A, v / n, n, p_lab, sigma * walk(len(A), roughness)) for sigma in SIGMAS]
+        for roughness in ROUGHNESS
+    ]
+    return _best(np.array(evidence))
 
 
-def _field_evidence(A: Floats, h: Floats, n: float, p_lab: Floats, sigma: float) -> float:
-    """Log marginal likelihood of h, linearised where the posterior under this σ is highest."""
+def _best(evidence: Floats) -> Steps:
+    """The roughness (rows) that all sizes (columns) together make most likely, and their weights there."""
+    i = int(np.logaddexp.reduce(evidence, axis=1).argmax())
+    return Steps(normalised(evidence[i]), ROUGHNESS[i])
+
+
+def _field_evidence(A: Floats, h: Floats, n: float, p_lab: Floats, path: Floats) -> float:
+    """Log marginal likelihood of h, linearised where the posterior is highest; ``x = path @ z``, z standard normal."""
     rows = A.sum(axis=1)
     M = A / rows[:, None]
-    walk = sigma * np.tril(np.ones((len(M), len(M) - 1)), -1)  # x = walk @ steps, steps standard normal
-    steps = np.zeros(len(M) - 1)
-    best = -np.inf
+    z, evidence = np.zeros(path.shape[1]), -np.inf
     for _ in range(_ROUNDS):
-        p = _tilted(p_lab, walk @ steps)
+        p = _tilted(p_lab, path @ z)
         q = p @ M
-        J = (p[:, None] * (M - q)).T @ walk  # how the histogram moves with each step, (m, K − 1)
+        J = (p[:, None] * (M - q)).T @ path  # how the histogram moves with z, (m, K − 1)
         S = histogram_covariance(M, p[None], np.array([n]), rows=rows)[0]
-        residual = h - q + J @ steps
-        gain, evidence = _gaussian(J[:-1], S[:-1, :-1], residual[:-1])
-        change, steps = np.abs(gain - steps).max(), steps + np.clip(gain - steps, -1.5, 1.5)
-        best = evidence
+        mean, evidence = _gaussian(J[:-1], S[:-1, :-1], (h - q + J @ z)[:-1])
+        change, z = np.abs(mean - z).max(), z + np.clip(mean - z, -1.5, 1.5)
         if change < 1e-3:
             break
-    return best
+    return evidence
 
 
 def _gaussian(J: Floats, S: Floats, r: Floats) -> tuple[Floats, float]:
     """r = J z + noise(S) with z standard normal: the mean of z given r, and the log density of r."""
-    C = S + J @ J.T + 1e-13 * np.eye(len(S))
-    L = np.linalg.cholesky(C)
-    z = np.linalg.solve(L, r)
-    mean = J.T @ np.linalg.solve(L.T, z)
-    return mean, float(-0.5 * z @ z - np.log(np.diag(L)).sum())
+    L = np.linalg.cholesky(S + J @ J.T + 1e-13 * np.eye(len(S)))
+    w = np.linalg.solve(L, r)
+    return J.T @ np.linalg.solve(L.T, w), float(-0.5 * w @ w - np.log(np.diag(L)).sum())
 
 
-def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) -> Floats:
-    """Weights (J,) of `SIGMAS` for how groups differ from the whole.
+def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) -> Steps:
+    """How far groups differ from the whole.
 
-    In the directions in which steps move a histogram, white under the noise of a group. The noise of M is the same for
-    all groups, so their mean is taken out.
+    In the directions in which a walk moves a histogram, white under the noise of a group. The noise of M is the same
+    for all groups, so their mean is taken out.
     """
     M = A / A.sum(axis=1, keepdims=True)
     V = informative(V, GROUPS, rng)
     if len(V) < 2:
-        return normalised(np.zeros(len(SIGMAS)))
-    U, lam = _directions(M, common)
+        return Steps(normalised(np.zeros(len(SIGMAS))), 1.0)
     n = V.sum(axis=1)[:, None]
-    z = (V / n) @ U
-    out = np.empty(len(SIGMAS))
-    for j, sigma in enumerate(SIGMAS):
-        w = 1 / (1 / n + sigma**2 * lam)
-        total = w.sum(axis=0)
-        residual = z - (w * z).sum(axis=0) / total
-        out[j] = 0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum())
-    return normalised(out)
+    evidence = np.empty((len(ROUGHNESS), len(SIGMAS)))
+    for i, roughness in enumerate(ROUGHNESS):
+        U, lam = _directions(M, common, walk(len(M), roughness))
+        z = (V / n) @ U
+        for j, sigma in enumerate(SIGMAS):
+            w = 1 / (1 / n + sigma**2 * lam)
+            total = w.sum(axis=0)
+            residual = z - (w * z).sum(axis=0) / total
+            evidence[i, j] = 0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum())
+    return _best(evidence)
 
 
-def _directions(M: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """Directions (m, r) in which steps of size one move a histogram, white under multinomial noise, and how much."""
+def _directions(M: Floats, p: Floats, path: Floats) -> tuple[Floats, Floats]:
+    """Directions (m, r) in which a walk moves a histogram, white under multinomial noise, and how much (r,)."""
     q = p @ M
     seen = q > 1e-9
-    walk = np.tril(np.ones((len(M), len(M) - 1)), -1)
-    J = (p[:, None] * (M - q)).T @ walk
+    J = (p[:, None] * (M - q)).T @ path
     X = J[seen].T / np.sqrt(q[seen])
     _, s, basis = np.linalg.svd(X, full_matrices=False)
-    r = max(1, min(len(p) - 1, int((s > 1e-9).sum())))
+    r = max(1, min(len(p) - 1, int(seen.sum()) - 1))  # the same number whatever the roughness
     U = np.zeros((len(q), r))
     U[seen] = basis[:r].T / np.sqrt(q[seen])[:, None]
     return U, np.maximum(s[:r] ** 2, 1e-12)
@@ -151,28 +190,22 @@ def _directions(M: Floats, p: Floats) -> tuple[Floats, Floats]:
 
 def smooth_plug_in(A: Floats, V: Floats, *, p_lab: Floats) -> tuple[Floats, Floats]:
     """Fast, deterministic stand-in for the posterior: common (K,) and each (G, K), strictly positive."""
-    rng = np.random.default_rng(0)
     possible = A.max(axis=0) > 0
     A, V = np.maximum(A[:, possible], 1e-12), V[:, possible]
     M = (A / A.sum(axis=1, keepdims=True))[None]
     total = V.sum(axis=0)
-    scale = effective_scale(A, float(total.sum()), p_lab)
-    sigma = _typical(field_steps(A, total, p_lab=p_lab))
-    common = smooth_modes(M, total[None], (scale / sigma**2) * p_lab)[0]
+    steps = field_steps(A, total, p_lab=p_lab)
+    strength = effective_scale(A, float(total.sum()), p_lab) / steps.typical**2
+    common = smooth_solution(M, total[None], strength * p_lab, Shape(steps.roughness)).p[0]
     if len(V) == 1:
         return common, common[None]
-    steps = _typical(group_steps(A, V, common, rng))
-    return common, smooth_modes(M, V, common / steps**2)
+    steps = group_steps(A, V, common, np.random.default_rng(0))
+    return common, smooth_solution(M, V, common / steps.typical**2, Shape(steps.roughness)).p
 
 
-def smooth_modes(M: Floats, V: Floats, alpha: Floats) -> Floats:
-    """Modes (G, K) at one M, (1, K, m), strictly positive."""
-    return smooth_solution(M, V, alpha).p
-
-
-def smooth_solution(M: Floats, V: Floats, alpha: Floats, *, continuity: float = 0.0) -> Solution:
-    """The modes, with half the squared length of the next Newton step as the gap."""
-    target = make_target(M, V, _nothing(M), order=order_of(np.atleast_2d(alpha), continuity))
+def smooth_solution(M: Floats, V: Floats, alpha: Floats, shape: Shape = PLAIN) -> Solution:
+    """Modes at one M, (1, K, m), with half the squared length of the next Newton step as the gap."""
+    target = make_target(M, V, _nothing(M), order=order_of(np.atleast_2d(alpha), shape))
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         x, H = conditional_mode(target, max_iter=_MOST, tolerance=1e-8)
         gradient = target.gradient(x)
@@ -191,20 +224,15 @@ def smooth_draws(
     rng: np.random.Generator,
     *,
     per_draw: int = 4,
-    continuity: float = 0.0,
+    shape: Shape = PLAIN,
 ) -> Floats:
     """Joint draws (G, S * per_draw, K); those at the same place share their M, so groups may be subtracted."""
-    return hmc_draws(M, V, _nothing(M)[0], rng, per_draw=per_draw, order=order_of(alpha, continuity))
+    return hmc_draws(M, V, _nothing(M)[0], rng, per_draw=per_draw, order=order_of(alpha, shape))
 
 
 def _nothing(M: Floats) -> Floats:
     """Of the classes themselves nothing is believed."""
     return np.full((1, M.shape[1]), _DIRICHLET)
-
-
-def _typical(weights: Floats) -> float:
-    """The root of the mean square: a prior half of which is "has not moved" is half as wide."""
-    return float(np.sqrt(weights @ SIGMAS**2))
 
 
 def _tilted(p: Floats, x: Floats) -> Floats:

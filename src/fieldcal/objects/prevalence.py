@@ -15,6 +15,7 @@ from fieldcal import keys
 from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts, record
 from fieldcal.core.likelihood import with_labels
 from fieldcal.core.movement import Movement
+from fieldcal.core.order import Shape
 from fieldcal.core.posterior import feedback_draws, joint_draws, response_draws
 from fieldcal.core.priors import Reference
 from fieldcal.core.smooth import smooth_draws
@@ -201,10 +202,8 @@ class Prevalence(Artefact):
         M, V = with_labels(M, V[rows], None if self.labelled is None else self.labelled[rows])
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
         if self.prior["name"] in ("smooth", "continuity"):
-            continuity = float(self.prior.get("strength", 0.0))
-            return np.asarray(
-                smooth_draws(M, V, self.alpha, rng, per_draw=per_draw, continuity=continuity)[back]
-            )
+            shape = Shape(float(self.prior["roughness"]), float(self.prior["continuity"]))
+            return np.asarray(smooth_draws(M, V, self.alpha, rng, per_draw=per_draw, shape=shape)[back])
         entropy = float(self.prior["strength"]) if self.prior["name"] == "kl" else 0.0
         draws = joint_draws(M, V, self.alpha, rng, per_draw=per_draw, entropy=entropy, centre=self.lab.p_lab)
         return np.asarray(draws[back])

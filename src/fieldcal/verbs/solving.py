@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from fieldcal.core import likelihood
+from fieldcal.core.order import Shape
 from fieldcal.core.posterior import (
     Summary,
     feedback_draws,
@@ -18,7 +19,7 @@ from fieldcal.core.posterior import (
     summarise_draws,
 )
 from fieldcal.core.priors import Continuity, Dirichlet, Penalty, Pooled, Prior, Smooth
-from fieldcal.core.smooth import NO_STRENGTH, smooth_draws, smooth_posterior, smooth_solution
+from fieldcal.core.smooth import NO_STRENGTH, smooth_draws, smooth_prior, smooth_solution
 from fieldcal.core.solve import Solution, solve
 from fieldcal.inputs import Floats
 from fieldcal.objects import Field, Lab
@@ -181,21 +182,27 @@ def _solve_ordered(task: Task, prior: Smooth | Continuity) -> Answer:
     best, _ = likelihood.with_labels(lab.M[None], V, task.labelled)
     recipe: dict[str, float | str] = {"name": prior.name}
     if isinstance(prior, Continuity):
-        alpha, continuity = np.full((N_DRAWS, 1), NO_STRENGTH) * lab.p_lab, prior.strength
-        recipe["strength"] = float(prior.strength)
-    else:
-        found = smooth_posterior(
-            lab.A, M[..., : lab.n_bins], V, p_lab=lab.p_lab, grouped=task.field.grouped, rng=rng
+        alpha, shape = (
+            np.full((N_DRAWS, 1), NO_STRENGTH) * lab.p_lab,
+            Shape(continuity=float(prior.strength)),
         )
-        alpha, continuity, recipe["sigma"] = found.alpha, 0.0, found.sigma
+    else:
+        labels = None if task.labelled is None else task.labelled.sum(axis=0)
+        grouped = task.field.grouped
+        found = smooth_prior(
+            lab.A, M[..., : lab.n_bins], V, p_lab=lab.p_lab, grouped=grouped, rng=rng, labelled=labels
+        )
+        alpha, shape = found.alpha, Shape(found.roughness)
+        recipe["sigma"] = found.sigma
+    recipe |= shape._asdict()
     strength = np.median(alpha.sum(axis=1)) * alpha.mean(axis=0) / alpha.mean(axis=0).sum()
-    mode = smooth_solution(best, counts, strength, continuity=continuity)
+    mode = smooth_solution(best, counts, strength, shape)
     if task.level is None and task.point == "mode":
         return Answer(mode.p, None, None, None, alpha, mode, recipe, "")
     parts, report = [], task.report()
     step = max(1, _BLOCK // (N_DRAWS * len(lab.classes)))
     for i in range(0, len(V), step):
-        draws = smooth_draws(M, counts[i : i + step], alpha, rng, continuity=continuity)
+        draws = smooth_draws(M, counts[i : i + step], alpha, rng, shape=shape)
         parts.append(summarise_draws(draws, task.level or DEFAULT_LEVEL))
         if report is not None:
             report(len(draws))
