@@ -38,10 +38,13 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
 _VERBS = ALLOWED["verbs"][0]
 ALLOWED |= {
     "estimators": (_VERBS | {"estimators"}, {"numpy", "sklearn"}),
-    "regression": (_VERBS | {"regression"}, {"numpy", "scipy", "sklearn"}),
     "tables": (
         _VERBS | {"tables", "extras"},
         {"numpy", "narwhals", "duckdb", "polars", "pyspark", "sqlglot"},
+    ),
+    "regression": (
+        _VERBS | {"estimators", "tables", "regression"},
+        {"numpy", "scipy", "sklearn", "narwhals"},
     ),
 }
 _LAYERS = _VERBS | {"estimators", "regression", "tables", "datasets"}

@@ -1,0 +1,339 @@
+"""Every form: new masses are met, the shape inside of intervals stays, and forms turn into each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from regression.builders import EXACT, FORMS, GRID, LEVELS, MASSES, MEAN, NORMAL, SD, SUPPORT, TRUTH, Arrays
+from scipy import stats
+
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import Support
+from fieldcal.regression import (
+    GridCDF,
+    IntervalMasses,
+    Moments,
+    Predictions,
+    Quantiles,
+    Reshaped,
+    Samples,
+    as_predictions,
+    checks,
+    from_cdf,
+    from_distribution,
+    from_masses,
+    from_moments,
+    from_quantiles,
+    from_samples,
+)
+
+INSIDE = np.array([-3.0, -1.7, -1.0, -0.6, -0.1, 0.0, 0.1, 0.3, 0.4, 0.9, 1.9, 2.0, 2.4, 5.0])
+
+
+def asked(predictions, support=SUPPORT, masses=MASSES):
+    """The masses, moved to where the form has some."""
+    old = predictions.masses(support)
+    new = np.where(old > 0.0, masses, 0.0)
+    return new / new.sum(axis=1, keepdims=True)
+
+
+def conditional(predictions, x, support=SUPPORT):
+    """The distribution function at x within the interval that x lies in; NaN where that has no mass."""
+    c = np.hstack([np.zeros((len(predictions), 1)), predictions.cumulative(support)])
+    mass, codes = predictions.masses(support), support.codes(x)
+    inside = mass[:, codes] > 0.0
+    return np.where(
+        inside, (predictions.cdf(x) - c[:, codes]) / np.where(inside, mass[:, codes], 1.0), np.nan
+    )
+
+
+@pytest.mark.parametrize("form", EXACT)
+def test_the_masses_after_reshaping_are_those_asked_for(form):
+    old = EXACT[form]()
+    new = asked(old)
+    np.testing.assert_allclose(old.reshaped(SUPPORT, new).masses(SUPPORT), new, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", EXACT)
+def test_the_shape_inside_every_interval_stays(form):
+    old = EXACT[form]()
+    new = old.reshaped(SUPPORT, asked(old))
+    np.testing.assert_allclose(conditional(new, INSIDE), conditional(old, INSIDE), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("form", EXACT)
+def test_asking_for_the_masses_it_has_changes_nothing(form):
+    old = EXACT[form]()
+    new = old.reshaped(SUPPORT, old.masses(SUPPORT))
+    np.testing.assert_allclose(new.cdf(INSIDE), old.cdf(INSIDE), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(new.ppf(LEVELS), old.ppf(LEVELS), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(
+        new.pdf([-0.63, 0.7]), old.pdf([-0.63, 0.7]), rtol=1e-11
+    ) if form != "arrays" else None
+
+
+@pytest.mark.parametrize("size", [40, 2000])
+def test_samples_meet_masses_and_shapes_as_near_as_their_number_allows(size):
+    old = FORMS["samples"](size)
+    new = old.reshaped(SUPPORT, asked(old))
+    assert new.values.shape == old.values.shape
+    assert np.abs(new.cumulative(SUPPORT) - np.cumsum(asked(old), axis=1)[:, :-1]).max() <= 0.5 / size + 1e-12
+    assert np.abs(new.masses(SUPPORT) - asked(old)).max() <= 1 / size + 1e-12
+    slack = 3.0 / size / np.minimum(new.masses(SUPPORT), old.masses(SUPPORT))[:, SUPPORT.codes(INSIDE)]
+    assert (np.abs(conditional(new, INSIDE) - conditional(old, INSIDE)) <= slack).all()
+    np.testing.assert_array_equal(old.reshaped(SUPPORT, old.masses(SUPPORT)).values, old.values)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_form_that_comes_back_is_the_one_that_went_in(form):
+    old = FORMS[form]()
+    kind = {"quantiles": Quantiles, "cdf": GridCDF, "masses": IntervalMasses, "samples": Samples}.get(
+        form, Reshaped
+    )
+    new = old.reshaped(SUPPORT, asked(old))
+    assert type(new) is kind
+    if kind is not Reshaped:
+        assert new.values.shape == old.values.shape
+
+
+def test_quantile_columns_after_reshaping_are_the_quantiles_of_the_new_distributions():
+    new = FORMS["quantiles"]().reshaped(SUPPORT, MASSES)
+    np.testing.assert_allclose(new.cdf(new.values), np.tile(LEVELS, (3, 1)), rtol=0, atol=1e-12)
+    again = from_quantiles(new.values, new.levels)
+    assert np.abs(again.masses(SUPPORT) - MASSES).max() < 0.02  # two of the hundred gaps between levels
+
+
+def test_grid_columns_after_reshaping_are_the_distribution_functions_on_the_grid():
+    new = FORMS["cdf"]().reshaped(SUPPORT, MASSES)
+    np.testing.assert_array_equal(new.values, new.cdf(GRID))
+    again = from_cdf(new.values, new.grid)  # the boundaries are grid points, so nothing is lost
+    np.testing.assert_allclose(again.masses(SUPPORT), MASSES, rtol=0, atol=1e-12)
+
+
+def test_masses_of_the_own_support_come_back_as_they_were_given():
+    old = from_masses([[0.1, 0.2, 0.3, 0.3, 0.1]] * 3, SUPPORT)
+    new = old.reshaped(SUPPORT, MASSES)
+    np.testing.assert_array_equal(new.values, MASSES)
+    np.testing.assert_allclose(
+        new.cdf([-5.0, 9.0])[:, 0] / MASSES[:, 0], old.cdf([-5.0])[0, 0] / 0.1, rtol=1e-12
+    )
+
+
+def test_masses_of_another_support_are_asked_of_the_new_distribution():
+    old, halves = from_masses(MASSES, SUPPORT, low=-4.0, high=4.0), Support.of([0.2])
+    new = old.reshaped(halves, [[0.5, 0.5]] * 3)
+    np.testing.assert_allclose(new.masses(halves), 0.5, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(new.values, new.masses(SUPPORT))
+
+
+def test_reshaping_twice_is_one_map_after_the_other():
+    base, halves = from_moments(MEAN, SD), Support.of([0.3])
+    once = base.reshaped(SUPPORT, MASSES)
+    twice = once.reshaped(halves, [[0.7, 0.3]] * 3)
+    assert isinstance(twice, Reshaped)
+    c = once.cdf(INSIDE)
+    at = once.cdf([0.3])
+    expected = np.where(c <= at, 0.7 * c / at, 0.7 + 0.3 * (c - at) / (1.0 - at))
+    np.testing.assert_allclose(twice.cdf(INSIDE), expected, rtol=0, atol=1e-14)
+
+
+def test_reshaping_back_gives_the_first_distribution_again():
+    base = from_moments(MEAN, SD)
+    back = base.reshaped(SUPPORT, MASSES).reshaped(SUPPORT, base.masses(SUPPORT))
+    np.testing.assert_allclose(back.cdf(INSIDE), base.cdf(INSIDE), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("form", "tolerance"),
+    [
+        (form, {"quantiles": 2e-3, "cdf": 2e-5, "samples": 3e-4, "masses": 3e-3}.get(form, 1e-14))
+        for form in NORMAL
+    ],
+)
+def test_a_normal_distribution_in_every_form_is_close_to_the_truth(form, tolerance):
+    x = np.linspace(-6.0, 7.0, 131)
+    assert np.abs(FORMS[form]().cdf(x) - TRUTH.cdf(x[:, None]).T).max() < tolerance
+
+
+def test_quantiles_to_a_grid_and_back_are_the_same_quantiles():
+    first = FORMS["quantiles"]()
+    fine = np.linspace(-12.0, 14.0, 26001)
+    there = from_cdf(first.cdf(fine), fine, repair=True)
+    back = from_quantiles(there.ppf(LEVELS), LEVELS)
+    assert np.abs(back.values - first.values).max() < 1e-3  # the grid's step
+
+
+def test_samples_of_a_form_have_its_distribution():
+    predictions = FORMS["gamma"]()
+    drawn = from_samples(predictions.sample(4000, random_state=3))
+    assert np.abs(drawn.cdf(INSIDE) - predictions.cdf(INSIDE)).max() < 0.035
+    np.testing.assert_array_equal(predictions.sample(5), predictions.sample(5, random_state=0))
+    assert (predictions.sample(5) != predictions.sample(5, random_state=1)).all()
+
+
+@pytest.mark.parametrize("form", EXACT)
+def test_quantiles_and_distribution_functions_are_inverse_to_each_other(form):
+    predictions = EXACT[form]()
+    u = np.linspace(0.001, 0.999, 200)
+    np.testing.assert_allclose(predictions.cdf(predictions.ppf(u)), np.tile(u, (3, 1)), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_points_for_all_rows_are_the_same_as_points_for_each(form):
+    predictions = FORMS[form]()
+    np.testing.assert_array_equal(predictions.cdf(INSIDE), predictions.cdf(np.tile(INSIDE, (3, 1))))
+    np.testing.assert_array_equal(predictions.cdf(0.3), predictions.cdf([0.3]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_infinity_has_all_of_the_mass_and_no_warning(form):
+    predictions = FORMS[form]()
+    np.testing.assert_allclose(predictions.cdf([-np.inf, np.inf]), [[0.0, 1.0]] * 3, rtol=0, atol=1e-15)
+    assert (np.diff(predictions.ppf([0.0, 1.0]), axis=1) > 0.0).all()
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "arrays"])
+def test_rows_that_are_taken_are_the_rows_alone(form):
+    predictions = FORMS[form]()
+    new = predictions.reshaped(SUPPORT, asked(predictions))
+    for whole in (predictions, new):
+        for rows in ([2, 0, 0], slice(1, 3), np.array([True, False, True])):
+            some = whole.take(rows)
+            assert type(some) is type(whole)
+            np.testing.assert_array_equal(some.cdf(INSIDE), whole.cdf(INSIDE)[rows])
+            np.testing.assert_array_equal(some.ppf(LEVELS), whole.ppf(LEVELS)[rows])
+            np.testing.assert_allclose(some.mean(), whole.mean()[rows], rtol=1e-13)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_blocks_of_rows_change_nothing(form, monkeypatch):
+    predictions = FORMS[form]()
+    new = predictions.reshaped(SUPPORT, asked(predictions))
+    y = np.array([0.1, 2.0, -3.0])
+    before = [f(p) for p in (predictions, new) for f in (lambda p: p.crps(y), lambda p: p.var(), whole_cdf)]
+    monkeypatch.setattr(checks, "WORK", 10)
+    new = predictions.reshaped(SUPPORT, asked(predictions))
+    after = [f(p) for p in (predictions, new) for f in (lambda p: p.crps(y), lambda p: p.var(), whole_cdf)]
+    for a, b in zip(before, after, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def whole_cdf(predictions):
+    return predictions.cdf(INSIDE)
+
+
+@pytest.mark.parametrize("form", EXACT)
+def test_the_density_is_the_slope_of_the_distribution_function(form):
+    predictions = EXACT[form]()
+    if form == "arrays":
+        with pytest.raises(InputError, match="has no pdf"):
+            predictions.pdf([0.0])
+        return
+    new = predictions.reshaped(SUPPORT, asked(predictions))
+    x, h = np.array([-2.003, -0.617, 0.213, 1.018, 2.511]), 1e-6
+    slopes = (new.cdf(x + h) - new.cdf(x - h)) / (2.0 * h)
+    np.testing.assert_allclose(new.pdf(x), slopes, rtol=1e-5, atol=1e-8)
+
+
+def test_names_of_skpro_are_the_same_functions():
+    predictions = FORMS["moments"]()
+    np.testing.assert_array_equal(predictions.predict_interval(0.8), predictions.interval(0.8))
+    np.testing.assert_array_equal(predictions.predict_quantiles([0.2, 0.7]), predictions.ppf([0.2, 0.7]))
+    np.testing.assert_allclose(predictions.interval(0.8), predictions.ppf([0.1, 0.9]), rtol=0, atol=1e-14)
+
+
+def test_tails_of_quantiles_continue_the_density_of_the_outermost_segment():
+    one = from_quantiles([[1.0, 2.0, 5.0]], [0.2, 0.5, 0.6])
+    assert one.pdf([1.0 - 1e-12])[0, 0] == pytest.approx(0.3)
+    assert one.pdf([5.0 + 1e-12])[0, 0] == pytest.approx(0.1 / 3.0)
+    assert one.cdf([1.0, 5.0])[0].tolist() == pytest.approx([0.2, 0.6])
+    assert one.cdf([1.0 - 2.0 / 3.0])[0, 0] == pytest.approx(0.2 * np.exp(-1.0))
+    assert one.ppf([0.8])[0, 0] == pytest.approx(5.0 + 12.0 * np.log(2.0))
+
+
+def test_boundaries_beyond_all_quantiles_cut_the_tails_and_keep_their_shape():
+    old, wide = FORMS["quantiles"](), Support.of([-9.0, 0.0, 9.0])
+    weights = np.array([3.0, 1.0, 0.5, 2.0])
+    masses = old.masses(wide) * weights
+    masses /= masses.sum(axis=1, keepdims=True)
+    new = old.reshaped(wide, masses)
+    np.testing.assert_allclose(new.masses(wide), masses, rtol=0, atol=1e-12)
+    x = np.array([-11.0, -5.0, -1.0, 3.0, 8.0, 10.0])
+    np.testing.assert_allclose(conditional(new, x, wide), conditional(old, x, wide), rtol=0, atol=1e-6)
+
+
+def test_boundaries_where_a_grid_has_no_mass_change_nothing():
+    old, wide = FORMS["cdf"](), Support.of([-99.0, 0.0, 99.0])
+    new = old.reshaped(wide, [[0.0, 0.5, 0.5, 0.0]] * 3)
+    assert new.cdf([-99.0, -15.0, 0.0, 15.0, 99.0]).tolist()[0] == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.0])
+    np.testing.assert_array_equal(new.ppf([0.0, 1.0])[0], [-15.0, new.ppf([1.0])[0, 0]])
+
+
+def test_open_intervals_without_ends_get_tails_and_with_ends_are_uniform():
+    tails = from_masses([[0.2, 0.3, 0.4, 0.1]], Support.of([0.0, 1.0, 2.0]))
+    assert tails.pdf([0.0, 2.5]).tolist()[0] == pytest.approx([0.3, 0.4 * np.exp(-0.5 * 4.0)])
+    ends = from_masses([[0.2, 0.3, 0.4, 0.1]], Support.of([0.0, 1.0, 2.0]), low=-1.0, high=4.0)
+    assert ends.cdf([-2.0, -0.5, 3.0, 5.0]).tolist()[0] == pytest.approx([0.0, 0.1, 0.95, 1.0])
+    assert ends.ppf([0.0, 1.0]).tolist() == [[-1.0, 4.0]]
+
+
+def test_the_scale_of_a_tail_beside_an_empty_interval_is_the_width_of_all_inner_ones():
+    one = from_masses([[0.5, 0.0, 0.5, 0.0]], Support.of([0.0, 1.0, 3.0]))
+    assert one.cdf([-3.0])[0, 0] == pytest.approx(0.5 * np.exp(-1.0))
+    assert one.cdf([0.7, 3.0]).tolist() == [[0.5, 1.0]]
+
+
+@pytest.mark.parametrize("family", ["normal", "lognormal", "gamma", "laplace", "logistic", "student"])
+def test_every_family_has_the_moments_it_was_given(family):
+    predictions = from_moments([1.0, 4.0], [0.5, 3.0], family=family)
+    assert isinstance(predictions, Moments)
+    np.testing.assert_allclose(predictions.frozen.mean(), [1.0, 4.0], rtol=1e-12)
+    np.testing.assert_allclose(predictions.frozen.std(), [0.5, 3.0], rtol=1e-12)
+    np.testing.assert_array_equal(predictions.moments()[1], [0.5, 3.0])
+
+
+def test_a_list_of_different_families_is_one_prediction_each():
+    mixed = from_distribution([stats.norm(), stats.expon(), stats.poisson(2.0)])
+    np.testing.assert_allclose(mixed.cdf([1.0])[:, 0], [0.8413447, 0.6321206, 0.4060058], rtol=1e-6)
+    np.testing.assert_allclose(mixed.mean(), [0.0, 1.0, 2.0], rtol=0, atol=1e-6)
+
+
+def test_whatever_stands_for_predictions_becomes_predictions():
+    known = FORMS["samples"]()
+    assert as_predictions(known) is known
+    for thing in (stats.norm(), [stats.norm()], (stats.norm(), stats.gamma(2.0)), Arrays()):
+        assert isinstance(as_predictions(thing), Predictions)
+    assert len(as_predictions(stats.norm())) == 1
+
+
+@pytest.mark.parametrize("thing", [np.zeros((3, 2)), None, "normal", [], [1.0, 2.0], 3.0], ids=repr)
+def test_whatever_does_not_is_refused_with_the_ways_in(thing):
+    ways = "from_quantiles.*from_cdf.*from_samples.*from_masses.*from_moments.*from_distribution"
+    with pytest.raises(InputTypeError, match=ways):
+        as_predictions(thing)
+
+
+def test_inputs_are_left_as_they_were():
+    values, levels = np.array([[3.0, 1.0, 2.0]]), np.array([0.1, 0.5, 0.9])
+    from_quantiles(values, levels, crossing="sort")
+    from_samples(values)
+    assert values.tolist() == [[3.0, 1.0, 2.0]]
+    c = np.array([[0.2, 0.1, 0.9]])
+    from_cdf(c, [0.0, 1.0, 2.0], repair=True)
+    assert c.tolist() == [[0.2, 0.1, 0.9]]
+
+
+def test_frames_are_as_good_as_arrays():
+    import pandas as pd
+
+    frame = pd.DataFrame(TRUTH.ppf(LEVELS[:, None]).T, columns=LEVELS)
+    np.testing.assert_array_equal(from_quantiles(frame, frame.columns).values, FORMS["quantiles"]().values)
+    assert len(from_moments(pd.Series(MEAN), pd.Series(SD))) == 3
+
+
+def test_no_rows_are_no_trouble():
+    none = from_quantiles(np.empty((0, 3)), [0.1, 0.5, 0.9])
+    assert none.masses(SUPPORT).shape == (0, 5)
+    new = none.reshaped(SUPPORT, np.empty((0, 5)))
+    assert new.values.shape == (0, 3)
+    assert new.mean().shape == new.crps([]).shape == (0,)
