@@ -40,6 +40,7 @@ _WHERE = {
     "Continuity": "core.priors",
     "Recalibrator": "estimators",
     "RecalibratedClassifier": "estimators",
+    "RecalibratedRegressor": "regression",
     "FieldcalError": "errors",
     "FieldcalWarning": "errors",
 }
@@ -63,6 +64,7 @@ __all__ = [
     "Prevalence",
     "Quantiles",
     "RecalibratedClassifier",
+    "RecalibratedRegressor",
     "Recalibrator",
     "Reference",
     "Report",
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
+    from fieldcal.regression import RecalibratedRegressor
     from fieldcal.reporting import Report, report
     from fieldcal.verbs import check, count, decide, estimate, learn, plan, recalibrate
 

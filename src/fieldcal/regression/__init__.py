@@ -5,6 +5,7 @@ from fieldcal.regression.forms import as_predictions
 from fieldcal.regression.masses import IntervalMasses, from_masses
 from fieldcal.regression.moments import Moments, from_moments
 from fieldcal.regression.predictions import Predictions
+from fieldcal.regression.regressor import RecalibratedRegressor
 from fieldcal.regression.reshaped import Reshaped
 from fieldcal.regression.samples import Samples, from_samples
 from fieldcal.regression.tabulated import GridCDF, Quantiles, from_cdf, from_quantiles
@@ -16,6 +17,7 @@ __all__ = [
     "Moments",
     "Predictions",
     "Quantiles",
+    "RecalibratedRegressor",
     "Reshaped",
     "Samples",
     "as_predictions",
