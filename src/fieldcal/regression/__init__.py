@@ -2,6 +2,7 @@
 
 from fieldcal.regression.distributions import from_distribution
 from fieldcal.regression.forms import as_predictions
+from fieldcal.regression.frames import count_table, learn_table, recalibrate_table
 from fieldcal.regression.masses import IntervalMasses, from_masses
 from fieldcal.regression.moments import Moments, from_moments
 from fieldcal.regression.predictions import Predictions
@@ -22,6 +23,7 @@ __all__ = [
     "Samples",
     "as_predictions",
     "count",
+    "count_table",
     "from_cdf",
     "from_distribution",
     "from_masses",
@@ -29,5 +31,7 @@ __all__ = [
     "from_quantiles",
     "from_samples",
     "learn",
+    "learn_table",
     "recalibrate",
+    "recalibrate_table",
 ]

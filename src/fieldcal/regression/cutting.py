@@ -17,6 +17,8 @@ Ints = NDArray[np.intp]
 
 #: Intervals by default, and lab rows that each of them needs.
 INTERVALS, ROWS = 20, 50
+#: How often the outermost intervals are halved.
+TAIL_CUTS = 3
 #: A value that so many of the rows have is an atom, and gets an interval of its own.
 ATOM = 0.05
 #: Neighbours that look alike with at least this probability cannot be told apart.
@@ -47,11 +49,23 @@ def _atoms(y: Floats, size: Floats) -> Floats:
     return np.asarray(values[np.bincount(at, weights=size) >= ATOM * size.sum()])
 
 
+def _levels(number: int, rows: float) -> Floats:
+    """Equal steps, and halves of the outermost as long as rows last: a field that moves needs its ends resolved."""
+    levels = np.arange(1, number) / number
+    end = 1 / number
+    for _ in range(TAIL_CUTS):
+        end /= 2
+        if end * rows < ROWS:
+            break
+        levels = np.concatenate([[end], levels, [1 - end]])
+    return levels
+
+
 def _quantiles(y: Floats, size: Floats, number: int) -> Floats:
     """Cuts at the quantiles; the largest value is never a cut, as nothing would lie above."""
     order = np.argsort(y, kind="stable")
     share = np.cumsum(size[order]) / size.sum()
-    at = np.searchsorted(share, np.arange(1, number) / number - 1e-12)
+    at = np.searchsorted(share, _levels(number, size.sum()) - 1e-12)
     cuts = np.unique(y[order][np.minimum(at, len(y) - 1)])
     return np.asarray(cuts[cuts < y.max()])
 

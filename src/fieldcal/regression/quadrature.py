@@ -7,7 +7,8 @@ import numpy as np
 from fieldcal.regression.checks import Floats
 
 _ORDER = 24
-_FIRST, _LAST = 1e-300, 1.0 - 2.0**-53
+#: The first and the last level inside (0, 1).
+FIRST, LAST = 1e-300, 1.0 - 2.0**-53
 
 
 def _rule() -> tuple[Floats, Floats]:
@@ -44,4 +45,4 @@ def panels(breaks: Floats) -> tuple[Floats, Floats]:
     gaps = np.diff(edges, axis=1)[:, :, None]
     u = edges[:, :-1, None] + gaps * _NODES
     shape = (len(breaks), width(breaks.shape[1]))
-    return np.clip(u.reshape(shape), _FIRST, _LAST), (gaps * _WEIGHTS).reshape(shape)
+    return np.clip(u.reshape(shape), FIRST, LAST), (gaps * _WEIGHTS).reshape(shape)

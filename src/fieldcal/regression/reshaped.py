@@ -10,6 +10,7 @@ import numpy as np
 from fieldcal.errors import InputError
 from fieldcal.regression.checks import Floats, Ints
 from fieldcal.regression.predictions import Predictions
+from fieldcal.regression.quadrature import FIRST, LAST
 from fieldcal.regression.transport import Transport
 
 
@@ -57,7 +58,14 @@ class Reshaped(Predictions):
         return self.transport.steepness(self.base._cdf(x, True)) * self.base._pdf(x)
 
     def _ppf(self, u: Floats) -> Floats:
-        return self.base._ppf(self.transport.backward(u))
+        levels = self.transport.backward(u)
+        # A level inside (0, 1) must not round to an end, where quantiles are infinite.
+        inside = np.clip(levels, FIRST, LAST)
+        return self.base._ppf(np.where((u > 0.0) & (u < 1.0), inside, levels))
+
+    @property
+    def _divisible(self) -> bool:
+        return self.base._divisible
 
     def _take(self, rows: Ints) -> Reshaped:
         return Reshaped(self.base._take(rows), self.old[rows], self.new[rows])

@@ -78,14 +78,8 @@ def learn(
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     support = _support(predictions, numbers, intervals, atoms, weight)
     codes = support.codes(numbers)
-    rows = np.bincount(codes, minlength=support.size)
-    if not rows.all():
-        empty = support.labels[int(rows.argmin())]
-        raise InputError(
-            f"No number of the lab lies in the interval {empty}. Choose other edges, or leave it to us."
-        )
     if partition == "auto" and support.size > 2:
-        means = np.bincount(codes, weights=numbers) / rows
+        means = np.bincount(codes, weights=numbers) / np.bincount(codes)
         bins = int(np.clip(len(numbers) // 50, 4, max(8, 3 * support.size // 2)))
         partition = Expected(bins, tuple(means.tolist()))
     labels = np.array(support.labels, dtype=object)
@@ -222,7 +216,12 @@ def _support(
         support = choose_support(y, int(intervals), atoms, weight)
     else:
         support = given_support(intervals, () if isinstance(atoms, str) else atoms)
-    alike = neighbours_alike(expected, support.codes(y), support.size)
+    codes = support.codes(y)
+    rows = np.bincount(codes, minlength=support.size)
+    if not rows.all():
+        empty = support.labels[int(rows.argmin())]
+        raise InputError(f"No number of the lab lies in the interval {empty}. Choose other edges, or 'auto'.")
+    alike = neighbours_alike(expected, codes, support.size)
     if alike:
         one, two = support.labels[alike[0]], support.labels[alike[0] + 1]
         raise InputError(
