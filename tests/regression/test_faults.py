@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regression.builders import Arrays, Frames
 from scipy import stats
 
 from fieldcal.errors import FieldcalError, InputError, InputTypeError
@@ -18,6 +17,7 @@ from fieldcal.regression import (
     from_quantiles,
     from_samples,
 )
+from regression.builders import Arrays, Frames
 
 U = [0.1, 0.5, 0.9]
 HALVES = Support.of([0.0])
@@ -116,8 +116,10 @@ def test_what_cannot_be_right_is_refused_with_the_way_out(case):
 
 
 @pytest.mark.parametrize(
-    "values", [[["a", "b"]], [["1", "2"]], np.array([["1", 2.0]], dtype=object), [[1.0], [1.0, 2.0]], [[1j, 2j]]], ids=str
-)  # fmt: skip
+    "values",
+    [[["a", "b"]], [["1", "2"]], np.array([["1", 2.0]], dtype=object), [[1.0], [1.0, 2.0]], [[1j, 2j]]],
+    ids=["text", "digits", "mixed", "ragged", "complex"],
+)
 def test_what_is_no_number_is_refused(values):
     with pytest.raises(InputTypeError, match=r"samples must be numbers.*np\.asarray"):
         from_samples(values)

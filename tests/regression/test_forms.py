@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regression.builders import EXACT, FORMS, GRID, LEVELS, MASSES, MEAN, NORMAL, SD, SUPPORT, TRUTH, Arrays
 from scipy import stats
 
 from fieldcal.errors import InputError, InputTypeError
@@ -26,6 +25,7 @@ from fieldcal.regression import (
     from_quantiles,
     from_samples,
 )
+from regression.builders import EXACT, FORMS, GRID, LEVELS, MASSES, MEAN, NORMAL, SD, SUPPORT, TRUTH, Arrays
 
 INSIDE = np.array([-3.0, -1.7, -1.0, -0.6, -0.1, 0.0, 0.1, 0.3, 0.4, 0.9, 1.9, 2.0, 2.4, 5.0])
 
@@ -67,9 +67,8 @@ def test_asking_for_the_masses_it_has_changes_nothing(form):
     new = old.reshaped(SUPPORT, old.masses(SUPPORT))
     np.testing.assert_allclose(new.cdf(INSIDE), old.cdf(INSIDE), rtol=0, atol=1e-13)
     np.testing.assert_allclose(new.ppf(LEVELS), old.ppf(LEVELS), rtol=0, atol=1e-11)
-    np.testing.assert_allclose(
-        new.pdf([-0.63, 0.7]), old.pdf([-0.63, 0.7]), rtol=1e-11
-    ) if form != "arrays" else None
+    if form != "arrays":  # which has no density
+        np.testing.assert_allclose(new.pdf([-0.63, 0.7]), old.pdf([-0.63, 0.7]), rtol=1e-11)
 
 
 @pytest.mark.parametrize("size", [40, 2000])
@@ -79,8 +78,9 @@ def test_samples_meet_masses_and_shapes_as_near_as_their_number_allows(size):
     assert new.values.shape == old.values.shape
     assert np.abs(new.cumulative(SUPPORT) - np.cumsum(asked(old), axis=1)[:, :-1]).max() <= 0.5 / size + 1e-12
     assert np.abs(new.masses(SUPPORT) - asked(old)).max() <= 1 / size + 1e-12
-    slack = 3.0 / size / np.minimum(new.masses(SUPPORT), old.masses(SUPPORT))[:, SUPPORT.codes(INSIDE)]
-    assert (np.abs(conditional(new, INSIDE) - conditional(old, INSIDE)) <= slack).all()
+    mass = np.minimum(new.masses(SUPPORT), old.masses(SUPPORT))[:, SUPPORT.codes(INSIDE)]
+    gap = np.abs(conditional(new, INSIDE) - conditional(old, INSIDE))
+    assert (gap * mass <= 3.0 / size)[mass > 0.0].all()
     np.testing.assert_array_equal(old.reshaped(SUPPORT, old.masses(SUPPORT)).values, old.values)
 
 
@@ -202,7 +202,7 @@ def test_rows_that_are_taken_are_the_rows_alone(form):
             assert type(some) is type(whole)
             np.testing.assert_array_equal(some.cdf(INSIDE), whole.cdf(INSIDE)[rows])
             np.testing.assert_array_equal(some.ppf(LEVELS), whole.ppf(LEVELS)[rows])
-            np.testing.assert_allclose(some.mean(), whole.mean()[rows], rtol=1e-13)
+            np.testing.assert_allclose(some.mean(), whole.mean()[rows], rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -252,14 +252,16 @@ def test_tails_of_quantiles_continue_the_density_of_the_outermost_segment():
 
 
 def test_boundaries_beyond_all_quantiles_cut_the_tails_and_keep_their_shape():
-    old, wide = FORMS["quantiles"](), Support.of([-9.0, 0.0, 9.0])
+    old, wide = FORMS["quantiles"](), Support.of([-5.0, 0.0, 5.0])
     weights = np.array([3.0, 1.0, 0.5, 2.0])
     masses = old.masses(wide) * weights
     masses /= masses.sum(axis=1, keepdims=True)
     new = old.reshaped(wide, masses)
     np.testing.assert_allclose(new.masses(wide), masses, rtol=0, atol=1e-12)
-    x = np.array([-11.0, -5.0, -1.0, 3.0, 8.0, 10.0])
-    np.testing.assert_allclose(conditional(new, x, wide), conditional(old, x, wide), rtol=0, atol=1e-6)
+    x = np.array([-7.0, -5.5, -3.0, -1.0, 3.0, 4.5, 6.0, 8.0])
+    gap = np.abs(conditional(new, x, wide) - conditional(old, x, wide))
+    mass = np.minimum(new.masses(wide), old.masses(wide))[:, wide.codes(x)]
+    assert (gap * mass < 1e-15).all()  # tails of 1e-11 are differences of numbers near 1
 
 
 def test_boundaries_where_a_grid_has_no_mass_change_nothing():
@@ -337,3 +339,9 @@ def test_no_rows_are_no_trouble():
     new = none.reshaped(SUPPORT, np.empty((0, 5)))
     assert new.values.shape == (0, 3)
     assert new.mean().shape == new.crps([]).shape == (0,)
+
+
+def test_a_level_below_one_is_a_finite_quantile_also_after_reshaping():
+    new = from_moments([0.0], [1.0]).reshaped(Support.of([0.0]), [[0.9, 0.1]])
+    assert np.isfinite(new.ppf([1e-300, 1.0 - 2.0**-53])).all()
+    assert new.ppf([0.0, 1.0]).tolist() == [[-np.inf, np.inf]]

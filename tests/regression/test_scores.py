@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
-from regression.builders import EXACT, FORMS, MASSES, MEAN, SD, SUPPORT
 from scipy import stats
 
 from fieldcal.errors import InputError
 from fieldcal.regression import from_cdf, from_distribution, from_masses, from_moments, from_samples
+from regression.builders import EXACT, FORMS, MASSES, MEAN, SD, SUPPORT
 
 Y = np.array([0.3, 4.0, -2.0])
 
 
 def brute_crps(predictions, y):
-    """The integral of (F(x) − [x ≥ y])², on a grid as fine as it takes."""
-    x = np.linspace(-40.0, 60.0, 200_001)
+    """The integral of (F(x) − [x ≥ y])², by the midpoints of a grid that has y among its points."""
+    x = np.linspace(-40.0, 60.0, 50_001)
     middle, step = (x[1:] + x[:-1]) / 2.0, x[1] - x[0]
     return ((predictions.cdf(middle) - (middle >= np.reshape(y, (-1, 1)))) ** 2).sum(axis=1) * step
 
@@ -31,18 +33,26 @@ def test_the_crps_of_a_normal_distribution_is_the_closed_form():
     np.testing.assert_allclose(scores, normal_crps(z, 0.0, 1.0), rtol=1e-5)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "skpro"])
 def test_the_crps_is_what_brute_force_says(form):
     predictions = FORMS[form]()
     np.testing.assert_allclose(predictions.crps(Y), brute_crps(predictions, Y), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "skpro"])
 def test_the_crps_after_reshaping_is_what_brute_force_says(form):
     old = FORMS[form]()
     masses = np.where(old.masses(SUPPORT) > 0.0, MASSES, 0.0)
     new = old.reshaped(SUPPORT, masses / masses.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(new.crps(Y), brute_crps(new, Y), rtol=1e-3, atol=1e-3)
+
+
+def test_the_crps_of_frames_is_that_of_arrays():
+    frames, arrays = FORMS["skpro"](), FORMS["moments"]()
+    np.testing.assert_allclose(frames.crps(Y), arrays.crps(Y), rtol=1e-13)
+    halves = type(SUPPORT).of([0.5])
+    frames, arrays = (p.reshaped(halves, [[0.3, 0.7]] * 3) for p in (frames, arrays))
+    np.testing.assert_allclose(frames.crps(Y), arrays.crps(Y), rtol=1e-13)
 
 
 @pytest.mark.parametrize("y", [-30.0, -0.5, 0.0, 0.2, 1.0, 7.0, 50.0])
@@ -111,10 +121,7 @@ def test_moments_after_reshaping_are_those_of_truncated_normals():
     new = from_moments(MEAN, SD).reshaped(SUPPORT, MASSES)
     edges = np.concatenate([[-np.inf], SUPPORT.points, [np.inf]])
     for row, (m, s) in enumerate(zip(MEAN, SD, strict=True)):
-        parts = [
-            stats.truncnorm((a - m) / s, (b - m) / s, m, s)
-            for a, b in zip(edges[:-1], edges[1:], strict=True)
-        ]
+        parts = [stats.truncnorm((a - m) / s, (b - m) / s, m, s) for a, b in itertools.pairwise(edges)]
         mean = sum(p * part.mean() for p, part in zip(MASSES[row], parts, strict=True))
         second = sum(p * part.moment(2) for p, part in zip(MASSES[row], parts, strict=True))
         assert new.mean()[row] == pytest.approx(mean, rel=1e-6, abs=1e-7)
