@@ -33,6 +33,7 @@ bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an ho
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/big_file.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/regression.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ Ints = NDArray[np.intp]
 
 #: Intervals by default, and lab rows that each of them needs.
 INTERVALS, ROWS = 20, 50
-#: How often the outermost intervals are halved.
+#: How often the outermost intervals are halved, where the choice is ours.
 TAIL_CUTS = 3
 #: A value that so many of the rows have is an atom, and gets an interval of its own.
 ATOM = 0.05
@@ -38,7 +38,8 @@ def choose_support(
     rest = ~np.isin(y, own)
     number = min(INTERVALS, int(size.sum() // ROWS)) if intervals is None else intervals
     number = max(2, number) - len(own)
-    cuts = _quantiles(y[rest], size[rest], number) if rest.any() and number > 1 else np.empty(0)
+    tails = TAIL_CUTS if intervals is None else 0
+    cuts = _quantiles(y[rest], size[rest], number, tails) if rest.any() and number > 1 else np.empty(0)
     if not len(cuts) and (not len(own) or not rest.any()) and len(own) < 2:
         raise InputError(f"All {len(y):,} numbers are the same, {y[0]:g}: there is nothing to tell apart.")
     return _without_empty(Support.of(cuts, atoms=own), y)
@@ -49,11 +50,11 @@ def _atoms(y: Floats, size: Floats) -> Floats:
     return np.asarray(values[np.bincount(at, weights=size) >= ATOM * size.sum()])
 
 
-def _levels(number: int, rows: float) -> Floats:
+def _levels(number: int, rows: float, tails: int) -> Floats:
     """Equal steps, and halves of the outermost as long as rows last: a field that moves needs its ends resolved."""
     levels = np.arange(1, number) / number
     end = 1 / number
-    for _ in range(TAIL_CUTS):
+    for _ in range(tails):
         end /= 2
         if end * rows < ROWS:
             break
@@ -61,11 +62,11 @@ def _levels(number: int, rows: float) -> Floats:
     return levels
 
 
-def _quantiles(y: Floats, size: Floats, number: int) -> Floats:
+def _quantiles(y: Floats, size: Floats, number: int, tails: int) -> Floats:
     """Cuts at the quantiles; the largest value is never a cut, as nothing would lie above."""
     order = np.argsort(y, kind="stable")
     share = np.cumsum(size[order]) / size.sum()
-    at = np.searchsorted(share, _levels(number, size.sum()) - 1e-12)
+    at = np.searchsorted(share, _levels(number, size.sum(), tails) - 1e-12)
     cuts = np.unique(y[order][np.minimum(at, len(y) - 1)])
     return np.asarray(cuts[cuts < y.max()])
 

@@ -247,7 +247,7 @@ def recalibrate_file(
     return session.write(done, target, sources=[source])
 
 
-def read_labelled_table(
+def read_labelled(
     prev: Prevalence,
     frame: Any,
     *,
@@ -256,7 +256,7 @@ def read_labelled_table(
     quantiles: QuantilesLike | None = None,
     crossing: Crossing = "error",
 ) -> dict[str, Any]:
-    """Masses of the intervals, true intervals and groups of the labelled rows, as `fieldcal.report` takes them.
+    """Distributions, true numbers and groups of the labelled rows, as `fieldcal.report` takes them.
 
     Parameters
     ----------
@@ -265,14 +265,13 @@ def read_labelled_table(
     label : column of the true numbers; by default the lab's
     by, quantiles : as in `recalibrate_table`
     """
-    table, support = open_table(frame), support_of(prev.lab)
+    table = open_table(frame)
     known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
     if known is None:
         raise InputError("The lab was learnt from arrays and knows no column of labels: pass label=….")
     columns, grouping = _columns_of(prev, quantiles, table), _grouping(prev, by, table)
     rows = _with_label(table, columns, grouping, known, crossing, labelled_only=True)
-    y = np.array(support.labels, dtype=object)[support.codes(rows.others["label"])]
-    return {"proba": rows.predicted.masses(support), "y": y, "groups": rows.groups}
+    return {"proba": rows.predicted, "y": rows.others["label"], "groups": rows.groups}
 
 
 def _columns_of(prev: Prevalence, quantiles: QuantilesLike | None, table: Table) -> QuantileColumns:

@@ -12,7 +12,6 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.names import did_you_mean
 from fieldcal.objects import Lab
 from fieldcal.regression.checks import Floats
 from fieldcal.regression.tabulated import Quantiles, from_quantiles
@@ -24,7 +23,7 @@ Crossing = Literal["error", "sort"]
 QuantilesLike = str | Mapping[float, str]
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
-_WAY_OUT = "Say it outright with quantiles={0.05: 'a column', …}."
+_WAY_OUT = "Say it outright: quantiles={0.05: 'low', 0.95: 'high'}."
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
     """
     if pattern.count("*") != 1:
         raise InputError(
-            f"quantiles={pattern!r:.60} must have one * where names have the level, such as 'q_*'. {_WAY_OUT}"
+            f"The pattern {pattern!r:.60} must have one *, where names have the level, such as 'q_*'. {_WAY_OUT}"
         )
     head, _, tail = pattern.partition("*")
     fitting = [n for n in names if isinstance(n, str) and n.startswith(head) and n.endswith(tail)]
@@ -110,8 +109,8 @@ def _refuse_few(pattern: str, found: list[str], names: Sequence[Any]) -> None:
     listed = ", ".join(repr(n)[:60] for n in names[:12])
     what = f"only {found[0]!r:.60}" if found else "no column"
     raise InputError(
-        f"The pattern {pattern!r:.60} finds {what} with a number in place of *, but at least two are needed."
-        f"{did_you_mean(pattern, names)} The table has {listed}{', …' if len(names) > 12 else ''}."
+        f"The pattern {pattern!r:.60} finds {what} with a number in place of *, but at least two are needed. "
+        f"The table has {listed}{', …' if len(names) > 12 else ''}."
     )
 
 
@@ -138,7 +137,7 @@ def _by_level(quantiles: Mapping[float, str]) -> dict[float, str]:
         if isinstance(level, bool) or not isinstance(level, (int, float, np.integer, np.floating)):
             raise InputTypeError(
                 f"The keys of quantiles must be levels between 0 and 1, but one is {level!r:.60}. Write "
-                "quantiles={0.05: 'a column', …}."
+                "quantiles={0.05: 'low', 0.95: 'high'}."
             )
     return {float(level): name for level, name in quantiles.items()}
 
