@@ -328,7 +328,15 @@ def test_a_tree_of_cuts_bins_as_numpy_does(local_engine, n_classes):
     both_agree(local_engine, lab, wide_rows(n_classes), ["town"])
 
 
-@pytest.mark.parametrize("partition", [fieldcal.Tree(5), fieldcal.Argmax(3), fieldcal.Edges([0.5])], ids=repr)
+def test_bins_of_the_expected_value_are_numpys_to_the_last_bit(engine):
+    lab = truth.wide_lab(3, fieldcal.Expected(9, values=(0.0, 0.1, 0.7)))
+    assert lab.partition.kind == "expected"
+    both_agree(engine, lab, wide_rows(3), ["town"])
+
+
+@pytest.mark.parametrize(
+    "partition", [fieldcal.Tree(5), fieldcal.Argmax(3), fieldcal.Edges([0.5]), fieldcal.Expected(4)], ids=repr
+)
 def test_one_column_of_a_binary_score_suffices_for_every_partition(local_engine, partition):
     both_agree(local_engine, truth.binary_lab(partition), field_rows(), ["town"])
 

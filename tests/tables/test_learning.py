@@ -82,6 +82,7 @@ def test_the_lab_of_several_classes_is_that_of_arrays(engine):
     [
         {"partition": fieldcal.Edges([0.3, 0.6])},
         {"partition": fieldcal.Tree(4)},
+        {"ordered": True},
         {"partition": 5, "smoothing": 0},
         {"by": "site", "random_state": 3},
     ],

@@ -20,7 +20,7 @@ import sqlglot
 from sqlglot import exp
 
 import fieldcal
-from fieldcal import Argmax, Bins, Edges, Tree
+from fieldcal import Argmax, Bins, Edges, Expected, Tree
 from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.objects import Columns
 from fieldcal.tables import read_counts
@@ -284,6 +284,7 @@ CASES = [
     pytest.param("auto", 3, 3, id="argmax of three"),
     pytest.param(Argmax(1), 3, 3, id="argmax alone"),
     pytest.param(Tree(9), 3, 3, id="tree of three"),
+    pytest.param(Expected(7), 3, 3, id="expected of three"),
 ]
 
 

@@ -40,12 +40,15 @@ def run(
     lab_table: opt.LabTable,
     field_table: opt.FieldTable,
     label: opt.Label,
-    scores: opt.Scores,
     output: Folder,
+    scores: opt.Scores = None,
+    quantiles: opt.Quantiles = None,
     by: opt.By = None,
     classes: opt.Classes = None,
     bins: opt.BinCount = None,
     normalize: opt.Normalize = False,
+    intervals: opt.Intervals = None,
+    crossing: opt.CrossingRows = "error",
     missing: opt.MissingRows = "error",
     batch: opt.Batch = None,
     time: opt.Time = None,
@@ -64,15 +67,19 @@ def run(
     learning: Options = {
         "label": label,
         "scores": scores,
+        "quantiles": quantiles,
         "classes": classes,
         "bins": bins,
         "normalize": normalize,
+        "intervals": intervals,
+        "crossing": crossing,
     }
     counting: Options = {"by": groups or [], "missing": missing, "batch": batch, "time": time, "every": every}
     counting["normalize"] = normalize
     estimating: Options = {"trust": trust, "prior": prior, "level": level, "protected": protected}
     applying: Options = {"unseen": unseen, "name": name, "normalize": normalize, "acknowledge": acknowledge}
     applying["missing"] = "error" if missing == "error" else "keep"
+    counting["crossing"] = applying["crossing"] = crossing
     _check_folder(output, [lab_table, field_table])
     with session(settings) as opened:
         known, unknown = opened.open(lab_table), opened.open(field_table)

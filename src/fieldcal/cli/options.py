@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,22 @@ from fieldcal.errors import InputError
 if TYPE_CHECKING:
     from fieldcal.core.priors import PriorLike
 
+#: Options that go with probabilities of classes alone, or with quantiles alone: what they are when not given, and what
+#: to do instead.
+_OF_CLASSES = {
+    "scores": (None, "Name the columns with --quantiles."),
+    "classes": (None, "Use --intervals."),
+    "bins": (None, "Use --intervals."),
+    "normalize": (False, "Leave it out."),
+    "missing": ("error", "Drop rows without a prediction first."),
+    "time": (None, "Count every window by itself, with --batch, and merge."),
+    "every": (None, "Count every window by itself, with --batch, and merge."),
+}
+_OF_NUMBERS = {
+    "quantiles": (None, "Name the columns with --scores."),
+    "intervals": (None, "Leave it out."),
+    "crossing": ("error", "Leave it out."),
+}
 
 LabFile = Annotated[Path, typer.Argument(metavar="LAB.json", help="The lab that `fieldcal learn` made.")]
 FieldFile = Annotated[
@@ -47,7 +63,7 @@ Label = Annotated[
     str, typer.Option(metavar="COLUMN", help="The column with the true class.", show_default=False)
 ]
 Scores = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         metavar="COLUMNS",
         help="The columns with the predictions: the probability of the second class, 'p_*' where * is the class, or "
@@ -62,6 +78,35 @@ FieldScores = Annotated[
         metavar="COLUMNS",
         help="The columns with the predictions, in the order of the classes; by default those of the lab.",
     ),
+]
+_QUANTILES = (
+    "columns with quantiles of a number, 'q_*' where * is the level (0.05) or a percentage (5), or each level with its "
+    "column: 0.1=low,0.9=high"
+)
+Quantiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quantiles", metavar="COLUMNS", help=f"In place of --scores: {_QUANTILES}.", show_default=False
+    ),
+]
+FieldQuantiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quantiles", metavar="COLUMNS", help=f"Of a regression: {_QUANTILES}; by default those of the lab."
+    ),
+]
+Intervals = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|EDGES",
+        help="With --quantiles: into how many intervals to cut the numbers, or where: 0,10,20. By default chosen by "
+        "the data.",
+        show_default=False,
+    ),
+]
+CrossingRows = Annotated[
+    Literal["error", "sort"],
+    typer.Option("--crossing", help="Rows whose quantiles cross: refuse, or sort their quantiles."),
 ]
 CountedBy = Annotated[
     list[str] | None,
@@ -102,7 +147,7 @@ Trust = Annotated[
 Prior = Annotated[
     str,
     typer.Option(
-        metavar="PRIOR", help="auto, flat, pooled, or kl, dirichlet, reference with a strength: kl:10."
+        metavar="PRIOR", help="auto, flat, pooled, smooth, or kl, dirichlet, reference with a strength: kl:10."
     ),
 ]
 Level = Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the intervals.")]
@@ -138,6 +183,57 @@ def names(given: Sequence[str] | None) -> list[str] | None:
     return found
 
 
+def fitting_options(options: Mapping[str, Any], *, of_number: bool) -> dict[str, Any]:
+    """The options that fit probabilities of classes, or quantiles of a number; one that does not must not be given."""
+    for name, (unset, way_out) in (_OF_CLASSES if of_number else _OF_NUMBERS).items():
+        if options.get(name, unset) != unset:
+            kind = "quantiles of a number" if of_number else "probabilities of classes"
+            raise InputError(f"--{name} does not go with {kind}, which this is about. {way_out}")
+    return {k: v for k, v in options.items() if k not in (_OF_CLASSES if of_number else _OF_NUMBERS)}
+
+
+def quantile_columns(given: Sequence[str]) -> str | dict[float, str]:
+    """A pattern as it is; ``0.1=low,0.9=high`` as the column of each level."""
+    found = names(given) or []
+    if not found:
+        raise InputError("--quantiles names no column. Write --quantiles 'q_*'.")
+    if len(found) == 1 and "*" in found[0]:
+        return found[0]
+    columns: dict[float, str] = {}
+    for text in found:
+        level, _, column = text.partition("=")
+        try:
+            number = float(level)
+        except ValueError:
+            number = -1.0
+        if not 0.0 < number < 1.0 or not column or number in columns:
+            raise InputError(
+                f"--quantiles does not tell the level of {text!r:.60}. Write a pattern such as 'q_*', or each level "
+                "between 0 and 1 once with its column: 0.1=low,0.9=high."
+            )
+        columns[number] = column
+    return columns
+
+
+def intervals_of(text: str | None) -> int | Literal["auto"] | list[float]:
+    """auto, how many, or edges with commas; ``5,`` is one edge.
+
+    Examples
+    --------
+    >>> from fieldcal.cli.options import intervals_of
+    >>> intervals_of("12"), intervals_of("0,10,20"), intervals_of(None)
+    (12, [0.0, 10.0, 20.0], 'auto')
+    """
+    if text is None or text == "auto":
+        return "auto"
+    try:
+        return [float(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
+    except ValueError:
+        raise InputError(
+            f"--intervals must be a whole number or edges such as 0,10,20, but got {text!r:.60}."
+        ) from None
+
+
 def score_names(given: Sequence[str]) -> str | list[str]:
     """One name, or a pattern, as it is; several as a list."""
     found = names(given) or []
@@ -164,6 +260,8 @@ def prior_of(text: str) -> PriorLike:
     from fieldcal.core.priors import KL, Dirichlet, Reference, as_prior
 
     name, colon, strength = text.partition(":")
+    if name == "auto" and not colon:
+        return "auto"  # what it means depends on the lab
     if not colon:
         return as_prior(name)  # type: ignore[arg-type]  # it refuses what it does not know
     kinds: dict[str, type[KL | Dirichlet | Reference]] = {

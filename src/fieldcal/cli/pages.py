@@ -48,6 +48,7 @@ def report(
     ] = None,
     by: opt.By = None,
     scores: opt.FieldScores = None,
+    quantiles: opt.FieldQuantiles = None,
 ) -> None:
     """A page that people read: may I use this, where did it change, how sure is it?"""
     from fieldcal.objects import Prevalence
@@ -57,15 +58,18 @@ def report(
         raise InputError(
             f"A report is written as .html, .md or .json, but not {str(output)!r}. Add an ending."
         )
-    if labelled is None and (label or by or scores):
-        raise InputError("--label, --by and --scores are about the table of --labelled, which is not given.")
+    if labelled is None and (label or by or scores or quantiles):
+        raise InputError(
+            "--label, --by, --scores and --quantiles are about the table of --labelled, which is not given."
+        )
     check_target(output, [prevalence_file, *([labelled] if labelled else [])])
     prev = Prevalence.load(prevalence_file)
     rows = None
     if labelled is not None:
         with session(settings) as opened:
+            table, groups, columns = opened.open(labelled), opt.names(by), opt.names(scores)
             rows = stages.labelled_stage(
-                settings, prev, opened.open(labelled), label=label, by=opt.names(by), scores=opt.names(scores)
+                settings, prev, table, label=label, by=groups, scores=columns, quantiles=quantiles
             )
     made = stages.report_stage(settings, prev, output, of=of, title=title, rows=rows)
     show.result(settings, {**describe.report_data(made), "written": [str(output)]}, str(made))

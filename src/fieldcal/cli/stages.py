@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fieldcal
 from fieldcal.cli import show
-from fieldcal.cli.options import names, prior_of, score_names, trust_of
+from fieldcal.cli.options import (
+    fitting_options,
+    intervals_of,
+    names,
+    prior_of,
+    quantile_columns,
+    score_names,
+    trust_of,
+)
 from fieldcal.cli.settings import Settings
 from fieldcal.errors import InputError
 from fieldcal.names import did_you_mean
@@ -29,33 +38,58 @@ def learn_stage(
     source: Source,
     *,
     label: str,
-    scores: Sequence[str],
     by: list[str] | None,
+    scores: Sequence[str] | None,
+    quantiles: Sequence[str] | None,
+    **options: Any,
+) -> Lab:
+    """From a table with labels to a Lab, of classes or of a number."""
+    if (scores is None) == (quantiles is None):
+        raise InputError(
+            f"Of --scores and --quantiles {'none is' if scores is None else 'both are'} given, but one is needed: "
+            "--scores names columns with probabilities of classes, --quantiles columns with quantiles of a number."
+        )
+    fitting = fitting_options(options, of_number=scores is None)
+    learn = _learn_classes if quantiles is None else _learn_number
+    with show.working(settings, "learn"):
+        return learn(source.relation, scores or quantiles or (), label=label, by=by or (), **fitting)
+
+
+def _learn_classes(
+    relation: Any,
+    scores: Sequence[str],
+    *,
+    label: str,
+    by: Sequence[str],
     classes: Sequence[str] | None,
     bins: int | None,
     normalize: bool,
 ) -> Lab:
-    """From a table with labels to a Lab."""
     from fieldcal import tables
 
-    with show.working(settings, "learn"):
-        return tables.learn(
-            source.relation,
-            scores=score_names(scores),
-            label=label,
-            by=by or (),
-            classes=_typed(names(classes), source.relation, label),
-            partition="auto" if bins is None else bins,
-            normalize=normalize,
-        )
+    return tables.learn(
+        relation,
+        scores=score_names(scores),
+        label=label,
+        by=by,
+        classes=_typed(names(classes), relation, label),
+        partition="auto" if bins is None else bins,
+        normalize=normalize,
+    )
+
+
+def _learn_number(relation: Any, quantiles: Sequence[str], *, intervals: str | None, **options: Any) -> Lab:
+    from fieldcal.regression import frames
+
+    columns, cut = quantile_columns(quantiles), intervals_of(intervals)
+    return frames.learn_table(relation, quantiles=columns, intervals=cut, **options)
 
 
 def count_stage(settings: Settings, lab: Lab, source: Source, **options: Any) -> Field:
     """From a table of the field to a Field."""
-    from fieldcal import tables
-
+    verbs, fitting = _verbs_of(lab), _of_lab(lab, options)
     with show.working(settings, "count"):
-        return tables.count(lab, source.relation, **options)
+        return verbs.count(lab, source.relation, **fitting)
 
 
 def estimate_stage(
@@ -78,18 +112,16 @@ def recalibrate_stage(
     settings: Settings, prev: Prevalence, session: Session, source: Source, target: Path, **options: Any
 ) -> int:
     """From a Prevalence and a table to a new file; how many rows it has."""
-    from fieldcal import tables
-
+    verbs, fitting = _verbs_of(prev.lab), _of_lab(prev.lab, options)
     with show.working(settings, "recalibrate"):
-        return tables.recalibrate_file(prev, session, source, str(target), **options)
+        return verbs.recalibrate_file(prev, session, source, str(target), **fitting)
 
 
 def labelled_stage(settings: Settings, prev: Prevalence, source: Source, **options: Any) -> dict[str, Any]:
     """From a table of the field to its labelled rows."""
-    from fieldcal import tables
-
+    verbs, fitting = _verbs_of(prev.lab), _of_lab(prev.lab, options)
     with show.working(settings, "read labels"):
-        return tables.read_labelled(prev, source.relation, **options)
+        return verbs.read_labelled(prev, source.relation, **fitting)
 
 
 def report_stage(
@@ -108,6 +140,33 @@ def report_stage(
         )
         made.save(target)
     return made
+
+
+@dataclass(frozen=True)
+class Verbs:
+    """The verbs on tables, for classes or for a number."""
+
+    count: Callable[..., Field]
+    recalibrate_file: Callable[..., int]
+    read_labelled: Callable[..., dict[str, Any]]
+
+
+def _verbs_of(lab: Lab) -> Verbs:
+    if lab.support is None:
+        from fieldcal import tables
+
+        return Verbs(tables.count, tables.recalibrate_file, tables.read_labelled)
+    from fieldcal.regression import frames  # which loads much that classes do not need
+
+    return Verbs(frames.count_table, frames.recalibrate_file, frames.read_labelled)
+
+
+def _of_lab(lab: Lab, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that fit what the lab is of; columns of quantiles understood."""
+    fitting = fitting_options(options, of_number=lab.support is not None)
+    if fitting.get("quantiles") is not None:
+        fitting["quantiles"] = quantile_columns(fitting["quantiles"])
+    return fitting
 
 
 def _class_of(prev: Prevalence, text: str | None) -> Hashable:

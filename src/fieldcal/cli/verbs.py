@@ -24,12 +24,15 @@ def learn(
     ctx: typer.Context,
     table: opt.LabTable,
     label: opt.Label,
-    scores: opt.Scores,
     output: opt.Output,
+    scores: opt.Scores = None,
+    quantiles: opt.Quantiles = None,
     by: opt.By = None,
     classes: opt.Classes = None,
     bins: opt.BinCount = None,
     normalize: opt.Normalize = False,
+    intervals: opt.Intervals = None,
+    crossing: opt.CrossingRows = "error",
 ) -> None:
     """Learn from predictions with labels."""
     settings: Settings = ctx.obj
@@ -40,10 +43,13 @@ def learn(
             opened.open(table),
             label=label,
             scores=scores,
+            quantiles=quantiles,
             by=opt.names(by),
             classes=classes,
             bins=bins,
             normalize=normalize,
+            intervals=intervals,
+            crossing=crossing,
         )
     lab.save(output)
     show.result(settings, {**describe.lab_data(lab), "written": [str(output)]}, str(lab))
@@ -62,6 +68,8 @@ def count(
     time: opt.Time = None,
     every: opt.Every = None,
     normalize: opt.Normalize = False,
+    quantiles: opt.FieldQuantiles = None,
+    crossing: opt.CrossingRows = "error",
 ) -> None:
     """Count field predictions per group and bin."""
     from fieldcal.objects import Lab
@@ -81,6 +89,8 @@ def count(
             time=time,
             every=every,
             normalize=normalize,
+            quantiles=quantiles,
+            crossing=crossing,
         )
     field.save(output)
     show.result(settings, {**describe.field_data(field), "written": [str(output)]}, str(field))
@@ -169,6 +179,8 @@ def recalibrate(
     name: opt.NewName = "{}_recalibrated",
     normalize: opt.Normalize = False,
     acknowledge: opt.Acknowledge = False,
+    quantiles: opt.FieldQuantiles = None,
+    crossing: opt.CrossingRows = "error",
 ) -> None:
     """New predictions: same rows, same order."""
     from fieldcal.objects import Prevalence
@@ -196,6 +208,8 @@ def recalibrate(
             name=name,
             normalize=normalize,
             acknowledge=acknowledge,
+            quantiles=quantiles,
+            crossing=crossing,
         )
     text = f"{rows:,} rows recalibrated"
     if to_stdout:

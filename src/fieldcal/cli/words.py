@@ -21,8 +21,10 @@ _EXTRAS = {
 }
 #: Ways out are told in Python; here they are options.
 _FLAG = re.compile(r"\b(acknowledge|normalize)=True\b")
-_NAMES = "missing|unseen|trust|prior|level|batch|label|by|scores|classes|name|time|every"
+_NAMES = "missing|unseen|trust|prior|level|batch|label|by|scores|classes|name|time|every|quantiles|crossing|intervals"
 _OPTION = re.compile(rf"\b({_NAMES})=(['\"]?)([\w.{{}}]+|…|<[^>]*>)\2")
+
+_LEVELS = re.compile(r"\bquantiles=\{(0\.\d+): '(\w+)', (0\.\d+): '(\w+)'\}")
 
 
 def one_line(text: str) -> str:
@@ -40,6 +42,7 @@ def in_options(text: str) -> str:
     >>> in_options("Drop those rows, or pass missing='drop'. Pass acknowledge=True if that is meant.")
     'Drop those rows, or pass --missing drop. Pass --acknowledge if that is meant.'
     """
+    text = _LEVELS.sub(lambda m: f"--quantiles {m[1]}={m[2]},{m[3]}={m[4]}", text)
     return _OPTION.sub(lambda m: f"--{m[1]} {m[3]}", _FLAG.sub(r"--\1", text))
 
 

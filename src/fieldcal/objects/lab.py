@@ -70,13 +70,21 @@ class Lab(Artefact):
             raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")
         if self.bin_scores.shape != shape[::-1] or self.decisions.shape != (*shape, shape[0]):
             raise ValueError("bin_scores or decisions do not have the shape that classes and bins need")
-        if self.columns is not None and len(self.columns.scores) not in (1, len(self.classes)):
-            raise ValueError(f"{len(self.columns.scores)} columns of scores for {len(self.classes)} classes")
+        self._check_columns()
         if self.support is not None and (self.support.size != shape[0] or not self.ordered):
             raise ValueError(f"a support of {self.support.size} intervals for {shape[0]} classes")
         if not self.F.any(axis=1).all():
             raise ValueError("F has a class without rows")
         return self
+
+    def _check_columns(self) -> None:
+        if self.columns is None:
+            return
+        if self.columns.levels is not None:
+            if self.support is None:
+                raise ValueError("levels of quantiles without a support")
+        elif len(self.columns.scores) not in (1, len(self.classes)):
+            raise ValueError(f"{len(self.columns.scores)} columns of scores for {len(self.classes)} classes")
 
     @cached_property
     def M(self) -> NDArray[np.float64]:

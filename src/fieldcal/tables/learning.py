@@ -25,6 +25,7 @@ def learn(
     classes: Sequence[Hashable] | None = None,
     partition: PartitionLike = "auto",
     smoothing: float | Literal["auto"] = "auto",
+    ordered: bool = False,
     normalize: bool = False,
     random_state: int = 0,
 ) -> Lab:
@@ -41,7 +42,7 @@ def learn(
         what they contain; names that do not tell their class are taken in the order of ``classes``.
     label : column of the true classes
     by : column or columns of the groups, for the rehearsal; later steps use the same
-    classes, partition, smoothing, normalize, random_state : as in `fieldcal.learn`
+    classes, partition, smoothing, ordered, normalize, random_state : as in `fieldcal.learn`
 
     Returns
     -------
@@ -73,6 +74,7 @@ def learn(
         classes=found,
         partition=partition,
         smoothing=smoothing,
+        ordered=ordered,
         normalize=normalize,
         random_state=random_state,
     )

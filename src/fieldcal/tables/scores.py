@@ -107,6 +107,11 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
             "This lab was learnt from arrays and knows no column names. Pass scores=…, in the order of the classes "
             f"{lab.classes!r:.200}."
         )
+    if scores is None and lab.columns is not None and lab.columns.levels is not None:
+        raise InputError(
+            "This lab was learnt from quantiles of a number, not from probabilities of classes. Use "
+            "fieldcal.regression.count_table and recalibrate_table, or the command line."
+        )
     asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
     columns = (asked,) if isinstance(asked, str) else tuple(asked)
     width = 1 if isinstance(lab.partition, Bins) else len(lab.classes)

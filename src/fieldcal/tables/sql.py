@@ -19,7 +19,15 @@ from fieldcal.objects import Lab, Prevalence
 from fieldcal.tables.counting import group_names
 from fieldcal.tables.grouping import group_columns
 from fieldcal.tables.scores import new_names, score_names
-from fieldcal.tables.weights import WAREHOUSE_FLOOR, Floats, as_columns, ratios, require_groups, weights_table
+from fieldcal.tables.weights import (
+    WAREHOUSE_FLOOR,
+    Floats,
+    as_columns,
+    ratios,
+    refuse_numbers,
+    require_groups,
+    weights_table,
+)
 from fieldcal.verbs.recalibration import check_applicable
 
 if TYPE_CHECKING:
@@ -78,6 +86,7 @@ def count_statement(
         raise InputTypeError(
             f"The statement needs a Lab first, but got {type(lab).__name__}. Learn one first."
         )
+    refuse_numbers(lab)
     columns = _names(group_names(lab, by), "by")
     from fieldcal.tables import statements
 
@@ -136,6 +145,7 @@ def recalibrate_statement(
     """
     words = _words(dialect)
     check_applicable(prev, acknowledge=acknowledge)
+    refuse_numbers(prev.lab)
     if unseen not in ("global", "raw"):
         raise InputError(
             f"unseen must be 'global' or 'raw' here, but got {unseen!r}: a statement cannot refuse rows. Look for them "

@@ -96,7 +96,7 @@ class Groups:
         grouping, groups = Grouping.of(job.table, group_columns(job.prev, by)), job.prev.groups
         known = np.flatnonzero(grouping.matches(groups))
         if len(groups) and not len(known):
-            _refuse_kinds(grouping, job.prev)
+            refuse_kinds(grouping, job.prev)
         look_up = grouping.look_up(groups if len(known) == len(groups) else [groups[i] for i in known])
         columns: dict[str, Any] = dict(look_up.right())
         dtypes = look_up.dtypes()
@@ -152,7 +152,8 @@ def _ratio(table: Table, k: int) -> str:
     return table.helper(f"ratio_{k}")
 
 
-def _refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
+def refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
+    """No group of the estimate could stand in these columns."""
     held = " and ".join(k.words for k in grouping.kinds)
     raise InputError(
         f"The group columns {list(grouping.columns)!r:.200} hold {held}, but the estimate's groups are like "

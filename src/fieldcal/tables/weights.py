@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fieldcal import keys
 from fieldcal.errors import InputError
-from fieldcal.objects import Prevalence
+from fieldcal.objects import Lab, Prevalence
 from fieldcal.tables import counts
 
 Floats = NDArray[np.float64]
@@ -68,10 +68,20 @@ def weights_table(prev: Prevalence) -> Columns:
     >>> weights_table(fieldcal.estimate(lab, field, prior="flat", trust=0))
     {'fieldcal_group_1': ['York', ''], 'fieldcal_null_1': [0, 1], 'fieldcal_ratio_2': [1.0, 1.0]}
     """
+    refuse_numbers(prev.lab)
     require_groups(prev)
     first = prev.groups[0] if prev.groups else None
     parts = len(prev.field.by) or (len(first) if isinstance(first, tuple) else 1)
     return as_columns(prev, parts)
+
+
+def refuse_numbers(lab: Lab) -> None:
+    """Refuse a lab of a regression: its rows are distributions, which no statement bins."""
+    if lab.support is not None:
+        raise InputError(
+            "This lab is of a regression: its predictions are distributions of a number, for which no SQL can be "
+            "written. Export the table to Parquet or CSV and use `fieldcal count` and `fieldcal recalibrate`."
+        )
 
 
 def require_groups(prev: Prevalence) -> None:

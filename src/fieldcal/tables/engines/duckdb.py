@@ -11,7 +11,7 @@ import numpy as np
 from fieldcal.tables.engines.base import Small, Table
 from fieldcal.tables.problems import told
 
-_AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
+_AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"}
 
 
 class DuckDB(Table):
@@ -61,13 +61,14 @@ class DuckDB(Table):
 
     def prepare(self, columns: Sequence[nw.Expr]) -> Any:
         """With the row's number, where the source did not bring one."""
-        if self.row_id:
-            return self.frame.with_columns(*columns)
+        numbered = self.frame if self.row_id else self._numbered()
+        return numbered.with_columns(*columns) if columns else numbered
+
+    def _numbered(self) -> Any:
         import duckdb
 
         row = duckdb.SQLExpression("row_number() OVER ()").alias(self.helper("row"))
-        numbered = self.frame.to_native().select(duckdb.StarExpression(), row)
-        return nw.from_native(numbered).with_columns(*columns)
+        return nw.from_native(self.frame.to_native().select(duckdb.StarExpression(), row))
 
     def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
         """A left join, sorted back."""
