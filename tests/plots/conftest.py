@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fieldcal
+from fieldcal import regression
 from fieldcal.datasets import label_shift
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed, so nothing is drawn")
@@ -97,3 +98,31 @@ def twelve():
     """One population of twelve classes."""
     data = label_shift(n_lab=6000, n_field=3000, p_lab=np.arange(1, 13) / 78, n_groups=1, separation=3.0)
     return estimated(data, groups=False, trust=1, classes=[f"species {k:02}" for k in range(12)])
+
+
+def predicted_numbers(y, rng):
+    """Calibrated predictions of numbers that are N(0, 1), seen with noise of .7."""
+    return regression.from_moments((y + 0.7 * rng.normal(size=len(y))) / 1.49, 0.573)
+
+
+@pytest.fixture(scope="session")
+def number_rows():
+    """Numbers of a field that lies higher than the lab: predictions before, predictions after, truth."""
+    rng = np.random.default_rng(4)
+    y_lab, y = rng.normal(size=4000), rng.normal(0.8, 0.7, size=2000)
+    lab = regression.learn(predicted_numbers(y_lab, rng), y_lab, intervals=[-1.23456, -0.5, 0, 0.5, 1.2])
+    before = predicted_numbers(y, rng)
+    prev = fieldcal.estimate(lab, regression.count(lab, before), trust=1)
+    return before, regression.recalibrate(prev, before), y
+
+
+@pytest.fixture(scope="session")
+def ordered():
+    """Numbers in three groups, one of them without rows that count."""
+    rng = np.random.default_rng(5)
+    y_lab, y = rng.normal(size=4000), rng.normal(0.8, 0.7, size=1500)
+    lab = regression.learn(predicted_numbers(y_lab, rng), y_lab, intervals=[-1.23456, -0.5, 0, 0.5, 1.2])
+    groups = np.array(["a", "b", r"$\frac{$"], dtype=object)[rng.integers(0, 3, 1500)]
+    before = predicted_numbers(y, rng)
+    field = regression.count(lab, before, groups=groups, sample_weight=(groups != "b") * 1.0)
+    return fieldcal.estimate(lab, field, trust=1)

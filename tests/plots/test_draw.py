@@ -181,6 +181,70 @@ def test_changes_are_bars_of_the_share_of_rows(many):
     assert f"lower in {table['down']} of 300 groups" in ax.texts[0].get_text()
 
 
+def test_a_long_class_name_is_shortened_in_the_label_of_the_changes(many):
+    table = data.changes(many) | {"class": "a class with a very long name"}
+    assert "prevalence of a class with a very l… (estimate" in draw.changes(table, axes()).get_xlabel()
+
+
+def test_a_distribution_has_points_bars_and_the_lab(ordered):
+    table = data.distribution(ordered, group="a")
+    ax = draw.distribution(table, axes())
+    (naive,) = points(ax, style.NAIVE, "o")
+    (value,) = points(ax, style.ESTIMATE, "o")
+    assert_allclose(naive[:, 1], table["naive"])
+    assert_allclose(value[:, 1], table["value"])
+    bars = ax.collections[0].get_segments()
+    assert_allclose([bar[:, 1] for bar in bars], np.column_stack([table["lower"], table["upper"]]))
+    assert_allclose(ax.patches[0].get_data().values, table["lab"])
+    assert [label.get_text() for label in ax.get_xticklabels()] == table["labels"]
+    assert texts(ax) == ["mean prediction", "estimate, 90% interval", "lab"]
+
+
+def test_a_distribution_over_many_intervals_is_not_labelled_everywhere():
+    even = [0.01] * 100
+    labels = [f"({i}, {i + 1}]" for i in range(100)]
+    table = {
+        "group": None,
+        "labels": labels,
+        "naive": even,
+        "value": even,
+        "lab": even,
+        "n": 5,
+        "level": None,
+    }
+    ax = draw.distribution(table | {"lower": [None] * 100, "upper": [None] * 100}, axes())
+    assert len(ax.get_xticklabels()) <= 40
+    assert drawn(ax, "png")
+
+
+def test_the_transform_is_drawn_as_bars_before_and_after_with_the_band(number_rows):
+    table = data.pit(*number_rows)
+    ax = draw.pit(table, axes())
+    before, after = ax.containers
+    assert_allclose([bar.get_height() for bar in before], table["before"])
+    assert_allclose([bar.get_height() for bar in after], table["after"])
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert_allclose([band.min(), band.max()], [0.1 - table["noise"], 0.1 + table["noise"]])
+
+
+def test_coverage_is_drawn_against_what_it_should_be(number_rows):
+    table = data.coverage(*number_rows)
+    ax = draw.coverage(table, axes())
+    for name, color in (("before", style.NAIVE), ("after", style.ESTIMATE)):
+        (seen,) = points(ax, color)
+        assert_allclose(seen, np.column_stack([table["nominal"], table[name]]))
+
+
+def test_distributions_are_drawn_in_the_agreed_colours(ordered, number_rows):
+    agreed = {style.INK, style.MUTED, style.GRID, style.ESTIMATE, style.NAIVE, style.BAND, "#ffffff"}
+    drawings = [plots.distribution(ordered, group=g, ax=axes()) for g in (..., *ordered.groups)]
+    drawings += [plots.pit(*number_rows, ax=axes()), plots.coverage(*number_rows, ax=axes())]
+    for ax in drawings:
+        svg = drawn(ax).decode()
+        assert set(re.findall(r": (#[0-9a-f]{6})\b", svg)) <= agreed
+        assert not re.findall(r"opacity: 0\.\d+", svg)
+
+
 # names, shapes of data
 
 

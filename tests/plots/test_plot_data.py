@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fieldcal
-from fieldcal.errors import InputError, UnseenGroupWarning
+from fieldcal import regression
+from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
 from fieldcal.plots import data
 from fieldcal.verbs.judging import whole_misfit
 
@@ -367,3 +368,90 @@ def test_a_field_without_groups_left_has_empty_tables(binary):
     assert data.forest(prev)["groups"] == []
     assert data.curve(prev)["curves"] == []
     assert data.changes(prev)["groups"] == 0
+
+
+# distributions
+
+
+def test_the_distribution_of_a_group_is_the_estimate_and_that_of_the_whole_its_mean_over_rows(ordered):
+    table = data.distribution(ordered, group="a")
+    g = ordered.groups.index("a")
+    assert (table["group"], table["n"], table["level"]) == ("a", ordered.n[g], 0.9)
+    for name in ("naive", "value", "lower", "upper"):
+        assert table[name] == getattr(ordered, name)[g].tolist()
+    assert table["lab"] == ordered.lab.p_lab.tolist()
+    whole = data.distribution(ordered)
+    assert whole["group"] is whole["level"] is None
+    assert whole["lower"] == whole["upper"] == [None] * 6
+    share = ordered.n / ordered.n.sum()
+    assert_allclose(whole["value"], share @ ordered.value)
+    assert_allclose(whole["naive"], share @ ordered.naive)
+    assert whole["n"] == ordered.n.sum()
+    for table in (whole, data.distribution(ordered, group="b")):
+        assert json.loads(json.dumps(table, allow_nan=False)) == table
+
+
+def test_intervals_are_told_with_few_digits_but_apart(ordered):
+    assert data.distribution(ordered)["labels"][:2] == ["≤ -1.23", "(-1.23, -0.5]"]
+    rng = np.random.default_rng(0)
+    y = rng.normal(5e4, 1.0, size=2000)
+    rows = regression.from_moments(y + 0.1 * rng.normal(size=2000), 0.1)
+    lab = regression.learn(rows, y, intervals=[49999.5, 50000.25, 50001.125])
+    prev = fieldcal.estimate(lab, regression.count(lab, rows), trust=1)
+    labels = ["≤ 49999.5", "(49999.5, 50000.2]", "(50000.2, 50001.1]", "> 50001.1"]
+    assert data.distribution(prev)["labels"] == labels
+
+
+def test_classes_without_an_order_have_no_distribution(three):
+    with pytest.raises(InputError, match="have no order"):
+        data.distribution(three)
+
+
+def test_an_unknown_group_has_no_distribution(ordered):
+    with pytest.raises(InputError, match="There is no group 'nowhere'"):
+        data.distribution(ordered, group="nowhere")
+
+
+def test_the_transform_is_counted_by_the_distribution_function(number_rows):
+    before, after, y = number_rows
+    table = data.pit(before, after, y)
+    for name, rows in (("before", before), ("after", after)):
+        assert_allclose(table[name], np.histogram(rows.cdf(y[:, None]), np.linspace(0, 1, 11))[0] / 2000)
+    assert table["edges"][0] == 0.0
+    assert table["edges"][-1] == 1.0
+    assert_allclose(table["noise"], 2 * np.sqrt(0.1 * 0.9 / 2000))
+    assert json.loads(json.dumps(table, allow_nan=False)) == table
+
+
+def test_at_an_atom_the_middle_of_the_jump_counts():
+    coins = regression.from_samples([[0.0] * 3 + [1.0]] * 8)
+    table = data.pit(coins, coins, [0.0] * 6 + [1.0] * 2)
+    assert table["before"] == [0, 0, 0, 0.75, 0, 0, 0, 0, 0.25, 0]  # 0.375 and 0.875
+
+
+def test_coverage_is_counted_row_by_row(number_rows):
+    before, after, y = number_rows
+    table = data.coverage(before, after, y)
+    for name, rows in (("before", before), ("after", after)):
+        for share, held in zip(table["nominal"], table[name], strict=True):
+            low, high = rows.interval(share).T
+            assert held == ((low <= y) & (y <= high)).mean()
+    assert_allclose(table["se"][4], np.sqrt(0.9 * 0.1 / 2000))
+    assert json.loads(json.dumps(table, allow_nan=False)) == table
+
+
+@pytest.mark.parametrize("picture", [data.pit, data.coverage])
+def test_numbers_that_do_not_belong_to_the_predictions_are_refused(picture, number_rows):
+    before, after, y = number_rows
+    with pytest.raises(InputError, match="of the same rows, but there are 2,000 and 3 predictions"):
+        picture(before, after.take([0, 1, 2]), y)
+    with pytest.raises(InputError, match=r"y has shape \(5,\)"):
+        picture(before, after, y[:5])
+    with pytest.raises(InputError, match="1 of the numbers y are missing"):
+        picture(before.take([0, 1]), after.take([0, 1]), [0.0, np.nan])
+    with pytest.raises(InputError, match="no numbers to draw"):
+        picture(before.take([]), after.take([]), [])
+    with pytest.raises(InputTypeError, match="predictive distributions, but got list"):
+        picture([0.1], after, y)
+    with pytest.raises(InputTypeError, match="y must be numbers"):
+        picture(before, after, ["high"] * 2000)

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 __all__ = [
     "bins",
     "changes",
+    "coverage",
     "curve",
+    "distribution",
     "forest",
+    "pit",
     "quiet",
     "reliability",
     "reliability_of",
@@ -300,6 +303,107 @@ def changes(prev: Prevalence, *, of: Hashable = None, ax: Axes | None = None) ->
     50
     """
     return _drawn("changes", data.changes(prev, of=of), ax)
+
+
+def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
+    """The distribution over classes that have an order, or over intervals: mean prediction, estimate, lab.
+
+    Parameters
+    ----------
+    prev : Prevalence
+        Of a lab whose classes have an order: from `fieldcal.regression.learn`, or learnt with ``ordered=True``.
+    group : optional
+        One group; by default the whole field, which has intervals only where there are no groups.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> import numpy as np
+    >>> from fieldcal import plots, regression
+    >>> from matplotlib.figure import Figure
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=4000)
+    >>> predicted = regression.from_moments((y + 0.7 * rng.normal(size=4000)) / 1.49, 0.573)
+    >>> lab = regression.learn(predicted, y, intervals=[-1, 0, 1])
+    >>> field = regression.count(lab, predicted.take(y > -0.5))
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> ax = plots.distribution(prev, ax=Figure().subplots())
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['≤ -1', '(-1, 0]', '(0, 1]', '> 1']
+    """
+    return _drawn("distribution", data.distribution(prev, group=group), ax)
+
+
+def pit(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Whether predicted distributions are calibrated, before and after: where in them the true numbers fall.
+
+    Bars are the share of rows by the probability integral transform. They are even where predictions are calibrated;
+    they slope where predictions are too low or too high, and have a hump where predictions are too wide. At a number
+    that has a probability of its own, the middle of the jump counts, so that a few such numbers make a few high bars.
+
+    Parameters
+    ----------
+    before, after : Predictions
+        Predictive distributions of the same rows, see `fieldcal.regression`.
+    y : array-like (n,)
+        The true numbers.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import plots, regression
+    >>> from matplotlib.figure import Figure
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> wide, right = (regression.from_moments(np.zeros(1000), sd) for sd in (2.0, 1.0))
+    >>> plots.pit(wide, right, y, ax=Figure().subplots()).get_ylabel()
+    'share of 1,000 rows'
+    >>> plots.data.pit(wide, right, y)["before"][0]
+    0.007
+    """
+    return _drawn("pit", data.pit(before, after, y), ax)
+
+
+def coverage(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Whether intervals hold as many numbers as they should, before and after: central ones of 50 % to 95 %.
+
+    Parameters
+    ----------
+    before, after : Predictions
+        Predictive distributions of the same rows, see `fieldcal.regression`.
+    y : array-like (n,)
+        The true numbers.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import plots, regression
+    >>> from matplotlib.figure import Figure
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> narrow, right = (regression.from_moments(np.zeros(1000), sd) for sd in (0.5, 1.0))
+    >>> plots.coverage(narrow, right, y, ax=Figure().subplots()).get_xlabel()
+    'interval should hold'
+    >>> plots.data.coverage(narrow, right, y)["before"][4] < 0.65
+    True
+    """
+    return _drawn("coverage", data.coverage(before, after, y), ax)
 
 
 def _drawn(picture: str, table: Table, ax: Axes | None) -> Axes:

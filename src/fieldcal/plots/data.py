@@ -16,6 +16,7 @@ from fieldcal.errors import InputError
 from fieldcal.objects import Fit, Lab, Prevalence
 from fieldcal.plots.agreement import reliability, reliability_of
 from fieldcal.plots.choosing import Lines, spread_of, worth_showing
+from fieldcal.plots.distributions import coverage, distribution, mean_over_rows, pit
 from fieldcal.plots.labels import bin_labels, names
 from fieldcal.plots.numbers import Table, number, plain
 from fieldcal.verbs.judging import whole_misfit
@@ -24,9 +25,12 @@ __all__ = [
     "bin_labels",
     "bins",
     "changes",
+    "coverage",
     "curve",
+    "distribution",
     "focus",
     "forest",
+    "pit",
     "reliability",
     "reliability_of",
     "response",
@@ -74,7 +78,8 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
     grouped = prev.field.grouped
     lines = _group_lines(prev, k) if grouped else _class_lines(prev)
     chosen = np.array(worth_showing(lines, limit), dtype=np.intp)
-    chosen = chosen[np.argsort(-lines.value[chosen], kind="stable")]
+    by_place = prev.lab.ordered and not grouped
+    chosen = chosen[np.argsort(chosen if by_place else -lines.value[chosen], kind="stable")]
     at = (chosen, k) if grouped else (0, chosen)
     groups = chosen.tolist() if grouped else [0] * len(chosen)
     return {
@@ -132,7 +137,7 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
         shown = sorted(spread_of(shift, rows, limit), key=lambda g: -shift[g])
     # One population is its only group; otherwise what a group gets that was never seen.
     weights = prev.overall_weights if prev.field.grouped else prev.weights[0]
-    whole = _shift(weights[None], _mean_naive(prev)[None], k)[0]
+    whole = _shift(weights[None], mean_over_rows(prev, prev.naive)[None], k)[0]
     return {
         "class": names(prev.classes)[k],
         "old": plain(old),
@@ -203,11 +208,6 @@ def _whole(prev: Prevalence, value: Floats) -> float | None:
     """The mean over all rows of the field."""
     rows = np.asarray(prev.n, dtype=np.float64)
     return float(np.average(value, weights=rows)) if rows.sum() > 0 else None
-
-
-def _mean_naive(prev: Prevalence) -> Floats:
-    rows = np.asarray(prev.n, dtype=np.float64)
-    return np.asarray(np.average(prev.naive, axis=0, weights=rows) if rows.sum() > 0 else prev.lab.p_lab)
 
 
 def _shift(weights: Floats, naive: Floats, k: int) -> Floats:

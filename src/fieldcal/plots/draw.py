@@ -10,21 +10,36 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fieldcal.plots import style
+from fieldcal.plots.draw_distributions import coverage, distribution, pit
 from fieldcal.plots.numbers import Table
-from fieldcal.plots.style import BAND, ESTIMATE, FONT, GRID, INK, MUTED, NAIVE, SHAPES
+from fieldcal.plots.style import ABOVE, BAND, ESTIMATE, FONT, GRID, INK, MUTED, NAIVE, SHAPES
+from fieldcal.plots.style import floats as _floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
 
+__all__ = [
+    "bins",
+    "changes",
+    "coverage",
+    "curve",
+    "distribution",
+    "forest",
+    "pit",
+    "reliability",
+    "reliability_of",
+    "response",
+    "trust",
+]
+
 Floats = NDArray[np.float64]
 
-_ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "columnspacing": 1.2}
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
 _ANNOTATED = 120  # cells that numbers fit into
 _RASTER = 300  # cells that make a vector picture heavy
-_LABELS = 40
 _NARROW = 18  # letters of a name beside a picture
+_IN_LABEL = 22  # letters of a name in a long label below one
 _MARKERS = "osD^vPX*"
 _SERIES: dict[str, tuple[str, str]] = {
     "lab": ("truth", "lab"),
@@ -52,7 +67,7 @@ def trust(table: Table, ax: Axes) -> Axes:
         looks: dict[str, Any] = {"marker": "s", "markersize": 7, "markerfacecolor": "none", "color": INK}
         handles += ax.plot(used, np.interp(used, x, change), linestyle="none", **looks)
         words.append(f"used: {used:.2f}")
-    style.legend(ax, handles, words, ncols=2, **_ABOVE)
+    style.legend(ax, handles, words, ncols=2, **ABOVE)
     return ax
 
 
@@ -63,7 +78,7 @@ def forest(table: Table, ax: Axes) -> Axes:
     references = _reference_lines(table, ax, y)
     ax.hlines(y, _floats(table["naive"]), _floats(table["value"]), color=MUTED, linewidth=0.8)
     _intervals(table, ax, y)
-    points = [("naive", "naive", "mean prediction"), ("value", "estimate", _estimate_words(table))]
+    points = [("naive", "naive", "mean prediction"), ("value", "estimate", style.estimate_words(table))]
     if any(share is not None for share in table["labelled"]):
         points.append(("labelled", "truth", "labelled rows"))
     handles, words = [], []
@@ -72,7 +87,7 @@ def forest(table: Table, ax: Axes) -> Axes:
         words.append(word)
     style.name_ticks(ax.yaxis, y.tolist(), table["groups"])
     _frame_of_lines(table, ax)
-    style.legend(ax, handles + references[0], words + references[1], ncols=2, **_ABOVE)
+    style.legend(ax, handles + references[0], words + references[1], ncols=2, **ABOVE)
     return ax
 
 
@@ -135,10 +150,6 @@ def _view(table: Table) -> tuple[float, float]:
     return max(min(low, ends[0].min()), low - room), min(max(high, ends[1].max()), high + room)
 
 
-def _estimate_words(table: Table) -> str:
-    return "estimate" if table["level"] is None else f"estimate, {table['level']:.0%} interval"
-
-
 def bins(table: Table, ax: Axes) -> Axes:
     """Rows per bin: observed with noise, expected, and the lab's own."""
     m = len(table["labels"])
@@ -151,8 +162,8 @@ def bins(table: Table, ax: Axes) -> Axes:
     (seen,) = ax.plot(x + 0.13, observed, linestyle="none", zorder=3, **SHAPES["naive"])
     where = "field" if table["group"] is None else table["group"]
     words = [f"{where}, ± 2 standard errors", "expected under the estimate", "lab"]
-    style.legend(ax, [seen, expected, lab], words, ncols=2, **_ABOVE)
-    _bin_ticks(table["labels"], ax, x)
+    style.legend(ax, [seen, expected, lab], words, ncols=2, **ABOVE)
+    style.name_bins(ax, table["labels"], x)
     ax.set_ylim(bottom=0.0)
     ax.set_xlim(-0.6, m - 0.4)
     return ax
@@ -164,15 +175,6 @@ def _misfit_words(table: Table) -> str:
     p = table["p_value"]
     chance = "p < 0.001" if p is not None and p < 0.001 else f"p {p:.3f}"
     return f"misfit: Cohen's w {table['effect']:.2f}, {chance}"
-
-
-def _bin_ticks(labels: list[str], ax: Axes, places: Floats) -> None:
-    """Turned where they are many or long; not all of them where they are too many."""
-    shown = style.thinned(len(labels), _LABELS)
-    turn = style.turn_of(labels)
-    looks = {"rotation": turn, **({"ha": "right", "rotation_mode": "anchor"} if turn == 30 else {})}
-    style.name_ticks(ax.xaxis, [float(places[i]) for i in shown], [labels[i] for i in shown], **looks)
-    ax.tick_params(axis="x", length=0)
 
 
 def curve(table: Table, ax: Axes) -> Axes:
@@ -221,7 +223,7 @@ def reliability(table: Table, ax: Axes) -> Axes:
         )
         handles += ax.plot(mean, share, linestyle="none", zorder=3, **looks)
         words.append(f"{word}, ± 2 standard errors" if not handles[1:] else word)
-    style.legend(ax, handles, words, ncols=2, **_ABOVE)
+    style.legend(ax, handles, words, ncols=2, **ABOVE)
     return _unit_square(ax)
 
 
@@ -254,8 +256,8 @@ def response(table: Table, ax: Axes) -> Axes:
         _numbers_on(M, ax)
     else:
         _scale_of(mesh, ax)
-    _bin_ticks(table["labels"], ax, np.arange(m, dtype=np.float64) + 0.5)
-    shown = style.thinned(K, _LABELS)
+    style.name_bins(ax, table["labels"], np.arange(m, dtype=np.float64) + 0.5)
+    shown = style.thinned(K, style.MOST_LABELS)
     rows = [f"{table['classes'][k]} ({table['rows'][k]:,.6g})" for k in shown]
     style.name_ticks(ax.yaxis, [k + 0.5 for k in shown], rows)
     ax.set(xlim=(0, m), ylim=(K, 0))
@@ -283,7 +285,8 @@ def _scale_of(mesh: QuadMesh, ax: Axes) -> None:
 
 def changes(table: Table, ax: Axes) -> Axes:
     """Share of rows by how far the prevalence of their group moves."""
-    label = f"change of the prevalence of {table['class']} (estimate − mean prediction)"
+    which = style.shortened(table["class"], _IN_LABEL)
+    label = f"change of the prevalence of {which} (estimate − mean prediction)"
     style.plain(ax, x=label, y="share of rows", grid="y")
     ax.stairs(_floats(table["rows_share"]), _floats(table["edges"]), fill=True, color=ESTIMATE)
     ax.axvline(0.0, color=INK, linewidth=1.0)
@@ -293,8 +296,3 @@ def changes(table: Table, ax: Axes) -> Axes:
     style.write(ax, 0.0, 1.02, f"← lower in {table['down']:,} of {table['groups']:,} groups", **place)
     style.write(ax, 1.0, 1.02, f"higher in {table['up']:,} →", ha="right", **place)
     return ax
-
-
-def _floats(column: list[float | None]) -> Floats:
-    """None becomes NaN, which matplotlib leaves out."""
-    return np.array(column, dtype=np.float64)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from fieldcal import keys
+from fieldcal.artefacts import sealed
 from fieldcal.core.partition import ArgmaxEdges, Edges
-from fieldcal.objects import Lab
+from fieldcal.objects import Lab, Support
 
 NAME_WIDTH = 28
 _IN_BIN = 12  # a class name inside the label of a bin
@@ -17,6 +20,18 @@ _MOST_DIGITS = 17  # enough to tell any two floats apart
 def names(given: Sequence[Hashable]) -> list[str]:
     """Group or class keys for people, short and on one line; an empty text is seen as such."""
     return [keys.show(key, width=NAME_WIDTH).strip() or '""' for key in given]
+
+
+def class_labels(lab: Lab) -> list[str]:
+    """The classes under an axis; intervals with as few digits as keep their ends apart, three at least."""
+    if lab.support is None:
+        return names(lab.classes)
+    points = lab.support.points
+    for digits in range(3, _MOST_DIGITS + 1):
+        short = np.array([float(f"{x:.{digits}g}") for x in points])
+        if len(np.unique(short)) == len(np.unique(points)):
+            break
+    return list(Support(points=sealed(short), before=lab.support.before).labels)
 
 
 def bin_labels(lab: Lab) -> list[str]:

@@ -7,6 +7,9 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -32,6 +35,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "estimate": {"marker": "o", "markersize": 6, "color": ESTIMATE},
     "truth": {"marker": "D", "markersize": 5, "color": TRUTH},
 }
+#: Where a legend stands that is read before the picture.
+ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "columnspacing": 1.2}
+#: The most labels along an axis.
+MOST_LABELS = 40
 #: Names are data: matplotlib must not read mathematics or TeX in them.
 VERBATIM: dict[str, Any] = {"parse_math": False, "usetex": False}
 
@@ -86,6 +93,25 @@ def thinned(count: int, most: int) -> range:
     return range(0, count, max(1, math.ceil(count / most)))
 
 
+def name_bins(ax: Axes, labels: Sequence[str], places: NDArray[np.float64]) -> None:
+    """Labels under the axis, turned where they are many or long; not all of them where they are too many."""
+    shown = thinned(len(labels), MOST_LABELS)
+    turn = turn_of(labels)
+    looks = {"rotation": turn, **({"ha": "right", "rotation_mode": "anchor"} if turn == 30 else {})}
+    name_ticks(ax.xaxis, [float(places[i]) for i in shown], [labels[i] for i in shown], **looks)
+    ax.tick_params(axis="x", length=0)
+
+
+def estimate_words(table: dict[str, Any]) -> str:
+    """The estimate in a legend, and what its bars are."""
+    return "estimate" if table["level"] is None else f"estimate, {table['level']:.0%} interval"
+
+
+def floats(column: Sequence[float | None]) -> NDArray[np.float64]:
+    """None becomes NaN, which matplotlib leaves out."""
+    return np.array(column, dtype=np.float64)
+
+
 def turn_of(labels: Sequence[str]) -> int:
     """By how many degrees labels under an axis are turned so that they do not touch."""
     letters = sum(map(len, labels))
@@ -112,7 +138,7 @@ def size(picture: str, table: dict[str, Any]) -> tuple[float, float]:
     """Width and height of a figure of its own, in inches."""
     if picture == "forest":
         return 7.5, lines_height(table["shown"])
-    if picture == "bins":
+    if picture in ("bins", "distribution"):
         return min(max(5.5, 2.0 + 0.3 * len(table["labels"])), 10.0), 3.0 + labels_height(table["labels"])
     if picture == "response":
         across, down = len(table["labels"]), len(table["classes"])

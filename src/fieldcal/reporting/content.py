@@ -22,6 +22,8 @@ SCHEMA = 1
 TITLE_WIDTH = 200
 #: Groups whose bins are drawn beside those of the whole field: the worst that fit badly.
 WORST = 3
+#: Groups whose distribution is drawn beside that of the whole field, and what counts as no change.
+MOST_MOVED, SAME = 3, 1e-9
 
 
 def content(
@@ -58,6 +60,7 @@ def content(
 def summary(lab: Lab, field: Field, prev: Prevalence, k: int) -> dict[str, Any]:
     """The few numbers that everybody asks for first."""
     return {
+        "outcome": sentences.outcome(prev),
         "class": groups.name(prev.classes[k]),
         "classes": len(prev.classes),
         "groups": len(prev.groups) if field.grouped else None,
@@ -68,6 +71,7 @@ def summary(lab: Lab, field: Field, prev: Prevalence, k: int) -> dict[str, Any]:
         "lab": float(lab.p_lab[k]),
         "naive": float(groups.mean(prev, prev.naive)[k]),
         "value": float(groups.mean(prev, prev.value)[k]),
+        "moved": None if lab.support is None else groups.variation(prev)[0],
         "trust": float(prev.trust.max(initial=0.0)),
         "common_trust": prev.common_trust,
         "untouched": sentences.is_untouched(prev),
@@ -98,6 +102,9 @@ def figures(lab: Lab, prev: Prevalence, k: int, found: Evaluation | None) -> dic
         "reliability": None if isinstance(lab.partition, Bins) else data.reliability(lab, of=of),
         "labelled": None,
         "response": data.response(lab),
+        "distributions": distributions(prev),
+        "pit": None,
+        "coverage": None,
     }
     if prev.field.grouped:
         tables["bins"] += [data.bins(prev, group=prev.groups[g]) for g in worst[:WORST]]
@@ -105,6 +112,20 @@ def figures(lab: Lab, prev: Prevalence, k: int, found: Evaluation | None) -> dic
         tables["labelled"] = data.reliability_of(
             found.before, found.after, found.y, classes=prev.classes, of=of
         )
+    if found is not None and found.numbers is not None:
+        tables |= {"pit": found.numbers.pit, "coverage": found.numbers.coverage}
+    return tables
+
+
+def distributions(prev: Prevalence) -> list[dict[str, Any]]:
+    """Of classes that have an order: the whole field, and the groups whose distribution changes most."""
+    if not prev.lab.ordered:
+        return []
+    tables = [data.distribution(prev)]
+    if prev.field.grouped:
+        _, each = groups.variation(prev)
+        most = [g for g in np.argsort(-each, kind="stable") if each[g] > SAME]
+        tables += [data.distribution(prev, group=prev.groups[g]) for g in most[:MOST_MOVED]]
     return tables
 
 

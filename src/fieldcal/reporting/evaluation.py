@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,57 @@ from fieldcal import keys, metrics
 from fieldcal.core.partition import as_columns
 from fieldcal.errors import InputError, UnseenGroupWarning
 from fieldcal.inputs import as_codes, column_order
-from fieldcal.objects import Prevalence
+from fieldcal.objects import Prevalence, Support
+from fieldcal.plots import data
 from fieldcal.verbs import recalibrate
 from fieldcal.verbs.scores import field_scores
 
+if TYPE_CHECKING:
+    from fieldcal.regression import Predictions
+
 Floats = NDArray[np.float64]
+Measure = dict[str, Any]
 
 _FLOOR = 1e-15
+#: Central intervals whose coverage is a measure.
+_COVERAGES = (0.8, 0.9)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Predictive distributions of labelled field rows before and after, and the numbers that came true."""
+
+    before: Predictions
+    after: Predictions
+    y: Floats  # (n,)
+
+    @cached_property
+    def crps(self) -> tuple[Floats, Floats]:
+        """The continuous ranked probability score of each row, before and after."""
+        return self.before.crps(self.y), self.after.crps(self.y)
+
+    @cached_property
+    def coverage(self) -> dict[str, Any]:
+        """The table of `plots.coverage`."""
+        return data.coverage(self.before, self.after, self.y)
+
+    @cached_property
+    def pit(self) -> dict[str, Any]:
+        """The table of `plots.pit`."""
+        return data.pit(self.before, self.after, self.y)
+
+    def covered(self, nominal: float) -> dict[str, float]:
+        """The share of numbers in their central interval, before and after."""
+        at = self.coverage["nominal"].index(nominal)
+        return {when: self.coverage[when][at] for when in ("before", "after")}
+
+    def table(self) -> list[Measure]:
+        """The scores less is better of, and shares that should be what their name says."""
+        before, after = (float(score.mean()) for score in self.crps)
+        shares = [
+            {"measure": f"share in {share:.0%} intervals", **self.covered(share)} for share in _COVERAGES
+        ]
+        return [{"measure": "mean CRPS", "before": before, "after": after}, *shares]
 
 
 @dataclass(frozen=True)
@@ -31,15 +76,23 @@ class Evaluation:
     after: Floats  # (n, K)
     y: NDArray[np.intp]  # (n,) class codes
     truth: Floats  # (G, K) shares among the labelled rows of each group; NaN where there are none
+    numbers: Numbers | None = None  # of a regression
 
-    def table(self) -> list[dict[str, Any]]:
-        """Each measure before and after; less is better but for accuracy."""
+    def table(self) -> list[Measure]:
+        """Each measure before and after; less is better but for accuracy, and for shares in intervals."""
         measures: dict[str, Callable[[Floats, NDArray[np.intp]], float]] = {
             "log loss": lambda p, y: metrics.log_loss(np.clip(p, _FLOOR, 1), y),
             "Brier score": metrics.brier_score,
             "calibration error": metrics.calibration_error,
             "accuracy": metrics.accuracy,
         }
+        if self.numbers is not None:
+            crps, *shares = self.numbers.table()
+            score = self._measured({"log score of the intervals": measures["log loss"]})
+            return [crps, *score, *shares]
+        return self._measured(measures)
+
+    def _measured(self, measures: dict[str, Callable[[Floats, NDArray[np.intp]], float]]) -> list[Measure]:
         return [
             {"measure": name, "before": of(self.before, self.y), "after": of(self.after, self.y)}
             for name, of in measures.items()
@@ -53,7 +106,28 @@ class Evaluation:
 
 
 def evaluate(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Evaluation:
-    """Recalibrate labelled rows of the field and compare."""
+    """Recalibrate labelled rows of the field and compare; of a regression, distributions and numbers."""
+    support = prev.lab.support
+    if support is None:
+        return _evaluate_classes(prev, proba, y, groups)
+    return _evaluate_numbers(prev, support, proba, y, groups)
+
+
+def _evaluate_numbers(prev: Prevalence, support: Support, predicted: Any, y: Any, groups: Any) -> Evaluation:
+    """The intervals as classes, and the distributions themselves."""
+    from fieldcal import regression  # which loads much that other reports do not need
+    from fieldcal.regression.checks import vector
+
+    before = regression.as_predictions(predicted)
+    truth = vector(y, "numbers y")
+    labels = np.array(support.labels, dtype=object)[support.codes(truth)]
+    found = _evaluate_classes(prev, before.masses(support), labels, groups)
+    with warnings.catch_warnings(action="ignore", category=UnseenGroupWarning):
+        after = regression.recalibrate(prev, before, groups=groups, acknowledge=True)
+    return replace(found, numbers=Numbers(before, after, truth))
+
+
+def _evaluate_classes(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Evaluation:
     scores = field_scores(prev.lab, proba, normalize=False, missing="error")
     codes = as_codes(y, prev.classes)
     if len(codes) != len(scores.values):

@@ -52,11 +52,22 @@ def mean(prev: Prevalence, table: Floats) -> Floats:
     return np.asarray(np.average(table, axis=0, weights=n)) if len(table) else np.asarray(prev.lab.p_lab)
 
 
+def variation(prev: Prevalence) -> tuple[float, Floats]:
+    """The total variation between mean prediction and estimate: of the whole field, and of each group, (G,).
+
+    It is the share of rows that the estimate puts into another class than the predictions do. Groups without rows
+    have 0.
+    """
+    each = np.abs(prev.value - prev.naive).sum(axis=1) / 2.0
+    whole = np.abs(mean(prev, prev.value) - mean(prev, prev.naive)).sum() / 2.0
+    return float(whole), np.where(np.asarray(prev.n) > 0, each, 0.0)
+
+
 def _classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
     order = np.argsort(-np.abs(prev.value[0] - prev.naive[0]), kind="stable")
     K = len(order)
     return {
-        "unit": "class",
+        "unit": "class" if prev.lab.support is None else "interval",
         "names": _distinct([name(prev.classes[j]) for j in order]),
         "n": _plain(np.repeat(prev.n, K)),
         "effect": _plain(np.repeat(prev.fit.effect, K)),

@@ -72,7 +72,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _lines(groups: dict[str, Any], shown: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     of = f" of {groups['classes'][0]['class']}" if groups["unit"] == "group" else ""
-    head = [groups["unit"], "rows", f"mean prediction{of}", "estimate", "interval", "status"]
+    ends = "from – to" if groups["unit"] == "interval" else "interval"
+    head = [groups["unit"], "rows", f"mean prediction{of}", "estimate", ends, "status"]
     rows = []
     for line in shown:
         interval = "" if line["lower"] is None else f"{line['lower']:.1%} – {line['upper']:.1%}"

@@ -31,6 +31,9 @@ def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
         "reliability": [_reliability(tables["reliability"], "reliability")] if tables["reliability"] else [],
         "labelled": [_reliability(tables["labelled"], "labelled")] if tables["labelled"] else [],
         "response": [_response(tables["response"])],
+        "distributions": [_distribution(table, i) for i, table in enumerate(tables["distributions"])],
+        "pit": [_pit(tables["pit"])] if tables["pit"] else [],
+        "coverage": [_coverage(tables["coverage"])] if tables["coverage"] else [],
     }
 
 
@@ -149,3 +152,51 @@ def _response(table: dict[str, Any]) -> Picture:
         return Picture("response", svg, caption)
     rows = ((c, *(f"{x:.3f}" for x in row)) for c, row in zip(table["classes"], table["M"], strict=True))
     return Picture("response", svg, caption, ("class", *table["labels"]), tuple(rows))
+
+
+def _distribution(table: dict[str, Any], i: int) -> Picture:
+    who = "The whole field" if table["group"] is None else table["group"]
+    interval = "" if table["level"] is None else f" with its {table['level']:.0%} interval"
+    caption = (
+        f"{who}, {table['n']:,.6g} rows: the estimated distribution{interval}, against the mean of the predictions "
+        "themselves. Grey: the lab."
+    )
+    columns = [table[name] for name in ("naive", "value", "lower", "upper", "lab")]
+    rows = zip(table["labels"], *columns, strict=True)
+    return Picture(
+        f"distribution-{i}",
+        as_svg("distribution", table, name=f"distribution {i}", label=caption),
+        caption,
+        ("", "mean prediction", "estimate", "from", "to", "lab"),
+        tuple((label, *("–" if x is None else f"{x:.3f}" for x in numbers)) for label, *numbers in rows),
+    )
+
+
+def _pit(table: dict[str, Any]) -> Picture:
+    caption = (
+        f"Where {table['n']:,} true numbers fall in their predicted distributions. Calibrated predictions have bars of "
+        "one height, within the band; a slope means too low or too high, a hump too wide."
+    )
+    bars = zip(table["edges"], table["edges"][1:], table["before"], table["after"], strict=False)
+    return Picture(
+        "pit",
+        as_svg("pit", table, name="pit", label=caption),
+        caption,
+        ("from", "to", "before", "after"),
+        tuple((f"{a:.1f}", f"{b:.1f}", f"{old:.1%}", f"{new:.1%}") for a, b, old, new in bars),
+    )
+
+
+def _coverage(table: dict[str, Any]) -> Picture:
+    caption = (
+        "How many of the numbers central intervals hold, against how many they should. Above the line intervals are "
+        "wider than needed, below it they promise too much."
+    )
+    rows = zip(table["nominal"], table["before"], table["after"], strict=True)
+    return Picture(
+        "coverage",
+        as_svg("coverage", table, name="coverage", label=caption),
+        caption,
+        ("should hold", "before", "after"),
+        tuple((f"{share:.0%}", f"{old:.1%}", f"{new:.1%}") for share, old, new in rows),
+    )

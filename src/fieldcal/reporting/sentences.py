@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fieldcal.objects import Prevalence
-from fieldcal.reporting.evaluation import Evaluation
-from fieldcal.reporting.groups import mean, name
+from fieldcal.reporting.evaluation import Evaluation, Numbers
+from fieldcal.reporting.groups import mean, name, variation
 
 _MEANING = {
     "ok": "Nothing speaks against using the recalibrated predictions.",
@@ -30,7 +30,17 @@ def verdict(prev: Prevalence) -> dict[str, Any]:
     }
 
 
+_APPLY = {
+    "class": "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, proba, groups=…).",
+    "interval": "Apply it: fieldcal.regression.recalibrate(prev, predicted, groups=…).",
+}
+_KINDS = {"class": "classes", "interval": "intervals"}
 _UNTOUCHED = "Predictions are left as they are: nothing here earned enough trust to change them."
+
+
+def outcome(prev: Prevalence) -> str:
+    """What the model tells apart, in one word."""
+    return "class" if prev.lab.support is None else "interval"
 
 
 def is_untouched(prev: Prevalence) -> bool:
@@ -49,7 +59,7 @@ def advice(prev: Prevalence) -> list[str]:
     elif is_untouched(prev):
         found.append("There is nothing to apply. The table shows what the method would have said.")
     else:
-        found.append("Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, proba, groups=…).")
+        found.append(_APPLY[outcome(prev)])
     if field.grouped and lab.rehearsal is None:
         found.append("Learn again with the groups of the lab rows, so that the correction can be rehearsed.")
     rows = lab.F.sum(axis=1)
@@ -91,8 +101,8 @@ def trust(prev: Prevalence) -> list[str]:
     elif moved.testable:
         share, lower = (min(max(x, 0.0), 1.0) for x in (moved.share, moved.lower))
         found.append(
-            f"A change of the mix of classes explains {share:.0%} of that movement ({lower:.0%} at one standard "
-            "error below)."
+            f"A change of the mix of {_KINDS[outcome(prev)]} explains {share:.0%} of that movement ({lower:.0%} at "
+            "one standard error below)."
         )
     return found
 
@@ -101,6 +111,8 @@ def changes(prev: Prevalence, k: int) -> list[str]:
     """What changed, and for whom."""
     if is_untouched(prev):
         return ["Nothing: trust is 0, so that every estimate equals the mean prediction."]
+    if prev.lab.support is not None:
+        return _whole_distribution(prev, k)
     which = name(prev.classes[k])
     before, after = mean(prev, prev.naive)[k], mean(prev, prev.value)[k]
     found = [
@@ -108,6 +120,26 @@ def changes(prev: Prevalence, k: int) -> list[str]:
         f"average {before:.1%}; in the lab it was {prev.lab.p_lab[k]:.1%}."
     ]
     return found + (_for_whom(prev, k) if prev.field.grouped and len(prev.groups) else [])
+
+
+def _whole_distribution(prev: Prevalence, k: int) -> list[str]:
+    """Of a regression: how far the distribution of the number moves, and for whom most."""
+    whole, each = variation(prev)
+    from_lab = np.abs(mean(prev, prev.value) - prev.lab.p_lab).sum() / 2.0
+    found = [
+        f"Over the whole field the estimate puts {whole:.1%} of the rows into other intervals than the predictions "
+        f"themselves do, and {from_lab:.1%} into others than in the lab (total variation, {len(prev.classes)} "
+        "intervals)."
+    ]
+    if not prev.field.grouped or not len(prev.groups):
+        return found
+    g, n = int(np.argmax(each)), np.asarray(prev.n, dtype=np.float64)
+    found.append(
+        f"By group it is {np.median(each):.1%} at the median, and most in {name(prev.groups[g])} ({n[g]:,.6g} rows): "
+        f"{each[g]:.1%}."
+    )
+    found.append(f"Where groups are compared, it is by their share of the interval {name(prev.classes[k])}.")
+    return found
 
 
 def _for_whom(prev: Prevalence, k: int) -> list[str]:
@@ -140,7 +172,21 @@ def labelled(found: Evaluation) -> list[str]:
     """Whether it helped, where labels say so."""
     change, se = found.change()
     words = "better" if change < -2 * se else "worse" if change > 2 * se else "no different beyond noise"
-    return [
-        f"On {len(found.y):,} labelled field rows the recalibrated predictions are {words}: log loss changes by "
+    score = "log loss" if found.numbers is None else "the log score of the intervals"
+    said = [
+        f"On {len(found.y):,} labelled field rows the recalibrated predictions are {words}: {score} changes by "
         f"{change:+.3f} ± {se:.3f} per row."
+    ]
+    return said if found.numbers is None else said + _of_numbers(found.numbers)
+
+
+def _of_numbers(found: Numbers) -> list[str]:
+    before, after = found.crps
+    change, se = (after - before).mean(), (after - before).std() / np.sqrt(len(before))
+    held = found.covered(0.9)
+    return [
+        f"The continuous ranked probability score (CRPS, in units of the number, less is better) changes by "
+        f"{change:+.3g} ± {se:.2g} from {before.mean():.3g}.",
+        f"Intervals that should hold 90% of the numbers held {held['before']:.1%} before and hold {held['after']:.1%} "
+        "after.",
     ]
