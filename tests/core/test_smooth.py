@@ -14,7 +14,6 @@ from fieldcal.core.hmc import make_target
 from fieldcal.core.order import Order, Shape, walk
 from fieldcal.core.response import auto_smoothing, response_matrix, smoothing_cells
 from fieldcal.core.smooth import (
-    SIGMAS,
     field_steps,
     group_steps,
     smooth_draws,

@@ -86,7 +86,7 @@ def test_the_lab_of_several_classes_is_that_of_arrays(engine):
         {"partition": 5, "smoothing": 0},
         {"by": "site", "random_state": 3},
     ],
-    ids=["edges", "tree", "smoothing", "seed"],
+    ids=["edges", "tree", "ordered", "smoothing", "seed"],
 )
 def test_options_go_through_to_the_learning_of_arrays(local_engine, options):
     rows = binary_rows()

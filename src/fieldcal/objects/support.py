@@ -67,7 +67,7 @@ class Support(Frozen):
     @property
     def labels(self) -> tuple[str, ...]:
         """The intervals as people write them."""
-        ends = [f"{x:g}" for x in self.points]
+        ends = [f"{x:.10g}" for x in self.points]
         if len(set(ends)) < len(set(self.points.tolist())):
             ends = [repr(float(x)) for x in self.points]
         first = f"{'<' if self.before[0] else '≤'} {ends[0]}"

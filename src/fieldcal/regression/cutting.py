@@ -67,8 +67,16 @@ def _quantiles(y: Floats, size: Floats, number: int, tails: int) -> Floats:
     order = np.argsort(y, kind="stable")
     share = np.cumsum(size[order]) / size.sum()
     at = np.searchsorted(share, _levels(number, size.sum(), tails) - 1e-12)
-    cuts = np.unique(y[order][np.minimum(at, len(y) - 1)])
+    cuts = _round(np.unique(y[order][np.minimum(at, len(y) - 1)]))
     return np.asarray(cuts[cuts < y.max()])
+
+
+def _round(cuts: Floats) -> Floats:
+    """With no more digits than keep neighbours apart by far: people read them."""
+    if len(cuts) < 2:
+        return cuts
+    digits = int(np.clip(1 - np.floor(np.log10(np.diff(cuts).min())), -12, 12))
+    return np.unique(np.round(cuts, digits))
 
 
 def _without_empty(support: Support, y: Floats) -> Support:
