@@ -11,6 +11,7 @@ import pytest
 
 import fieldcal
 from fieldcal import demo
+from fieldcal.objects import Columns
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_run_on_the_portal_data_equals_the_four_verbs_on_arrays(
 
     scores = tuple(f"p_{c}" for c in classes)
     learnt = fieldcal.Lab.load(out / "lab.json")
-    assert learnt.columns.content() == {"scores": list(scores), "label": "species", "by": ["plot"]}
+    assert learnt.columns == Columns(scores=scores, label="species", by=("plot",))
     same_numbers({**learnt.content(), "columns": None}, lab.content())
     counted = fieldcal.Field.load(out / "field.json")
     assert (counted.by, counted.lab) == (("plot",), learnt.digest)

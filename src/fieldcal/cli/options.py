@@ -147,7 +147,8 @@ Trust = Annotated[
 Prior = Annotated[
     str,
     typer.Option(
-        metavar="PRIOR", help="auto, flat, pooled, smooth, or kl, dirichlet, reference with a strength: kl:10."
+        metavar="PRIOR",
+        help="auto, flat, pooled, smooth, or kl, dirichlet, reference with a strength: kl:10.",
     ),
 ]
 Level = Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the intervals.")]
