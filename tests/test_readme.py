@@ -69,3 +69,22 @@ def test_both_commands_are_on_the_first_screen():
     first_screen = README.read_text(encoding="utf-8").splitlines()[:24]
     assert any(line.startswith("make demo") for line in first_screen)
     assert any(line.startswith("make test") for line in first_screen)
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+def test_the_examples_of_regression_run_as_they_stand():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(4000)
+    X = (y + 0.7 * rng.standard_normal(4000))[:, None]
+    levels = np.arange(1, 10) / 10
+    quantiles = X / 1.49 + 0.57 * np.array([-1.28, -0.84, -0.52, -0.25, 0, 0.25, 0.52, 0.84, 1.28])
+    sites = rng.integers(0, 5, 4000)
+    lab, field = slice(0, 2000), slice(2000, 4000)
+    names = {
+        "levels": levels,
+        **{"q_lab": quantiles[lab], "y_lab": y[lab], "site_lab": sites[lab], "X_lab": X[lab]},
+        **{"q_field": quantiles[field], "site_field": sites[field], "X_field": X[field]},
+    }
+    for code in examples(README.parent / "docs" / "regression.md"):
+        exec(code, names)
+    assert names["new"].values.shape == (2000, 9)

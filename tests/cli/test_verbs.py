@@ -211,3 +211,18 @@ def test_digits_that_are_names_stay_names_in_counts(folder, call, write_table):
     warehouse.execute(f"COPY ({statement.rstrip().rstrip(';')}) TO 'counts.csv'")
     assert call("estimate lab.json counts.csv -o new.json -q").code == 0
     assert fieldcal.Prevalence.load("new.json").groups == ("002", "01", "1")
+
+
+def test_classes_with_an_order_are_learnt_as_such(folder, call, write_table):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 900)
+    score = np.exp(-np.abs(y[:, None] + 0.6 * rng.standard_normal((900, 1)) - np.arange(4)))
+    p = score / score.sum(axis=1, keepdims=True)
+    write_table("grades.csv", {"y": y.tolist(), **{f"p_{k}": p[:, k].tolist() for k in range(4)}})
+    assert call("learn grades.csv --label y --scores p_* --ordered -o lab.json").code == 0
+    lab = fieldcal.Lab.load("lab.json")
+    assert lab.ordered
+    assert lab.partition.kind == "expected"
+    assert call("count lab.json grades.csv -o field.json").code == 0
+    assert call("estimate lab.json field.json -o prev.json").code == 0
+    assert fieldcal.Prevalence.load("prev.json").prior["name"] == "smooth"

@@ -20,6 +20,7 @@ _OF_CLASSES = {
     "scores": (None, "Name the columns with --quantiles."),
     "classes": (None, "Use --intervals."),
     "bins": (None, "Use --intervals."),
+    "ordered": (False, "Intervals of a number are in order anyway: leave it out."),
     "normalize": (False, "Leave it out."),
     "missing": ("error", "Drop rows without a prediction first."),
     "time": (None, "Count every window by itself, with --batch, and merge."),
@@ -129,6 +130,9 @@ Classes = Annotated[
 BinCount = Annotated[
     int | None,
     typer.Option("--bins", metavar="N", min=1, help="The number of bins; by default chosen by the data."),
+]
+Ordered = Annotated[
+    bool, typer.Option("--ordered", help="The order of the classes means something, as in grades.")
 ]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Rescale each row's predictions to sum to one.")]
 MissingRows = Annotated[

@@ -63,6 +63,7 @@ def _learn_classes(
     by: Sequence[str],
     classes: Sequence[str] | None,
     bins: int | None,
+    ordered: bool,
     normalize: bool,
 ) -> Lab:
     from fieldcal import tables
@@ -74,6 +75,7 @@ def _learn_classes(
         by=by,
         classes=_typed(names(classes), relation, label),
         partition="auto" if bins is None else bins,
+        ordered=ordered,
         normalize=normalize,
     )
 
