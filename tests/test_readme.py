@@ -9,6 +9,7 @@ import matplotlib
 import matplotlib.pyplot
 import numpy as np
 import polars as pl
+import pytest
 
 import fieldcal
 from fieldcal.datasets import label_shift
@@ -82,8 +83,13 @@ def test_the_examples_of_regression_run_as_they_stand():
     lab, field = slice(0, 2000), slice(2000, 4000)
     names = {
         "levels": levels,
-        **{"q_lab": quantiles[lab], "y_lab": y[lab], "site_lab": sites[lab], "X_lab": X[lab]},
-        **{"q_field": quantiles[field], "site_field": sites[field], "X_field": X[field]},
+        "q_lab": quantiles[lab],
+        "y_lab": y[lab],
+        "site_lab": sites[lab],
+        "X_lab": X[lab],
+        "q_field": quantiles[field],
+        "site_field": sites[field],
+        "X_field": X[field],
     }
     for code in examples(README.parent / "docs" / "regression.md"):
         exec(code, names)
