@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin, clone
-from sklearn.model_selection import check_cv
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import indexable
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
-    get_routing_for_object,
     process_routing,
 )
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -25,10 +23,12 @@ from fieldcal.errors import InputTypeError, WeightWarning
 from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, distinct
 from fieldcal.estimators.crossfit import (
     NeverRefitted,
-    Splits,
     calibrated,
     calibration_splits,
     out_of_fold,
+    splits_of,
+    take_features,
+    with_input_of,
     without_none,
 )
 from fieldcal.verbs.recalibration import Unseen
@@ -175,8 +175,8 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         splits = calibration_splits(X, y, self.classes_) if self._prefit and self.calibration else []
         model, params = self._model(groups=groups, sample_weight=sample_weight, fit_params=fit_params)
         self.model_ = clone(model).fit(X, y, **params)
-        self._take_features()
-        splits = splits if self._prefit else self._splits(X, y, groups)
+        take_features(self, self.model_)
+        splits = splits if self._prefit else splits_of(self.cv, X, y, groups, classifier=True)
         lab_proba = out_of_fold(model, X, y, splits, params) if splits else self.model_.predict_proba(X)
         return self._learn(lab_proba, y, groups=groups, sample_weight=sample_weight)
 
@@ -195,11 +195,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         return router
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if hasattr(self.estimator, "__sklearn_tags__"):
-            inside = get_tags(self.estimator).input_tags
-            tags.input_tags.sparse, tags.input_tags.allow_nan = inside.sparse, inside.allow_nan
-        return tags
+        return with_input_of(super().__sklearn_tags__(), self.estimator)
 
     @property
     def _prefit(self) -> bool:
@@ -248,15 +244,3 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
             )
             return base, fit_params
         return base, without_none(sample_weight=sample_weight) | fit_params
-
-    def _splits(self, X: Any, y: NDArray[Any], groups: Any) -> Splits:
-        splitter = check_cv(self.cv, y, classifier=True)
-        by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
-        return list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
-
-    def _take_features(self) -> None:
-        """The features are the model's."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-            if hasattr(self.model_, name):
-                setattr(self, name, getattr(self.model_, name))

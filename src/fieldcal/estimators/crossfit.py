@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, check_cv
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from fieldcal.errors import InputError
 from fieldcal.estimators.adaptive import Calibration
@@ -77,11 +78,7 @@ def out_of_fold(model: Any, X: Any, y: NDArray[Any], splits: Splits, params: dic
 
     scikit-learn's `cross_val_predict` renames the classes on the way, which a fitted classifier cannot follow.
     """
-    tests = np.concatenate([test for _, test in splits])
-    if len(tests) != len(y) or len(np.unique(tests)) != len(y):
-        raise InputError(
-            "cv must predict each row exactly once, as KFold and its relatives do; this one does not."
-        )
+    tests = tested_once(splits, len(y))
     classes = np.unique(y)
     parts = []
     for train, test in splits:
@@ -94,6 +91,39 @@ def out_of_fold(model: Any, X: Any, y: NDArray[Any], splits: Splits, params: dic
         fold = clone(model).fit(_safe_indexing(X, train), y[train], **rows)
         parts.append(np.asarray(fold.predict_proba(_safe_indexing(X, test))))
     return np.concatenate(parts)[np.argsort(tests)]
+
+
+def splits_of(cv: Any, X: Any, y: NDArray[Any], groups: Any, *, classifier: bool) -> Splits:
+    """The folds that ``cv`` stands for, by groups where it splits by them."""
+    splitter = check_cv(cv, y, classifier=classifier)
+    by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
+    return list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
+
+
+def tested_once(splits: Splits, n: int) -> NDArray[np.intp]:
+    """The rows in the order in which the folds predict them; each must come once."""
+    tests = np.concatenate([test for _, test in splits])
+    if len(tests) != n or len(np.unique(tests)) != n:
+        raise InputError(
+            "cv must predict each row exactly once, as KFold and its relatives do; this one does not."
+        )
+    return tests
+
+
+def take_features(wrapper: Any, model: Any) -> None:
+    """The features of a wrapper are those of its model."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        wrapper.__dict__.pop(name, None)
+        if hasattr(model, name):
+            setattr(wrapper, name, getattr(model, name))
+
+
+def with_input_of(tags: Any, estimator: Any) -> Any:
+    """Tags of a wrapper that takes what its estimator takes."""
+    if hasattr(estimator, "__sklearn_tags__"):
+        inside = get_tags(estimator).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = inside.sparse, inside.allow_nan
+    return tags
 
 
 def _rows(value: Any, at: NDArray[np.intp], n: int) -> Any:

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.metrics import r2_score
-from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
-from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from fieldcal.core.priors import PriorLike
-from fieldcal.errors import InputError
+from fieldcal.estimators.crossfit import splits_of, take_features, tested_once, with_input_of
 from fieldcal.objects import Field, Lab, Prevalence
 from fieldcal.regression import verbs
 from fieldcal.regression.moments import from_moments
@@ -130,7 +128,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         else:
             self.model_ = clone(self.estimator).fit(X, y)
             found = self._out_of_fold(X, y, groups)
-        self._take_features()
+        take_features(self, self.model_)
         self.errors_ = np.quantile(y - found[0], LEVELS) if len(found) == 1 else None
         self.lab_ = verbs.learn(
             self._distribution(found), y, groups=groups, intervals=self.intervals, random_state=self._seed()
@@ -198,11 +196,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         return float(r2_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if hasattr(self.estimator, "__sklearn_tags__"):
-            inside = get_tags(self.estimator).input_tags
-            tags.input_tags.sparse, tags.input_tags.allow_nan = inside.sparse, inside.allow_nan
-        return tags
+        return with_input_of(super().__sklearn_tags__(), self.estimator)
 
     @property
     def _prefit(self) -> bool:
@@ -232,14 +226,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         return self._distribution(self._raw(self.model_, X))
 
     def _out_of_fold(self, X: Any, y: Floats, groups: Any) -> tuple[Floats, ...]:
-        splitter = check_cv(self.cv, y)
-        by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
-        splits = list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
-        tests = np.concatenate([test for _, test in splits])
-        if len(tests) != len(y) or len(np.unique(tests)) != len(y):
-            raise InputError(
-                "cv must predict each row exactly once, as KFold and its relatives do; this one does not."
-            )
+        splits = splits_of(self.cv, X, y, groups, classifier=False)
+        tests = tested_once(splits, len(y))
         parts = []
         for train, test in splits:
             fold = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
@@ -249,10 +237,3 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             whole[back] if len(whole) else whole
             for whole in (np.concatenate(column) for column in zip(*parts, strict=True))
         )
-
-    def _take_features(self) -> None:
-        """The features are the model's."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-            if hasattr(self.model_, name):
-                setattr(self, name, getattr(self.model_, name))
