@@ -832,3 +832,15 @@ def test_with_routing_a_fitted_classifier_takes_weights_for_the_lab_alone(
     assert adaptive.lab_.F.sum() == weight.sum()
     recalibrator = Recalibrator(calibration=calibration).fit(proba[0], lab.y, sample_weight=weight)
     assert recalibrator.lab_.F.sum() == weight.sum()
+
+
+def test_classes_with_an_order_are_learnt_as_such_by_both_estimators():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 800)
+    X = (y + 0.5 * rng.standard_normal(800))[:, None]
+    model = LogisticRegression().fit(X[:300], y[:300])
+    wrapped = RecalibratedClassifier(model, ordered=True, trust=1).fit(X[300:], y[300:]).adapt(X[300:])
+    plain = Recalibrator(ordered=True, trust=1).fit(model.predict_proba(X[300:]), y[300:])
+    assert wrapped.lab_ == plain.lab_
+    assert wrapped.lab_.ordered
+    assert wrapped.prevalence_.prior["name"] == "smooth"

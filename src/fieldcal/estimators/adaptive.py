@@ -36,6 +36,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     partition: PartitionLike
     smoothing: float | Literal["auto"]
+    ordered: bool
     prior: PriorLike
     trust: float | Literal["auto"]
     point: Point
@@ -174,6 +175,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             partition=self.partition,
             smoothing=self.smoothing,
+            ordered=self.ordered,
             random_state=seed(self.random_state),
         )
         return self

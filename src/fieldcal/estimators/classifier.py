@@ -59,6 +59,8 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         How predictions are sent to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
         Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.
+    ordered : bool, default=False
+        Whether the order of the classes means something; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
         What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
@@ -124,6 +126,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         cv: Any = "prefit",
         partition: PartitionLike = "auto",
         smoothing: float | Literal["auto"] = "auto",
+        ordered: bool = False,
         prior: PriorLike = "auto",
         trust: float | Literal["auto"] = "auto",
         point: Point = "mean",
@@ -136,6 +139,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         self.cv = cv
         self.partition = partition
         self.smoothing = smoothing
+        self.ordered = ordered
         self.prior = prior
         self.trust = trust
         self.point = point

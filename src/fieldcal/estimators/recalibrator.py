@@ -37,6 +37,8 @@ class Recalibrator(Adaptive):
         How predictions are sent to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
         Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.
+    ordered : bool, default=False
+        Whether the order of the classes means something; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
         What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
@@ -98,6 +100,7 @@ class Recalibrator(Adaptive):
         *,
         partition: PartitionLike = "auto",
         smoothing: float | Literal["auto"] = "auto",
+        ordered: bool = False,
         prior: PriorLike = "auto",
         trust: float | Literal["auto"] = "auto",
         point: Point = "mean",
@@ -108,6 +111,7 @@ class Recalibrator(Adaptive):
     ) -> None:
         self.partition = partition
         self.smoothing = smoothing
+        self.ordered = ordered
         self.prior = prior
         self.trust = trust
         self.point = point

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.metrics import r2_score
-from sklearn.utils import _safe_indexing, check_random_state, indexable
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from fieldcal.core.priors import PriorLike
+from fieldcal.estimators.adaptive import seed
 from fieldcal.estimators.crossfit import splits_of, take_features, tested_once, with_input_of
 from fieldcal.objects import Field, Lab, Prevalence
 from fieldcal.regression import verbs
@@ -131,7 +132,11 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         take_features(self, self.model_)
         self.errors_ = np.quantile(y - found[0], LEVELS) if len(found) == 1 else None
         self.lab_ = verbs.learn(
-            self._distribution(found), y, groups=groups, intervals=self.intervals, random_state=self._seed()
+            self._distribution(found),
+            y,
+            groups=groups,
+            intervals=self.intervals,
+            random_state=seed(self.random_state),
         )
         return self
 
@@ -156,7 +161,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             prior=self.prior,
             trust=self.trust,
             level=self.level,
-            random_state=self._seed(),
+            random_state=seed(self.random_state),
         )
         return self
 
@@ -201,11 +206,6 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     @property
     def _prefit(self) -> bool:
         return isinstance(self.cv, str) and self.cv == "prefit"
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, (int, np.integer)):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _raw(self, model: Any, X: Any) -> tuple[Floats, ...]:
         """What the model says: quantiles at LEVELS and nothing, mean and deviation, or the point alone."""
