@@ -196,3 +196,38 @@ def test_a_verdict_is_frozen_and_survives_saving():
     lab = fieldcal.learn(d.proba_lab, d.y_lab)
     prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=d.groups_field), trust=1)
     assert fieldcal.Prevalence.from_json(prev.to_json()).verdict == prev.verdict
+
+
+def test_groups_that_differ_more_than_those_rehearsed_are_told_and_their_intervals_hold_the_truth():
+    """The trust is held back then, so that the value is not the truth; but the truth must stay inside."""
+    covered, levels = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        place = (np.arange(10) - 4.5) / 10
+
+        def draw(rows, prevalence, rng=rng):
+            y = rng.random((len(prevalence), rows)) < prevalence[:, None]
+            score = expit(2 * rng.normal(np.where(y, 1, -1), 1.2) / 1.44 + np.log(0.3 / 0.7))
+            return score.ravel(), y.ravel().astype(int), np.repeat(np.arange(len(prevalence)), rows)
+
+        truth = np.clip(0.3 + 0.8 * place, 0.03, 0.97)
+        scores, y, groups = draw(300, 0.3 + 0.3 * place)
+        lab = fieldcal.learn(scores, y, groups=groups)
+        scores, _, groups = draw(500, truth)
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
+        covered.append((prev.lower[:, 1] <= truth) & (truth <= prev.upper[:, 1]))
+        levels.append(prev.verdict.level)
+        assert prev.trust[0] < lab.rehearsal.tau
+        assert any("goes beyond what was rehearsed" in reason for reason in prev.verdict.reasons)
+    assert set(levels) == {"care"}
+    assert np.mean(covered) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
+def test_columns_in_the_wrong_order_are_not_to_be_used():
+    (scores, y, groups), (new, field_groups) = by_label()
+    lab = fieldcal.learn(1 - scores, y, groups=groups)
+    verdict = fieldcal.check(lab, fieldcal.count(lab, 1 - new, groups=field_groups))
+    assert verdict.level == "do_not_use"
+    assert any("worse than chance" in reason for reason in verdict.reasons)
+    assert any("classes=" in reason for reason in verdict.reasons)

@@ -112,6 +112,15 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[key
     return given, codes
 
 
+def check_order(classes: keys.Keys) -> None:
+    """Refuse an order that nobody gave: text sorts by the alphabet, in which "high" comes before "low"."""
+    if len(classes) > 2 and any(isinstance(c, str) for c in classes):
+        raise InputError(
+            f"ordered=True needs the order of the classes, but they are text, {_list(classes)}, and were not given. "
+            "Pass classes=… from the lowest to the highest, or use numbers."
+        )
+
+
 def as_codes(y: Any, classes: keys.Keys) -> Ints:
     """Each row's class code among classes that are known; not all of them need appear."""
     present, codes = _factorized_labels(y)
@@ -266,6 +275,9 @@ def _is_number(value: Any) -> bool:
     return keys.is_null(value) or isinstance(value, (numbers.Real, decimal.Decimal, np.number, np.bool_))
 
 
+_OTHERWISE = ", or say what to do with missing='drop' (count) or missing='keep' (recalibrate)"
+
+
 def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool_] | None:
     # A sum is NaN if any of its terms is: one pass, no mask, for the usual case of none.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -276,8 +288,7 @@ def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool
     if missing == "error":
         raise InputError(
             f"{int(absent.sum())} of {len(array)} {name} are missing (NaN or null), the first in row "
-            f"{int(absent.argmax())}. Drop those rows, or say what to do with missing='drop' (count) or "
-            "missing='keep' (recalibrate)."
+            f"{int(absent.argmax())}. Drop those rows{_OTHERWISE if name.startswith('field') else ''}."
         )
     return absent
 

@@ -294,3 +294,13 @@ def test_the_response_matrix_of_ordered_classes_is_a_matrix_like_any_other():
     assert_allclose(lab.M, response_matrix(lab.F, smoothing=lab.smoothing))
     assert lab.partition.kind == "expected"
     assert lab.n_bins == 12
+
+
+def test_text_has_no_order_unless_one_is_given():
+    (C, y), _ = world(n=200, K=3)
+    names = np.array(["low", "mid", "high"])
+    with pytest.raises(InputError, match="needs the order of the classes, but they are text"):
+        fieldcal.learn(C, names[y], ordered=True)
+    lab = fieldcal.learn(C, names[y], classes=["low", "mid", "high"], ordered=True)
+    assert lab.classes == ("low", "mid", "high")
+    assert_allclose(lab.F, fieldcal.learn(C, y, ordered=True).F)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fieldcal import RecalibratedRegressor
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.regression import from_moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
@@ -109,6 +109,11 @@ def test_the_errors_behind_a_point_forecast_are_those_of_rows_it_was_not_fitted_
     X, y = rng.standard_normal((60, 40)), rng.standard_normal(60)  # it can only overfit
     model = RecalibratedRegressor(LinearRegression(), cv=6).fit(X, y)
     assert np.ptp(model.errors_) > 3 * np.std(y - model.model_.predict(X))
+
+
+def test_a_classifier_is_refused():
+    with pytest.raises(InputTypeError, match="LogisticRegression is a classifier"):
+        RecalibratedRegressor(LogisticRegression()).fit([[0.0], [1.0]] * 10, [0, 1] * 10)
 
 
 def test_it_is_cloned_and_refitted_without_a_trace_of_the_old_field():

@@ -177,7 +177,10 @@ def _class_of(prev: Prevalence, text: str | None) -> Hashable:
         return None
     spelled = {str(c): c for c in reversed(prev.classes)}
     if text not in spelled:
-        raise InputError(f"There is no class {text!r:.60}.{did_you_mean(text, list(spelled))}")
+        known = ", ".join(map(str, prev.classes))
+        raise InputError(
+            f"There is no class {text!r:.60}.{did_you_mean(text, list(spelled))} There are {known:.200}."
+        )
     return spelled[text]
 
 

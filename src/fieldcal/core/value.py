@@ -53,6 +53,10 @@ class Parts:
             total = total + self._swing((sigma, 0.0), (sigma, 1.0)) * _spread(tau)
         return total
 
+    def held_back(self, sigma: float, tau: float, earned: float) -> Floats:
+        """Variance, on the logit scale, of a trust below what a rehearsal earned: that answer must stay inside."""
+        return self._swing((sigma, tau), (sigma, earned)) if tau < earned else np.zeros(self.naive.shape)
+
     def _swing(self, low: tuple[float, float], high: tuple[float, float]) -> Floats:
         ends = [logit(np.clip(self.value(*e), 1e-6, 1 - 1e-6)) for e in (low, high)]
         return np.asarray((ends[1] - ends[0]) ** 2)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fieldcal.core.partition import PartitionLike, as_columns
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputError
-from fieldcal.inputs import Floats, as_scores
+from fieldcal.inputs import Floats, as_scores, check_order
 from fieldcal.objects import Field, Lab, Prevalence
 from fieldcal.verbs import count, estimate, learn, recalibrate
 from fieldcal.verbs.recalibration import Unseen
@@ -167,6 +167,8 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, proba: Floats, y: NDArray[Any], *, groups: Any, sample_weight: Any) -> Self:
         """Learn the lab from its predictions."""
+        if self.ordered:
+            check_order(tuple(self.classes_.tolist()))
         self.lab_ = learn(
             verb_shape(checked_proba(proba, len(self.classes_))),
             y,

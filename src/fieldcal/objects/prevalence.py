@@ -59,6 +59,9 @@ class Interval:
     probability: float  # that a difference is above 0, or a ratio above 1
     level: float
 
+    def __str__(self) -> str:
+        return f"{self.estimate:.3f} ({self.level:.0%} interval {self.lower:.3f} to {self.upper:.3f})"
+
 
 class Prevalence(Artefact):
     """Class prevalences per group: naive, URC's, and the one to use, with an interval.

@@ -2,7 +2,7 @@
 
 from fieldcal.regression.distributions import from_distribution
 from fieldcal.regression.forms import as_predictions
-from fieldcal.regression.frames import count_table, learn_table, recalibrate_table
+from fieldcal.regression.frames import count_table, learn_table, read_labelled, recalibrate_table
 from fieldcal.regression.masses import IntervalMasses, from_masses
 from fieldcal.regression.moments import Moments, from_moments
 from fieldcal.regression.predictions import Predictions
@@ -32,6 +32,7 @@ __all__ = [
     "from_samples",
     "learn",
     "learn_table",
+    "read_labelled",
     "recalibrate",
     "recalibrate_table",
 ]

@@ -7,12 +7,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone, is_classifier
 from sklearn.metrics import r2_score
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from fieldcal.core.priors import PriorLike
+from fieldcal.errors import InputTypeError
 from fieldcal.estimators.adaptive import seed
 from fieldcal.estimators.crossfit import splits_of, take_features, tested_once, with_input_of
 from fieldcal.objects import Field, Lab, Prevalence
@@ -120,6 +121,11 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         """
         for name in ("field_", "prevalence_"):
             self.__dict__.pop(name, None)
+        if is_classifier(self.estimator):
+            raise InputTypeError(
+                f"{type(self.estimator).__name__} is a classifier, but numbers are to be predicted here. Use "
+                "RecalibratedClassifier, or a regressor."
+            )
         X, y = indexable(X, y)
         y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
         if self._prefit:

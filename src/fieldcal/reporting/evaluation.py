@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from fieldcal import keys, metrics
 from fieldcal.core.partition import as_columns
-from fieldcal.errors import InputError, UnseenGroupWarning
+from fieldcal.errors import InputError
 from fieldcal.inputs import as_codes, column_order
 from fieldcal.objects import Prevalence, Support
 from fieldcal.plots import data
@@ -122,8 +121,7 @@ def _evaluate_numbers(prev: Prevalence, support: Support, predicted: Any, y: Any
     truth = vector(y, "numbers y")
     labels = np.array(support.labels, dtype=object)[support.codes(truth)]
     found = _evaluate_classes(prev, before.masses(support), labels, groups)
-    with warnings.catch_warnings(action="ignore", category=UnseenGroupWarning):
-        after = regression.recalibrate(prev, before, groups=groups, acknowledge=True)
+    after = regression.recalibrate(prev, before, groups=groups, acknowledge=True)
     return replace(found, numbers=Numbers(before, after, truth))
 
 
@@ -136,8 +134,7 @@ def _evaluate_classes(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Eval
         )
     if not len(codes):
         raise InputError("There are no labelled rows to compare with. Leave proba and y out.")
-    with warnings.catch_warnings(action="ignore", category=UnseenGroupWarning):
-        new = recalibrate(prev, proba, groups=groups, acknowledge=True)
+    new = recalibrate(prev, proba, groups=groups, acknowledge=True)
     new = as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
     order = column_order(proba, prev.classes)
     after = new if order is None else new[:, order]

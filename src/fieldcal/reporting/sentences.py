@@ -156,7 +156,7 @@ def _for_whom(prev: Prevalence, k: int) -> list[str]:
         )
     g = int(np.argmax(n * np.abs(shift)))
     found.append(
-        f"Most rows are concerned in group {name(prev.groups[g])} ({n[g]:,.6g} rows): {prev.naive[g, k]:.1%} → "
+        f"The correction moves most rows in group {name(prev.groups[g])} ({n[g]:,.6g} rows): {prev.naive[g, k]:.1%} → "
         f"{prev.value[g, k]:.1%}{_interval(prev, g, k)}."
     )
     return found

@@ -50,6 +50,8 @@ def read_labelled(
     >>> len(tables.read_labelled(prev, rows)["y"])
     300
     """
+    if prev.lab.support is not None:
+        raise InputError("This estimate is of a regression: use fieldcal.regression.read_labelled.")
     table = open_table(frame)
     known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
     if known is None:

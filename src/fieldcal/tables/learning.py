@@ -10,6 +10,7 @@ import numpy as np
 from fieldcal import keys, verbs
 from fieldcal.core.partition import Bins, PartitionLike
 from fieldcal.errors import InputError
+from fieldcal.inputs import check_order
 from fieldcal.objects import Columns, Lab
 from fieldcal.tables.engines import open_table
 from fieldcal.tables.grouping import Grouping
@@ -64,6 +65,8 @@ def learn(
     table.require([label], role="label")
     y = table.column(label).alias(table.helper("label"))
     found = _classes(table.collect(table.frame.select(y))[table.helper("label")], classes)
+    if ordered and classes is None:
+        check_order(found)
     columns = match_classes(scores, table.names, found, in_order=classes is not None)
     ids = partition.n if isinstance(partition, Bins) else None
     rows = read_rows(Scores(table, columns, normalize, ids).checked(), grouping, label)

@@ -282,6 +282,8 @@ def _interval(
     if not asked:
         unrehearsed = task.field.grouped and rehearsal is None
         on_logit += parts.doubt(sigma, tau, about_common=trust.movement.moved, about_groups=unrehearsed)
+        if rehearsal is not None:
+            on_logit += parts.held_back(sigma, tau, rehearsal.tau)
     # The value moves along odds, so the posterior's spread enters on that scale too.
     on_logit += (max(sigma, tau) * answer.sd / np.maximum(answer.urc * (1 - answer.urc), 1e-9)) ** 2
     variance = labels + (value * (1 - value)) ** 2 * on_logit

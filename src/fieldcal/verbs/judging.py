@@ -31,6 +31,8 @@ OUTSIDE = 3.0
 POOR_CALIBRATION = 0.03
 #: A correction between lab groups smaller than this (mean KL) leaves nothing to learn from.
 _NOTHING_TO_REHEARSE = 1e-3
+#: A trust below this share of what the rehearsal earned is told.
+HELD_BACK = 0.75
 #: A lab this good is probably the training set.
 TOO_GOOD = 0.005
 
@@ -56,6 +58,16 @@ def warn_about_lab(lab: Lab) -> None:
 def lab_concerns(lab: Lab) -> list[tuple[type[Warning], str]]:
     """What is shaky about a lab, in words."""
     found: list[tuple[type[Warning], str]] = []
+    worst = worse_than_chance(lab)
+    if worst is not None:
+        found.append(
+            (
+                CalibrationWarning,
+                f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: "
+                f"worse than chance. Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass "
+                "classes=… in their order.",
+            )
+        )
     rows = lab.F.sum(axis=1)
     rarest = int(rows.argmin())
     if rows[rarest] <= FEW_CLASS_ROWS:
@@ -98,6 +110,24 @@ def lab_concerns(lab: Lab) -> list[tuple[type[Warning], str]]:
     return found
 
 
+def worse_than_chance(lab: Lab) -> int | None:
+    """A class whose predictions are clearly lower on its own rows than on the others; None if there is none."""
+    F = np.asarray(lab.F, dtype=np.float64)
+    for k, own in enumerate(F):
+        means = [_mean(lab.bin_means[:, k], rows) for rows in (own, F.sum(axis=0) - own)]
+        (high, high_error), (low, low_error) = means
+        if high - low < -4 * np.hypot(high_error, low_error) - 1e-12:
+            return k
+    return None
+
+
+def _mean(values: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[float, float]:
+    """Weighted mean and its standard error."""
+    n = max(float(rows.sum()), 1e-300)
+    mean = float(rows @ values) / n
+    return mean, float(np.sqrt(max(float(rows @ values**2) / n - mean**2, 0.0) / n))
+
+
 def group_status(lab: Lab, field: Field, findings: Findings, converged: NDArray[np.bool_]) -> tuple[str, ...]:
     """What to know about each group: flags joined by commas, or "ok"."""
     misfit, n = findings.misfit, field.n
@@ -136,6 +166,8 @@ def inconsistent(misfit: Misfit) -> NDArray[np.bool_]:
 def judge(lab: Lab, field: Field, findings: Findings) -> Verdict:
     """Weigh everything: the worst reason decides."""
     reasons: list[tuple[Level, str]] = [("care", message) for _, message in lab_concerns(lab)]
+    if worse_than_chance(lab) is not None:
+        reasons.append(("do_not_use", "The predictions are worse than chance in the lab itself."))
     if lab.n_bins == 1:
         reasons.append(("do_not_use", "All lab predictions fall into one bin: every field looks the same."))
     rows = lab.F.sum(axis=1)
@@ -190,12 +222,20 @@ def _about_trust(lab: Lab, field: Field, findings: Findings) -> list[tuple[Level
                 "no strength of the correction helped for sure; differences between groups are left alone."
             )
         else:
-            text += f"log loss is expected to change by {rehearsal.change:+.3f} ± {rehearsal.change_se:.3f}."
+            change, error = (
+                float(np.interp(trust.groups, rehearsal.exponents, curve))
+                for curve in (rehearsal.curve, rehearsal.curve_se)
+            )
+            text += f"log loss is expected to change by {change:+.3f} ± {error:.3f}."
         harms = bool(
             rehearsal.curve[-1] > rehearsal.curve_se[-1]
         )  # the full correction does harm, beyond noise
         refused = nothing and (moved.moved or harms)
         found.append(("do_not_use" if refused else "care" if rehearsal.tau == 0 else "ok", text))
+        if trust.groups < HELD_BACK * rehearsal.tau:
+            beyond = "because the field goes beyond what was rehearsed"
+            earned = f"The rehearsal earned a trust of {rehearsal.tau:.2f} in how groups differ"
+            found.append(("care", f"{earned}; {trust.groups:.2f} is used, {beyond}."))
     elif field.grouped:
         found.append(_unrehearsed(trust, nothing))
     if moved.moved:
@@ -221,7 +261,9 @@ def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
         ]
     if moved.lower < RAMP[0]:
         end = "it is not relied on" if nothing else "look at it"
-        return [(level, f"{share}, but with so few rows it may be only {_share(moved.lower)}: {end}.")]
+        return [
+            (level, f"{share}, but as far as these rows tell it may be only {_share(moved.lower)}: {end}.")
+        ]
     if trust.common > 0:
         return [("care", f"{share}. A movement of everything cannot be rehearsed; look at it.")]
     return []

@@ -16,8 +16,8 @@ from fieldcal.core.pooling import plug_in
 from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
 from fieldcal.core.smooth import smooth_plug_in
 from fieldcal.core.trust import rehearse
-from fieldcal.errors import CalibrationWarning, InputError, TrustWarning
-from fieldcal.inputs import Floats, Ints, as_labels, as_weights
+from fieldcal.errors import InputError, TrustWarning
+from fieldcal.inputs import Floats, Ints, as_labels, as_weights, check_order
 from fieldcal.objects import Lab
 from fieldcal.verbs.judging import warn_about_lab
 from fieldcal.verbs.scores import bin_ids, lab_scores, score_sums
@@ -60,8 +60,8 @@ def learn(
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
         two classes, one row per class for more.
     ordered : bool
-        Whether the order of the classes means something, as in grades or age bands. Bins are then of the expected place
-        in the order, and `estimate` lets neighbours inform each other.
+        Whether the order of the classes means something, as in grades or age bands; give text in its order with
+        ``classes``. Bins are then of the expected place in the order, and `estimate` lets neighbours inform each other.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
     random_state : int
@@ -79,6 +79,8 @@ def learn(
     Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins, condition number ...
     """
     names, y_codes = as_labels(y, classes=classes)
+    if ordered and classes is None:
+        check_order(names)
     weight = as_weights(sample_weight, n=len(y_codes))
     given_ids = isinstance(partition, parts.Bins)
     scores = (
@@ -118,8 +120,6 @@ def learn(
         ),
     )
     warn_about_lab(lab)
-    if not given_ids:
-        _warn_if_backwards(lab, rows)
     return lab
 
 
@@ -218,24 +218,3 @@ def _quality(rows: _Rows) -> dict[str, Any]:
     loss = metrics.log_loss(rows.proba, rows.y, sample_weight=rows.weight)
     quality = {"accuracy": metrics.accuracy(rows.proba, rows.y, sample_weight=rows.weight)}
     return quality | ({"log_loss": loss} if np.isfinite(loss) else {})
-
-
-def _warn_if_backwards(lab: Lab, rows: _Rows) -> None:
-    worst = _backwards(rows.proba, rows.y)
-    if worst is not None:
-        warnings.warn(
-            f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: "
-            f"worse than chance. Are the columns in the order of the classes {lab.classes!r:.200}?",
-            CalibrationWarning,
-            stacklevel=3,
-        )
-
-
-def _backwards(proba: Floats, y: Ints) -> int | None:
-    """A class whose predictions are clearly lower on its own rows than on the others; None if there is none."""
-    for k in range(proba.shape[1]):
-        own, other = proba[y == k, k], proba[y != k, k]
-        noise = np.sqrt(own.var() / len(own) + other.var() / len(other))
-        if own.mean() - other.mean() < -4 * noise - 1e-12:
-            return k
-    return None
