@@ -60,7 +60,7 @@ def target(seed=0, continuity=0.0):
     M = rng.dirichlet(np.ones(m), size=(S, K))
     V = rng.integers(0, 50, (B, m)).astype(float)
     log_centre = np.log(rng.dirichlet(np.ones(K), size=(S, 1)))
-    order = Order(log_centre, np.array([3.0, 7.0])[:, None, None], Shape(0.4, continuity))
+    order = Order(log_centre, np.array([3.0, 7.0])[:, None, None], Shape(0.4, 0.2, continuity))
     return make_target(M, V, np.full((S, K), 1e-6), order=order), rng.standard_normal((S, B, K))
 
 
@@ -79,8 +79,8 @@ def test_the_gradient_is_that_of_the_density_and_the_curvature_is_positive(conti
 def test_the_mode_is_where_a_general_optimiser_finds_it(continuity):
     A, V, p_lab, _ = counted(mean=0.6)
     M, alpha = A / A.sum(axis=1, keepdims=True), 5.0 * p_lab
-    found = smooth_solution(M[None], V[None], alpha, Shape(0.5, continuity))
-    path = walk(len(M), 0.5)
+    found = smooth_solution(M[None], V[None], alpha, Shape(0.5, 0.3, continuity))
+    path = walk(len(M), Shape(0.5, 0.3))
     believed = np.linalg.pinv(path @ path.T)
 
     def loss(x):
@@ -104,7 +104,7 @@ def test_without_movement_the_steps_are_small_and_with_it_they_are_large():
 
 def wandering(size, roughness, n, p_lab, rng):
     """Prevalences (n, K) after walks of a known size and roughness."""
-    x = size * rng.standard_normal((n, len(p_lab) - 1)) @ walk(len(p_lab), roughness).T
+    x = size * rng.standard_normal((n, len(p_lab) - 1)) @ walk(len(p_lab), Shape(roughness)).T
     p = p_lab * np.exp(x)
     return p / p.sum(axis=1, keepdims=True)
 
@@ -118,7 +118,7 @@ def test_the_size_and_roughness_of_a_known_walk_are_found(size, roughness):
     for p in wandering(size, roughness, 30, p_lab, rng):
         found.append(field_steps(A, rng.multinomial(20_000, p @ M).astype(float), p_lab=p_lab))
     assert 0.6 < np.exp(np.mean([np.log(f.typical) for f in found])) / size < 1.7
-    assert (np.median([f.roughness for f in found]) >= 0.3) == (roughness >= 0.3)
+    assert (np.median([f.shape.roughness + f.shape.nugget for f in found]) >= 0.3) == (roughness >= 0.3)
 
 
 @pytest.mark.parametrize(("size", "roughness"), [(0.05, 0.1), (0.15, 0.1), (0.1, 1.0)])
@@ -304,3 +304,38 @@ def test_text_has_no_order_unless_one_is_given():
     lab = fieldcal.learn(C, names[y], classes=["low", "mid", "high"], ordered=True)
     assert lab.classes == ("low", "mid", "high")
     assert_allclose(lab.F, fieldcal.learn(C, y, ordered=True).F)
+
+
+@pytest.mark.parametrize("shift", ["none", "slope", "curve"])
+def test_intervals_of_shifts_that_are_smooth_cover_what_they_say(shift):
+    """The field outweighs the lab here: what draws of M leave out of the doubt is put back into the centre."""
+    K, rng = 6, np.random.default_rng(0)
+    place = np.arange(K) / (K - 1) - 0.5
+    p_lab = np.exp(-4 * place**2)
+    p_lab /= p_lab.sum()
+    p = p_lab * np.exp({"none": 0 * place, "slope": 2 * place, "curve": 6 * place**2}[shift])
+    p /= p.sum()
+
+    def draw(prevalence, n):
+        y = rng.choice(K, size=n, p=prevalence)
+        C = p_lab * norm.pdf(y[:, None] + rng.standard_normal((n, 1)) - np.arange(K))
+        return C / C.sum(axis=1, keepdims=True), y
+
+    covered = []
+    for _ in range(20):
+        lab = fieldcal.learn(*draw(p_lab, 600), ordered=True)
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, draw(p, 20_000)[0]), trust=1)
+        covered.append(((prev.lower[0] <= p) & (p <= prev.upper[0])).mean())
+    assert np.mean(covered) > 0.84
+
+
+def test_nothing_breaks_where_the_field_is_a_billion_times_the_lab_or_empty():
+    (C, y), (D, _) = world(n_lab=600, n=500, K=12)
+    lab = fieldcal.learn(C, y, ordered=True)
+    huge = fieldcal.estimate(lab, fieldcal.count(lab, D, sample_weight=np.full(500, 1e8)), trust=1)
+    assert np.isfinite(huge.urc).all()
+    none = fieldcal.estimate(lab, fieldcal.count(lab, [], groups=[]), trust=1)
+    assert none.urc.shape == (0, 12)
+    one = fieldcal.count(lab, D, groups=["a"] * 500)
+    alone, whole = (fieldcal.estimate(lab, f, trust=1) for f in (one, fieldcal.count(lab, D)))
+    assert_allclose(alone.urc, whole.urc, atol=1e-12)

@@ -163,7 +163,8 @@ def make_target(
 
 def _sample(target: Target, rng: np.random.Generator, per_draw: int) -> Floats:
     """One block, (B, S, per_draw, K)."""
-    sparse = target.order is None and np.median(target.alpha.min(axis=-1)) < SPARSE
+    belief = target.alpha.min(axis=-1) if target.order is None else target.order.strength
+    sparse = np.median(belief) < SPARSE
     burn, leaps = (SPARSE_BURN, SPARSE_LEAPS) if sparse else (BURN, LEAPS)
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         chains, metric = start_chains(target, rng)

@@ -13,29 +13,34 @@ Floats = NDArray[np.float64]
 
 
 class Shape(NamedTuple):
-    """What a walk looks like, whatever its size."""
+    """What a path looks like, whatever its size."""
 
-    roughness: float = 1.0
+    roughness: float = 1.0  # how much the slope changes along the way
+    nugget: float = 0.0  # how far each class strays by itself
     continuity: float = 0.0  # strength of the paper's term
 
 
 PLAIN = Shape()
 
 
-def walk(n_classes: int, roughness: float) -> Floats:
-    """From independent standard normals to ``log(p / centre)``, (K, K − 1), for a walk of unit size.
+def walk(n_classes: int, shape: Shape) -> Floats:
+    """From independent standard normals to ``log(p / centre)``, (K, K − 1), for a path of unit size.
 
     Its steps have a common slope, and change along the way by ``roughness`` times a random walk: close to a straight
-    line where that is small, free where it is large.
+    line where that is small. Each class may stray from the path by ``nugget``.
     """
-    steps = step_covariance(n_classes, roughness)
+    steps = step_covariance(n_classes, shape)
     return np.tril(np.ones((n_classes, n_classes - 1)), -1) @ np.linalg.cholesky(steps)
 
 
-def step_covariance(n_classes: int, roughness: float) -> Floats:
-    """Of the steps from each class to the next, (K − 1, K − 1)."""
-    T = np.tril(np.ones((n_classes - 1, n_classes - 1)), -1)
-    return np.asarray(1.0 + roughness**2 * (T @ T.T) + 1e-6 * np.eye(n_classes - 1))
+def step_covariance(n_classes: int, shape: Shape) -> Floats:
+    """Of the steps from each class to the next, (K − 1, K − 1); the same from either end of the order."""
+    n = n_classes - 1
+    T = np.tril(np.ones((n, n)), -1)
+    T = T - T.mean(axis=0)  # changes of slope around the mean slope
+    D = np.diff(np.eye(n_classes), axis=0)
+    rough, stray = shape.roughness**2 * T @ T.T, shape.nugget**2 * D @ D.T
+    return np.asarray(1.0 + rough + stray + 1e-6 * np.eye(n))
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Order:
     @cached_property
     def precision(self) -> Floats:
         """Of the steps, for a strength of one."""
-        return np.asarray(np.linalg.inv(step_covariance(self.log_centre.shape[-1], self.shape.roughness)))
+        return np.asarray(np.linalg.inv(step_covariance(self.log_centre.shape[-1], self.shape)))
 
     def value(self, x: Floats, p: Floats) -> Floats:
         """Of the log density, (S, B)."""

@@ -1,9 +1,9 @@
 """Classes with an order: a prior that is smooth over neighbours.
 
-``log(p / centre)`` is a random walk along the order, of size ``σ`` and roughness ``ρ`` (`order.walk`). For the whole
-field the centre is the lab, and a small ``σ`` says "has not moved". For groups the centre is the whole field. ``σ`` and
-``ρ`` are weighed by their marginal likelihood, in the Gaussian approximation of the histogram, with the noise of the
-field and of M inside. The walk is that of a *ratio*: a lab that is not smooth itself costs nothing.
+``log(p / centre)`` is a random path along the order, of a size ``σ`` and a shape (`order.walk`). For the whole field
+the centre is the lab, and a small ``σ`` says "has not moved". For groups the centre is the whole field. Size and shape
+are weighed by their marginal likelihood, in the Gaussian approximation of the histogram, with the noise of the field
+and of M inside. The path is that of a *ratio*: a lab that is not smooth itself costs nothing.
 
 Everything here sees histogram columns only, as `pooling` does.
 """
@@ -24,22 +24,26 @@ from fieldcal.core.spread import normalised
 
 Floats = NDArray[np.float64]
 
-#: Sizes and roughnesses that are weighed, alike before the field is seen.
+#: Sizes that are weighed, alike before the field is seen.
 SIGMAS = np.geomspace(0.01, 3.0, 21)
-ROUGHNESS = (0.03, 0.1, 0.3, 1.0)
+#: Shapes that are weighed, and the logarithm of the odds against those in which single classes stray.
+SHAPES = tuple(Shape(r) for r in (0.03, 0.1, 0.3, 1.0)) + tuple(Shape(0.1, n) for n in (0.5, 2.0, 8.0))
+STRAY = np.array([2.0 if shape.nugget else 0.0 for shape in SHAPES])
+#: A field may outweigh the lab by so much; beyond, numbers lose their digits.
+MOST_SCALE = 1e4
 #: A walk that is free to go anywhere.
 NO_STRENGTH = 1e-9
 _DIRICHLET = 1e-6
 _MOST = 200  # steps to a mode
-_ROUNDS = 6
+_ROUNDS = 30
 
 
 @dataclass(frozen=True)
 class Steps:
     """How far neighbours differ, as far as a histogram tells."""
 
-    weights: Floats  # (J,) of `SIGMAS`, at the best roughness
-    roughness: float
+    weights: Floats  # (J,) of `SIGMAS`, for the best shape
+    shape: Shape
 
     @property
     def typical(self) -> float:
@@ -57,7 +61,7 @@ class SmoothPrior:
 
     alpha: Floats  # (S, K) strength times centre
     sigma: float  # median size
-    roughness: float
+    shape: Shape
 
 
 def order_of(alpha: Floats, shape: Shape = PLAIN) -> Order:
@@ -90,15 +94,22 @@ def smooth_prior(
     A, M, V = np.maximum(A[:, possible], 1e-12), M[..., possible], V[:, possible]
     total, S = V.sum(axis=0), len(M)
     steps = field_steps(*_seen(A, total, labelled), p_lab=p_lab)
-    sigma, scale = steps.sizes(S, rng), effective_scale(A, float(total.sum()), p_lab)
+    sigma, scale = steps.sizes(S, rng), _scale(A, total, p_lab)
     lab = rng.dirichlet(A.sum(axis=1), size=S)  # where the lab's prevalences may be, for all its rows tell
-    alpha = (scale / sigma**2)[:, None] * lab
-    if not grouped:
-        return SmoothPrior(alpha, float(np.median(sigma)), steps.roughness)
-    common = smooth_draws(M, total[None], alpha, rng, per_draw=1, shape=Shape(steps.roughness))[0]
+    # Draws of M that are taken as known leave out this much of the doubt about the path; exact in the linear case.
+    stray = rng.standard_normal((S, len(A) - 1)) @ walk(len(A), steps.shape).T
+    centre = _tilted(lab, np.sqrt(1 - 1 / scale) * sigma[:, None] * stray)
+    alpha = (scale / sigma**2)[:, None] * centre
+    if not grouped or len(V) == 1:
+        return SmoothPrior(alpha, float(np.median(sigma)), steps.shape)
+    common = smooth_draws(M, total[None], alpha, rng, per_draw=1, shape=steps.shape)[0]
     between = group_steps(A, V, common.mean(axis=0), rng)
     sigma = between.sizes(S, rng)
-    return SmoothPrior(common / sigma[:, None] ** 2, float(np.median(sigma)), between.roughness)
+    return SmoothPrior(common / sigma[:, None] ** 2, float(np.median(sigma)), between.shape)
+
+
+def _scale(A: Floats, total: Floats, p_lab: Floats) -> float:
+    return min(effective_scale(A, float(total.sum()), p_lab), MOST_SCALE)
 
 
 def _seen(A: Floats, v: Floats, labelled: Floats | None) -> tuple[Floats, Floats]:
@@ -114,25 +125,29 @@ def field_steps(A: Floats, v: Floats, *, p_lab: Floats) -> Steps:
     """How far the histogram v (m,) of a whole field has moved."""
     n = float(v.sum())
     if n <= 0:
-        return Steps(normalised(np.zeros(len(SIGMAS))), 1.0)
+        return _UNKNOWN
     evidence = [
-        [_field_evidence(A, v / n, n, p_lab, sigma * walk(len(A), roughness)) for sigma in SIGMAS]
-        for roughness in ROUGHNESS
+        [_field_evidence(A, v / n, n, p_lab, sigma * walk(len(A), shape)) for sigma in SIGMAS]
+        for shape in SHAPES
     ]
     return _best(np.array(evidence))
 
 
 def _best(evidence: Floats) -> Steps:
-    """The roughness (rows) that all sizes (columns) together make most likely, and their weights there."""
-    i = int(np.logaddexp.reduce(evidence, axis=1).argmax())
-    return Steps(normalised(evidence[i]), ROUGHNESS[i])
+    """The shape (rows) that all sizes (columns) together make most likely, and their weights there."""
+    i = int((np.logaddexp.reduce(evidence, axis=1) - STRAY).argmax())
+    return Steps(normalised(evidence[i]), SHAPES[i])
+
+
+#: Where nothing was seen: a path that hardly leaves the centre.
+_UNKNOWN = Steps(normalised(-((np.log(SIGMAS / 0.1) / 0.5) ** 2)), SHAPES[1])
 
 
 def _field_evidence(A: Floats, h: Floats, n: float, p_lab: Floats, path: Floats) -> float:
     """Log marginal likelihood of h, linearised where the posterior is highest; ``x = path @ z``, z standard normal."""
     rows = A.sum(axis=1)
     M = A / rows[:, None]
-    z, evidence = np.zeros(path.shape[1]), -np.inf
+    z = np.zeros(path.shape[1])
     for _ in range(_ROUNDS):
         p = _tilted(p_lab, path @ z)
         q = p @ M
@@ -141,8 +156,8 @@ def _field_evidence(A: Floats, h: Floats, n: float, p_lab: Floats, path: Floats)
         mean, evidence = _gaussian(J[:-1], S[:-1, :-1], (h - q + J @ z)[:-1])
         change, z = np.abs(mean - z).max(), z + np.clip(mean - z, -1.5, 1.5)
         if change < 1e-3:
-            break
-    return evidence
+            return evidence
+    return -np.inf  # where it cannot be linearised, it is not to be believed
 
 
 def _gaussian(J: Floats, S: Floats, r: Floats) -> tuple[Floats, float]:
@@ -161,11 +176,11 @@ def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) 
     M = A / A.sum(axis=1, keepdims=True)
     V = informative(V, GROUPS, rng)
     if len(V) < 2:
-        return Steps(normalised(np.zeros(len(SIGMAS))), 1.0)
+        return _UNKNOWN
     n = V.sum(axis=1)[:, None]
-    evidence = np.empty((len(ROUGHNESS), len(SIGMAS)))
-    for i, roughness in enumerate(ROUGHNESS):
-        U, lam = _directions(M, common, walk(len(M), roughness))
+    evidence = np.empty((len(SHAPES), len(SIGMAS)))
+    for i, shape in enumerate(SHAPES):
+        U, lam = _directions(M, common, walk(len(M), shape))
         z = (V / n) @ U
         for j, sigma in enumerate(SIGMAS):
             w = 1 / (1 / n + sigma**2 * lam)
@@ -182,7 +197,7 @@ def _directions(M: Floats, p: Floats, path: Floats) -> tuple[Floats, Floats]:
     J = (p[:, None] * (M - q)).T @ path
     X = J[seen].T / np.sqrt(q[seen])
     _, s, basis = np.linalg.svd(X, full_matrices=False)
-    r = max(1, min(len(p) - 1, int(seen.sum()) - 1))  # the same number whatever the roughness
+    r = max(1, min(len(p) - 1, int(seen.sum()) - 1))  # the same number whatever the shape
     U = np.zeros((len(q), r))
     U[seen] = basis[:r].T / np.sqrt(q[seen])[:, None]
     return U, np.maximum(s[:r] ** 2, 1e-12)
@@ -195,12 +210,12 @@ def smooth_plug_in(A: Floats, V: Floats, *, p_lab: Floats) -> tuple[Floats, Floa
     M = (A / A.sum(axis=1, keepdims=True))[None]
     total = V.sum(axis=0)
     steps = field_steps(A, total, p_lab=p_lab)
-    strength = effective_scale(A, float(total.sum()), p_lab) / steps.typical**2
-    common = smooth_solution(M, total[None], strength * p_lab, Shape(steps.roughness)).p[0]
+    strength = _scale(A, total, p_lab) / steps.typical**2
+    common = smooth_solution(M, total[None], strength * p_lab, steps.shape).p[0]
     if len(V) == 1:
         return common, common[None]
     steps = group_steps(A, V, common, np.random.default_rng(0))
-    return common, smooth_solution(M, V, common / steps.typical**2, Shape(steps.roughness)).p
+    return common, smooth_solution(M, V, common / steps.typical**2, steps.shape).p
 
 
 def smooth_solution(M: Floats, V: Floats, alpha: Floats, shape: Shape = PLAIN) -> Solution:
@@ -227,7 +242,9 @@ def smooth_draws(
     shape: Shape = PLAIN,
 ) -> Floats:
     """Joint draws (G, S * per_draw, K); those at the same place share their M, so groups may be subtracted."""
-    return hmc_draws(M, V, _nothing(M)[0], rng, per_draw=per_draw, order=order_of(alpha, shape))
+    # With the paper's term alone the prevalences are as uniform as without any prior; a path says all by itself.
+    classes = np.ones(M.shape[1]) if shape.continuity else _nothing(M)[0]
+    return hmc_draws(M, V, classes, rng, per_draw=per_draw, order=order_of(alpha, shape))
 
 
 def _nothing(M: Floats) -> Floats:

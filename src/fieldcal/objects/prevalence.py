@@ -205,7 +205,7 @@ class Prevalence(Artefact):
         M, V = with_labels(M, V[rows], None if self.labelled is None else self.labelled[rows])
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
         if self.prior["name"] in ("smooth", "continuity"):
-            shape = Shape(float(self.prior["roughness"]), float(self.prior["continuity"]))
+            shape = Shape(*(float(self.prior[name]) for name in Shape._fields))
             return np.asarray(smooth_draws(M, V, self.alpha, rng, per_draw=per_draw, shape=shape)[back])
         entropy = float(self.prior["strength"]) if self.prior["name"] == "kl" else 0.0
         draws = joint_draws(M, V, self.alpha, rng, per_draw=per_draw, entropy=entropy, centre=self.lab.p_lab)

@@ -107,6 +107,16 @@ def neighbours_alike(expected: Floats, codes: Ints, size: int) -> list[int]:
     return [k for k in range(size - 1) if homogeneity(table[k : k + 2, None]).p_value > ALIKE]
 
 
+def _joint(support: Support, k: int) -> int:
+    """The boundary to give up so that interval k, or the next, is merged: of an atom's two rather the far side's."""
+    points = support.points
+    own = np.zeros(len(points), dtype=bool)  # boundaries of atoms
+    own[:-1] |= points[:-1] == points[1:]
+    own[1:] |= own[:-1]
+    beyond = [b for b in (k, k + 1, k - 1) if 0 <= b < len(points) and not own[b]]
+    return beyond[0] if beyond else k
+
+
 def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
     """Fewer intervals, until each looks different from the next; at least two."""
     while support.size > 2:
@@ -114,7 +124,9 @@ def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
         if not alike:
             break
         keep = np.ones(len(support.points), dtype=bool)
-        keep[alike[::2]] = False  # every other one: merging changes who the neighbours are
+        keep[[_joint(support, k) for k in alike[::2]]] = (
+            False  # every other: merging changes who the neighbours are
+        )
         if not keep.any():
             keep[len(keep) // 2] = True
         support = Support(points=support.points[keep], before=support.before[keep])

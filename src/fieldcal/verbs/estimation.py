@@ -84,7 +84,10 @@ def estimate(
     What the interval of ``value`` means. With trust 1 and no lab groups it is the posterior interval of the group's
     prevalence, with the noise of the field and of M, if the assumption holds. With a rehearsal it is widened by how
     far the lab's own groups missed beyond that noise, so that it is meant for real groups. Where trust was earned
-    without a rehearsal, it covers the doubt about the trust as well.
+    without a rehearsal, or is lower than what a rehearsal earned, it covers the doubt about the trust as well. With the
+    smooth prior of ordered classes it also assumes what that prior does: that neighbours move together. Where a single
+    class moves alone, and predictions are too blurred to show it, the interval is too narrow; ``prior="pooled"`` does
+    not assume it, and is wider.
 
     Examples
     --------

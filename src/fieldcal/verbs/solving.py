@@ -192,7 +192,7 @@ def _solve_ordered(task: Task, prior: Smooth | Continuity) -> Answer:
         found = smooth_prior(
             lab.A, M[..., : lab.n_bins], V, p_lab=lab.p_lab, grouped=grouped, rng=rng, labelled=labels
         )
-        alpha, shape = found.alpha, Shape(found.roughness)
+        alpha, shape = found.alpha, found.shape
         recipe["sigma"] = found.sigma
     recipe |= shape._asdict()
     strength = np.median(alpha.sum(axis=1)) * alpha.mean(axis=0) / alpha.mean(axis=0).sum()
