@@ -172,6 +172,23 @@ def test_labels_are_compared_with_predictions_before_and_after():
     assert forest["labelled"][0] == pytest.approx(codes[plots == int(forest["groups"][0])].mean())
 
 
+def test_labels_say_in_how_many_groups_the_interval_held():
+    prev, data = simple(8)
+    shares = {g: data.y_field[data.groups_field == g].mean() for g in prev.groups}
+    n = dict(zip(prev.groups, prev.n, strict=True))
+    within = sum(
+        prev.lower[i, 1] - 2 * np.sqrt(shares[g] * (1 - shares[g]) / n[g])
+        <= shares[g]
+        <= prev.upper[i, 1] + 2 * np.sqrt(shares[g] * (1 - shares[g]) / n[g])
+        for i, g in enumerate(prev.groups)
+    )
+    content = reported(prev, proba=data.proba_field, y=data.y_field, groups=data.groups_field).dict()
+    assert f"in {within} of 8 groups" in content["labelled"]["sentences"][1]
+    flipped = reported(prev, proba=data.proba_field, y=1 - data.y_field, groups=data.groups_field).dict()
+    held = int(flipped["labelled"]["sentences"][1].split(" of 8 groups")[0].rsplit(" ", 1)[1])
+    assert held < within
+
+
 def test_a_table_with_columns_in_another_order_is_evaluated_in_the_order_of_the_classes():
     pd = pytest.importorskip("pandas")
     prev, data = simple(1, 3)

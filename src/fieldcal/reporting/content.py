@@ -46,7 +46,7 @@ def content(
         "summary": summary(lab, field, prev, k),
         "trust": sentences.trust(prev),
         "changes": sentences.changes(prev, k),
-        "labelled": None if found is None else evaluated(found),
+        "labelled": None if found is None else evaluated(found, prev, k),
         "figures": figures(lab, prev, k, found),
         "groups": groups.rows(prev, k, truth),
         "quality": quality(lab, field, prev),
@@ -79,9 +79,10 @@ def summary(lab: Lab, field: Field, prev: Prevalence, k: int) -> dict[str, Any]:
     }
 
 
-def evaluated(found: Evaluation) -> dict[str, Any]:
+def evaluated(found: Evaluation, prev: Prevalence, k: int) -> dict[str, Any]:
     """What labels of the field say, if there are any."""
-    return {"rows": len(found.y), "sentences": sentences.labelled(found), "measures": found.table()}
+    said = sentences.labelled(found, prev, k)
+    return {"rows": len(found.y), "sentences": said, "measures": found.table()}
 
 
 def figures(lab: Lab, prev: Prevalence, k: int, found: Evaluation | None) -> dict[str, Any]:

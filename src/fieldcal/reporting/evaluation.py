@@ -75,6 +75,7 @@ class Evaluation:
     after: Floats  # (n, K)
     y: NDArray[np.intp]  # (n,) class codes
     truth: Floats  # (G, K) shares among the labelled rows of each group; NaN where there are none
+    labels: Floats  # (G,) labelled rows of each group
     numbers: Numbers | None = None  # of a regression
 
     def table(self) -> list[Measure]:
@@ -96,6 +97,17 @@ class Evaluation:
             {"measure": name, "before": of(self.before, self.y), "after": of(self.after, self.y)}
             for name, of in measures.items()
         ]
+
+    def inside(self, prev: Prevalence, k: int) -> tuple[int, int]:
+        """Groups with labels whose share of class k lies in the estimate's interval, noise of labels aside; and all."""
+        if prev.lower is None or prev.upper is None:
+            return 0, 0
+        some, share = self.labels > 0, self.truth[:, k]
+        noise = 2 * np.sqrt(
+            np.maximum(share * (1 - share), 0.25 / (self.labels + 1)) / np.maximum(self.labels, 1)
+        )
+        within = (prev.lower[:, k] - noise <= share) & (share <= prev.upper[:, k] + noise)
+        return int((within & some).sum()), int(some.sum())
 
     def change(self) -> tuple[float, float]:
         """The change of log loss per row and its standard error, rows as the unit."""
@@ -138,10 +150,11 @@ def _evaluate_classes(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Eval
     new = as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
     order = column_order(proba, prev.classes)
     after = new if order is None else new[:, order]
-    return Evaluation(as_columns(scores.values), after, codes, _shares(prev, codes, groups))
+    return Evaluation(as_columns(scores.values), after, codes, *_shares(prev, codes, groups))
 
 
-def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> Floats:
+def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Floats, Floats]:
+    """Shares of the classes among the labelled rows of each group, and how many rows these are."""
     G, K = prev.value.shape
     where = np.zeros(len(codes), dtype=np.intp)
     if prev.field.grouped:
@@ -150,4 +163,5 @@ def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> Floats:
     known = where >= 0
     counts = np.bincount(where[known] * K + codes[known], minlength=G * K).reshape(G, K)
     total = counts.sum(axis=1, keepdims=True).astype(np.float64)
-    return np.asarray(np.divide(counts, total, out=np.full((G, K), np.nan), where=total > 0))
+    shares = np.divide(counts, total, out=np.full((G, K), np.nan), where=total > 0)
+    return np.asarray(shares), total[:, 0]

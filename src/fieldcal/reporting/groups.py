@@ -28,7 +28,11 @@ def rows(prev: Prevalence, k: int, truth: Floats | None = None) -> dict[str, Any
         return _classes(prev, truth)
     G, K = prev.value.shape
     shown = [k] if K == 2 or G * K > MOST_CELLS else [k, *(j for j in range(K) if j != k)]
-    moved = np.asarray(prev.n, dtype=np.float64) * np.abs(prev.value[:, k] - prev.naive[:, k])
+    change = np.abs(prev.value - prev.naive)
+    # Of a regression one interval says little: all of them together.
+    moved = np.asarray(prev.n, dtype=np.float64) * (
+        change[:, k] if prev.lab.support is None else change.sum(axis=1) / 2
+    )
     order = np.lexsort((np.arange(G), -np.asarray(prev.n), -moved))
     return {
         "unit": "group",

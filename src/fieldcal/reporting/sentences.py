@@ -91,6 +91,11 @@ def trust(prev: Prevalence) -> list[str]:
                 f"In the rehearsal {rehearsal.n_groups:,} groups of the lab played the field, labels held out "
                 f"({rehearsal.n_rows:,} rows). {end}"
             )
+            if tau < rehearsal.tau:
+                found.append(
+                    f"Of the {rehearsal.tau:.2f} that it earned, {tau:.2f} is used: the field goes beyond what was "
+                    "rehearsed."
+                )
         else:
             found.append("The lab has no groups, so nothing could be rehearsed: only histograms speak.")
     found.append(
@@ -168,8 +173,8 @@ def _interval(prev: Prevalence, g: int, k: int) -> str:
     return f" ({prev.level:.0%} interval {prev.lower[g, k]:.1%} to {prev.upper[g, k]:.1%})"
 
 
-def labelled(found: Evaluation) -> list[str]:
-    """Whether it helped, where labels say so."""
+def labelled(found: Evaluation, prev: Prevalence, k: int) -> list[str]:
+    """Whether it helped, and whether intervals hold, where labels say so."""
     change, se = found.change()
     words = "better" if change < -2 * se else "worse" if change > 2 * se else "no different beyond noise"
     score = "log loss" if found.numbers is None else "the log score of the intervals"
@@ -177,6 +182,12 @@ def labelled(found: Evaluation) -> list[str]:
         f"On {len(found.y):,} labelled field rows the recalibrated predictions are {words}: {score} changes by "
         f"{change:+.3f} ± {se:.3f} per row."
     ]
+    within, some = found.inside(prev, k)
+    if some and prev.field.grouped:
+        said.append(
+            f"The labelled share of {name(prev.classes[k])} lies in the estimate's {prev.level:.0%} interval, give or "
+            f"take the noise of the labels, in {within:,} of {some:,} groups."
+        )
     return said if found.numbers is None else said + _of_numbers(found.numbers)
 
 
