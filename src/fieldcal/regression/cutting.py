@@ -76,7 +76,7 @@ def _round(cuts: Floats) -> Floats:
     if len(cuts) < 2:
         return cuts
     digits = int(np.clip(1 - np.floor(np.log10(np.diff(cuts).min())), -12, 12))
-    return np.unique(np.round(cuts, digits))
+    return np.unique(np.round(cuts, digits)) + 0.0  # no −0
 
 
 def _without_empty(support: Support, y: Floats) -> Support:

@@ -121,7 +121,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         """
         for name in ("field_", "prevalence_"):
             self.__dict__.pop(name, None)
-        if is_classifier(self.estimator):
+        # skpro's regressors have no tags of scikit-learn, and are no classifiers.
+        if hasattr(self.estimator, "__sklearn_tags__") and is_classifier(self.estimator):
             raise InputTypeError(
                 f"{type(self.estimator).__name__} is a classifier, but numbers are to be predicted here. Use "
                 "RecalibratedClassifier, or a regressor."
@@ -216,7 +217,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     def _raw(self, model: Any, X: Any) -> tuple[Floats, ...]:
         """What the model says: quantiles at LEVELS and nothing, mean and deviation, or the point alone."""
         if hasattr(model, "predict_quantiles"):
-            return np.asarray(model.predict_quantiles(X, LEVELS), dtype=np.float64), np.empty(0)
+            return np.asarray(model.predict_quantiles(X, LEVELS.tolist()), dtype=np.float64), np.empty(0)
         if "return_std" in inspect.signature(model.predict).parameters:
             mean, sd = model.predict(X, return_std=True)
             return np.asarray(mean, dtype=np.float64).ravel(), np.asarray(sd, dtype=np.float64).ravel()
