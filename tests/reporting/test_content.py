@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fieldcal
@@ -190,7 +191,6 @@ def test_labels_say_in_how_many_groups_the_interval_held():
 
 
 def test_a_table_with_columns_in_another_order_is_evaluated_in_the_order_of_the_classes():
-    pd = pytest.importorskip("pandas")
     prev, data = simple(1, 3)
     rows = pd.DataFrame(data.proba_field, columns=[0, 1, 2])
     one = reported(prev, proba=rows, y=data.y_field).json()

@@ -182,7 +182,7 @@ def _sample(target: Target, rng: np.random.Generator, per_draw: int) -> Floats:
 
 def start_chains(target: Target, rng: np.random.Generator) -> tuple[Chains, Floats]:
     """Chains next to the conditional mode, and the map (S, B, K, K) from whitened coordinates."""
-    x, H = conditional_mode(target)
+    x, H, _ = conditional_mode(target)
     metric = np.linalg.inv(np.linalg.cholesky(H)).swapaxes(-1, -2)
     beside = x + 0.1 * _apply(metric, rng.standard_normal(x.shape))
     # The metric is the curvature at the mode. A class that is all but absent is flat there and steep farther up: a
@@ -221,11 +221,15 @@ def trajectory(
     return moved, accepted
 
 
-def conditional_mode(target: Target, *, max_iter: int = 30, tolerance: float = 1e-2) -> tuple[Floats, Floats]:
-    """Mode of x and the curvature there: damped Fisher scoring from a few EM steps."""
+def conditional_mode(
+    target: Target, *, max_iter: int = 30, tolerance: float = 1e-2
+) -> tuple[Floats, Floats, int]:
+    """Mode of x, the curvature there, and the steps it took: damped Fisher scoring from a few EM steps."""
     x = _em_start(target)
     value, gradient = target.value(x), target.gradient(x)
-    for _ in range(max_iter):
+    n_iter = 0
+    while n_iter < max_iter:
+        n_iter += 1
         step = np.asarray(
             np.linalg.solve(target.information(x), gradient[..., None])[..., 0], dtype=np.float64
         )
@@ -234,7 +238,7 @@ def conditional_mode(target: Target, *, max_iter: int = 30, tolerance: float = 1
         longest = np.abs(step).max(axis=-1, keepdims=True)
         x = _improved(target, x, value, np.asarray(step * np.minimum(1.0, 3.0 / np.maximum(longest, _TINY))))
         value, gradient = target.value(x), target.gradient(x)
-    return x, target.information(x)
+    return x, target.information(x), n_iter
 
 
 def _em_start(target: Target) -> Floats:

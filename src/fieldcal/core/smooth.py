@@ -19,7 +19,7 @@ from fieldcal.core.checks import histogram_covariance
 from fieldcal.core.hmc import conditional_mode, hmc_draws, make_target
 from fieldcal.core.order import PLAIN, Order, Shape, walk
 from fieldcal.core.pooling import GROUPS, effective_scale, informative, stratified
-from fieldcal.core.solve import TOLERANCE, Solution
+from fieldcal.core.solve import Solution
 from fieldcal.core.spread import normalised
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,8 @@ MOST_SCALE = 1e4
 #: A walk that is free to go anywhere.
 NO_STRENGTH = 1e-9
 _DIRICHLET = 1e-6
-_MOST = 200  # steps to a mode
+#: Gap per row below which a mode counts as found: Newton's steps in x are certain to less than those in p.
+FOUND = 1e-6
 _ROUNDS = 30
 
 
@@ -218,18 +219,19 @@ def smooth_plug_in(A: Floats, V: Floats, *, p_lab: Floats) -> tuple[Floats, Floa
     return common, smooth_solution(M, V, common / steps.typical**2, steps.shape).p
 
 
-def smooth_solution(M: Floats, V: Floats, alpha: Floats, shape: Shape = PLAIN) -> Solution:
+def smooth_solution(
+    M: Floats, V: Floats, alpha: Floats, shape: Shape = PLAIN, *, max_iter: int = 200
+) -> Solution:
     """Modes at one M, (1, K, m), with half the squared length of the next Newton step as the gap."""
     target = make_target(M, V, _nothing(M), order=order_of(np.atleast_2d(alpha), shape))
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        x, H = conditional_mode(target, max_iter=_MOST, tolerance=1e-8)
+        x, H, n_iter = conditional_mode(target, max_iter=max_iter, tolerance=1e-8)
         gradient = target.gradient(x)
         step = np.linalg.solve(H, gradient[..., None])[..., 0]
     gap = 0.5 * (step * gradient).sum(axis=-1)[0] / np.maximum(V.sum(axis=1), 1.0)
     p = np.maximum(_tilted(np.ones(M.shape[1]), x[0]), 1e-15)
     p /= p.sum(axis=1, keepdims=True)
-    iterations = np.full(len(V), _MOST, dtype=np.int64)
-    return Solution(p, -target.value(x)[0], gap, iterations, gap < TOLERANCE * 1e4)
+    return Solution(p, -target.value(x)[0], gap, np.full(len(V), n_iter, dtype=np.int64), gap < FOUND)
 
 
 def smooth_draws(

@@ -37,6 +37,9 @@ HELD_BACK = 0.75
 TOO_GOOD = 0.005
 
 
+Concern = tuple[type[Warning], str]
+
+
 @dataclass(frozen=True)
 class Findings:
     """What the estimate noticed, for the verdict to weigh."""
@@ -55,59 +58,69 @@ def warn_about_lab(lab: Lab) -> None:
         warnings.warn(message, category, stacklevel=3)
 
 
-def lab_concerns(lab: Lab) -> list[tuple[type[Warning], str]]:
+def lab_concerns(lab: Lab) -> list[Concern]:
     """What is shaky about a lab, in words."""
-    found: list[tuple[type[Warning], str]] = []
+    found = (_backwards(lab), _few_rows(lab), _alike(lab), _too_good(lab), _uncalibrated(lab))
+    return [concern for concern in found if concern is not None]
+
+
+def _backwards(lab: Lab) -> Concern | None:
     worst = worse_than_chance(lab)
-    if worst is not None:
-        found.append(
-            (
-                CalibrationWarning,
-                f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: "
-                f"worse than chance. Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass "
-                "classes=… in their order.",
-            )
-        )
+    if worst is None:
+        return None
+    return (
+        CalibrationWarning,
+        f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: worse than "
+        f"chance. Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass classes=… in their "
+        "order.",
+    )
+
+
+def _few_rows(lab: Lab) -> Concern | None:
     rows = lab.F.sum(axis=1)
     rarest = int(rows.argmin())
-    if rows[rarest] <= FEW_CLASS_ROWS:
-        found.append(
-            (
-                SmallSampleWarning,
-                f"Class {lab.classes[rarest]!r} has {rows[rarest]:g} lab rows: where its predictions fall is mostly a "
-                "guess, and the intervals will be wide. Label more rows of it.",
-            )
-        )
+    if rows[rarest] > FEW_CLASS_ROWS:
+        return None
+    return (
+        SmallSampleWarning,
+        f"Class {lab.classes[rarest]!r} has {rows[rarest]:g} lab rows: where its predictions fall is mostly a "
+        "guess, and the intervals will be wide. Label more rows of it.",
+    )
+
+
+def _alike(lab: Lab) -> Concern | None:
     # Neighbours in an order are hard to tell apart by nature: the smooth prior is made for that.
-    if not lab.ordered and lab.n_bins > 1 and not lab.conditioning.condition_number < POOR_CONDITION:
-        pairs = confusable_classes(lab.M)
-        which = f" ({lab.classes[pairs[0][0]]!r} and {lab.classes[pairs[0][1]]!r})" if pairs else ""
-        found.append(
-            (
-                IdentifiabilityWarning,
-                f"The bins hardly tell some classes apart{which}: condition number of M "
-                f"{lab.conditioning.condition_number:.3g}. Estimates will lean on the prior. Use more bins, a better "
-                "model, or merge classes.",
-            )
-        )
-    if lab.log_loss is not None and lab.n >= 100 and lab.log_loss < TOO_GOOD:
-        found.append(
-            (
-                CalibrationWarning,
-                f"The lab's log loss is {lab.log_loss:.2g}, implausibly low. Are these rows the model was trained on? "
-                "Use held-out rows, or the field will look as if it had moved.",
-            )
-        )
-    if lab.calibration.error > POOR_CALIBRATION and lab.calibration.p_value < 1e-4:
-        found.append(
-            (
-                CalibrationWarning,
-                f"The model is not calibrated on the lab: predictions and shares differ by "
-                f"{lab.calibration.error:.3f} on average. Prevalences stay right, recalibrated probabilities inherit "
-                "the error. Calibrate first, for instance with calibration='sigmoid' in Recalibrator.",
-            )
-        )
-    return found
+    if lab.ordered or lab.n_bins == 1 or lab.conditioning.condition_number < POOR_CONDITION:
+        return None
+    pairs = confusable_classes(lab.M)
+    which = f" ({lab.classes[pairs[0][0]]!r} and {lab.classes[pairs[0][1]]!r})" if pairs else ""
+    return (
+        IdentifiabilityWarning,
+        f"The bins hardly tell some classes apart{which}: condition number of M "
+        f"{lab.conditioning.condition_number:.3g}. Estimates will lean on the prior. Use more bins, a better "
+        "model, or merge classes.",
+    )
+
+
+def _too_good(lab: Lab) -> Concern | None:
+    if lab.log_loss is None or lab.n < 100 or lab.log_loss >= TOO_GOOD:
+        return None
+    return (
+        CalibrationWarning,
+        f"The lab's log loss is {lab.log_loss:.2g}, implausibly low. Are these rows the model was trained on? "
+        "Use held-out rows, or the field will look as if it had moved.",
+    )
+
+
+def _uncalibrated(lab: Lab) -> Concern | None:
+    if lab.calibration.error <= POOR_CALIBRATION or lab.calibration.p_value >= 1e-4:
+        return None
+    return (
+        CalibrationWarning,
+        f"The model is not calibrated on the lab: predictions and shares differ by "
+        f"{lab.calibration.error:.3f} on average. Prevalences stay right, recalibrated probabilities inherit "
+        "the error. Calibrate first, for instance with calibration='sigmoid' in Recalibrator.",
+    )
 
 
 def worse_than_chance(lab: Lab) -> int | None:

@@ -196,7 +196,7 @@ def _solve_ordered(task: Task, prior: Smooth | Continuity) -> Answer:
         recipe["sigma"] = found.sigma
     recipe |= shape._asdict()
     strength = np.median(alpha.sum(axis=1)) * alpha.mean(axis=0) / alpha.mean(axis=0).sum()
-    mode = smooth_solution(best, counts, strength, shape)
+    mode = smooth_solution(best, counts, strength, shape, max_iter=task.max_iter)
     if task.level is None and task.point == "mode":
         return Answer(mode.p, None, None, None, alpha, mode, recipe, "")
     parts, report = [], task.report()
