@@ -20,15 +20,13 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
 
 import fieldcal
 from fieldcal.core import baselines
+from fieldcal.datasets import QuantificationData, quantification
 
 SIZES = (50, 100, 500, 1000, 3000)
 SCENARIOS = {"A": (0.50, 0.05), "B": (0.05, 0.50)}
@@ -40,55 +38,26 @@ TOLERANCE = 0.005
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Task:
-    """Posteriors of one replica: the lab, and one field per size."""
-
-    lab: Floats  # (n, 2)
-    y: NDArray[np.intp]
-    fields: list[Floats]
-    truth: list[float]
-
-
-def draw(scenario: str, replica: int) -> Task:
-    lab_share, field_share = SCENARIOS[scenario]
-    X, y = make_classification(
-        n_samples=12_000,
-        n_features=4,
-        n_informative=2,
-        n_redundant=0,
-        class_sep=0.4,
-        flip_y=0.1,
-        random_state=replica,
+def draw(scenario: str, replica: int) -> QuantificationData:
+    lab, field = SCENARIOS[scenario]
+    return quantification(
+        p_lab=(1 - lab, lab), p_fields=(1 - field, field), sizes=SIZES, random_state=replica
     )
-    rng = np.random.default_rng(replica)
-    pools = [rng.permutation(np.flatnonzero(y == k)) for k in (0, 1)]
-    train, lab = (_take(pools, 2000, lab_share) for _ in range(2))
-    model = LogisticRegression().fit(X[train], y[train])
-    fields = [_take([rng.permutation(p) for p in pools], size, field_share) for size in SIZES]
-    proba = model.predict_proba(X)
-    return Task(proba[lab], y[lab], [proba[f] for f in fields], [float(y[f].mean()) for f in fields])
 
 
-def _take(pools: list[NDArray[np.intp]], size: int, share: float) -> NDArray[np.intp]:
-    """Rows of exact prevalence; what is taken is gone."""
-    positive = round(share * size)
-    rows = np.concatenate([pools[0][: size - positive], pools[1][:positive]])
-    pools[0], pools[1] = pools[0][size - positive :], pools[1][positive:]
-    return rows
-
-
-def urc(task: Task, **options: object) -> list[float]:
-    lab = fieldcal.learn(task.lab[:, 1], task.y)
-    counted = [fieldcal.count(lab, field[:, 1]) for field in task.fields]
+def urc(task: QuantificationData, **options: object) -> list[float]:
+    lab = fieldcal.learn(task.proba_lab[:, 1], task.y_lab)
+    counted = [fieldcal.count(lab, field[:, 1]) for field in task.proba_fields]
     return [float(fieldcal.estimate(lab, f, trust=1, **options).urc[0, 1]) for f in counted]
 
 
-def baseline(method: Callable[..., Floats]) -> Callable[[Task], list[float]]:
-    return lambda task: [float(method(field, lab=task.lab, y=task.y)[1]) for field in task.fields]
+def baseline(method: Callable[..., Floats]) -> Callable[[QuantificationData], list[float]]:
+    return lambda task: [
+        float(method(field, lab=task.proba_lab, y=task.y_lab)[1]) for field in task.proba_fields
+    ]
 
 
-METHODS: dict[str, Callable[[Task], list[float]]] = {
+METHODS: dict[str, Callable[[QuantificationData], list[float]]] = {
     "naive": baseline(baselines.naive),
     "CC": baseline(baselines.classify_and_count),
     "ACC": baseline(baselines.adjusted_count),
@@ -99,39 +68,39 @@ METHODS: dict[str, Callable[[Task], list[float]]] = {
 }
 
 
-def quapy_methods() -> dict[str, Callable[[Task], list[float]]]:
+def quapy_methods() -> dict[str, Callable[[QuantificationData], list[float]]]:
     """QuaPy's own functions on the same posteriors."""
     import quapy.functional as qf
     from quapy.method.aggregative import ACC, EMQ
 
-    def cc(task: Task) -> list[float]:
-        return [float(qf.prevalence_from_labels(f.argmax(axis=1), [0, 1])[1]) for f in task.fields]
+    def cc(task: QuantificationData) -> list[float]:
+        return [float(qf.prevalence_from_labels(f.argmax(axis=1), [0, 1])[1]) for f in task.proba_fields]
 
-    def acc(task: Task) -> list[float]:
-        rates = ACC.getPteCondEstim([0, 1], task.y, task.lab.argmax(axis=1))
+    def acc(task: QuantificationData) -> list[float]:
+        rates = ACC.getPteCondEstim([0, 1], task.y_lab, task.proba_lab.argmax(axis=1))
         found = []
-        for field in task.fields:
+        for field in task.proba_fields:
             counted = qf.prevalence_from_labels(field.argmax(axis=1), [0, 1])
             p = ACC.solve_adjustment(rates, counted, method="inversion", solver="minimize")
             found.append(float(qf.normalize_prevalence(p, method="clip")[1]))
         return found
 
-    def emq(task: Task) -> list[float]:
-        p_lab = np.bincount(task.y) / len(task.y)
-        return [float(EMQ.EM(p_lab, field)[0][1]) for field in task.fields]
+    def emq(task: QuantificationData) -> list[float]:
+        p_lab = np.bincount(task.y_lab) / len(task.y_lab)
+        return [float(EMQ.EM(p_lab, field)[0][1]) for field in task.proba_fields]
 
     return {"QuaPy CC": cc, "QuaPy ACC": acc, "QuaPy EMQ": emq}
 
 
 def errors(
-    methods: dict[str, Callable[[Task], list[float]]], scenario: str, replicas: int
+    methods: dict[str, Callable[[QuantificationData], list[float]]], scenario: str, replicas: int
 ) -> dict[str, Floats]:
     """Absolute errors, (replicas, sizes) per method."""
     table: dict[str, list[Floats]] = {name: [] for name in methods}
     for replica in range(replicas):
         task = draw(scenario, replica)
         for name, method in methods.items():
-            table[name].append(np.abs(np.array(method(task)) - task.truth))
+            table[name].append(np.abs(np.array(method(task)) - task.prevalence[:, 1]))
     return {name: np.array(rows) for name, rows in table.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldcal.datasets import label_shift, portal
+from fieldcal.datasets import label_shift, portal, quantification
 from fieldcal.errors import InputError
 
 
@@ -87,6 +87,41 @@ def test_given_the_class_predictions_are_distributed_alike_in_lab_and_field():
 def test_prevalences_that_cannot_be_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         label_shift(**options)
+
+
+@pytest.mark.parametrize(
+    ("p_lab", "p_field"), [((0.5, 0.5), (0.95, 0.05)), ((0.2, 0.3, 0.5), (0.6, 0.1, 0.3))]
+)
+def test_lab_and_fields_of_the_paper_s_experiment_have_exact_shares(p_lab, p_field):
+    K = len(p_lab)
+    data = quantification(p_lab=p_lab, p_fields=p_field, sizes=(100, 1000), n_informative=K, n_features=K + 2)
+    np.testing.assert_allclose(np.bincount(data.y_lab) / 2000, p_lab, atol=1e-9)
+    np.testing.assert_allclose(data.prevalence, [p_field, p_field], atol=1e-9)
+    assert [proba.shape for proba in data.proba_fields] == [(100, K), (1000, K)]
+    assert data.proba_lab.shape == (2000, K)
+
+
+def test_every_field_of_the_paper_s_experiment_may_have_its_own_mix():
+    data = quantification(p_fields=[[0.9, 0.1], [0.1, 0.9]], sizes=(50, 200))
+    assert data.prevalence[:, 1].tolist() == [0.1, 0.9]
+
+
+def test_no_field_of_the_paper_s_experiment_has_a_row_of_the_lab():
+    data = quantification(p_fields=(0.5, 0.5), sizes=(3000,))
+    assert not set(data.proba_lab[:, 1].tolist()) & set(data.proba_fields[0][:, 1].tolist())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"p_fields": [[0.5, 0.3, 0.2]]}, r"2 columns, but has shape \(1, 3\)"),
+        ({"p_fields": [[0.5, 0.5]] * 3, "sizes": (10, 20)}, r"one per size \(2\)"),
+        ({"n_pool": 3000}, "Raise n_pool"),
+    ],
+)
+def test_an_experiment_that_cannot_be_drawn_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        quantification(**options)
 
 
 def test_portal_holds_the_captures():
