@@ -21,7 +21,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "keys": ({"errors"}, {"numpy"}),
     "files": ({"errors"}, set()),
     "metrics": ({"errors"}, {"numpy"}),
-    "datasets": ({"errors", "datasets"}, {"numpy"}),
+    "datasets": ({"errors", "datasets"}, {"numpy", "sklearn"}),
     "names": ({"errors"}, set()),
     "extras": ({"errors"}, set()),
     "inputs": ({"errors", "keys", "names"}, {"numpy"}),
