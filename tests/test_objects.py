@@ -214,6 +214,7 @@ def test_classes_of_all_kinds_survive_saving(classes):
         6,
         fieldcal.Argmax(1),
         fieldcal.Argmax(4),
+        fieldcal.Simplex(9),
         fieldcal.Tree(7),
     ],
     ids=repr,
@@ -227,7 +228,9 @@ def test_every_partition_survives_saving_and_assigns_the_same_bins(partition):
 
 
 @pytest.mark.parametrize(
-    "partition", [fieldcal.Edges([0.1, 1 / 3, 0.9]), fieldcal.Quantiles(11), fieldcal.Tree(5)], ids=repr
+    "partition",
+    [fieldcal.Edges([0.1, 1 / 3, 0.9]), fieldcal.Quantiles(11), fieldcal.Simplex(6), fieldcal.Tree(5)],
+    ids=repr,
 )
 def test_every_binary_partition_survives_saving(partition):
     shifted = fieldcal.datasets.label_shift(random_state=1)

@@ -28,7 +28,8 @@ _WHERE = {
     "Quantiles": "core.partition",
     "Edges": "core.partition",
     "Argmax": "core.partition",
-    "Tree": "core.partition",
+    "Simplex": "core.trees",
+    "Tree": "core.trees",
     "Expected": "core.expected",
     "Bins": "core.partition",
     "Flat": "core.priors",
@@ -68,6 +69,7 @@ __all__ = [
     "Recalibrator",
     "Reference",
     "Report",
+    "Simplex",
     "Smooth",
     "Tree",
     "Verdict",
@@ -91,8 +93,9 @@ __all__ = [
 if TYPE_CHECKING:
     from fieldcal import datasets, errors, metrics, plots, regression, tables
     from fieldcal.core.expected import Expected
-    from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles, Tree
+    from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles
     from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Reference, Smooth
+    from fieldcal.core.trees import Simplex, Tree
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.objects import Field, Lab, Prevalence, Verdict

@@ -28,6 +28,7 @@ from pydantic_core import PydanticSerializationError
 from fieldcal import files, keys
 from fieldcal.core import partition as parts
 from fieldcal.core.expected import ExpectedEdges
+from fieldcal.core.trees import SimplexTrees, TreeNodes
 from fieldcal.errors import ArtefactError, FieldcalError
 
 SCHEMA_VERSION = 1
@@ -109,7 +110,8 @@ def _partition_from(values: Any) -> Any:
     kinds = {
         "edges": parts.Edges,
         "argmax": parts.ArgmaxEdges,
-        "tree": parts.TreeNodes,
+        "simplex": SimplexTrees,
+        "tree": TreeNodes,
         "expected": ExpectedEdges,
         "bins": parts.Bins,
     }
@@ -129,14 +131,19 @@ def _check_nodes(partition: parts.FittedPartition) -> None:
     if isinstance(partition, parts.ArgmaxEdges):
         for cuts in partition.edges:
             parts.Edges(cuts)
-    if isinstance(partition, parts.TreeNodes):
-        columns = (partition.threshold, partition.left, partition.right, partition.leaf)
-        nodes = list(zip(partition.feature, *columns, strict=True))
-        for i, (feature, _, left, right, _) in enumerate(nodes):
-            if feature >= 0 and not (i < left < len(nodes) and i < right < len(nodes)):
-                raise ValueError(f"node {i} of the tree has no place for its children")
-        if sorted(n[4] for n in nodes if n[0] < 0) != list(range(partition.m)):
-            raise ValueError("the leaves of the tree are not numbered")
+    if isinstance(partition, (TreeNodes, SimplexTrees)):
+        for tree in (partition,) if isinstance(partition, TreeNodes) else partition.trees:
+            _check_tree(tree)
+
+
+def _check_tree(tree: TreeNodes) -> None:
+    columns = (tree.threshold, tree.left, tree.right, tree.leaf)
+    nodes = list(zip(tree.feature, *columns, strict=True))
+    for i, (feature, _, left, right, _) in enumerate(nodes):
+        if feature >= 0 and not (i < left < len(nodes) and i < right < len(nodes)):
+            raise ValueError(f"node {i} of the tree has no place for its children")
+    if sorted(n[4] for n in nodes if n[0] < 0) != list(range(tree.m)):
+        raise ValueError("the leaves of the tree are not numbered")
 
 
 def _partition_to(partition: parts.FittedPartition) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -14,13 +12,12 @@ from fieldcal.core.partition import (
     Bins,
     Edges,
     Quantiles,
-    Tree,
-    TreeNodes,
     cut,
     default_recipe,
     fit_partition,
     quantile_cuts,
 )
+from fieldcal.core.trees import Simplex, Tree
 from fieldcal.errors import InputError, InputTypeError
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=60)
@@ -29,7 +26,8 @@ unit = st.floats(0, 1)
 few_values = st.sampled_from([0.0, 1e-320, 0.1, 0.25, 0.5, 0.7, 1 - 2**-53, 1.0])
 scores_1d = st.lists(unit | few_values, min_size=1, max_size=60).map(np.array)
 #: Anything that looks at lab predictions to make bins, for two classes.
-RECIPES = [Quantiles(4), Quantiles(7), Argmax(1), Argmax(3), Argmax(3, min_rows=8), Tree(5, min_rows=4)]
+RECIPES = [Quantiles(4), Quantiles(7), Argmax(1), Argmax(3), Argmax(3, min_rows=8), Simplex(7, min_rows=4)]
+RECIPES.append(Tree(5, min_rows=4))
 
 
 def lab(seed: int, n: int = 120, n_classes: int = 2, digits: int | None = None):
@@ -186,7 +184,7 @@ def test_rows_without_weight_are_rows_dropped(recipe, fractions, seed):
     )
 
 
-@pytest.mark.parametrize("recipe", [Argmax(3), Tree(8, min_rows=3)], ids=repr)
+@pytest.mark.parametrize("recipe", [Argmax(3), Simplex(9, min_rows=3), Tree(8, min_rows=3)], ids=repr)
 def test_weights_are_repetitions_for_three_classes_too(recipe):
     scores, y = lab(5, n_classes=3)
     weight = np.random.default_rng(5).integers(0, 4, len(y))
@@ -246,7 +244,7 @@ def test_a_predicted_class_with_few_lab_rows_gets_fewer_confidence_bins():
     assert [len(cuts) + 1 for cuts in partition.edges] == [2, 1, 1]
 
 
-@pytest.mark.parametrize("recipe", [Argmax(3), Tree(5)], ids=repr)
+@pytest.mark.parametrize("recipe", [Argmax(3), Simplex(5), Tree(5)], ids=repr)
 def test_a_binary_score_and_its_two_columns_share_the_bins(recipe):
     scores, y = lab(2)
     columns = np.column_stack([1 - scores, scores])
@@ -257,89 +255,6 @@ def test_a_binary_score_and_its_two_columns_share_the_bins(recipe):
 def test_argmax_bins_refuse_another_number_of_classes():
     with pytest.raises(InputError, match="3 classes, but the predictions have 2"):
         ArgmaxEdges(((), (), ())).assign(np.array([0.2]))
-
-
-# Tree -----------------------------------------------------------------------------------------------------
-
-
-def information(bins: np.ndarray, y: np.ndarray) -> float:
-    """Mutual information of bin and class, in nats."""
-    joint = np.histogram2d(bins, y, bins=[np.arange(bins.max() + 2), np.arange(y.max() + 2)])[0] / len(y)
-    outer = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    return float((joint[joint > 0] * np.log(joint[joint > 0] / outer[joint > 0])).sum())
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-@pytest.mark.parametrize("min_rows", [1, 10, 40])
-def test_every_leaf_has_its_least_number_of_lab_rows(n_classes, min_rows):
-    scores, y = lab(0, n=300, n_classes=n_classes)
-    partition = Tree(12, min_rows=min_rows).fit(scores, y, n_classes)
-    rows = np.bincount(partition.assign(scores), minlength=partition.m)
-    assert partition.m <= 12
-    assert rows.min() >= min_rows
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_more_leaves_refine_the_bins_and_never_lose_information(seed):
-    scores, y = lab(seed, n=400, n_classes=3)
-    fits = [Tree(leaves, min_rows=5).fit(scores, y, 3) for leaves in range(1, 12)]
-    bins = [fit.assign(scores) for fit in fits]
-    assert [fit.m for fit in fits] == list(range(1, 12))
-    gained = [information(b, y) for b in bins]
-    assert gained[0] == 0
-    assert np.all(np.diff(gained) > 0)
-    for coarse, fine in itertools.pairwise(bins):
-        assert len(np.unique(np.column_stack([coarse, fine]), axis=0)) == fine.max() + 1
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_first_split_is_the_most_informative_of_all(seed):
-    scores, y = lab(seed, n=80, n_classes=3, digits=2)
-    best = max(
-        information((scores[:, k] > t).astype(int), y)
-        for k in range(3)
-        for t in np.unique(scores[:, k])[:-1]
-        if 7 <= (scores[:, k] <= t).sum() <= 73
-    )
-    split = Tree(2, min_rows=7).fit(scores, y, 3).assign(scores)
-    assert information(split, y) == pytest.approx(best, rel=1e-12)
-
-
-def test_a_score_on_a_threshold_goes_to_the_lower_side():
-    tree = TreeNodes((1, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
-    assert tree.assign(np.array([0.5, np.nextafter(0.5, 1)])).tolist() == [0, 1]
-
-
-def test_a_tree_walks_each_row_from_the_root_to_a_leaf():
-    scores, y = lab(8, n=500, n_classes=4)
-    tree = Tree(15, min_rows=5).fit(scores, y, 4)
-
-    def walk(row: np.ndarray) -> int:
-        node = 0
-        while tree.feature[node] >= 0:
-            low = row[tree.feature[node]] <= tree.threshold[node]
-            node = tree.left[node] if low else tree.right[node]
-        return tree.leaf[node]
-
-    assert sorted(leaf for leaf in tree.leaf if leaf >= 0) == list(range(tree.m))
-    assert_array_equal(tree.assign(scores), [walk(row) for row in scores])
-
-
-def test_a_tree_does_not_split_where_nothing_can_be_learnt():
-    assert Tree(5, min_rows=1).fit(np.full(50, 0.4), np.arange(50) % 2, 2).m == 1
-    assert Tree(5, min_rows=1).fit(np.linspace(0, 1, 50), np.zeros(50, dtype=int), 2).m == 1
-
-
-def test_a_tree_tells_scores_apart_that_are_neighbouring_floats():
-    scores = np.repeat([0.3, np.nextafter(0.3, 1)], 30)
-    bins = Tree(2).fit(scores, np.repeat([0, 1], 30), 2).assign(scores)
-    assert bins.tolist() in ([0] * 30 + [1] * 30, [1] * 30 + [0] * 30)
-
-
-def test_a_tree_refuses_predictions_without_a_class_it_asks_for():
-    tree = TreeNodes((2, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
-    with pytest.raises(InputError, match="class number 2"):
-        tree.assign(np.array([0.5]))
 
 
 # Bins -----------------------------------------------------------------------------------------------------
@@ -384,7 +299,7 @@ def test_anything_else_is_refused_as_a_partition(wrong):
         fit_partition(wrong, scores, y, 2)
 
 
-@pytest.mark.parametrize("recipe", [Quantiles, Argmax, Tree, Bins])
+@pytest.mark.parametrize("recipe", [Quantiles, Argmax, Simplex, Tree, Bins])
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "3"])
 def test_recipes_refuse_sizes_that_are_no_positive_whole_number(recipe, wrong):
     with pytest.raises(InputError, match="whole number"):
@@ -402,5 +317,13 @@ def test_the_default_leaves_bins_to_test_the_assumption_with():
     assert default_recipe(np.array([10**5, 10**5])) == Quantiles(8)
     for n_classes in (3, 5, 8, 20):
         recipe = default_recipe(np.full(n_classes, 1000))
-        assert isinstance(recipe, Argmax)
-        assert recipe.confidence_bins >= 2
+        assert isinstance(recipe, Simplex)
+        assert recipe.cells >= n_classes + 2
+
+
+@pytest.mark.parametrize("n_classes", [3, 5, 12, 26])
+def test_the_default_for_more_classes_has_more_bins_the_more_rows_there_are(n_classes):
+    cells = [default_recipe(np.full(n_classes, rows)).cells for rows in (5, 100, 500, 10**6)]
+    assert cells == sorted(cells)
+    assert cells[0] == 2 * n_classes
+    assert cells[-1] <= 6 * n_classes

@@ -201,18 +201,25 @@ def test_a_group_without_rows_has_nothing_observed(empty_group):
     assert data.changes(empty_group)["groups"] == 3
 
 
-def test_bin_labels_say_what_falls_into_a_bin(binary_data, three):
+def test_bin_labels_say_what_falls_into_a_bin(binary_data, three, three_data):
     def labels(partition):
         return data.bin_labels(fieldcal.learn(binary_data.proba_lab, binary_data.y_lab, partition=partition))
 
     assert labels(fieldcal.Edges([0.123456, 0.5])) == ["0–0.12", "0.12–0.5", "0.5–1"]
     assert labels(fieldcal.Edges([0.5, 0.998, 0.9991])) == ["0–0.5", "0.5–0.998", "0.998–0.999", "0.999–1"]
     assert labels(fieldcal.Tree(3)) == ["bin 1", "bin 2", "bin 3"]
-    argmax = data.bin_labels(three.lab)
-    assert len(argmax) == three.lab.n_bins
-    assert argmax[0].startswith("cat, ≤ .")
-    assert argmax[3].startswith("cat, > .")
-    assert argmax[-1].startswith("ox, > .")
+    simplex = data.bin_labels(three.lab)
+    assert len(simplex) == three.lab.n_bins
+    assert simplex[:2] == ["cat 1", "cat 2"]
+    assert simplex[-1].startswith("ox ")
+    argmax = data.bin_labels(
+        fieldcal.learn(
+            three_data.proba_lab, three_data.y_lab, classes=[0, 1, 2], partition=fieldcal.Argmax(4)
+        )
+    )
+    assert argmax[0].startswith("0, ≤ .")
+    assert argmax[3].startswith("0, > .")
+    assert argmax[-1].startswith("2, > .")
 
 
 # curve

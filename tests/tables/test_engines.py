@@ -335,7 +335,9 @@ def test_bins_of_the_expected_value_are_numpys_to_the_last_bit(engine):
 
 
 @pytest.mark.parametrize(
-    "partition", [fieldcal.Tree(5), fieldcal.Argmax(3), fieldcal.Edges([0.5]), fieldcal.Expected(4)], ids=repr
+    "partition",
+    [fieldcal.Tree(5), fieldcal.Argmax(3), fieldcal.Simplex(6), fieldcal.Edges([0.5]), fieldcal.Expected(4)],
+    ids=repr,
 )
 def test_one_column_of_a_binary_score_suffices_for_every_partition(local_engine, partition):
     both_agree(local_engine, truth.binary_lab(partition), field_rows(), ["town"])

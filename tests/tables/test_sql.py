@@ -20,7 +20,7 @@ import sqlglot
 from sqlglot import exp
 
 import fieldcal
-from fieldcal import Argmax, Bins, Edges, Expected, Tree
+from fieldcal import Argmax, Bins, Edges, Expected, Simplex, Tree
 from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.objects import Columns
 from fieldcal.tables import read_counts
@@ -281,7 +281,9 @@ CASES = [
     pytest.param(Edges(np.linspace(0, 1, 300)[1:-1]), 2, 1, id="three hundred bins"),
     pytest.param(Tree(6), 2, 1, id="tree"),
     pytest.param(Argmax(3), 2, 1, id="argmax"),
-    pytest.param("auto", 3, 3, id="argmax of three"),
+    pytest.param("auto", 3, 3, id="simplex of three"),
+    pytest.param(Simplex(5), 2, 1, id="simplex"),
+    pytest.param(Argmax(3), 3, 3, id="argmax of three"),
     pytest.param(Argmax(1), 3, 3, id="argmax alone"),
     pytest.param(Tree(9), 3, 3, id="tree of three"),
     pytest.param(Expected(7), 3, 3, id="expected of three"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.errors import InputError
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
@@ -58,3 +60,14 @@ def cut(scores: Floats, cuts: Floats) -> Ints:
         for c in cuts:
             out += part > c
     return bins.astype(np.intp)
+
+
+def as_columns(scores: Floats) -> Floats:
+    """Predictions with one column per class; a binary score becomes two columns."""
+    return np.column_stack([1.0 - scores, scores]) if scores.ndim == 1 else scores
+
+
+def at_least(owner: str, name: str, value: int, least: int) -> None:
+    """Refuse what is no whole number, or too small."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{owner}({name}=…) must be a whole number of at least {least}, but got {value!r}.")

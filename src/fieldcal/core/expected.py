@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.cuts import Floats, Ints, cut, quantile_cuts
+from fieldcal.core.cuts import Floats, Ints, as_columns, cut, quantile_cuts
 from fieldcal.errors import InputError
 
 
@@ -40,8 +40,7 @@ class ExpectedEdges:
 
     def assign(self, scores: Floats) -> Ints:
         """Bin ids, shape (n,)."""
-        if scores.ndim == 1:
-            scores = np.column_stack([1.0 - scores, scores])
+        scores = as_columns(scores)
         if scores.shape[1] != len(self.values):
             raise InputError(
                 f"This partition knows {len(self.values)} classes, but the predictions have {scores.shape[1]}."
@@ -82,8 +81,7 @@ class Expected:
                 f"Expected(values=…) must be {n_classes} finite numbers, not all the same, but got {self.values!r:.80}."
             )
         scaled = tuple(((values - values.min()) / np.ptp(values)).tolist())
-        if scores.ndim == 1:
-            scores = np.column_stack([1.0 - scores, scores])
+        scores = as_columns(scores)
         return ExpectedEdges(scaled, tuple(quantile_cuts(expected(scores, scaled), self.n, weight).tolist()))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import chi2, ncx2
+from scipy.stats import chi2, ncx2, norm
 from scipy.stats import t as student
 
 from fieldcal.core.checks import homogeneity
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 #: Lower bounds are one standard error below: this point of Student's t, or of a noncentral chi-square.
 ONE_SE = 0.8413
-#: A movement must be this improbable as noise before its share means anything.
+#: A movement, or what label shift leaves of it, must be this improbable as noise before it means anything.
 NOISE = 0.01
 
 
@@ -37,6 +37,7 @@ class Movement:
     share: float  # explained by label shift, noise removed; 1 where nothing moved
     lower: float  # the same, one standard error lower
     groups: float  # effective number of groups behind it
+    upper: float = 1.0  # the most that the misfit leaves possible, unless by a chance of one in a hundred
     testable: bool = True  # whether there are more bins than classes, so that something could contradict
     contradicted: bool = False  # whether what label shift leaves unexplained is beyond noise
 
@@ -76,11 +77,15 @@ def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
         return Movement(p_value, 1.0, 1.0, 1.0)
     if d.df == 0:  # as many bins as classes: nothing is left over to test with
         return Movement(p_value, 1.0, 0.0, 1.0, testable=False)
-    fit = float(d.fit[0])
-    worst = _upper_noncentrality(d.df * fit / fit_noise, d.df) * fit_noise / d.df
-    contradicted = bool(chi2.sf(d.df * fit / fit_noise, d.df) < NOISE)
+    fit, unit = float(d.fit[0]), fit_noise / d.df
+    worst, best = (_noncentrality(fit / unit, d.df, at) * unit for at in (1 - ONE_SE, 1 - NOISE))
     return Movement(
-        p_value, 1 - max(fit - fit_noise, 0.0) / beyond, 1 - worst / beyond, 1.0, contradicted=contradicted
+        p_value,
+        share=1 - max(fit - fit_noise, 0.0) / beyond,
+        lower=1 - worst / beyond,
+        groups=1.0,
+        upper=1 - best / beyond,
+        contradicted=bool(chi2.sf(fit / unit, d.df) < NOISE),
     )
 
 
@@ -153,10 +158,10 @@ def _distances(F: Floats, V: Floats, reference: Floats, smoothing: float) -> _Di
     )
 
 
-def _upper_noncentrality(x: float, df: int) -> float:
-    """The largest noncentrality that still shows a value as small as x with probability ``1 − ONE_SE``."""
-    if chi2.cdf(x, df) <= 1 - ONE_SE:
+def _noncentrality(x: float, df: int, at: float) -> float:
+    """The noncentrality with which values up to x have the probability ``at``; 0 where none is small enough."""
+    if chi2.cdf(x, df) <= at:
         return 0.0
     if x > 1e4:  # normal by now, and out of reach of the exact distribution
-        return float(x - df + np.sqrt(2 * (2 * x - df)))
-    return float(brentq(lambda excess: ncx2.cdf(x, df, excess) - (1 - ONE_SE), 1e-9, 10 * x + 50))
+        return float(x - df - norm.ppf(at) * np.sqrt(2 * (2 * x - df)))
+    return float(brentq(lambda excess: ncx2.cdf(x, df, excess) - at, 1e-9, 10 * x + 50))

@@ -1,7 +1,7 @@
 """Priors learnt from the field: the lab-centred prior of one population, the pooled prior of many groups.
 
-*Lab-centred*: ``Dirichlet(½ + c·κ₀·p_lab)``. Its strength ``κ₀`` is weighed by evidence that has the noise of M inside,
-so that a field which has not moved, or not visibly, is left alone.
+*Lab-centred*: ``Dirichlet(½ + c·κ₀·p_lab)``. Its strength ``κ₀`` is weighed by evidence that has the noise of M inside:
+a field that has not moved is left alone as soon as its rows show it, and one that moved is not held back.
 
 *Pooled*: ``p_g ~ Dirichlet(κ·μ)``. ``κ`` comes from the spread of the histograms in the directions in which prevalences
 move them, and only there: misfit elsewhere cannot pass for spread. Two classes: ``κ`` and ``μ`` from their exact
@@ -42,6 +42,8 @@ Floats = NDArray[np.float64]
 STRENGTHS = np.concatenate([[0.0], np.logspace(0, 6, 25)])
 #: Strengths beyond this many times the rows that field and lab are worth would only repeat "has not moved".
 STRENGTH_CAP = 10.0
+#: How probable it is, before the field is seen, that it moved anywhere at all: the weight of strength 0.
+MOVED = 0.8
 #: Groups that the hyperparameters are learnt from, at most.
 GROUPS = 1000
 #: No class of the pooled mean is rarer than this, divided by K.
@@ -73,11 +75,16 @@ def effective_scale(A: Floats, n: float, p: Floats) -> float:
 
 
 def lab_strength(A: Floats, v: Floats, n: float, *, p_lab: Floats) -> Floats:
-    """Weights (J,) of `STRENGTHS` for a histogram v of n rows; log-uniform before the field is seen."""
+    """Weights (J,) of `STRENGTHS` for a histogram v of n rows.
+
+    Before the field is seen: ``MOVED`` for strength 0, the rest log-uniform over the others.
+    """
     rows = 1 / (1 / max(n, 1.0) + (p_lab**2 / A.sum(axis=1)).sum())
     use = STRENGTH_CAP * max(rows, 1.0) >= STRENGTHS
     evidence = np.full(len(STRENGTHS), -np.inf)
     evidence[use] = [movement_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
+    evidence[1:] += np.log((1 - MOVED) / max(use[1:].sum(), 1))
+    evidence[0] += np.log(MOVED)
     return normalised(evidence)
 
 

@@ -34,6 +34,8 @@ FOLDS = 5
 SURE = 0.95
 #: Explained share (lower bound) below which nothing is believed, and above which everything is.
 RAMP = (0.85, 0.95)
+#: The same for one population, whose user came for URC, on the most that its misfit leaves possible.
+ALONE = (0.9, 1.0)
 #: The most that evidence without labels can earn for groups.
 CAP = 0.9
 #: Harm in log loss that may be risked on weak evidence.
@@ -160,8 +162,8 @@ def decide_trust(
     shift = np.log(common) - np.log(p_lab)
     size = correction_size(centres, total[None], shift[None])
     if not grouped:
-        # URC's own case: trusted as far as label shift seems to explain the movement, proven or not.
-        alone = _ramp(movement.share) if movement.moved else 1.0
+        # URC's own case: trusted unless the misfit contradicts it, and then as far as that leaves possible.
+        alone = _ramp(movement.upper, ALONE) if movement.moved else 1.0
         if rehearsal is not None and movement.moved:
             alone *= _held_back(rehearsal, size)
         return Trust(alone, alone, movement, None)
@@ -304,8 +306,8 @@ def mean_recalibrated(centres: Floats, V: Floats, log_weights: Floats) -> tuple[
     return mean, variance
 
 
-def _ramp(lower: float) -> float:
-    return float(np.clip((lower - RAMP[0]) / (RAMP[1] - RAMP[0]), 0, 1))
+def _ramp(share: float, ends: tuple[float, float] = RAMP) -> float:
+    return float(np.clip((share - ends[0]) / (ends[1] - ends[0]), 0, 1))
 
 
 def _bounded_harm(size: float) -> float:

@@ -12,7 +12,8 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fieldcal.core.partition import PartitionLike, as_columns
+from fieldcal.core.cuts import as_columns
+from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputError
 from fieldcal.inputs import Floats, as_scores, check_order

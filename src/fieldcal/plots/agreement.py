@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal import keys
-from fieldcal.core.cuts import cut, quantile_cuts
-from fieldcal.core.partition import Bins, as_columns
+from fieldcal.core.cuts import as_columns, cut, quantile_cuts
+from fieldcal.core.partition import Bins
 from fieldcal.errors import InputError
 from fieldcal.objects import Lab
 from fieldcal.plots.labels import names

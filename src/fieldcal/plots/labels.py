@@ -10,6 +10,7 @@ import numpy as np
 from fieldcal import keys
 from fieldcal.artefacts import sealed
 from fieldcal.core.partition import ArgmaxEdges, Edges
+from fieldcal.core.trees import SimplexTrees
 from fieldcal.objects import Lab, Support
 
 NAME_WIDTH = 28
@@ -45,6 +46,12 @@ def bin_labels(lab: Lab) -> list[str]:
             label
             for name, cuts in zip(lab.classes, partition.edges, strict=True)
             for label in _confidence_labels(keys.show(name, width=_IN_BIN), cuts)
+        ]
+    if isinstance(partition, SimplexTrees):
+        return [
+            f"{keys.show(name, width=_IN_BIN)} {j + 1}"  # from unsure to sure
+            for name, tree in zip(lab.classes, partition.trees, strict=True)
+            for j in range(tree.m)
         ]
     return [f"bin {j + 1}" for j in range(lab.n_bins)]
 

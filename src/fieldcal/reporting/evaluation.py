@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal import keys, metrics
-from fieldcal.core.partition import as_columns
+from fieldcal.core.cuts import as_columns
 from fieldcal.errors import InputError
 from fieldcal.inputs import as_codes, column_order
 from fieldcal.objects import Prevalence, Support

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from itertools import pairwise
 from typing import Any, Protocol
 
 from fieldcal.core.expected import ExpectedEdges
-from fieldcal.core.partition import ArgmaxEdges, Bins, Edges, FittedPartition, TreeNodes
+from fieldcal.core.partition import Bins, Edges, FittedPartition
+from fieldcal.core.trees import SimplexTrees, TreeNodes
 from fieldcal.inputs import CLIP, SUM_TOLERANCE
 from fieldcal.objects import SCORE_UNIT
 
@@ -80,13 +80,17 @@ def bin_of(words: Words, partition: FittedPartition, columns: Sequence[Expr]) ->
         return columns[0]
     proba = columns if len(columns) > 1 else [words.number(1.0) - columns[0], columns[0]]
     if isinstance(partition, TreeNodes):
-        return _node(words, partition, proba, 0)
+        return _node(words, partition, proba, 0, 0)
     if isinstance(partition, ExpectedEdges):
         mean = clipped(
             words, total([x * words.number(v) for x, v in zip(proba, partition.values, strict=True)])
         )
         return _cut(words, mean, partition.edges, 0)
-    return _argmax(words, partition, proba, 0, len(proba))
+    if isinstance(partition, SimplexTrees):
+        roots = zip(partition.trees, partition.offsets, strict=True)
+        return _argmax(words, proba, [_node(words, tree, proba, 0, first) for tree, first in roots])
+    confidence = zip(proba, partition.edges, partition.offsets, strict=True)
+    return _argmax(words, proba, [_cut(words, x, cuts, first) for x, cuts, first in confidence])
 
 
 def below(words: Words, partition: FittedPartition, columns: Sequence[Expr], bins: Expr) -> list[Expr]:
@@ -121,18 +125,19 @@ def _cut(words: Words, x: Expr, cuts: Sequence[float], first: int) -> Expr:
     return words.when(x <= words.number(cuts[middle]), low, high)
 
 
-def _argmax(words: Words, partition: ArgmaxEdges, proba: Sequence[Expr], start: int, stop: int) -> Expr:
-    """The first of the largest scores, found by halves; then its confidence is cut."""
-    if stop - start == 1:
-        return _cut(words, proba[start], partition.edges[start], partition.offsets[start])
-    middle = (start + stop) // 2
-    left, right = words.largest(proba[start:middle]), words.largest(proba[middle:stop])
-    halves = [_argmax(words, partition, proba, a, b) for a, b in pairwise((start, middle, stop))]
+def _argmax(words: Words, proba: Sequence[Expr], bins: Sequence[Expr]) -> Expr:
+    """The bin in the region of the first of the largest scores, which is found by halves."""
+    if len(proba) == 1:
+        return bins[0]
+    middle = len(proba) // 2
+    left, right = words.largest(proba[:middle]), words.largest(proba[middle:])
+    halves = [_argmax(words, proba[part], bins[part]) for part in (slice(middle), slice(middle, None))]
     return words.when(left >= right, *halves)
 
 
-def _node(words: Words, tree: TreeNodes, proba: Sequence[Expr], i: int) -> Expr:
+def _node(words: Words, tree: TreeNodes, proba: Sequence[Expr], i: int, first: int) -> Expr:
     if tree.feature[i] < 0:
-        return words.integer(tree.leaf[i])
+        return words.integer(first + tree.leaf[i])
     low = proba[tree.feature[i]] <= words.number(tree.threshold[i])
-    return words.when(low, _node(words, tree, proba, tree.left[i]), _node(words, tree, proba, tree.right[i]))
+    children = (_node(words, tree, proba, child, first) for child in (tree.left[i], tree.right[i]))
+    return words.when(low, *children)

@@ -12,6 +12,7 @@ import numpy as np
 from fieldcal import keys, metrics
 from fieldcal.core import partition as parts
 from fieldcal.core.checks import homogeneity
+from fieldcal.core.cuts import as_columns
 from fieldcal.core.pooling import plug_in
 from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
 from fieldcal.core.smooth import smooth_plug_in
@@ -54,7 +55,7 @@ def learn(
         The classes in the order of the columns. By default the sorted labels.
     sample_weight : array-like (n,), optional
         A weight of 2 is the row twice.
-    partition : "auto", int, Quantiles, Edges, Argmax, Tree, Expected or Bins
+    partition : "auto", int, Quantiles, Edges, Argmax, Simplex, Tree, Expected or Bins
         How predictions are sent to bins.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
@@ -143,7 +144,7 @@ class _Rows:
 def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
     """One column per class. With given bin ids, the lab's share of each class in the bin stands in."""
     if not given_ids:
-        proba = parts.as_columns(values)
+        proba = as_columns(values)
         return np.asarray(proba / proba.sum(axis=1, keepdims=True))
     rows = F.sum(axis=0)
     shares = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])  # for bins where no row has weight

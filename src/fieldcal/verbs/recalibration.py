@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal import keys
-from fieldcal.core import partition as parts
+from fieldcal.core.cuts import as_columns
 from fieldcal.core.reweight import reweight, reweight_binary
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
 from fieldcal.inputs import Floats, Ints, Missing, column_order
@@ -112,7 +112,7 @@ def decide(
     """
     classes = _as_array(prev.classes)
     new = recalibrate(prev, proba, groups=groups, unseen=unseen, acknowledge=acknowledge)
-    new = parts.as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
+    new = as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
     order = column_order(proba, prev.classes)
     new = new if order is None else new[:, order]
     if isinstance(goal, str):

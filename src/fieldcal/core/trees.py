@@ -1,0 +1,281 @@
+"""Partitions of the simplex by trees of cuts ``score of class k <= threshold``.
+
+`Tree` asks the labels where to cut, `Simplex` the predictions alone: it starts from the regions of the predicted class
+and cuts where the model's own belief changes most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fieldcal.core.cuts import Floats, Ints, as_columns, at_least
+from fieldcal.errors import InputError
+
+#: Rows that a partition is grown on, at most: more move no cut by anything that matters.
+GROWN_ON = 100_000
+
+
+@dataclass(frozen=True)
+class TreeNodes:
+    """A binary tree of cuts ``score of class k <= threshold`` over the simplex (fitted).
+
+    Node arrays, parents before their children: ``feature[i] < 0`` marks a leaf, otherwise rows with
+    ``scores[:, feature[i]] <= threshold[i]`` go to ``left[i]``, the others to ``right[i]``. ``leaf[i]`` is the
+    bin of a leaf.
+    """
+
+    feature: tuple[int, ...]
+    threshold: tuple[float, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    leaf: tuple[int, ...]
+    kind: ClassVar[Literal["tree"]] = "tree"
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        return sum(f < 0 for f in self.feature)
+
+    def assign(self, scores: Floats) -> Ints:
+        """Bin ids, shape (n,)."""
+        proba = as_columns(scores)
+        if max(self.feature) >= proba.shape[1]:
+            raise InputError(
+                f"This partition asks for the score of class number {max(self.feature)}, but the predictions "
+                f"have {proba.shape[1]} classes."
+            )
+        bins = np.empty(len(proba), dtype=np.intp)
+        waiting = [(0, np.arange(len(proba)))]
+        while waiting:
+            node, rows = waiting.pop()
+            if self.feature[node] < 0:
+                bins[rows] = self.leaf[node]
+                continue
+            low = proba[rows, self.feature[node]] <= self.threshold[node]
+            waiting.append((self.left[node], rows[low]))
+            waiting.append((self.right[node], rows[~low]))
+        return bins
+
+
+@dataclass(frozen=True)
+class SimplexTrees:
+    """The regions of the predicted class, each with a tree of its own (fitted).
+
+    The same arrays as in `TreeNodes`, one per class. Bins of class 0 come first; within a class, from unsure to sure.
+    """
+
+    feature: tuple[tuple[int, ...], ...]
+    threshold: tuple[tuple[float, ...], ...]
+    left: tuple[tuple[int, ...], ...]
+    right: tuple[tuple[int, ...], ...]
+    leaf: tuple[tuple[int, ...], ...]
+    kind: ClassVar[Literal["simplex"]] = "simplex"
+
+    @classmethod
+    def of(cls, trees: Sequence[TreeNodes]) -> SimplexTrees:
+        """From one tree per class."""
+        columns = zip(*((t.feature, t.threshold, t.left, t.right, t.leaf) for t in trees), strict=True)
+        return cls(*(tuple(column) for column in columns))
+
+    @property
+    def trees(self) -> tuple[TreeNodes, ...]:
+        """One tree per class, its bins counted from 0."""
+        columns = (self.feature, self.threshold, self.left, self.right, self.leaf)
+        return tuple(TreeNodes(*nodes) for nodes in zip(*columns, strict=True))
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The first bin of each class."""
+        return tuple(np.cumsum([0, *(tree.m for tree in self.trees[:-1])]).tolist())
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        return sum(tree.m for tree in self.trees)
+
+    def assign(self, scores: Floats) -> Ints:
+        """Bin ids, shape (n,)."""
+        proba = as_columns(scores)
+        if proba.shape[1] != len(self.feature):
+            raise InputError(
+                f"This partition knows {len(self.feature)} classes, but the predictions have {proba.shape[1]}."
+            )
+        top = proba.argmax(axis=1)
+        bins: Ints = np.asarray(self.offsets, dtype=np.intp)[top]
+        for k, tree in enumerate(self.trees):
+            rows = np.flatnonzero(top == k)
+            bins[rows] += tree.assign(proba[rows])
+        return bins
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree partition of the simplex: each split is the cut that tells the classes apart best.
+
+    Best-first growth: among all leaves, the split with the largest gain in (weighted) entropy of the class
+    is made next, until there are ``leaves`` bins. No leaf has fewer than ``min_rows`` lab rows.
+
+    The cuts are chosen by the labels that M is then counted from, so a lab with few rows per leaf looks better than
+    it is; `Simplex` does not look at labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Tree
+    >>> score = np.linspace(0, 1, 100)
+    >>> bins = Tree(2).fit(score, (score > 0.3).astype(int), 2).assign(np.array([0.1, 0.2, 0.4]))
+    >>> bool(bins[0] == bins[1] != bins[2])
+    True
+    """
+
+    leaves: int
+    min_rows: int = 20
+
+    def __post_init__(self) -> None:
+        at_least("Tree", "leaves", self.leaves, 1)
+        at_least("Tree", "min_rows", self.min_rows, 1)
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> TreeNodes:
+        """Grow the tree on lab predictions and labels."""
+        proba, labels = _rows_to_grow_on(as_columns(scores), np.eye(n_classes)[y], weight)
+        return _grow(proba, labels, [np.arange(len(proba))], self.leaves, self.min_rows)[0].nodes
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """The regions of the predicted class, cut further where the predictions themselves change most.
+
+    Best-first growth over all regions at once: the next cut is the one that says most about which class the model
+    believes in, until there are ``cells`` bins. No bin that a cut makes has fewer than ``min_rows`` lab rows. Labels
+    are not looked at: M, counted in these bins afterwards, is not flattered by them. The default for three and more
+    classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Simplex
+    >>> proba = np.random.default_rng(0).dirichlet(np.ones(3), size=1000)
+    >>> partition = Simplex(8).fit(proba, np.zeros(1000, dtype=int), 3)
+    >>> partition.m, bool((partition.assign(proba) < 8).all())
+    (8, True)
+    """
+
+    cells: int
+    min_rows: int = 20
+
+    def __post_init__(self) -> None:
+        at_least("Simplex", "cells", self.cells, 1)
+        at_least("Simplex", "min_rows", self.min_rows, 1)
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> SimplexTrees:
+        """Grow a tree in each region on lab predictions; at least one bin for every class."""
+        proba, belief = _rows_to_grow_on(as_columns(scores), as_columns(scores), weight)
+        top = proba.argmax(axis=1)
+        roots = [np.flatnonzero(top == k) for k in range(n_classes)]
+        grown = _grow(proba, belief, roots, self.cells, self.min_rows)
+        return SimplexTrees.of([tree.by_confidence(proba[:, k]) for k, tree in enumerate(grown)])
+
+
+def _rows_to_grow_on(proba: Floats, labels: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
+    """Predictions and (weighted) labels; a row without weight is no row, and a part of very many will do."""
+    if weight is not None:
+        used = weight > 0
+        proba, labels = proba[used], labels[used] * weight[used, None]
+    if len(proba) > GROWN_ON:
+        part = np.random.default_rng(0).permutation(len(proba))[:GROWN_ON]
+        proba, labels = proba[part], labels[part]
+    return proba, labels
+
+
+@dataclass
+class _Growing:
+    """A tree while it grows, with the rows in each of its leaves."""
+
+    rows: dict[int, Ints]
+    feature: list[int]
+    threshold: list[float]
+    left: list[int]
+    right: list[int]
+
+    @classmethod
+    def from_root(cls, rows: Ints) -> _Growing:
+        return cls({0: rows}, [-1], [0.0], [-1], [-1])
+
+    def split(self, node: int, k: int, threshold: float, scores: Floats) -> tuple[int, int]:
+        """Cut a leaf in two; the numbers of its children."""
+        rows = self.rows.pop(node)
+        low = scores[rows] <= threshold
+        children = len(self.feature), len(self.feature) + 1
+        self.feature[node], self.threshold[node] = k, threshold
+        self.left[node], self.right[node] = children
+        for child, part in zip(children, (rows[low], rows[~low]), strict=True):
+            self.rows[child] = part
+            self.feature.append(-1)
+            self.threshold.append(0.0)
+            self.left.append(-1)
+            self.right.append(-1)
+        return children
+
+    @property
+    def nodes(self) -> TreeNodes:
+        """Fitted, its leaves numbered as they were made."""
+        return self._numbered([i for i, f in enumerate(self.feature) if f < 0])
+
+    def by_confidence(self, scores: Floats) -> TreeNodes:
+        """Fitted, its leaves numbered by the mean score of their rows."""
+        sums = {i: (scores[rows].sum(), max(len(rows), 1)) for i, rows in self.rows.items()}
+        return self._numbered(sorted(sums, key=lambda i: sums[i][0] / sums[i][1]))
+
+    def _numbered(self, leaves: list[int]) -> TreeNodes:
+        number = {node: j for j, node in enumerate(leaves)}
+        leaf = tuple(number.get(i, -1) for i in range(len(self.feature)))
+        return TreeNodes(
+            tuple(self.feature), tuple(self.threshold), tuple(self.left), tuple(self.right), leaf
+        )
+
+
+def _grow(proba: Floats, labels: Floats, roots: list[Ints], leaves: int, min_rows: int) -> list[_Growing]:
+    """Best-first growth of one tree per root; ``labels`` are (weighted) shares of the classes."""
+    trees = [_Growing.from_root(rows) for rows in roots]
+    best = {(t, 0): _best_split(proba[rows], labels[rows], min_rows) for t, rows in enumerate(roots)}
+    for _ in range(leaves - len(roots)):
+        t, node = max(best, key=lambda at: best[at][0])
+        gain, k, threshold = best.pop((t, node))
+        if gain <= 0:
+            break
+        for child in trees[t].split(node, k, threshold, proba[:, k]):
+            rows = trees[t].rows[child]
+            best[t, child] = _best_split(proba[rows], labels[rows], min_rows)
+    return trees
+
+
+def _best_split(proba: Floats, labels: Floats, min_rows: int) -> tuple[float, int, float]:
+    """The largest drop in entropy (in nats, summed over rows) and where it is: gain, class, threshold."""
+    best = (0.0, -1, 0.0)
+    whole = labels.sum(axis=0)
+    for k in range(proba.shape[1]):
+        order = np.argsort(proba[:, k], kind="stable")
+        x = proba[order, k]
+        below = labels[order].cumsum(axis=0)[:-1]
+        gain = _entropy(whole[None]) - _entropy(below) - _entropy(whole - below)
+        rows = below.sum(axis=1)
+        gain[(rows < min_rows) | (whole.sum() - rows < min_rows) | (x[1:] == x[:-1])] = -np.inf
+        i = (
+            int(np.round(gain, 9).argmax()) if len(gain) else -1
+        )  # the first of equals, in whatever order rows came
+        if i >= 0 and gain[i] > best[0] + 1e-9:
+            middle = 0.5 * (x[i] + x[i + 1])
+            best = (float(gain[i]), k, float(middle if x[i] < middle < x[i + 1] else x[i]))
+    return best
+
+
+def _entropy(counts: Floats) -> Floats:
+    """Entropy of each row of counts, times its total."""
+    counts = np.maximum(counts, 0.0)  # differences of weighted sums may round below zero
+    total = counts.sum(axis=1, keepdims=True)
+    share = np.divide(counts, total, out=np.ones_like(counts), where=counts > 0)
+    return np.asarray(-(counts * np.log(share)).sum(axis=1))

@@ -1,0 +1,218 @@
+"""Partitions by trees of cuts: grown on labels, or on the predictions alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import fieldcal
+from core.test_partition import lab
+from fieldcal.core import trees
+from fieldcal.core.trees import Simplex, SimplexTrees, Tree, TreeNodes
+from fieldcal.errors import InputError
+
+# Tree -----------------------------------------------------------------------------------------------------
+
+
+def information(bins: np.ndarray, y: np.ndarray) -> float:
+    """Mutual information of bin and class, in nats."""
+    joint = np.histogram2d(bins, y, bins=[np.arange(bins.max() + 2), np.arange(y.max() + 2)])[0] / len(y)
+    outer = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+    return float((joint[joint > 0] * np.log(joint[joint > 0] / outer[joint > 0])).sum())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("min_rows", [1, 10, 40])
+def test_every_leaf_has_its_least_number_of_lab_rows(n_classes, min_rows):
+    scores, y = lab(0, n=300, n_classes=n_classes)
+    partition = Tree(12, min_rows=min_rows).fit(scores, y, n_classes)
+    rows = np.bincount(partition.assign(scores), minlength=partition.m)
+    assert partition.m <= 12
+    assert rows.min() >= min_rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_more_leaves_refine_the_bins_and_never_lose_information(seed):
+    scores, y = lab(seed, n=400, n_classes=3)
+    fits = [Tree(leaves, min_rows=5).fit(scores, y, 3) for leaves in range(1, 12)]
+    bins = [fit.assign(scores) for fit in fits]
+    assert [fit.m for fit in fits] == list(range(1, 12))
+    gained = [information(b, y) for b in bins]
+    assert gained[0] == 0
+    assert np.all(np.diff(gained) > 0)
+    for coarse, fine in itertools.pairwise(bins):
+        assert len(np.unique(np.column_stack([coarse, fine]), axis=0)) == fine.max() + 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_first_split_is_the_most_informative_of_all(seed):
+    scores, y = lab(seed, n=80, n_classes=3, digits=2)
+    best = max(
+        information((scores[:, k] > t).astype(int), y)
+        for k in range(3)
+        for t in np.unique(scores[:, k])[:-1]
+        if 7 <= (scores[:, k] <= t).sum() <= 73
+    )
+    split = Tree(2, min_rows=7).fit(scores, y, 3).assign(scores)
+    assert information(split, y) == pytest.approx(best, rel=1e-12)
+
+
+def test_a_score_on_a_threshold_goes_to_the_lower_side():
+    tree = TreeNodes((1, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
+    assert tree.assign(np.array([0.5, np.nextafter(0.5, 1)])).tolist() == [0, 1]
+
+
+def test_a_tree_walks_each_row_from_the_root_to_a_leaf():
+    scores, y = lab(8, n=500, n_classes=4)
+    tree = Tree(15, min_rows=5).fit(scores, y, 4)
+
+    def walk(row: np.ndarray) -> int:
+        node = 0
+        while tree.feature[node] >= 0:
+            low = row[tree.feature[node]] <= tree.threshold[node]
+            node = tree.left[node] if low else tree.right[node]
+        return tree.leaf[node]
+
+    assert sorted(leaf for leaf in tree.leaf if leaf >= 0) == list(range(tree.m))
+    assert_array_equal(tree.assign(scores), [walk(row) for row in scores])
+
+
+def test_a_tree_does_not_split_where_nothing_can_be_learnt():
+    assert Tree(5, min_rows=1).fit(np.full(50, 0.4), np.arange(50) % 2, 2).m == 1
+    assert Tree(5, min_rows=1).fit(np.linspace(0, 1, 50), np.zeros(50, dtype=int), 2).m == 1
+
+
+def test_a_tree_tells_scores_apart_that_are_neighbouring_floats():
+    scores = np.repeat([0.3, np.nextafter(0.3, 1)], 30)
+    bins = Tree(2).fit(scores, np.repeat([0, 1], 30), 2).assign(scores)
+    assert bins.tolist() in ([0] * 30 + [1] * 30, [1] * 30 + [0] * 30)
+
+
+def test_a_tree_refuses_predictions_without_a_class_it_asks_for():
+    tree = TreeNodes((2, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
+    with pytest.raises(InputError, match="class number 2"):
+        tree.assign(np.array([0.5]))
+
+
+# Simplex --------------------------------------------------------------------------------------------------
+
+
+def belief(bins: np.ndarray, proba: np.ndarray) -> float:
+    """What the bins say about the class that the model believes in: mutual information, in nats."""
+    joint = np.array([proba[bins == j].sum(axis=0) for j in range(bins.max() + 1)]) / len(proba)
+    outer = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+    return float((joint[joint > 0] * np.log(joint[joint > 0] / outer[joint > 0])).sum())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+def test_as_many_cells_as_classes_are_the_predicted_class(n_classes):
+    scores, y = lab(1, n=300, n_classes=n_classes)
+    columns = scores if n_classes > 2 else np.column_stack([1 - scores, scores])
+    for cells in (1, n_classes):
+        partition = Simplex(cells).fit(scores, y, n_classes)
+        assert partition.m == n_classes
+        assert_array_equal(partition.assign(scores), columns.argmax(axis=1))
+
+
+@pytest.mark.parametrize("min_rows", [1, 10, 40])
+def test_cells_refine_the_predicted_class_and_a_cut_leaves_rows_on_both_sides(min_rows):
+    scores, y = lab(0, n=400, n_classes=4)
+    partition = Simplex(15, min_rows=min_rows).fit(scores, y, 4)
+    bins, top = partition.assign(scores), scores.argmax(axis=1)
+    assert 4 < partition.m <= 15
+    assert np.bincount(bins, minlength=partition.m).min() >= min_rows
+    first = np.array([*partition.offsets, partition.m])
+    assert_array_equal(np.searchsorted(first, bins, side="right") - 1, top)
+
+
+def test_more_cells_say_more_about_the_model_s_belief():
+    scores, y = lab(2, n=500, n_classes=3)
+    said = [
+        belief(Simplex(cells, min_rows=5).fit(scores, y, 3).assign(scores), scores) for cells in range(3, 14)
+    ]
+    assert np.all(np.diff(said) > 0)
+
+
+def test_cells_do_not_depend_on_the_labels():
+    scores, y = lab(3, n=300, n_classes=3)
+    assert Simplex(9).fit(scores, y, 3) == Simplex(9).fit(scores, np.zeros_like(y), 3)
+
+
+def test_cells_do_not_depend_on_the_order_of_the_rows():
+    scores, y = lab(4, n=600, n_classes=4, digits=2)
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    assert Simplex(14).fit(scores, y, 4) == Simplex(14).fit(scores[shuffled], y[shuffled], 4)
+
+
+def test_the_cells_of_a_class_go_from_unsure_to_sure():
+    scores, y = lab(5, n=2000, n_classes=3)
+    partition = Simplex(12).fit(scores, y, 3)
+    bins = partition.assign(scores)
+    for k, (first, tree) in enumerate(zip(partition.offsets, partition.trees, strict=True)):
+        means = [scores[bins == first + j, k].mean() for j in range(tree.m)]
+        assert means == sorted(means)
+
+
+def test_a_class_that_is_never_predicted_has_one_cell_without_rows():
+    scores = np.random.default_rng(0).dirichlet([5, 5, 0.1], size=300)
+    scores[:, 2] = 0.0
+    scores /= scores.sum(axis=1, keepdims=True)
+    partition = Simplex(8).fit(scores, np.zeros(300, dtype=int), 3)
+    assert [tree.m for tree in partition.trees][2] == 1
+    assert np.bincount(partition.assign(scores), minlength=partition.m)[-1] == 0
+
+
+def test_cells_of_a_lab_with_very_many_rows_are_grown_on_a_part_of_them(monkeypatch):
+    monkeypatch.setattr(trees, "GROWN_ON", 5000)
+    scores, y = lab(6, n=40_000, n_classes=3)
+    part, whole = (Simplex(12).fit(scores[:n], y[:n], 3) for n in (40_000, 5000))
+    rows = np.bincount(part.assign(scores), minlength=12)
+    assert part.m == whole.m == 12
+    assert rows.min() > 0
+    assert belief(part.assign(scores), scores) == pytest.approx(
+        belief(whole.assign(scores), scores), rel=0.02
+    )
+
+
+def test_cells_refuse_another_number_of_classes():
+    scores, y = lab(1, n_classes=4)
+    with pytest.raises(InputError, match="4 classes, but the predictions have 3"):
+        Simplex(6).fit(scores, y, 4).assign(scores[:, :3])
+
+
+def test_trees_and_columns_are_two_views_of_one_partition():
+    scores, y = lab(7, n=500, n_classes=3)
+    partition = Simplex(10).fit(scores, y, 3)
+    assert SimplexTrees.of(partition.trees) == partition
+    assert sum(tree.m for tree in partition.trees) == partition.m == 10
+
+
+@pytest.mark.filterwarnings(
+    "ignore::fieldcal.errors.CalibrationWarning"
+)  # the classifier is poor by intention
+def test_five_classes_are_told_apart_better_than_by_confidence():
+    """MAE of the prevalence, the same twelve replicas: .03 against .04."""
+    errors = []
+    for seed in range(12):
+        p = np.random.default_rng(seed).dirichlet(np.ones(5))
+        data = fieldcal.datasets.quantification(
+            p_lab=[0.2] * 5, p_fields=[p], n_features=6, n_informative=4, class_sep=1.0, random_state=seed
+        )
+        row = []
+        for partition in ("auto", fieldcal.Argmax(4)):
+            made = fieldcal.learn(data.proba_lab, data.y_lab, partition=partition)
+            found = fieldcal.estimate(
+                made,
+                fieldcal.count(made, data.proba_fields[0]),
+                prior="flat",
+                point="mode",
+                level=None,
+                trust=1,
+            )
+            row.append(np.abs(found.urc - data.prevalence).mean())
+        errors.append(row)
+    simplex, argmax = np.mean(errors, axis=0)
+    assert simplex < 0.92 * argmax
