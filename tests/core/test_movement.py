@@ -101,6 +101,17 @@ def test_the_lower_bound_is_below_the_share_and_rises_with_the_rows():
     assert lower[0] < lower[1] < lower[2]
 
 
+@pytest.mark.parametrize(("n_lab", "n"), [(200, 100), (200, 2000), (2000, 100), (2000, 2000)])
+def test_label_shift_leaves_the_full_share_possible_but_for_one_field_in_a_hundred(n_lab, n):
+    rng = np.random.default_rng(n_lab + n)
+    q = np.array([0.85, 0.15]) @ response(2)
+    labs = (in_pairs(lab_counts(rng, n_lab)) for _ in range(400))
+    found = [common(F, in_pairs(rng.multinomial(n, q))) for F in labs]
+    assert all(m.lower <= m.share <= m.upper <= 1 for m in found)
+    assert np.mean([m.upper < 1 for m in found]) < 0.03
+    assert all(m.upper == 1 for m in found if not m.contradicted)
+
+
 @pytest.mark.parametrize("n", [5000, 1_000_000])
 def test_label_shift_explains_little_of_a_covariate_shift_that_narrows_the_scores(n):
     rng = np.random.default_rng(3)
@@ -108,7 +119,7 @@ def test_label_shift_explains_little_of_a_covariate_shift_that_narrows_the_score
     moved = common(covariate_lab(rng, 5000), histogram(bins))
     assert moved.moved
     assert moved.share < 0.2
-    assert moved.lower <= moved.share
+    assert moved.lower <= moved.share <= moved.upper < 0.5
     assert moved.contradicted
 
 

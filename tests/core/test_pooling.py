@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fieldcal.core.hyper import hat_weights
-from fieldcal.core.pooling import STRENGTHS, fit_pooled, lab_strength, plug_in
+from fieldcal.core.pooling import MOVED, STRENGTHS, fit_pooled, lab_strength, plug_in
 from fieldcal.core.posterior import pooled_posterior, response_draws, summarise
 from fieldcal.core.spread import KAPPAS, edge_of, kappa_evidence
 
@@ -127,6 +127,20 @@ def test_the_further_the_field_moved_the_weaker_the_pull_of_the_lab():
         for p in (0.4, 0.5, 0.6, 0.9)
     ]
     assert np.all(np.diff(strength) < 0)
+
+
+def test_before_the_field_is_seen_it_is_expected_to_have_moved():
+    p_lab = F2.sum(axis=1) / F2.sum()
+    weights = lab_strength(F2, np.zeros(8), 0.0, p_lab=p_lab)
+    assert weights[0] == pytest.approx(MOVED)
+    assert weights.sum() == pytest.approx(1.0)
+
+
+def test_a_field_that_moved_far_is_not_drawn_to_the_lab_and_one_that_stayed_is():
+    M, p_lab = F2 / F2.sum(axis=1, keepdims=True), F2.sum(axis=1) / F2.sum()
+    moved, stayed = (lab_strength(F2, p @ M, 2000, p_lab=p_lab) for p in (np.array([0.95, 0.05]), p_lab))
+    assert moved[0] > 0.9
+    assert stayed[0] < 0.3
 
 
 def test_the_smaller_the_lab_the_more_of_a_movement_may_be_noise():

@@ -1,0 +1,58 @@
+"""The defaults where the paper compares methods: a small version of ``benchmarks/quantification.py`` and its like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fieldcal
+from fieldcal.core import baselines
+
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+
+
+@pytest.mark.parametrize(("lab_share", "field_share"), [(0.5, 0.05), (0.05, 0.5)], ids=["A", "B"])
+def test_a_field_that_moved_is_estimated_no_worse_than_by_em(lab_share, field_share):
+    ours, shown, em = [], [], []
+    for seed in range(15):
+        data = fieldcal.datasets.quantification(
+            p_lab=(1 - lab_share, lab_share),
+            p_fields=(1 - field_share, field_share),
+            sizes=(50, 100, 500, 1000),
+            random_state=seed,
+        )
+        lab = fieldcal.learn(data.proba_lab, data.y_lab)
+        for proba in data.proba_fields:
+            prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
+            ours.append(abs(prev.urc[0, 1] - field_share))
+            shown.append(abs(prev.value[0, 1] - field_share))
+            em.append(abs(baselines.em(proba, lab=data.proba_lab, y=data.y_lab)[1] - field_share))
+    assert np.mean(ours) < np.mean(em)
+    assert np.mean(shown) < np.mean(em)
+
+
+def tiny_groups(groups, rows, mean, concentration, seed):
+    """Error of the mean prediction, of the estimate, and of what is shown, over groups with Beta prevalences."""
+    rng = np.random.default_rng(seed)
+    truth = rng.beta(mean * concentration, (1 - mean) * concentration, groups)
+    pool = fieldcal.datasets.quantification(
+        p_fields=(0.5, 0.5), sizes=(6000,), n_pool=20_000, random_state=seed
+    )
+    member = np.repeat(np.arange(groups), rows)
+    label = (rng.random(len(member)) < truth[member]).astype(int)
+    proba = np.empty(len(member))
+    for k in (0, 1):
+        own = pool.proba_fields[0][pool.y_fields[0] == k, 1]
+        proba[label == k] = rng.choice(own, size=int((label == k).sum()))
+    lab = fieldcal.learn(pool.proba_lab[:, 1], pool.y_lab)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, proba, groups=member))
+    return [np.abs(p[:, 1] - truth).mean() for p in (prev.naive, prev.urc, prev.value)]
+
+
+@pytest.mark.parametrize(("groups", "rows"), [(300, 30), (600, 5)])
+@pytest.mark.parametrize(("mean", "concentration"), [(0.05, 20), (0.5, 10), (0.5, 1000)])
+def test_tiny_groups_are_estimated_no_worse_than_by_the_mean_prediction(groups, rows, mean, concentration):
+    errors = [tiny_groups(groups, rows, mean, concentration, seed) for seed in range(4)]
+    naive, urc, value = np.mean(errors, axis=0)
+    assert urc < naive
+    assert value <= naive + 1e-9
