@@ -7,7 +7,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # PySpark is large and of no use without Java: its tests say so and are skipped where there is none.
 SPARK := $(if $(shell command -v java),$(shell printf ',spark'))
 
-.PHONY: demo test check format bench clean
+PEERS := .venv-peers
+
+.PHONY: demo test check format experiments bench peers clean
 
 demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
 	$(BIN)/fieldcal demo
@@ -24,6 +26,12 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+experiments: $(VENV)/.dev ## the paper's figures and tables (QUICK=1: only to see that they run)
+	$(BIN)/python experiments/run.py $(if $(QUICK),--quick)
+
+peers: $(PEERS)/.made ## beside QuaPy, mlquantify, quantificationlib and scikit-learn (half an hour)
+	$(PEERS)/bin/python benchmarks/peers/run.py --write docs/peers.md
+
 bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an hour)
 	$(BIN)/python benchmarks/import_cost.py
 	$(BIN)/python benchmarks/speed.py
@@ -36,7 +44,7 @@ bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an ho
 	$(BIN)/python benchmarks/regression.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -53,4 +61,9 @@ $(VENV)/.dev: $(VENV)/.core
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) install -c $(CONSTRAINTS) -e '.[dev,bench$(SPARK)]'
+	touch $@
+
+$(PEERS)/.made: benchmarks/peers/requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -r benchmarks/peers/requirements.txt -e .
 	touch $@

@@ -51,14 +51,17 @@ def experiments(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_quick_run_leaves_csv_figures_and_summary(name, tmp_path):
+def test_a_quick_run_leaves_csv_figures_and_summary(scripts, name, tmp_path):
     done = experiments("--quick", "--jobs", 1, "--out", tmp_path, name)
     assert done.returncode == 0, done.stderr
-    figures, rows, _ = NAMES[name]
+    figures, rows, keys = NAMES[name]
     for figure in figures:
         assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (tmp_path / f"{figure}.svg").read_text(encoding="utf-8")
-    assert len(pd.read_csv(tmp_path / f"{name}.csv")) == rows
+    table = pd.read_csv(tmp_path / f"{name}.csv")
+    assert len(table) == rows
+    assert table[keys].drop_duplicates().to_dict("records") == getattr(scripts, name).study(quick=True).cells
+    assert table.groupby(keys).size().nunique() == 1
     section = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
     assert section in done.stdout
     assert section in (tmp_path / "summary.md").read_text(encoding="utf-8")
@@ -193,28 +196,36 @@ def test_a_figure_has_the_same_bytes_every_time(scripts, tmp_path):
         assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
 
 
-# The shipped results.
+# The full version.
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_shipped_results_hold_every_cell(scripts, name):
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    {
+        "quantification": 2 * 7 * 30,
+        "resolution": 2 * 100,
+        "subpopulations": 100,
+        "real_groups": 2 * 2 * 10,
+    }.items(),
+)
+def test_the_full_version_has_every_cell_once_and_its_figures_are_shipped(scripts, name, cells):
     study = getattr(scripts, name).study()
-    table = pd.read_csv(EXPERIMENTS / "results" / f"{name}.csv")
-    figures, _, keys = NAMES[name]
-    shipped = table[keys].drop_duplicates().to_dict("records")
-    assert shipped == study.cells
-    assert table.groupby(keys).size().nunique() == 1
-    for figure in figures:
-        assert (EXPERIMENTS / "results" / f"{figure}.png").exists()
+    assert len(study.cells) == len({tuple(cell.values()) for cell in study.cells}) == cells
+    for figure in NAMES[name][0]:
+        assert (EXPERIMENTS / "results" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    assert f"## {study.title}" in (EXPERIMENTS / "results" / "summary.md").read_text(encoding="utf-8")
 
 
-def test_every_box_has_thirty_replicas(scripts):
-    table = pd.read_csv(EXPERIMENTS / "results" / "quantification.csv")
-    boxes = table.groupby(["experiment", "lab", "field", "size", "method"])
-    assert len(boxes) == 2 * 7 * 5 * 6
-    assert (boxes.replica.nunique() == 30).all()
-    assert table.estimate.between(0, 1).all()
-    assert set(scripts.quantification.SHOWN) < set(table.method)
+def test_every_box_has_thirty_replicas_of_the_papers_prevalences_and_sizes(scripts):
+    study = scripts.quantification.study()
+    assert study.settings["sizes"] == (50, 100, 500, 1000, 3000)
+    cells = pd.DataFrame(study.cells)
+    boxes = cells.groupby(["experiment", "lab", "field"]).replica
+    assert (boxes.nunique() == 30).all()
+    shares = {0.05, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95}
+    training, test = (cells[cells.experiment == f"balanced {part}"] for part in ("training", "test"))
+    assert (set(training.lab), set(training.field)) == ({0.5}, shares)
+    assert (set(test.lab), set(test.field)) == (shares, {0.5})
 
 
 # The images.

@@ -76,6 +76,14 @@ def test_differences_are_paired_on_the_replicas_that_both_have():
     assert found == summary([0.5, 0.5])
 
 
+def test_two_replicas_decide_less_than_twenty():
+    few = Column("A", values={"fieldcal": [0.10, 0.12], "peer": [0.20, 0.25]})
+    many = Column("A", values={name: values * 10 for name, values in few.values.items()})
+    said = [sentences(Table("t", "T", "", [column], ours=("fieldcal",)))[0] for column in (few, many)]
+    assert "undecided: peer" in said[0]
+    assert "wins against peer" in said[1]
+
+
 def test_too_narrow_intervals_are_called_so():
     column = Column(
         "lab", kind="coverage", values={"narrow": [0.0, 1.0] * 50, "honest": [1.0] * 90 + [0.0] * 10}

@@ -81,7 +81,7 @@ def test_a_lab_holds_counts_and_derives_M_and_the_prevalences(K):
 @pytest.mark.filterwarnings("ignore:The model is not calibrated:fieldcal.errors.CalibrationWarning")
 def test_the_defaults_of_the_partition_follow_the_classes():
     assert learnt(2)[1].n_bins == 8
-    assert learnt(3)[1].n_bins == 12
+    assert learnt(3)[1].n_bins == 18
     rare = np.concatenate([np.flatnonzero(binary().y_lab == 0), np.flatnonzero(binary().y_lab == 1)[:45]])
     few = fieldcal.learn(binary().proba_lab[rare], binary().y_lab[rare])
     assert few.n_bins == 4

@@ -302,21 +302,23 @@ def test_scores_outside_0_and_1_are_refused_on_spark(spark):
 # Several classes, partitions ------------------------------------------------------------------------------
 
 
-def test_several_classes_are_binned_by_argmax_and_confidence_as_numpy_does(engine):
-    lab = truth.wide_lab(3)
-    assert lab.partition.kind == "argmax"
+@pytest.mark.parametrize(("partition", "kind"), [("auto", "simplex"), (fieldcal.Argmax(4), "argmax")])
+def test_several_classes_are_binned_as_numpy_does(engine, partition, kind):
+    lab = truth.wide_lab(3, partition)
+    assert lab.partition.kind == kind
     _, new = both_agree(engine, lab, wide_rows(3), ["town"])
     total = np.sum([new[f"{c}_recalibrated"] for c in lab.columns.scores], axis=0)
     np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
 
 
-def test_a_dozen_classes_make_no_expression_too_long(local_engine):
+@pytest.mark.parametrize("partition", [fieldcal.Argmax(1), fieldcal.Simplex(48, min_rows=2)], ids=repr)
+def test_a_dozen_classes_make_no_expression_too_long(local_engine, partition):
     """Written as one expression, the answer grows with the third power of the number of classes."""
     rng = np.random.default_rng(12)
     proba = rng.dirichlet(np.full(12, 0.4), 400)
     y = (rng.uniform(size=(400, 1)) > proba.cumsum(axis=1)).sum(axis=1)
     names = [f"p_{k}" for k in range(12)]
-    lab = truth.with_columns(fieldcal.learn(proba, y, partition=fieldcal.Argmax(1)), *names)
+    lab = truth.with_columns(fieldcal.learn(proba, y, partition=partition), *names)
     rows = pa.table({name: 0.5 * proba[:50, k] for k, name in enumerate(names)})
     both_agree(local_engine, lab, rows, normalize=True)
 

@@ -44,8 +44,9 @@ def lab_of(n_classes, partition):
 def edges_of(lab):
     """Every number that a score is compared with."""
     p = lab.partition
-    if p.kind == "tree":
-        return [t for f, t in zip(p.feature, p.threshold, strict=True) if f >= 0]
+    if p.kind in ("tree", "simplex"):
+        trees = (p,) if p.kind == "tree" else p.trees
+        return [t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f >= 0]
     return list(p.edges) if p.kind == "edges" else [c for cuts in p.edges for c in cuts]
 
 
