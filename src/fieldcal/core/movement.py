@@ -59,6 +59,8 @@ class _Distances:
     noise: Floats  # noise of the movement from the group's own rows
     df: int
     h: Floats
+    away: Floats  # (m, m) projection on the directions that no mixture reaches, in the same metric
+    p: Floats  # (G, K) the nearest mixtures
 
 
 def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
@@ -77,15 +79,16 @@ def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
         return Movement(p_value, 1.0, 1.0, 1.0)
     if d.df == 0:  # as many bins as classes: nothing is left over to test with
         return Movement(p_value, 1.0, 0.0, 1.0, testable=False)
-    fit, unit = float(d.fit[0]), fit_noise / d.df
-    worst, best = (_noncentrality(fit / unit, d.df, at) * unit for at in (1 - ONE_SE, 1 - NOISE))
+    fit, df = float(d.fit[0]), _fit_df(d, F, v, smoothing)
+    unit = fit_noise / df
+    worst, best = (_noncentrality(fit / unit, df, at) * unit for at in (1 - ONE_SE, 1 - NOISE))
     return Movement(
         p_value,
         share=1 - max(fit - fit_noise, 0.0) / beyond,
         lower=1 - worst / beyond,
         groups=1.0,
         upper=1 - best / beyond,
-        contradicted=bool(chi2.sf(fit / unit, d.df) < NOISE),
+        contradicted=bool(chi2.sf(fit / unit, df) < NOISE),
     )
 
 
@@ -155,10 +158,27 @@ def _distances(F: Floats, V: Floats, reference: Floats, smoothing: float) -> _Di
         noise=trace(H, np.eye(m)) / n,
         df=max(m - 1 - len(basis), 0),
         h=h,
+        away=away,
+        p=p,
     )
 
 
-def _noncentrality(x: float, df: int, at: float) -> float:
+def _fit_df(d: _Distances, F: Floats, v: Floats, smoothing: float) -> float:
+    """Degrees of freedom of the misfit's noise that give it its variance (Satterthwaite).
+
+    As many as there are directions where the noise is the same in all of them. That of a class with few lab rows is
+    not: it lies where the class is, so that large misfits are less rare than a chi-square of `df` has them.
+    """
+    M, rows = response_matrix(F, smoothing=max(smoothing, 1e-6)), np.maximum(F.sum(axis=1), 1.0)
+    sources = [(v / v.sum(), 1 / v.sum()), *zip(M, d.p[0] ** 2 / rows, strict=True)]
+    covariance = sum(
+        w * (np.diag(D / d.h) - np.outer(D, D) / np.sqrt(np.outer(d.h, d.h))) for D, w in sources
+    )
+    noise = d.away @ covariance @ d.away
+    return float(np.clip(np.trace(noise) ** 2 / np.square(noise).sum(), 1.0, d.df))
+
+
+def _noncentrality(x: float, df: float, at: float) -> float:
     """The noncentrality with which values up to x have the probability ``at``; 0 where none is small enough."""
     if chi2.cdf(x, df) <= at:
         return 0.0

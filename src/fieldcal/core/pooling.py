@@ -53,11 +53,15 @@ _TINY = 1e-300
 
 
 def lab_prior(
-    A: Floats, v: Floats, n: float, *, p_lab: Floats, n_draws: int, rng: np.random.Generator
+    A: Floats, v: Floats, n: float, *, p_lab: Floats, n_draws: int, rng: np.random.Generator, cut: bool = True
 ) -> tuple[Floats, float]:
-    """The lab-centred prior of a histogram v (m,) of n rows: parameters (S, K), and the median strength."""
+    """The lab-centred prior of a histogram v (m,) of n rows: parameters (S, K), and the median strength.
+
+    ``cut``: whether it will meet a likelihood that takes every draw of M as known.
+    """
     k = STRENGTHS[stratified(lab_strength(A, v, n, p_lab=p_lab), n_draws, rng)]
-    return lab_centred(A, n, k, p_lab=p_lab), float(np.median(k))
+    alpha = lab_centred(A, n, k, p_lab=p_lab) if cut else BASE + k[:, None] * p_lab
+    return alpha, float(np.median(k))
 
 
 def lab_centred(A: Floats, n: float, strength: Floats, *, p_lab: Floats) -> Floats:

@@ -29,6 +29,7 @@ from fieldcal.core.hmc import (
     trajectory,
     tuned,
 )
+from fieldcal.core.marginal import marginal_mean
 from fieldcal.core.pooling import PooledPrior, fit_pooled, lab_prior
 from fieldcal.core.quadrature import binary_draws, binary_summary
 from fieldcal.core.spread import Edge
@@ -244,8 +245,9 @@ def pooled_posterior(
 ) -> Estimate:
     """The default estimate of one population, or of many groups.
 
-    One population: the point under the lab-centred prior, the interval under a flat one. Groups: both under the pooled
-    prior, its mean drawn to the lab for the point only; below `FEW_GROUPS` groups with rows, flat intervals.
+    One population: the point under the lab-centred prior (two classes: with M integrated out), the interval under a
+    flat one. Groups: both under the pooled prior, its mean drawn to the lab for the point only; below `FEW_GROUPS`
+    groups with rows, flat intervals.
 
     Parameters
     ----------
@@ -260,7 +262,11 @@ def pooled_posterior(
     if M is None:
         M = response_draws(A, n_draws, rng)
     point_prior, alpha = _default_priors(A, M, V, p_lab=p_lab, grouped=grouped, rng=rng)
-    point = summarise(M, V, point_prior.alpha, level=level, rng=rng).mean
+    if len(A) == 2 and (not grouped or len(V) == 1):
+        second = np.array([marginal_mean(A, v, point_prior.alpha) for v in V])
+        point = np.stack([1 - second, second], axis=1)
+    else:
+        point = summarise(M, V, point_prior.alpha, level=level, rng=rng).mean
     spread = summarise(M, V, alpha, level=level, rng=rng, progress=progress)
     # One strength for all classes: where most stayed, it may hold back the one that plainly moved.
     conflict = (np.abs(point - spread.mean) > CONFLICT * spread.sd).any(axis=1)
@@ -286,7 +292,10 @@ def _default_priors(
     flat = np.ones(M.shape[:2])
     if not grouped or len(V) == 1:
         v, n = V.sum(axis=0), float(V.sum())
-        alpha, kappa = lab_prior(A, v / max(n, 1e-300), n, p_lab=p_lab, n_draws=len(M), rng=rng)
+        # Two classes: the likelihood of the point knows the noise of M, and the strength need not make up for it.
+        alpha, kappa = lab_prior(
+            A, v / max(n, 1e-300), n, p_lab=p_lab, n_draws=len(M), rng=rng, cut=len(A) > 2
+        )
         return PooledPrior(alpha, kappa, p_lab, ""), flat
     M = M / M.sum(axis=2, keepdims=True)
     point = fit_pooled(A, M, V, p_lab=p_lab, centre="lab", rng=rng)
