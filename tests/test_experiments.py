@@ -26,7 +26,7 @@ NAMES = {
         2 * 2 * 3 * 2 * 6,
         ["experiment", "lab", "field", "replica"],
     ),
-    "resolution": (["resolution_accuracy", "resolution_brier"], 2 * 5 * 6 * 4, ["positive", "replica"]),
+    "resolution": (["resolution_accuracy", "resolution_brier"], 2 * 5 * 6 * 5, ["positive", "replica"]),
     "subpopulations": (["subpopulations"], 3 * 4 * 4, ["replica"]),
     "real_groups": (["real_groups"], 2 * 2 * 7, ["data", "field", "replica"]),
 }

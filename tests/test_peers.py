@@ -18,7 +18,7 @@ from benchmarks.peers.page import cell, grid, page, paired, sentences, summary  
 
 from fieldcal.datasets import quantification  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 
 
 @pytest.fixture
