@@ -117,6 +117,9 @@ def test_no_field_of_the_paper_s_experiment_has_a_row_of_the_lab():
         ({"p_fields": [[0.5, 0.3, 0.2]]}, r"2 columns, but has shape \(1, 3\)"),
         ({"p_fields": [[0.5, 0.5]] * 3, "sizes": (10, 20)}, r"one per size \(2\)"),
         ({"n_pool": 3000}, "Raise n_pool"),
+        ({"p_fields": [[0.9, 0.5]]}, "p_fields must be shares"),
+        ({"p_lab": (1.5, -0.5)}, "p_lab must be shares"),
+        ({"p_lab": [0.2] * 5, "p_fields": [[0.2] * 5]}, "Raise n_informative"),
     ],
 )
 def test_an_experiment_that_cannot_be_drawn_is_refused(options, message):

@@ -129,18 +129,21 @@ def test_the_further_the_field_moved_the_weaker_the_pull_of_the_lab():
     assert np.all(np.diff(strength) < 0)
 
 
-def test_before_the_field_is_seen_it_is_expected_to_have_moved():
+def test_before_the_field_is_seen_it_is_expected_to_have_moved_unless_it_has_a_handful_of_rows():
     p_lab = F2.sum(axis=1) / F2.sum()
-    weights = lab_strength(F2, np.zeros(8), 0.0, p_lab=p_lab)
-    assert weights[0] == pytest.approx(MOVED)
-    assert weights.sum() == pytest.approx(1.0)
+    flat = np.full((2, 8), 1e9)  # classes that nothing tells apart: no field is evidence for anything
+    weight = [lab_strength(flat, np.full(8, 1 / 8), n, p_lab=p_lab)[0] for n in (0, 1, 10, 1000, 10**6)]
+    assert weight[0] == 0
+    assert np.all(np.diff(weight) > 0)
+    assert weight[2] == pytest.approx(MOVED / 2)
+    assert weight[-1] == pytest.approx(MOVED, abs=1e-3)
 
 
 def test_a_field_that_moved_far_is_not_drawn_to_the_lab_and_one_that_stayed_is():
     M, p_lab = F2 / F2.sum(axis=1, keepdims=True), F2.sum(axis=1) / F2.sum()
     moved, stayed = (lab_strength(F2, p @ M, 2000, p_lab=p_lab) for p in (np.array([0.95, 0.05]), p_lab))
     assert moved[0] > 0.9
-    assert stayed[0] < 0.3
+    assert stayed[0] < 0.5
 
 
 def test_the_smaller_the_lab_the_more_of_a_movement_may_be_noise():

@@ -141,10 +141,21 @@ def test_cells_do_not_depend_on_the_labels():
     assert Simplex(9).fit(scores, y, 3) == Simplex(9).fit(scores, np.zeros_like(y), 3)
 
 
-def test_cells_do_not_depend_on_the_order_of_the_rows():
-    scores, y = lab(4, n=600, n_classes=4, digits=2)
-    shuffled = np.random.default_rng(0).permutation(len(y))
-    assert Simplex(14).fit(scores, y, 4) == Simplex(14).fit(scores[shuffled], y[shuffled], 4)
+@pytest.mark.parametrize("digits", [None, 2])
+@pytest.mark.parametrize("n", [80, 200, 600])
+def test_cells_do_not_depend_on_the_order_of_the_rows(n, digits):
+    for seed in range(15):
+        scores, y = lab(seed, n=n, n_classes=4, digits=digits)
+        shuffled = np.random.default_rng(seed).permutation(n)
+        assert Simplex(14).fit(scores, y, 4) == Simplex(14).fit(scores[shuffled], y[shuffled], 4)
+
+
+@pytest.mark.parametrize("n", [60, 150])
+def test_a_weight_of_two_is_the_row_twice(n):
+    for seed in range(20):
+        scores, y = lab(seed, n=n, n_classes=3)
+        weighted = Simplex(18).fit(scores, y, 3, weight=np.full(n, 2.0))
+        assert weighted == Simplex(18).fit(np.repeat(scores, 2, axis=0), np.repeat(y, 2), 3)
 
 
 def test_the_cells_of_a_class_go_from_unsure_to_sure():

@@ -73,6 +73,8 @@ def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
     fit_noise = float(d.own[0] + d.shared[0])
     move_noise = float(d.noise[0] + (h_lab * (1 - h_lab) / d.h).sum() / lab_rows)
     move = float(d.move[0])
+    if move_noise <= 0:  # all rows of lab and field in one and the same bin
+        return Movement(1.0, 1.0, 1.0, 1.0)
     p_value = float(chi2.sf((m - 1) * move / move_noise, m - 1))
     beyond = move - move_noise
     if p_value >= NOISE or beyond <= 0:
@@ -184,4 +186,4 @@ def _noncentrality(x: float, df: float, at: float) -> float:
         return 0.0
     if x > 1e4:  # normal by now, and out of reach of the exact distribution
         return float(x - df - norm.ppf(at) * np.sqrt(2 * (2 * x - df)))
-    return float(brentq(lambda excess: ncx2.cdf(x, df, excess) - at, 1e-9, 10 * x + 50))
+    return float(brentq(lambda excess: ncx2.cdf(x, df, excess) - at, 0.0, 10 * x + 50))

@@ -42,8 +42,10 @@ Floats = NDArray[np.float64]
 STRENGTHS = np.concatenate([[0.0], np.logspace(0, 6, 25)])
 #: Strengths beyond this many times the rows that field and lab are worth would only repeat "has not moved".
 STRENGTH_CAP = 10.0
-#: How probable it is, before the field is seen, that it moved anywhere at all: the weight of strength 0.
-MOVED = 0.8
+#: How probable it is, before a field of many rows is seen, that it moved anywhere at all: the weight of strength 0.
+MOVED = 0.9
+#: A field of so many rows is given half of that: what a handful of rows says is no reason to leave the lab.
+HANDFUL = 10.0
 #: Groups that the hyperparameters are learnt from, at most.
 GROUPS = 1000
 #: No class of the pooled mean is rarer than this, divided by K.
@@ -60,13 +62,13 @@ def lab_prior(
     ``cut``: whether it will meet a likelihood that takes every draw of M as known.
     """
     k = STRENGTHS[stratified(lab_strength(A, v, n, p_lab=p_lab), n_draws, rng)]
-    alpha = lab_centred(A, n, k, p_lab=p_lab) if cut else BASE + k[:, None] * p_lab
-    return alpha, float(np.median(k))
+    scale = effective_scale(A, n, p_lab) if cut else 1.0
+    return lab_centred(scale * k, p_lab=p_lab), float(np.median(k))
 
 
-def lab_centred(A: Floats, n: float, strength: Floats, *, p_lab: Floats) -> Floats:
+def lab_centred(strength: Floats, *, p_lab: Floats) -> Floats:
     """Parameters (J, K) of the lab-centred prior with each of the strengths (J,)."""
-    return np.asarray(BASE + effective_scale(A, n, p_lab) * strength[:, None] * p_lab)
+    return np.asarray(BASE + strength[:, None] * p_lab)
 
 
 def effective_scale(A: Floats, n: float, p: Floats) -> float:
@@ -81,14 +83,15 @@ def effective_scale(A: Floats, n: float, p: Floats) -> float:
 def lab_strength(A: Floats, v: Floats, n: float, *, p_lab: Floats) -> Floats:
     """Weights (J,) of `STRENGTHS` for a histogram v of n rows.
 
-    Before the field is seen: ``MOVED`` for strength 0, the rest log-uniform over the others.
+    Before the field is seen: ``MOVED`` for strength 0, less for a handful of rows; the rest is log-uniform.
     """
     rows = 1 / (1 / max(n, 1.0) + (p_lab**2 / A.sum(axis=1)).sum())
     use = STRENGTH_CAP * max(rows, 1.0) >= STRENGTHS
     evidence = np.full(len(STRENGTHS), -np.inf)
     evidence[use] = [movement_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
-    evidence[1:] += np.log((1 - MOVED) / max(use[1:].sum(), 1))
-    evidence[0] += np.log(MOVED)
+    moved = MOVED * rows / (rows + HANDFUL) if n > 0 else 0.0
+    with np.errstate(divide="ignore"):
+        evidence += np.log(np.where(STRENGTHS == 0, moved, (1 - moved) / max(use[1:].sum(), 1)))
     return normalised(evidence)
 
 
@@ -210,7 +213,7 @@ def _lab_centred_mode(A: Floats, v: Floats, *, p_lab: Floats) -> Floats:
     n = float(v.sum())
     weights = lab_strength(A, v / max(n, _TINY), n, p_lab=p_lab)
     use = weights > 1e-3 * weights.max()
-    alpha = lab_centred(A, n, STRENGTHS[use], p_lab=p_lab)
+    alpha = lab_centred(effective_scale(A, n, p_lab) * STRENGTHS[use], p_lab=p_lab)
     p = conditional_modes(A / A.sum(axis=1, keepdims=True), np.repeat(v[None], len(alpha), axis=0), alpha)
     return np.asarray(weights[use] @ p / weights[use].sum())
 

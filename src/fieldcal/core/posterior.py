@@ -19,6 +19,7 @@ from scipy.special import gammaincinv
 from scipy.stats import qmc
 
 from fieldcal.core.binary import interval
+from fieldcal.core.dispersed import dispersed_mean
 from fieldcal.core.hmc import (
     LEAPS,
     STEP,
@@ -29,7 +30,6 @@ from fieldcal.core.hmc import (
     trajectory,
     tuned,
 )
-from fieldcal.core.marginal import marginal_mean
 from fieldcal.core.pooling import PooledPrior, fit_pooled, lab_prior
 from fieldcal.core.quadrature import binary_draws, binary_summary
 from fieldcal.core.spread import Edge
@@ -240,14 +240,15 @@ def pooled_posterior(
     n_draws: int = 64,
     random_state: int = 0,
     grouped: bool,
+    cut: bool = False,
     M: Floats | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
     """The default estimate of one population, or of many groups.
 
-    One population: the point under the lab-centred prior (two classes: with M integrated out), the interval under a
-    flat one. Groups: both under the pooled prior, its mean drawn to the lab for the point only; below `FEW_GROUPS`
-    groups with rows, flat intervals.
+    One population: the point under the lab-centred prior (two classes: at the best M), the interval under a flat one.
+    Groups: both under the pooled prior, its mean drawn to the lab for the point only; below `FEW_GROUPS` groups with
+    rows, flat intervals.
 
     Parameters
     ----------
@@ -255,15 +256,17 @@ def pooled_posterior(
     V : (G, m) field counts; further columns (labels) take part in the posterior, not in the prior
     p_lab : (K,) prevalences in the lab
     grouped : whether the rows of V are groups of one field
+    cut : whether the point of one population averages over draws of M too, to be compared with that of groups
     M : (S, K, m) draws to use, with the further columns of V if it has any; drawn from A if None
     """
     rng = np.random.default_rng(random_state)
     V = np.asarray(V, dtype=np.float64)
     if M is None:
         M = response_draws(A, n_draws, rng)
-    point_prior, alpha = _default_priors(A, M, V, p_lab=p_lab, grouped=grouped, rng=rng)
-    if len(A) == 2 and (not grouped or len(V) == 1):
-        second = np.array([marginal_mean(A, v, point_prior.alpha) for v in V])
+    dispersed = len(A) == 2 and not grouped and not cut
+    point_prior, alpha = _default_priors(A, M, V, p_lab=p_lab, grouped=grouped, cut=not dispersed, rng=rng)
+    if dispersed:
+        second = np.array([dispersed_mean(A, v, point_prior.alpha, p_lab=p_lab) for v in V])
         point = np.stack([1 - second, second], axis=1)
     else:
         point = summarise(M, V, point_prior.alpha, level=level, rng=rng).mean
@@ -284,7 +287,7 @@ def pooled_posterior(
 
 
 def _default_priors(
-    A: Floats, M: Floats, V: Floats, *, p_lab: Floats, grouped: bool, rng: np.random.Generator
+    A: Floats, M: Floats, V: Floats, *, p_lab: Floats, grouped: bool, cut: bool, rng: np.random.Generator
 ) -> tuple[PooledPrior, Floats]:
     """The prior of the point, and Dirichlet parameters (S, K) for the interval. Bins that A rules out are left out."""
     bins = np.flatnonzero(A.max(axis=0) > 0)
@@ -292,10 +295,8 @@ def _default_priors(
     flat = np.ones(M.shape[:2])
     if not grouped or len(V) == 1:
         v, n = V.sum(axis=0), float(V.sum())
-        # Two classes: the likelihood of the point knows the noise of M, and the strength need not make up for it.
-        alpha, kappa = lab_prior(
-            A, v / max(n, 1e-300), n, p_lab=p_lab, n_draws=len(M), rng=rng, cut=len(A) > 2
-        )
+        v = v / max(n, 1e-300)
+        alpha, kappa = lab_prior(A, v, n, p_lab=p_lab, n_draws=len(M), rng=rng, cut=cut)
         return PooledPrior(alpha, kappa, p_lab, ""), flat
     M = M / M.sum(axis=2, keepdims=True)
     point = fit_pooled(A, M, V, p_lab=p_lab, centre="lab", rng=rng)

@@ -120,7 +120,7 @@ class Tree:
     is made next, until there are ``leaves`` bins. No leaf has fewer than ``min_rows`` lab rows.
 
     The cuts are chosen by the labels that M is then counted from, so a lab with few rows per leaf looks better than
-    it is; `Simplex` does not look at labels.
+    it is; `Simplex` does not look at labels. Both are grown on 100,000 rows at most.
 
     Examples
     --------
@@ -141,8 +141,8 @@ class Tree:
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> TreeNodes:
         """Grow the tree on lab predictions and labels."""
-        proba, labels = _rows_to_grow_on(as_columns(scores), np.eye(n_classes)[y], weight)
-        return _grow(proba, labels, [np.arange(len(proba))], self.leaves, self.min_rows)[0].nodes
+        rows = _Rows.of(as_columns(scores), np.eye(n_classes)[y], weight)
+        return _grow(rows, [np.arange(len(rows.proba))], self.leaves, self.min_rows)[0].nodes
 
 
 @dataclass(frozen=True)
@@ -173,22 +173,35 @@ class Simplex:
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> SimplexTrees:
         """Grow a tree in each region on lab predictions; at least one bin for every class."""
-        proba, belief = _rows_to_grow_on(as_columns(scores), as_columns(scores), weight)
-        top = proba.argmax(axis=1)
+        proba = as_columns(scores)
+        rows = _Rows.of(proba, proba, weight)
+        top = rows.proba.argmax(axis=1)
         roots = [np.flatnonzero(top == k) for k in range(n_classes)]
-        grown = _grow(proba, belief, roots, self.cells, self.min_rows)
-        return SimplexTrees.of([tree.by_confidence(proba[:, k]) for k, tree in enumerate(grown)])
+        grown = _grow(rows, roots, self.cells, self.min_rows)
+        return SimplexTrees.of(
+            [tree.by_confidence(rows.proba[:, k], rows.weight) for k, tree in enumerate(grown)]
+        )
 
 
-def _rows_to_grow_on(proba: Floats, labels: Floats, weight: Floats | None) -> tuple[Floats, Floats]:
-    """Predictions and (weighted) labels; a row without weight is no row, and a part of very many will do."""
-    if weight is not None:
-        used = weight > 0
-        proba, labels = proba[used], labels[used] * weight[used, None]
-    if len(proba) > GROWN_ON:
-        part = np.random.default_rng(0).permutation(len(proba))[:GROWN_ON]
-        proba, labels = proba[part], labels[part]
-    return proba, labels
+@dataclass(frozen=True)
+class _Rows:
+    """What trees are grown on: predictions, the shares of the classes that a cut is to tell apart, and weights."""
+
+    proba: Floats  # (n, K)
+    shares: Floats  # (n, K)
+    weight: Floats  # (n,)
+
+    @classmethod
+    def of(cls, proba: Floats, shares: Floats, weight: Floats | None) -> _Rows:
+        """A row without weight is no row, and a part of very many rows will do."""
+        rows = cls(proba, shares, np.ones(len(proba)) if weight is None else weight)
+        rows = rows[np.flatnonzero(rows.weight > 0)]
+        if len(rows.proba) > GROWN_ON:
+            rows = rows[np.random.default_rng(0).permutation(len(rows.proba))[:GROWN_ON]]
+        return rows
+
+    def __getitem__(self, at: Ints) -> _Rows:
+        return _Rows(self.proba[at], self.shares[at], self.weight[at])
 
 
 @dataclass
@@ -225,10 +238,10 @@ class _Growing:
         """Fitted, its leaves numbered as they were made."""
         return self._numbered([i for i, f in enumerate(self.feature) if f < 0])
 
-    def by_confidence(self, scores: Floats) -> TreeNodes:
+    def by_confidence(self, scores: Floats, weight: Floats) -> TreeNodes:
         """Fitted, its leaves numbered by the mean score of their rows."""
-        sums = {i: (scores[rows].sum(), max(len(rows), 1)) for i, rows in self.rows.items()}
-        return self._numbered(sorted(sums, key=lambda i: sums[i][0] / sums[i][1]))
+        mean = {i: scores[r] @ weight[r] / max(weight[r].sum(), 1e-300) for i, r in self.rows.items()}
+        return self._numbered(sorted(mean, key=mean.__getitem__))
 
     def _numbered(self, leaves: list[int]) -> TreeNodes:
         number = {node: j for j, node in enumerate(leaves)}
@@ -238,35 +251,33 @@ class _Growing:
         )
 
 
-def _grow(proba: Floats, labels: Floats, roots: list[Ints], leaves: int, min_rows: int) -> list[_Growing]:
-    """Best-first growth of one tree per root; ``labels`` are (weighted) shares of the classes."""
-    trees = [_Growing.from_root(rows) for rows in roots]
-    best = {(t, 0): _best_split(proba[rows], labels[rows], min_rows) for t, rows in enumerate(roots)}
+def _grow(rows: _Rows, roots: list[Ints], leaves: int, min_rows: int) -> list[_Growing]:
+    """Best-first growth of one tree per root."""
+    trees = [_Growing.from_root(root) for root in roots]
+    best = {(t, 0): _best_split(rows[root], min_rows) for t, root in enumerate(roots)}
     for _ in range(leaves - len(roots)):
         t, node = max(best, key=lambda at: best[at][0])
         gain, k, threshold = best.pop((t, node))
         if gain <= 0:
             break
-        for child in trees[t].split(node, k, threshold, proba[:, k]):
-            rows = trees[t].rows[child]
-            best[t, child] = _best_split(proba[rows], labels[rows], min_rows)
+        for child in trees[t].split(node, k, threshold, rows.proba[:, k]):
+            best[t, child] = _best_split(rows[trees[t].rows[child]], min_rows)
     return trees
 
 
-def _best_split(proba: Floats, labels: Floats, min_rows: int) -> tuple[float, int, float]:
+def _best_split(rows: _Rows, min_rows: int) -> tuple[float, int, float]:
     """The largest drop in entropy (in nats, summed over rows) and where it is: gain, class, threshold."""
     best = (0.0, -1, 0.0)
-    whole = labels.sum(axis=0)
-    for k in range(proba.shape[1]):
-        order = np.argsort(proba[:, k], kind="stable")
-        x = proba[order, k]
-        below = labels[order].cumsum(axis=0)[:-1]
+    shares, total = rows.shares * rows.weight[:, None], rows.weight.sum()
+    whole = shares.sum(axis=0)
+    for k in range(rows.proba.shape[1]):
+        order = np.argsort(rows.proba[:, k], kind="stable")
+        x = rows.proba[order, k]
+        below, size = shares[order].cumsum(axis=0)[:-1], rows.weight[order].cumsum()[:-1]
         gain = _entropy(whole[None]) - _entropy(below) - _entropy(whole - below)
-        rows = below.sum(axis=1)
-        gain[(rows < min_rows) | (whole.sum() - rows < min_rows) | (x[1:] == x[:-1])] = -np.inf
-        i = (
-            int(np.round(gain, 9).argmax()) if len(gain) else -1
-        )  # the first of equals, in whatever order rows came
+        gain[(size < min_rows) | (total - size < min_rows) | (x[1:] == x[:-1])] = -np.inf
+        # Rounded, the first of equals is the same in whatever order the rows came.
+        i = int(np.round(gain, 9).argmax()) if len(gain) else -1
         if i >= 0 and gain[i] > best[0] + 1e-9:
             middle = 0.5 * (x[i] + x[i + 1])
             best = (float(gain[i]), k, float(middle if x[i] < middle < x[i + 1] else x[i]))

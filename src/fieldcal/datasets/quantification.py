@@ -75,6 +75,16 @@ def quantification(
             f"p_fields must have one row, or one per size ({len(sizes)}), and {len(shares)} columns, but has shape "
             f"{mixes.shape}."
         )
+    for name, given in (("p_lab", shares[None]), ("p_fields", mixes)):
+        if given.min() < 0 or not np.allclose(given.sum(axis=1), 1.0, rtol=0, atol=1e-9):
+            raise InputError(
+                f"{name} must be shares of the classes that sum to one, but got {given.tolist()}."
+            )
+    if 2**n_informative < 2 * len(shares):
+        raise InputError(
+            f"{len(shares)} classes need more than {n_informative} informative features. Raise n_informative, and "
+            "n_features with it."
+        )
     X, y = make_classification(
         n_samples=n_pool,
         n_features=n_features,

@@ -64,7 +64,7 @@ def _moved_by_label_shift(prev: Prevalence) -> Item:
         return _item(question, "ask", "It moved. With as many bins as classes, how cannot be tested.")
     share, lower = (min(max(x, 0.0), 1.0) for x in (moved.share, moved.lower))
     text = f"Label shift explains {share:.0%} of the movement, {lower:.0%} or more for all we know."
-    if moved.contradicted and moved.share < RAMP[0]:
+    if judging.is_another_population(moved, alone=not prev.field.grouped):
         return _item(question, "against", text)
     return _item(question, "look" if moved.lower < RAMP[1] else "fine", text)
 

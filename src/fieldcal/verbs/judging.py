@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fieldcal.core.checks import Misfit, misfit
 from fieldcal.core.movement import NOISE, Movement
 from fieldcal.core.response import POOR_CONDITION, confusable_classes
-from fieldcal.core.trust import RAMP, Trust
+from fieldcal.core.trust import ALONE, RAMP, Trust
 from fieldcal.errors import CalibrationWarning, IdentifiabilityWarning, SmallSampleWarning
 from fieldcal.objects import Field, Lab
 from fieldcal.objects.verdict import Level, Verdict
@@ -252,18 +252,18 @@ def _about_trust(lab: Lab, field: Field, findings: Findings) -> list[tuple[Level
     elif field.grouped:
         found.append(_unrehearsed(trust, nothing))
     if moved.moved:
-        found += _about_movement(trust, nothing)
+        found += _about_movement(trust, nothing, alone=not field.grouped)
     elif not field.grouped:
         found.append(("ok", "The field has not moved from the lab beyond noise: there is little to correct."))
     return found
 
 
-def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
+def _about_movement(trust: Trust, nothing: bool, *, alone: bool) -> list[tuple[Level, str]]:
     """A field that moved as a whole: contradicted, not known well enough, or believed."""
     moved = trust.movement
     share = f"Label shift explains {_share(moved.share)} of how the whole field moved"
     level: Level = "do_not_use" if nothing else "care"
-    if moved.share < RAMP[0] and moved.contradicted:
+    if is_another_population(moved, alone=alone):
         return [(level, f"{share}: the field is another population, not another mix of classes.")]
     if not moved.testable:
         return [
@@ -280,6 +280,12 @@ def _about_movement(trust: Trust, nothing: bool) -> list[tuple[Level, str]]:
     if trust.common > 0:
         return [("care", f"{share}. A movement of everything cannot be rehearsed; look at it.")]
     return []
+
+
+def is_another_population(moved: Movement, *, alone: bool) -> bool:
+    """Whether the misfit speaks against label shift so plainly that nothing of it is believed."""
+    refused = moved.upper < ALONE[0] if alone else moved.share < RAMP[0]
+    return moved.contradicted and refused
 
 
 def _share(share: float) -> str:

@@ -46,6 +46,7 @@ class Task:
     max_iter: int
     feedback: bool
     progress: Callable[[int, int], None] | None
+    beside_groups: bool = False  # whether the field is the sum of groups that it will be compared with
 
     def report(self) -> Callable[[int], None] | None:
         """How the posterior tells of groups that are done."""
@@ -78,7 +79,8 @@ class Task:
             score_sums=self.field.score_sums.sum(axis=0, keepdims=True, dtype=np.float64),
         )
         labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
-        return replace(self, field=whole, level=None, labelled=labelled, progress=None)
+        grouped = self.field.grouped
+        return replace(self, field=whole, level=None, labelled=labelled, progress=None, beside_groups=grouped)
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ def _solve_pooled(task: Task) -> Answer:
         level=task.level or DEFAULT_LEVEL,
         random_state=task.random_state + 1,  # not the stream that M was drawn from
         grouped=task.field.grouped,
+        cut=task.beside_groups,
         M=M,
         progress=task.report(),
     )
