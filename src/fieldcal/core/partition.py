@@ -65,7 +65,7 @@ class Edges:
         if scores.ndim != 1 and scores.shape[1] != 2:
             raise InputError(
                 "Edges cut the score of a binary classifier, but these predictions have "
-                f"{scores.shape[1]} classes. Use Argmax(…) or Tree(…) for more than two classes."
+                f"{scores.shape[1]} classes. Use Simplex(…), Argmax(…) or Tree(…) for more."
             )
         return cut(_second_class(scores), np.asarray(self.edges))
 
@@ -277,7 +277,7 @@ def _needs_binary(name: str, n_classes: int) -> None:
     if n_classes != 2:
         raise InputError(
             f"{name} cuts the score of a binary classifier, but there are {n_classes} classes. "
-            "Use Argmax(confidence_bins) or Tree(leaves)."
+            "Use Simplex(cells), Argmax(confidence_bins) or Tree(leaves)."
         )
 
 

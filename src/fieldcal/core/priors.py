@@ -161,8 +161,8 @@ class Reference:
 class Pooled:
     """``p_g ~ Dirichlet(κ·μ)`` with ``κ`` and ``μ`` learnt from all groups: partial pooling.
 
-    One population alone has nothing to pool with: its Dirichlet is centred on the lab, and its strength is
-    learnt the same way.
+    One population alone has nothing to pool with: it is expected to have moved, and its Dirichlet is centred on the lab
+    with the strength that its rows speak for.
 
     Examples
     --------

@@ -49,9 +49,9 @@ def estimate(
     lab, field : Lab, Field
     prior : "auto", "flat", "kl", "dirichlet", "reference", "pooled", "smooth", "continuity", or KL(strength=10) …
         What is believed before the field is seen. "auto" is "pooled": groups inform each other through
-        ``p_g ~ Dirichlet(κ·μ)``, with ``κ`` and ``μ`` learnt from all of them; one population alone is drawn to the
-        lab as far as the field looks like it. Where the classes have an order (``learn(…, ordered=True)``) it is
-        "smooth": neighbours inform each other too.
+        ``p_g ~ Dirichlet(κ·μ)``, with ``κ`` and ``μ`` learnt from all of them; one population alone is expected to have
+        moved, and drawn to the lab as far as its rows say that it has not. Where the classes have an order
+        (``learn(…, ordered=True)``) it is "smooth": neighbours inform each other too.
     trust : "auto" or float in [0, 1]
         How far predictions follow the estimate: 1 is the paper, 0 leaves them alone. "auto" uses the rehearsal
         stored in the lab, and what the field's histograms say.
