@@ -90,7 +90,7 @@ def test_too_narrow_intervals_are_called_so():
     )
     (sentence,) = sentences(Table("t", "T", "", [column]))
     assert "too low: narrow (.50)" in sentence
-    assert "as promised: honest (.90)" in sentence
+    assert "not distinguishable from it: honest (.90)" in sentence
 
 
 def test_a_slower_fieldcal_is_called_slower():

@@ -179,7 +179,7 @@ def coverage_sentences(column: Column) -> list[str]:
         side.append(f"{name} ({decimals(found.mean, 2)})")
     parts = [
         f"{label}: {', '.join(names)}"
-        for label, names in (("too low", low), ("as promised", good), ("too high", high))
+        for label, names in (("too low", low), ("not distinguishable from it", good), ("too high", high))
         if names
     ]
     return [f"- {column.title}, beyond two standard errors: {'; '.join(parts)}."]
