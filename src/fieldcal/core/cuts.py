@@ -67,6 +67,16 @@ def as_columns(scores: Floats) -> Floats:
     return np.column_stack([1.0 - scores, scores]) if scores.ndim == 1 else scores
 
 
+def columns_of(scores: Floats, n_classes: int) -> Floats:
+    """Predictions with one column per class, for a partition that knows so many classes."""
+    proba = as_columns(scores)
+    if proba.shape[1] != n_classes:
+        raise InputError(
+            f"This partition knows {n_classes} classes, but the predictions have {proba.shape[1]}."
+        )
+    return proba
+
+
 def at_least(owner: str, name: str, value: int, least: int) -> None:
     """Refuse what is no whole number, or too small."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.cuts import Floats, Ints, as_columns, cut, quantile_cuts
+from fieldcal.core.cuts import Floats, Ints, as_columns, columns_of, cut, quantile_cuts
 from fieldcal.errors import InputError
 
 
@@ -40,12 +40,7 @@ class ExpectedEdges:
 
     def assign(self, scores: Floats) -> Ints:
         """Bin ids, shape (n,)."""
-        scores = as_columns(scores)
-        if scores.shape[1] != len(self.values):
-            raise InputError(
-                f"This partition knows {len(self.values)} classes, but the predictions have {scores.shape[1]}."
-            )
-        return cut(expected(scores, self.values), np.asarray(self.edges))
+        return cut(expected(columns_of(scores, len(self.values)), self.values), np.asarray(self.edges))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.core.cuts import as_columns, at_least, cut, quantile_cuts
+from fieldcal.core.cuts import as_columns, at_least, columns_of, cut, quantile_cuts
 from fieldcal.core.expected import Expected, ExpectedEdges
 from fieldcal.core.trees import Simplex, SimplexTrees, Tree, TreeNodes
 from fieldcal.errors import InputError, InputTypeError
@@ -121,11 +121,7 @@ class ArgmaxEdges:
 
     def assign(self, scores: Floats) -> Ints:
         """Bin ids, shape (n,)."""
-        proba = as_columns(scores)
-        if proba.shape[1] != len(self.edges):
-            raise InputError(
-                f"This partition knows {len(self.edges)} classes, but the predictions have {proba.shape[1]}."
-            )
+        proba = columns_of(scores, len(self.edges))
         top = proba.argmax(axis=1)
         confidence = np.take_along_axis(proba, top[:, None], axis=1)[:, 0]
         bins: Ints = np.asarray(self.offsets, dtype=np.intp)[top]

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fieldcal.core.cuts import Floats, Ints, as_columns, at_least
+from fieldcal.core.cuts import Floats, Ints, as_columns, at_least, columns_of
 from fieldcal.errors import InputError
 
 #: Rows that a partition is grown on, at most: more move no cut by anything that matters.
@@ -99,11 +99,7 @@ class SimplexTrees:
 
     def assign(self, scores: Floats) -> Ints:
         """Bin ids, shape (n,)."""
-        proba = as_columns(scores)
-        if proba.shape[1] != len(self.feature):
-            raise InputError(
-                f"This partition knows {len(self.feature)} classes, but the predictions have {proba.shape[1]}."
-            )
+        proba = columns_of(scores, len(self.feature))
         top = proba.argmax(axis=1)
         bins: Ints = np.asarray(self.offsets, dtype=np.intp)[top]
         for k, tree in enumerate(self.trees):
