@@ -210,12 +210,11 @@ def test_classes_of_all_kinds_survive_saving(classes):
     "partition",
     [
         "auto",
-        1,
+        3,
         6,
-        fieldcal.Argmax(1),
-        fieldcal.Argmax(4),
+        fieldcal.Simplex(3),
         fieldcal.Simplex(9),
-        fieldcal.Tree(7),
+        fieldcal.Expected(7),
     ],
     ids=repr,
 )
@@ -229,7 +228,7 @@ def test_every_partition_survives_saving_and_assigns_the_same_bins(partition):
 
 @pytest.mark.parametrize(
     "partition",
-    [fieldcal.Edges([0.1, 1 / 3, 0.9]), fieldcal.Quantiles(11), fieldcal.Simplex(6), fieldcal.Tree(5)],
+    [1, fieldcal.Edges([0.1, 1 / 3, 0.9]), fieldcal.Quantiles(11), fieldcal.Simplex(6), fieldcal.Simplex(2)],
     ids=repr,
 )
 def test_every_binary_partition_survives_saving(partition):
@@ -379,7 +378,7 @@ def test_reprs_are_one_short_line():
 
 
 @pytest.mark.filterwarnings("ignore:The model is not calibrated:fieldcal.errors.CalibrationWarning")
-@pytest.mark.parametrize("partition", ["auto", 5, fieldcal.Tree(6), fieldcal.Argmax(3)], ids=repr)
+@pytest.mark.parametrize("partition", ["auto", 5, fieldcal.Simplex(6), fieldcal.Simplex(1)], ids=repr)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_weight_of_2_is_the_row_twice(classes, partition):
     p_lab = (0.6, 0.4) if classes == 2 else (0.5, 0.3, 0.2)

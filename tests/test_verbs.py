@@ -111,9 +111,9 @@ def test_swapping_the_classes_swaps_the_answer():
         fieldcal.Quantiles(10),
         fieldcal.Edges([0.2, 0.5, 0.8]),
         fieldcal.Edges([0, 0.2, 0.5, 0.8, 1]),
-        fieldcal.Argmax(4),
+        fieldcal.Expected(8),
+        fieldcal.Simplex(2),
         fieldcal.Simplex(9),
-        fieldcal.Tree(8),
     ],
     ids=repr,
 )

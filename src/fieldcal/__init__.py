@@ -27,15 +27,12 @@ _WHERE = {
     "Prevalence": "objects",
     "Quantiles": "core.partition",
     "Edges": "core.partition",
-    "Argmax": "core.partition",
     "Simplex": "core.trees",
-    "Tree": "core.trees",
     "Expected": "core.expected",
     "Bins": "core.partition",
     "Flat": "core.priors",
     "KL": "core.priors",
     "Dirichlet": "core.priors",
-    "Reference": "core.priors",
     "Pooled": "core.priors",
     "Smooth": "core.priors",
     "Continuity": "core.priors",
@@ -50,7 +47,6 @@ _MODULES = ("datasets", "errors", "metrics", "plots", "regression", "tables")
 __all__ = [
     "KL",
     "AdaptedScorer",
-    "Argmax",
     "Bins",
     "Continuity",
     "Dirichlet",
@@ -67,11 +63,9 @@ __all__ = [
     "RecalibratedClassifier",
     "RecalibratedRegressor",
     "Recalibrator",
-    "Reference",
     "Report",
     "Simplex",
     "Smooth",
-    "Tree",
     "Verdict",
     "__version__",
     "check",
@@ -93,9 +87,9 @@ __all__ = [
 if TYPE_CHECKING:
     from fieldcal import datasets, errors, metrics, plots, regression, tables
     from fieldcal.core.expected import Expected
-    from fieldcal.core.partition import Argmax, Bins, Edges, Quantiles
-    from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Reference, Smooth
-    from fieldcal.core.trees import Simplex, Tree
+    from fieldcal.core.partition import Bins, Edges, Quantiles
+    from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Smooth
+    from fieldcal.core.trees import Simplex
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.objects import Field, Lab, Prevalence, Verdict

@@ -109,9 +109,7 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinsta
 def _partition_from(values: Any) -> Any:
     kinds = {
         "edges": parts.Edges,
-        "argmax": parts.ArgmaxEdges,
         "simplex": SimplexTrees,
-        "tree": TreeNodes,
         "expected": ExpectedEdges,
         "bins": parts.Bins,
     }
@@ -127,12 +125,9 @@ def _partition_from(values: Any) -> Any:
 
 
 def _check_nodes(partition: parts.FittedPartition) -> None:
-    """What the constructors take on trust: that cuts increase, and that a tree's children come after it."""
-    if isinstance(partition, parts.ArgmaxEdges):
-        for cuts in partition.edges:
-            parts.Edges(cuts)
-    if isinstance(partition, (TreeNodes, SimplexTrees)):
-        for tree in (partition,) if isinstance(partition, TreeNodes) else partition.trees:
+    """What the constructors take on trust: that a tree's children come after it."""
+    if isinstance(partition, SimplexTrees):
+        for tree in partition.trees:
             _check_tree(tree)
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from numpy.testing import assert_array_equal
 
+from confidence import confidence_cells
+from fieldcal.core.expected import Expected, ExpectedEdges
 from fieldcal.core.partition import (
-    Argmax,
-    ArgmaxEdges,
     Bins,
     Edges,
     Quantiles,
@@ -17,7 +17,7 @@ from fieldcal.core.partition import (
     fit_partition,
     quantile_cuts,
 )
-from fieldcal.core.trees import Simplex, Tree
+from fieldcal.core.trees import Simplex, TreeNodes
 from fieldcal.errors import InputError, InputTypeError
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=60)
@@ -26,8 +26,7 @@ unit = st.floats(0, 1)
 few_values = st.sampled_from([0.0, 1e-320, 0.1, 0.25, 0.5, 0.7, 1 - 2**-53, 1.0])
 scores_1d = st.lists(unit | few_values, min_size=1, max_size=60).map(np.array)
 #: Anything that looks at lab predictions to make bins, for two classes.
-RECIPES = [Quantiles(4), Quantiles(7), Argmax(1), Argmax(3), Argmax(3, min_rows=8), Simplex(7, min_rows=4)]
-RECIPES.append(Tree(5, min_rows=4))
+RECIPES = [Quantiles(4), Quantiles(7), Simplex(2), Simplex(6), Simplex(6, min_rows=8), Simplex(7, min_rows=4)]
 
 
 def lab(seed: int, n: int = 120, n_classes: int = 2, digits: int | None = None):
@@ -184,7 +183,7 @@ def test_rows_without_weight_are_rows_dropped(recipe, fractions, seed):
     )
 
 
-@pytest.mark.parametrize("recipe", [Argmax(3), Simplex(9, min_rows=3), Tree(8, min_rows=3)], ids=repr)
+@pytest.mark.parametrize("recipe", [Simplex(3), Simplex(9, min_rows=3)], ids=repr)
 def test_weights_are_repetitions_for_three_classes_too(recipe):
     scores, y = lab(5, n_classes=3)
     weight = np.random.default_rng(5).integers(0, 4, len(y))
@@ -205,18 +204,18 @@ def test_fractional_weights_put_an_equal_share_of_the_weight_in_each_quantile_bi
     assert Quantiles(5).fit(scores, y, 2, weight=weight / 7).assign(scores).tolist() == bins.tolist()
 
 
-# Argmax ---------------------------------------------------------------------------------------------------
+# The predicted class --------------------------------------------------------------------------------------
 
 
-def test_argmax_alone_is_the_predicted_class():
+def test_as_many_cells_as_classes_are_the_predicted_class():
     scores, y = lab(1, n_classes=4)
-    partition = Argmax(1).fit(scores, y, 4)
+    partition = Simplex(4).fit(scores, y, 4)
     assert partition.m == 4
     assert_array_equal(partition.assign(scores), scores.argmax(axis=1))
 
 
-def test_argmax_bins_are_the_predicted_class_times_right_closed_confidence():
-    partition = ArgmaxEdges(((0.5,), (), (0.6, 0.8)))
+def test_cuts_of_the_confidence_are_right_closed_within_each_predicted_class():
+    partition = confidence_cells(((0.5,), (), (0.6, 0.8)))
     assert (partition.m, partition.offsets) == (6, (0, 2, 3))
     scores = np.array(
         [[0.5, 0.3, 0.2], [0.51, 0.3, 0.19], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.1, 0.2, 0.7], [0, 0, 1.0]]
@@ -225,26 +224,17 @@ def test_argmax_bins_are_the_predicted_class_times_right_closed_confidence():
 
 
 def test_the_first_of_several_equal_largest_scores_is_the_predicted_class():
-    assert ArgmaxEdges(((), (), ())).assign(np.full((1, 3), 1 / 3)).tolist() == [0]
+    assert Simplex(3).fit(*lab(0, n_classes=3), 3).assign(np.full((1, 3), 1 / 3)).tolist() == [0]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_confidence_bins_are_equally_filled_within_each_predicted_class(seed):
-    scores, y = lab(seed, n=500, n_classes=3)
-    bins = Argmax(4).fit(scores, y, 3).assign(scores)
-    for k in range(3):
-        inside = np.bincount(bins[scores.argmax(axis=1) == k] - 4 * k, minlength=4)
-        assert inside.max() - inside.min() <= 2
-
-
-def test_a_predicted_class_with_few_lab_rows_gets_fewer_confidence_bins():
+def test_a_predicted_class_with_few_lab_rows_gets_fewer_cells():
     scores = np.vstack([np.tile([0.7, 0.2, 0.1], (45, 1)), np.tile([0.1, 0.7, 0.2], (15, 1))])
     scores += np.linspace(0, 0.05, 60)[:, None] * np.array([1, -1, 0])
-    partition = Argmax(4, min_rows=20).fit(scores, np.zeros(60, dtype=int), 3)
-    assert [len(cuts) + 1 for cuts in partition.edges] == [2, 1, 1]
+    partition = Simplex(12, min_rows=20).fit(scores, np.zeros(60, dtype=int), 3)
+    assert [tree.m for tree in partition.trees] == [2, 1, 1]
 
 
-@pytest.mark.parametrize("recipe", [Argmax(3), Simplex(5), Tree(5)], ids=repr)
+@pytest.mark.parametrize("recipe", [Simplex(2), Simplex(5)], ids=repr)
 def test_a_binary_score_and_its_two_columns_share_the_bins(recipe):
     scores, y = lab(2)
     columns = np.column_stack([1 - scores, scores])
@@ -252,9 +242,9 @@ def test_a_binary_score_and_its_two_columns_share_the_bins(recipe):
     assert_array_equal(recipe.fit(scores, y, 2).assign(scores), recipe.fit(columns, y, 2).assign(columns))
 
 
-def test_argmax_bins_refuse_another_number_of_classes():
+def test_regions_of_three_classes_refuse_a_binary_score():
     with pytest.raises(InputError, match="3 classes, but the predictions have 2"):
-        ArgmaxEdges(((), (), ())).assign(np.array([0.2]))
+        Simplex(3).fit(*lab(0, n_classes=3), 3).assign(np.array([0.2]))
 
 
 # Bins -----------------------------------------------------------------------------------------------------
@@ -280,26 +270,81 @@ def test_bin_ids_that_are_no_column_of_integers_are_refused(ids):
 # What the caller may ask for ------------------------------------------------------------------------------
 
 
-def test_a_number_means_quantiles_for_two_classes_and_confidence_bins_for_more():
-    two, y_two = lab(0)
-    three, y_three = lab(0, n_classes=3)
-    assert fit_partition(6, two, y_two, 2) == Quantiles(6).fit(two, y_two, 2)
-    assert fit_partition(np.int64(2), three, y_three, 3) == Argmax(2).fit(three, y_three, 3)
+@pytest.mark.parametrize("number", [8, np.int64(8)], ids=repr)
+@pytest.mark.parametrize(
+    ("n_classes", "ordered", "recipe"),
+    [
+        (2, False, Quantiles(8)),
+        (2, True, Quantiles(8)),
+        (3, False, Simplex(8, min_rows=1)),
+        (3, True, Expected(8)),
+        (5, False, Simplex(8, min_rows=1)),
+        (5, True, Expected(8)),
+    ],
+)
+def test_a_number_is_that_many_bins_for_any_number_of_classes(number, n_classes, ordered, recipe):
+    scores, y = lab(0, n_classes=n_classes)
+    partition = fit_partition(number, scores, y, n_classes, ordered=ordered)
+    assert partition == recipe.fit(scores, y, n_classes)
+    assert partition.m == 8
+    assert np.unique(partition.assign(scores)).tolist() == list(range(8))
 
 
-@pytest.mark.parametrize("fitted", [Edges([0.5]), ArgmaxEdges(((), ())), Bins(2)], ids=repr)
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_a_number_of_bins_is_reached_with_few_lab_rows(n_classes):
+    scores, y = lab(0, n=30, n_classes=n_classes)
+    for ordered in (False, True):
+        assert fit_partition(8, scores, y, n_classes, ordered=ordered).m == 8
+
+
+@pytest.mark.parametrize(("n_classes", "number"), [(3, 1), (3, 2), (5, 4), (9, 8)])
+def test_fewer_bins_than_classes_are_refused_unless_the_classes_have_an_order(n_classes, number):
+    scores, y = lab(0, n_classes=n_classes)
+    with pytest.raises(InputError, match=f"partition={number} .*{n_classes} classes.*{n_classes} at least"):
+        fit_partition(number, scores, y, n_classes)
+    assert fit_partition(number, scores, y, n_classes, ordered=True).m == number
+    regions = fit_partition(n_classes, scores, y, n_classes)
+    assert_array_equal(regions.assign(scores), scores.argmax(axis=1))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("number", [0, -1])
+def test_numbers_that_count_no_bins_are_refused(n_classes, ordered, number):
+    scores, y = lab(0, n_classes=n_classes)
+    with pytest.raises(InputError, match="at least"):
+        fit_partition(number, scores, y, n_classes, ordered=ordered)
+
+
+@pytest.mark.parametrize(
+    "fitted",
+    [Edges([0.5]), confidence_cells(((), ())), ExpectedEdges((0.0, 1.0), (0.5,)), Bins(2)],
+    ids=repr,
+)
 def test_a_fitted_partition_stands_for_itself(fitted):
     assert fit_partition(fitted, np.array([0, 1]), np.array([0, 1]), 2) is fitted
 
 
-@pytest.mark.parametrize("wrong", ["quantiles", None, True, 2.0, [0.2, 0.5], np.array([0.2, 0.5])], ids=repr)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "quantiles",
+        None,
+        True,
+        2.0,
+        [0.2, 0.5],
+        np.array([0.2, 0.5]),
+        TreeNodes((-1,), (0.0,), (-1,), (-1,), (0,)),  # a part of a partition, and none by itself
+    ],
+    ids=repr,
+)
 def test_anything_else_is_refused_as_a_partition(wrong):
     scores, y = lab(0)
     with pytest.raises(InputTypeError, match="partition must be"):
         fit_partition(wrong, scores, y, 2)
 
 
-@pytest.mark.parametrize("recipe", [Quantiles, Argmax, Simplex, Tree, Bins])
+@pytest.mark.parametrize("recipe", [Quantiles, Simplex, Expected, Bins])
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "3"])
 def test_recipes_refuse_sizes_that_are_no_positive_whole_number(recipe, wrong):
     with pytest.raises(InputError, match="whole number"):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fieldcal.core.hyper import hat_weights
 from fieldcal.core.pooling import MOVED, STRENGTHS, fit_pooled, lab_strength, plug_in
 from fieldcal.core.posterior import pooled_posterior, response_draws, summarise
 from fieldcal.core.spread import KAPPAS, edge_of, kappa_evidence
@@ -151,14 +150,6 @@ def test_the_smaller_the_lab_the_more_of_a_movement_may_be_noise():
     v = np.array([0.45, 0.55]) @ (F2 / F2.sum(axis=1, keepdims=True))
     still = [lab_strength(F2 * size, v, 1000, p_lab=p_lab)[:8].sum() for size in (0.02, 0.2, 2)]
     assert np.all(np.diff(still) > 0)
-
-
-def test_hat_weights_integrate_lines_exactly_however_narrow_the_prior():
-    nodes = np.sin(np.linspace(0, np.pi / 2, 20)) ** 2
-    a, b = np.array([1.0, 0.3, 4e4]), np.array([1.0, 5.0, 6e4])
-    W = hat_weights(nodes, a, b)
-    assert_allclose(W.sum(axis=1), 1)
-    assert_allclose(W @ nodes, a / (a + b), rtol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------ plug-in

@@ -9,7 +9,6 @@ from scipy.stats import beta, chisquare, dirichlet, kstest
 
 from fieldcal.core.posterior import (
     Summary,
-    feedback_draws,
     joint_draws,
     pooled_posterior,
     response_draws,
@@ -338,17 +337,6 @@ def test_draws_of_m_have_the_moments_of_their_dirichlet():
         assert_allclose(M[:, k].mean(axis=0), dirichlet(A[k]).mean(), atol=0.003)
         assert_allclose(M[:, k].var(axis=0), dirichlet(A[k]).var(), rtol=0.1)
     assert response_draws(np.ones((3, 5)), 10, rng()).shape == (10, 3, 5)
-
-
-def test_feedback_sharpens_m_and_the_cut_does_not():
-    A = M3 * 20
-    p = rng(5).dirichlet(np.ones(3), 40)
-    V = np.array([rng(i).multinomial(2000, q) for i, q in enumerate(p @ M3)]).astype(float)
-    draws, M = feedback_draws(A, V, np.ones(3), rng(), n_draws=16)
-    assert draws.shape == (40, 64, 3)
-    assert M.shape == (16, 3, 6)
-    assert_allclose(M.sum(axis=2), 1)
-    assert M.std(axis=0).mean() < 0.5 * response_draws(A, 16, rng()).std(axis=0).mean()
 
 
 # ------------------------------------------------------------------------------------------- the default estimate

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import dirichlet, entropy
 
-from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Pooled, Reference, as_prior
+from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Pooled, as_prior
 from fieldcal.errors import InputError
+from parity.reference_prior import Reference
 
 PRIORS = [Flat(), KL(0.5), KL(20.0), Dirichlet(0.5), Dirichlet(20.0), Reference(3.0)]
 
@@ -111,7 +112,7 @@ def test_class_pseudo_rows_may_differ_between_groups():
     assert_allclose(penalty.value(p[:2], M), -(own * np.log(p[:2])).sum(axis=1), rtol=1e-14)
 
 
-@pytest.mark.parametrize("kind", [KL, Dirichlet, Reference])
+@pytest.mark.parametrize("kind", [KL, Dirichlet])
 @pytest.mark.parametrize("strength", [-1, np.inf, np.nan])
 def test_strengths_that_count_no_rows_are_refused(kind, strength):
     with pytest.raises(InputError, match="strength"):
@@ -124,7 +125,6 @@ def test_strengths_that_count_no_rows_are_refused(kind, strength):
         ("flat", Flat()),
         ("kl", KL()),
         ("dirichlet", Dirichlet()),
-        ("reference", Reference()),
         ("pooled", Pooled()),
         ("auto", Pooled()),
     ],
@@ -134,7 +134,7 @@ def test_a_name_stands_for_a_prior_and_a_prior_for_itself(name, prior):
     assert as_prior(prior) is prior
 
 
-@pytest.mark.parametrize("wrong", ["ridge", None, 3, KL], ids=repr)
+@pytest.mark.parametrize("wrong", ["ridge", "reference", None, 3, KL], ids=repr)
 def test_what_is_no_prior_is_refused(wrong):
     with pytest.raises(InputError, match="prior must be one of"):
         as_prior(wrong)

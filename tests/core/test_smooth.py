@@ -253,8 +253,6 @@ def test_labels_of_the_field_are_believed_by_ordered_classes_too():
     field = fieldcal.count(lab, D)
     many = fieldcal.estimate(lab, field, trust=1, labelled=[0, 0, 5000, 0, 0])
     assert many.urc[0, 2] > 0.8
-    with pytest.raises(InputError, match="'smooth'"):
-        fieldcal.estimate(lab, field, feedback=True)
 
 
 # Bins of the expected place

@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import fieldcal.core.solve as module
 from fieldcal.core.likelihood import nll
-from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Prior, Reference
+from fieldcal.core.priors import KL, Dirichlet, Flat, Penalty, Prior
 from fieldcal.core.solve import Solution, solve
+from parity.reference_prior import Reference
 
 PRIORS = [Flat(), KL(5.0), Dirichlet(5.0), Reference(5.0)]
 CLASSES = [2, 3, 4, 6]
@@ -40,7 +41,7 @@ def rows_and_pseudo_rows(V: np.ndarray, penalty: Penalty) -> np.ndarray:
     return V.sum(axis=1) + penalty.bins.sum() + penalty.classes.sum() + penalty.entropy
 
 
-def by_clarabel(M: np.ndarray, v: np.ndarray, prior: Prior, p_lab: np.ndarray) -> np.ndarray:
+def by_clarabel(M: np.ndarray, v: np.ndarray, prior: Prior | Reference, p_lab: np.ndarray) -> np.ndarray:
     """The minimum by an independent conic solver, from the formulas of the paper and not from `Penalty`."""
     p = cp.Variable(len(M))
     strength = getattr(prior, "strength", 0.0)

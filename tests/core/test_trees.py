@@ -1,4 +1,4 @@
-"""Partitions by trees of cuts: grown on labels, or on the predictions alone."""
+"""Trees of cuts in the regions of the predicted class, grown on the predictions alone."""
 
 from __future__ import annotations
 
@@ -9,86 +9,19 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import fieldcal
+from confidence import confidence_cells
 from core.test_partition import lab
 from fieldcal.core import trees
-from fieldcal.core.trees import Simplex, SimplexTrees, Tree, TreeNodes
+from fieldcal.core.cuts import quantile_cuts
+from fieldcal.core.trees import Simplex, SimplexTrees, TreeNodes
 from fieldcal.errors import InputError
 
-# Tree -----------------------------------------------------------------------------------------------------
-
-
-def information(bins: np.ndarray, y: np.ndarray) -> float:
-    """Mutual information of bin and class, in nats."""
-    joint = np.histogram2d(bins, y, bins=[np.arange(bins.max() + 2), np.arange(y.max() + 2)])[0] / len(y)
-    outer = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    return float((joint[joint > 0] * np.log(joint[joint > 0] / outer[joint > 0])).sum())
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-@pytest.mark.parametrize("min_rows", [1, 10, 40])
-def test_every_leaf_has_its_least_number_of_lab_rows(n_classes, min_rows):
-    scores, y = lab(0, n=300, n_classes=n_classes)
-    partition = Tree(12, min_rows=min_rows).fit(scores, y, n_classes)
-    rows = np.bincount(partition.assign(scores), minlength=partition.m)
-    assert partition.m <= 12
-    assert rows.min() >= min_rows
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_more_leaves_refine_the_bins_and_never_lose_information(seed):
-    scores, y = lab(seed, n=400, n_classes=3)
-    fits = [Tree(leaves, min_rows=5).fit(scores, y, 3) for leaves in range(1, 12)]
-    bins = [fit.assign(scores) for fit in fits]
-    assert [fit.m for fit in fits] == list(range(1, 12))
-    gained = [information(b, y) for b in bins]
-    assert gained[0] == 0
-    assert np.all(np.diff(gained) > 0)
-    for coarse, fine in itertools.pairwise(bins):
-        assert len(np.unique(np.column_stack([coarse, fine]), axis=0)) == fine.max() + 1
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_first_split_is_the_most_informative_of_all(seed):
-    scores, y = lab(seed, n=80, n_classes=3, digits=2)
-    best = max(
-        information((scores[:, k] > t).astype(int), y)
-        for k in range(3)
-        for t in np.unique(scores[:, k])[:-1]
-        if 7 <= (scores[:, k] <= t).sum() <= 73
-    )
-    split = Tree(2, min_rows=7).fit(scores, y, 3).assign(scores)
-    assert information(split, y) == pytest.approx(best, rel=1e-12)
+# One tree -------------------------------------------------------------------------------------------------
 
 
 def test_a_score_on_a_threshold_goes_to_the_lower_side():
     tree = TreeNodes((1, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
     assert tree.assign(np.array([0.5, np.nextafter(0.5, 1)])).tolist() == [0, 1]
-
-
-def test_a_tree_walks_each_row_from_the_root_to_a_leaf():
-    scores, y = lab(8, n=500, n_classes=4)
-    tree = Tree(15, min_rows=5).fit(scores, y, 4)
-
-    def walk(row: np.ndarray) -> int:
-        node = 0
-        while tree.feature[node] >= 0:
-            low = row[tree.feature[node]] <= tree.threshold[node]
-            node = tree.left[node] if low else tree.right[node]
-        return tree.leaf[node]
-
-    assert sorted(leaf for leaf in tree.leaf if leaf >= 0) == list(range(tree.m))
-    assert_array_equal(tree.assign(scores), [walk(row) for row in scores])
-
-
-def test_a_tree_does_not_split_where_nothing_can_be_learnt():
-    assert Tree(5, min_rows=1).fit(np.full(50, 0.4), np.arange(50) % 2, 2).m == 1
-    assert Tree(5, min_rows=1).fit(np.linspace(0, 1, 50), np.zeros(50, dtype=int), 2).m == 1
-
-
-def test_a_tree_tells_scores_apart_that_are_neighbouring_floats():
-    scores = np.repeat([0.3, np.nextafter(0.3, 1)], 30)
-    bins = Tree(2).fit(scores, np.repeat([0, 1], 30), 2).assign(scores)
-    assert bins.tolist() in ([0] * 30 + [1] * 30, [1] * 30 + [0] * 30)
 
 
 def test_a_tree_refuses_predictions_without_a_class_it_asks_for():
@@ -128,12 +61,70 @@ def test_cells_refine_the_predicted_class_and_a_cut_leaves_rows_on_both_sides(mi
     assert_array_equal(np.searchsorted(first, bins, side="right") - 1, top)
 
 
-def test_more_cells_say_more_about_the_model_s_belief():
-    scores, y = lab(2, n=500, n_classes=3)
-    said = [
-        belief(Simplex(cells, min_rows=5).fit(scores, y, 3).assign(scores), scores) for cells in range(3, 14)
-    ]
-    assert np.all(np.diff(said) > 0)
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("min_rows", [1, 10, 40])
+def test_every_cell_has_its_least_number_of_lab_rows(n_classes, min_rows):
+    scores, y = lab(0, n=300, n_classes=n_classes)
+    partition = Simplex(12, min_rows=min_rows).fit(scores, y, n_classes)
+    rows = np.bincount(partition.assign(scores), minlength=partition.m)
+    assert partition.m <= 12
+    assert rows.min() >= min_rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_more_cells_refine_the_bins_and_say_more_about_the_model_s_belief(seed):
+    scores, y = lab(seed, n=500, n_classes=3)
+    fits = [Simplex(cells, min_rows=5).fit(scores, y, 3) for cells in range(3, 14)]
+    bins = [fit.assign(scores) for fit in fits]
+    assert [fit.m for fit in fits] == list(range(3, 14))
+    assert np.all(np.diff([belief(b, scores) for b in bins]) > 0)
+    for coarse, fine in itertools.pairwise(bins):
+        assert len(np.unique(np.column_stack([coarse, fine]), axis=0)) == fine.max() + 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_first_cut_says_most_about_the_model_s_belief_of_all(seed):
+    scores, y = lab(seed, n=80, n_classes=3, digits=2)
+    top = scores.argmax(axis=1)
+    best = max(
+        belief(np.where((top == region) & (scores[:, k] > t), 3, top), scores)
+        for region in range(3)
+        for k in range(3)
+        for t in np.unique(scores[top == region, k])[:-1]
+        if 7 <= (scores[top == region, k] <= t).sum() <= (top == region).sum() - 7
+    )
+    cut = Simplex(4, min_rows=7).fit(scores, y, 3).assign(scores)
+    assert belief(cut, scores) == pytest.approx(best, rel=1e-12)
+
+
+def test_each_row_walks_from_the_root_of_its_predicted_class_to_a_leaf():
+    scores, y = lab(8, n=500, n_classes=4)
+    partition = Simplex(15, min_rows=5).fit(scores, y, 4)
+
+    def walk(row: np.ndarray) -> int:
+        tree, node = partition.trees[row.argmax()], 0
+        while tree.feature[node] >= 0:
+            low = row[tree.feature[node]] <= tree.threshold[node]
+            node = tree.left[node] if low else tree.right[node]
+        return partition.offsets[row.argmax()] + tree.leaf[node]
+
+    for tree in partition.trees:
+        assert sorted(leaf for leaf in tree.leaf if leaf >= 0) == list(range(tree.m))
+    assert partition.m == 15
+    assert_array_equal(partition.assign(scores), [walk(row) for row in scores])
+
+
+def test_nothing_is_cut_where_the_model_believes_the_same():
+    assert Simplex(5, min_rows=1).fit(np.full(50, 0.4), np.arange(50) % 2, 2).m == 2
+    assert Simplex(9, min_rows=1).fit(np.eye(3)[np.arange(60) % 3], np.arange(60) % 3, 3).m == 3
+
+
+def test_scores_are_told_apart_that_are_neighbouring_floats():
+    first, second = [0.5, 0.4, 0.1], [np.nextafter(0.5, 1), 0.1, 0.4]
+    scores = np.repeat([first, second], 30, axis=0)
+    partition = Simplex(4).fit(scores, np.zeros(60, dtype=int), 3)
+    assert (partition.feature[0][0], partition.threshold[0][0]) == (0, 0.5)
+    assert partition.assign(scores).tolist() == [0] * 30 + [1] * 30
 
 
 def test_cells_do_not_depend_on_the_labels():
@@ -201,6 +192,12 @@ def test_trees_and_columns_are_two_views_of_one_partition():
     assert sum(tree.m for tree in partition.trees) == partition.m == 10
 
 
+def four_by_confidence(proba: np.ndarray) -> SimplexTrees:
+    """The predicted class, each in four bins of its score that are equally filled."""
+    top = proba.argmax(axis=1)
+    return confidence_cells([quantile_cuts(proba[top == k, k], 4).tolist() for k in range(proba.shape[1])])
+
+
 @pytest.mark.filterwarnings(
     "ignore::fieldcal.errors.CalibrationWarning"
 )  # the classifier is poor by intention
@@ -213,7 +210,7 @@ def test_five_classes_are_told_apart_better_than_by_confidence():
             p_lab=[0.2] * 5, p_fields=[p], n_features=6, n_informative=4, class_sep=1.0, random_state=seed
         )
         row = []
-        for partition in ("auto", fieldcal.Argmax(4)):
+        for partition in ("auto", four_by_confidence(data.proba_lab)):
             made = fieldcal.learn(data.proba_lab, data.y_lab, partition=partition)
             found = fieldcal.estimate(
                 made,
@@ -225,5 +222,5 @@ def test_five_classes_are_told_apart_better_than_by_confidence():
             )
             row.append(np.abs(found.urc - data.prevalence).mean())
         errors.append(row)
-    simplex, argmax = np.mean(errors, axis=0)
-    assert simplex < 0.92 * argmax
+    simplex, confidence = np.mean(errors, axis=0)
+    assert simplex < 0.92 * confidence

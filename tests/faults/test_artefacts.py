@@ -14,6 +14,8 @@ from fieldcal import files
 from fieldcal.errors import ArtefactError, FieldcalError, InputError
 
 KINDS = {"lab": fieldcal.Lab, "field": fieldcal.Field, "prevalence": fieldcal.Prevalence}
+NODES = ("feature", "threshold", "left", "right", "leaf")
+EIGHT_BINS = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
 @functools.cache
@@ -277,8 +279,11 @@ def test_fault_40_what_is_no_artefact_at_all_is_refused(data):
         ("lab", "partition", {"kind": "edges", "edges": [0.5], "more": 1}),
         ("lab", "partition", {"kind": ["edges"], "edges": [0.5]}),
         ("lab", "partition", {"kind": "exec", "edges": [0.5]}),
-        ("lab", "partition", {"kind": "argmax", "edges": 5}),
-        ("lab", "partition", {"kind": "argmax", "edges": [[0.5, 0.4, 0.3, 0.2, 0.1, 0.05], []]}),
+        ("lab", "partition", {"kind": "argmax", "edges": [[0.5, 0.6, 0.7, 0.8, 0.9, 0.95], []]}),
+        ("lab", "partition", {"kind": "simplex", "feature": 5}),
+        ("lab", "partition", {"kind": "simplex", **dict.fromkeys(NODES, 5)}),
+        ("lab", "partition", {"kind": "expected", "values": [0.0, 1.0], "edges": 5}),
+        ("lab", "partition", {"kind": "expected", "values": [0.0, 1.0], "edges": EIGHT_BINS[::-1]}),
         ("lab", "partition", {"kind": "bins", "n": 10**30}),
         ("lab", "partition", {"kind": "bins", "n": "8"}),
         ("lab", "F", [[1, 2], [3]]),
@@ -345,20 +350,25 @@ def test_fault_40_a_prevalence_whose_field_is_of_another_lab_is_refused():
 
 def test_fault_40_a_tree_that_runs_in_circles_is_refused():
     tree = {
-        "kind": "tree",
         "feature": [0, -1, -1],
         "threshold": [0.5, 0.0, 0.0],
         "left": [1, -1, -1],
         "right": [2, -1, -1],
         "leaf": [-1, 0, 1],
     }
-    content = envelope("lab")["content"] | {
-        "F": [[30, 10], [10, 30]],
-        "bin_scores": [[20 * 2**30] * 2] * 2,
-        "decisions": [[[30, 0], [0, 10]], [[10, 0], [0, 30]]],
-        "partition": tree,
-    }
-    assert fieldcal.Lab.from_json(signed(content)).partition.assign(np.array([0.2, 0.9])).tolist() == [1, 0]
+    more = tree | {"threshold": [0.2, 0.0, 0.0]}
+
+    def content(*trees, kind="simplex"):
+        columns = {name: [one[name] for one in trees] for name in tree}
+        return envelope("lab")["content"] | {
+            "F": [[10, 20, 6, 4], [4, 6, 20, 10]],
+            "bin_scores": [[20 * 2**30] * 2] * 4,
+            "decisions": [[[10, 0], [20, 0], [0, 6], [0, 4]], [[4, 0], [6, 0], [0, 20], [0, 10]]],
+            "partition": {"kind": kind, **columns},
+        }
+
+    sound = fieldcal.Lab.from_json(signed(content(tree, more))).partition
+    assert sound.assign(np.array([0.2, 0.5, 0.7, 0.9])).tolist() == [1, 0, 3, 2]
     for damage in (
         {"left": [0, -1, -1]},
         {"right": [7, -1, -1]},
@@ -367,7 +377,9 @@ def test_fault_40_a_tree_that_runs_in_circles_is_refused():
         {"threshold": [0.5]},
         {"feature": ["0", -1, -1]},
     ):
-        refused("lab", signed(content | {"partition": tree | damage}))
+        refused("lab", signed(content(tree | damage, more)))
+        refused("lab", signed(content(tree, more | damage)))
+    refused("lab", signed(content(tree, more, kind="tree")))
 
 
 def test_fault_40_random_edits_with_a_fitting_digest_never_escape():

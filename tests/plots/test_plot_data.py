@@ -207,19 +207,13 @@ def test_bin_labels_say_what_falls_into_a_bin(binary_data, three, three_data):
 
     assert labels(fieldcal.Edges([0.123456, 0.5])) == ["0–0.12", "0.12–0.5", "0.5–1"]
     assert labels(fieldcal.Edges([0.5, 0.998, 0.9991])) == ["0–0.5", "0.5–0.998", "0.998–0.999", "0.999–1"]
-    assert labels(fieldcal.Tree(3)) == ["bin 1", "bin 2", "bin 3"]
+    assert labels(fieldcal.Expected(3)) == ["bin 1", "bin 2", "bin 3"]
     simplex = data.bin_labels(three.lab)
     assert len(simplex) == three.lab.n_bins
     assert simplex[:2] == ["cat 1", "cat 2"]
     assert simplex[-1].startswith("ox ")
-    argmax = data.bin_labels(
-        fieldcal.learn(
-            three_data.proba_lab, three_data.y_lab, classes=[0, 1, 2], partition=fieldcal.Argmax(4)
-        )
-    )
-    assert argmax[0].startswith("0, ≤ .")
-    assert argmax[3].startswith("0, > .")
-    assert argmax[-1].startswith("2, > .")
+    argmax = fieldcal.learn(three_data.proba_lab, three_data.y_lab, partition=fieldcal.Simplex(3))
+    assert data.bin_labels(argmax) == ["0 1", "1 1", "2 1"]
 
 
 # curve

@@ -13,10 +13,11 @@ from scipy.stats import dirichlet, multinomial
 
 from fieldcal.core.baselines import naive
 from fieldcal.core.partition import Bins
-from fieldcal.core.priors import KL, Dirichlet, Flat, Reference
+from fieldcal.core.priors import KL, Dirichlet, Flat
 from fieldcal.core.response import response_counts, response_matrix
 from fieldcal.core.reweight import class_weights, reweight
 from fieldcal.core.solve import solve
+from parity.reference_prior import Reference
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=80)
 

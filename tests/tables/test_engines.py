@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import fieldcal
+from confidence import confidence_cells
 from fieldcal import tables
 from fieldcal.errors import InputError, InputTypeError
 from tables import truth
@@ -302,16 +303,16 @@ def test_scores_outside_0_and_1_are_refused_on_spark(spark):
 # Several classes, partitions ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("partition", "kind"), [("auto", "simplex"), (fieldcal.Argmax(4), "argmax")])
-def test_several_classes_are_binned_as_numpy_does(engine, partition, kind):
+@pytest.mark.parametrize(("partition", "bins"), [("auto", 18), (fieldcal.Simplex(3), 3)])
+def test_several_classes_are_binned_as_numpy_does(engine, partition, bins):
     lab = truth.wide_lab(3, partition)
-    assert lab.partition.kind == kind
+    assert (lab.partition.kind, lab.n_bins) == ("simplex", bins)
     _, new = both_agree(engine, lab, wide_rows(3), ["town"])
     total = np.sum([new[f"{c}_recalibrated"] for c in lab.columns.scores], axis=0)
     np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("partition", [fieldcal.Argmax(1), fieldcal.Simplex(48, min_rows=2)], ids=repr)
+@pytest.mark.parametrize("partition", [fieldcal.Simplex(12), fieldcal.Simplex(48, min_rows=2)], ids=repr)
 def test_a_dozen_classes_make_no_expression_too_long(local_engine, partition):
     """Written as one expression, the answer grows with the third power of the number of classes."""
     rng = np.random.default_rng(12)
@@ -324,9 +325,9 @@ def test_a_dozen_classes_make_no_expression_too_long(local_engine, partition):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_tree_of_cuts_bins_as_numpy_does(local_engine, n_classes):
-    lab = truth.wide_lab(n_classes, fieldcal.Tree(7))
-    assert lab.partition.kind == "tree"
+def test_trees_of_cuts_bin_as_numpy_does(local_engine, n_classes):
+    lab = truth.wide_lab(n_classes, fieldcal.Simplex(7))
+    assert (lab.partition.kind, lab.n_bins) == ("simplex", 7)
     both_agree(local_engine, lab, wide_rows(n_classes), ["town"])
 
 
@@ -338,7 +339,7 @@ def test_bins_of_the_expected_value_are_numpys_to_the_last_bit(engine):
 
 @pytest.mark.parametrize(
     "partition",
-    [fieldcal.Tree(5), fieldcal.Argmax(3), fieldcal.Simplex(6), fieldcal.Edges([0.5]), fieldcal.Expected(4)],
+    [fieldcal.Simplex(2), fieldcal.Simplex(6), fieldcal.Edges([0.5]), fieldcal.Expected(4)],
     ids=repr,
 )
 def test_one_column_of_a_binary_score_suffices_for_every_partition(local_engine, partition):
@@ -386,7 +387,7 @@ def test_two_hundred_edges_overflow_no_engine(local_engine):
 @pytest.mark.filterwarnings("ignore:DataFrame is highly fragmented")
 def test_two_hundred_cuts_of_confidence_overflow_no_engine(local_engine):
     cuts = tuple(np.linspace(0.01, 0.99, 100).tolist())
-    lab = truth.wide_lab(3, fieldcal.core.partition.ArgmaxEdges((cuts, cuts, ())))
+    lab = truth.wide_lab(3, confidence_cells((cuts, cuts, ())))
     truth.assert_same_counts(
         tables.count(lab, local_engine.make(wide_rows()), by="town"), truth.count(lab, wide_rows(), ["town"])
     )

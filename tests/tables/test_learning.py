@@ -81,12 +81,12 @@ def test_the_lab_of_several_classes_is_that_of_arrays(engine):
     "options",
     [
         {"partition": fieldcal.Edges([0.3, 0.6])},
-        {"partition": fieldcal.Tree(4)},
+        {"partition": fieldcal.Simplex(4)},
         {"ordered": True},
         {"partition": 5, "smoothing": 0},
         {"by": "site", "random_state": 3},
     ],
-    ids=["edges", "tree", "ordered", "smoothing", "seed"],
+    ids=["edges", "simplex", "ordered", "smoothing", "seed"],
 )
 def test_options_go_through_to_the_learning_of_arrays(local_engine, options):
     rows = binary_rows()

@@ -37,24 +37,26 @@ WORDS = ("g", "count", "group by", "fieldcal_rows")
 
 @functools.cache
 def lab_of(n_classes, partition):
-    made = {"auto": "auto", "tree": fieldcal.Tree(5), "argmax": fieldcal.Argmax(3), "few": 2}[partition]
+    few = max(2, n_classes)
+    made = {"auto": "auto", "cells": fieldcal.Simplex(9), "argmax": fieldcal.Simplex(few), "few": few}[
+        partition
+    ]
     return truth.binary_lab(made) if n_classes == 1 else truth.wide_lab(n_classes, made)
 
 
 def edges_of(lab):
     """Every number that a score is compared with."""
     p = lab.partition
-    if p.kind in ("tree", "simplex"):
-        trees = (p,) if p.kind == "tree" else p.trees
-        return [t for tree in trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f >= 0]
-    return list(p.edges) if p.kind == "edges" else [c for cuts in p.edges for c in cuts]
+    if p.kind == "simplex":
+        return [t for tree in p.trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f >= 0]
+    return list(p.edges)
 
 
 @st.composite
 def random_tables(draw):
     """A lab, a table for it, and its group columns."""
     n_classes = draw(st.integers(1, 4))  # one: the second of two classes alone
-    lab = lab_of(n_classes, draw(st.sampled_from(["auto", "tree", "argmax", "few"])))
+    lab = lab_of(n_classes, draw(st.sampled_from(["auto", "cells", "argmax", "few"])))
     n = draw(st.integers(0, 14))
     rows = draw(st.lists(_scores(n_classes, edges_of(lab)), min_size=n, max_size=n))
     columns = {

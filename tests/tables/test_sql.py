@@ -20,7 +20,8 @@ import sqlglot
 from sqlglot import exp
 
 import fieldcal
-from fieldcal import Argmax, Bins, Edges, Expected, Simplex, Tree
+from confidence import confidence_cells
+from fieldcal import Bins, Edges, Expected, Simplex
 from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.objects import Columns
 from fieldcal.tables import read_counts
@@ -279,13 +280,13 @@ CASES = [
     pytest.param("auto", 2, 2, id="edges of two columns"),
     pytest.param(Edges([1 / 3]), 2, 1, id="one edge"),
     pytest.param(Edges(np.linspace(0, 1, 300)[1:-1]), 2, 1, id="three hundred bins"),
-    pytest.param(Tree(6), 2, 1, id="tree"),
-    pytest.param(Argmax(3), 2, 1, id="argmax"),
+    pytest.param(Simplex(9, min_rows=5), 2, 1, id="nine cells"),
+    pytest.param(Simplex(2), 2, 1, id="argmax"),
     pytest.param("auto", 3, 3, id="simplex of three"),
     pytest.param(Simplex(5), 2, 1, id="simplex"),
-    pytest.param(Argmax(3), 3, 3, id="argmax of three"),
-    pytest.param(Argmax(1), 3, 3, id="argmax alone"),
-    pytest.param(Tree(9), 3, 3, id="tree of three"),
+    pytest.param(Simplex(3), 3, 3, id="argmax of three"),
+    pytest.param(Simplex(40, min_rows=3), 3, 3, id="many cells of three"),
+    pytest.param(confidence_cells(((0.5, 0.7, 0.9), (), (0.6,))), 3, 3, id="argmax by confidence"),
     pytest.param(Expected(7), 3, 3, id="expected of three"),
 ]
 

@@ -262,17 +262,16 @@ def trust_of(text: str) -> float | Literal["auto"]:
 
 def prior_of(text: str) -> PriorLike:
     """A prior by its name, with a strength where it has one: ``kl:10``."""
-    from fieldcal.core.priors import KL, Dirichlet, Reference, as_prior
+    from fieldcal.core.priors import KL, Dirichlet, as_prior
 
     name, colon, strength = text.partition(":")
     if name == "auto" and not colon:
         return "auto"  # what it means depends on the lab
     if not colon:
         return as_prior(name)  # type: ignore[arg-type]  # it refuses what it does not know
-    kinds: dict[str, type[KL | Dirichlet | Reference]] = {
+    kinds: dict[str, type[KL | Dirichlet]] = {
         "kl": KL,
         "dirichlet": Dirichlet,
-        "reference": Reference,
     }
     try:
         return kinds[name](float(strength))

@@ -1,7 +1,7 @@
 """Two classes: what the posterior is made of, before anything is integrated.
 
 The prior of every draw of ``M``, the derivatives of the log density in ``θ = arcsin √p``, its modes, and the rule by
-which an interval becomes one-sided. `quadrature` and `expansion` build on it.
+which an interval becomes one-sided. `quadrature` builds on it.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def conditional_mode(
         p[b, s], low[b, s], high[b, s], active[b, s] = step
     p = np.where(p < 1e-14, 0.0, np.where(p > 1 - 1e-14, 1.0, p))
     theta = np.arcsin(np.sqrt(p))
-    slope, bend = derivatives(np.clip(p, 1e-15, 1 - 1e-15), M[None], V[:, None], proper, order=2)
+    slope, bend = derivatives(np.clip(p, 1e-15, 1 - 1e-15), M[None], V[:, None], proper)
     curvature = -bend * np.sin(2 * theta) ** 2 - 2 * slope * np.cos(2 * theta)
     return theta, 1 / np.sqrt(np.maximum(curvature, 1.0))
 
@@ -142,7 +142,7 @@ def _newton_step(
     p: Floats, low: Floats, high: Floats, M: Floats, V: Floats, prior: BetaPrior
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
     """Towards the root of a decreasing function, inside a bracket; and where it is not found yet."""
-    slope, bend = derivatives(p, M, V, prior, order=2)
+    slope, bend = derivatives(p, M, V, prior)
     low, high = np.where(slope > 0, p, low), np.where(slope > 0, high, p)
     newton = p - slope / np.minimum(bend, -1e-9)
     following = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
@@ -150,10 +150,10 @@ def _newton_step(
     return following, low, high, far & (high - low >= 1e-15)
 
 
-def derivatives(p: Floats, M: Floats, V: Floats, prior: BetaPrior, *, order: int) -> list[Floats]:
-    """The first ``order`` derivatives, in p, of the log density of θ. M (..., 2, m) and V (..., m) broadcast to p."""
+def derivatives(p: Floats, M: Floats, V: Floats, prior: BetaPrior) -> tuple[Floats, Floats]:
+    """Slope and curvature, in p, of the log density of θ. M (..., 2, m) and V (..., m) broadcast to p."""
     base, difference = M[..., 0, :], M[..., 1, :] - M[..., 0, :]
-    sums = [np.zeros(p.shape) for _ in range(order)]
+    slope, bend = np.zeros(p.shape), np.zeros(p.shape)
     with np.errstate(over="ignore", under="ignore"):
         for j in range(M.shape[-1]):
             r = p * difference[..., j]
@@ -161,26 +161,17 @@ def derivatives(p: Floats, M: Floats, V: Floats, prior: BetaPrior, *, order: int
             np.maximum(r, _TINY, out=r)
             np.divide(difference[..., j], r, out=r)
             power = V[..., j] * r
-            sums[0] += power
-            for i in range(1, order):
-                power *= r
-                sums[i] += power
-        x, y = np.maximum(p, 1e-75), np.maximum(1 - p, 1e-75)  # fourth powers stay finite
+            slope += power
+            power *= r
+            bend -= power
+        x, y = np.maximum(p, 1e-75), np.maximum(1 - p, 1e-75)  # squares stay finite
         left, right = (prior.a - 0.5) / x, (prior.b - 0.5) / -y
-        for i in range(order):
-            sums[i] += left + right
-            sums[i] *= (-1) ** i * (1, 1, 2, 6)[i]
-            left, right = left / x, right / -y
+        slope += left + right
+        bend -= left / x + right / -y
     if prior.entropy:
-        for i, term in enumerate(_entropy_derivatives(x, y, prior.centre)[:order]):
-            sums[i] -= prior.entropy * term
-    return sums
-
-
-def _entropy_derivatives(x: Floats, y: Floats, centre: Floats) -> list[Floats]:
-    """Of ``KL(p ‖ centre)`` in p."""
-    logit = np.log(x / centre[1]) - np.log(y / centre[0])
-    return [logit, 1 / x + 1 / y, 1 / y**2 - 1 / x**2, 2 / x**3 + 2 / y**3]
+        slope -= prior.entropy * (np.log(x / prior.centre[1]) - np.log(y / prior.centre[0]))
+        bend -= prior.entropy * (1 / x + 1 / y)
+    return slope, bend
 
 
 def first_modes(M: Floats, V: Floats, prior: BetaPrior) -> Floats:

@@ -2,7 +2,7 @@
 
 Bins are right-closed, ``(a, b]``, the lowest closed on both sides, and edges are compared in float64. A
 prediction that equals an edge belongs to the bin below it. A *fitted* partition is plain data, so that any
-engine can express it; a *recipe* (`Quantiles`, `Argmax`, `Simplex`, `Tree`) becomes one by looking at lab predictions.
+engine can express it; a *recipe* (`Quantiles`, `Simplex`, `Expected`) becomes one by looking at lab predictions.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.core.cuts import as_columns, at_least, columns_of, cut, quantile_cuts
+from fieldcal.core.cuts import at_least, cut, quantile_cuts
 from fieldcal.core.expected import Expected, ExpectedEdges
-from fieldcal.core.trees import Simplex, SimplexTrees, Tree, TreeNodes
+from fieldcal.core.trees import Simplex, SimplexTrees
 from fieldcal.errors import InputError, InputTypeError
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class Edges:
         if scores.ndim != 1 and scores.shape[1] != 2:
             raise InputError(
                 "Edges cut the score of a binary classifier, but these predictions have "
-                f"{scores.shape[1]} classes. Use Simplex(…), Argmax(…) or Tree(…) for more."
+                f"{scores.shape[1]} classes. Use Simplex(…) for more."
             )
         return cut(_second_class(scores), np.asarray(self.edges))
 
@@ -95,78 +95,6 @@ class Quantiles:
         """Cut lab scores of shape (n,) or (n, 2) into ``n`` intervals; merge ties."""
         _needs_binary("Quantiles", n_classes)
         return Edges(quantile_cuts(_second_class(scores), self.n, weight))
-
-
-@dataclass(frozen=True)
-class ArgmaxEdges:
-    """Argmax class × confidence: bins of the largest score within each predicted class (fitted).
-
-    ``edges[k]`` cuts the confidence of the rows whose largest score is class ``k`` (the first of several
-    equal ones). Bins of class 0 come first.
-    """
-
-    edges: tuple[tuple[float, ...], ...]
-    kind: ClassVar[Literal["argmax"]] = "argmax"
-
-    @property
-    def m(self) -> int:
-        """The number of bins."""
-        return sum(len(cuts) + 1 for cuts in self.edges)
-
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        """The first bin of each class."""
-        sizes = [len(cuts) + 1 for cuts in self.edges]
-        return tuple(np.cumsum([0, *sizes[:-1]]).tolist())
-
-    def assign(self, scores: Floats) -> Ints:
-        """Bin ids, shape (n,)."""
-        proba = columns_of(scores, len(self.edges))
-        top = proba.argmax(axis=1)
-        confidence = np.take_along_axis(proba, top[:, None], axis=1)[:, 0]
-        bins: Ints = np.asarray(self.offsets, dtype=np.intp)[top]
-        for k, cuts in enumerate(self.edges):
-            if cuts:
-                rows = np.flatnonzero(top == k)
-                bins[rows] += cut(confidence[rows], np.asarray(cuts))
-        return bins
-
-
-@dataclass(frozen=True)
-class Argmax:
-    """Bins by the predicted class, each split by confidence into intervals equally likely in the lab.
-
-    ``Argmax(1)`` is the argmax alone: the confusion matrix of classify-and-count.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fieldcal import Argmax
-    >>> proba = np.array([[0.8, 0.1, 0.1], [0.4, 0.3, 0.3], [0.2, 0.7, 0.1], [0.1, 0.2, 0.7]])
-    >>> Argmax(2).fit(proba, np.array([0, 0, 1, 2]), 3).assign(proba).tolist()
-    [1, 0, 2, 3]
-    """
-
-    confidence_bins: int = 1
-    min_rows: int = 0
-
-    def __post_init__(self) -> None:
-        at_least("Argmax", "confidence_bins", self.confidence_bins, 1)
-
-    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> ArgmaxEdges:
-        """Cut the confidence within each predicted class; fewer cuts where it has few lab rows."""
-        proba = as_columns(scores)
-        top = proba.argmax(axis=1)
-        confidence = proba.max(axis=1)
-        edges = []
-        for k in range(n_classes):
-            rows = np.flatnonzero(top == k)
-            inside = None if weight is None else weight[rows]
-            size = len(rows) if inside is None else inside.sum()
-            affordable = int(size // self.min_rows) if self.min_rows else self.confidence_bins
-            bins = max(1, min(self.confidence_bins, affordable))
-            edges.append(tuple(quantile_cuts(confidence[rows], bins, inside).tolist()) if size else ())
-        return ArgmaxEdges(tuple(edges))
 
 
 @dataclass(frozen=True)
@@ -215,8 +143,8 @@ class Bins:
         return self
 
 
-FittedPartition = Edges | ArgmaxEdges | SimplexTrees | TreeNodes | ExpectedEdges | Bins
-PartitionLike = Literal["auto"] | int | Quantiles | Argmax | Simplex | Tree | Expected | FittedPartition
+FittedPartition = Edges | SimplexTrees | ExpectedEdges | Bins
+PartitionLike = Literal["auto"] | int | Quantiles | Simplex | Expected | FittedPartition
 
 
 def fit_partition(
@@ -232,16 +160,29 @@ def fit_partition(
     if isinstance(partition, str) and partition == "auto":
         partition = default_recipe(np.bincount(y, weights=weight, minlength=n_classes), ordered=ordered)
     elif isinstance(partition, (int, np.integer)) and not isinstance(partition, bool):
-        several = Expected(int(partition)) if ordered else Argmax(int(partition))
-        partition = Quantiles(int(partition)) if n_classes == 2 else several
-    if isinstance(partition, (Quantiles, Argmax, Simplex, Tree, Expected, Bins)):
+        partition = _as_many(int(partition), n_classes, ordered=ordered)
+    if isinstance(partition, (Quantiles, Simplex, Expected, Bins)):
         return partition.fit(scores, y, n_classes, weight=weight)
-    if isinstance(partition, (Edges, ArgmaxEdges, SimplexTrees, TreeNodes, ExpectedEdges)):
+    if isinstance(partition, (Edges, SimplexTrees, ExpectedEdges)):
         return partition
     raise InputTypeError(
-        f"partition must be 'auto', a number of bins, or one of Quantiles, Edges, Argmax, Simplex, Tree, Expected, "
-        f"Bins, but got {partition!r}."
+        f"partition must be 'auto', a number of bins, or one of Quantiles, Edges, Simplex, Expected, Bins, but got "
+        f"{partition!r}."
     )
+
+
+def _as_many(n: int, n_classes: int, *, ordered: bool) -> Quantiles | Simplex | Expected:
+    """The recipe for so many bins, whatever the number of classes."""
+    if n_classes == 2:
+        return Quantiles(n)
+    if ordered:
+        return Expected(n)
+    if n < n_classes:
+        raise InputError(
+            f"partition={n} asks for fewer bins than the {n_classes} classes, which they could not tell apart. Ask for "
+            f"{n_classes} at least."
+        )
+    return Simplex(n, min_rows=1)
 
 
 def default_recipe(
@@ -273,7 +214,7 @@ def _needs_binary(name: str, n_classes: int) -> None:
     if n_classes != 2:
         raise InputError(
             f"{name} cuts the score of a binary classifier, but there are {n_classes} classes. "
-            "Use Simplex(cells), Argmax(confidence_bins) or Tree(leaves)."
+            "Use Simplex(cells)."
         )
 
 

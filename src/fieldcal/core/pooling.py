@@ -4,8 +4,8 @@
 a field that has not moved is left alone as soon as its rows show it, and one that moved is not held back.
 
 *Pooled*: ``p_g ~ Dirichlet(κ·μ)``. ``κ`` comes from the spread of the histograms in the directions in which prevalences
-move them, and only there: misfit elsewhere cannot pass for spread. Two classes: ``κ`` and ``μ`` from their exact
-marginal likelihood. One ``(κ_s, μ_s)`` for every draw ``M_s``: the mean of the groups carries the noise of M too.
+move them, and only there: misfit elsewhere cannot pass for spread. One ``(κ_s, μ_s)`` for every draw ``M_s``: the mean
+of the groups carries the noise of M too.
 
 Everything here sees histogram columns only: rows of ``A / A.sum(1)`` and of ``M`` sum to one. ``A`` is F plus
 smoothing.
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.hmc import hmc_draws
-from fieldcal.core.hyper import binary_hyper
 from fieldcal.core.quadrature import binary_draws
 from fieldcal.core.response import smoothing_cells
 from fieldcal.core.spread import (
@@ -156,10 +155,7 @@ def fit_pooled(
     mu = (binary_draws if K == 2 else hmc_draws)(M, total, prior, rng, per_draw=1)[0]
     mu = np.maximum(mu, MEAN_FLOOR / K)
     mu /= mu.sum(axis=1, keepdims=True)
-    if K == 2:
-        kappa, mu, weights = binary_hyper(M, V, moments, mu, prior, rng)
-    else:
-        kappa, weights = _kappa_draws(M, V, mu, rng)
+    kappa, weights = _kappa_draws(M, V, mu, rng)
     return PooledPrior(kappa[:, None] * mu, float(np.median(kappa)), mu.mean(axis=0), edge_of(weights))
 
 

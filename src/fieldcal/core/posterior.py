@@ -20,16 +20,7 @@ from scipy.stats import qmc
 
 from fieldcal.core.binary import interval
 from fieldcal.core.dispersed import dispersed_mean
-from fieldcal.core.hmc import (
-    LEAPS,
-    STEP,
-    Chains,
-    hmc_draws,
-    make_target,
-    start_chains,
-    trajectory,
-    tuned,
-)
+from fieldcal.core.hmc import hmc_draws
 from fieldcal.core.pooling import PooledPrior, fit_pooled, lab_prior
 from fieldcal.core.quadrature import binary_draws, binary_summary
 from fieldcal.core.spread import Edge
@@ -176,59 +167,6 @@ def joint_draws(
     """
     draw = binary_draws if M.shape[1] == 2 else hmc_draws
     return draw(M, V, alpha, rng, per_draw=per_draw, entropy=entropy, centre=centre)
-
-
-def _split_rows(p: Floats, M: Floats, V: Floats, rng: np.random.Generator) -> Floats:
-    """Random rows per class and bin, (G, K, m), that add up to V; fractions of a row are split as expected."""
-    W = p[:, :, None] * M
-    W = (W / np.maximum(W.sum(axis=1, keepdims=True), 1e-300)).transpose(0, 2, 1)  # G, m, K
-    W /= np.maximum(W.sum(axis=2, keepdims=True), 1.0)  # rounding must not exceed one
-    whole = np.floor(V)
-    split = rng.multinomial(whole.astype(np.int64), W) + (V - whole)[..., None] * W
-    return np.asarray(split.transpose(0, 2, 1))
-
-
-def feedback_draws(
-    A: Floats,
-    V: Floats,
-    alpha: Floats,
-    rng: np.random.Generator,
-    *,
-    n_draws: int = 64,
-    per_draw: int = 4,
-    rounds: int | None = None,
-) -> tuple[Floats, Floats]:
-    """The joint model, no cut: the field informs M too. Draws (G, S * per_draw, K), and M (S, K, m).
-
-    Gibbs between M and trajectories of p. Only where the assumption is beyond doubt: a field that violates it bends M.
-    """
-    V = np.asarray(V, dtype=np.float64)
-    G, K = len(V), len(A)
-    if rounds is None:  # the more the field outweighs the lab, the slower M follows
-        rounds = int(np.clip(40 * V.sum() / A.sum(), 40, 1000))
-    alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (n_draws, K))
-    M = response_draws(A, n_draws, rng)
-    out, step = np.empty((G, n_draws, per_draw, K)), np.full(G, STEP)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        chains, metric = start_chains(make_target(M, V, alpha), rng)
-        for t in range(rounds + per_draw):
-            target = make_target(M, V, alpha)
-            chains = Chains.at(target, chains.x)
-            for _ in range(2):
-                chains, accepted = trajectory(chains, target, metric, rng, step, LEAPS)
-                if t < rounds // 2:
-                    step = tuned(step, accepted)
-            p = chains.p()
-            if t >= rounds:
-                out[:, :, t - rounds] = p.transpose(1, 0, 2)
-            M = np.stack([_redraw(A, p[s], M[s], V, rng) for s in range(n_draws)])
-    return out.reshape(G, n_draws * per_draw, K), M
-
-
-def _redraw(A: Floats, p: Floats, M: Floats, V: Floats, rng: np.random.Generator) -> Floats:
-    """One M given the labels that p and the old M give to the field's rows."""
-    gamma = np.maximum(rng.standard_gamma(A + _split_rows(p, M, V, rng).sum(axis=0)), 1e-300)
-    return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
 
 def pooled_posterior(

@@ -3,7 +3,7 @@
 Each prior adds at most three terms to ``L_nll``, and each term is convex in ``p``, so that the combined loss
 is convex as well and has no local minima:
 
-- ``−Σ_j E_j log (p @ M)_j`` with pseudo-rows ``E`` per bin (`Reference`): like the likelihood itself;
+- ``−Σ_j E_j log (p @ M)_j`` with pseudo-rows ``E`` per bin: like the likelihood itself;
 - ``−Σ_i D_i log p_i`` with pseudo-rows ``D`` per class (`Dirichlet`, and labels from the field): negative
   logarithms of coordinates;
 - ``s Σ_i p_i log (p_i / c_i)`` (`KL`): negative entropy plus a linear function.
@@ -129,35 +129,6 @@ class Dirichlet:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """What the authors' R code does, for parity only: ``strength × KL(colSums(M) ‖ p @ M)``.
-
-    Differs from the paper: the divergence is taken on bins, and its first argument sums to the number of
-    classes and not to one, so it pulls to equal prevalences and not to those of the lab. Convex: the same
-    form as the likelihood, with ``strength × colSums(M)`` pseudo-rows per bin.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.Reference(strength=10), trust=1).prior["name"]
-    'reference'
-    """
-
-    strength: float = 1.0
-    name: Literal["reference"] = "reference"
-
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
-
-    def penalty(self, M: Floats, p_lab: Floats) -> Penalty:
-        """Pseudo-rows per bin."""
-        return Penalty(self.strength * M.sum(axis=0), np.zeros(len(M)), 0.0, p_lab)
-
-
-@dataclass(frozen=True)
 class Pooled:
     """``p_g ~ Dirichlet(κ·μ)`` with ``κ`` and ``μ`` learnt from all groups: partial pooling.
 
@@ -221,15 +192,14 @@ class Continuity:
         _check_strength(self.strength)
 
 
-Prior = Flat | KL | Dirichlet | Reference | Pooled | Smooth | Continuity
-PriorLike = Literal["auto", "flat", "kl", "dirichlet", "reference", "pooled", "smooth", "continuity"] | Prior
+Prior = Flat | KL | Dirichlet | Pooled | Smooth | Continuity
+PriorLike = Literal["auto", "flat", "kl", "dirichlet", "pooled", "smooth", "continuity"] | Prior
 
 _BY_NAME: dict[str, Prior] = {
     "auto": Pooled(),
     "flat": Flat(),
     "kl": KL(),
     "dirichlet": Dirichlet(),
-    "reference": Reference(),
     "pooled": Pooled(),
     "smooth": Smooth(),
     "continuity": Continuity(),
@@ -238,7 +208,7 @@ _BY_NAME: dict[str, Prior] = {
 
 def as_prior(prior: PriorLike, *, ordered: bool = False) -> Prior:
     """The prior that a name stands for; a prior stands for itself. ``ordered``: whether neighbours mean something."""
-    if isinstance(prior, (Flat, KL, Dirichlet, Reference, Pooled, Smooth, Continuity)):
+    if isinstance(prior, (Flat, KL, Dirichlet, Pooled, Smooth, Continuity)):
         return prior
     if ordered and isinstance(prior, str) and prior == "auto":
         return Smooth()

@@ -5,11 +5,10 @@ a likelihood equally well everywhere, also at the ends. The prior of draw ``s`` 
 ``exp(−entropy · KL(p ‖ centre))`` where asked for; each draw of ``M`` has the same weight ("cut": the field does not
 choose between them), so a group's posterior is the plain mixture of its ``S`` conditional posteriors.
 
-Three tiers, by how narrow a group's posterior is:
+Two tiers, by how narrow a group's posterior is:
 
 - *shared cells* over the range of the prior, 48, 96 or 192 of them: one matrix product for all groups;
-- *expansion*: narrow and away from the ends, a normal with the next three terms (Cornish–Fisher), per draw;
-- *own cells* around the mode of every draw: narrow and at an end.
+- *own cells* around the mode of every draw, where those are too coarse.
 
 Only ratios within a column of ``M`` matter, so columns may be anything: rows of ``M`` need not sum to one.
 """
@@ -38,7 +37,6 @@ from fieldcal.core.binary import (
     middles,
     relative_columns,
 )
-from fieldcal.core.expansion import expanded
 
 #: Shared cells; a group needs a scale of at least `RESOLVED` cells, `FINER` times that within `NEAR` scales of an end.
 SIZES = (48, 96, 192)
@@ -77,8 +75,7 @@ def binary_summary(
     with np.errstate(under="ignore"):
         for edges, rows in tiers(M, V, prior):
             if edges is None:
-                rest = expanded(M, V, prior, rows, level, out)
-                _fill(out, rest, _own_parts(M, V, prior, rest), level)
+                _fill(out, rows, _own_parts(M, V, prior, rows), level)
             else:
                 _fill(out, rows, _shared_parts(M, V, prior, rows, edges), level)
     mean, sd, lower, upper = out

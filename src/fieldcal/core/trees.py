@@ -1,7 +1,6 @@
-"""Partitions of the simplex by trees of cuts ``score of class k <= threshold``.
+"""A partition of the simplex: in each region of the predicted class a tree of cuts ``score of class k <= threshold``.
 
-`Tree` asks the labels where to cut, `Simplex` the predictions alone: it starts from the regions of the predicted class
-and cuts where the model's own belief changes most.
+Labels are not asked where to cut: the trees grow where the model's own belief changes most.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ class TreeNodes:
     left: tuple[int, ...]
     right: tuple[int, ...]
     leaf: tuple[int, ...]
-    kind: ClassVar[Literal["tree"]] = "tree"
 
     @property
     def m(self) -> int:
@@ -106,39 +104,6 @@ class SimplexTrees:
             rows = np.flatnonzero(top == k)
             bins[rows] += tree.assign(proba[rows])
         return bins
-
-
-@dataclass(frozen=True)
-class Tree:
-    """A tree partition of the simplex: each split is the cut that tells the classes apart best.
-
-    Best-first growth: among all leaves, the split with the largest gain in (weighted) entropy of the class
-    is made next, until there are ``leaves`` bins. No leaf has fewer than ``min_rows`` lab rows.
-
-    The cuts are chosen by the labels that M is then counted from, so a lab with few rows per leaf looks better than
-    it is; `Simplex` does not look at labels. Both are grown on 100,000 rows at most.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fieldcal import Tree
-    >>> score = np.linspace(0, 1, 100)
-    >>> bins = Tree(2).fit(score, (score > 0.3).astype(int), 2).assign(np.array([0.1, 0.2, 0.4]))
-    >>> bool(bins[0] == bins[1] != bins[2])
-    True
-    """
-
-    leaves: int
-    min_rows: int = 20
-
-    def __post_init__(self) -> None:
-        at_least("Tree", "leaves", self.leaves, 1)
-        at_least("Tree", "min_rows", self.min_rows, 1)
-
-    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> TreeNodes:
-        """Grow the tree on lab predictions and labels."""
-        rows = _Rows.of(as_columns(scores), np.eye(n_classes)[y], weight)
-        return _grow(rows, [np.arange(len(rows.proba))], self.leaves, self.min_rows)[0].nodes
 
 
 @dataclass(frozen=True)
@@ -229,18 +194,10 @@ class _Growing:
             self.right.append(-1)
         return children
 
-    @property
-    def nodes(self) -> TreeNodes:
-        """Fitted, its leaves numbered as they were made."""
-        return self._numbered([i for i, f in enumerate(self.feature) if f < 0])
-
     def by_confidence(self, scores: Floats, weight: Floats) -> TreeNodes:
         """Fitted, its leaves numbered by the mean score of their rows."""
         mean = {i: scores[r] @ weight[r] / max(weight[r].sum(), 1e-300) for i, r in self.rows.items()}
-        return self._numbered(sorted(mean, key=mean.__getitem__))
-
-    def _numbered(self, leaves: list[int]) -> TreeNodes:
-        number = {node: j for j, node in enumerate(leaves)}
+        number = {node: j for j, node in enumerate(sorted(mean, key=mean.__getitem__))}
         leaf = tuple(number.get(i, -1) for i in range(len(self.feature)))
         return TreeNodes(
             tuple(self.feature), tuple(self.threshold), tuple(self.left), tuple(self.right), leaf

@@ -55,7 +55,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
           `sklearn.frozen.FrozenEstimator` to keep it.
         - otherwise: copies of the estimator predict the rows that they were not fitted on, and one copy is fitted on
           all rows and used from then on. Pass `GroupKFold` to keep groups together.
-    partition : "auto", int, Quantiles, Edges, Argmax, Simplex, Tree or Expected, default="auto"
+    partition : "auto", int, Quantiles, Edges, Simplex or Expected, default="auto"
         How predictions are sent to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
         Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.

@@ -33,7 +33,7 @@ class Recalibrator(Adaptive):
 
     Parameters
     ----------
-    partition : "auto", int, Quantiles, Edges, Argmax, Simplex, Tree or Expected, default="auto"
+    partition : "auto", int, Quantiles, Edges, Simplex or Expected, default="auto"
         How predictions are sent to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
         Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.

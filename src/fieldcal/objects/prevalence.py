@@ -16,8 +16,7 @@ from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts, 
 from fieldcal.core.likelihood import with_labels
 from fieldcal.core.movement import Movement
 from fieldcal.core.order import Shape
-from fieldcal.core.posterior import feedback_draws, joint_draws, response_draws
-from fieldcal.core.priors import Reference
+from fieldcal.core.posterior import joint_draws, response_draws
 from fieldcal.core.smooth import smooth_draws
 from fieldcal.errors import InputError
 from fieldcal.objects import display, notebook
@@ -113,7 +112,6 @@ class Prevalence(Artefact):
     seed: int
     alpha: Numbers  # (S, K) Dirichlet parameters of the groups, one row per draw of M
     labelled: Numbers | None
-    feedback: bool
     urc: Numbers
     common: Numbers
     value: Numbers
@@ -195,10 +193,6 @@ class Prevalence(Artefact):
         )
         rng = np.random.default_rng(self.seed)
         V = np.asarray(self.field.V, dtype=np.float64)
-        if self.prior["name"] == "reference":
-            V = V + Reference(float(self.prior["strength"])).penalty(self.lab.M, self.lab.p_lab).bins
-        if self.feedback:  # M depends on all groups
-            return np.asarray(feedback_draws(self.lab.A, V, self.alpha, rng, n_draws=len(self.alpha))[0][at])
         # In one order, each group once: a group asked for twice, or in another place, has the same draws.
         rows, back = np.unique(at, return_inverse=True)
         M = response_draws(self.lab.A, len(self.alpha), rng)

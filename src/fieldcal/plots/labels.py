@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal import keys
 from fieldcal.artefacts import sealed
-from fieldcal.core.partition import ArgmaxEdges, Edges
+from fieldcal.core.partition import Edges
 from fieldcal.core.trees import SimplexTrees
 from fieldcal.objects import Lab, Support
 
@@ -41,12 +41,6 @@ def bin_labels(lab: Lab) -> list[str]:
     if isinstance(partition, Edges):
         ends = _numbers([0.0, *partition.edges, 1.0])
         return [f"{low}–{high}" for low, high in pairwise(ends)]
-    if isinstance(partition, ArgmaxEdges):
-        return [
-            label
-            for name, cuts in zip(lab.classes, partition.edges, strict=True)
-            for label in _confidence_labels(keys.show(name, width=_IN_BIN), cuts)
-        ]
     if isinstance(partition, SimplexTrees):
         return [
             f"{keys.show(name, width=_IN_BIN)} {j + 1}"  # from unsure to sure
@@ -54,17 +48,6 @@ def bin_labels(lab: Lab) -> list[str]:
             for j in range(tree.m)
         ]
     return [f"bin {j + 1}" for j in range(lab.n_bins)]
-
-
-def _confidence_labels(name: str, cuts: Sequence[float]) -> list[str]:
-    """Bins of one predicted class, from unsure to sure."""
-    if not cuts:
-        return [name]
-    ends = [
-        end.removeprefix("0") if end.startswith("0.") else end for end in _numbers([0.0, *cuts, 1.0])[1:-1]
-    ]
-    between = [f"{name}, {low}–{high}" for low, high in pairwise(ends)]
-    return [f"{name}, ≤ {ends[0]}", *between, f"{name}, > {ends[-1]}"]
 
 
 def _numbers(ends: Sequence[float]) -> list[str]:

@@ -171,7 +171,6 @@ def settings(lab: Lab, field: Field, prev: Prevalence) -> dict[str, Any]:
         "labelled field rows in the estimate": "none"
         if prev.labelled is None
         else f"{float(prev.labelled.sum()):,.6g}",
-        "field informs the response matrix": "yes" if prev.feedback else "no",
         "protected groups": "yes" if prev.protected else "no",
         "seed": str(prev.seed),
         "group columns": ", ".join(groups.name(c) for c in field.by) or "from arrays",

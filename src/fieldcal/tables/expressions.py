@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from fieldcal.core.expected import ExpectedEdges
 from fieldcal.core.partition import Bins, Edges, FittedPartition
-from fieldcal.core.trees import SimplexTrees, TreeNodes
+from fieldcal.core.trees import TreeNodes
 from fieldcal.inputs import CLIP, SUM_TOLERANCE
 from fieldcal.objects import SCORE_UNIT
 
@@ -79,18 +79,13 @@ def bin_of(words: Words, partition: FittedPartition, columns: Sequence[Expr]) ->
     if isinstance(partition, Bins):
         return columns[0]
     proba = columns if len(columns) > 1 else [words.number(1.0) - columns[0], columns[0]]
-    if isinstance(partition, TreeNodes):
-        return _node(words, partition, proba, 0, 0)
     if isinstance(partition, ExpectedEdges):
         mean = clipped(
             words, total([x * words.number(v) for x, v in zip(proba, partition.values, strict=True)])
         )
         return _cut(words, mean, partition.edges, 0)
-    if isinstance(partition, SimplexTrees):
-        roots = zip(partition.trees, partition.offsets, strict=True)
-        return _argmax(words, proba, [_node(words, tree, proba, 0, first) for tree, first in roots])
-    confidence = zip(proba, partition.edges, partition.offsets, strict=True)
-    return _argmax(words, proba, [_cut(words, x, cuts, first) for x, cuts, first in confidence])
+    roots = zip(partition.trees, partition.offsets, strict=True)
+    return _argmax(words, proba, [_node(words, tree, proba, 0, first) for tree, first in roots])
 
 
 def below(words: Words, partition: FittedPartition, columns: Sequence[Expr], bins: Expr) -> list[Expr]:

@@ -12,7 +12,7 @@ from fieldcal import keys
 from fieldcal.core import likelihood
 from fieldcal.core.checks import misfit
 from fieldcal.core.movement import common_movement
-from fieldcal.core.priors import KL, Continuity, Flat, Prior, PriorLike, Smooth, as_prior
+from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.reweight import class_weights
 from fieldcal.core.solve import Solution
 from fieldcal.core.trust import Rehearsal, Trust, decide_trust, mean_recalibrated
@@ -37,7 +37,6 @@ def estimate(
     level: float | None = 0.9,
     labelled: Any = None,
     protected: bool = False,
-    feedback: bool = False,
     random_state: int = 0,
     max_iter: int = 200,
     progress: Callable[[int, int], None] | None = None,
@@ -47,7 +46,7 @@ def estimate(
     Parameters
     ----------
     lab, field : Lab, Field
-    prior : "auto", "flat", "kl", "dirichlet", "reference", "pooled", "smooth", "continuity", or KL(strength=10) …
+    prior : "auto", "flat", "kl", "dirichlet", "pooled", "smooth", "continuity", or KL(strength=10) …
         What is believed before the field is seen. "auto" is "pooled": groups inform each other through
         ``p_g ~ Dirichlet(κ·μ)``, with ``κ`` and ``μ`` learnt from all of them; one population alone is expected to have
         moved, and drawn to the lab as far as its rows say that it has not. Where the classes have an order
@@ -65,9 +64,6 @@ def estimate(
     protected : bool
         Declare that the groups must not influence decisions. They are estimated; `recalibrate` refuses to apply them
         unless told ``acknowledge=True``.
-    feedback : bool
-        Let the field inform M as well (the joint model). By default it does not: a field that breaks the assumption
-        must not corrupt what the lab measured.
     random_state : int
         Seed of the draws of M.
     max_iter : int
@@ -103,13 +99,8 @@ def estimate(
     """
     chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
     _check(lab, field, chosen, level=level, point=point)
-    if feedback and (labelled is not None or isinstance(chosen, (KL, Smooth, Continuity))):
-        raise InputError(
-            "feedback=True works without labelled rows and with priors other than 'kl', 'smooth' and 'continuity'. "
-            "Leave one out."
-        )
     labels = _labels(labelled, lab, field)
-    task = Task(lab, field, chosen, point, level, labels, random_state, max_iter, feedback, progress)
+    task = Task(lab, field, chosen, point, level, labels, random_state, max_iter, progress)
     answer = solve_task(task)
     common = whole_field(task, answer)
     decided = _trust(trust, task, answer, common)
@@ -127,7 +118,6 @@ def estimate(
         seed=random_state,
         alpha=answer.alpha,
         labelled=task.labelled,
-        feedback=feedback,
         urc=answer.urc,
         common=common,
         value=value,

@@ -29,8 +29,6 @@ FALSE_DISCOVERIES = 0.05
 OUTSIDE = 3.0
 #: Mean distance between predictions and shares in the lab that deserves a warning, if it is no chance.
 POOR_CALIBRATION = 0.03
-#: A correction between lab groups smaller than this (mean KL) leaves nothing to learn from.
-_NOTHING_TO_REHEARSE = 1e-3
 #: A trust below this share of what the rehearsal earned is told.
 HELD_BACK = 0.75
 #: A lab this good is probably the training set.

@@ -55,7 +55,7 @@ def learn(
         The classes in the order of the columns. By default the sorted labels.
     sample_weight : array-like (n,), optional
         A weight of 2 is the row twice.
-    partition : "auto", int, Quantiles, Edges, Argmax, Simplex, Tree, Expected or Bins
+    partition : "auto", int, Quantiles, Edges, Simplex, Expected or Bins
         How predictions are sent to bins.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for

@@ -12,7 +12,6 @@ from fieldcal.core import likelihood
 from fieldcal.core.order import Shape
 from fieldcal.core.posterior import (
     Summary,
-    feedback_draws,
     pooled_posterior,
     response_draws,
     summarise,
@@ -44,7 +43,6 @@ class Task:
     labelled: Floats | None  # (G, K)
     random_state: int
     max_iter: int
-    feedback: bool
     progress: Callable[[int, int], None] | None
     beside_groups: bool = False  # whether the field is the sum of groups that it will be compared with
 
@@ -125,8 +123,6 @@ def _summary(task: Task, V: Floats, alpha: Floats, penalty: Penalty) -> Summary:
     """The posterior of every group under a given prior."""
     rng = np.random.default_rng(task.random_state)
     level = task.level or DEFAULT_LEVEL
-    if task.feedback:
-        return summarise_draws(feedback_draws(task.lab.A, V, alpha, rng, n_draws=N_DRAWS)[0], level)
     M, counts = likelihood.with_labels(response_draws(task.lab.A, N_DRAWS, rng), V, task.labelled)
     return summarise(
         M,
@@ -171,8 +167,6 @@ def _solve_pooled(task: Task) -> Answer:
     if task.level is None and task.point == "mode":
         return Answer(mode.p, None, None, None, pooled.alpha, mode, recipe, pooled.edge)
     summary = Summary(pooled.point, pooled.sd, pooled.lower, pooled.upper)
-    if task.feedback:
-        summary = _summary(task, V, pooled.alpha, penalty)
     urc = mode.p if task.point == "mode" else summary.mean
     lower, upper = np.minimum(summary.lower, urc), np.maximum(summary.upper, urc)
     return Answer(urc, summary.sd, lower, upper, pooled.alpha, mode, recipe, pooled.edge)
