@@ -23,7 +23,7 @@ import polars as pl
 
 import fieldcal
 from fieldcal import tables
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 
 BARS = {"count": {False: 2.5, True: 2.5}, "recalibrate": {False: 2.0, True: 2.5}}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldcal.core.trees import SimplexTrees, TreeNodes
+from fieldcal.core.partition import SimplexTrees
+from fieldcal.core.simplex import TreeNodes
 
 
 def confidence_cells(cuts: Sequence[Sequence[float]]) -> SimplexTrees:

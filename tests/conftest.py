@@ -78,7 +78,7 @@ def local_engine(request):
 @pytest.fixture
 def session():
     """A session that reads and writes files, on two threads."""
-    from fieldcal.tables.files import Session
+    from fieldcal.tables.files.session import Session
 
     with Session(threads=2) as opened:
         yield opened

@@ -17,41 +17,32 @@ STANDARD = sys.stdlib_module_names
 #: Folder or module → what of fieldcal, and what of others, it may import. The order is the direction of flow.
 ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
-    "core": ({"errors", "core"}, {"numpy", "scipy"}),
-    "keys": ({"errors"}, {"numpy"}),
-    "files": ({"errors"}, set()),
-    "metrics": ({"errors"}, {"numpy"}),
-    "datasets": ({"errors", "datasets"}, {"numpy", "sklearn"}),
-    "names": ({"errors"}, set()),
-    "extras": ({"errors"}, set()),
-    "inputs": ({"errors", "keys", "names"}, {"numpy"}),
-    "artefacts": ({"errors", "keys", "files", "core"}, {"numpy", "pydantic", "pydantic_core"}),
+    "types": (set(), {"numpy"}),
+    "core": ({"errors", "types", "core"}, {"numpy", "scipy"}),
+    "storage": ({"errors"}, set()),
+    "metrics": ({"errors", "types"}, {"numpy"}),
+    "datasets": ({"errors", "types", "datasets"}, {"numpy", "sklearn"}),
     "objects": (
-        {"errors", "keys", "names", "files", "inputs", "metrics", "artefacts", "core", "objects"},
-        {"numpy", "pydantic", "narwhals", "rich"},
+        {"errors", "types", "storage", "metrics", "core", "objects"},
+        {"numpy", "pydantic", "pydantic_core", "narwhals", "rich"},
     ),
+    "validation": ({"errors", "types", "storage", "core", "objects"}, {"numpy"}),
     "verbs": (
-        {"errors", "keys", "names", "files", "inputs", "metrics", "artefacts", "core", "objects", "verbs"},
+        {"errors", "types", "storage", "metrics", "core", "objects", "validation", "verbs"},
         {"numpy", "scipy"},
     ),
 }
 _VERBS = ALLOWED["verbs"][0]
 ALLOWED |= {
-    "estimators": (_VERBS | {"estimators"}, {"numpy", "sklearn"}),
-    "tables": (
-        _VERBS | {"tables", "extras"},
-        {"numpy", "narwhals", "duckdb", "polars", "pyspark", "sqlglot"},
-    ),
-    "regression": (
-        _VERBS | {"estimators", "tables", "regression"},
-        {"numpy", "scipy", "sklearn", "narwhals"},
-    ),
+    "tables": (_VERBS | {"tables"}, {"numpy", "narwhals", "duckdb", "polars", "pyspark", "sqlglot"}),
+    "regression": (_VERBS | {"tables", "regression"}, {"numpy", "scipy", "narwhals"}),
+    "estimators": (_VERBS | {"regression", "estimators"}, {"numpy", "sklearn"}),
 }
 _LAYERS = _VERBS | {"estimators", "regression", "tables", "datasets"}
 ALLOWED |= {
-    "plots": (_LAYERS | {"plots", "extras"}, {"numpy", "matplotlib"}),
+    "plots": (_LAYERS | {"plots"}, {"numpy", "matplotlib"}),
     "reporting": (
-        _LAYERS | {"plots", "reporting", "extras"},
+        _LAYERS | {"plots", "reporting"},
         {"numpy", "jinja2", "markupsafe", "matplotlib"},
     ),
 }
@@ -59,7 +50,7 @@ ALLOWED["the public names"] = (set(ALLOWED), set())  # fieldcal/__init__.py
 _PUBLIC = _LAYERS | {"plots", "reporting", "the public names"}
 ALLOWED |= {
     "demo": (_PUBLIC, {"numpy", "sklearn"}),
-    "cli": (_PUBLIC | {"cli", "demo", "extras"}, {"typer", "rich", "duckdb"}),
+    "cli": (_PUBLIC | {"cli", "demo"}, {"typer", "rich", "duckdb"}),
     "__main__": ({"cli"}, set()),
 }
 #: What core must not touch although Python brings it along: files, logging, global state.

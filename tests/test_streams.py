@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fieldcal
-from fieldcal import Field, files
+from fieldcal import Field, storage
 from fieldcal.errors import ArtefactError, InputError, InputTypeError
 from fieldcal.objects.batch import Batch
 
@@ -499,8 +499,8 @@ def saved():
 def edited(change):
     content = saved()
     change(content)
-    signed = {"fieldcal": "field", "schema": 1, "digest": files.digest(content), "content": content}
-    return files.canonical(signed)
+    signed = {"fieldcal": "field", "schema": 1, "digest": storage.digest(content), "content": content}
+    return storage.canonical(signed)
 
 
 def test_what_is_saved_loads_without_a_change():
@@ -551,8 +551,8 @@ def test_fault_40_parts_that_do_not_fit_together_are_refused(damage):
 def test_a_file_from_before_there_were_batches_and_columns_is_read():
     made = field([(0.1, "a", 1)])
     content = {k: v for k, v in made.content().items() if k not in ("batches", "rest", "by")}
-    signed = {"fieldcal": "field", "schema": 1, "digest": files.digest(content), "content": content}
-    assert Field.from_json(files.canonical(signed)) == made
+    signed = {"fieldcal": "field", "schema": 1, "digest": storage.digest(content), "content": content}
+    assert Field.from_json(storage.canonical(signed)) == made
 
 
 def test_empty_batches_keep_the_width_of_their_tables_in_a_file():

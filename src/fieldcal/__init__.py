@@ -27,8 +27,8 @@ _WHERE = {
     "Prevalence": "objects",
     "Quantiles": "core.partition",
     "Edges": "core.partition",
-    "Simplex": "core.trees",
-    "Expected": "core.expected",
+    "Simplex": "core.partition",
+    "Expected": "core.partition",
     "Bins": "core.partition",
     "Flat": "core.priors",
     "KL": "core.priors",
@@ -38,7 +38,7 @@ _WHERE = {
     "Continuity": "core.priors",
     "Recalibrator": "estimators",
     "RecalibratedClassifier": "estimators",
-    "RecalibratedRegressor": "regression",
+    "RecalibratedRegressor": "estimators.regressor",
     "FieldcalError": "errors",
     "FieldcalWarning": "errors",
 }
@@ -86,16 +86,18 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fieldcal import datasets, errors, metrics, plots, regression, tables
-    from fieldcal.core.expected import Expected
-    from fieldcal.core.partition import Bins, Edges, Quantiles
+    from fieldcal.core.partition import Bins, Edges, Expected, Quantiles, Simplex
     from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Smooth
-    from fieldcal.core.trees import Simplex
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
+    from fieldcal.estimators.regressor import RecalibratedRegressor
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
-    from fieldcal.regression import RecalibratedRegressor
     from fieldcal.reporting import Report, report
-    from fieldcal.verbs import check, count, decide, estimate, learn, plan, recalibrate
+    from fieldcal.verbs.count import count
+    from fieldcal.verbs.estimate import check, estimate
+    from fieldcal.verbs.learn import learn
+    from fieldcal.verbs.plan import plan
+    from fieldcal.verbs.recalibrate import decide, recalibrate
 
 
 def __getattr__(name: str) -> Any:

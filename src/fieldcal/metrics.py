@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.errors import InputError
-
-Floats = NDArray[np.float64]
+from fieldcal.types import Floats
 
 __all__ = [
     "BrierParts",

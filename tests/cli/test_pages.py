@@ -75,7 +75,7 @@ def test_run_without_the_libraries_for_pages_says_so_and_does_the_rest(folder, c
             raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
         return real(name, *args, **kwargs)
 
-    monkeypatch.setattr("fieldcal.extras.importlib.import_module", lambda name: fake(name))
+    monkeypatch.setattr("fieldcal.storage.importlib.import_module", lambda name: fake(name))
     done = call("run lab.csv field.csv --label y --scores p --by site -o out")
     assert done.code == 0
     assert re.search(r"warning: No report.html: matplotlib .* pip install 'fieldcal\[report\]'", done.err)

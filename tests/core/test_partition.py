@@ -7,17 +7,19 @@ from hypothesis import given, settings
 from numpy.testing import assert_array_equal
 
 from confidence import confidence_cells
-from fieldcal.core.expected import Expected, ExpectedEdges
 from fieldcal.core.partition import (
     Bins,
     Edges,
+    Expected,
+    ExpectedEdges,
     Quantiles,
+    Simplex,
     cut,
     default_recipe,
     fit_partition,
     quantile_cuts,
 )
-from fieldcal.core.trees import Simplex, TreeNodes
+from fieldcal.core.simplex import TreeNodes
 from fieldcal.errors import InputError, InputTypeError
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=60)

@@ -14,7 +14,7 @@ from fieldcal.core.posterior import (
     response_draws,
     summarise,
 )
-from fieldcal.core.quadrature import binary_summary
+from fieldcal.core.posterior_binary import binary_summary
 
 F2 = np.array([[500, 300, 250, 200, 150, 100, 60, 40], [30, 50, 80, 100, 150, 200, 250, 300.0]])
 M2 = F2 / F2.sum(axis=1, keepdims=True)

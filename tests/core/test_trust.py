@@ -11,8 +11,8 @@ from scipy.special import expit
 
 import fieldcal
 from fieldcal.core.partition import fit_partition
-from fieldcal.core.pooling import plug_in
 from fieldcal.core.response import auto_smoothing, count_cells
+from fieldcal.core.shrinkage import plug_in
 from fieldcal.core.trust import EXPONENTS, calibration_offset, decide_trust, rehearse
 from fieldcal.metrics import log_loss
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fieldcal
-from fieldcal import files
+from fieldcal import storage
 from fieldcal.errors import ArtefactError, FieldcalError, InputError
 
 KINDS = {"lab": fieldcal.Lab, "field": fieldcal.Field, "prevalence": fieldcal.Prevalence}
@@ -34,8 +34,8 @@ def envelope(kind):
 
 def signed(content, kind="lab"):
     """A file with a digest that fits: what someone who knows the format could write."""
-    return files.canonical(
-        {"fieldcal": kind, "schema": 1, "digest": files.digest(content), "content": content}
+    return storage.canonical(
+        {"fieldcal": kind, "schema": 1, "digest": storage.digest(content), "content": content}
     )
 
 

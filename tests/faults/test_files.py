@@ -12,9 +12,9 @@ import time
 import pytest
 
 from fieldcal.errors import InputError
-from fieldcal.files import write_atomically
-from fieldcal.tables.files import Session
-from fieldcal.tables.problems import told
+from fieldcal.storage import write_atomically
+from fieldcal.tables.files.duckdb_errors import told
+from fieldcal.tables.files.session import Session
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_fault38_what_is_no_plain_file_is_not_replaced(session, tmp_path):
 FULL = """
 import resource, signal, sys
 from fieldcal.errors import InputError
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 with Session(memory_limit="100MB", threads=2) as session:
@@ -153,8 +153,8 @@ def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path, name, order, wor
 
 ENDLESS = """
 import sys
-from fieldcal.tables.files import Session
-from fieldcal.tables.problems import told
+from fieldcal.tables.files.session import Session
+from fieldcal.tables.files.duckdb_errors import told
 with Session(threads=2, temp_directory=sys.argv[2]) as session:
     session.write(session.connection.sql("SELECT md5(range::VARCHAR) AS p FROM range(100_000_000_000)"), sys.argv[1])
 """
@@ -215,7 +215,7 @@ def test_fault44_nothing_is_loaded_from_a_network(session):
 
 def test_fault44_nothing_is_left_in_the_working_folder(tmp_path):
     code = """
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 with Session(memory_limit="100MB", threads=2) as session:
     rows = session.connection.sql("SELECT range AS a, random() AS b, random() AS c FROM range(5_000_000) ORDER BY b")
     session.write(rows, "out.parquet")

@@ -17,7 +17,7 @@ import pytest
 import fieldcal
 from fieldcal import tables
 from fieldcal.errors import FieldcalError, InputError
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def lab():
 #: Writes numbers without end, so that it can be ended at any moment; the path is the first argument.
 ENDLESS = """
 import sys
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 with Session(threads=1) as session:
     session.write(session.connection.sql("SELECT random() AS p FROM range(100_000_000_000)"), sys.argv[1])
 """
@@ -109,7 +109,7 @@ def test_fault38_a_full_disk_is_an_error_and_leaves_nothing(tmp_path):
     code = """
 import resource, signal, sys
 from fieldcal.errors import InputError
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 with Session() as session:
@@ -265,7 +265,7 @@ def test_files_are_read_and_written_in_any_environment(tmp_path, env):
     (tmp_path / "t.csv").write_text("p,at\n0.25,2024-03-31 02:30:00\n")
     code = """
 import sys
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 with Session() as session:
     session.write(session.open("t.csv").relation, "out.csv")
 print(open("out.csv").read(), end="")
@@ -280,7 +280,7 @@ print(open("out.csv").read(), end="")
 @pytest.mark.parametrize(
     ("module", "call", "extra"),
     [
-        ("duckdb", "from fieldcal.tables.files import Session; Session()", "cli"),
+        ("duckdb", "from fieldcal.tables.files.session import Session; Session()", "cli"),
         ("sqlglot", "tables.sql_count(lab, 't', scores='p', dialect='duckdb')", "sql"),
     ],
     ids=["fault45-duckdb", "fault45-sqlglot"],

@@ -10,7 +10,7 @@ from scipy.stats import norm
 import fieldcal
 from fieldcal import regression
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.regression.cutting import choose_support, neighbours_alike
+from fieldcal.regression.intervals import choose_support, neighbours_alike
 
 NOISE = 0.7
 SLOPE = 1 / (1 + NOISE**2)

@@ -15,10 +15,10 @@ import pytest
 import fieldcal
 from fieldcal.datasets import label_shift
 from fieldcal.plots import style
-from fieldcal.reporting.groups import name
+from fieldcal.reporting.content import name
+from fieldcal.reporting.figures import pictures
 from fieldcal.reporting.page import STATIC_LINES, STEP
 from fieldcal.reporting.page import page as html_of
-from fieldcal.reporting.pictures import pictures
 from reporting.browser import running
 
 pytest.importorskip("jinja2", reason="Jinja is not installed, so there are no pages to open")

@@ -11,7 +11,7 @@ import pytest
 import fieldcal
 from fieldcal import metrics
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.reporting import groups
+from fieldcal.reporting import content
 from reporting.real import HOSTILE, hostile, judged, reported, simple
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
@@ -66,7 +66,7 @@ def test_all_classes_are_told_until_there_are_too_many_cells(monkeypatch):
     table = reported(prev, of=2).dict()["groups"]
     assert [c["class"] for c in table["classes"]] == ["2", "0", "1", "3"]
     assert table["left_out"] == 0
-    monkeypatch.setattr(groups, "MOST_CELLS", 20)
+    monkeypatch.setattr(content, "MOST_CELLS", 20)
     table = reported(prev, of=2).dict()["groups"]
     assert [c["class"] for c in table["classes"]] == ["2"]
     assert table["left_out"] == 3
@@ -129,9 +129,9 @@ def test_the_checklist_tells_what_the_data_can_and_what_only_people_can():
     bad = reported(judged("do_not_use")[0]).dict()
     assert state(bad, "Do groups differ only") == "against"
     assert state(bad, "Does every group look like") == "look"
-    for content in (good, bad):
-        assert state(content, "free of bias") == "ask"
-        assert state(content, "May decisions depend") == "ask"
+    for said in (good, bad):
+        assert state(said, "free of bias") == "ask"
+        assert state(said, "May decisions depend") == "ask"
     unrehearsed = reported(simple()[0]).dict()
     assert state(unrehearsed, "Do groups differ only") == "ask"
 
@@ -236,7 +236,7 @@ def test_a_report_wants_the_lab_and_the_field_of_the_estimate():
 
 def test_hostile_names_are_told_once_each():
     names = reported(hostile()).dict()["groups"]["names"]
-    assert sorted(names) == sorted(groups.name(key) for key in HOSTILE)
+    assert sorted(names) == sorted(content.name(key) for key in HOSTILE)
 
 
 def test_a_lab_of_given_bins_is_reported_without_a_picture_of_its_calibration():

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fieldcal.reporting.markdown import MOST, escaped
+from fieldcal.reporting.page import MOST, escaped
 from reporting.real import hostile, judged, reported, simple
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fieldcal.errors import InputError
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 
 LATE = 30_000  # beyond what a sample of the first rows sees
 

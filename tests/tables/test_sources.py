@@ -14,7 +14,7 @@ import pytest
 import fieldcal
 from fieldcal import tables
 from fieldcal.errors import InputError
-from fieldcal.tables.files import Session
+from fieldcal.tables.files.session import Session
 
 
 @pytest.fixture(scope="module")

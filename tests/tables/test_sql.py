@@ -26,7 +26,7 @@ from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.objects import Columns
 from fieldcal.tables import read_counts
 from fieldcal.tables.sql import count_statement, recalibrate_statement, weights_table
-from fieldcal.tables.weights import ratios
+from fieldcal.tables.weight_table import ratios
 from tables import postgres as server
 
 PARSED_ONLY = [

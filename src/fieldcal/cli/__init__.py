@@ -27,12 +27,12 @@ def main(args: Sequence[str] | None = None) -> None:
     Traceback (most recent call last):
     SystemExit: 1
     """
-    from fieldcal.cli.signals import Watch
-    from fieldcal.cli.words import not_installed
+    from fieldcal.cli.main import Watch
+    from fieldcal.cli.output import not_installed
 
     with Watch() as watch:
         try:
-            from fieldcal.cli.running import run
+            from fieldcal.cli.main import run
         except ModuleNotFoundError as error:
             sys.stderr.write(f"error: {not_installed(error)}\n")
             sys.exit(1)

@@ -1,9 +1,11 @@
-"""Options and arguments that several commands share, and how their text is understood."""
+"""What the options that every command has say."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +15,22 @@ from fieldcal.errors import InputError
 
 if TYPE_CHECKING:
     from fieldcal.core.priors import PriorLike
+
+
+@dataclass
+class Settings:
+    """Filled while the arguments are parsed; every command has it as ``ctx.obj``."""
+
+    json: bool = False
+    quiet: bool = False
+    debug: bool = False
+    memory_limit: str | None = None
+    threads: int | None = None
+    warnings: list[str] = field(default_factory=list)  # those shown so far, for --json
+
+
+#: The options that may stand before or after the command.
+EVERYWHERE = tuple(f.name for f in dataclasses.fields(Settings) if f.name != "warnings")
 
 #: Options that go with probabilities of classes alone, or with quantiles alone: what they are when not given, and what
 #: to do instead.

@@ -9,14 +9,11 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from fieldcal.core.partition import Ints
 from fieldcal.core.response import POOR_CONDITION, conditioning
 from fieldcal.errors import IdentifiabilityWarning, InputError
-
-Floats = NDArray[np.float64]
+from fieldcal.types import Floats, Ints
 
 #: Squared distance from equal prevalences costs this much in `fit_simplex`; the fit itself costs one.
 RIDGE = 3e-6

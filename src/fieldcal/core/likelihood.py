@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-Floats = NDArray[np.float64]
+from fieldcal.types import Floats
 
 _LABEL_FLOOR = 1e-12  # keeps the logarithm of an impossible label finite
 

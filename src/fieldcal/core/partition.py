@@ -1,25 +1,165 @@
-"""A: from predictions to bins.
+"""Cuts of a number in [0, 1]: where they lie so that bins are equally filled, and which bin a number is in.
 
-Bins are right-closed, ``(a, b]``, the lowest closed on both sides, and edges are compared in float64. A
-prediction that equals an edge belongs to the bin below it. A *fitted* partition is plain data, so that any
-engine can express it; a *recipe* (`Quantiles`, `Simplex`, `Expected`) becomes one by looking at lab predictions.
+Bins are right-closed: a number that equals a cut belongs to the bin below it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.core.cuts import at_least, cut, quantile_cuts
-from fieldcal.core.expected import Expected, ExpectedEdges
-from fieldcal.core.trees import Simplex, SimplexTrees
+from fieldcal.core.simplex import TreeNodes, grow
 from fieldcal.errors import InputError, InputTypeError
+from fieldcal.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+_FEW_CUTS = 32  # up to here, counting the cuts below a score beats a binary search
+_CHUNK = 65_536  # rows that stay in cache while the cuts are compared
+
+
+def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Floats:
+    """Interior cuts at the ``1/n, 2/n, …`` quantiles, ties merged, empty bins avoided."""
+    if weight is not None:  # a row without weight is no row
+        scores, weight = scores[weight > 0], weight[weight > 0]
+    if n == 1 or not len(scores):
+        return np.empty(0)
+    at = np.arange(1, n) / n
+    cuts = np.quantile(scores, at) if weight is None else _weighted_quantile(scores, at, weight)
+    inner = scores[(scores > 0.0) & (scores < 1.0)]
+    low, high = (inner.min(), inner.max()) if len(inner) else (1.0, 0.0)
+    # Many scores of exactly 0 or 1 are a bin of their own: the cut lies between them and the next score.
+    cuts = np.where(cuts <= 0.0, 0.5 * low, np.where(cuts >= 1.0, 0.5 * (1.0 + high), cuts))
+    cuts = np.unique(cuts[(cuts > 0.0) & (cuts < 1.0)])
+    # Two cuts with no score between them would leave a bin without lab rows, as would one above all scores.
+    below, first = np.unique(np.searchsorted(np.sort(scores), cuts, side="right"), return_index=True)
+    return np.asarray(cuts[first[below < len(scores)]])
+
+
+def _weighted_quantile(values: Floats, at: Floats, weight: Floats) -> Floats:
+    """Interpolated quantiles where a weight of 2 is the value twice; fractions are scaled to a mean of one."""
+    if np.any(weight != np.floor(weight)):
+        weight = weight * (len(weight) / weight.sum())
+    order = np.argsort(values, kind="stable")
+    ends = weight[order].cumsum()
+    place = at * (ends[-1] - 1.0)
+    below = np.floor(place)
+    last = len(values) - 1
+    low = values[order][np.minimum(np.searchsorted(ends, below, side="right"), last)]
+    high = values[order][np.minimum(np.searchsorted(ends, below + 1.0, side="right"), last)]
+    share = place - below  # the two sums round as in np.quantile, so that repeated rows get the same cuts
+    return np.asarray(np.where(share < 0.5, low + share * (high - low), high - (1.0 - share) * (high - low)))
+
+
+def cut(scores: Floats, cuts: Floats) -> Ints:
+    """The number of cuts strictly below each score: right-closed bins."""
+    if len(cuts) > _FEW_CUTS:
+        return np.searchsorted(cuts, scores, side="left").astype(np.intp, copy=False)
+    bins = np.zeros(len(scores), dtype=np.uint8)
+    for start in range(0, len(scores), _CHUNK):
+        part, out = scores[start : start + _CHUNK], bins[start : start + _CHUNK]
+        for c in cuts:
+            out += part > c
+    return bins.astype(np.intp)
+
+
+def as_columns(scores: Floats) -> Floats:
+    """Predictions with one column per class; a binary score becomes two columns."""
+    return np.column_stack([1.0 - scores, scores]) if scores.ndim == 1 else scores
+
+
+def columns_of(scores: Floats, n_classes: int) -> Floats:
+    """Predictions with one column per class, for a partition that knows so many classes."""
+    proba = as_columns(scores)
+    if proba.shape[1] != n_classes:
+        raise InputError(
+            f"This partition knows {n_classes} classes, but the predictions have {proba.shape[1]}."
+        )
+    return proba
+
+
+def at_least(owner: str, name: str, value: int, least: int) -> None:
+    """Refuse what is no whole number, or too small."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{owner}({name}=…) must be a whole number of at least {least}, but got {value!r}.")
+
+
+@dataclass(frozen=True)
+class ExpectedEdges:
+    """Intervals of ``Σ_k values_k · C_k``, cut at given edges (fitted). Values and edges lie in [0, 1]."""
+
+    values: tuple[float, ...]
+    edges: tuple[float, ...]
+    kind: ClassVar[Literal["expected"]] = "expected"
+
+    def __post_init__(self) -> None:
+        numbers = np.array([*self.values, *self.edges])
+        if len(self.values) < 2 or not (
+            np.isfinite(numbers).all() and ((numbers >= 0) & (numbers <= 1)).all()
+        ):
+            raise InputError(
+                "The values and edges of an expectation must lie in [0, 1], two values at least."
+            )
+        if np.any(np.diff(self.edges) <= 0):
+            raise InputError(
+                f"Edges must strictly increase, but got {self.edges!r:.80}. Sort them, drop repeats."
+            )
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        return len(self.edges) + 1
+
+    def assign(self, scores: Floats) -> Ints:
+        """Bin ids, shape (n,)."""
+        return cut(expected(columns_of(scores, len(self.values)), self.values), np.asarray(self.edges))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Bins of the expected value, equally likely in the lab: for classes that have an order.
+
+    Parameters
+    ----------
+    n : number of bins; more than there are classes is fine
+    values : what each class counts as, by default its place in the order
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Expected
+    >>> proba = np.array([[0.8, 0.1, 0.1], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
+    >>> Expected(2).fit(proba, np.array([0, 1, 2, 0]), 3).assign(proba).tolist()
+    [0, 1, 1, 0]
+    """
+
+    n: int
+    values: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not isinstance(self.n, (int, np.integer)) or self.n < 1:
+            raise InputError(f"Expected(n=…) must be a whole number of at least 1, but got {self.n!r}.")
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> ExpectedEdges:
+        """Cut at quantiles of the lab's expected values."""
+        values = np.asarray(range(n_classes) if self.values is None else self.values, dtype=np.float64)
+        if values.shape != (n_classes,) or not np.isfinite(values).all() or np.ptp(values) == 0:
+            raise InputError(
+                f"Expected(values=…) must be {n_classes} finite numbers, not all the same, but got {self.values!r:.80}."
+            )
+        scaled = tuple(((values - values.min()) / np.ptp(values)).tolist())
+        scores = as_columns(scores)
+        return ExpectedEdges(scaled, tuple(quantile_cuts(expected(scores, scaled), self.n, weight).tolist()))
+
+
+def expected(scores: NDArray[np.float64], values: tuple[float, ...]) -> Floats:
+    """``Σ_k values_k · C_k``, class after class: every engine adds in this order, to the last bit."""
+    total = scores[:, 0] * values[0]
+    for k in range(1, len(values)):
+        total = total + scores[:, k] * values[k]
+    return np.asarray(np.clip(total, 0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -95,6 +235,84 @@ class Quantiles:
         """Cut lab scores of shape (n,) or (n, 2) into ``n`` intervals; merge ties."""
         _needs_binary("Quantiles", n_classes)
         return Edges(quantile_cuts(_second_class(scores), self.n, weight))
+
+
+@dataclass(frozen=True)
+class SimplexTrees:
+    """The regions of the predicted class, each with a tree of its own (fitted).
+
+    The same arrays as in `TreeNodes`, one per class. Bins of class 0 come first; within a class, from unsure to sure.
+    """
+
+    feature: tuple[tuple[int, ...], ...]
+    threshold: tuple[tuple[float, ...], ...]
+    left: tuple[tuple[int, ...], ...]
+    right: tuple[tuple[int, ...], ...]
+    leaf: tuple[tuple[int, ...], ...]
+    kind: ClassVar[Literal["simplex"]] = "simplex"
+
+    @classmethod
+    def of(cls, trees: Sequence[TreeNodes]) -> SimplexTrees:
+        """From one tree per class."""
+        columns = zip(*((t.feature, t.threshold, t.left, t.right, t.leaf) for t in trees), strict=True)
+        return cls(*(tuple(column) for column in columns))
+
+    @property
+    def trees(self) -> tuple[TreeNodes, ...]:
+        """One tree per class, its bins counted from 0."""
+        columns = (self.feature, self.threshold, self.left, self.right, self.leaf)
+        return tuple(TreeNodes(*nodes) for nodes in zip(*columns, strict=True))
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The first bin of each class."""
+        return tuple(np.cumsum([0, *(tree.m for tree in self.trees[:-1])]).tolist())
+
+    @property
+    def m(self) -> int:
+        """The number of bins."""
+        return sum(tree.m for tree in self.trees)
+
+    def assign(self, scores: Floats) -> Ints:
+        """Bin ids, shape (n,)."""
+        proba = columns_of(scores, len(self.feature))
+        top = proba.argmax(axis=1)
+        bins: Ints = np.asarray(self.offsets, dtype=np.intp)[top]
+        for k, tree in enumerate(self.trees):
+            rows = np.flatnonzero(top == k)
+            bins[rows] += tree.assign(proba[rows])
+        return bins
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """The regions of the predicted class, cut further where the predictions themselves change most.
+
+    Best-first growth over all regions at once: the next cut is the one that says most about which class the model
+    believes in, until there are ``cells`` bins. No bin that a cut makes has fewer than ``min_rows`` lab rows. Labels
+    are not looked at: M, counted in these bins afterwards, is not flattered by them. The default for three and more
+    classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import Simplex
+    >>> proba = np.random.default_rng(0).dirichlet(np.ones(3), size=1000)
+    >>> partition = Simplex(8).fit(proba, np.zeros(1000, dtype=int), 3)
+    >>> partition.m, bool((partition.assign(proba) < 8).all())
+    (8, True)
+    """
+
+    cells: int
+    min_rows: int = 20
+
+    def __post_init__(self) -> None:
+        at_least("Simplex", "cells", self.cells, 1)
+        at_least("Simplex", "min_rows", self.min_rows, 1)
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> SimplexTrees:
+        """Grow a tree in each region on lab predictions; at least one bin for every class."""
+        return SimplexTrees.of(grow(as_columns(scores), self.cells, self.min_rows, n_classes, weight))
 
 
 @dataclass(frozen=True)

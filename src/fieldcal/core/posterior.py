@@ -14,18 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv
 from scipy.stats import qmc
 
-from fieldcal.core.binary import interval
-from fieldcal.core.dispersed import dispersed_mean
-from fieldcal.core.hmc import hmc_draws
-from fieldcal.core.pooling import PooledPrior, fit_pooled, lab_prior
-from fieldcal.core.quadrature import binary_draws, binary_summary
-from fieldcal.core.spread import Edge
-
-Floats = NDArray[np.float64]
+from fieldcal.core.point_binary import dispersed_mean
+from fieldcal.core.posterior_binary import binary_draws, binary_summary, interval
+from fieldcal.core.posterior_mcmc import hmc_draws
+from fieldcal.core.shrinkage import Edge, PooledPrior, fit_pooled, lab_prior
+from fieldcal.types import Floats
 
 #: Below this many groups the spread between them is a guess: intervals do not lean on it.
 FEW_GROUPS = 5

@@ -18,12 +18,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import rel_entr, xlogy
 
 from fieldcal.errors import InputError
-
-Floats = NDArray[np.float64]
+from fieldcal.types import Floats
 
 
 def _check_strength(strength: float) -> None:

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.partition import Ints
-
-Floats = NDArray[np.float64]
+from fieldcal.types import Floats, Ints
 
 #: Singular values below this share of the largest count as zero.
 RANK_TOLERANCE = 1e-9

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr, xlogy
 
 from fieldcal.core.priors import Penalty
-
-Floats = NDArray[np.float64]
+from fieldcal.types import Floats
 
 #: The gap per field row below which a group counts as solved.
 TOLERANCE = 1e-10

@@ -20,11 +20,10 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 from scipy.stats import t as student
 
-from fieldcal.core.movement import ONE_SE, Movement, common_movement, effective_number, group_movement
-from fieldcal.core.partition import Ints
+from fieldcal.core.goodness_of_fit import ONE_SE, Movement, common_movement, effective_number, group_movement
 from fieldcal.core.response import count_cells
+from fieldcal.types import Floats, Ints
 
-Floats = NDArray[np.float64]
 #: (F, V) -> common prevalence (K,), prevalence per group (G, K)
 Estimator = Callable[[Floats, Floats], tuple[Floats, Floats]]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.errors import InputError
+from fieldcal.types import Floats
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 

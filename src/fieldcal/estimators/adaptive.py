@@ -12,15 +12,13 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fieldcal.core.cuts import as_columns
-from fieldcal.core.partition import PartitionLike
+from fieldcal.core.partition import PartitionLike, as_columns
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputError
-from fieldcal.inputs import Floats, as_scores, check_order
 from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.types import Floats, Point, Unseen
+from fieldcal.validation import as_scores, check_order
 from fieldcal.verbs import count, estimate, learn, recalibrate
-from fieldcal.verbs.recalibration import Unseen
-from fieldcal.verbs.solving import Point
 
 Calibration = Literal["sigmoid", "isotonic", "temperature"]
 

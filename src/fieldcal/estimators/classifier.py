@@ -21,7 +21,7 @@ from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError, WeightWarning
 from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, distinct
-from fieldcal.estimators.crossfit import (
+from fieldcal.estimators.cross_fitting import (
     NeverRefitted,
     calibrated,
     calibration_splits,
@@ -31,8 +31,7 @@ from fieldcal.estimators.crossfit import (
     with_input_of,
     without_none,
 )
-from fieldcal.verbs.recalibration import Unseen
-from fieldcal.verbs.solving import Point
+from fieldcal.types import Point, Unseen
 
 _NOT_FITTED = (
     "This %(name)s is not fitted yet, but cv='prefit' says that it is. Fit it first, or pass cv=5 to have it fitted "

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
 from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, checked_proba, distinct
-from fieldcal.estimators.crossfit import (
+from fieldcal.estimators.cross_fitting import (
     GivenProbabilities,
     Splits,
     calibrated,
@@ -20,9 +20,7 @@ from fieldcal.estimators.crossfit import (
     out_of_fold,
     without_none,
 )
-from fieldcal.inputs import Floats
-from fieldcal.verbs.recalibration import Unseen
-from fieldcal.verbs.solving import Point
+from fieldcal.types import Floats, Point, Unseen
 
 
 class Recalibrator(Adaptive):

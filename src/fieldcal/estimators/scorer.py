@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.metrics import get_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from fieldcal.estimators.crossfit import GivenProbabilities
+from fieldcal.estimators.cross_fitting import GivenProbabilities
 
 
 @dataclass(frozen=True)

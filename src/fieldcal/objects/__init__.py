@@ -1,11 +1,10 @@
 """Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
 
 from fieldcal.objects.batch import Batch
-from fieldcal.objects.columns import Columns
 from fieldcal.objects.field import SCORE_UNIT, Field
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.outcome import Columns, Support
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
-from fieldcal.objects.support import Support
 from fieldcal.objects.verdict import Verdict
 
 __all__ = [

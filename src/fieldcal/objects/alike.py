@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fieldcal import keys
 from fieldcal.errors import InputError
+from fieldcal.objects import group_keys
+from fieldcal.types import Keys
 
 if TYPE_CHECKING:
     from fieldcal.objects.field import Field
@@ -40,7 +41,7 @@ def check_alike(one: Field, two: Field) -> None:
         _check_columns(one, two)
 
 
-def strays(by: tuple[str, ...], groups: keys.Keys) -> list[Any]:
+def strays(by: tuple[str, ...], groups: Keys) -> list[Any]:
     """Keys that do not have one part for each of several columns."""
     if len(by) < 2:
         return []
@@ -59,7 +60,7 @@ def _check_columns(one: Field, two: Field) -> None:
     if odd:
         raise InputError(
             f"One of these fields was counted by {_listed(named.by)}, but the other has the group "
-            f"{keys.show(odd[0])!r}. Count both the same way."
+            f"{group_keys.show(odd[0])!r}. Count both the same way."
         )
 
 

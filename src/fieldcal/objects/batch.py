@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator
 from pydantic import Field as Slot
 
-from fieldcal import keys
-from fieldcal.artefacts import Counts, Frozen, KeyTuple, sealed
 from fieldcal.core.response import whole
 from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import group_keys
+from fieldcal.objects.artefact import Counts, Frozen, KeyTuple, sealed
+from fieldcal.types import Ints, Keys
 
-Rows = keys.Ints | slice
+Rows = Ints | slice
 Table = NDArray[Any]
 
 #: Whole numbers from here on go on as floats: two that are smaller add up within 64 bits.
@@ -86,8 +87,8 @@ def without(everything: Part, gone: Part, stay: Sequence[Part]) -> Part:
     groups = everything.groups
     if len(lost):
         left = np.delete(np.arange(len(groups)), lost)
-        groups = keys.union(tuple(groups[i] for i in left), ())
-        order = keys.positions(everything.groups, groups)
+        groups = group_keys.union(tuple(groups[i] for i in left), ())
+        order = group_keys.positions(everything.groups, groups)
         V, score_sums = V[order], score_sums[order]
     return Part.model_construct(
         groups=groups,
@@ -116,10 +117,10 @@ def same(one: Part, two: Part) -> bool:
 def in_order(part: Part) -> Part:
     """The part with its groups in canonical order, as counting makes them."""
     groups = part.groups
-    ordered = groups if _plainly_sorted(groups) else keys.union(groups, ())
+    ordered = groups if _plainly_sorted(groups) else group_keys.union(groups, ())
     if _same_groups(groups, ordered):
         return part
-    order = keys.positions(groups, ordered)
+    order = group_keys.positions(groups, ordered)
     return Part.model_construct(
         groups=ordered,
         V=sealed(part.V[order]),
@@ -174,7 +175,7 @@ def within(ids: Sequence[str], start: Any, end: Any) -> list[str]:
 
 def _instant(value: Any, name: str) -> dt.datetime:
     """A date, a time, or either in ISO format; a date is its midnight."""
-    given = keys.normalize(value)
+    given = group_keys.normalize(value)
     if isinstance(given, dt.datetime):
         return given
     if isinstance(given, dt.date):
@@ -192,18 +193,18 @@ def _instant(value: Any, name: str) -> dt.datetime:
     )
 
 
-def _all_groups(lists: Sequence[keys.Keys]) -> keys.Keys:
+def _all_groups(lists: Sequence[Keys]) -> Keys:
     """All keys, once, in canonical order; a list that is there already costs a comparison."""
-    found: list[keys.Keys] = []
+    found: list[Keys] = []
     for groups in lists:
         if groups and not (found and _same_groups(found[-1], groups)):
             found.append(groups)
     if len(found) < 2:
         return found[0] if found else ()
-    return keys.union(found[0], tuple(chain.from_iterable(found[1:])))
+    return group_keys.union(found[0], tuple(chain.from_iterable(found[1:])))
 
 
-def _plainly_sorted(groups: keys.Keys) -> bool:
+def _plainly_sorted(groups: Keys) -> bool:
     """Whether Python's own order shows that keys are in order: a million of them are looked at in an instant."""
     known: tuple[Any, ...] = groups[:-1] if groups and groups[-1] is None else groups  # null is last
     if not known:
@@ -216,19 +217,19 @@ def _plainly_sorted(groups: keys.Keys) -> bool:
     return plain and all(map(operator.lt, known, islice(known, 1, None)))
 
 
-def _places(groups: keys.Keys, wanted: keys.Keys) -> Rows:
-    return slice(None) if _same_groups(groups, wanted) else keys.positions(groups, wanted)
+def _places(groups: Keys, wanted: Keys) -> Rows:
+    return slice(None) if _same_groups(groups, wanted) else group_keys.positions(groups, wanted)
 
 
-def _all_places(groups: keys.Keys, lists: Sequence[keys.Keys]) -> list[Rows]:
+def _all_places(groups: Keys, lists: Sequence[Keys]) -> list[Rows]:
     """`_places` of every list; the dictionary of all keys is made once."""
     if all(_same_groups(groups, wanted) for wanted in lists if wanted):
         return [slice(None) if wanted else np.zeros(0, dtype=np.intp) for wanted in lists]
-    everywhere = keys.positions(groups, tuple(chain.from_iterable(lists)))
+    everywhere = group_keys.positions(groups, tuple(chain.from_iterable(lists)))
     return list(np.split(everywhere, np.cumsum([len(wanted) for wanted in lists])[:-1]))
 
 
-def _same_groups(one: keys.Keys, two: keys.Keys) -> bool:
+def _same_groups(one: Keys, two: Keys) -> bool:
     """Whether the keys are the same, in the same order; 1 and True are not, although Python has them equal."""
     if one is two:
         return True
@@ -237,20 +238,20 @@ def _same_groups(one: keys.Keys, two: keys.Keys) -> bool:
         return False
     if tuple not in types:
         return True
-    return bool(np.array_equal(keys.positions(one, two), np.arange(len(one))))
+    return bool(np.array_equal(group_keys.positions(one, two), np.arange(len(one))))
 
 
 def _same_table(one: Table, two: Table) -> bool:
     return one.dtype == two.dtype and np.array_equal(one, two)
 
 
-def _in_none(wanted: keys.Keys, parts: Sequence[Part]) -> NDArray[np.bool_]:
+def _in_none(wanted: Keys, parts: Sequence[Part]) -> NDArray[np.bool_]:
     """Which of the keys no part has."""
     absent = np.ones(len(wanted), dtype=bool)
     for part in parts:
         if not absent.any():
             break
-        found = keys.positions(wanted, part.groups)
+        found = group_keys.positions(wanted, part.groups)
         absent[found[found >= 0]] = False
     return absent
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import model_validator
 
-from fieldcal.artefacts import Artefact, Counts, KeyTuple, Texts, sealed
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.names import did_you_mean
-from fieldcal.objects import display, notebook
+from fieldcal.objects import show
 from fieldcal.objects.alike import check_alike, check_mergeable, strays
+from fieldcal.objects.artefact import Artefact, Counts, KeyTuple, Texts, sealed
 from fieldcal.objects.batch import (
     Batch,
     Batches,
@@ -30,6 +29,7 @@ from fieldcal.objects.batch import (
     within,
     without,
 )
+from fieldcal.storage import did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -351,13 +351,13 @@ class Field(Artefact):
         groups = f"{len(self.groups):,} groups" if self.grouped else "one population"
         batches = f", {len(self.batches):,} batch{'es' * (len(self.batches) > 1)}" if self.batches else ""
         dropped = f", {self.dropped:,} rows dropped (missing predictions)" if self.dropped else ""
-        return f"Field: {display.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{batches}{dropped}"
+        return f"Field: {show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{batches}{dropped}"
 
     def __rich__(self) -> Group:
-        return display.stacked(display.field_parts(self))
+        return show.stacked(show.field_parts(self))
 
     def _repr_html_(self) -> str:
-        return notebook.field_page(self)
+        return show.field_page(self)
 
 
 def _with_widths(values: Any, widths: dict[str, Any]) -> Any:

@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import model_validator
 
-from fieldcal import keys
-from fieldcal.artefacts import Artefact, Counts, KeyTuple, PartitionField, record, sealed
-from fieldcal.core.checks import Calibration, Homogeneity, bin_calibration
+from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.response import Conditioning, conditioning, response_matrix, smoothing_cells
 from fieldcal.core.trust import Rehearsal, calibration_offset
-from fieldcal.objects import display, notebook
-from fieldcal.objects.columns import Columns
-from fieldcal.objects.support import Support
+from fieldcal.objects import group_keys, show
+from fieldcal.objects.artefact import Artefact, Counts, KeyTuple, PartitionField, record, sealed
+from fieldcal.objects.outcome import Columns, Support
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -136,14 +134,15 @@ class Lab(Artefact):
 
     def __repr__(self) -> str:
         classes = ", ".join(
-            f"{keys.show(c, width=20)} {p:.1%}" for c, p in zip(self.classes[:6], self.p_lab, strict=False)
+            f"{group_keys.show(c, width=20)} {p:.1%}"
+            for c, p in zip(self.classes[:6], self.p_lab, strict=False)
         )
         more = ", …" if len(self.classes) > 6 else ""
-        rehearsal = display.rehearsal_text(self)
-        return display.lab_title(self, f" ({classes}{more})") + (f"\n  {rehearsal}" if rehearsal else "")
+        rehearsal = show.rehearsal_text(self)
+        return show.lab_title(self, f" ({classes}{more})") + (f"\n  {rehearsal}" if rehearsal else "")
 
     def __rich__(self) -> Group:
-        return display.stacked(display.lab_parts(self))
+        return show.stacked(show.lab_parts(self))
 
     def _repr_html_(self) -> str:
-        return notebook.lab_page(self)
+        return show.lab_page(self)

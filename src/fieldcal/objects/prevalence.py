@@ -11,23 +11,21 @@ from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import model_validator
 
-from fieldcal import keys
-from fieldcal.artefacts import Artefact, Counts, Flags, Frozen, Numbers, Texts, record
+from fieldcal.core.goodness_of_fit import Movement
 from fieldcal.core.likelihood import with_labels
-from fieldcal.core.movement import Movement
-from fieldcal.core.order import Shape
+from fieldcal.core.ordered import Shape, smooth_draws
 from fieldcal.core.posterior import joint_draws, response_draws
-from fieldcal.core.smooth import smooth_draws
 from fieldcal.errors import InputError
-from fieldcal.objects import display, notebook
+from fieldcal.objects import group_keys, show
+from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Numbers, Texts, record
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.verdict import Verdict
+from fieldcal.types import Floats, Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-Floats = NDArray[np.float64]
 
 _SHOWN_GROUPS = 12
 # Draws for each draw of M: many where that costs little memory.
@@ -161,12 +159,12 @@ class Prevalence(Artefact):
         return self
 
     @property
-    def groups(self) -> keys.Keys:
+    def groups(self) -> Keys:
         """The group keys, in the order of the rows."""
         return self.field.groups
 
     @property
-    def classes(self) -> keys.Keys:
+    def classes(self) -> Keys:
         """The classes, in the order of the columns."""
         return self.lab.classes
 
@@ -344,7 +342,7 @@ class Prevalence(Artefact):
             }
         else:
             mixed = len({type(g) for g in self.groups if g is not None}) > 1
-            table = {"group": [keys.show(g) if mixed and g is not None else g for g in groups]}
+            table = {"group": [group_keys.show(g) if mixed and g is not None else g for g in groups]}
         table["class"] = list(self.classes) * G
         table["n"] = np.repeat(self.n, K).tolist()
         for name in ("naive", "urc", "value", "lower", "upper"):
@@ -355,17 +353,17 @@ class Prevalence(Artefact):
         return table
 
     def _row(self, group: Hashable) -> int:
-        at = int(keys.positions(self.groups, (keys.normalize(group),))[0])
+        at = int(group_keys.positions(self.groups, (group_keys.normalize(group),))[0])
         if at < 0:
             raise InputError(
-                f"There is no group {keys.show(group)!r} among the {len(self.groups):,} of this estimate."
+                f"There is no group {group_keys.show(group)!r} among the {len(self.groups):,} of this estimate."
             )
         return at
 
     def _class(self, of: Hashable) -> int:
         if of is None:
             return len(self.classes) - 1
-        at = int(keys.positions(self.classes, (keys.normalize(of),))[0])
+        at = int(group_keys.positions(self.classes, (group_keys.normalize(of),))[0])
         if at < 0:
             raise InputError(f"There is no class {of!r}. The classes are {self.classes!r:.200}.")
         return at
@@ -393,9 +391,9 @@ class Prevalence(Artefact):
     def shown(self) -> list[tuple[Hashable, int, int]]:
         """The lines of `table`: what each is called, its group's row and its class's column."""
         if self.field.grouped:
-            at = display.largest(self.n, _SHOWN_GROUPS)
+            at = show.largest(self.n, _SHOWN_GROUPS)
             return [(self.groups[g], g, self.shown_class()) for g in at]
-        moved = display.largest(np.abs(self.common - self.lab.p_lab), _SHOWN_GROUPS)
+        moved = show.largest(np.abs(self.common - self.lab.p_lab), _SHOWN_GROUPS)
         return [(self.classes[k], 0, k) for k in sorted(moved)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
@@ -414,8 +412,8 @@ class Prevalence(Artefact):
         rows = []
         for name, g, k in self.shown():
             numbers = [f"{table[g, k]:.3f}" for table in (self.naive, self.urc, self.value)]
-            numbers = [display.amount(self.n[g]), *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
-            rows.append([display.name(name), *numbers, keys.show(self.status[g], width=80)])
+            numbers = [show.amount(self.n[g]), *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
+            rows.append([show.name(name), *numbers, group_keys.show(self.status[g], width=80)])
         return head, rows
 
     def title(self) -> str:
@@ -423,7 +421,7 @@ class Prevalence(Artefact):
         rows = f"{float(np.sum(self.n)):,.0f} rows"
         if not self.field.grouped:
             return f"Prevalence in one population, {rows}"
-        name = keys.show(self.classes[self.shown_class()], width=30)
+        name = group_keys.show(self.classes[self.shown_class()], width=30)
         return (
             f"Prevalence of {name} in {len(self.groups):,} groups, {rows}; "
             f"trust in the movement of the whole field {self.common_trust:.2f}"
@@ -433,12 +431,12 @@ class Prevalence(Artefact):
         head, rows = self.table()
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
-        hidden = display.hidden_text(self, len(rows))
+        hidden = show.hidden_text(self, len(rows))
         more = [f"  {hidden}"] if hidden else []
         return "\n".join([self.title(), *lines, *more, repr(self.verdict)])
 
     def __rich__(self) -> Group:
-        return display.stacked([*display.prevalence_parts(self), *display.verdict_parts(self.verdict)])
+        return show.stacked([*show.prevalence_parts(self), *show.verdict_parts(self.verdict)])
 
     def _repr_html_(self) -> str:
-        return notebook.prevalence_page(self)
+        return show.prevalence_page(self)

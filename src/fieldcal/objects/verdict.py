@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from fieldcal import keys
-from fieldcal.artefacts import Frozen, Texts
-from fieldcal.objects import display, notebook
+from fieldcal.objects import group_keys, show
+from fieldcal.objects.artefact import Frozen, Texts
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -31,11 +30,11 @@ class Verdict(Frozen):
     def __repr__(self) -> str:
         words = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
         # They may come from a file: none of them is two lines, or a command to the terminal.
-        reasons = [f"  - {keys.show(reason, width=1_000)}" for reason in self.reasons]
+        reasons = [f"  - {group_keys.show(reason, width=1_000)}" for reason in self.reasons]
         return "\n".join([words[self.level], *reasons])
 
     def __rich__(self) -> Group:
-        return display.stacked(display.verdict_parts(self))
+        return show.stacked(show.verdict_parts(self))
 
     def _repr_html_(self) -> str:
-        return notebook.verdict_page(self)
+        return show.verdict_page(self)

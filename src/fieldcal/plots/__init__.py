@@ -1,7 +1,7 @@
 """Pictures of a lab and of an estimate, as functions that return matplotlib's axes.
 
-Each is drawn from a table that can be had as data: ``fieldcal.plots.data`` has a function of the same name. Matplotlib
-is loaded when something is drawn, not before.
+Each is drawn from a table that can be had as data: ``fieldcal.plots.tables`` has a function of the same name.
+Matplotlib is loaded when something is drawn, not before.
 
 Group and class names are shown as they are, cut to one short line. Characters that the font does not have become
 boxes, and matplotlib warns of them when it draws; ``with fieldcal.plots.quiet(): …`` keeps it silent.
@@ -13,11 +13,12 @@ from collections.abc import Hashable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from fieldcal.extras import require
 from fieldcal.objects import Lab, Prevalence
-from fieldcal.plots import data, style
-from fieldcal.plots.numbers import Table
+from fieldcal.plots import style
+from fieldcal.plots import tables as plot_data
 from fieldcal.plots.style import quiet
+from fieldcal.plots.tables import Table
+from fieldcal.storage import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,11 +65,11 @@ def trust(lab: Lab, *, used: float | None = None, ax: Axes | None = None) -> Axe
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(n_lab=4000, n_groups=12)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab, groups=plot_data.groups_lab)
     >>> plots.trust(lab, ax=Figure().subplots()).get_ylabel()
     'change of log loss (below 0 is better)'
     """
-    return _drawn("trust", data.trust(lab, used=used), ax)
+    return _drawn("trust", plot_data.trust(lab, used=used), ax)
 
 
 def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes | None = None) -> Axes:
@@ -98,8 +99,8 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes |
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
+    >>> field = fieldcal.count(lab, plot_data.proba_field, groups=plot_data.groups_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> ax = plots.forest(prev, ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_yticklabels()]
@@ -107,7 +108,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes |
     >>> plots.data.forest(prev)["status"]
     ['ok', 'ok']
     """
-    return _drawn("forest", data.forest(prev, of=of, limit=limit), ax)
+    return _drawn("forest", plot_data.forest(prev, of=of, limit=limit), ax)
 
 
 def bins(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
@@ -131,13 +132,13 @@ def bins(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> 
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=fieldcal.Edges([0.2, 0.6]))
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab, partition=fieldcal.Edges([0.2, 0.6]))
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, plot_data.proba_field), trust=1)
     >>> ax = plots.bins(prev, ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['0–0.2', '0.2–0.6', '0.6–1']
     """
-    return _drawn("bins", data.bins(prev, group=group), ax)
+    return _drawn("bins", plot_data.bins(prev, group=group), ax)
 
 
 def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8, ax: Axes | None = None) -> Axes:
@@ -165,15 +166,15 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8, ax: Axes | N
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
+    >>> field = fieldcal.count(lab, plot_data.proba_field, groups=plot_data.groups_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> plots.curve(prev, ax=Figure().subplots()).get_xlabel()
     'old prediction of 1'
     >>> [line["name"] for line in plots.data.curve(prev)["curves"]]
     ['1', '0']
     """
-    return _drawn("curve", data.curve(prev, of=of, limit=limit), ax)
+    return _drawn("curve", plot_data.curve(prev, of=of, limit=limit), ax)
 
 
 def reliability(lab: Lab, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
@@ -197,11 +198,11 @@ def reliability(lab: Lab, *, of: Hashable = None, ax: Axes | None = None) -> Axe
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
     >>> plots.reliability(lab, ax=Figure().subplots()).get_xlabel()
     'mean prediction of 1'
     """
-    return _drawn("reliability", data.reliability(lab, of=of), ax)
+    return _drawn("reliability", plot_data.reliability(lab, of=of), ax)
 
 
 def reliability_of(
@@ -237,14 +238,14 @@ def reliability_of(
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1]], n_field=4000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
-    >>> new = fieldcal.recalibrate(prev, data.proba_field)
+    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, plot_data.proba_field), trust=1)
+    >>> new = fieldcal.recalibrate(prev, plot_data.proba_field)
     >>> ax = Figure().subplots()
-    >>> plots.reliability_of(data.proba_field, new, data.y_field, classes=lab.classes, ax=ax).get_ylabel()
+    >>> plots.reliability_of(plot_data.proba_field, new, plot_data.y_field, classes=lab.classes, ax=ax).get_ylabel()
     'share of 1'
     """
-    return _drawn("reliability", data.reliability_of(before, after, y, classes=classes, of=of), ax)
+    return _drawn("reliability", plot_data.reliability_of(before, after, y, classes=classes, of=of), ax)
 
 
 def response(lab: Lab, *, ax: Axes | None = None) -> Axes:
@@ -266,11 +267,11 @@ def response(lab: Lab, *, ax: Axes | None = None) -> Axes:
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
     >>> plots.response(lab, ax=Figure().subplots()).get_xlabel()
     'bin of the prediction'
     """
-    return _drawn("response", data.response(lab), ax)
+    return _drawn("response", plot_data.response(lab), ax)
 
 
 def changes(prev: Prevalence, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
@@ -294,15 +295,15 @@ def changes(prev: Prevalence, *, of: Hashable = None, ax: Axes | None = None) ->
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(n_groups=50, n_field=20_000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
+    >>> field = fieldcal.count(lab, plot_data.proba_field, groups=plot_data.groups_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> plots.changes(prev, ax=Figure().subplots()).get_ylabel()
     'share of rows'
     >>> sum(plots.data.changes(prev)[way] for way in ("up", "down"))
     50
     """
-    return _drawn("changes", data.changes(prev, of=of), ax)
+    return _drawn("changes", plot_data.changes(prev, of=of), ax)
 
 
 def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
@@ -337,7 +338,7 @@ def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = N
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['≤ -1', '(-1, 0]', '(0, 1]', '> 1']
     """
-    return _drawn("distribution", data.distribution(prev, group=group), ax)
+    return _drawn("distribution", plot_data.distribution(prev, group=group), ax)
 
 
 def pit(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -> Axes:
@@ -372,7 +373,7 @@ def pit(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -> Axe
     >>> plots.data.pit(wide, right, y)["before"][0]
     0.007
     """
-    return _drawn("pit", data.pit(before, after, y), ax)
+    return _drawn("pit", plot_data.pit(before, after, y), ax)
 
 
 def coverage(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -> Axes:
@@ -403,7 +404,7 @@ def coverage(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -
     >>> plots.data.coverage(narrow, right, y)["before"][4] < 0.65
     True
     """
-    return _drawn("coverage", data.coverage(before, after, y), ax)
+    return _drawn("coverage", plot_data.coverage(before, after, y), ax)
 
 
 def _drawn(picture: str, table: Table, ax: Axes | None) -> Axes:

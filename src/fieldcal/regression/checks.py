@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Support
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from fieldcal.types import Floats, Ints
 
 #: Work arrays hold about this many numbers, however many rows there are.
 WORK = 4_000_000

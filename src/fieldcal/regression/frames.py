@@ -14,28 +14,26 @@ import numpy as np
 
 from fieldcal.errors import InputError
 from fieldcal.objects import Columns, Field, Lab, Prevalence
-from fieldcal.regression.checks import Floats
+from fieldcal.regression.piecewise import Quantiles
 from fieldcal.regression.quantile_columns import (
-    Crossing,
     QuantileColumns,
     QuantilesLike,
     Rows,
     read_rows,
     require_numbers,
 )
-from fieldcal.regression.tabulated import Quantiles
 from fieldcal.regression.verbs import count, learn, recalibrate, support_of
-from fieldcal.tables.counting import group_names
+from fieldcal.tables.columns import Grouping, group_columns, new_names
+from fieldcal.tables.count import group_names
 from fieldcal.tables.engines import Table, open_table
-from fieldcal.tables.grouping import Grouping, group_columns
-from fieldcal.tables.paths import check_target
-from fieldcal.tables.scores import new_names
-from fieldcal.tables.weighting import refuse_kinds
-from fieldcal.verbs.counting import check_batch, warn_if_ids
-from fieldcal.verbs.recalibration import Unseen, check_applicable
+from fieldcal.tables.files.paths import check_target
+from fieldcal.tables.weight_table import refuse_kinds
+from fieldcal.types import Crossing, Floats, Unseen
+from fieldcal.verbs.count import check_batch, warn_if_ids
+from fieldcal.verbs.recalibrate import check_applicable
 
 if TYPE_CHECKING:
-    from fieldcal.tables.files import Session, Source
+    from fieldcal.tables.files.session import Session, Source
 
 
 def learn_table(
@@ -225,7 +223,7 @@ def recalibrate_file(
     Parameters
     ----------
     prev : Prevalence
-    session, source : from `fieldcal.tables.files`
+    session, source : from `fieldcal.tables.files.session`
     target : where to write; its ending says what
     by, quantiles, unseen, acknowledge, name, crossing : as in `recalibrate_table`
     """

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from fieldcal.errors import InputError
 from fieldcal.objects import Support
 from fieldcal.regression import checks
-from fieldcal.regression.checks import Floats, Ints
 from fieldcal.regression.quadrature import panels, width
 from fieldcal.regression.transport import Transport
+from fieldcal.types import Floats, Ints
 
 #: A jump of the distribution function below this is rounding, not an atom.
 _ATOM = 1e-12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldcal.regression.checks import Floats
+from fieldcal.types import Floats
 
 _ORDER = 24
 #: The first and the last level inside (0, 1).

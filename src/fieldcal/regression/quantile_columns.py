@@ -6,19 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab
-from fieldcal.regression.checks import Floats
-from fieldcal.regression.tabulated import Quantiles, from_quantiles
+from fieldcal.regression.piecewise import Quantiles, from_quantiles
+from fieldcal.tables.columns import Grouping
 from fieldcal.tables.engines import Table
-from fieldcal.tables.grouping import Grouping
+from fieldcal.types import Crossing, Floats
 
-Crossing = Literal["error", "sort"]
 #: A pattern, or the column of each level.
 QuantilesLike = str | Mapping[float, str]
 

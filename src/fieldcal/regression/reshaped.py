@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from fieldcal.errors import InputError
-from fieldcal.regression.checks import Floats, Ints
 from fieldcal.regression.predictions import Predictions
 from fieldcal.regression.quadrature import FIRST, LAST
 from fieldcal.regression.transport import Transport
+from fieldcal.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

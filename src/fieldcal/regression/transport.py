@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.regression.checks import Floats, Ints
+from fieldcal.types import Floats, Ints
 
 
 def passed(knots: Floats, at: Floats, *, equal: bool | NDArray[np.bool_]) -> Ints:

@@ -6,19 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fieldcal import verbs
-from fieldcal.core.expected import Expected
-from fieldcal.core.partition import PartitionLike
+from fieldcal.core.partition import Expected, PartitionLike
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab, Prevalence, Support
-from fieldcal.regression.cutting import choose_support, given_support, neighbours_alike, told_apart
-from fieldcal.regression.forms import as_predictions
+from fieldcal.regression.intervals import choose_support, given_support, neighbours_alike, told_apart
+from fieldcal.regression.parametric import as_predictions
 from fieldcal.regression.predictions import Predictions
-from fieldcal.verbs.recalibration import Unseen
-
-Floats = NDArray[np.float64]
+from fieldcal.types import Floats, Unseen
 
 
 def learn(

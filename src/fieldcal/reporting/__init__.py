@@ -3,6 +3,6 @@
 `fieldcal.report` is the function; this folder has another name so that the two cannot be mistaken for each other.
 """
 
-from fieldcal.reporting.document import Report, report
+from fieldcal.reporting.page import Report, report
 
 __all__ = ["Report", "report"]

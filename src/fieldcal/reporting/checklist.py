@@ -6,12 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal import keys
-from fieldcal.core.checks import Misfit
+from fieldcal.core.goodness_of_fit import Misfit
 from fieldcal.core.response import POOR_CONDITION
 from fieldcal.core.trust import RAMP
-from fieldcal.objects import Field, Lab, Prevalence
-from fieldcal.verbs import judging
+from fieldcal.objects import Field, Lab, Prevalence, group_keys
+from fieldcal.verbs import findings
 
 #: fine, look at it, speaks against use, cannot be seen in the data
 State = Literal["fine", "look", "against", "ask"]
@@ -46,11 +45,11 @@ def _looks_alike(field: Field, whole: Misfit) -> Item:
     if whole.df <= 0 or not field.n.sum():
         return _item(question, "ask", "Cannot be tested: there are no more bins than classes, or no rows.")
     measured = f"Cohen's w {effect:.2f} beyond noise"
-    if judging.is_foreign(whole):
+    if findings.is_foreign(whole):
         return _item(
             question, "against", f"No ({measured}): another model, a fault in scoring, another world."
         )
-    if effect > judging.SMALL_EFFECT and whole.p_value[0] < judging.FALSE_DISCOVERIES:
+    if effect > findings.SMALL_EFFECT and whole.p_value[0] < findings.FALSE_DISCOVERIES:
         return _item(question, "look", f"Not quite ({measured}; .1 is small, .3 medium, .5 large).")
     return _item(question, "fine", f"Yes ({measured}; below .1 is small).")
 
@@ -64,7 +63,7 @@ def _moved_by_label_shift(prev: Prevalence) -> Item:
         return _item(question, "ask", "It moved. With as many bins as classes, how cannot be tested.")
     share, lower = (min(max(x, 0.0), 1.0) for x in (moved.share, moved.lower))
     text = f"Label shift explains {share:.0%} of the movement, {lower:.0%} or more for all we know."
-    if judging.is_another_population(moved, alone=not prev.field.grouped):
+    if findings.is_another_population(moved, alone=not prev.field.grouped):
         return _item(question, "against", text)
     return _item(question, "look" if moved.lower < RAMP[1] else "fine", text)
 
@@ -81,7 +80,7 @@ def _groups_differ_by_mix(lab: Lab, field: Field) -> Item:
         return _item(question, "against", text)
     text = f"The rehearsal earned a strength of {rehearsal.tau:.2f} out of 1."
     odd = lab.homogeneity is not None and (
-        lab.homogeneity.effect > judging.SMALL_EFFECT and lab.homogeneity.p_value < 1e-3
+        lab.homogeneity.effect > findings.SMALL_EFFECT and lab.homogeneity.p_value < 1e-3
     )
     if odd and lab.homogeneity is not None:
         text += (
@@ -103,9 +102,9 @@ def _groups_fit(field: Field, prev: Prevalence) -> Item:
 def _enough_rows(lab: Lab) -> Item:
     rows = lab.F.sum(axis=1)
     rarest = int(rows.argmin())
-    text = f"The rarest, {keys.show(lab.classes[rarest], width=30)}, has {rows[rarest]:,.6g}."
-    enough = rows[rarest] >= judging.ENOUGH_CLASS_ROWS
-    state: State = "fine" if enough else "against" if rows[rarest] <= judging.FEW_CLASS_ROWS else "look"
+    text = f"The rarest, {group_keys.show(lab.classes[rarest], width=30)}, has {rows[rarest]:,.6g}."
+    enough = rows[rarest] >= findings.ENOUGH_CLASS_ROWS
+    state: State = "fine" if enough else "against" if rows[rarest] <= findings.FEW_CLASS_ROWS else "look"
     return _item("Has the lab enough rows of every class?", state, text)
 
 
@@ -122,14 +121,14 @@ def _held_out(lab: Lab) -> Item:
     question = "Were the lab rows kept out of training?"
     if lab.log_loss is None:
         return _item(question, "ask", "Only you can know.")
-    good = lab.n >= 100 and lab.log_loss < judging.TOO_GOOD
+    good = lab.n >= 100 and lab.log_loss < findings.TOO_GOOD
     text = f"Their log loss is {lab.log_loss:.3g}" + (", implausibly low." if good else ": plausible.")
     return _item(question, "against" if good else "fine", text)
 
 
 def _calibrated(lab: Lab) -> Item:
     error, p = lab.calibration.error, lab.calibration.p_value
-    poor = error > judging.POOR_CALIBRATION and p < 1e-4
+    poor = error > findings.POOR_CALIBRATION and p < 1e-4
     text = f"Predictions and shares differ by {error:.3f} on average in the lab."
     return _item("Is the model calibrated on the lab?", "look" if poor else "fine", text)
 

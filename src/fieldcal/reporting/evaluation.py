@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal import keys, metrics
-from fieldcal.core.cuts import as_columns
+from fieldcal import metrics
+from fieldcal.core.partition import as_columns
 from fieldcal.errors import InputError
-from fieldcal.inputs import as_codes, column_order
-from fieldcal.objects import Prevalence, Support
-from fieldcal.plots import data
+from fieldcal.objects import Prevalence, Support, group_keys
+from fieldcal.plots import tables as plot_data
+from fieldcal.types import Floats
+from fieldcal.validation import as_codes, column_order, field_scores
 from fieldcal.verbs import recalibrate
-from fieldcal.verbs.scores import field_scores
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
 
-Floats = NDArray[np.float64]
 Measure = dict[str, Any]
 
 _FLOOR = 1e-15
@@ -46,12 +45,12 @@ class Numbers:
     @cached_property
     def coverage(self) -> dict[str, Any]:
         """The table of `plots.coverage`."""
-        return data.coverage(self.before, self.after, self.y)
+        return plot_data.coverage(self.before, self.after, self.y)
 
     @cached_property
     def pit(self) -> dict[str, Any]:
         """The table of `plots.pit`."""
-        return data.pit(self.before, self.after, self.y)
+        return plot_data.pit(self.before, self.after, self.y)
 
     def covered(self, nominal: float) -> dict[str, float]:
         """The share of numbers in their central interval, before and after."""
@@ -158,8 +157,8 @@ def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Flo
     G, K = prev.value.shape
     where = np.zeros(len(codes), dtype=np.intp)
     if prev.field.grouped:
-        names, each = keys.factorize(groups, n=len(codes))
-        where = keys.positions(prev.groups, names)[each]
+        names, each = group_keys.factorize(groups, n=len(codes))
+        where = group_keys.positions(prev.groups, names)[each]
     known = where >= 0
     counts = np.bincount(where[known] * K + codes[known], minlength=G * K).reshape(G, K)
     total = counts.sum(axis=1, keepdims=True).astype(np.float64)

@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import math
+import os
+import re
 import zlib
-from functools import cache
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from fieldcal.extras import require
-from fieldcal.reporting.pictures import Picture
+from fieldcal import storage
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.reporting.content import content
+from fieldcal.reporting.evaluation import evaluate
+from fieldcal.reporting.figures import Picture, pictures
+from fieldcal.storage import require
 
 #: Lines of the table of groups that are there without JavaScript, and on paper.
 STATIC_LINES = 400
@@ -155,3 +166,220 @@ def _percent(value: float | None) -> str:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+#: Lines of the table of groups.
+MOST = 30
+#: What Markdown, or HTML inside it, would read as something other than itself.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@])")
+
+
+def markdown(content: dict[str, Any]) -> str:
+    """Verdict, changes, groups, checklist, settings."""
+    v, g = content["verdict"], content["groups"]
+    shown = lines(g)[:MOST]
+    parts = [
+        f"# {escaped(content['title'])}",
+        f"## {v['headline']}",
+        v["meaning"],
+        _bullets(v["reasons"]),
+        "### What to do",
+        _bullets(v["advice"]),
+        "## What changed, and for whom",
+        _bullets(content["changes"]),
+        _table(*_lines(g, shown)),
+        f"… and {len(g['names']) - len(shown):,} more" if len(g["names"]) > len(shown) else "",
+        "## Why trust it, and how far",
+        _bullets(content["trust"]),
+        *_labelled(content["labelled"]),
+        "## Reasons not to use it: a checklist",
+        _bullets(f"{STATES[i['state']][0]} {i['question']} {i['answer']}" for i in content["checklist"]),
+        "## Data quality",
+        _table(
+            ["What", "Count", "Note"],
+            [[q["what"], f"{q['count']:,.6g}", q["note"]] for q in content["quality"]],
+        ),
+        "## Settings, versions, digests",
+        _bullets(
+            f"{key}: {value}"
+            for section in ("settings", "versions", "digests")
+            for key, value in content[section].items()
+        ),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that shows as it is, on one line.
+
+    Examples
+    --------
+    >>> from fieldcal.reporting.page import escaped
+    >>> print(escaped("a|b <i> *c*"))
+    a\\|b \\<i\\> \\*c\\*
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _bullets(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {escaped(text)}" for text in texts)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    made = ["|".join(["", *map(escaped, head), ""]), "|".join(["", *["---"] * len(head), ""])]
+    return "\n".join(made + ["|".join(["", *map(escaped, row), ""]) for row in rows])
+
+
+def _lines(groups: dict[str, Any], shown: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    of = f" of {groups['classes'][0]['class']}" if groups["unit"] == "group" else ""
+    ends = "from – to" if groups["unit"] == "interval" else "interval"
+    head = [groups["unit"], "rows", f"mean prediction{of}", "estimate", ends, "status"]
+    rows = []
+    for line in shown:
+        interval = "" if line["lower"] is None else f"{line['lower']:.1%} – {line['upper']:.1%}"
+        numbers = [f"{line['n']:,.6g}", f"{line['naive']:.1%}", f"{line['value']:.1%}", interval]
+        rows.append([line["name"], *numbers, line["status"]])
+    return head, rows
+
+
+def _labelled(found: dict[str, Any] | None) -> list[str]:
+    if found is None:
+        return []
+    rows = [[m["measure"], f"{m['before']:.4f}", f"{m['after']:.4f}"] for m in found["measures"]]
+    return [
+        "## Was it right? What labels of the field say",
+        _bullets(found["sentences"]),
+        _table(["measure", "before", "after"], rows),
+    ]
+
+
+_HEIGHT = 800  # of the frame in a notebook, in pixels
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found, for people: as a page, as Markdown, or as data.
+
+    Made by `fieldcal.report`. Equal inputs give equal bytes.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, n_groups=5, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> found = fieldcal.report(lab, field, fieldcal.estimate(lab, field))
+    >>> found
+    Report: ...
+    >>> found.html().startswith("<!doctype html>"), found.markdown().startswith("# Recalibration report")
+    (True, True)
+    >>> sorted(found.dict())[:3]
+    ['changes', 'checklist', 'digests']
+    """
+
+    content: dict[str, Any] = field(repr=False)
+
+    def dict(self) -> dict[str, Any]:
+        """Everything on the page as plain data, pictures as the tables behind them; a copy."""
+        copy: dict[str, Any] = json.loads(self.json())
+        return copy
+
+    def json(self) -> str:
+        """The same as JSON text, in one spelling."""
+        return storage.canonical(self.content).decode("ascii")
+
+    def markdown(self) -> str:
+        """The words and the table as Markdown, without pictures."""
+        return markdown(self.content)
+
+    def html(self) -> str:
+        """The page: complete in itself, nothing is fetched."""
+        return self._page
+
+    @cached_property
+    def _page(self) -> str:
+        require("matplotlib", "report", purpose="to draw a report")
+        return page(self.content, pictures(self.content))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file, atomically; its ending says what: .html, .md or .json."""
+        ending = Path(path).suffix.lower()
+        kinds = {".html": self.html, ".htm": self.html, ".md": self.markdown, ".json": self.json}
+        if ending not in kinds:
+            raise InputError(
+                f"A report is saved as .html, .md or .json, but the file is {os.fspath(path)!r}. Add an ending."
+            )
+        storage.write_atomically(path, kinds[ending]().encode("utf-8"))
+
+    def _repr_html_(self) -> str:
+        """In a frame of its own, so that page and notebook leave each other alone."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html())}" width="100%" height="{_HEIGHT}" '
+            'sandbox="allow-scripts allow-downloads" title="fieldcal report"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        verdict, summary = self.content["verdict"], self.content["summary"]
+        groups = "" if summary["groups"] is None else f", {summary['groups']:,} groups"
+        return f"Report: {verdict['headline']}; {summary['field_rows']:,.0f} field rows{groups}"
+
+
+def report(
+    lab: Lab,
+    field: Field,
+    prev: Prevalence,
+    *,
+    of: Hashable = None,
+    proba: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    title: str | None = None,
+) -> Report:
+    """A page for people: may I use this, where did it change, how sure is it?
+
+    Parameters
+    ----------
+    lab, field, prev : Lab, Field, Prevalence
+        ``prev`` must be the estimate of this lab and field.
+    of : class, optional
+        The class that pictures and table are about; by default the second of two, or the one that is corrected most.
+    proba, y, groups : array-like, optional
+        Field rows whose labels are known: predictions, labels, and the group of each row if there are groups. The
+        report then shows predictions before and after against the truth. They change no estimate.
+        Of a lab of `fieldcal.regression`: predictive distributions, and numbers.
+    title : str, optional
+
+    Returns
+    -------
+    Report
+        With ``html()``, ``markdown()``, ``json()``, ``dict()`` and ``save(path)``.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> found = fieldcal.report(lab, field, prev, proba=data.proba_field, y=data.y_field, title="Week 12")
+    >>> found.dict()["labelled"]["rows"]
+    2000
+    """
+    _check(lab, field, prev)
+    if (proba is None) != (y is None):
+        missing = "y" if y is None else "proba"
+        raise InputError(
+            f"Labelled rows need predictions and labels: {missing} is missing. Give both or none."
+        )
+    found = None if y is None else evaluate(prev, proba, y, groups)
+    return Report(content(lab, field, prev, of=of, found=found, title=title))
+
+
+def _check(lab: Lab, field: Field, prev: Prevalence) -> None:
+    given = tuple(type(x).__name__ for x in (lab, field, prev))
+    if given != ("Lab", "Field", "Prevalence"):
+        raise InputTypeError(f"report takes a Lab, a Field and a Prevalence, in this order, but got {given}.")
+    if prev.lab is not lab and prev.lab.digest != lab.digest:
+        raise InputError("This estimate was made with another lab. Pass prev.lab, or estimate again.")
+    if prev.field is not field and prev.field.digest != field.digest:
+        raise InputError("This estimate is of another field. Pass prev.field, or estimate again.")

@@ -4,11 +4,11 @@
 Python.
 """
 
-from fieldcal.tables.counting import count
+from fieldcal.tables.count import count
+from fieldcal.tables.count_table import read_counts
 from fieldcal.tables.labelled import read_labelled
-from fieldcal.tables.learning import learn
-from fieldcal.tables.reading import read_counts
-from fieldcal.tables.recalibrating import recalibrate, recalibrate_file
+from fieldcal.tables.learn import learn
+from fieldcal.tables.recalibrate import recalibrate, recalibrate_file
 from fieldcal.tables.sql import count_statement as sql_count
 from fieldcal.tables.sql import recalibrate_statement as sql_recalibrate
 

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Protocol
 
-from fieldcal.core.expected import ExpectedEdges
-from fieldcal.core.partition import Bins, Edges, FittedPartition
-from fieldcal.core.trees import TreeNodes
-from fieldcal.inputs import CLIP, SUM_TOLERANCE
+from fieldcal.core.partition import Bins, Edges, ExpectedEdges, FittedPartition
+from fieldcal.core.simplex import TreeNodes
 from fieldcal.objects import SCORE_UNIT
+from fieldcal.validation import CLIP, SUM_TOLERANCE
 
 #: An expression of narwhals or of sqlglot; neither has a type that the other shares.
 Expr = Any

@@ -7,10 +7,9 @@ from typing import Any
 
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence
+from fieldcal.tables.columns import Grouping, Scores, group_columns
 from fieldcal.tables.engines import open_table
-from fieldcal.tables.grouping import Grouping, group_columns
-from fieldcal.tables.learning import read_rows
-from fieldcal.tables.scores import Scores
+from fieldcal.tables.learn import read_rows
 
 
 def read_labelled(

@@ -6,10 +6,10 @@ lab scores  ──►  field scores ──►  prevalence per group ──►  n
   = Lab            = Field           = Prevalence
 """
 
-from fieldcal.verbs.counting import count
-from fieldcal.verbs.estimation import check, estimate
-from fieldcal.verbs.learning import learn
-from fieldcal.verbs.planning import Plan, plan
-from fieldcal.verbs.recalibration import decide, recalibrate
+from fieldcal.verbs.count import count
+from fieldcal.verbs.estimate import check, estimate
+from fieldcal.verbs.learn import learn
+from fieldcal.verbs.plan import Plan, plan
+from fieldcal.verbs.recalibrate import decide, recalibrate
 
 __all__ = ["Plan", "check", "count", "decide", "estimate", "learn", "plan", "recalibrate"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from fieldcal.core import likelihood
-from fieldcal.core.order import Shape
+from fieldcal.core.ordered import NO_STRENGTH, Shape, smooth_draws, smooth_prior, smooth_solution
 from fieldcal.core.posterior import (
     Summary,
     pooled_posterior,
@@ -18,12 +17,9 @@ from fieldcal.core.posterior import (
     summarise_draws,
 )
 from fieldcal.core.priors import Continuity, Dirichlet, Penalty, Pooled, Prior, Smooth
-from fieldcal.core.smooth import NO_STRENGTH, smooth_draws, smooth_prior, smooth_solution
 from fieldcal.core.solve import Solution, solve
-from fieldcal.inputs import Floats
 from fieldcal.objects import Field, Lab
-
-Point = Literal["mean", "mode"]
+from fieldcal.types import Floats, Point
 
 #: Draws of M behind every interval.
 N_DRAWS = 64

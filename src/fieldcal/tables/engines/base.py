@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 
 from fieldcal.errors import InputError
-from fieldcal.names import did_you_mean
+from fieldcal.storage import did_you_mean
 
 #: Columns of a small table, by name.
 Small = Mapping[str, Any]

@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal.tables.engines.base import Small, Table
-from fieldcal.tables.problems import told
+from fieldcal.tables.files.duckdb_errors import told
 
 _AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"}
 

@@ -1,0 +1,357 @@
+"""Errors and warnings in the words of the command line: one line, and a way out."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import json
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from fieldcal import storage
+from fieldcal.cli.options import Settings
+from fieldcal.errors import FieldcalError, FieldcalWarning
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress
+
+    from fieldcal.objects import Field, Lab, Prevalence, Verdict
+    from fieldcal.reporting import Report
+    from fieldcal.tables.files.session import Session
+
+
+_LONGEST = 2_000
+_INTERNAL = "This is a bug in fieldcal. Run again with --debug and report what it prints."
+_MEMORY = "Out of memory. Set --memory-limit, so that more is kept on disk, or count in parts and merge them."
+_EXTRAS = {
+    "typer": "cli",
+    "rich": "cli",
+    "duckdb": "cli",
+    "sqlglot": "sql",
+    "jinja2": "report",
+    "matplotlib": "report",
+}
+#: Ways out are told in Python; here they are options.
+_FLAG = re.compile(r"\b(acknowledge|normalize)=True\b")
+_NAMES = "missing|unseen|trust|prior|level|batch|label|by|scores|classes|name|time|every|quantiles|crossing|intervals"
+_OPTION = re.compile(rf"\b({_NAMES})=(['\"]?)([\w.{{}}]+|…|<[^>]*>)\2")
+
+_LEVELS = re.compile(r"\bquantiles=\{(0\.\d+): '(\w+)', (0\.\d+): '(\w+)'\}")
+
+
+def one_line(text: str) -> str:
+    """Any text on one line, without control or direction characters, and not endless."""
+    line = "".join(c if c.isprintable() else "·" for c in " ".join(text.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def in_options(text: str) -> str:
+    """A sentence about arguments of functions as one about options.
+
+    Examples
+    --------
+    >>> from fieldcal.cli.output import in_options
+    >>> in_options("Drop those rows, or pass missing='drop'. Pass acknowledge=True if that is meant.")
+    'Drop those rows, or pass --missing drop. Pass --acknowledge if that is meant.'
+    """
+    text = _LEVELS.sub(lambda m: f"--quantiles {m[1]}={m[2]},{m[3]}={m[4]}", text)
+    return _OPTION.sub(lambda m: f"--{m[1]} {m[3]}", _FLAG.sub(r"--\1", text))
+
+
+def explain(error: BaseException) -> str:
+    """What is wrong and what to do about it."""
+    if hasattr(error, "format_message"):  # of typer: the arguments cannot be understood
+        path = getattr(getattr(error, "ctx", None), "command_path", "fieldcal")
+        return f"{_sentence(error.format_message())} Try '{path} --help'."
+    if isinstance(error, FieldcalError):
+        return in_options(str(error))
+    if isinstance(error, MemoryError):
+        return _MEMORY
+    if isinstance(error, OSError):
+        return _system(error)
+    if isinstance(error, ModuleNotFoundError):
+        return not_installed(error)
+    duckdb = sys.modules.get("duckdb")
+    if duckdb is not None and isinstance(error, duckdb.Error):
+        first = str(error).strip().partition("\n")[0]
+        return f"{_sentence(first)} Check the table and the options."
+    return f"{type(error).__name__}: {_sentence(str(error))} {_INTERNAL}"
+
+
+def not_installed(error: ModuleNotFoundError) -> str:
+    """Which package is missing, and how to get it."""
+    package = (error.name or "typer").partition(".")[0]
+    extra = _EXTRAS.get(package, "all")
+    return f"This needs {package!r}, which is not installed: pip install 'fieldcal[{extra}]'"
+
+
+def _system(error: OSError) -> str:
+    where = f" {os.fsdecode(error.filename)!r}" if isinstance(error.filename, (str, bytes)) else ""
+    what = _sentence(error.strerror or str(error))
+    return f"Cannot read or write{where}: {what} Check the path, the permissions and the disk."
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+_WIDE = 2_000
+
+
+@contextmanager
+def warnings_in_one_line(settings: Settings) -> Iterator[None]:
+    """Python's warnings as ``warning: …``, each text once."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        warn(settings, in_options(str(message)))
+
+    with warnings.catch_warnings(action="always", category=FieldcalWarning):
+        warnings.showwarning = show  # put back by catch_warnings
+        yield
+
+
+def warn(settings: Settings, text: str) -> None:
+    """A warning for people, on stderr, and for scripts with --json."""
+    if one_line(text) not in settings.warnings:
+        settings.warnings.append(one_line(text))
+        note(settings, f"warning: {text}")
+
+
+def note(settings: Settings, text: str) -> None:
+    """A message for people, on stderr."""
+    if not settings.quiet:
+        sys.stderr.write(f"{one_line(text)}\n")
+        sys.stderr.flush()
+
+
+def result(settings: Settings, data: Mapping[str, Any], *parts: RenderableType) -> None:
+    """The answer, on stdout: one JSON object, or something to read."""
+    if settings.json:
+        whole = {**data, "warnings": settings.warnings}
+        sys.stdout.write(json.dumps(whole, allow_nan=False, default=str) + "\n")
+    else:
+        for part in parts:
+            console(sys.stdout).print(part, soft_wrap=isinstance(part, str))
+    sys.stdout.flush()
+
+
+def console(stream: TextIO) -> Console:
+    """A console that takes names literally, has no colours if ``NO_COLOR`` is set, and cuts nothing in a file."""
+    from rich.console import Console
+
+    return Console(
+        file=stream,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        width=None if stream.isatty() else _WIDE,
+    )
+
+
+def table(prev: Prevalence) -> list[RenderableType]:
+    """The prevalences as a table with its title, and what it leaves out."""
+    from fieldcal.objects import show
+
+    return show.prevalence_parts(prev)
+
+
+def verdict(answer: Verdict) -> list[RenderableType]:
+    """The verdict with its reasons."""
+    from fieldcal.objects import show
+
+    return show.verdict_parts(answer)
+
+
+def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """A table of columns as one dictionary per row."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+@contextmanager
+def working(settings: Settings, text: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A moving sign on stderr while something lasts, where somebody watches.
+
+    Gives a function to call with what is done and what there is to do, or None.
+    """
+    with _bar(settings) as bar:
+        if bar is None:
+            yield None
+            return
+        task = bar.add_task(one_line(text), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def steps(settings: Settings, total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr that goes on with every step, where somebody watches. Gives a function to name the next."""
+    with _bar(settings) as bar:
+        if bar is None:
+            yield lambda text: None
+            return
+        task = bar.add_task("", total=total, completed=-1)
+        yield lambda text: bar.update(task, advance=1, description=one_line(text))
+
+
+@contextmanager
+def _bar(settings: Settings) -> Iterator[Progress | None]:
+    if settings.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    words = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), BarColumn(), TimeElapsedColumn(), words)
+    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
+        yield bar
+
+
+def lab_data(lab: Lab) -> dict[str, Any]:
+    """What a script may want to know of a lab."""
+    rehearsal = lab.rehearsal
+    return {
+        "digest": lab.digest,
+        "rows": lab.n,
+        "classes": list(lab.classes),
+        "prevalence": lab.p_lab.tolist(),
+        "bins": lab.n_bins,
+        "condition_number": lab.conditioning.condition_number,
+        "log_loss": lab.log_loss,
+        "accuracy": lab.accuracy,
+        "columns": None if lab.columns is None else lab.columns.content(),
+        "support": None if lab.support is None else lab.support.content(),
+        "rehearsal": None
+        if rehearsal is None
+        else {
+            "groups": rehearsal.n_groups,
+            "rows": rehearsal.n_rows,
+            "trust": rehearsal.tau,
+            "change_of_log_loss": rehearsal.change,
+            "standard_error": rehearsal.change_se,
+        },
+    }
+
+
+def field_data(field: Field) -> dict[str, Any]:
+    """What a script may want to know of a field."""
+    return {
+        "digest": field.digest,
+        "rows": field.n.sum().item(),
+        "groups": len(field.groups) if field.grouped else None,
+        "by": list(field.by),
+        "bins": field.n_bins,
+        "batches": list(field.batch_ids),
+        "dropped": field.dropped,
+        "clipped": field.clipped,
+    }
+
+
+def verdict_data(verdict: Verdict) -> dict[str, Any]:
+    """The verdict and its reasons."""
+    return {"verdict": verdict.level, "reasons": list(verdict.reasons)}
+
+
+def prevalence_data(prev: Prevalence) -> dict[str, Any]:
+    """The verdict, and the table with one row per group and class."""
+    return {
+        "digest": prev.digest,
+        **verdict_data(prev.verdict),
+        "common_trust": prev.common_trust,
+        "level": prev.level,
+        "protected": prev.protected,
+        "prevalence": records(prev.to_dict()),
+    }
+
+
+def report_data(report: Report) -> dict[str, Any]:
+    """What stands at the top of a report, and whether labels confirm it."""
+    content = report.content
+    measures = content["labelled"] and content["labelled"]["measures"]
+    return {
+        "verdict": content["verdict"]["level"],
+        "reasons": content["verdict"]["reasons"],
+        "advice": content["verdict"]["advice"],
+        "labelled": measures,
+    }
+
+
+#: A spreadsheet takes text that starts like this for a formula, and runs it.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+class _Null(float):
+    """Written as nothing at all, where csv would write the quotes of an empty text: null is not ''."""
+
+    def __repr__(self) -> str:
+        return ""
+
+
+def write_csv(prev: Prevalence, path: Path) -> None:
+    """One row per group and class, no text of which is a formula; UTF-8, atomically."""
+    columns = {name: list(map(_no_formula, values)) for name, values in prev.to_dict().items()}
+    storage.write_atomically(path, as_csv(columns).encode("utf-8", "replace"))
+
+
+def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Text in quotes, numbers bare, null empty."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow(_Null() if value is None else value for value in row)
+    return text.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+@contextmanager
+def session(settings: Settings) -> Iterator[Session]:
+    """DuckDB, within the limits of --memory-limit and --threads."""
+    from fieldcal.tables.files.session import Session
+
+    with Session(memory_limit=settings.memory_limit, threads=settings.threads) as opened:
+        yield opened
+
+
+def field_or_counts(
+    settings: Settings,
+    lab: Lab,
+    path: Path,
+    *,
+    by: Sequence[str] | None = None,
+    missing: Literal["error", "drop"] = "error",
+) -> Field:
+    """A field from its artefact, or from the table of counts that a warehouse made."""
+    from fieldcal import tables
+    from fieldcal.objects import Field
+
+    if path.suffix.lower() == ".json":
+        return Field.load(path)
+    with session(settings) as opened:
+        columns = opened.open(path).columns
+        keys = [name for name in columns if name.lower().startswith("fieldcal_group_")]
+        table = opened.open(path, text=keys)  # a key such as 01 must not become 1
+        return tables.read_counts(lab, table.relation, by=by, missing=missing)
+
+
+def check_target(target: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse before the work what cannot be written, or would overwrite an input."""
+    from fieldcal.tables.files.paths import check_place
+
+    check_place(target, existing(inputs))
+
+
+def existing(inputs: Iterable[str | Path]) -> list[Path]:
+    """The files behind inputs, some of which may be globs."""
+    return [Path(path) for given in inputs for path in (given, *glob.glob(str(given), recursive=True))]

@@ -1,0 +1,244 @@
+"""RecalibratedRegressor: features in, predictive distributions out."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone, is_classifier
+from sklearn.metrics import r2_score
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.validation import _check_y, check_is_fitted
+
+from fieldcal.core.priors import PriorLike
+from fieldcal.errors import InputTypeError
+from fieldcal.estimators.adaptive import seed
+from fieldcal.estimators.cross_fitting import splits_of, take_features, tested_once, with_input_of
+from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.regression import verbs
+from fieldcal.regression.parametric import from_moments
+from fieldcal.regression.piecewise import from_quantiles
+from fieldcal.regression.predictions import Predictions
+from fieldcal.types import Floats, Unseen
+from fieldcal.verbs import estimate
+
+#: Levels of the quantiles that stand for a distribution.
+LEVELS = np.arange(1, 40) / 40
+
+
+class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor that predicts distributions, and adapts them to the field without labels from it.
+
+        Parameters
+        ----------
+        estimator : regressor
+            With ``predict_quantiles(X, alpha)``, or ``predict(X, return_std=True)``, its own distributions are used. Any
+            other regressor gets the distribution of its errors on rows that it was not fitted on, the same for all rows.
+        cv : "prefit", int, cross-validation splitter or iterable, default=5
+            Where the lab's predictions come from, as in `RecalibratedClassifier`: copies predict the rows that they were
+            not fitted on, and one copy is fitted on all rows; or, with "prefit", the estimator is already fitted elsewhere.
+        intervals : "auto", int or edges, default="auto"
+            Intervals of the support; see `fieldcal.regression.learn`.
+        prior : "auto", str or a prior, default="auto"
+        trust : "auto" or float, default="auto"
+        level : float, default=0.9
+            As in `fieldcal.estimate`.
+        unseen : "global", "raw" or "error", default="global"
+            Rows of groups that `adapt` did not have.
+        random_state : int, RandomState instance or None, default=0
+
+        Attributes
+        ----------
+        model_ : regressor
+            What predicts.
+        errors_ : ndarray or None
+            Quantiles of its errors, where it predicts no distribution itself.
+        lab_ : Lab
+        field_ : Field
+        prevalence_ : Prevalence
+            The last two after `adapt`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fieldcal import RecalibratedRegressor
+    from fieldcal.regression import
+        >>> from sklearn.linear_model import LinearRegression
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.normal(size=6000)
+        >>> y[3000:] += 1  # in the field the numbers are larger
+        >>> X = (y + 0.8 * rng.normal(size=6000))[:, None]
+        >>> model = RecalibratedRegressor(LinearRegression(), trust=1).fit(X[:3000], y[:3000])
+        >>> model.score(X[3000:], y[3000:]) < model.adapt(X[3000:]).score(X[3000:], y[3000:])
+        True
+        >>> model.predict_interval(X[:2], coverage=0.9).shape
+        (2, 2)
+    """
+
+    errors_: Floats | None
+    lab_: Lab
+    field_: Field
+    prevalence_: Prevalence
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        cv: Any = 5,
+        intervals: Any = "auto",
+        prior: PriorLike = "auto",
+        trust: float | Literal["auto"] = "auto",
+        level: float = 0.9,
+        unseen: Unseen = "global",
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.intervals = intervals
+        self.prior = prior
+        self.trust = trust
+        self.level = level
+        self.unseen = unseen
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
+        """Learn the lab from predictions of rows that the model was not fitted on.
+
+        Parameters
+        ----------
+        X : array-like (n, n_features)
+        y : array-like (n,)
+            The true numbers.
+        groups : array-like (n,), optional
+            Any grouping of the lab rows, best the one that the field will have: the correction is rehearsed on it.
+
+        Returns
+        -------
+        self
+        """
+        for name in ("field_", "prevalence_"):
+            self.__dict__.pop(name, None)
+        # skpro's regressors have no tags of scikit-learn, and are no classifiers.
+        if hasattr(self.estimator, "__sklearn_tags__") and is_classifier(self.estimator):
+            raise InputTypeError(
+                f"{type(self.estimator).__name__} is a classifier, but numbers are to be predicted here. Use "
+                "RecalibratedClassifier, or a regressor."
+            )
+        X, y = indexable(X, y)
+        y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
+        if self._prefit:
+            check_is_fitted(self.estimator)
+            self.model_ = self.estimator
+            found = self._raw(self.model_, X)
+        else:
+            self.model_ = clone(self.estimator).fit(X, y)
+            found = self._out_of_fold(X, y, groups)
+        take_features(self, self.model_)
+        self.errors_ = np.quantile(y - found[0], LEVELS) if len(found) == 1 else None
+        self.lab_ = verbs.learn(
+            self._distribution(found),
+            y,
+            groups=groups,
+            intervals=self.intervals,
+            random_state=seed(self.random_state),
+        )
+        return self
+
+    def adapt(self, X: Any, *, groups: Any = None) -> Self:
+        """Adapt to the field, given as rows without labels. An earlier field is forgotten.
+
+        Parameters
+        ----------
+        X : array-like (n, n_features)
+        groups : array-like (n,), optional
+            The subpopulation of each row; prediction needs them then, too.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self, "lab_")
+        self.field_ = verbs.count(self.lab_, self._predicted(X), groups=groups)
+        self.prevalence_ = estimate(
+            self.lab_,
+            self.field_,
+            prior=self.prior,
+            trust=self.trust,
+            level=self.level,
+            random_state=seed(self.random_state),
+        )
+        return self
+
+    def predict_distribution(self, X: Any, *, groups: Any = None) -> Predictions:
+        """Recalibrated distributions; before `adapt`, those of the model.
+
+        Parameters
+        ----------
+        X : array-like (n, n_features)
+        groups : array-like (n,), optional
+            Needed if and only if `adapt` had groups.
+
+        Returns
+        -------
+        Predictions
+        """
+        check_is_fitted(self, "lab_")
+        predicted = self._predicted(X)
+        if not hasattr(self, "prevalence_"):
+            return predicted
+        return verbs.recalibrate(self.prevalence_, predicted, groups=groups, unseen=self.unseen)
+
+    def predict(self, X: Any, *, groups: Any = None) -> Floats:
+        """The mean of the recalibrated distribution of each row."""
+        return self.predict_distribution(X, groups=groups).mean()
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, *, groups: Any = None) -> Floats:
+        """Central intervals, (n, 2)."""
+        return self.predict_distribution(X, groups=groups).interval(coverage)
+
+    def predict_quantiles(self, X: Any, alpha: Any, *, groups: Any = None) -> Floats:
+        """Quantiles at the levels ``alpha``, (n, len(alpha))."""
+        return self.predict_distribution(X, groups=groups).ppf(np.atleast_1d(alpha))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
+        """R² of `predict`."""
+        return float(r2_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        return with_input_of(super().__sklearn_tags__(), self.estimator)
+
+    @property
+    def _prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == "prefit"
+
+    def _raw(self, model: Any, X: Any) -> tuple[Floats, ...]:
+        """What the model says: quantiles at LEVELS and nothing, mean and deviation, or the point alone."""
+        if hasattr(model, "predict_quantiles"):
+            return np.asarray(model.predict_quantiles(X, LEVELS.tolist()), dtype=np.float64), np.empty(0)
+        if "return_std" in inspect.signature(model.predict).parameters:
+            mean, sd = model.predict(X, return_std=True)
+            return np.asarray(mean, dtype=np.float64).ravel(), np.asarray(sd, dtype=np.float64).ravel()
+        return (np.asarray(model.predict(X), dtype=np.float64).ravel(),)
+
+    def _distribution(self, found: tuple[Floats, ...]) -> Predictions:
+        if self.errors_ is not None:
+            return from_quantiles(found[0][:, None] + self.errors_, LEVELS)
+        first, second = found
+        return from_moments(first, second) if len(second) else from_quantiles(first, LEVELS, crossing="sort")
+
+    def _predicted(self, X: Any) -> Predictions:
+        return self._distribution(self._raw(self.model_, X))
+
+    def _out_of_fold(self, X: Any, y: Floats, groups: Any) -> tuple[Floats, ...]:
+        splits = splits_of(self.cv, X, y, groups, classifier=False)
+        tests = tested_once(splits, len(y))
+        parts = []
+        for train, test in splits:
+            fold = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
+            parts.append(self._raw(fold, _safe_indexing(X, test)))
+        back = np.argsort(tests)
+        return tuple(
+            whole[back] if len(whole) else whole
+            for whole in (np.concatenate(column) for column in zip(*parts, strict=True))
+        )

@@ -1,0 +1,294 @@
+"""What Lab, Field and Prevalence have in common: frozen, strict, and a file format.
+
+A file is JSON with a schema version and a digest of its content; saving, loading and saving again gives the
+same bytes. Arrays inside are read-only; classes and group keys keep their Python types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Hashable
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticSerializationError
+
+from fieldcal import storage
+from fieldcal.core import partition as parts
+from fieldcal.core.partition import ExpectedEdges, SimplexTrees
+from fieldcal.core.simplex import TreeNodes
+from fieldcal.errors import ArtefactError, FieldcalError
+from fieldcal.objects import group_keys
+
+SCHEMA_VERSION = 1
+
+
+def _read_only(values: Any) -> NDArray[Any]:
+    try:
+        array = np.array(values)
+    except (ValueError, OverflowError):
+        raise ValueError("rows of unequal length or numbers out of range") from None
+    if array.ndim == 0:
+        raise ValueError("a list expected")
+    if array.size == 0:
+        array = array.astype(
+            np.int64
+        )  # nothing counted is a whole number, and must not make floats of others
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"numbers expected, got {array.dtype}")
+    array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError("numbers must be finite")
+    array.setflags(write=False)
+    return array
+
+
+def count_array(values: Any) -> NDArray[Any]:
+    """Finite, not negative, read-only; integers stay integers."""
+    array = _read_only(values)
+    if array.size and array.min() < 0:
+        raise ValueError("counts must not be negative")
+    return array
+
+
+def float_array(values: Any) -> NDArray[np.float64]:
+    """Finite and read-only."""
+    array = _read_only(values).astype(np.float64)
+    array.setflags(write=False)
+    return array
+
+
+def _bool_array(values: Any) -> NDArray[np.bool_]:
+    array = np.array(values, dtype=bool) if np.size(values) == 0 else np.array(values)
+    if array.dtype.kind != "b":
+        raise ValueError(f"true or false expected, got {array.dtype}")
+    array.setflags(write=False)
+    return array
+
+
+def _key_tuple(values: Any) -> tuple[Hashable, ...]:
+    if not isinstance(values, (tuple, list)):
+        raise ValueError("a list of keys expected")
+    found = tuple(values)
+    if not set(map(type, found)) <= {str, int, bool, type(None)}:  # these are keys as they are
+        found = tuple(map(group_keys.normalize if isinstance(values, tuple) else group_keys.decode, found))
+    if not group_keys.distinct(found):
+        raise ValueError("a key appears twice")
+    return found
+
+
+def _list_of(*types: str) -> WithJsonSchema:
+    """What the JSON schema says of a list; tables are lists of lists."""
+    return WithJsonSchema({"type": "array", "items": {"type": list(types)}})
+
+
+_to_list = PlainSerializer(lambda array: array.tolist(), return_type=list)
+Counts = Annotated[NDArray[Any], PlainValidator(count_array), _to_list, _list_of("number", "array")]
+Numbers = Annotated[NDArray[np.float64], PlainValidator(float_array), _to_list, _list_of("number", "array")]
+Flags = Annotated[NDArray[np.bool_], PlainValidator(_bool_array), _to_list, _list_of("boolean")]
+KeyTuple = Annotated[
+    tuple[Hashable, ...],
+    PlainValidator(_key_tuple),
+    PlainSerializer(lambda ks: [group_keys.encode(k) for k in ks], return_type=list),
+    _list_of("string", "number", "boolean", "null", "array", "object"),  # an object is tagged: {"date": "…"}
+]
+Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+
+
+def _partition_from(values: Any) -> Any:
+    kinds = {
+        "edges": parts.Edges,
+        "simplex": SimplexTrees,
+        "expected": ExpectedEdges,
+        "bins": parts.Bins,
+    }
+    if isinstance(values, tuple(kinds.values())):
+        return values
+    try:
+        rest = {k: _tuples(v) for k, v in values.items() if k != "kind"}
+        partition = kinds[values["kind"]](**rest)
+        _check_nodes(partition)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"not a partition: {error}") from None
+    return partition
+
+
+def _check_nodes(partition: parts.FittedPartition) -> None:
+    """What the constructors take on trust: that a tree's children come after it."""
+    if isinstance(partition, SimplexTrees):
+        for tree in partition.trees:
+            _check_tree(tree)
+
+
+def _check_tree(tree: TreeNodes) -> None:
+    columns = (tree.threshold, tree.left, tree.right, tree.leaf)
+    nodes = list(zip(tree.feature, *columns, strict=True))
+    for i, (feature, _, left, right, _) in enumerate(nodes):
+        if feature >= 0 and not (i < left < len(nodes) and i < right < len(nodes)):
+            raise ValueError(f"node {i} of the tree has no place for its children")
+    if sorted(n[4] for n in nodes if n[0] < 0) != list(range(tree.m)):
+        raise ValueError("the leaves of the tree are not numbered")
+
+
+def _partition_to(partition: parts.FittedPartition) -> dict[str, Any]:
+    return {"kind": partition.kind, **{k: _lists(v) for k, v in vars(partition).items()}}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _lists(value: Any) -> Any:
+    return list(map(_lists, value)) if isinstance(value, tuple) else value
+
+
+PartitionField = Annotated[
+    Any,
+    BeforeValidator(_partition_from),
+    PlainSerializer(_partition_to, return_type=dict),
+    WithJsonSchema({"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}),
+]
+
+
+def sealed(values: Any) -> NDArray[Any]:
+    """An array that nobody writes to: what an object derives must stay true to it."""
+    array = np.asarray(values)
+    array.setflags(write=False)
+    return array
+
+
+def record(cls: type[Any]) -> Any:
+    """The annotation of a field that holds a frozen dataclass of numbers and arrays, such as core returns."""
+    names = [f.name for f in dataclasses.fields(cls)]
+
+    def load(value: Any) -> Any:
+        if not isinstance(value, (cls, dict)):
+            raise ValueError(f"a {cls.__name__} expected")
+        content = value if isinstance(value, dict) else {n: getattr(value, n) for n in names}
+        if set(content) != set(names):
+            raise ValueError(f"a {cls.__name__} has the fields {names}")
+        return cls(**{n: _record_value(v) for n, v in content.items()})
+
+    def dump(value: Any) -> dict[str, Any]:
+        content = {n: getattr(value, n) for n in names}
+        return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in content.items()}
+
+    shape = {"type": "object", "properties": {n: {} for n in names}, "required": names}
+    return Annotated[
+        cls, PlainValidator(load), PlainSerializer(dump, return_type=dict), WithJsonSchema(shape)
+    ]
+
+
+def _record_value(value: Any) -> Any:
+    if isinstance(value, (list, np.ndarray)):
+        return float_array(value)
+    if isinstance(value, (float, np.floating)) and not np.isfinite(value):
+        raise ValueError("numbers must be finite")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"a number expected, got {type(value).__name__}")
+
+
+class Frozen(BaseModel):
+    """Strict, frozen, without unknown fields or NaN."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
+    )
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.content() == other.content()
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __hash__(self) -> int:
+        return hash(storage.digest(self.content()))
+
+    def content(self) -> dict[str, Any]:
+        """Everything in it as plain JSON values."""
+        try:
+            return self.model_dump(mode="json")
+        except PydanticSerializationError as error:
+            if isinstance(error.__cause__, FieldcalError):  # a key that JSON cannot hold: our own words
+                raise error.__cause__ from None
+            raise
+
+
+class Artefact(Frozen):
+    """A frozen object with a file format."""
+
+    kind: ClassVar[str]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content; equal content, equal digest."""
+        return storage.digest(self.content())
+
+    def to_json(self) -> bytes:
+        """The file's bytes: the same content gives the same bytes."""
+        content = self.content()
+        envelope = {"fieldcal": self.kind, "schema": SCHEMA_VERSION, "digest": storage.digest(content)}
+        return storage.canonical({**envelope, "content": content}) + b"\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a JSON file, atomically."""
+        storage.write_atomically(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; anything damaged or foreign raises `ArtefactError`."""
+        return cls.from_json(storage.read_bytes(path), name=os.path.basename(path))
+
+    @classmethod
+    def from_json(cls, data: bytes, *, name: str = "the artefact") -> Self:
+        """Read what `to_json` gave."""
+        try:
+            return cls._from_envelope(storage.parse(data, name=name), name)
+        except RecursionError:
+            raise ArtefactError(
+                f"{name} is nested deeper than any artefact: corrupt, or not one of ours."
+            ) from None
+
+    @classmethod
+    def _from_envelope(cls, envelope: Any, name: str) -> Self:
+        if not isinstance(envelope, dict) or set(envelope) != {"fieldcal", "schema", "digest", "content"}:
+            raise ArtefactError(f"{name} is not a fieldcal artefact, or an unknown field was added to it.")
+        if envelope["fieldcal"] != cls.kind:
+            raise ArtefactError(
+                f"{name} holds a {envelope['fieldcal']!r:.40}, but a {cls.kind!r} was expected."
+            )
+        if type(envelope["schema"]) is not int or not 1 <= envelope["schema"] <= SCHEMA_VERSION:
+            raise ArtefactError(
+                f"{name} has schema version {envelope['schema']!r:.40}, but this fieldcal reads up to "
+                f"{SCHEMA_VERSION}. Upgrade fieldcal, or make the artefact again."
+            )
+        content = envelope["content"]
+        if not _matches(content, envelope["digest"]):
+            raise ArtefactError(f"{name} is corrupt: its content does not match its digest. Make it again.")
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            what = first["msg"].removeprefix("Value error, ").rstrip(".")
+            raise ArtefactError(f"{name} is corrupt: {where}: {what}. Make it again.") from None
+
+
+def _matches(content: Any, digest: object) -> bool:
+    try:
+        return storage.digest(content) == digest
+    except ValueError:  # a number such as 1e999, which is infinite and in no artefact
+        return False

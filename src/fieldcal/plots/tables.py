@@ -1,0 +1,574 @@
+"""Numbers that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fieldcal.core.goodness_of_fit import Misfit
+from fieldcal.core.partition import Bins, Edges, SimplexTrees, as_columns, cut, quantile_cuts
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import Fit, Lab, Prevalence, Support, group_keys
+from fieldcal.objects.artefact import sealed
+from fieldcal.types import Floats, Ints
+from fieldcal.verbs.findings import whole_misfit
+
+Table = dict[str, Any]
+
+
+def plain(values: ArrayLike) -> list[float | None]:
+    """A list of Python's floats; None for what is not finite."""
+    return [number(value) for value in np.asarray(values, dtype=np.float64).tolist()]
+
+
+def number(value: Any) -> float | None:
+    """One of Python's floats, or None."""
+    return float(value) if math.isfinite(value) else None
+
+
+NAME_WIDTH = 28
+_IN_BIN = 12  # a class name inside the label of a bin
+_MOST_DIGITS = 17  # enough to tell any two floats apart
+
+
+def names(given: Sequence[Hashable]) -> list[str]:
+    """Group or class keys for people, short and on one line; an empty text is seen as such."""
+    return [group_keys.show(key, width=NAME_WIDTH).strip() or '""' for key in given]
+
+
+def class_labels(lab: Lab) -> list[str]:
+    """The classes under an axis; intervals with as few digits as keep their ends apart, three at least."""
+    if lab.support is None:
+        return names(lab.classes)
+    points = lab.support.points
+    for digits in range(3, _MOST_DIGITS + 1):
+        short = np.array([float(f"{x:.{digits}g}") for x in points])
+        if len(np.unique(short)) == len(np.unique(points)):
+            break
+    return list(Support(points=sealed(short), before=lab.support.before).labels)
+
+
+def bin_labels(lab: Lab) -> list[str]:
+    """One short label per bin of the lab's partition."""
+    partition = lab.partition
+    if isinstance(partition, Edges):
+        ends = _numbers([0.0, *partition.edges, 1.0])
+        return [f"{low}–{high}" for low, high in pairwise(ends)]
+    if isinstance(partition, SimplexTrees):
+        return [
+            f"{group_keys.show(name, width=_IN_BIN)} {j + 1}"  # from unsure to sure
+            for name, tree in zip(lab.classes, partition.trees, strict=True)
+            for j in range(tree.m)
+        ]
+    return [f"bin {j + 1}" for j in range(lab.n_bins)]
+
+
+def _numbers(ends: Sequence[float]) -> list[str]:
+    """As few digits as keep neighbours apart, two at least."""
+    texts: list[str] = []
+    for digits in range(2, _MOST_DIGITS + 1):
+        texts = [f"{end:.{digits}g}" for end in ends]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
+__all__ = [
+    "bin_labels",
+    "bins",
+    "changes",
+    "coverage",
+    "curve",
+    "distribution",
+    "focus",
+    "forest",
+    "pit",
+    "reliability",
+    "reliability_of",
+    "response",
+    "trust",
+]
+
+
+_POINTS = 51
+_BARS = 30
+_NARROW = 0.005  # changes are never drawn as if less than this were far
+_SAME = 1e-9  # changes smaller than this are rounding
+
+
+def focus(prev: Prevalence, of: Hashable = None) -> int:
+    """The position of the class to look at: the one asked for, the second of two, or the one that is corrected most."""
+    return prev.shown_class() if of is None else prev._class(of)
+
+
+def trust(lab: Lab, *, used: float | None = None) -> Table:
+    """Change of log loss against the exponent, as rehearsed."""
+    rehearsal = lab.rehearsal
+    if rehearsal is None:
+        raise InputError(
+            "This lab has no rehearsal to draw: it was learnt without groups, or with too few of them. "
+            "Learn it with groups: fieldcal.learn(proba, y, groups=…)."
+        )
+    return {
+        "exponents": plain(rehearsal.exponents),
+        "change": plain(rehearsal.curve),
+        "se": plain(rehearsal.curve_se),
+        "chosen": float(rehearsal.tau),
+        "used": None if used is None else float(used),
+        "groups": int(rehearsal.n_groups),
+        "rows": int(rehearsal.n_rows),
+    }
+
+
+def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Floats | None = None) -> Table:
+    """Prevalence per group of one class; of one population, one line per class.
+
+    ``truth`` are shares among labelled rows, (G, K), NaN where there are none; by default those of the estimate.
+    """
+    k = focus(prev, of)
+    grouped = prev.field.grouped
+    lines = _group_lines(prev, k) if grouped else _class_lines(prev)
+    chosen = np.array(worth_showing(lines, limit), dtype=np.intp)
+    by_place = prev.lab.ordered and not grouped
+    chosen = chosen[np.argsort(chosen if by_place else -lines.value[chosen], kind="stable")]
+    at = (chosen, k) if grouped else (0, chosen)
+    groups = chosen.tolist() if grouped else [0] * len(chosen)
+    return {
+        "class": names(prev.classes)[k] if grouped else None,
+        "level": prev.level,
+        "groups": names([(prev.groups if grouped else prev.classes)[i] for i in chosen]),
+        "n": np.asarray(prev.n)[groups].tolist(),
+        **{name: _cells(getattr(prev, name), at) for name in ("naive", "value", "lower", "upper", "urc")},
+        "labelled": _cells(_labelled_share(prev) if truth is None else truth, at),
+        "status": [prev.status[g] for g in groups],
+        "shown": len(chosen),
+        "total": len(lines.value),
+        "common": _whole(prev, lines.value) if grouped else None,
+        "lab": float(prev.lab.p_lab[k]) if grouped else None,
+        "lab_each": None if grouped else plain(prev.lab.p_lab[chosen]),
+    }
+
+
+def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
+    """Rows per bin: observed, expected under the estimate, and in the lab. The default is the whole field."""
+    lab, field = prev.lab, prev.field
+    misfit: Misfit | Fit = prev.fit
+    if group is ...:
+        misfit = whole_misfit(lab, field, prev.common)
+        name, V, p, at = None, field.V.sum(axis=0), prev.common, 0
+    else:
+        at = prev._row(group)
+        name, V, p = names([prev.groups[at]])[0], field.V[at], prev.urc[at]
+    n = V.sum()
+    expected = p @ lab.M
+    # The noise of the expected share: an empty bin is not free of noise.
+    noise = 2.0 * np.sqrt(expected * (1.0 - expected) / n) if n > 0 else np.full(len(V), np.nan)
+    return {
+        "group": name,
+        "labels": bin_labels(lab),
+        "observed": plain(V / n if n > 0 else np.full(len(V), np.nan)),
+        "expected": plain(expected),
+        "lab": plain(lab.F.sum(axis=0) / lab.F.sum()),
+        "noise": plain(noise),
+        "n": n.item(),
+        "effect": number(misfit.effect[at]),
+        "p_value": number(misfit.p_value[at]),
+        "df": int(misfit.df),
+    }
+
+
+def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
+    """Old against new predictions of one class, for groups that differ, and for the whole field."""
+    k = focus(prev, of)
+    old = np.linspace(0.0, 1.0, _POINTS)
+    rows = np.asarray(prev.n, dtype=np.float64)
+    shown: list[int] = []
+    if prev.field.grouped:
+        shift = _shift(prev.weights, prev.naive, k)
+        shown = sorted(spread_of(shift, rows, limit), key=lambda g: -shift[g])
+    # One population is its only group; otherwise what a group gets that was never seen.
+    weights = prev.overall_weights if prev.field.grouped else prev.weights[0]
+    whole = _shift(weights[None], mean_over_rows(prev, prev.naive)[None], k)[0]
+    return {
+        "class": names(prev.classes)[k],
+        "old": plain(old),
+        "curves": [
+            {
+                "name": names([prev.groups[g]])[0],
+                "n": prev.n[g].item(),
+                "new": plain(_shifted(old, shift[g])),
+            }
+            for g in shown
+        ],
+        "whole": plain(_shifted(old, whole)),
+        "total": len(prev.groups) if prev.field.grouped else 0,
+    }
+
+
+def response(lab: Lab) -> Table:
+    """The response matrix: where the predictions of each class fall."""
+    return {
+        "classes": names(lab.classes),
+        "labels": bin_labels(lab),
+        "M": lab.M.tolist(),
+        "rows": lab.F.sum(axis=1).tolist(),
+    }
+
+
+def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
+    """How far the prevalence of a class moves, over all groups: the share of rows per bar, one bar around zero."""
+    k = focus(prev, of)
+    rows = np.asarray(prev.n, dtype=np.float64)
+    used = rows > 0
+    change, rows = (prev.value[:, k] - prev.naive[:, k])[used], rows[used]
+    edges = _edges_around_zero(change)
+    share = np.histogram(change.clip(edges[0], edges[-1]), edges, weights=rows)[0] / max(rows.sum(), 1e-300)
+    return {
+        "class": names(prev.classes)[k],
+        "edges": plain(edges),
+        "rows_share": plain(share),
+        "groups": len(change),
+        "up": int((change > _SAME).sum()),
+        "down": int((change < -_SAME).sum()),
+    }
+
+
+def _group_lines(prev: Prevalence, k: int) -> Lines:
+    odd = np.fromiter(("inconsistent" in s for s in prev.status), dtype=bool, count=len(prev.status))
+    rows = np.asarray(prev.n, dtype=np.float64)
+    lower, upper = (None if a is None else a[:, k] for a in (prev.lower, prev.upper))
+    misfit = np.where(odd, prev.fit.effect, 0.0)
+    return Lines(rows, rows, prev.naive[:, k], prev.value[:, k], lower, upper, misfit)
+
+
+def _class_lines(prev: Prevalence) -> Lines:
+    rows = np.full(len(prev.classes), float(prev.n[0]))
+    lower, upper = (None if a is None else a[0] for a in (prev.lower, prev.upper))
+    return Lines(prev.value[0], rows, prev.naive[0], prev.value[0], lower, upper, np.zeros(len(rows)))
+
+
+def _labelled_share(prev: Prevalence) -> Floats | None:
+    if prev.labelled is None:
+        return None
+    total = prev.labelled.sum(axis=1, keepdims=True)
+    nothing = np.full(prev.labelled.shape, np.nan)
+    return np.asarray(np.divide(prev.labelled, total, out=nothing, where=total > 0))
+
+
+def _whole(prev: Prevalence, value: Floats) -> float | None:
+    """The mean over all rows of the field."""
+    rows = np.asarray(prev.n, dtype=np.float64)
+    return float(np.average(value, weights=rows)) if rows.sum() > 0 else None
+
+
+def _shift(weights: Floats, naive: Floats, k: int) -> Floats:
+    """What the log odds of class k are moved by, (G,).
+
+    The other classes count as one, mixed as in the mean prediction. Exact for two classes.
+    """
+    others = np.delete(naive, k, axis=1)
+    total = others.sum(axis=1, keepdims=True)
+    share = np.divide(others, total, out=np.full(others.shape, 1.0 / others.shape[1]), where=total > 0)
+    rest = (share * np.delete(weights, k, axis=1)).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.log(weights[:, k]) - np.log(rest)
+    return np.where(np.isnan(shift), 0.0, shift)
+
+
+def _shifted(old: Floats, shift: float) -> Floats:
+    """New predictions; 0 and 1 stay what they are, as in `recalibrate`."""
+    up, down = np.exp(min(shift, 0.0)), np.exp(min(-shift, 0.0))
+    total = old * up + (1.0 - old) * down
+    return np.asarray(np.divide(old * up, total, out=old.copy(), where=total > 0))
+
+
+def _edges_around_zero(change: Floats) -> Floats:
+    """At most 30 bars of a round width, one of them with zero in its middle."""
+    low, high = float(change.min(initial=-_NARROW)), float(change.max(initial=_NARROW))
+    least = (high - low) / (_BARS - 2)
+    power = 10.0 ** np.floor(np.log10(least))
+    step = next(power * s for s in (1.0, 2.0, 5.0, 10.0) if power * s >= least * (1 - 1e-9))
+    return np.asarray((np.arange(np.round(low / step), np.round(high / step) + 2) - 0.5) * step)
+
+
+def _cells(table: Floats | None, at: Any) -> list[float | None]:
+    """Some cells of a table (G, K); None for each where there is no table."""
+    if table is None:
+        return [None] * int(np.size(at[0] if np.ndim(at[0]) else at[1]))
+    return plain(np.asarray(table)[at])
+
+
+def reliability(lab: Lab, *, of: Hashable = None) -> Table:
+    """Mean prediction and share of a class in each bin of the lab; by default the second of two, or the largest."""
+    if isinstance(lab.partition, Bins):
+        raise InputError(
+            "This lab was learnt from bin ids, so there are no predictions to compare with the labels. "
+            "Learn it from probabilities to see how reliable they are."
+        )
+    k = _class_at(lab.classes, of, lab.p_lab)
+    n = lab.F.sum(axis=0).astype(np.float64)
+    series = _series("lab", lab.bin_means[:, k] * n, lab.F[k].astype(np.float64), n)
+    return {"class": names(lab.classes)[k], "series": [series]}
+
+
+def reliability_of(
+    before: ArrayLike,
+    after: ArrayLike,
+    y: ArrayLike,
+    *,
+    classes: Sequence[Hashable],
+    of: Hashable = None,
+    bins: int = 10,
+) -> Table:
+    """Mean prediction and share of a class among labelled rows, before and after, in bins of equal size.
+
+    By default of the second of two classes, or of the one whose predictions changed most.
+    """
+    old, new = (as_columns(np.asarray(p, dtype=np.float64)) for p in (before, after))
+    codes = np.asarray(y)
+    _check_labelled(old, new, codes, len(classes))
+    k = _class_at(tuple(classes), of, np.abs(new.sum(axis=0) - old.sum(axis=0)))
+    hit = (codes == k).astype(np.float64)
+    series = [_binned(name, p[:, k], hit, bins) for name, p in (("before", old), ("after", new))]
+    return {"class": names(tuple(classes))[k], "series": series}
+
+
+def _binned(name: str, score: Floats, hit: Floats, bins: int) -> Table:
+    """Equal scores stay together, so the order of the rows does not matter."""
+    at = cut(score, quantile_cuts(score, bins))
+    scores, hits = (np.bincount(at, column).astype(np.float64) for column in (score, hit))
+    return _series(name, scores, hits, np.bincount(at).astype(np.float64))
+
+
+def _series(name: str, scores: Floats, hits: Floats, n: Floats) -> Table:
+    """Points from sums per bin, by rising mean prediction; bins without rows are left out."""
+    used = np.flatnonzero(n > 0)
+    used = used[np.argsort(scores[used] / n[used], kind="stable")]
+    scores, hits, n = scores[used], hits[used], n[used]
+    # Two rows of each kind are added for the error: a share of 0 or 1 is not free of noise.
+    near = (hits + 2.0) / (n + 4.0)
+    return {
+        "name": name,
+        "mean": plain(scores / n),
+        "share": plain(hits / n),
+        "se": plain(np.sqrt(near * (1.0 - near) / (n + 4.0))),
+        "n": plain(n),
+    }
+
+
+def _class_at(classes: tuple[Hashable, ...], of: Hashable, weight: Floats) -> int:
+    """The class asked for; else the second of two, or the heaviest."""
+    if of is None:
+        return 1 if len(classes) == 2 else int(np.argmax(weight))
+    at = int(group_keys.positions(classes, (group_keys.normalize(of),))[0])
+    if at < 0:
+        raise InputError(f"There is no class {of!r:.60}. The classes are {classes!r:.200}.")
+    return at
+
+
+def _check_labelled(old: Floats, new: Floats, codes: NDArray[Any], n_classes: int) -> None:
+    shape = (len(codes), n_classes)
+    if old.shape != shape or new.shape != shape:
+        raise InputError(
+            f"before and after must be probabilities of the same {len(codes):,} labelled rows and {n_classes} classes, "
+            f"but have the shapes {old.shape} and {new.shape}."
+        )
+    if not len(codes):
+        raise InputError("There are no labelled rows to draw. Give at least one.")
+    if codes.dtype.kind not in "iub" or codes.min() < 0 or codes.max() >= n_classes:
+        raise InputError(
+            f"y must be the positions of the classes, 0 to {n_classes - 1}, but holds {codes.tolist()!r:.60}. "
+            "Look each label up in classes first."
+        )
+
+
+#: Central intervals whose coverage is drawn.
+NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_INTERVAL_BARS = 10
+
+
+def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
+    """Share of each class in its order: mean prediction, estimate with its interval, lab. By default the whole field.
+
+    The whole of a field with groups has no interval: those of its groups do not add up to one.
+    """
+    if not prev.lab.ordered:
+        raise InputError(
+            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with "
+            "ordered=True if they have one, or draw plots.forest."
+        )
+    whole = group is ... and prev.field.grouped
+    at = 0 if group is ... else prev._row(group)
+    ends = (None, None) if whole else (prev.lower, prev.upper)
+    return {
+        "group": None if group is ... else names([prev.groups[at]])[0],
+        "labels": class_labels(prev.lab),
+        "naive": plain(mean_over_rows(prev, prev.naive) if whole else prev.naive[at]),
+        "value": plain(mean_over_rows(prev, prev.value) if whole else prev.value[at]),
+        **{
+            name: [None] * len(prev.classes) if end is None else plain(end[at])
+            for name, end in zip(("lower", "upper"), ends, strict=True)
+        },
+        "lab": plain(prev.lab.p_lab),
+        "level": None if whole else prev.level,
+        "n": (np.sum(prev.n) if whole else prev.n[at]).item(),
+    }
+
+
+def pit(before: Any, after: Any, y: ArrayLike) -> Table:
+    """Share of rows by which quantile of its prediction the number turned out to be: before, after, and by chance."""
+    truth = _numbers_of(before, after, y)
+    edges = np.linspace(0.0, 1.0, _INTERVAL_BARS + 1)
+    n = len(truth)
+    shares = [np.histogram(_transform(p, truth), edges)[0] / n for p in (before, after)]
+    even = 1.0 / _INTERVAL_BARS
+    return {
+        "edges": plain(edges),
+        "before": plain(shares[0]),
+        "after": plain(shares[1]),
+        "noise": float(2.0 * np.sqrt(even * (1.0 - even) / n)),
+        "n": n,
+    }
+
+
+def coverage(before: Any, after: Any, y: ArrayLike) -> Table:
+    """How many numbers lie in the central interval that should hold so many of them; ``se`` is that of chance."""
+    truth = _numbers_of(before, after, y)
+    nominal = np.array(NOMINAL)
+    return {
+        "nominal": plain(nominal),
+        "before": plain(_held(before, truth)),
+        "after": plain(_held(after, truth)),
+        "se": plain(np.sqrt(nominal * (1.0 - nominal) / len(truth))),
+        "n": len(truth),
+    }
+
+
+def mean_over_rows(prev: Prevalence, table: Floats) -> Floats:
+    """The mean of a (G, K) table over all rows of the field, (K,); the lab's prevalences where there are no rows."""
+    rows = np.asarray(prev.n, dtype=np.float64)
+    return np.asarray(np.average(table, axis=0, weights=rows) if rows.sum() > 0 else prev.lab.p_lab)
+
+
+def _transform(predicted: Any, y: Floats) -> Floats:
+    """The probability integral transform; at an atom the middle of the jump."""
+    at = y[:, None]
+    middle = (predicted.cdf(at, before=True) + predicted.cdf(at))[:, 0] / 2.0
+    return np.asarray(np.clip(middle, 0.0, 1.0))
+
+
+def _held(predicted: Any, y: Floats) -> Floats:
+    share = np.array(NOMINAL)
+    ends = predicted.ppf(np.concatenate([1.0 - share, 1.0 + share]) / 2.0)
+    lower, upper = np.hsplit(ends, 2)
+    inside = (lower <= y[:, None]) & (y[:, None] <= upper)
+    return np.asarray(inside.mean(axis=0))
+
+
+def _numbers_of(before: Any, after: Any, y: ArrayLike) -> Floats:
+    """The true numbers, one finite one for each prediction before and after."""
+    for predicted in (before, after):
+        if not all(hasattr(predicted, name) for name in ("cdf", "ppf", "__len__")):
+            raise InputTypeError(
+                f"before and after must be predictive distributions, but got {type(predicted).__name__}. "
+                "Make them with fieldcal.regression.from_quantiles, from_moments and so on."
+            )
+    try:
+        truth = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"y must be numbers, but holds {str(y)[:60]!r}.") from None
+    if truth.ndim != 1 or not len(before) == len(after) == len(truth):
+        raise InputError(
+            f"before, after and y must be of the same rows, but there are {len(before):,} and {len(after):,} "
+            f"predictions and y has shape {truth.shape}."
+        )
+    if not len(truth):
+        raise InputError("There are no numbers to draw. Give at least one.")
+    if not np.isfinite(truth).all():
+        raise InputError(
+            f"{int((~np.isfinite(truth)).sum()):,} of the numbers y are missing or infinite. Drop those rows."
+        )
+    return truth
+
+
+_SURE = 1.645  # half an interval of 90 %, in standard errors
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Candidates for the lines of a forest: groups, or the classes of one population."""
+
+    size: Floats  # what is large comes first
+    rows: Floats
+    naive: Floats
+    value: Floats
+    lower: Floats | None
+    upper: Floats | None
+    misfit: Floats  # effect of groups that no mixture of the classes explains, 0 elsewhere
+
+
+def worth_showing(lines: Lines, limit: int) -> list[int]:
+    """Half of the places for the largest, a quarter for what fits badly, the others for what surely moved."""
+    check_limit(limit)
+    if len(lines.size) <= limit:
+        return list(range(len(lines.size)))
+    largest = np.argsort(-lines.size, kind="stable")
+    bad = np.argsort(-lines.misfit, kind="stable")[: np.count_nonzero(lines.misfit > 0)]
+    half = (limit + 1) // 2
+    return take([(largest, half), (bad, (limit - half) // 2), (moved_for_sure(lines), limit)], limit)
+
+
+def moved_for_sure(lines: Lines) -> Ints:
+    """Positions by the distance from the mean prediction to the interval; inside it, in units of its width.
+
+    Differs from a plain ratio: a class that is next to absent has a tiny interval, and a huge ratio says nothing there.
+    """
+    change = np.abs(lines.value - lines.naive)
+    half = _half_width(lines)
+    beyond = np.where(lines.rows > 0, np.maximum(change - half, 0.0), -1.0)
+    return np.lexsort((-change / np.maximum(half, 1e-12), -beyond))
+
+
+def spread_of(shift: Floats, rows: Floats, limit: int) -> list[int]:
+    """The lowest, the highest and the largest; groups without rows only where there is room for all."""
+    check_limit(limit)
+    if len(shift) <= limit:
+        return list(range(len(shift)))
+    counted = np.flatnonzero(rows > 0)
+    by_shift = counted[np.argsort(shift[counted], kind="stable")]
+    largest = np.argsort(-rows, kind="stable")
+    third = limit // 3
+    return take([(by_shift, third), (by_shift[::-1], third), (largest, limit)], limit)
+
+
+def take(orders: Sequence[tuple[Ints, int]], limit: int) -> list[int]:
+    """From each order as many as it has places, nothing twice, at most ``limit`` together."""
+    taken: dict[int, None] = {}
+    for order, places in orders:
+        goal = min(len(taken) + places, limit)
+        for i in order[: 2 * limit].tolist():
+            if len(taken) >= goal:
+                break
+            taken.setdefault(i)
+    return list(taken)
+
+
+def check_limit(limit: int) -> None:
+    """At least one."""
+    if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
+        raise InputError(f"limit must be a whole number of at least 1, but got {limit!r:.60}.")
+
+
+def _half_width(lines: Lines) -> Floats:
+    """Of the interval; of the noise of so many rows where no interval was asked for."""
+    if lines.lower is None or lines.upper is None:
+        noise = np.sqrt(lines.value * (1.0 - lines.value) / np.maximum(lines.rows, 1.0))
+        return np.asarray(_SURE * noise)
+    # From the end of the interval that the mean prediction lies beyond.
+    return np.where(lines.naive < lines.value, lines.value - lines.lower, lines.upper - lines.value)

@@ -1,0 +1,130 @@
+"""From numbers to intervals: where to cut the support, and whether predictions can tell the intervals apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from fieldcal.core.goodness_of_fit import homogeneity
+from fieldcal.errors import InputError
+from fieldcal.objects import Support
+from fieldcal.types import Floats, Ints
+
+#: Intervals by default, and lab rows that each of them needs.
+INTERVALS, ROWS = 20, 50
+#: How often the outermost intervals are halved, where the choice is ours.
+TAIL_CUTS = 3
+#: A value that so many of the rows have is an atom, and gets an interval of its own.
+ATOM = 0.05
+#: Neighbours that look alike with at least this probability cannot be told apart.
+ALIKE = 0.01
+#: Bins in which neighbours are compared.
+_BINS = 10
+
+
+def choose_support(
+    y: Floats, intervals: int | None, atoms: Sequence[float] | Literal["auto"], weight: Floats | None
+) -> Support:
+    """Intervals that hold equally many of the lab's numbers, atoms apart; as many as rows allow if not told."""
+    if not len(y):
+        raise InputError("There are no numbers to cut into intervals.")
+    size = np.ones(len(y)) if weight is None else weight
+    own = _atoms(y, size) if isinstance(atoms, str) else np.unique(np.asarray(atoms, dtype=np.float64))
+    rest = ~np.isin(y, own)
+    number = min(INTERVALS, int(size.sum() // ROWS)) if intervals is None else intervals
+    number = max(2, number) - len(own)
+    tails = TAIL_CUTS if intervals is None else 0
+    cuts = _quantiles(y[rest], size[rest], number, tails) if rest.any() and number > 1 else np.empty(0)
+    if not len(cuts) and (not len(own) or not rest.any()) and len(own) < 2:
+        raise InputError(f"All {len(y):,} numbers are the same, {y[0]:g}: there is nothing to tell apart.")
+    return _without_empty(Support.of(cuts, atoms=own), y)
+
+
+def _atoms(y: Floats, size: Floats) -> Floats:
+    values, at = np.unique(y, return_inverse=True)
+    return np.asarray(values[np.bincount(at, weights=size) >= ATOM * size.sum()])
+
+
+def _levels(number: int, rows: float, tails: int) -> Floats:
+    """Equal steps, and halves of the outermost as long as rows last: a field that moves needs its ends resolved."""
+    levels = np.arange(1, number) / number
+    end = 1 / number
+    for _ in range(tails):
+        end /= 2
+        if end * rows < ROWS:
+            break
+        levels = np.concatenate([[end], levels, [1 - end]])
+    return levels
+
+
+def _quantiles(y: Floats, size: Floats, number: int, tails: int) -> Floats:
+    """Cuts at the quantiles; the largest value is never a cut, as nothing would lie above."""
+    order = np.argsort(y, kind="stable")
+    share = np.cumsum(size[order]) / size.sum()
+    at = np.searchsorted(share, _levels(number, size.sum(), tails) - 1e-12)
+    cuts = _round(np.unique(y[order][np.minimum(at, len(y) - 1)]))
+    return np.asarray(cuts[cuts < y.max()])
+
+
+def _round(cuts: Floats) -> Floats:
+    """With no more digits than keep neighbours apart by far: people read them."""
+    if len(cuts) < 2:
+        return cuts
+    digits = int(np.clip(1 - np.floor(np.log10(np.diff(cuts).min())), -12, 12))
+    return np.unique(np.round(cuts, digits)) + 0.0  # no −0
+
+
+def _without_empty(support: Support, y: Floats) -> Support:
+    """An interval without numbers joins its neighbour."""
+    filled = np.bincount(support.codes(y), minlength=support.size) > 0
+    keep = np.ones(len(support.points), dtype=bool)
+    for k in np.flatnonzero(~filled):
+        keep[min(int(k), len(keep) - 1)] = False
+    return Support(points=support.points[keep], before=support.before[keep])
+
+
+def given_support(edges: Any, atoms: Sequence[float]) -> Support:
+    """The support that the caller asked for."""
+    cuts = np.asarray(edges, dtype=np.float64).ravel()
+    if np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
+        raise InputError(
+            f"Edges must strictly increase, but got {cuts.tolist()!r:.80}. Sort them, drop repeats."
+        )
+    # Open ends may be written out as infinity.
+    return Support.of(cuts[np.isfinite(cuts)], atoms=np.asarray(atoms, dtype=np.float64))
+
+
+def neighbours_alike(expected: Floats, codes: Ints, size: int) -> list[int]:
+    """The intervals whose predictions look like those of the next one, as far as rows tell."""
+    bins = np.searchsorted(np.quantile(expected, np.arange(1, _BINS) / _BINS), expected)
+    table = np.zeros((size, _BINS))
+    np.add.at(table, (codes, bins), 1)
+    return [k for k in range(size - 1) if homogeneity(table[k : k + 2, None]).p_value > ALIKE]
+
+
+def _joint(support: Support, k: int) -> int:
+    """The boundary to give up so that interval k, or the next, is merged: of an atom's two rather the far side's."""
+    points = support.points
+    own = np.zeros(len(points), dtype=bool)  # boundaries of atoms
+    own[:-1] |= points[:-1] == points[1:]
+    own[1:] |= own[:-1]
+    beyond = [b for b in (k, k + 1, k - 1) if 0 <= b < len(points) and not own[b]]
+    return beyond[0] if beyond else k
+
+
+def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
+    """Fewer intervals, until each looks different from the next; at least two."""
+    while support.size > 2:
+        alike = neighbours_alike(expected, support.codes(y), support.size)
+        if not alike:
+            break
+        keep = np.ones(len(support.points), dtype=bool)
+        keep[[_joint(support, k) for k in alike[::2]]] = (
+            False  # every other: merging changes who the neighbours are
+        )
+        if not keep.any():
+            keep[len(keep) // 2] = True
+        support = Support(points=support.points[keep], before=support.before[keep])
+    return support

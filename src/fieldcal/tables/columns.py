@@ -1,0 +1,479 @@
+"""Score columns: which they are, what makes a row valid, and how it is repaired."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from fieldcal.core.partition import Bins
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import Field, Lab, Prevalence, group_keys
+from fieldcal.storage import did_you_mean
+from fieldcal.tables import expressions as row
+from fieldcal.tables.count_table import Counted, as_field
+from fieldcal.tables.engines import Table
+from fieldcal.tables.expressions import Expr
+from fieldcal.validation import CLIP
+
+#: Stands in for null in memory, so that no condition on a score is null: libraries differ in what they make of those.
+#: In queries a null condition is not met, and is not added up.
+_NO_SCORE = -1.0
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The score columns of one table, in the order of the classes, or the one of the second of two."""
+
+    table: Table
+    columns: tuple[str, ...]
+    normalize: bool
+    n_ids: int | None = None  # given bin ids in place of predictions: how many bins there are
+
+    @classmethod
+    def of(cls, table: Table, lab: Lab, scores: str | Sequence[str] | None, *, normalize: bool) -> Scores:
+        """The columns that are asked for, or the lab's; checked to be there and to hold numbers."""
+        ids = lab.partition.n if isinstance(lab.partition, Bins) else None
+        return cls(table, score_names(lab, scores), normalize, ids).checked()
+
+    def checked(self) -> Scores:
+        """Refuse columns that are not there or hold no numbers."""
+        self.table.require(self.columns, role="scores")
+        for name in self.columns:
+            dtype = self.table.dtype(name)
+            if self.n_ids is not None and not dtype.is_integer():
+                raise InputTypeError(f"The bin ids in {name!r:.60} must be whole numbers, but are {dtype}.")
+            if not (dtype.is_numeric() or dtype == nw.Boolean):
+                raise InputTypeError(
+                    f"The scores in column {name!r:.60} must be numbers, but are {dtype}. Cast the column first."
+                )
+        return self
+
+    def names(self) -> list[str]:
+        """Our names of the score columns."""
+        return [self.table.helper(f"score_{k}") for k in range(len(self.columns))]
+
+    def raw(self) -> list[nw.Expr]:
+        """The columns as float64 (bin ids as they are); null where they are null."""
+        if self.n_ids is not None:
+            return [self.table.column(self.columns[0])]
+        return [self.table.column(c).cast(nw.Float64) for c in self.columns]
+
+    def expressions(self, *, repair: bool = False) -> list[nw.Expr]:
+        """The columns under our names; null may be a number that is no score. With ``repair``, rounding is clipped."""
+        filled = self.raw()
+        if not self.table.lazy:
+            filled = [x.fill_null(-1 if self.n_ids is not None else _NO_SCORE) for x in filled]
+        if repair and self.n_ids is None:
+            filled = [row.clipped(self.table.words, x) for x in filled]
+        return [x.alias(n) for x, n in zip(filled, self.names(), strict=True)]
+
+    def missing(self) -> nw.Expr:
+        """Whether any score of the row is null or NaN."""
+        parts = [x.is_null() for x in self.raw()]
+        if self.n_ids is None:
+            parts += [x.fill_null(0.0).is_nan() for x in self.raw()]
+        return reduce(lambda a, b: a | b, parts)
+
+    def valid(self, columns: Sequence[nw.Expr], *, slack: float = 0.0) -> Expr:
+        """Whether a row under our names can be binned as it is."""
+        words = self.table.words
+        if self.n_ids is not None:
+            return (columns[0] >= 0) & (columns[0] < self.n_ids)
+        inside = row.inside(words, columns, slack=slack)
+        if len(columns) == 1:
+            return inside
+        if self.normalize:
+            return inside & (row.total(columns) > words.number(0.0))
+        return inside & row.is_one(words, row.total(columns))
+
+    def usable(self, columns: Sequence[nw.Expr]) -> Expr:
+        """Whether a row could be repaired: in range but for rounding."""
+        return self.valid(columns, slack=CLIP)
+
+    def final(self, columns: Sequence[nw.Expr]) -> list[nw.Expr]:
+        """The predictions of a valid row, as they are binned and recalibrated."""
+        if not self.normalize or len(columns) == 1:
+            return list(columns)
+        whole = row.total(columns)
+        return [x / whole for x in columns]
+
+
+def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns that are asked for, or the lab's: as many as the classes need."""
+    if scores is None and lab.columns is None:
+        raise InputError(
+            "This lab was learnt from arrays and knows no column names. Pass scores=…, in the order of the classes "
+            f"{lab.classes!r:.200}."
+        )
+    if scores is None and lab.columns is not None and lab.columns.levels is not None:
+        raise InputError(
+            "This lab was learnt from quantiles of a number, not from probabilities of classes. Use "
+            "fieldcal.regression.count_table and recalibrate_table, or the command line."
+        )
+    asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
+    columns = (asked,) if isinstance(asked, str) else tuple(asked)
+    width = 1 if isinstance(lab.partition, Bins) else len(lab.classes)
+    if len(columns) != width and (width, len(columns)) != (2, 1):
+        raise InputError(
+            f"There are {len(columns)} columns of scores for {len(lab.classes)} classes. Name one per class, in the "
+            f"order {lab.classes!r:.200}" + (", or the one of the second." if width == 2 else ".")
+        )
+    return columns
+
+
+def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[str]:
+    """The names of the new columns, none of which may be there already."""
+    new, there = [name.replace("{}", c) for c in columns], set(taken)
+    clash = [n for n in new if n in there]
+    if clash or len(set(new)) < len(new):
+        raise InputError(
+            f"The new column would be named {(clash or new)[0]!r:.60}, which the table already has. Choose another "
+            "with name='{}_new', where {} stands for the old name."
+        )
+    return new
+
+
+def match_classes(
+    scores: str | Sequence[str] | Mapping[Hashable, str],
+    names: Sequence[str],
+    classes: Sequence[Hashable],
+    *,
+    in_order: bool,
+) -> tuple[str, ...]:
+    """The score column of every class, or the one column of the second of two.
+
+    Parameters
+    ----------
+    scores : a name, a pattern with ``*`` for the class, names, or a mapping from class to name
+    names : all columns of the table
+    in_order : whether names that do not tell their class are in the order of the classes
+    """
+    if isinstance(scores, Mapping):
+        lost = [c for c in classes if c not in scores]
+        if lost:
+            raise InputError(f"scores has no column for the class {lost[0]!r}. Give one per class.")
+        stray = next((c for c in scores if c not in classes), None)
+        if stray is not None:
+            raise InputError(
+                f"scores names a column for {stray!r}, which is not among the classes {classes!r:.200}."
+            )
+        return tuple(scores[c] for c in classes)
+    if isinstance(scores, str):
+        if "*" not in scores or scores in names:
+            return (scores,)
+        return _by_pattern(scores, names, classes)
+    columns = tuple(scores)
+    if len(columns) == 1:
+        return columns
+    return _by_name(columns, classes, in_order=in_order)
+
+
+def _by_pattern(pattern: str, names: Sequence[str], classes: Sequence[Hashable]) -> tuple[str, ...]:
+    head, _, tail = pattern.partition("*")
+    wanted = [f"{head}{c}{tail}" for c in classes]
+    present = [w for w in wanted if w in names]
+    if len(classes) == 2 and present == wanted[1:]:  # the score of the second class alone
+        return (wanted[1],)
+    lost = next((w for w in wanted if w not in names), None)
+    if lost is not None:
+        raise InputError(
+            f"The pattern {pattern!r:.60} and the classes {classes!r:.200} ask for a column {lost!r:.60}, which the "
+            f"table does not have.{did_you_mean(lost, names)}"
+        )
+    return tuple(wanted)
+
+
+def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order: bool) -> tuple[str, ...]:
+    """Names that contain their class between a common head and tail are matched; others need an order."""
+    if len(columns) != len(classes):
+        raise InputError(
+            f"There are {len(columns)} columns of scores for {len(classes)} classes, {classes!r:.200}. Name one "
+            "per class."
+        )
+    texts = [str(c) for c in classes]
+    for name in columns:
+        for text in texts:
+            at = name.find(text)
+            while at >= 0:
+                head, tail = name[:at], name[at + len(text) :]
+                wanted = tuple(f"{head}{t}{tail}" for t in texts)
+                if set(wanted) == set(columns):
+                    return wanted
+                at = name.find(text, at + 1)
+    if in_order:
+        return columns
+    raise InputError(
+        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass classes=… in the order "
+        "of the columns, or scores={class: column}."
+    )
+
+
+def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The group columns that are asked for, or those that were counted; none where there is one population."""
+    asked = prev.field.by if by is None else (by,) if isinstance(by, str) else tuple(by)
+    if bool(asked) == prev.field.grouped:
+        return asked
+    if asked:
+        raise InputError(
+            f"This prevalence is of one population, but by={list(asked)!r:.80} was given. Count with by=… first, or "
+            "leave it out here."
+        )
+    raise InputError(
+        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass by=…, the column "
+        "or columns of the groups."
+    )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Values of one Python type: how an engine holds them, and what stands in for null where nulls cannot match."""
+
+    type: type
+    filler: Any
+    words: str
+
+
+_KINDS = {
+    "int": Kind(int, 0, "whole numbers"),
+    "str": Kind(str, "", "text"),
+    "bool": Kind(bool, False, "true or false"),
+    "date": Kind(dt.date, dt.date(1970, 1, 1), "dates"),
+    "datetime": Kind(dt.datetime, dt.datetime(1970, 1, 1), "times"),
+    "decimal": Kind(decimal.Decimal, decimal.Decimal(0), "decimals"),
+}
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The group columns of one table."""
+
+    table: Table
+    columns: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    dtypes: tuple[Any, ...]  # of the columns as they are compared
+
+    @classmethod
+    def of(cls, table: Table, columns: Sequence[str]) -> Grouping:
+        """Check that the columns exist and hold what can be a key."""
+        table.require(columns, role="groups")
+        if len(set(columns)) < len(columns):
+            raise InputError(f"The group columns {list(columns)!r:.200} name one twice. Name each once.")
+        found = [_kind(name, table.dtype(name)) for name in columns]
+        return cls(table, tuple(columns), tuple(k for k, _ in found), tuple(d for _, d in found))
+
+    def names(self) -> list[str]:
+        """Our names of the key columns."""
+        return [self.table.helper(f"key_{i}") for i in range(len(self.columns))]
+
+    def expressions(self) -> list[nw.Expr]:
+        """The key columns, of one type per kind."""
+        return [
+            _as(self.table.column(c), self.table.dtype(c), d).alias(n)
+            for c, d, n in zip(self.columns, self.dtypes, self.names(), strict=True)
+        ]
+
+    def decode(self, parts: Sequence[Any]) -> Any:
+        """The keys of a small result, one list per column, as `keys.factorize` takes them."""
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        lists = [p.tolist() if isinstance(p, np.ndarray) else p for p in parts]
+        return list(zip(*lists, strict=True))
+
+    def matches(self, groups: Sequence[Hashable]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which keys could stand in these columns."""
+        if len(self.columns) == 1 and set(map(type, groups)) <= {self.kinds[0].type, type(None)}:
+            return np.ones(len(groups), dtype=bool)  # the usual case, without a look at every key
+        return np.fromiter((self._fits(g) for g in groups), dtype=bool, count=len(groups))
+
+    def _fits(self, key: Hashable) -> bool:
+        parts = key if len(self.columns) > 1 and isinstance(key, tuple) else (key,)
+        return len(parts) == len(self.columns) and all(
+            p is None or type(p) is k.type for p, k in zip(parts, self.kinds, strict=True)
+        )
+
+    def look_up(self, groups: Sequence[Hashable]) -> LookUp:
+        """How rows find their group in a small table of these keys."""
+        if len(self.columns) == 1:
+            return LookUp(self, [list(groups)])
+        return LookUp(self, [list(p) for p in zip(*groups, strict=True)] or [[] for _ in self.columns])
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """Keys as columns that can be joined by equality: where a key is null, a flag says so."""
+
+    grouping: Grouping
+    parts: list[list[Any]]
+
+    @cached_property
+    def nulls(self) -> list[bool]:
+        """Which columns have a null among their keys."""
+        return [None in part for part in self.parts]
+
+    def left(self) -> list[nw.Expr]:
+        """The columns of the big table."""
+        made = []
+        for name, expression, kind, dtype, _, null in self._columns():
+            if not null:
+                made.append(expression)
+                continue
+            filler = nw.lit(kind.filler).cast(dtype)
+            made += [
+                nw.when(expression.is_null()).then(filler).otherwise(expression).alias(name),
+                expression.is_null().alias(name + "_null"),
+            ]
+        return made
+
+    def right(self) -> dict[str, list[Any]]:
+        """The columns of the small table."""
+        columns: dict[str, list[Any]] = {}
+        for name, _, kind, _, part, null in self._columns():
+            columns[name + "_of"] = [kind.filler if v is None else v for v in part] if null else part
+            if null:
+                columns[name + "_null_of"] = [v is None for v in part]
+        return columns
+
+    def dtypes(self) -> dict[str, Any]:
+        """The types of those columns."""
+        found = {}
+        for name, _, _, dtype, _, null in self._columns():
+            found[name + "_of"] = dtype
+            if null:
+                found[name + "_null_of"] = nw.Boolean
+        return found
+
+    def on(self) -> dict[str, str]:
+        """Which column of the big table meets which of the small one."""
+        return {name.removesuffix("_of"): name for name in self.dtypes()}
+
+    def _columns(self) -> list[tuple[str, nw.Expr, Kind, Any, list[Any], bool]]:
+        g = self.grouping
+        return list(zip(g.names(), g.expressions(), g.kinds, g.dtypes, self.parts, self.nulls, strict=True))
+
+
+def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
+    """The kind of a column's values, and the type in which they are compared."""
+    if dtype.is_integer():
+        return _KINDS["int"], dtype if dtype in (nw.UInt64, nw.Int128, nw.UInt128) else nw.Int64
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return _KINDS["str"], nw.String
+    if dtype in (nw.Boolean, nw.Date):
+        return _KINDS["bool" if dtype == nw.Boolean else "date"], dtype
+    if dtype == nw.Datetime and dtype.time_zone is not None:
+        raise InputTypeError(
+            f"The group column {name!r:.60} holds times of a zone ({dtype.time_zone}), in which one reading of the "
+            "clock can be two hours. Make it dates, or times without a zone, first."
+        )
+    if dtype == nw.Datetime or dtype == nw.Decimal:
+        return _KINDS["datetime" if dtype == nw.Datetime else "decimal"], dtype
+    if dtype.is_float():
+        raise InputTypeError(
+            f"The group column {name!r:.60} holds decimal fractions ({dtype}), which engines compare differently. Make "
+            "it whole numbers or text first; in pandas, whole numbers with gaps are Int64."
+        )
+    raise InputTypeError(
+        f"The group column {name!r:.60} is of type {dtype}. Groups are text, whole numbers, true or false, dates, "
+        "times or decimals: convert it first."
+    )
+
+
+def _as(expression: nw.Expr, dtype: Any, wanted: Any) -> nw.Expr:
+    return expression if dtype == wanted else expression.cast(wanted)
+
+
+_EVERY = re.compile(r"([1-9][0-9]{0,3})(s|m|h|d|w|mo|q|y)")
+#: What the engine cuts at, for each unit; multiples of it are put together here, as no engine has them all.
+_CUT = {"s": "1s", "m": "1m", "h": "1h", "d": "1d", "w": "1d", "mo": "1mo", "q": "1mo", "y": "1y"}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_MONTHS = {"mo": 1, "q": 3, "y": 12}
+_MONDAY = dt.datetime(
+    1970, 1, 5
+)  # the first of the epoch: weeks begin on Mondays, other lengths count from here
+
+
+@dataclass(frozen=True)
+class Window:
+    """A column of times, cut into windows of one length."""
+
+    table: Table
+    column: str
+    every: str
+
+    @classmethod
+    def of(cls, table: Table, time: str | None, every: str | None, batch: str | None) -> Window | None:
+        """Checked; None where no windows are asked for."""
+        if time is None and every is None:
+            return None
+        if time is None or every is None or not _EVERY.fullmatch(every):
+            raise InputError(
+                f"Windows need time=<column> and every=<length such as '1d', '1w', '1mo', '6h'>, but got "
+                f"time={time!r}, every={every!r}."
+            )
+        if batch is not None:
+            raise InputError("Windows are named after their start: give batch=… or time=…, not both.")
+        table.require([time], role="time")
+        dtype = table.dtype(time)
+        if dtype not in (nw.Date, nw.Datetime):
+            raise InputTypeError(
+                f"The column {time!r:.60} must hold dates or times, but is {dtype}. Cast it first."
+            )
+        return cls(table, time, every)
+
+    @property
+    def name(self) -> str:
+        """Our name of the column of starts."""
+        return self.table.helper("window")
+
+    def expression(self) -> nw.Expr:
+        """The start of each row's window, or of the unit that the window is made of."""
+        column, dtype = self.table.column(self.column), self.table.dtype(self.column)
+        if (
+            dtype == nw.Datetime and dtype.time_zone is not None
+        ):  # cut by the clock of that zone, in every engine
+            column = column.dt.replace_time_zone(None)
+        # Cast at the end, as Spark's are of a zone after that, whatever they were, and come as those of Python's.
+        return column.dt.truncate(_CUT[self._length()[1]]).cast(nw.Datetime("us")).alias(self.name)
+
+    def ids(self, starts: Any) -> list[str | None]:
+        """As text that sorts in time: a date where windows are whole days."""
+        times, unit = self._length()
+        listed = starts.tolist() if isinstance(starts, np.ndarray) else starts
+        begun = [None if group_keys.is_null(s) else _start(s, times, unit) for s in listed]
+        whole_days = unit not in ("s", "m", "h")
+        return [b if b is None else (b.date() if whole_days else b).isoformat() for b in begun]
+
+    def _length(self) -> tuple[int, str]:
+        match = _EVERY.fullmatch(self.every)
+        assert match is not None  # checked in `of`
+        return int(match[1]), match[2]
+
+
+def in_windows(lab: Lab, counted: Counted, seen: Counted, *, by: Sequence[str], **found: Any) -> Field:
+    """One batch per window; rows without a time, and what was left out, are in no batch."""
+    windows = np.array([w or "" for w in counted.windows or ()], dtype=object)
+    nothing = np.zeros(0, dtype=np.intp)
+    field = as_field(lab, counted.part(nothing), by=by, seen=None if seen is counted else seen, **found)
+    for start in sorted(set(windows.tolist())):
+        part = as_field(lab, counted.part(np.flatnonzero(windows == start)), by=by)
+        field = field + (part if not start else part.named(start))
+    return field
+
+
+def _start(value: dt.date | dt.datetime, times: int, unit: str) -> dt.datetime:
+    """The start of the window that a time is in."""
+    moment = value if isinstance(value, dt.datetime) else dt.datetime(value.year, value.month, value.day)
+    if unit in _MONTHS:
+        length = times * _MONTHS[unit]
+        months = (moment.year * 12 + moment.month - 1) // length * length
+        return dt.datetime(months // 12, months % 12 + 1, 1, tzinfo=moment.tzinfo)
+    zero = _MONDAY.replace(tzinfo=moment.tzinfo)
+    length = times * _SECONDS[unit]
+    return zero + dt.timedelta(seconds=(moment - zero) // dt.timedelta(seconds=length) * length)

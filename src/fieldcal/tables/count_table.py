@@ -1,0 +1,297 @@
+"""The table of counts, one row per group: what every engine and every warehouse makes, and a Field is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal.core.partition import Bins
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import SCORE_UNIT, Field, Lab, group_keys
+from fieldcal.tables.engines import Table, open_table
+from fieldcal.types import Keys
+from fieldcal.verbs.count import warn_if_ids
+
+ROWS, VALID = "fieldcal_rows", "fieldcal_valid"
+MISSING, OUTSIDE, UNSUMMED, CLIPPED = (
+    "fieldcal_missing",
+    "fieldcal_outside",
+    "fieldcal_unsummed",
+    "fieldcal_clipped",
+)
+#: Only warehouses say these: elsewhere a second look does.
+FLAWS = (MISSING, OUTSIDE, UNSUMMED, CLIPPED)
+
+Ints = NDArray[np.int64]
+
+
+def group_column(i: int) -> str:
+    """The name of the i-th part of the key, from 0."""
+    return f"fieldcal_group_{i + 1}"
+
+
+def null_column(i: int) -> str:
+    """The name of the flag that says that the i-th part is null, where a format cannot."""
+    return f"fieldcal_null_{i + 1}"
+
+
+def below_columns(lab: Lab) -> list[str]:
+    """Valid rows in this bin or one before it; the last bin is what is left."""
+    return [f"fieldcal_below_{j + 1}" for j in range(lab.n_bins - 1)]
+
+
+def units_columns(lab: Lab) -> list[str]:
+    """Sums of predictions in whole units: of the second of two classes, or of every class; none for given bin ids."""
+    if isinstance(lab.partition, Bins):
+        return []
+    K = len(lab.classes)
+    return ["fieldcal_units_2"] if K == 2 else [f"fieldcal_units_{k + 1}" for k in range(K)]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A table of counts in memory: group keys as they came, and whole numbers."""
+
+    groups: Any  # as group_keys.factorize takes them; None for one population
+    rows: Ints
+    valid: Ints
+    below: Ints  # (rows of the table, m − 1)
+    units: Ints  # (rows of the table, 1 or K)
+    windows: Sequence[str | None] | None = None  # the window of each row, where there are windows
+
+    @classmethod
+    def read(
+        cls, lab: Lab, columns: Mapping[str, Any], groups: Any, windows: Sequence[str | None] | None = None
+    ) -> Counted:
+        """From the columns of a table of counts."""
+        rows, valid = _ints(columns[ROWS]), _ints(columns[VALID])
+
+        def stack(names: list[str]) -> Ints:
+            parts = [_ints(columns[c]) for c in names]
+            return np.column_stack(parts) if parts else np.zeros((len(rows), 0), dtype=np.int64)
+
+        return cls(groups, rows, valid, stack(below_columns(lab)), stack(units_columns(lab)), windows)
+
+    def part(self, at: NDArray[np.intp]) -> Counted:
+        """Some rows of the table."""
+        groups = self.groups  # None for one population
+        if groups is not None:
+            groups = groups[at] if isinstance(groups, np.ndarray) else [groups[i] for i in at]
+        return Counted(groups, self.rows[at], self.valid[at], self.below[at], self.units[at])
+
+    def tables(self, lab: Lab) -> tuple[Ints, Ints]:
+        """Rows per bin, and sums of predictions per class."""
+        V = np.empty((len(self.rows), lab.n_bins), dtype=np.int64)
+        V[:, :-1], V[:, -1] = self.below, self.valid
+        V[:, 1:] -= self.below  # of the bins up to this one, those before it
+        if isinstance(lab.partition, Bins):
+            return V, _shares_in_units(lab, V)
+        if len(lab.classes) > 2:
+            return V, self.units
+        return V, np.column_stack([self.valid * int(1 / SCORE_UNIT) - self.units[:, 0], self.units[:, 0]])
+
+
+def as_field(
+    lab: Lab,
+    counted: Counted,
+    *,
+    by: Sequence[str],
+    grouped: bool | None = None,
+    seen: Counted | None = None,
+    dropped: int = 0,
+    clipped: int = 0,
+) -> Field:
+    """The Field that the same rows would give as arrays.
+
+    Parameters
+    ----------
+    grouped : whether there are groups; by default if their columns have names
+    seen : the counts of all rows, where some were then left out: groups that lost all of theirs stay, with none
+    """
+    names: Keys = (None,)
+    codes = np.zeros(len(counted.rows), dtype=np.intp)
+    grouped = bool(by) if grouped is None else grouped
+    if grouped:
+        names, codes = group_keys.arrange(counted.groups)
+        if seen is not None and seen is not counted:
+            present, (names, _) = names, group_keys.arrange(seen.groups)
+            codes = group_keys.positions(names, present)[codes]
+    tables = []
+    for part in counted.tables(lab):
+        table = np.zeros((len(names), part.shape[1]), dtype=np.int64)
+        if len(names) == len(codes) > 1:  # every group once, the usual case
+            table[codes] = part
+        else:
+            np.add.at(table, codes, part)
+        tables.append(table)
+    return Field(
+        lab=lab.digest,
+        classes=lab.classes,
+        n_bins=lab.n_bins,
+        grouped=grouped,
+        groups=names,
+        V=tables[0],
+        score_sums=tables[1],
+        dropped=dropped,
+        clipped=clipped,
+        by=tuple(by),
+    )
+
+
+def _shares_in_units(lab: Lab, V: Ints) -> Ints:
+    """With given bin ids there are no predictions; the lab's share of each class in the bin stands in for them."""
+    shares = lab.F.T / np.maximum(lab.F.sum(axis=0), 1e-300)[:, None]
+    second = np.floor(shares / SCORE_UNIT + 0.5).astype(np.int64)
+    if len(lab.classes) == 2:
+        second[:, 0] = int(1 / SCORE_UNIT) - second[:, 1]
+    return np.asarray(V @ second)
+
+
+def _ints(values: Any) -> Ints:
+    """Whole numbers, however the engine writes them (decimals, floats, text)."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    return np.array([0 if v is None else int(v) for v in values], dtype=np.int64)
+
+
+def read_counts(
+    lab: Lab,
+    frame: Any,
+    *,
+    by: str | Sequence[str] | None = None,
+    missing: Literal["error", "drop"] = "error",
+) -> Field:
+    """The Field behind a table of counts, as the statement of ``fieldcal sql count`` makes it in a warehouse.
+
+    Parameters
+    ----------
+    lab : the lab that the statement was made with
+    frame : the statement's answer, one row per group, as any table; group columns as text
+    by : names of the group columns; by default those of the lab
+    missing : "error" or "drop"
+        Whether rows without a score are refused or counted in ``Field.dropped``.
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> import fieldcal
+    >>> import polars as pl
+    >>> from fieldcal import tables
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = tables.learn(pl.DataFrame({"p": data.proba_lab, "y": data.y_lab}), scores="p", label="y")
+    >>> predictions = pl.DataFrame({"p": data.proba_field})
+    >>> statement = tables.sql_count(lab, "predictions", dialect="duckdb")
+    >>> tables.read_counts(lab, duckdb.sql(statement))
+    Field: 1,000 rows, one population, 8 bins
+    """
+    table = open_table(frame)
+    names = {str(n).lower(): n for n in table.names}  # some warehouses shout
+    parts = _parts(names)
+    needed = [ROWS, VALID, *below_columns(lab), *units_columns(lab)]
+    _require(names, needed)
+    read = _read(table, names, [*needed, *FLAWS], parts)
+    _refuse(read, missing)
+    counted = Counted.read(lab, read, _groups(read, parts))
+    if (counted.valid < counted.rows).any() and MISSING not in read:
+        raise InputError(
+            "Some rows are not valid and the table does not say why. Make it with `fieldcal sql count`."
+        )
+    field = as_field(
+        lab,
+        counted,
+        by=_by(lab, by, parts),
+        grouped=parts > 0,
+        dropped=_sum(read, MISSING),
+        clipped=_sum(read, CLIPPED),
+    )
+    warn_if_ids(len(field.groups), int(field.n.sum()))
+    return field
+
+
+def _parts(names: dict[str, Any]) -> int:
+    """How many group columns there are."""
+    n = 0
+    while group_column(n) in names:
+        n += 1
+    return n
+
+
+def _require(names: dict[str, Any], needed: Sequence[str]) -> None:
+    lost = [n for n in needed if n not in names]
+    if lost:
+        raise InputError(
+            f"This table of counts has no column {lost[0]!r} ({len(lost)} of {len(needed)} are missing). Was it made "
+            "with another lab? Make it with `fieldcal sql count`."
+        )
+    strays = [n for n in names if n.startswith("fieldcal_below_") and n not in needed]
+    if strays:
+        raise InputError(
+            f"This table of counts has more bins than the lab ({strays[0]!r}). Was it made with another lab?"
+        )
+
+
+def _read(table: Table, names: dict[str, Any], wanted: Sequence[str], parts: int) -> dict[str, Any]:
+    """Whole numbers, and keys as text."""
+    keyed = []
+    for i in range(parts):
+        name = names[group_column(i)]
+        if table.dtype(name) != nw.String:
+            raise InputTypeError(
+                f"The group column {name!r} of the counts is {table.dtype(name)}, but warehouses give it as text, so "
+                "that nothing such as '01' is lost. Read it as text."
+            )
+        keyed.append(table.column(name).alias(group_column(i)))
+        if null_column(i) in names:
+            keyed.append(table.column(names[null_column(i)]).alias(null_column(i)))
+    numbers = [table.column(names[n]).cast(nw.Int64).alias(n) for n in wanted if n in names]
+    return table.collect(table.frame.select(*keyed, *numbers))
+
+
+def _groups(read: dict[str, Any], parts: int) -> Any:
+    """Keys of text; a flag tells null from empty text, which CSV cannot."""
+    columns = []
+    for i in range(parts):
+        values = list(read[group_column(i)])
+        flags = read.get(null_column(i))
+        if flags is not None:
+            values = [None if int(f) else v or "" for v, f in zip(values, flags, strict=True)]
+        columns.append(values)
+    return columns[0] if parts == 1 else list(zip(*columns, strict=True))
+
+
+def _refuse(read: dict[str, Any], missing: str) -> None:
+    rows = _sum(read, ROWS)
+    if _sum(read, OUTSIDE):
+        raise InputError(
+            f"{_sum(read, OUTSIDE):,} of {rows:,} rows have scores outside [0, 1]. Are these percentages or "
+            "logits? Correct them in the warehouse, and count again."
+        )
+    if _sum(read, UNSUMMED):
+        raise InputError(
+            f"In {_sum(read, UNSUMMED):,} of {rows:,} rows the scores do not sum to one. Rescale them, and "
+            "count again."
+        )
+    if _sum(read, MISSING) and missing == "error":
+        raise InputError(
+            f"{_sum(read, MISSING):,} of {rows:,} rows have no score (null or NaN). Pass missing='drop' to "
+            "go on without them."
+        )
+
+
+def _by(lab: Lab, by: str | Sequence[str] | None, parts: int) -> tuple[str, ...]:
+    given = (by,) if isinstance(by, str) else tuple(by) if by is not None else None
+    known = given if given is not None else lab.columns.by if lab.columns is not None else ()
+    if len(known) == parts:
+        return tuple(known)
+    if given is not None:
+        raise InputError(f"The counts have {parts} group columns, but by names {len(given)}: {list(given)}.")
+    return ()  # as from arrays: later steps ask for the names
+
+
+def _sum(read: dict[str, Any], name: str) -> int:
+    return sum(int(v or 0) for v in read.get(name, ()))

@@ -1,0 +1,1 @@
+"""Tables in files, through DuckDB: CSV, parquet, and what may stand where."""

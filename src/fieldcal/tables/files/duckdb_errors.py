@@ -1,0 +1,74 @@
+"""What DuckDB says about a file, in one line of ours: which file, which line, what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from fieldcal.errors import InputError
+from fieldcal.storage import require
+
+_LINE = re.compile(r"CSV Error on Line: (\d+)")
+_FILE = re.compile(r"^\s*file = (.+)$", re.MULTILINE)
+_COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
+_WRITE = re.compile(r'Could not write file \\*"(?P<path>.+?)\\*": (?P<why>[^"}\n]+)')
+_KIND = re.compile(r"^(\w+ )*Error: ")
+
+
+@contextlib.contextmanager
+def told(name: str) -> Iterator[None]:
+    """DuckDB's errors as ours, and an interrupted query as the Ctrl-C that it was."""
+    duckdb = require("duckdb", "cli", purpose="to read and write files")
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except duckdb.OutOfMemoryException:
+        raise InputError(
+            f"The memory limit is too small for {name!r}. Raise it, use fewer threads, or write the file with smaller "
+            "row groups."
+        ) from None
+    except duckdb.Error as error:
+        raise InputError(in_words(name, str(error))) from None
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # what is left of a signal that came while DuckDB worked
+            raise KeyboardInterrupt from None
+        raise
+
+
+def in_words(name: str, message: str) -> str:
+    """One line, without DuckDB's advice on options that fieldcal does not have."""
+    if written := _WRITE.search(message):
+        return _unwritten(name, written["path"], written["why"])
+    where = _where(name, message)
+    if columns := _COLUMNS.search(message):
+        return (
+            f"{where} has {columns[2]} values, but the header has {columns[1]} names. Correct the line, or put values "
+            "that hold the delimiter in quotes."
+        )
+    if "unicode" in message.lower() or "utf-8 encoded" in message.lower():
+        return f"{where} is not text in UTF-8. Save it as UTF-8."
+    if "unterminated quote" in message:
+        return f"{where} opens a quote that does not end where the value ends. Correct it."
+    if "Maximum line size" in message:
+        return f"{where} is longer than any row of a table. Is a quote left open, or is this no CSV?"
+    if "state machine reached an invalid state" in message:
+        return f"{where} is no regular CSV. Are its line ends mixed, or a quote left open?"
+    first = next((part.strip() for part in message.splitlines() if part.strip()), "no reason is given")
+    return f"{where} cannot be used: {_KIND.sub('', first)[:300].rstrip('.')}."
+
+
+def _where(name: str, message: str) -> str:
+    """The file, which is one of several if a pattern was given, and the line."""
+    line, file = _LINE.search(message), _FILE.search(message)
+    found = Path(file[1].strip()).name if file else ""
+    shown = name if name.endswith(found) else found
+    return f"{shown!r}, line {line[1]}," if line else f"{shown!r}"
+
+
+def _unwritten(name: str, path: str, why: str) -> str:
+    if "duckdb_temp" in path:
+        return f"Cannot keep on disk what does not fit into memory: {why}. Free space, or set TMPDIR to another folder."
+    return f"Cannot write {name!r}: {why}. Nothing was changed."

@@ -1,0 +1,143 @@
+"""Which files are meant, what is in them, and whether a target may be written: asked before any work."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from fieldcal.errors import InputError
+from fieldcal.storage import check_replaceable, did_you_mean
+
+#: What can be written.
+SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+Kind = Literal["csv", "parquet"]
+_WILD = set("*?[")
+
+
+def find(source: str) -> list[Path]:
+    """The files that a path or a glob names, in order."""
+    if "://" in source:
+        raise InputError(
+            f"{source!r} is an address. fieldcal reads files and goes to no network: fetch it first, or use the engine "
+            "where the table lives."
+        )
+    path = Path(source)
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        raise InputError(f"{source!r} is a folder. Name its files: {source.rstrip('/')}/*.parquet")
+    if is_pattern(source):
+        found = [Path(p) for p in sorted(glob.glob(source, recursive=True)) if Path(p).is_file()]
+        if not found:
+            raise InputError(f"No file matches {source!r}. Is the pattern right, and quoted for the shell?")
+        return found
+    if path.exists():  # a pipe such as <(…): read it like standard input
+        raise InputError(f"{source!r} is no plain file. Send it to standard input and name it '-'.")
+    beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    raise InputError(f"There is no file {source!r}.{did_you_mean(path.name, beside)}")
+
+
+def is_pattern(source: str) -> bool:
+    """Whether a name stands for several; a file may have a star in its name."""
+    return bool(_WILD & set(source)) and not os.path.lexists(source)
+
+
+def _matches(path: Path, pattern: str) -> bool:
+    """Whether a pattern would find a file, if it were there."""
+    return _parts_match(Path(os.path.abspath(path)).parts, Path(os.path.abspath(pattern)).parts)
+
+
+def _parts_match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    if not patterns or not parts:
+        return not patterns and not parts
+    if patterns[0] == "**":
+        return _parts_match(parts, patterns[1:]) or _parts_match(parts[1:], patterns)
+    return fnmatch.fnmatchcase(parts[0], patterns[0]) and _parts_match(parts[1:], patterns[1:])
+
+
+def kind_of(paths: Sequence[Path], name: str) -> Kind:
+    """Told by the first bytes; a name that says otherwise is an error, and so are files of both kinds."""
+    kinds = {path: _kind_of(path, name if len(paths) == 1 else str(path)) for path in paths}
+    if len(set(kinds.values())) > 1:
+        other = next(path for path in paths if kinds[path] != kinds[paths[0]])
+        raise InputError(
+            f"{name!r} finds files of two kinds: {paths[0].name!r} is {kinds[paths[0]]}, {other.name!r} is "
+            f"{kinds[other]}. Name one kind."
+        )
+    return kinds[paths[0]]
+
+
+def _kind_of(path: Path, name: str) -> Kind:
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(4)
+    except OSError as error:
+        raise InputError(f"Cannot read {name!r}: {error.strerror}.") from None
+    if not head:
+        raise InputError(f"{name!r} is empty: it has not even a header.")
+    if head == b"PAR1":
+        return "parquet"
+    if path.suffix.lower() == ".parquet":
+        raise InputError(f"{name!r} is named .parquet but is no parquet file. Was it copied whole?")
+    if head == b"PK\x03\x04":
+        raise InputError(f"{name!r} is a spreadsheet or another zip file. Save it as CSV or parquet.")
+    return "csv"
+
+
+def spool(stream: BinaryIO, folder: Path) -> Path:
+    """Standard input as a file: DuckDB looks at it more than once."""
+    target = folder / "standard input"
+    with target.open("wb") as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+    return target
+
+
+def check_target(target: str, inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse what cannot be written, or would be written over an input."""
+    if target == "-":
+        return
+    path = Path(target)
+    if not target.lower().endswith(SUFFIXES):
+        raise InputError(
+            f"Cannot tell what to write to {target!r}: its name must end in one of {', '.join(SUFFIXES)}."
+        )
+    check_place(path, inputs)
+
+
+def check_place(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse a target without a place: no folder, a read-only one, or an input."""
+    if not path.parent.is_dir():
+        raise InputError(
+            f"Cannot write {str(path)!r}: there is no folder {str(path.parent)!r}. Make it first."
+        )
+    check_replaceable(path)
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"Cannot write in {str(path.parent)!r}: it is read-only. Choose another folder.")
+    given = [os.fspath(one) for one in inputs]
+    if any(is_same(path, Path(one)) for one in given):
+        raise InputError(
+            f"The output {str(path)!r} is an input: it would be written over. Choose another name."
+        )
+    reader = next((one for one in given if is_pattern(one) and _matches(path, one)), None)
+    if reader is not None:
+        raise InputError(
+            f"The output {str(path)!r} would be an input of {reader!r} the next time. Choose another folder."
+        )
+
+
+def is_same(one: Path, two: Path) -> bool:
+    """Whether two paths are one file, through links of any kind."""
+    try:
+        return one.samefile(two)
+    except OSError:
+        return one.absolute() == two.absolute()
+
+
+def listed(paths: Sequence[Path]) -> list[str]:
+    """As DuckDB takes them: names with a star in them are files, not patterns."""
+    return [glob.escape(os.path.abspath(p)) for p in paths]  # whole, as ~ would be a home

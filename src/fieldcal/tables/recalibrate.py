@@ -1,0 +1,153 @@
+"""recalibrate on tables: one join with a small table of weights, and one expression."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import narwhals as nw
+
+from fieldcal.errors import InputError
+from fieldcal.objects import Prevalence
+from fieldcal.tables.columns import Scores, new_names
+from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.files.paths import check_target
+from fieldcal.tables.validity import examine, refuse
+from fieldcal.tables.weight_table import Groups, Job, Options, ratios, rows_column
+from fieldcal.types import Unseen
+from fieldcal.verbs.recalibrate import check_applicable
+
+if TYPE_CHECKING:
+    from fieldcal.tables.files.session import Session, Source
+
+
+def recalibrate(
+    prev: Prevalence,
+    frame: Any,
+    *,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    unseen: Unseen = "global",
+    missing: Literal["error", "keep"] = "error",
+    normalize: bool = False,
+    acknowledge: bool = False,
+    name: str = "{}_recalibrated",
+    check: bool = True,
+) -> Any:
+    """The same table with recalibrated columns at its end: same kind, same rows, same order.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
+    by, scores : columns of the groups and of the predictions
+        By default those that were counted.
+    unseen : "global", "raw" or "error"
+        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), leave
+        them alone, or refuse.
+    missing : "error" or "keep"
+        Whether rows without a score are refused or stay without one.
+    normalize : bool
+        Rescale the predictions of a row to sum to one first.
+    acknowledge : bool
+        Apply an estimate over groups that were declared ``protected``.
+    name : str
+        The name of a new column, with ``{}`` for the name of the old one.
+    check : bool
+        Look through the scores and groups now, and raise or warn as arrays would. A lazy table is read for this once,
+        those columns only. Without it nothing is read: scores that are none give null, unseen groups go as told.
+
+    Returns
+    -------
+    A table of the kind that was given; lazy if that was lazy
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import fieldcal
+    >>> from fieldcal import tables
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab_rows = pl.DataFrame({"p": data.proba_lab, "y": data.y_lab})
+    >>> lab = tables.learn(lab_rows, scores="p", label="y")
+    >>> field_rows = pl.DataFrame({"p": data.proba_field, "town": data.groups_field})
+    >>> prev = fieldcal.estimate(lab, tables.count(lab, field_rows, by="town"), trust=1)
+    >>> tables.recalibrate(prev, field_rows).columns
+    ['p', 'town', 'p_recalibrated']
+    """
+    return apply(
+        prev,
+        open_table(frame),
+        by=by,
+        scores=scores,
+        options=Options(unseen, missing, normalize, acknowledge, name, check),
+    )
+
+
+def apply(
+    prev: Prevalence,
+    table: Table,
+    *,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    options: Options,
+) -> Any:
+    """Recalibrate a table that is open."""
+    check_applicable(prev, acknowledge=options.acknowledge)
+    columns = Scores.of(table, prev.lab, scores, normalize=options.normalize)
+    if columns.n_ids is not None:
+        raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
+    new = new_names(columns.columns, table.names, options.name)
+    job = Job(prev, table, columns, options)
+    if options.check:
+        _check_scores(job)
+    if not prev.field.grouped:
+        if by:
+            raise InputError(
+                "This prevalence is of one population, but group columns were given. Count with by=… first, or leave "
+                "by=… out here."
+            )
+        prepared = table.prepare(columns.expressions())
+        return table.finish(*job.answers(prepared, [nw.lit(r) for r in ratios(prev.weights)[0]], new))
+    groups = Groups.of(job, by)
+    prepared = table.prepare([*columns.expressions(), *groups.look_up.left()])
+    small = table.align(prepared, groups.small, groups.look_up.on())
+    if options.check:
+        groups.check(prepared, small)
+    joined = table.look_up(prepared, small.drop(rows_column(table)), groups.look_up.on())
+    return table.finish(*job.answers(joined, groups.weights(), new))
+
+
+def _check_scores(job: Job) -> None:
+    t, columns = job.table, [nw.col(n) for n in job.scores.names()]
+    frame = t.frame.select(*job.scores.expressions())
+    valid = frame.select(t.indicator(job.scores.valid(columns)).alias("valid"))
+    found = t.collect(valid.select(nw.len().alias("rows"), nw.col("valid").sum().cast(nw.Int64)))
+    if int(found["valid"][0] or 0) < int(found["rows"][0]):
+        refuse(examine(t, job.scores), job.scores, missing=job.options.missing)
+
+
+def recalibrate_file(
+    prev: Prevalence,
+    session: Session,
+    source: Source,
+    target: str | os.PathLike[str],
+    *,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    **options: Any,
+) -> int:
+    """Recalibrate a table in files into another file; how many rows were written.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    session, source : from `fieldcal.tables.files.session`
+    target : where to write; its ending says what
+    by, scores, **options : as in `recalibrate`
+    """
+    check_target(os.fspath(target), source.inputs)
+    relation, row_id = source.with_row_id()
+    table = open_table(relation, row_id=row_id)
+    answer = apply(prev, table, by=by, scores=scores, options=Options(**options))
+    return session.write(answer, target, sources=[source])

@@ -1,0 +1,223 @@
+"""The words of `expressions.Words` in SQL, with whatever dialects spell differently; sqlglot does the quoting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import ErrorLevel, exp
+from sqlglot.dialects.dialect import Dialects
+from sqlglot.errors import SqlglotError, UnsupportedError
+
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.storage import did_you_mean
+from fieldcal.tables.expressions import Expr
+
+#: sqlglot reads or writes these, but they are no SQL that a table could be counted with.
+_NOT_SQL = {"", "dax", "prql", "solr", "tableau"}
+#: Where sqlglot's own type would not do: decimal in place of binary floats, text that cannot be grouped by, or
+#: text that loses letters beyond the code page.
+_DOUBLE = {"oracle": "BINARY_DOUBLE"}
+_TEXT = {"oracle": "VARCHAR2(4000)", "tsql": "NVARCHAR(MAX)"}
+#: Sums of 64-bit integers wrap around or fail here, from some billions of rows in one group on.
+_NARROW_SUMS = {
+    "athena",
+    "bigquery",
+    "clickhouse",
+    "databricks",
+    "fabric",
+    "hive",
+    "presto",
+    "spark",
+    "spark2",
+    "trino",
+    "tsql",
+}
+#: Text is usually compared without regard to case and to blanks at its end.
+_LOOSE_TEXT = {"fabric", "mysql", "teradata", "tsql"}
+#: ``${x}`` is replaced in the text of a statement before it is read, even inside quotes.
+_SUBSTITUTING = {"databricks", "hive", "spark", "spark2"}
+#: Truth values are numbers, or become text in another spelling than 'true' and 'false'.
+_NO_TRUTH = {"fabric", "mysql", "oracle", "sqlite", "tsql"}
+
+
+class SqlWords:
+    """How one dialect spells things."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = _known(dialect)
+        self.blank = " " if self.dialect == "oracle" else ""  # '' is null in Oracle
+        self.loose_text = self.dialect in _LOOSE_TEXT
+        self.has_truth = self.dialect not in _NO_TRUTH
+
+    def number(self, value: float) -> Expr:
+        """A float64 constant. From text, as a literal would be a decimal in many dialects; whole ones are exact."""
+        if float(value).is_integer() and abs(value) <= 2**30:
+            return self.integer(int(value))
+        return self.double(exp.Literal.string(repr(float(value))))
+
+    def integer(self, value: int) -> Expr:
+        """A whole constant."""
+        return exp.Literal.number(int(value))
+
+    def string(self, value: str) -> Expr:
+        """A text constant."""
+        if self.dialect in _SUBSTITUTING and "${" in value:
+            pieces = re.split(r"(?<=\$)(?=\{)", value)
+            return exp.func("CONCAT", *map(exp.Literal.string, pieces), dialect=self.dialect)
+        return exp.National(this=value) if self.dialect == "tsql" else exp.Literal.string(value)
+
+    def when(self, condition: Expr, then: Expr, otherwise: Expr | None = None) -> Expr:
+        """Then, if the condition is true; otherwise (by default null), if it is false or null."""
+        case = exp.case().when(condition, then)
+        if isinstance(otherwise, exp.Case):  # one list of questions reads better than a nest
+            for branch in otherwise.args["ifs"]:
+                case.append("ifs", branch.copy())
+            otherwise = otherwise.args.get("default")
+        return case if otherwise is None else case.else_(otherwise)
+
+    def floor(self, value: Expr) -> Expr:
+        """The largest whole number not above, as int64."""
+        return exp.cast(exp.Floor(this=value), "BIGINT")
+
+    def largest(self, values: Sequence[Expr]) -> Expr:
+        """The largest of several, none of them null."""
+        return values[0] if len(values) == 1 else exp.func("GREATEST", *values, dialect=self.dialect)
+
+    def double(self, value: Expr) -> Expr:
+        """As float64."""
+        name = _DOUBLE.get(self.dialect)
+        return exp.cast(value, exp.DataType.build(name, udt=True) if name else "DOUBLE")
+
+    def text(self, value: Expr) -> Expr:
+        """As text, and never null."""
+        name = _TEXT.get(self.dialect)
+        kind = exp.DataType.build(name, dialect=self.dialect) if name else "TEXT"
+        return exp.func("COALESCE", exp.cast(value, kind), self.string(self.blank))
+
+    def is_null(self, value: Expr) -> Expr:
+        """1 where null, 0 elsewhere."""
+        return self.when(value.is_(exp.null()), self.integer(1), self.integer(0))
+
+    def is_number(self, value: Expr) -> Expr:
+        """Whether a float is neither null nor NaN.
+
+        A number or its negative is at most zero. NaN is above all numbers in some engines and not comparable in
+        others; this is false in both.
+        """
+        zero = self.number(0.0)
+        return (value <= zero) | (-value <= zero)
+
+    def count(self, condition: Expr | None = None) -> Expr:
+        """How many rows, or how many for which the condition is true."""
+        what = exp.Star() if condition is None else self.when(condition, self.integer(1))
+        return exp.Count(this=what, big_int=True)
+
+    def sum(self, value: Expr) -> Expr:
+        """An exact sum of whole numbers, 0 of none."""
+        if self.dialect in _NARROW_SUMS:
+            value = exp.cast(value, "DECIMAL(38, 0)")
+        return exp.func("COALESCE", exp.Sum(this=value), self.integer(0))
+
+    def name(self, text: str) -> exp.Identifier:
+        """A name, quoted. sqlglot does not know of ClickHouse's escapes in names."""
+        if self.dialect == "clickhouse" and "\\" in text:
+            raise InputError(
+                f"The name {text!r:.80} has a backslash, an escape in ClickHouse. Rename it in a view."
+            )
+        return exp.to_identifier(text, quoted=True)
+
+    def column(self, name: str, table: str | None = None) -> Expr:
+        """A column, its name taken literally."""
+        return exp.column(self.name(name), table=None if table is None else self.name(table))
+
+    def alias(self, value: Expr, name: str) -> Expr:
+        """Under a name, taken literally."""
+        return exp.alias_(value, self.name(name))
+
+    def source(self, table: str, alias: str) -> Expr:
+        """A table of the user's, whose name is read as the dialect reads it."""
+        parts = _parse_table(table, self.dialect)
+        checked = {k: self.name(v.name) if v.args.get("quoted") else v for k, v in parts.items()}
+        return exp.alias_(exp.Table(**checked), alias, quoted=True, table=True)
+
+    def values(self, rows: Sequence[Sequence[Expr]], names: Sequence[str], alias: str) -> Expr:
+        """A small table written out. SQLite gives its columns names of its own."""
+        tuples = [tuple(r) for r in rows]
+        columns: list[Any] = [self.name(name) for name in (alias, *names)]
+        if self.dialect != "sqlite":
+            return exp.values(tuples, alias=columns[0], columns=columns[1:])
+        own = (self.alias(exp.column(f"column{i + 1}"), name) for i, name in enumerate(names))
+        return exp.select(*own).from_(exp.values(tuples, alias="v")).subquery(columns[0])
+
+    def write(self, query: Expr) -> str:
+        """The statement."""
+        _tidy(query)
+        try:
+            text: str = query.sql(dialect=self.dialect, pretty=True, unsupported_level=ErrorLevel.RAISE)
+        except UnsupportedError as error:
+            raise InputError(
+                f"The dialect {self.dialect!r} cannot express this statement: {error}. Export the table to parquet "
+                "and use `fieldcal count` instead."
+            ) from None
+        if self.dialect in _SUBSTITUTING and "${" in text:
+            raise InputError(
+                f"A name with '${{' in it cannot be written for {self.dialect}, which replaces ${{…}} before it reads "
+                "a statement. Rename the column, for instance in a view."
+            )
+        return text
+
+
+def _tidy(query: Expr) -> None:
+    """Parentheses where precedence needs them, and only there: sqlglot's operators leave some out and some in."""
+    for division in query.find_all(exp.Div):  # of floats: no casts are needed
+        division.set("typed", True)
+    for paren in list(query.find_all(exp.Paren)):
+        paren.replace(paren.this)
+    for node in list(query.find_all(exp.Binary)):
+        if _is_ambiguous(node):
+            paren = exp.Paren()
+            node.replace(paren)
+            paren.set("this", node)
+
+
+def _is_ambiguous(node: exp.Binary) -> bool:
+    """Whether an operator inside another could be read in another order than that of the tree."""
+    outer = node.parent
+    if isinstance(outer, exp.Connector):
+        return isinstance(node, exp.Connector) and type(node) is not type(outer)
+    if isinstance(outer, exp.Binary):  # floats are added from left to right
+        return not (isinstance(node, exp.Add) and isinstance(outer, exp.Add) and node is outer.this)
+    return isinstance(outer, exp.Neg)
+
+
+def _known(dialect: Any) -> str:
+    names = sorted(d.value for d in Dialects if d.value not in _NOT_SQL)
+    if not isinstance(dialect, str):
+        raise InputTypeError(f"dialect must be a name such as 'postgres', but got {dialect!r:.60}.")
+    if dialect.lower() not in names:
+        raise InputError(
+            f"There is no SQL dialect {dialect!r:.60}.{did_you_mean(dialect.lower(), names)} Known are "
+            f"{', '.join(names)}."
+        )
+    return dialect.lower()
+
+
+def _parse_table(table: Any, dialect: str) -> dict[str, Any]:
+    """The identifiers of ``catalog.schema.table`` and nothing else that could stand in a FROM."""
+    if not isinstance(table, str):
+        raise InputTypeError(f"table must be the name of a table, but got {table!r:.60}.")
+    try:
+        parsed = exp.to_table(table, dialect=dialect) if table.strip() else None
+    except SqlglotError:
+        parsed = None
+    parts = {k: v for k, v in parsed.args.items() if v} if isinstance(parsed, exp.Table) else {}
+    identifiers = all(isinstance(v, exp.Identifier) and v.name.strip() for v in parts.values())
+    if "this" not in parts or not identifiers or not parts.keys() <= {"this", "db", "catalog"}:
+        example = exp.table_("my table", db="schema", quoted=True).sql(dialect=dialect)
+        raise InputError(
+            f"{table!r:.80} is not the name of a table in {dialect}. Write it as in a FROM clause, such as "
+            f"schema.table, and quote names with blanks or dots: {example}."
+        )
+    return parts

@@ -1,0 +1,107 @@
+"""What is wrong with the scores of a table: one pass, asked for only when something is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+
+from fieldcal.errors import InputError
+from fieldcal.objects import group_keys
+from fieldcal.tables import expressions as row
+from fieldcal.tables.columns import Scores
+from fieldcal.tables.engines import Table
+from fieldcal.validation import CLIP, likely_cause
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Rows and scores that cannot be used as they are."""
+
+    rows: int = 0
+    missing: int = 0  # rows with a null or NaN
+    outside: int = 0  # scores outside [0, 1] by more than rounding
+    clipped: int = 0  # scores outside by rounding
+    low: float = 0.0
+    high: float = 1.0
+    empty: int = 0  # rows whose scores are all zero
+    unsummed: int = 0  # rows that do not sum to one
+    sums: tuple[float, float] = (1.0, 1.0)
+
+
+def examine(table: Table, scores: Scores) -> Quality:
+    """Count what is wrong, in the table's engine."""
+    frame = table.frame
+    present = frame.filter(~scores.missing()).select(
+        *(x.alias(n) for x, n in zip(scores.raw(), scores.names(), strict=True))
+    )
+    asked = {"rows": nw.len()} | _questions(table, scores, [nw.col(n) for n in scores.names()])
+    answers = table.collect(present.select(*(e.alias(n) for n, e in asked.items())))
+    found = {n: v[0] for n, v in answers.items() if not group_keys.is_null(v[0])}
+    rows = int(table.collect(frame.select(nw.len().alias("rows")))["rows"][0])
+    return _read(found, rows)
+
+
+def _questions(table: Table, scores: Scores, columns: list[nw.Expr]) -> dict[str, nw.Expr]:
+    """One number each, over the rows that have all their scores."""
+    words, asked = table.words, {}
+    slack, top = (CLIP, 1.0) if scores.n_ids is None else (0.0, scores.n_ids - 1.0)
+    for k, x in enumerate(columns):
+        asked[f"outside_{k}"] = table.indicator((x < -slack) | (x > top + slack)).sum()
+        asked[f"low_{k}"], asked[f"high_{k}"] = x.min(), x.max()
+        if scores.n_ids is None:
+            asked[f"clipped_{k}"] = table.indicator(row.is_rounding(words, x)).sum()
+    if len(columns) > 1:
+        total = row.total([row.clipped(words, x) for x in columns])
+        asked["empty"] = table.indicator(total <= 0.0).sum()
+        asked["unsummed"] = table.indicator(~row.is_one(words, total)).sum()
+        asked["least"], asked["most"] = total.min(), total.max()
+    return asked
+
+
+def _read(found: dict[str, Any], rows: int) -> Quality:
+    def over(prefix: str) -> list[Any]:
+        return [v for n, v in found.items() if n.startswith(prefix)]
+
+    return Quality(
+        rows=rows,
+        missing=rows - int(found["rows"]),
+        outside=int(sum(over("outside_"))),
+        clipped=int(sum(over("clipped_"))),
+        low=float(min(over("low_"), default=0.0)),
+        high=float(max(over("high_"), default=1.0)),
+        empty=int(found.get("empty", 0)),
+        unsummed=int(found.get("unsummed", 0)),
+        sums=(float(found.get("least", 1.0)), float(found.get("most", 1.0))),
+    )
+
+
+def refuse(quality: Quality, scores: Scores, *, missing: str) -> None:
+    """Raise what arrays would raise; what is left can be repaired."""
+    named = ", ".join(f"{c!r:.60}" for c in scores.columns[:4]) + (", …" if len(scores.columns) > 4 else "")
+    if quality.missing and missing == "error":
+        raise InputError(
+            f"{quality.missing:,} of {quality.rows:,} rows have no score (null or NaN) in {named}. Drop those rows, or "
+            "say what to do with missing='drop' (count) or missing='keep' (recalibrate)."
+        )
+    if quality.outside and scores.n_ids is not None:
+        raise InputError(
+            f"Bin ids must lie in 0 .. {scores.n_ids - 1}, but {named} spans {quality.low:.0f} .. {quality.high:.0f}."
+        )
+    if quality.outside:
+        worst = quality.high if quality.high - 1.0 > -quality.low else quality.low
+        raise InputError(
+            f"Scores must be probabilities, but {named} reaches {worst:.4g} ({quality.outside:,} values are outside). "
+            f"{likely_cause(quality.low, quality.high)}"
+        )
+    if quality.empty:
+        raise InputError(
+            f"In {quality.empty:,} rows the scores {named} are all zero: no class has any probability. Drop such rows."
+        )
+    if quality.unsummed and not scores.normalize:
+        worst = max(quality.sums, key=lambda s: abs(s - 1.0))
+        raise InputError(
+            f"The scores {named} of a row must sum to one, but in {quality.unsummed:,} rows they do not (one sums to "
+            f"{worst:.6g}). Are these one-against-rest scores? Pass normalize=True to rescale each row."
+        )

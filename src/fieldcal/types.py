@@ -1,0 +1,23 @@
+"""Types that signatures share, so that each is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+#: Of groups or classes: distinct, in canonical order.
+Keys = tuple[Hashable, ...]
+
+#: What to do with rows that have no prediction, where there is a choice.
+Missing = Literal["error", "drop", "keep"]
+#: What to do with rows of groups that the estimate never saw.
+Unseen = Literal["global", "raw", "error"]
+#: Which number of a posterior is the estimate.
+Point = Literal["mean", "mode"]
+#: What to do with rows whose quantiles decrease.
+Crossing = Literal["error", "sort"]

@@ -1,0 +1,430 @@
+"""Validators that return what they checked: predictions, labels, weights.
+
+Everything a caller can get wrong on arrays is met here, once, with an error that says what, which value, and
+what next.
+"""
+
+from __future__ import annotations
+
+import decimal
+import numbers
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal.core import partition as parts
+from fieldcal.core.response import whole
+from fieldcal.errors import InputError, InputTypeError, WeightWarning
+from fieldcal.objects import SCORE_UNIT, Lab, group_keys
+from fieldcal.storage import did_you_mean, refuse_repeats
+from fieldcal.types import Floats, Ints, Keys, Missing
+
+#: Scores this far outside [0, 1] are rounding and are clipped; further out is an error.
+CLIP = 1e-6
+#: Rows of probabilities may miss a sum of one by this much (half-precision needs about 1e-2).
+SUM_TOLERANCE = 1e-3
+HALF_SUM_TOLERANCE = 1e-2
+#: Far more rows than there are; squares of it and sums of those stay finite.
+_MAX_WEIGHT = 1e100
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Checked predictions: ``values`` of shape (n,) if binary, else (n, K); rows that are missing are marked."""
+
+    values: Floats
+    missing: NDArray[np.bool_] | None  # rows with a null or NaN, None if there are none
+    clipped: int
+    columns: bool  # whether the caller gave one column per class
+
+    @property
+    def n_missing(self) -> int:
+        """How many rows have no usable prediction."""
+        return 0 if self.missing is None else int(self.missing.sum())
+
+
+def as_scores(
+    proba: Any,
+    *,
+    classes: Sequence[Hashable] | None,
+    n_classes: int | None = None,
+    normalize: bool = False,
+    missing: Missing = "error",
+    name: str = "predictions",
+) -> Scores:
+    """Predictions as float64, checked to be probabilities.
+
+    Parameters
+    ----------
+    proba : (n,) probability of the second class, or (n, K); a table has its columns matched by name
+    classes : the classes in order, to match the columns of a table by name
+    normalize : rescale rows of (n, K) to sum to one
+    missing : what to do with NaN: raise, or mark the rows (to drop or keep them)
+    """
+    tolerance = HALF_SUM_TOLERANCE if str(getattr(proba, "dtype", "")) == "float16" else SUM_TOLERANCE
+    _refuse_first_class(proba, classes, name)
+    array = _floats(_columns_by_name(proba, classes), name)
+    if array.ndim == 2 and array.shape[1] == 1 and (n_classes is None or n_classes == 2):
+        array = array[:, 0]
+    if array.ndim not in (1, 2):
+        raise InputError(f"The {name} must have shape (n,) or (n, K), but have shape {array.shape}.")
+    width = 2 if array.ndim == 1 else array.shape[1]
+    if n_classes is not None and width != n_classes:
+        raise InputError(
+            f"The {name} have {'one column' if array.ndim == 1 else f'{width} columns'}, which means {width} "
+            f"classes, but there are {n_classes}. Give one column per class"
+            + (", or shape (n,) for the second of two." if n_classes == 2 else ".")
+        )
+    absent = _missing_rows(array, missing, name)
+    array, clipped = _clip(array, absent, name)
+    if array.ndim == 2:
+        array = _check_sums(array, absent, normalize=normalize, tolerance=tolerance, name=name)
+    return Scores(array, absent, clipped, columns=array.ndim == 2)
+
+
+def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Keys, Ints]:
+    """The classes in order and each row's class code.
+
+    Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
+    """
+    present, codes = _factorized_labels(y)
+    if classes is None:
+        given = present
+    else:
+        given = tuple(group_keys.normalize(c) for c in classes)
+        where = _among(given, present)
+        unseen = [c for i, c in enumerate(given) if i not in set(where.tolist())]
+        if unseen:
+            raise InputError(
+                f"The lab data have no row of class {unseen[0]!r}. Its predictions cannot be learnt: add rows "
+                "of it, or leave it out of the classes and the predictions."
+            )
+        codes = where[codes]
+    if len(given) < 2:
+        raise InputError(
+            f"The labels hold a single class, {_list(given)}. At least two are needed to tell them apart."
+        )
+    return given, codes
+
+
+def check_order(classes: Keys) -> None:
+    """Refuse an order that nobody gave: text sorts by the alphabet, in which "high" comes before "low"."""
+    if len(classes) > 2 and any(isinstance(c, str) for c in classes):
+        raise InputError(
+            f"ordered=True needs the order of the classes, but they are text, {_list(classes)}, and were not given. "
+            "Pass classes=… from the lowest to the highest, or use numbers."
+        )
+
+
+def as_codes(y: Any, classes: Keys) -> Ints:
+    """Each row's class code among classes that are known; not all of them need appear."""
+    present, codes = _factorized_labels(y)
+    return np.asarray(_among(classes, present)[codes])
+
+
+def _factorized_labels(y: Any) -> tuple[Keys, Ints]:
+    shape = tuple(getattr(y, "shape", ()))
+    if len(shape) > 1 and shape[1:] != (1,):
+        raise InputError(
+            f"The labels must be one column, but have shape {shape}. Are they one-hot? Take the argmax."
+        )
+    present, codes = group_keys.factorize(y, n=_length(y), name="labels")
+    if None in present:
+        raise InputError(f"{int((codes == present.index(None)).sum())} labels are missing. Drop those rows.")
+    return present, codes
+
+
+def _among(given: Keys, present: Keys) -> Ints:
+    """Where each label stands among the classes."""
+    where = group_keys.positions(given, present)
+    for i in np.flatnonzero(where < 0):  # 1.0 or True may stand for the class 1: equal, of another type
+        where[i] = next((k for k, c in enumerate(given) if c == present[i]), -1)
+    if (where < 0).any():
+        stray = present[int(np.argmax(where < 0))]
+        raise InputError(
+            f"The label {stray!r} is not among the classes {_list(given)}.{did_you_mean(stray, given)}"
+        )
+    return where
+
+
+def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
+    """Checked weights, None if all rows count once."""
+    if sample_weight is None:
+        return None
+    weight = _floats(sample_weight, "sample_weight")
+    if weight.shape != (n,):
+        raise InputError(f"There are {n} rows but sample_weight has shape {weight.shape}. Give one per row.")
+    if not np.isfinite(weight).all():
+        raise InputError(
+            f"{int((~np.isfinite(weight)).sum())} sample weights are NaN or infinite, the first in row "
+            f"{int(np.argmax(~np.isfinite(weight)))}. Drop those rows or set their weight to 0."
+        )
+    if (weight < 0).any():
+        raise InputError(
+            f"Sample weights must not be negative, but row {int(weight.argmin())} has {weight.min():.4g}."
+        )
+    if n and not (weight > 0).any():
+        raise InputError("All sample weights are zero, so no row counts. Leave sample_weight out to use all.")
+    if n and weight.max() > _MAX_WEIGHT:
+        raise InputError(
+            f"Sample weights count rows, but row {int(weight.argmax())} has {weight.max():.4g}. Rescale them."
+        )
+    _warn_if_uneven(weight)
+    return weight
+
+
+def effective_size(weight: Floats) -> float:
+    """Kish's effective sample size."""
+    return float(weight.sum() ** 2 / np.square(weight).sum()) if weight.any() else 0.0
+
+
+def _warn_if_uneven(weight: Floats) -> None:
+    """One weight that outweighs all others together: the sample is smaller than it looks."""
+    used = weight[weight > 0]
+    if len(used) > 2 and used.max() > 0.5 * used.sum():
+        warnings.warn(
+            f"One sample weight ({used.max():.4g}) outweighs all {len(used) - 1} others together: the effective "
+            f"sample size is {effective_size(weight):.1f} of {len(weight)} rows.",
+            WeightWarning,
+            stacklevel=4,
+        )
+
+
+def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
+    """The columns of a table in the order of the classes; anything without named columns as it is."""
+    names = getattr(proba, "columns", None) if not isinstance(proba, np.ndarray) else None
+    if names is None or not hasattr(proba, "shape"):
+        return proba
+    names = list(getattr(proba, "column_names", names))
+    refuse_repeats(names)
+    if classes is None or names == list(range(len(names))) or len(names) == 1:
+        return _matrix(proba, list(range(len(names))))
+    return _matrix(proba, _places(names, classes))
+
+
+def column_order(proba: Any, classes: Sequence[Hashable]) -> list[int] | None:
+    """Where a table has the column of each class; None for anything without columns named after the classes."""
+    names = getattr(proba, "columns", None) if not isinstance(proba, np.ndarray) else None
+    if names is None or not hasattr(proba, "shape"):
+        return None
+    names = list(getattr(proba, "column_names", names))
+    return None if names == list(range(len(names))) or len(names) == 1 else _places(names, classes)
+
+
+def _refuse_first_class(proba: Any, classes: Sequence[Hashable] | None, name: str) -> None:
+    """A single column that is named after the first class is not the probability of the second."""
+    columns = getattr(proba, "columns", None)
+    label = columns[0] if columns is not None and len(columns) == 1 else getattr(proba, "name", None)
+    if isinstance(label, str) and classes is not None and len(classes) == 2 and label == str(classes[0]):
+        raise InputError(
+            f"The {name} are one column named {label!r}, the first class, but one column means the probability of "
+            f"the second, {classes[1]!r}. Pass that column, or both."
+        )
+
+
+def _places(names: list[Any], classes: Sequence[Hashable]) -> list[int]:
+    order = {str(n): i for i, n in enumerate(names)} | {(type(n), n): i for i, n in enumerate(names)}
+    found = [order.get((type(c), c), order.get(str(c))) for c in classes]
+    if len(names) != len(classes) or any(i is None for i in found):
+        lost = next((c for c, i in zip(classes, found, strict=True) if i is None), None)
+        raise InputError(
+            f"The columns {_list(names)} do not match the classes {_list(classes)}"
+            + (f": none is named {str(lost)!r}.{did_you_mean(lost, names)}" if lost is not None else ".")
+            + " Name the columns after the classes, or pass an array with the columns in that order."
+        )
+    return [i for i in found if i is not None]
+
+
+def _matrix(frame: Any, order: list[int]) -> Any:
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, order].to_numpy()
+    if hasattr(frame, "to_numpy"):
+        return frame.to_numpy()[:, order]
+    return np.column_stack([frame.column(i).to_numpy(zero_copy_only=False) for i in order])
+
+
+def _floats(values: Any, name: str) -> Floats:
+    """As float64; strings and other non-numbers are refused, None and masked values become NaN."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"The {name} are rows of unequal length. Give every row the same columns.") from None
+    if array.dtype.kind in "fiub":
+        return array.astype(np.float64, copy=False)
+    if array.dtype.kind == "O":
+        bad = next((v for v in array.ravel() if not _is_number(v)), None)
+        if bad is None:
+            numbers_only = [np.nan if group_keys.is_null(v) else float(v) for v in array.ravel()]
+            return np.asarray(numbers_only, dtype=np.float64).reshape(array.shape)
+    else:
+        bad = array.ravel()[0] if array.size else array.dtype
+    raise InputTypeError(
+        f"The {name} must be numbers, but hold {str(bad)[:40]!r} of type {type(bad).__name__}. "
+        "Convert them with astype(float) first."
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return group_keys.is_null(value) or isinstance(
+        value, (numbers.Real, decimal.Decimal, np.number, np.bool_)
+    )
+
+
+_OTHERWISE = ", or say what to do with missing='drop' (count) or missing='keep' (recalibrate)"
+
+
+def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool_] | None:
+    # A sum is NaN if any of its terms is: one pass, no mask, for the usual case of none.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()
+    if not np.isnan(total) or not np.isnan(array).any():
+        return None
+    absent = np.asarray(np.isnan(array) if array.ndim == 1 else np.isnan(array).any(axis=1))
+    if missing == "error":
+        raise InputError(
+            f"{int(absent.sum())} of {len(array)} {name} are missing (NaN or null), the first in row "
+            f"{int(absent.argmax())}. Drop those rows{_OTHERWISE if name.startswith('field') else ''}."
+        )
+    return absent
+
+
+def _clip(array: Floats, absent: NDArray[np.bool_] | None, name: str) -> tuple[Floats, int]:
+    """Rounding beyond 0 and 1 is clipped and counted; anything further out is an error."""
+    present = array if absent is None else array[~absent]
+    if not present.size:
+        return array, 0
+    low, high = present.min(), present.max()
+    if low >= 0.0 and high <= 1.0:
+        return array, 0
+    if low < -CLIP or high > 1.0 + CLIP:
+        worst = high if high - 1.0 > -low else low
+        raise InputError(
+            f"The {name} must be probabilities, but reach {worst:.4g}. {likely_cause(low, high)}"
+        )
+    outside = int(((present < 0.0) | (present > 1.0)).sum())
+    return np.clip(array, 0.0, 1.0), outside
+
+
+def likely_cause(low: float, high: float) -> str:
+    """What numbers beyond [0, 1] probably are, and what to do with them."""
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return "Infinite scores are often the logarithm of 0: apply exp or a sigmoid first."
+    if low >= 0.0 and 1.0 < high <= 100.0 + 1e-6:
+        return "Are these percentages? Divide by 100. Or margins? Apply a sigmoid first."
+    if low < 0.0 and high <= 0.0:
+        return "Are these log-probabilities? Apply exp first."
+    return "Are these logits? Apply a sigmoid (or a softmax over the classes) first."
+
+
+def _check_sums(
+    array: Floats, absent: NDArray[np.bool_] | None, *, normalize: bool, tolerance: float, name: str
+) -> Floats:
+    # From left to right, not in pairs as numpy would: the order in which every engine adds, to the last bit.
+    total = array[:, 0].copy()
+    for k in range(1, array.shape[1]):
+        total += array[:, k]
+    if absent is not None:
+        total = np.where(absent, 1.0, total)
+    if (total <= 0.0).any():
+        raise InputError(
+            f"Row {int(np.argmax(total <= 0.0))} of the {name} is all zeros: no class has any probability. "
+            "Drop such rows."
+        )
+    if normalize:
+        return np.asarray(array / total[:, None])
+    worst = int(np.abs(total - 1.0).argmax()) if len(total) else 0
+    if len(total) and abs(total[worst] - 1.0) > tolerance:
+        raise InputError(
+            f"Rows of the {name} must sum to one, but row {worst} sums to {total[worst]:.6g}. Are these "
+            "one-against-rest scores? Pass normalize=True to rescale each row."
+        )
+    return array
+
+
+def _length(values: Any) -> int:
+    try:
+        return len(values)
+    except TypeError:
+        raise InputTypeError(f"Expected one label per row, but got {str(values)[:60]!r}.") from None
+
+
+def _list(values: Sequence[Any]) -> str:
+    shown = ", ".join(repr(v)[:40] for v in values[:8])
+    return f"[{shown}{', …' if len(values) > 8 else ''}]"
+
+
+#: bincount adds in float64, which is exact up to 2**53: this many rows of at most 2**30 units each.
+_EXACT_ROWS = 2**22
+
+
+def lab_scores(proba: Any, classes: Keys, normalize: bool) -> Scores:
+    """Lab predictions, checked; none may be missing."""
+    return as_scores(
+        proba, classes=classes, n_classes=len(classes), normalize=normalize, name="lab predictions"
+    )
+
+
+def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> Scores:
+    """Field predictions, checked against the classes of the lab."""
+    return as_scores(
+        proba,
+        classes=lab.classes,
+        n_classes=len(lab.classes),
+        normalize=normalize,
+        missing=missing,
+        name="field predictions",
+    )
+
+
+def bin_ids(ids: Any, partition: parts.FittedPartition) -> Scores:
+    """Bin ids in place of predictions."""
+    checked = partition.assign(np.asarray(ids))
+    return Scores(checked, None, 0, columns=False)  # type: ignore[arg-type]
+
+
+def score_sums(
+    codes: Ints,
+    n_rows: int,
+    scores: Scores,
+    weight: Floats | None,
+    *,
+    shares: NDArray[Any] | None = None,
+    bins: Ints | None = None,
+) -> NDArray[Any]:
+    """Sums of predictions per group in whole units, so that any order of rows gives the same integers.
+
+    With given bin ids there are no predictions; the lab's share of each class in the bin stands in for them.
+    """
+    if shares is not None:
+        by_bin = shares.T / np.maximum(shares.sum(axis=0), 1e-300)[:, None]
+        columns = [by_bin[scores.values if bins is None else bins, k] for k in range(shares.shape[0])]
+    elif scores.values.ndim == 1:
+        columns = [scores.values]
+    elif scores.values.shape[1] == 2:  # the same sums, to the last unit, as from the second class alone
+        columns = [scores.values[:, 1]]
+    else:
+        columns = list(scores.values.T)
+    sums = [_unit_sum(codes, n_rows, column, weight) for column in columns]
+    if len(sums) == 1:
+        rows = np.bincount(codes, weights=weight, minlength=n_rows)
+        sums = [rows * int(1 / SCORE_UNIT) - sums[0], sums[0]]
+    return whole(np.column_stack(sums))
+
+
+def _unit_sum(codes: Ints, n_rows: int, column: Floats, weight: Floats | None) -> NDArray[Any]:
+    """Sums per group in whole units; integers unless weighted."""
+    # Half up, not half to even: the one rounding rule that every SQL engine can spell with floor.
+    units = np.floor(column / SCORE_UNIT + 0.5)
+    if weight is not None:
+        return np.bincount(codes, weights=units * weight, minlength=n_rows)
+    total = np.zeros(n_rows, dtype=np.int64)
+    for start in range(0, len(units), _EXACT_ROWS):
+        part = slice(start, start + _EXACT_ROWS)
+        total += np.bincount(codes[part], weights=units[part], minlength=n_rows).astype(np.int64)
+    return total

@@ -1,0 +1,117 @@
+"""count: from field predictions to a Field."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from fieldcal.core import partition as parts
+from fieldcal.core.response import count_cells
+from fieldcal.errors import GroupWarning, InputError, InputTypeError
+from fieldcal.objects import Field, Lab, group_keys
+from fieldcal.types import Missing
+from fieldcal.validation import Scores, as_weights, bin_ids, field_scores, score_sums
+
+#: Fewer rows may well be as many groups.
+_MANY_ROWS = 100
+
+
+def count(
+    lab: Lab,
+    proba: Any,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
+    missing: Missing = "error",
+    normalize: bool = False,
+    batch: str | None = None,
+) -> Field:
+    """Count field predictions per group and bin. Only this table is needed from the field.
+
+    Parameters
+    ----------
+    lab : Lab
+    proba : array-like (n,) or (n, K), or a table of columns named after the classes
+        Predictions in the field, as given to `learn`.
+    groups : array-like (n,), optional
+        The subpopulation of each row: any hashable values; null is a group of its own.
+    sample_weight : array-like (n,), optional
+        A weight of 2 is the row twice.
+    missing : "error" or "drop"
+        What to do with rows whose prediction is NaN or null. Dropped rows are counted in ``Field.dropped``.
+    normalize : bool
+        Rescale rows of (n, K) predictions to sum to one.
+    batch : str, optional
+        A name for these rows, by which `Field.retract` takes them out again. Two fields that share a batch refuse
+        to merge.
+
+    Returns
+    -------
+    Field
+        ``field += fieldcal.count(lab, more, groups=…)`` merges exactly.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    Field: 1,000 rows, 4 groups, 8 bins
+    """
+    if missing not in ("error", "drop"):
+        raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
+    check_batch(batch)
+    given_ids = isinstance(lab.partition, parts.Bins)
+    scores = (
+        bin_ids(proba, lab.partition)
+        if given_ids
+        else field_scores(lab, proba, normalize=normalize, missing=missing)
+    )
+    n = len(scores.values)
+    weight = as_weights(sample_weight, n=n)
+    names, codes = (
+        ((None,), np.zeros(n, dtype=np.intp)) if groups is None else group_keys.factorize(groups, n=n)
+    )
+    if scores.missing is not None:
+        present = ~scores.missing
+        codes = codes[present]  # a group that loses all its rows stays, with none
+        weight = None if weight is None else weight[present]
+        scores = Scores(scores.values[present], scores.missing, scores.clipped, scores.columns)
+    if groups is None and not len(scores.values):
+        raise InputError(
+            "The field is empty: there are no predictions to count. Check the filter before this."
+        )
+    bins = lab.partition.assign(scores.values)
+    V = count_cells(codes, bins, shape=(len(names), lab.n_bins), weight=weight)
+    shares = lab.F if given_ids else None
+    field = Field(
+        lab=lab.digest,
+        classes=lab.classes,
+        n_bins=lab.n_bins,
+        grouped=groups is not None,
+        groups=names,
+        V=V,
+        score_sums=score_sums(codes, len(names), scores, weight, shares=shares, bins=bins),
+        dropped=scores.n_missing,
+        clipped=scores.clipped,
+    )
+    return field if batch is None else field.named(batch)
+
+
+def check_batch(batch: object) -> None:
+    """Batches are named by text."""
+    if batch is not None and not isinstance(batch, str):
+        raise InputTypeError(f"batch must be a name, a string, but got {batch!r:.60}. Use batch=str(…).")
+
+
+def warn_if_ids(n_groups: int, n_rows: int) -> None:
+    """Groups of one row each say nothing about themselves: the column is an id, probably."""
+    if n_rows >= _MANY_ROWS and n_groups > 0.9 * n_rows:
+        warnings.warn(
+            f"The {n_rows:,} rows fall into {n_groups:,} groups, hardly one row each: every estimate will be that of "
+            "the whole field. Is this an id? Use a coarser grouping.",
+            GroupWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,221 @@
+"""learn: from labelled lab predictions to a Lab."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fieldcal import metrics
+from fieldcal.core import partition as parts
+from fieldcal.core.goodness_of_fit import homogeneity
+from fieldcal.core.ordered import smooth_plug_in
+from fieldcal.core.partition import as_columns
+from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
+from fieldcal.core.shrinkage import plug_in
+from fieldcal.core.trust import rehearse
+from fieldcal.errors import InputError, TrustWarning
+from fieldcal.objects import Lab, group_keys
+from fieldcal.types import Floats, Ints
+from fieldcal.validation import as_labels, as_weights, bin_ids, check_order, lab_scores, score_sums
+from fieldcal.verbs.findings import warn_about_lab
+
+#: The largest lab groups that are compared with each other; more would add memory, not knowledge.
+_HOMOGENEITY_GROUPS = 2_000
+
+
+def learn(
+    proba: Any,
+    y: Any,
+    *,
+    groups: Any = None,
+    classes: Sequence[Hashable] | None = None,
+    sample_weight: Any = None,
+    partition: parts.PartitionLike = "auto",
+    smoothing: float | Literal["auto"] = "auto",
+    ordered: bool = False,
+    normalize: bool = False,
+    random_state: int = 0,
+) -> Lab:
+    """Learn from labelled lab data how predictions are distributed given the class.
+
+    Parameters
+    ----------
+    proba : array-like (n,) or (n, K), or a table of columns named after the classes
+        Predictions of the model on rows it was not trained on. Shape (n,): the probability of the second class.
+    y : array-like (n,)
+        The true classes.
+    groups : array-like (n,), optional
+        Any grouping of the lab rows, best the one that the field will have. With it, `learn` rehearses: the lab's own
+        groups play the field, and ``Lab.rehearsal`` holds how far the correction helped on labels held out.
+    classes : sequence, optional
+        The classes in the order of the columns. By default the sorted labels.
+    sample_weight : array-like (n,), optional
+        A weight of 2 is the row twice.
+    partition : "auto", int, Quantiles, Edges, Simplex, Expected or Bins
+        How predictions are sent to bins.
+    smoothing : "auto" or float
+        Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
+        two classes, one row per class for more.
+    ordered : bool
+        Whether the order of the classes means something, as in grades or age bands; give text in its order with
+        ``classes``. Bins are then of the expected place in the order, and `estimate` lets neighbours inform each other.
+    normalize : bool
+        Rescale rows of (n, K) predictions to sum to one.
+    random_state : int
+        Seed of whatever is drawn.
+
+    Returns
+    -------
+    Lab
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> fieldcal.learn(data.proba_lab, data.y_lab)
+    Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins, condition number ...
+    """
+    names, y_codes = as_labels(y, classes=classes)
+    if ordered and classes is None:
+        check_order(names)
+    weight = as_weights(sample_weight, n=len(y_codes))
+    given_ids = isinstance(partition, parts.Bins)
+    scores = (
+        bin_ids(proba, partition)
+        if isinstance(partition, parts.Bins)
+        else lab_scores(proba, names, normalize)
+    )
+    if len(scores.values) != len(y_codes):
+        raise InputError(
+            f"There are {len(scores.values)} predictions but {len(y_codes)} labels. Give one label per row."
+        )
+    fitted = parts.fit_partition(
+        partition, scores.values, y_codes, len(names), weight=weight, ordered=ordered
+    )
+    bins = fitted.assign(scores.values)
+    F = response_counts(bins, y_codes, n_classes=len(names), n_bins=fitted.m, weight=weight)
+    if not F.any(axis=1).all():
+        raise InputError(
+            f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so that nothing can be "
+            "learnt about it. Give them weight, or leave the class out."
+        )
+    rows = _Rows(_predictions(scores.values, bins, F, given_ids), y_codes, bins, weight)
+    amount = auto_smoothing(F) if smoothing == "auto" else _smoothing(smoothing)
+    lab = Lab(
+        classes=names,
+        partition=fitted,
+        F=F,
+        smoothing=amount,
+        bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if given_ids else None),
+        n=len(y_codes),
+        clipped=scores.clipped,
+        ordered=ordered,
+        decisions=_decisions(rows, n_bins=fitted.m),
+        **_quality(rows),
+        **_rehearsal(
+            rows, groups, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
+        ),
+    )
+    warn_about_lab(lab)
+    return lab
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Lab rows as the later stages need them."""
+
+    proba: Floats  # (n, K), rows sum to one
+    y: Ints
+    bins: Ints
+    weight: Floats | None
+
+    def in_one_order(self, groups: Ints) -> tuple[_Rows, Ints]:
+        """Sorted by what they hold: no fold, sum or digest may depend on the order in which the rows came."""
+        held = (*self.proba.T, self.bins, self.y, groups)
+        order = np.lexsort(held if self.weight is None else (self.weight, *held))
+        weight = None if self.weight is None else self.weight[order]
+        return _Rows(self.proba[order], self.y[order], self.bins[order], weight), groups[order]
+
+
+def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
+    """One column per class. With given bin ids, the lab's share of each class in the bin stands in."""
+    if not given_ids:
+        proba = as_columns(values)
+        return np.asarray(proba / proba.sum(axis=1, keepdims=True))
+    rows = F.sum(axis=0)
+    shares = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])  # for bins where no row has weight
+    return np.asarray(np.divide(F, rows, out=shares, where=rows > 0).T[bins])
+
+
+def _decisions(rows: _Rows, *, n_bins: int) -> Any:
+    """Lab rows by class, bin and largest prediction."""
+    K = rows.proba.shape[1]
+    decided = rows.bins * K + rows.proba.argmax(axis=1)
+    return count_cells(rows.y, decided, shape=(K, n_bins * K), weight=rows.weight).reshape(K, n_bins, K)
+
+
+def _rehearsal(
+    rows: _Rows, groups: Any, *, n_bins: int, smoothing: float, ordered: bool, random_state: int
+) -> dict[str, Any]:
+    """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them."""
+    if groups is None:
+        return {}
+    names, codes = group_keys.factorize(groups, n=len(rows.y))
+    if len(names) > len(rows.y) / 2:
+        warnings.warn(
+            f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, hardly two each: nothing can be "
+            "rehearsed. Is this an id? Use a coarser grouping.",
+            TrustWarning,
+            stacklevel=3,
+        )
+        return {}
+    rows, codes = rows.in_one_order(codes)
+    K = rows.proba.shape[1]
+
+    def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
+        p_lab = F.sum(axis=1) / F.sum()
+        if ordered and K > 2:
+            return smooth_plug_in(F + smoothing_cells(F, smoothing), V, p_lab=p_lab)
+        return plug_in(F, V, smoothing=smoothing, p_lab=p_lab)
+
+    rehearsal = rehearse(
+        rows.proba,
+        rows.y,
+        codes,
+        rows.bins,
+        n_bins=n_bins,
+        estimate=plug,
+        weight=rows.weight,
+        random_state=random_state,
+    )
+    size = np.bincount(codes, minlength=len(names))
+    largest = np.argsort(-size, kind="stable")[:_HOMOGENEITY_GROUPS]
+    place = np.full(len(names), -1, dtype=np.intp)
+    place[largest] = np.arange(len(largest))
+    used = place[codes] >= 0
+    table = count_cells(
+        place[codes[used]],
+        rows.y[used] * n_bins + rows.bins[used],
+        shape=(len(largest), K * n_bins),
+        weight=None if rows.weight is None else rows.weight[used],
+    )
+    return {"rehearsal": rehearsal, "homogeneity": homogeneity(table.reshape(-1, K, n_bins))}
+
+
+def _smoothing(value: Any) -> float:
+    if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
+        raise InputError(
+            f"smoothing must be 'auto' or a number of pseudo-rows, at least 0, but got {value!r}."
+        )
+    return float(value)
+
+
+def _quality(rows: _Rows) -> dict[str, Any]:
+    rows, _ = rows.in_one_order(np.zeros_like(rows.y))
+    loss = metrics.log_loss(rows.proba, rows.y, sample_weight=rows.weight)
+    quality = {"accuracy": metrics.accuracy(rows.proba, rows.y, sample_weight=rows.weight)}
+    return quality | ({"log_loss": loss} if np.isfinite(loss) else {})

@@ -1,0 +1,212 @@
+"""recalibrate: from prevalences to new probabilities, and decide: to hard decisions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal.core.partition import as_columns
+from fieldcal.core.reweight import reweight, reweight_binary
+from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
+from fieldcal.objects import Prevalence, group_keys
+from fieldcal.types import Floats, Ints, Keys, Missing, Unseen
+from fieldcal.validation import column_order, field_scores
+
+
+def recalibrate(
+    prev: Prevalence,
+    proba: Any,
+    *,
+    groups: Any = None,
+    unseen: Unseen = "global",
+    normalize: bool = False,
+    missing: Missing = "error",
+    acknowledge: bool = False,
+) -> Floats:
+    """New probabilities for the same rows, in the same order and shape.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    proba : array-like (n,) or (n, K), or a table of columns named after the classes
+        Predictions to recalibrate.
+    groups : array-like (n,), optional
+        The group of each row; needed if and only if the prevalence has groups.
+    unseen : "global", "raw" or "error"
+        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), leave
+        them alone, or refuse.
+    normalize : bool
+        Rescale rows of (n, K) predictions to sum to one first.
+    missing : "error" or "keep"
+        Whether rows with a NaN are refused or stay NaN.
+    acknowledge : bool
+        Apply an estimate over groups that were declared ``protected``, knowing what that means.
+
+    Returns
+    -------
+    ndarray of the shape of ``proba``, columns in its order
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field).shape
+    (1000,)
+    """
+    if unseen not in ("global", "raw", "error"):
+        raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
+    if missing not in ("error", "keep"):
+        raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
+    check_applicable(prev, acknowledge=acknowledge)
+    scores = field_scores(prev.lab, proba, normalize=normalize, missing=missing)
+    weights = _row_weights(prev, groups, n=len(scores.values), unseen=unseen)
+    if not scores.columns:
+        return reweight_binary(scores.values, weights).reshape(_shape(proba))
+    new = reweight(scores.values, weights)
+    order = column_order(proba, prev.classes)
+    if order is not None:  # a table is answered in the order of its own columns
+        new[:, order] = new.copy()
+    return new
+
+
+def decide(
+    prev: Prevalence,
+    proba: Any,
+    *,
+    groups: Any = None,
+    goal: Literal["accuracy", "balanced"] | Any = "accuracy",
+    unseen: Unseen = "global",
+    acknowledge: bool = False,
+) -> NDArray[Any]:
+    """Hard decisions from recalibrated probabilities (the paper's section on contraindications).
+
+    Parameters
+    ----------
+    prev, proba, groups, unseen, acknowledge : as in `recalibrate`
+    goal : "accuracy", "balanced" or (K, K) costs
+        Decide for the most probable class; for the class that is most over-represented relative to its
+        prevalence, which serves all classes equally (the best mean recall); or for the lowest expected cost,
+        where ``costs[i, d]`` is what deciding ``d`` costs when the class is ``i``.
+
+    Returns
+    -------
+    ndarray (n,) of classes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> fieldcal.decide(prev, [0.01, 0.95], goal=[[0, 1], [20, 0]])
+    array([0, 1])
+    """
+    classes = _as_array(prev.classes)
+    new = recalibrate(prev, proba, groups=groups, unseen=unseen, acknowledge=acknowledge)
+    new = as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
+    order = column_order(proba, prev.classes)
+    new = new if order is None else new[:, order]
+    if isinstance(goal, str):
+        if goal not in ("accuracy", "balanced"):
+            raise InputError(f"goal must be 'accuracy', 'balanced' or a matrix of costs, but got {goal!r}.")
+        if goal == "balanced":
+            prevalence = _row_prevalence(prev, groups, n=len(new), unseen=unseen)
+            new = new / np.maximum(prevalence, np.finfo(float).tiny)
+        return np.asarray(classes[new.argmax(axis=1)])
+    costs = np.asarray(goal, dtype=np.float64)
+    if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
+        raise InputError(
+            f"costs must be a finite ({len(classes)}, {len(classes)}) matrix, true class by decision, but have "
+            f"shape {costs.shape}."
+        )
+    return np.asarray(classes[(new @ costs).argmin(axis=1)])
+
+
+def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
+    """Refuse what is no estimate, and one over protected groups unless that is acknowledged."""
+    if not isinstance(prev, Prevalence):
+        raise InputTypeError(
+            f"recalibrate takes a Prevalence first, but got {type(prev).__name__}. Estimate first."
+        )
+    if prev.protected and not acknowledge:
+        raise InputError(
+            "These groups were declared protected: their prevalences are estimated but not applied, because "
+            "predictions would depend on the group. Pass acknowledge=True if that is meant."
+        )
+
+
+def _shape(proba: Any) -> tuple[int, ...]:
+    """(n,) or (n, 1), as it was given."""
+    return tuple(getattr(proba, "shape", None) or np.shape(proba))
+
+
+def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
+    """The class weights of each row, (n, K), or of all rows, (K,)."""
+    rows = _row_groups(prev, groups, n=n)
+    if rows is None:
+        return np.asarray(prev.weights[0])
+    names, codes, where = rows
+    lost = where < 0
+    if not lost.any():
+        return np.asarray(prev.weights[where][codes])
+    sizes = np.bincount(codes, minlength=len(names))[lost]
+    first = group_keys.show(names[int(lost.argmax())])
+    what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
+    if unseen == "error":
+        raise InputError(unseen_words(what, unseen))
+    if unseen == "global":
+        warnings.warn(unseen_words(what, unseen), UnseenGroupWarning, stacklevel=3)
+    substitute = prev.overall_weights if unseen == "global" else np.ones(len(prev.classes))
+    table = np.vstack([prev.weights, substitute[None]])
+    return np.asarray(table[where][codes])
+
+
+def unseen_words(what: str, unseen: Unseen) -> str:
+    """What is said of groups that the estimate never saw, and what can be done."""
+    if unseen == "error":
+        return f"{what}. Count and estimate them too, or pass unseen='global' or unseen='raw'."
+    return f"{what}: they get the estimate of the whole field. Pass unseen='raw' to leave them alone."
+
+
+def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
+    """The prevalences that the recalibrated predictions of each row assume; raw ones assume the lab's."""
+    rows = _row_groups(prev, groups, n=n)
+    if rows is None:
+        return np.asarray(prev.value[0])
+    _, codes, where = rows
+    substitute = prev.lab.p_lab
+    if unseen == "global" and len(prev.groups):
+        substitute = np.average(prev.value, axis=0, weights=np.maximum(prev.n, 1e-300))
+    return np.asarray(np.vstack([prev.value, substitute[None]])[where][codes])
+
+
+def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[Keys, Ints, Ints] | None:
+    if not prev.field.grouped:
+        if groups is not None:
+            raise InputError(
+                "This prevalence is of one population, but groups were given. Count with groups=… first, or "
+                "leave groups out here."
+            )
+        return None
+    if groups is None:
+        raise InputError(
+            f"This prevalence is per group ({len(prev.groups):,} of them): pass groups=…, one per row."
+        )
+    names, codes = group_keys.factorize(groups, n=n)
+    return names, codes, group_keys.positions(prev.groups, names)
+
+
+def _as_array(classes: Keys) -> NDArray[Any]:
+    """Of numpy's type where all are of one that it has; else objects, so that none is changed."""
+    if {type(c) for c in classes} in ({bool}, {int}, {float}, {str}):
+        return np.array(classes)
+    array = np.empty(len(classes), dtype=object)
+    for k, name in enumerate(classes):  # one by one: numpy would take tuples apart
+        array[k] = name
+    return array

@@ -1,0 +1,376 @@
+"""Lab, Field, Prevalence and Verdict in notebooks and terminals: readable, bounded, and names stay names."""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import fieldcal
+from fieldcal.cli import output as out
+from fieldcal.objects import group_keys, show
+
+HOSTILE = {
+    "html": "</script><img src=x onerror=alert(1)>",
+    "attribute": "\" onmouseover='alert(1)' x=\"",
+    "rich markup": "[bold red]x[/]",
+    "rich link": "[link=http://x]y[/link] :boom:",
+    "escape code": "\x1b[31mred\x1b[0m\x07",
+    "override": "abc\u202edef\u2066",
+    "right to left": "אבג דהו 123",
+    "lines": "one\ntwo\r\nthree\ttabs",
+    "lone surrogate": "\ud800 half",
+    "long": "x" * 10_000,
+    "empty": "",
+}
+LIMIT = 60_000
+
+# Small labs and fields that differ as much as they like.
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+
+
+@functools.cache
+def data(K=2, n_groups=6):
+    p_lab = (0.6, 0.4) if K == 2 else np.full(K, 1 / K)
+    return fieldcal.datasets.label_shift(
+        n_lab=3000, n_field=3000, n_groups=n_groups, p_lab=p_lab, concentration=2.0, random_state=1
+    )
+
+
+@functools.cache
+def made(K=2, grouped=True, **options):
+    """Lab, field, prevalence and verdict."""
+    d = data(K)
+    lab = fieldcal.learn(d.proba_lab, d.y_lab, groups=d.groups_lab if grouped else None)
+    field = fieldcal.count(lab, d.proba_field, groups=d.groups_field if grouped else None)
+    prev = fieldcal.estimate(lab, field, **options)
+    return lab, field, prev, prev.verdict
+
+
+def named(text):
+    """All four, where a class and a group have this name, and the verdict a reason of it."""
+    d = data()
+    classes = np.array(["plain", text], dtype=object)
+    lab = fieldcal.learn(d.proba_lab, classes[d.y_lab].tolist(), classes=classes.tolist())
+    groups = np.array(["Leeds", text, "York"], dtype=object)[d.groups_field % 3].tolist()
+    field = fieldcal.count(lab, d.proba_field, groups=groups)
+    prev = fieldcal.estimate(lab, field, trust=1)
+    verdict = fieldcal.Verdict(level="do_not_use", reasons=(f"Because of {text}.", "And more."))
+    return lab, field, prev.model_copy(update={"verdict": verdict, "status": (text,) * 3}), verdict
+
+
+def printed(thing, width=200, **options):
+    """What a terminal that knows colours gets."""
+    stream = io.StringIO()
+    Console(file=stream, width=width, force_terminal=True, color_system="standard", **options).print(thing)
+    return stream.getvalue()
+
+
+def plain(thing, width=200):
+    """The same without colours."""
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(thing)
+    return stream.getvalue()
+
+
+class Page(HTMLParser):
+    """Tags that match, and what they hold."""
+
+    VOID = frozenset({"br", "img", "hr", "input", "meta", "link"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.texts = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(self.texts)
+
+
+TAGS = {
+    *("div", "b", "span", "bdi", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"),
+    *("svg", "title", "path", "rect", "circle"),
+}
+ATTRIBUTES = {
+    *("style", "title", "colspan", "role", "width", "height", "viewbox", "d", "fill", "stroke"),
+    *("stroke-width", "opacity", "cx", "cy", "r", "x", "y"),
+}
+
+
+def check(page):
+    """Balanced, of known parts only, and not long; gives the parsed page."""
+    parsed = Page(page)
+    assert set(parsed.tags) <= TAGS
+    assert {name for name, _ in parsed.attributes} <= ATTRIBUTES
+    assert not any("url(" in (value or "") for _, value in parsed.attributes)
+    assert all(c.isprintable() for c in page)
+    page.encode()  # no half characters
+    assert len(page) < LIMIT
+    return parsed
+
+
+CASES = {
+    "groups": {},
+    "one population": {"grouped": False},
+    "three classes": {"K": 3},
+    "three classes, one population": {"K": 3, "grouped": False},
+    "no intervals": {"level": None, "point": "mode"},
+    "a hundred classes": {
+        "K": 100,
+        "grouped": False,
+        "level": None,
+        "point": "mode",
+        "prior": "flat",
+        "trust": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_every_page_is_well_formed_self_contained_and_small(options):
+    for thing in made(**options):
+        check(thing._repr_html_())
+        assert plain(thing).strip()
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_names_are_text_in_a_notebook(text):
+    lab, field, prev, verdict = named(text)
+    for thing in (lab, field, prev):
+        assert show.name(text).strip() in check(thing._repr_html_()).text
+    for thing in (prev, verdict):
+        assert "Do not use" in check(thing._repr_html_()).text
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_names_are_text_in_a_terminal(text):
+    lab, field, prev, verdict = named(text)
+    for thing in (lab, field, prev, verdict):
+        # Markup, emoji and highlighting are on, as they are in anybody's console.
+        shown = printed(thing)
+        assert all(c.isprintable() or c == "\n" for c in re.sub(r"\x1b\[[0-9;]*m", "", shown))
+        assert not re.search(r"\x1b(?!\[(0|1|1;\d+|3\d)m)", shown), "codes that are not ours"
+        assert all(c.isprintable() or c == "\n" for c in plain(thing) + repr(thing))
+        assert len(shown) < 10_000
+    for thing in (lab, field, prev):
+        assert show.name(text).rstrip() in plain(thing)
+    assert group_keys.show(f"Because of {text}.", width=1_000)[:60] in plain(verdict, width=2_000)
+
+
+def test_a_name_has_no_colour_of_its_own_in_a_terminal():
+    _, field, _, _ = named("\x1b[31mred")
+    assert "\x1b[31m" not in printed(field)
+    assert "·[31mred" in printed(field)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"K": 3}, {"grouped": False}, {"level": None, "point": "mode"}], ids=repr
+)
+def test_the_terminal_has_the_numbers_of_the_table(options):
+    _, _, prev, verdict = made(**options)
+    head, rows = prev.table()
+    lines = [line.rstrip() for line in plain(prev).split("\n")]
+    assert lines[0] == prev.title()
+    cells = [re.split(r" {2,}", line) for line in lines[1 : 2 + len(rows)]]
+    assert cells == [[cell for cell in row if cell] for row in [head, *rows]]
+    assert lines[2 + len(rows) :] == [*repr(verdict).split("\n"), ""]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"K": 3}, {"grouped": False}, {"level": None, "point": "mode"}], ids=repr
+)
+def test_the_notebook_has_the_numbers_of_the_table_and_a_strip_per_line(options):
+    _, _, prev, _ = made(**options)
+    page = check(prev._repr_html_())
+    head, rows = prev.table()
+    for cell in [cell for row in [head, *rows] for cell in row]:
+        assert cell in page.text
+    assert page.tags.count("svg") == len(rows)
+    assert page.tags.count("circle") == 2 * len(rows)
+    assert page.tags.count("path") == len(rows) * (1 if prev.level is None else 2)
+    assert ("interval" in page.text) == (prev.level is not None)
+
+
+def test_a_strip_puts_the_dots_where_the_numbers_are():
+    _, _, prev, _ = made()
+    page = prev._repr_html_()
+    at = [float(x) for x in re.findall(r'cx="([\d.]+)"', page)]
+    (g, k), top = prev.shown()[0][1:], max(float(v) for v in re.findall(r"<span>([\d.]+)</span>", page))
+    width = show._STRIP - 2 * show._EDGE
+    for found, table in zip(at, (prev.value, prev.naive), strict=False):
+        assert (found - show._EDGE) / width * top == pytest.approx(table[g, k], abs=0.001)
+    assert max(prev.upper[:, k].max(), prev.naive[:, k].max()) <= top <= 1
+    assert all(show._EDGE <= x <= show._STRIP - show._EDGE for x in at)
+
+
+@pytest.mark.parametrize("level", ["ok", "care", "do_not_use"])
+def test_a_verdict_is_told_in_words_and_a_sign_not_by_colour_alone(level):
+    verdict = fieldcal.Verdict(level=level, reasons=("First, a < b.", "Second."))
+    page = check(verdict._repr_html_())
+    head, *reasons = repr(verdict).split("\n")
+    assert head in page.text
+    assert show._SIGNS[level][0] in page.text
+    assert [text for text in page.texts if text.endswith(".")] == [r.removeprefix("  - ") for r in reasons]
+    assert plain(verdict) == f"{verdict!r}\n"
+    assert "<ul" not in fieldcal.Verdict(level=level, reasons=())._repr_html_()
+
+
+def test_endless_reasons_end():
+    verdict = fieldcal.Verdict(level="care", reasons=("<" * 100_000,) * 3 + ("more",) * 1_000)
+    page = check(verdict._repr_html_())
+    assert "… and 983 more" in page.text
+
+
+def test_the_heat_map_holds_M_and_the_most_probable_cell_is_opaque():
+    lab = made(K=3)[0]
+    page = lab._repr_html_()
+    found = re.findall(r'rgba\(0,114,178,([\d.]+)\)[^>]*title="bin (\d+): ([\d.]+)"', page)
+    assert [float(p) for _, _, p in found] == pytest.approx(lab.M.ravel(), abs=6e-4)
+    assert [int(j) for _, j, _ in found] == [*range(1, lab.n_bins + 1)] * 3
+    assert [float(a) for a, _, _ in found] == pytest.approx(lab.M.ravel() / lab.M.max(), abs=6e-3)
+
+
+def test_many_bins_are_shown_with_their_neighbours_and_nothing_is_lost():
+    d = data()
+    lab = fieldcal.learn(d.proba_lab, d.y_lab, partition=500)
+    page = check(lab._repr_html_())
+    titles = [value for name, value in page.attributes if name == "title"]
+    assert len(titles) == 2 * show.SHOWN_BINS
+    for k in range(2):
+        row = titles[k * show.SHOWN_BINS : (k + 1) * show.SHOWN_BINS]
+        assert sum(float(title.rpartition(" ")[2]) for title in row) == pytest.approx(1, abs=0.02)
+    assert titles[0].startswith("bin 1–")
+    assert titles[-1].split(":")[0].endswith(f"–{lab.n_bins}")
+    field = fieldcal.count(lab, d.proba_field, groups=d.groups_field)
+    rows = re.findall(r"<title>bin [\d–]+: ([\d,]+) rows", field._repr_html_())
+    assert sum(int(n.replace(",", "")) for n in rows) == 3000
+    check(fieldcal.estimate(lab, field, level=None, point="mode", trust=1)._repr_html_())
+
+
+@pytest.mark.parametrize(
+    ("m", "at_most"), [(1, 24), (2, 24), (23, 24), (24, 24), (25, 24), (47, 24), (1000, 24)]
+)
+def test_bins_put_together_keep_their_sum_and_their_order(m, at_most):
+    counts = np.random.default_rng(m).integers(0, 9, size=(3, m))
+    few, names = show.together(counts, at_most)
+    assert few.shape == (3, min(m, at_most))
+    np.testing.assert_array_equal(few.sum(axis=1), counts.sum(axis=1))
+    ends = [tuple(int(end) for end in name.split("–")) for name in names]
+    assert [j for end in ends for j in range(end[0], end[-1] + 1)] == [*range(1, m + 1)]
+    for column, end in zip(few.T, ends, strict=True):
+        np.testing.assert_array_equal(column, counts[:, end[0] - 1 : end[-1]].sum(axis=1))
+
+
+def test_a_lab_shows_its_most_frequent_classes_and_how_many_it_hides():
+    lab = made(K=100, grouped=False, level=None, point="mode", prior="flat", trust=1)[0]
+    for text in (check(lab._repr_html_()).text, plain(lab)):
+        assert "… and 88 more" in text
+        for k in np.argsort(-lab.p_lab, kind="stable")[:12]:
+            assert re.search(rf"\b{lab.classes[k]}\b", text)
+
+
+def test_a_lab_tells_of_its_rehearsal_where_there_was_one():
+    rehearsed, silent = made()[0], made(grouped=False)[0]
+    sentence = repr(rehearsed).split("\n")[1].strip()
+    assert sentence in check(rehearsed._repr_html_()).text
+    assert sentence in plain(rehearsed)
+    assert "rehearsed" not in silent._repr_html_() + plain(silent)
+
+
+def test_a_hundred_thousand_groups_make_no_longer_page():
+    lab, d = made()[0], data()
+    names = np.array([f"group {i} {'<' * 50}" for i in range(100_000)], dtype=object)
+    field = fieldcal.count(lab, np.resize(d.proba_field, 100_500), groups=np.resize(names, 100_500).tolist())
+    page = check(field._repr_html_())
+    assert "… and 99,992 more" in page.text
+    assert "… and 99,992 more" in plain(field)
+    assert page.tags.count("svg") == 9
+
+
+def test_thousands_of_prevalences_are_a_dozen_lines():
+    lab, d = made()[0], data()
+    field = fieldcal.count(lab, d.proba_field, groups=[f"{i} {'&' * 50}" for i in range(3000)])
+    prev = fieldcal.estimate(lab, field, level=None, point="mode", trust=1)
+    assert "… and 2,988 more" in check(prev._repr_html_()).text
+    assert "… and 2,988 more" in plain(prev)
+
+
+def test_a_group_without_rows_has_an_empty_histogram():
+    lab = made()[0]
+    field = fieldcal.count(lab, [0.2, 0.3, 0.4], groups=["a", "b", "b"], sample_weight=[0, 1, 1])
+    assert field.n.tolist() == [0, 2]
+    page = field._repr_html_()
+    check(page)
+    assert page.count('<path d="" ') == 1
+    for thing in (field, fieldcal.estimate(lab, field, trust=1)):
+        check(thing._repr_html_())
+        assert re.search(r"^a +0\b", plain(thing), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("grouped", [True, False], ids=["no group", "one population"])
+def test_a_field_without_rows_can_be_looked_at(grouped):
+    lab, d = made()[0], data()
+    groups = d.groups_field if grouped else None
+    field = fieldcal.count(lab, d.proba_field, groups=groups, batch="monday").retract("monday")
+    assert len(field.groups) == (0 if grouped else 1)
+    assert "0 rows" in check(field._repr_html_()).text
+    assert "0 rows" in plain(field)
+
+
+def test_rows_left_out_and_predictions_moved_are_told():
+    field = made()[1].model_copy(update={"dropped": 1234, "clipped": 5678})
+    for text in (check(field._repr_html_()).text, plain(field)):
+        assert "1,234 rows dropped" in text
+        assert "5,678 predictions moved into [0, 1]" in text
+    lab = made()[0].model_copy(update={"clipped": 9})
+    assert "9 predictions moved" in check(lab._repr_html_()).text
+
+
+def test_weights_are_shown_short():
+    field = fieldcal.count(made()[0], [0.2, 0.3], groups=["a", "b"], sample_weight=[0.1, 0.2])
+    assert repr(field).startswith("Field: 0.3 rows, 2 groups")
+    assert [show.amount(n) for n in (0, 7, 1234567, 2.5, 1e6)] == [
+        "0",
+        "7",
+        "1,234,567",
+        "2.5",
+        "1,000,000",
+    ]
+
+
+def test_the_command_line_prints_the_same_parts():
+    _, _, prev, verdict = made()
+    stream = io.StringIO()
+    for part in [*out.table(prev), *out.verdict(verdict)]:
+        out.console(stream).print(part)
+    assert stream.getvalue() == plain(prev, width=2_000)
+
+
+def test_a_narrow_terminal_is_no_error():
+    for thing in made():
+        assert plain(thing, width=20)
