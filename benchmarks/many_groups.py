@@ -58,7 +58,7 @@ def error(mean: float, concentration: float, seed: int) -> dict[str, float]:
     M = response_draws(lab.A, 64, rng)
     known = summarise(M, np.asarray(counted.V, dtype=float), alpha, level=0.9, rng=rng).mean[:, 1]
     estimates = {
-        "naive": counted.naive[:, 1],
+        "naive": counted.mean_prediction[:, 1],
         "flat, mode": fieldcal.estimate(lab, counted, prior="flat", point="mode", level=None, trust=1).urc[
             :, 1
         ],

@@ -109,8 +109,8 @@ def run(path: Path) -> Result:
     rows = np.array([place[g] for g in data.groups_field])
     curve = hindsight(prev, data, rows)
     covered, judged = coverage(prev, data, rows)
-    trust = f"{prev.common_trust:.2f}/{prev.trust[0]:.2f}"
-    bare_trust = f"{bare.common_trust:.2f}/{bare.trust[0]:.2f}"
+    trust = f"{prev.trust_overall:.2f}/{prev.trust_between:.2f}"
+    bare_trust = f"{bare.trust_overall:.2f}/{bare.trust_between:.2f}"
     best, seconds = EXPONENTS[curve.argmin()], time.perf_counter() - start
     text = (
         f"{path.stem[:46]:46} {curve.min():+.4f} at {best:.2f} {curve[-1]:+8.4f} | {trust} {change:+.4f}"

@@ -168,7 +168,7 @@ def flights(folder: Path) -> None:
         print(
             f"  {'with groups' if grouped else 'one population':>15}: {score[1] - score[0]:+.5f}, CRPS "
             f"{new.crps(truth).mean() - old.crps(truth).mean():+.5f} of {old.crps(truth).mean():.3f}; "
-            f"{lab.support.size} intervals, trust {prev.trust.max():.2f}, {prev.common_trust:.2f}",
+            f"{lab.support.size} intervals, trust {prev.trust_between:.2f}, {prev.trust_overall:.2f}",
             flush=True,
         )
 

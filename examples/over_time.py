@@ -108,7 +108,7 @@ def text(line: Line) -> str:
     """year, n, naive, estimate, interval, and the truth."""
     prev, k = line.prevalence, line.prevalence.classes.index(SHOWN)
     return (
-        f"{line.year:>5}{prev.n[0]:>7}  {prev.naive[0, k]:>6.3f} {prev.value[0, k]:>9.3f} "
+        f"{line.year:>5}{prev.n[0]:>7}  {prev.mean_prediction[0, k]:>6.3f} {prev.estimate[0, k]:>9.3f} "
         f"{prev.interval_text(0, k):>15} {line.true:>6.3f}"
     )
 
@@ -124,8 +124,8 @@ def main(until: int = 2002) -> list[Line]:
         print(text(line))
         lines.append(line)
     true, k = np.array([line.true for line in lines]), lab.classes.index(SHOWN)
-    naive = np.array([line.prevalence.naive[0, k] for line in lines])
-    value = np.array([line.prevalence.value[0, k] for line in lines])
+    naive = np.array([line.prevalence.mean_prediction[0, k] for line in lines])
+    value = np.array([line.prevalence.estimate[0, k] for line in lines])
     print(f"\nMean distance from the truth: naive {np.abs(naive - true).mean():.3f}, ", end="")
     print(f"estimate {np.abs(value - true).mean():.3f}.")
     return lines

@@ -92,7 +92,7 @@ def estimates(data: QuantificationData) -> dict[str, list[float]]:
         "EM": [float(baselines.em(field, **known)[1]) for field in data.proba_fields],
         "URC (2 bins)": [float(prev.urc[0, 1]) for prev in two_bins],
         "fieldcal": [float(prev.urc[0, 1]) for prev in defaults],
-        "fieldcal (value)": [float(prev.value[0, 1]) for prev in defaults],
+        "fieldcal (value)": [float(prev.estimate[0, 1]) for prev in defaults],
     }
 
 
@@ -153,7 +153,7 @@ def summary(table: pd.DataFrame) -> str:
     parts = [
         f"{table.replica.nunique()} replicas. Mean absolute error of the estimated prevalence; ± is a standard "
         "error over replicas. *fieldcal* is `estimate(lab, field).urc` with nothing set, *fieldcal (value)* its "
-        "`.value`.",
+        "`.estimate`.",
     ]
     for experiment, moved in MOVED.items():
         part = table[table.experiment == experiment]

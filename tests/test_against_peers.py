@@ -25,7 +25,7 @@ def test_a_field_that_moved_is_estimated_no_worse_than_by_em(lab_share, field_sh
         for proba in data.proba_fields:
             prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
             ours.append(abs(prev.urc[0, 1] - field_share))
-            shown.append(abs(prev.value[0, 1] - field_share))
+            shown.append(abs(prev.estimate[0, 1] - field_share))
             em.append(abs(baselines.em(proba, lab=data.proba_lab, y=data.y_lab)[1] - field_share))
     for found in (ours, shown):
         difference = np.reshape(np.subtract(found, em), (15, -1)).mean(
@@ -50,7 +50,7 @@ def tiny_groups(groups, rows, mean, concentration, seed):
         proba[label == k] = rng.choice(own, size=int((label == k).sum()))
     lab = fieldcal.learn(pool.proba_lab[:, 1], pool.y_lab)
     prev = fieldcal.estimate(lab, fieldcal.count(lab, proba, groups=member))
-    return [np.abs(p[:, 1] - truth).mean() for p in (prev.naive, prev.urc, prev.value)]
+    return [np.abs(p[:, 1] - truth).mean() for p in (prev.mean_prediction, prev.urc, prev.estimate)]
 
 
 @pytest.mark.parametrize(("groups", "rows"), [(300, 30), (600, 5)])
@@ -68,5 +68,5 @@ def test_a_handful_of_rows_that_has_not_moved_is_nearly_left_alone():
     rng = np.random.default_rng(0)
     for n, most in ((3, 0.15), (10, 0.12), (30, 0.08)):
         rows = [rng.choice(len(data.proba_lab), size=n, replace=False) for _ in range(15)]
-        found = [fieldcal.estimate(lab, fieldcal.count(lab, data.proba_lab[r])).value[0, 1] for r in rows]
+        found = [fieldcal.estimate(lab, fieldcal.count(lab, data.proba_lab[r])).estimate[0, 1] for r in rows]
         assert np.mean(found) < most

@@ -32,7 +32,7 @@ def test_the_demo_says_that_it_is_to_be_used_with_care_and_why(ran):
 def test_the_table_has_one_line_per_plot(ran):
     prev, data = ran.prev, ran.data
     head, *lines = demo.table(ran).split("\n")
-    assert head.split()[:4] == ["plot", "n", "naive", "estimate"]
+    assert head.split()[:4] == ["plot", "n", "predicted", "estimate"]
     assert [int(line.split()[0]) for line in lines] == list(prev.groups)
     assert [int(line.split()[1]) for line in lines] == [(data.plots_field == g).sum() for g in prev.groups]
     for line in lines:
@@ -42,13 +42,13 @@ def test_the_table_has_one_line_per_plot(ran):
 
 def test_most_plots_get_better_and_their_prevalences_nearer_to_the_truth(ran):
     prev, data, y = ran.prev, ran.data, ran.y
-    share, better = np.empty(prev.value.shape), []
+    share, better = np.empty(prev.estimate.shape), []
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
         share[g] = np.bincount(y[rows], minlength=len(prev.classes)) / rows.sum()
         better.append(log_loss(ran.new[rows], y[rows]) < log_loss(data.proba_field[rows], y[rows]))
     assert np.mean(better) > 0.75
-    naive, value = (np.abs(table - share).mean() for table in (prev.naive, prev.value))
+    naive, value = (np.abs(table - share).mean() for table in (prev.mean_prediction, prev.estimate))
     assert value < 0.9 * naive
     assert demo.errors(ran) == pytest.approx((naive, value))
 

@@ -149,7 +149,7 @@ def test_merging_beyond_64_bits_goes_on_in_floats_and_does_not_wrap_around():
     big = fieldcal.Field(**{**_fields(one), "score_sums": np.full((1, 3), 2**62)})
     merged = big + big + big
     assert (merged.score_sums > 2.0**63).all()
-    np.testing.assert_allclose(merged.naive, 1 / 3)
+    np.testing.assert_allclose(merged.mean_prediction, 1 / 3)
 
 
 def test_fields_of_unequal_labs_refuse_to_merge():
@@ -328,7 +328,14 @@ def test_the_arrays_that_are_stored_are_read_only(made):
 
 @pytest.mark.parametrize(
     ("make", "name"),
-    [(lab, "M"), (lab, "p_lab"), (field, "n"), (field, "naive"), (prevalence, "n"), (prevalence, "naive")],
+    [
+        (lab, "M"),
+        (lab, "p_lab"),
+        (field, "n"),
+        (field, "mean_prediction"),
+        (prevalence, "n"),
+        (prevalence, "mean_prediction"),
+    ],
     ids=lambda x: getattr(x, "__name__", x),
 )
 def test_the_arrays_that_are_derived_are_read_only_too(make, name):
@@ -423,7 +430,7 @@ def test_two_columns_count_like_the_second_alone():
 
 def test_the_mean_prediction_is_exact_to_2_to_the_minus_30():
     np.testing.assert_allclose(
-        field().naive,
+        field().mean_prediction,
         [data().proba_field[data().groups_field == g].mean(axis=0) for g in field().groups],
         atol=2e-9,
     )

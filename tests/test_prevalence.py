@@ -53,15 +53,15 @@ def test_the_value_is_naive_at_trust_0_urcs_at_trust_1_and_a_distribution_always
     lab, field = counted(K, rehearsed)
     for trust in (0, 0.3, 1, "auto"):
         prev = fieldcal.estimate(lab, field, trust=trust)
-        np.testing.assert_allclose(prev.value.sum(axis=1), 1, atol=1e-12)
-        assert (prev.value >= 0).all()
+        np.testing.assert_allclose(prev.estimate.sum(axis=1), 1, atol=1e-12)
+        assert (prev.estimate >= 0).all()
         if trust == 0:
-            np.testing.assert_array_equal(prev.value, prev.naive)
+            np.testing.assert_array_equal(prev.estimate, prev.mean_prediction)
         if trust == 1:
-            np.testing.assert_array_equal(prev.value, prev.urc)
+            np.testing.assert_array_equal(prev.estimate, prev.urc)
         if K == 2 and trust == 0.3:
-            low, high = np.minimum(prev.naive, prev.urc), np.maximum(prev.naive, prev.urc)
-            assert ((low <= prev.value) & (prev.value <= high)).all()
+            low, high = np.minimum(prev.mean_prediction, prev.urc), np.maximum(prev.mean_prediction, prev.urc)
+            assert ((low <= prev.estimate) & (prev.estimate <= high)).all()
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -72,7 +72,7 @@ def test_the_interval_holds_the_value_inside_0_and_1_and_has_a_width(K, prior, p
     for trust in (0, 0.5, 1):
         prev = fieldcal.estimate(lab, field, trust=trust, prior=prior, point=point)
         assert ((prev.lower >= 0) & (prev.upper <= 1)).all()
-        assert ((prev.lower <= prev.value) & (prev.value <= prev.upper)).all()
+        assert ((prev.lower <= prev.estimate) & (prev.estimate <= prev.upper)).all()
         assert (prev.upper > prev.lower).all()
 
 
@@ -266,11 +266,13 @@ def test_to_frame_has_one_row_per_group_and_class_in_every_library(backend, kind
     prev = full(K)
     table = prev.to_frame(backend)
     assert isinstance(table, kind)
-    columns = {c: np.asarray(table[c]).tolist() for c in ("group", "class", "n", "value", "lower", "status")}
+    columns = {
+        c: np.asarray(table[c]).tolist() for c in ("group", "class", "n", "estimate", "lower", "status")
+    }
     assert columns["group"] == np.repeat(range(6), K).tolist()
     assert columns["class"] == list(range(K)) * 6
     assert columns["n"] == np.repeat(prev.n, K).tolist()
-    np.testing.assert_allclose(columns["value"], prev.value.ravel())
+    np.testing.assert_allclose(columns["estimate"], prev.estimate.ravel())
     np.testing.assert_allclose(columns["lower"], prev.lower.ravel())
     assert columns["status"] == [s for s in prev.status for _ in range(K)]
 

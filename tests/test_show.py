@@ -222,9 +222,9 @@ def test_a_strip_puts_the_dots_where_the_numbers_are():
     at = [float(x) for x in re.findall(r'cx="([\d.]+)"', page)]
     (g, k), top = prev.shown()[0][1:], max(float(v) for v in re.findall(r"<span>([\d.]+)</span>", page))
     width = show._STRIP - 2 * show._EDGE
-    for found, table in zip(at, (prev.value, prev.naive), strict=False):
+    for found, table in zip(at, (prev.estimate, prev.mean_prediction), strict=False):
         assert (found - show._EDGE) / width * top == pytest.approx(table[g, k], abs=0.001)
-    assert max(prev.upper[:, k].max(), prev.naive[:, k].max()) <= top <= 1
+    assert max(prev.upper[:, k].max(), prev.mean_prediction[:, k].max()) <= top <= 1
     assert all(show._EDGE <= x <= show._STRIP - show._EDGE for x in at)
 
 

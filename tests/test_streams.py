@@ -288,7 +288,7 @@ def test_counts_beyond_62_bits_become_floats_and_come_back_as_whole_numbers():
     assert two.score_sums.dtype == np.float64
     three = sound(two.add(big, "y").add(one, "z"))
     assert (three.score_sums > 2.0**62).all()
-    np.testing.assert_allclose(three.naive, 0.5)
+    np.testing.assert_allclose(three.mean_prediction, 0.5)
     assert three.retract("z").retract("y").to_json() == two.to_json()
     assert two.retract("x").to_json() == big.to_json()
     assert (one.add(big, "x").add(big, "y")).retract("y").score_sums.dtype == np.int64
@@ -331,7 +331,7 @@ def test_the_mean_prediction_is_right_where_the_classes_together_pass_64_bits():
     three = fieldcal.learn(data.proba_lab, data.y_lab)
     one = fieldcal.count(three, data.proba_lab)
     huge = Field(**{**_fields(one), "score_sums": np.array([[2**62 - 1, 2**62 - 1, 2**61]])})
-    np.testing.assert_allclose(huge.naive, [[0.4, 0.4, 0.2]])
+    np.testing.assert_allclose(huge.mean_prediction, [[0.4, 0.4, 0.2]])
 
 
 def test_a_field_made_by_hand_with_groups_in_another_order_is_put_in_order():
@@ -486,7 +486,7 @@ def test_an_estimate_of_a_field_with_batches_is_that_of_its_totals():
     shards = [fieldcal.count(lab(), scores[a::3], groups=groups[a::3], batch=str(a)) for a in range(3)]
     plain = fieldcal.estimate(lab(), fieldcal.count(lab(), scores, groups=groups), trust=1)
     made = fieldcal.estimate(lab(), sum(shards), trust=1)
-    np.testing.assert_array_equal(made.value, plain.value)
+    np.testing.assert_array_equal(made.estimate, plain.estimate)
     assert fieldcal.Prevalence.from_json(made.to_json()) == made
 
 

@@ -225,17 +225,17 @@ def test_groups_of_several_columns_come_as_a_table(table):
 def test_the_prevalences_are_recovered_and_lie_in_their_interval(K, options):
     data, lab, field, _ = learnt(K)
     prev = fieldcal.estimate(lab, field, **options)
-    for table in (prev.naive, prev.urc, prev.value, prev.lower, prev.upper, prev.weights):
+    for table in (prev.mean_prediction, prev.urc, prev.estimate, prev.lower, prev.upper, prev.weights):
         assert table.shape == (2, K)
     np.testing.assert_allclose(prev.urc, data.prevalence, atol=0.05)
     np.testing.assert_allclose(prev.urc.sum(axis=1), 1)
-    assert np.abs(prev.naive - data.prevalence).max() > 0.1, "naive is biased towards the lab"
-    assert (prev.lower <= prev.value).all()
-    assert (prev.value <= prev.upper).all()
+    assert np.abs(prev.mean_prediction - data.prevalence).max() > 0.1, "naive is biased towards the lab"
+    assert (prev.lower <= prev.estimate).all()
+    assert (prev.estimate <= prev.upper).all()
     assert prev.classes == lab.classes
     assert prev.groups == field.groups
     assert prev.n.tolist() == field.n.tolist()
-    assert len(prev.status) == len(prev.trust) == 2
+    assert len(prev.status) == 2
     assert prev.level == 0.9
 
 
@@ -266,15 +266,17 @@ def test_without_pooling_a_group_does_not_depend_on_the_others():
 def test_trust_0_leaves_everything_alone_and_trust_1_is_urc():
     data, lab, field, full = learnt(2)
     none = fieldcal.estimate(lab, field, prior="flat", point="mode", trust=0)
-    np.testing.assert_allclose(none.value, field.naive, atol=1e-12)
+    np.testing.assert_allclose(none.estimate, field.mean_prediction, atol=1e-12)
     np.testing.assert_allclose(none.urc, full.urc)
     np.testing.assert_allclose(
         fieldcal.recalibrate(none, data.proba_field, groups=data.groups_field), data.proba_field
     )
-    np.testing.assert_allclose(full.value, full.urc, atol=1e-9)
+    np.testing.assert_allclose(full.estimate, full.urc, atol=1e-9)
     half = fieldcal.estimate(lab, field, prior="flat", point="mode", trust=0.5)
-    assert (np.abs(half.value - field.naive) < np.abs(full.value - field.naive)).all()
-    assert half.trust.tolist() == [0.5, 0.5]
+    assert (
+        np.abs(half.estimate - field.mean_prediction) < np.abs(full.estimate - field.mean_prediction)
+    ).all()
+    assert (half.trust_between, half.trust_overall) == (0.5, 0.5)
 
 
 def test_a_wider_level_gives_a_wider_interval():
@@ -447,7 +449,7 @@ def test_bin_ids_in_place_of_predictions_give_the_same_estimate():
     np.testing.assert_array_equal(same.urc, prev.urc)
     new = fieldcal.recalibrate(same, data.proba_field, groups=data.groups_field)
     np.testing.assert_array_equal(new, fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field))
-    np.testing.assert_allclose(same.naive, prev.naive, atol=0.02)
+    np.testing.assert_allclose(same.mean_prediction, prev.mean_prediction, atol=0.02)
 
 
 def test_bin_ids_out_of_range_or_of_another_kind_are_refused():

@@ -218,7 +218,7 @@ def test_groups_that_differ_more_than_those_rehearsed_are_told_and_their_interva
         prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
         covered.append((prev.lower[:, 1] <= truth) & (truth <= prev.upper[:, 1]))
         levels.append(prev.verdict.level)
-        assert prev.trust[0] < lab.rehearsal.tau
+        assert prev.trust_between < lab.rehearsal.tau
         assert any("goes beyond what was rehearsed" in reason for reason in prev.verdict.reasons)
     assert set(levels) == {"care"}
     assert np.mean(covered) > 0.8
@@ -247,8 +247,8 @@ def test_a_field_of_one_population_that_is_followed_is_not_called_another_popula
             warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
             prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
         said = "another population" in str(prev.verdict)
-        assert said == (prev.movement.moved and prev.common_trust == 0 and prev.movement.contradicted)
-        followed += prev.movement.contradicted and prev.common_trust > 0
+        assert said == (prev.movement.moved and prev.trust_overall == 0 and prev.movement.contradicted)
+        followed += prev.movement.contradicted and prev.trust_overall > 0
     assert followed > 0, "some fields are contradicted and followed in part"
 
 

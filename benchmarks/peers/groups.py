@@ -104,7 +104,7 @@ def many_calls(data: Groups, mean: float, concentration: float) -> Calls:
 def tiny_calls(data: Groups) -> Calls:
     lab = fieldcal.learn(data.proba_lab, data.y_lab)
     prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba, groups=data.keys))
-    return per_group(data) | {DEFAULT: lambda: prev.urc[:, 1], DEFAULT_VALUE: lambda: prev.value[:, 1]}
+    return per_group(data) | {DEFAULT: lambda: prev.urc[:, 1], DEFAULT_VALUE: lambda: prev.estimate[:, 1]}
 
 
 def add_errors(table: Table, column: Column, data: Groups, calls: Calls) -> None:

@@ -86,11 +86,7 @@ def draw_five(replica: int) -> QuantificationData:
 
 
 def five_rows() -> dict[str, Method]:
-    partitions = {
-        "argmax": fieldcal.Argmax(1),
-        "argmax × 4 bins": fieldcal.Argmax(4),
-        "tree of 20 leaves": fieldcal.Tree(20),
-    }
+    partitions = {"argmax": fieldcal.Simplex(K), f"{4 * K} cells": fieldcal.Simplex(4 * K)}
     rows = {f"fieldcal, {name}": urc(partition) for name, partition in partitions.items()}
     rows |= {
         f"fieldcal, {name}, flat prior, mode": urc(partition, **FLAT)

@@ -115,11 +115,11 @@ def run(*, random_state: int = 0, step: Callable[[str], None] = lambda text: Non
 
 
 def table(found: Demo) -> str:
-    """Group, n, naive, estimate, trust, and log loss before and after, one line per plot."""
+    """Group, n, mean prediction, estimate, trust, and log loss before and after, one line per plot."""
     prev, data = found.prev, found.data
     k, y = prev.classes.index(SHOWN), found.y
     lines = [
-        f"{'plot':>5}{'n':>7}  {'naive':>6} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
+        f"{'plot':>5}{'n':>7}  {'predicted':>9} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
         f" {'trust':>6}   {'log loss before':>15} → after",
     ]
     for g, plot in enumerate(prev.groups):
@@ -127,8 +127,8 @@ def table(found: Demo) -> str:
         before, after = found.losses(rows)
         interval = prev.interval_text(g, k)
         lines.append(
-            f"{plot:>5}{prev.n[g]:>7}  {prev.naive[g, k]:>6.3f} {prev.value[g, k]:>9.3f} {interval:>15} "
-            f"{(y[rows] == k).mean():>6.3f} {prev.trust[g]:>6.2f}   {before:>15.3f} → {after:.3f}"
+            f"{plot:>5}{prev.n[g]:>7}  {prev.mean_prediction[g, k]:>9.3f} {prev.estimate[g, k]:>9.3f} {interval:>15} "
+            f"{(y[rows] == k).mean():>6.3f} {prev.trust_between:>6.2f}   {before:>15.3f} → {after:.3f}"
         )
     return "\n".join(lines)
 
@@ -151,18 +151,18 @@ def errors(found: Demo) -> tuple[float, float]:
     prev, y = found.prev, found.y
     truth = [np.bincount(y[found.data.plots_field == g], minlength=len(prev.classes)) for g in prev.groups]
     share = np.array(truth) / np.asarray(prev.n)[:, None]
-    return mean_absolute_error(prev.naive, share), mean_absolute_error(prev.value, share)
+    return mean_absolute_error(prev.mean_prediction, share), mean_absolute_error(prev.estimate, share)
 
 
 def sentences(found: Demo) -> list[str]:
     """What was found, in three sentences."""
-    prev, (naive, value), (before, after) = found.prev, errors(found), found.losses()
+    prev, (predicted, estimated), (before, after) = found.prev, errors(found), found.losses()
     better = sum(b > a for b, a in (found.losses(found.data.plots_field == plot) for plot in prev.groups))
     words = {"ok": "fine to use", "care": "to be used with care", "do_not_use": "not to be used"}
     return [
         f"From {int(prev.n.sum()):,} predictions and no label, the shares of {len(prev.classes)} species in "
-        f"{len(prev.groups)} plots are off by {100 * value:.1f} percentage points on average; the means of the "
-        f"predictions by {100 * naive:.1f}.",
+        f"{len(prev.groups)} plots are off by {100 * estimated:.1f} percentage points on average; the means of the "
+        f"predictions by {100 * predicted:.1f}.",
         f"Recalibrated predictions are better in {better} of {len(prev.groups)} plots: log loss {before:.3f} before, "
         f"{after:.3f} after.",
         "The verdict, which has seen no label of the field either, is that the result is "

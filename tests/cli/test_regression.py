@@ -95,7 +95,7 @@ def test_the_verbs_one_by_one_give_what_python_gives(here, call, python):
     succeeded(call("estimate lab.json field.json --trust 1 -o prevalence.json"))
     found = fieldcal.Prevalence.load("prevalence.json")
     assert found.groups == (*(f"site {g}" for g in range(4)), None)
-    np.testing.assert_allclose(found.value, prev.value, atol=1e-12)
+    np.testing.assert_allclose(found.estimate, prev.estimate, atol=1e-12)
     assert call("check prevalence.json").code == 2
     assert call("check lab.json field.json").code in (0, 2, 3)
 
@@ -139,7 +139,9 @@ def test_run_does_it_all(here, call, python):
     assert data["rows"] == 900
     lab, field, prev, answer = python
     assert (fieldcal.Lab.load("out/lab.json"), fieldcal.Field.load("out/field.json")) == (lab, field)
-    np.testing.assert_allclose(fieldcal.Prevalence.load("out/prevalence.json").value, prev.value, atol=1e-12)
+    np.testing.assert_allclose(
+        fieldcal.Prevalence.load("out/prevalence.json").estimate, prev.estimate, atol=1e-12
+    )
     written = pl.read_parquet("out/recalibrated.parquet")
     assert written["row"].to_list() == list(range(900))
     np.testing.assert_allclose(written.select(NEW), answer.select(NEW), rtol=0, atol=1e-12)

@@ -361,7 +361,7 @@ def test_fault_35_a_drift_of_one_class_is_flagged_distrusted_and_in_the_verdict(
     field = fieldcal.count(lab, scores)
     prev = fieldcal.estimate(lab, field)
     assert prev.status == ("inconsistent",)
-    assert prev.trust[0] == 0
+    assert prev.trust_between == 0
     assert prev.verdict.level == "do_not_use"
     np.testing.assert_allclose(fieldcal.recalibrate(prev, scores), scores, atol=1e-15)
     asked = fieldcal.estimate(lab, field, trust=1)

@@ -21,13 +21,8 @@ from fieldcal.errors import InputError
 
 def test_a_score_on_a_threshold_goes_to_the_lower_side():
     tree = TreeNodes((1, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
-    assert tree.assign(np.array([0.5, np.nextafter(0.5, 1)])).tolist() == [0, 1]
-
-
-def test_a_tree_refuses_predictions_without_a_class_it_asks_for():
-    tree = TreeNodes((2, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
-    with pytest.raises(InputError, match="class number 2"):
-        tree.assign(np.array([0.5]))
+    scores = np.array([0.5, np.nextafter(0.5, 1)])
+    assert tree.assign(np.column_stack([1 - scores, scores])).tolist() == [0, 1]
 
 
 # Simplex --------------------------------------------------------------------------------------------------

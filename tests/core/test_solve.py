@@ -60,7 +60,7 @@ def by_clarabel(M: np.ndarray, v: np.ndarray, prior: Prior | Reference, p_lab: n
             task.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
         if task.status == cp.OPTIMAL:
             break
-    return np.asarray(p.value)
+    return np.asarray(p.estimate)
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=repr)

@@ -383,8 +383,8 @@ def test_predictions_are_multiplied_by_the_two_exponents_as_documented():
     lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
     scores, groups = data.proba_field, data.groups_field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
-    assert 0 < prev.common_trust != prev.trust[0] > 0
-    weights = (prev.common / lab.p_lab) ** prev.common_trust * (prev.urc / prev.common) ** prev.trust[:, None]
+    assert 0 < prev.trust_overall != prev.trust_between > 0
+    weights = (prev.common / lab.p_lab) ** prev.trust_overall * (prev.urc / prev.common) ** prev.trust_between
     np.testing.assert_allclose(prev.weights, weights / weights.max(axis=1, keepdims=True), rtol=1e-12)
     at = np.searchsorted(prev.groups, groups)
     odds = scores / (1 - scores) * weights[at, 1] / weights[at, 0]

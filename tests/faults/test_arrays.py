@@ -105,12 +105,12 @@ def _assert_same(kept, now):
 
 
 def interval_is_sound(prev):
-    assert np.isfinite(prev.value).all()
+    assert np.isfinite(prev.estimate).all()
     assert (prev.lower >= 0).all()
     assert (prev.upper <= 1).all()
-    assert (prev.lower <= prev.value + 1e-12).all()
-    assert (prev.value <= prev.upper + 1e-12).all()
-    np.testing.assert_allclose(prev.value.sum(axis=1), 1, atol=1e-9)
+    assert (prev.lower <= prev.estimate + 1e-12).all()
+    assert (prev.estimate <= prev.upper + 1e-12).all()
+    np.testing.assert_allclose(prev.estimate.sum(axis=1), 1, atol=1e-9)
 
 
 # 1: missing scores
@@ -389,7 +389,7 @@ def test_fault_09_an_empty_field_with_groups_gives_an_empty_table():
     field = fieldcal.count(binary_lab(), [], groups=[])
     assert field.V.shape == (0, 8)
     prev = fieldcal.estimate(binary_lab(), field, **URC)
-    assert prev.value.shape == prev.lower.shape == prev.upper.shape == prev.weights.shape == (0, 2)
+    assert prev.estimate.shape == prev.lower.shape == prev.upper.shape == prev.weights.shape == (0, 2)
     assert prev.status == ()
     assert fieldcal.recalibrate(prev, [], groups=[]).shape == (0,)
     assert fieldcal.Field.from_json(field.to_json()) == field
@@ -547,7 +547,7 @@ def test_fault_15_a_million_groups_work_in_memory_of_groups_times_bins():
     assert field.V.shape == (n_groups, 8)
     assert field.V.sum() == n_groups
     prev = fieldcal.estimate(binary_lab(), field, **URC, level=None)
-    assert prev.value.shape == (n_groups, 2)
+    assert prev.estimate.shape == (n_groups, 2)
     new = fieldcal.recalibrate(prev, proba, groups=groups)
     assert np.isfinite(new).all()
 
@@ -772,7 +772,7 @@ def test_fault_27_the_point_does_not_jump_and_the_interval_grows():
         prev = fieldcal.estimate(lab, fieldcal.count(lab, moved), prior="flat", trust=1)
         interval_is_sound(prev)
         estimates.append(prev)
-    assert np.abs(estimates[0].value - estimates[1].value).max() < 0.02
+    assert np.abs(estimates[0].estimate - estimates[1].estimate).max() < 0.02
     width = (estimates[0].upper - estimates[0].lower)[0]
     assert width[1] > 2 * width[0], "b and c can stand for each other, a cannot"
     assert width[2] > 2 * width[0]
@@ -827,9 +827,9 @@ def test_fault_29_all_field_rows_in_one_bin_leave_a_one_sided_interval(end, poin
     width = (prev.upper - prev.lower)[0]
     assert (width > 1e-3).all()
     assert (width < 0.5).all()
-    assert prev.value[0, end] > 0.9
+    assert prev.estimate[0, end] > 0.9
     if point == "mean":
-        assert prev.value[0, 1 - end] > 0, "never exactly 0 or 1"
+        assert prev.estimate[0, 1 - end] > 0, "never exactly 0 or 1"
 
 
 @pytest.mark.parametrize("truth", [0, 1])
@@ -928,7 +928,7 @@ def test_fault_32_counts_up_to_1e12_give_the_same_estimate_as_1e3():
     assert many.n.tolist() == [10**12]
     assert many.V.dtype == np.int64
     assert (many + many).n.tolist() == [2 * 10**12]
-    np.testing.assert_allclose(many.naive, few.naive, rtol=1e-12)
+    np.testing.assert_allclose(many.mean_prediction, few.mean_prediction, rtol=1e-12)
     modes = [fieldcal.estimate(lab, f, **URC) for f in (few, many)]
     for prev in modes:
         interval_is_sound(prev)
@@ -1167,7 +1167,7 @@ def test_fault_50_the_number_of_threads_changes_no_count_and_no_estimate_beyond_
     (lab, field, prev), (lab2, field2, prev2) = results
     assert lab.to_json() == lab2.to_json()
     assert field.to_json() == field2.to_json()
-    for name in ("value", "urc", "lower", "upper", "weights"):
+    for name in ("estimate", "urc", "lower", "upper", "weights"):
         np.testing.assert_allclose(getattr(prev, name), getattr(prev2, name), rtol=0, atol=1e-12)
 
 

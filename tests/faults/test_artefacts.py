@@ -253,7 +253,7 @@ def test_fault_40_what_is_no_artefact_at_all_is_refused(data):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "value"),
+    ("kind", "name", "estimate"),
     [
         ("lab", "classes", [0, 0]),
         ("lab", "classes", [0]),
@@ -320,7 +320,7 @@ def test_fault_40_impossible_content_with_a_fitting_digest_is_refused(kind, name
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "value"),
+    ("kind", "name", "estimate"),
     [
         ("lab", "bin_scores", [[1]]),
         ("lab", "bin_scores", []),
@@ -329,12 +329,12 @@ def test_fault_40_impossible_content_with_a_fitting_digest_is_refused(kind, name
         ("field", "groups", 5),
         ("field", "groups", []),
         ("prevalence", "urc", [[0.5, 0.5]]),
-        ("prevalence", "value", []),
+        ("prevalence", "estimate", []),
         ("prevalence", "weights", [[1.0]] * 4),
         ("prevalence", "weights", [[-1.0, 1.0]] * 4),
         ("prevalence", "overall_weights", [1.0]),
         ("prevalence", "status", ["ok"]),
-        ("prevalence", "trust", [2.0] * 4),
+        ("prevalence", "trust_between", 2.0),
         ("prevalence", "point", "median"),
     ],
 )

@@ -456,7 +456,7 @@ OURS = (
     "bin",
     "n",
     "count",
-    "value",
+    "estimate",
     "rows",
     "valid",
     "unused",
@@ -596,7 +596,7 @@ def test_fault_50_the_number_of_threads_changes_nothing(threads):
     wanted, prev = reference()
     assert field.to_json() == wanted.to_json()
     again = fieldcal.estimate(truth.binary_lab(), field, trust=1)
-    for name in ("urc", "value", "lower", "upper", "weights", "overall_weights"):
+    for name in ("urc", "estimate", "lower", "upper", "weights", "overall_weights"):
         np.testing.assert_allclose(getattr(again, name), getattr(prev, name), rtol=0, atol=1e-12)
 
 

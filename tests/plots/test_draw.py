@@ -77,8 +77,8 @@ def test_a_forest_has_points_intervals_and_names(binary):
     ax = draw.forest(table, axes())
     y = np.arange(24)
     (naive,) = points(ax, style.NAIVE)
-    assert_allclose(naive, np.column_stack([table["naive"], y]))
-    assert any(np.array_equal(p, np.column_stack([table["value"], y])) for p in points(ax, style.ESTIMATE))
+    assert_allclose(naive, np.column_stack([table["mean_prediction"], y]))
+    assert any(np.array_equal(p, np.column_stack([table["estimate"], y])) for p in points(ax, style.ESTIMATE))
     bars = ax.collections[1].get_segments()
     assert_allclose([bar[:, 0] for bar in bars], np.column_stack([table["lower"], table["upper"]]))
     assert [label.get_text() for label in ax.get_yticklabels()] == table["groups"]
@@ -98,8 +98,8 @@ def test_labels_are_diamonds_and_flags_are_said(hostile):
 
 def test_an_interval_far_wider_than_the_rest_is_cut_with_an_arrow(binary):
     table = plot_data.forest(binary)
-    table["value"] = [0.01] * 24
-    table["naive"] = table["urc"] = [0.02] * 24
+    table["estimate"] = [0.01] * 24
+    table["mean_prediction"] = table["urc"] = [0.02] * 24
     table["lower"], table["upper"] = [0.0] * 24, [0.03] * 23 + [1.0]
     table["common"] = table["lab"] = 0.015
     ax = draw.forest(table, axes())
@@ -192,8 +192,8 @@ def test_a_distribution_has_points_bars_and_the_lab(ordered):
     ax = draw.distribution(table, axes())
     (naive,) = points(ax, style.NAIVE, "o")
     (value,) = points(ax, style.ESTIMATE, "o")
-    assert_allclose(naive[:, 1], table["naive"])
-    assert_allclose(value[:, 1], table["value"])
+    assert_allclose(naive[:, 1], table["mean_prediction"])
+    assert_allclose(value[:, 1], table["estimate"])
     bars = ax.collections[0].get_segments()
     assert_allclose([bar[:, 1] for bar in bars], np.column_stack([table["lower"], table["upper"]]))
     assert_allclose(ax.patches[0].get_data().values, table["lab"])
@@ -207,8 +207,8 @@ def test_a_distribution_over_many_intervals_is_not_labelled_everywhere():
     table = {
         "group": None,
         "labels": labels,
-        "naive": even,
-        "value": even,
+        "mean_prediction": even,
+        "estimate": even,
         "lab": even,
         "n": 5,
         "level": None,
@@ -351,7 +351,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it(binary, monkeypatch):
 def test_importing_the_plots_and_making_tables_loads_no_matplotlib():
     code = """
 import sys, fieldcal.plots
-from fieldcal.plots import data
+from fieldcal.plots import tables
 lab = fieldcal.learn([.2, .2, .2, .2, .2, .8, .8, .8, .8, .8] * 9, [0, 0, 0, 0, 1, 1, 1, 1, 1, 0] * 9)
 plot_data.response(lab)
 assert not [m for m in sys.modules if m.startswith("matplotlib")]

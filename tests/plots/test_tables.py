@@ -79,14 +79,14 @@ def test_an_unknown_class_or_group_is_refused_elsewhere_too(three):
 
 def test_a_forest_of_few_groups_has_them_all_by_falling_value(binary):
     table = plot_data.forest(binary)
-    order = np.argsort(-binary.value[:, 1], kind="stable")
+    order = np.argsort(-binary.estimate[:, 1], kind="stable")
     assert table["groups"] == [str(binary.groups[g]) for g in order]
     assert table["n"] == binary.n[order].tolist()
-    for name in ("naive", "value", "lower", "upper", "urc"):
+    for name in ("mean_prediction", "estimate", "lower", "upper", "urc"):
         assert table[name] == getattr(binary, name)[order, 1].tolist()
     assert (table["shown"], table["total"], table["level"]) == (24, 24, 0.9)
     assert table["labelled"] == [None] * 24
-    assert_allclose(table["common"], (binary.n * binary.value[:, 1]).sum() / binary.n.sum())
+    assert_allclose(table["common"], (binary.n * binary.estimate[:, 1]).sum() / binary.n.sum())
     assert_allclose(table["lab"], binary.lab.p_lab[1])
 
 
@@ -97,13 +97,13 @@ def test_a_forest_of_many_groups_has_the_largest_and_those_that_surely_moved(man
     assert len(shown) == 10
     largest = np.argsort(-many.n, kind="stable")[:5]
     assert shown >= {many.groups[g] for g in largest}
-    naive, lower, upper = many.naive[:, 1], many.lower[:, 1], many.upper[:, 1]
+    naive, lower, upper = many.mean_prediction[:, 1], many.lower[:, 1], many.upper[:, 1]
     beyond = np.maximum(lower - naive, naive - upper)
     most = [many.groups[g] for g in np.argsort(-beyond) if g not in largest]
     odd = {g for g, status in zip(many.groups, many.status, strict=True) if "inconsistent" in status}
     assert shown >= set(most[:3])
     assert shown <= {many.groups[g] for g in largest} | set(most[:5]) | odd
-    assert table["value"] == sorted(table["value"], reverse=True)
+    assert table["estimate"] == sorted(table["estimate"], reverse=True)
 
 
 def test_groups_that_fit_badly_are_among_the_lines(many):
@@ -118,9 +118,9 @@ def test_groups_that_fit_badly_are_among_the_lines(many):
 
 def test_one_population_has_a_line_per_class(twelve):
     table = plot_data.forest(twelve)
-    order = np.argsort(-twelve.value[0])
+    order = np.argsort(-twelve.estimate[0])
     assert table["groups"] == [twelve.classes[k] for k in order]
-    assert table["value"] == twelve.value[0][order].tolist()
+    assert table["estimate"] == twelve.estimate[0][order].tolist()
     assert table["lab_each"] == twelve.lab.p_lab[order].tolist()
     assert (table["class"], table["common"], table["lab"]) == (None, None, None)
     assert table["n"] == [3000] * 12
@@ -130,7 +130,7 @@ def test_one_population_has_a_line_per_class(twelve):
 def test_labelled_rows_become_shares_where_there_are_any(hostile):
     table = plot_data.forest(hostile, of="_<b>")
     k = hostile.classes.index("_<b>")
-    order = np.argsort(-hostile.value[:, k], kind="stable")
+    order = np.argsort(-hostile.estimate[:, k], kind="stable")
     counts = hostile.labelled[order]
     assert_allclose(table["labelled"], counts[:, k] / counts.sum(axis=1))
     without = hostile.labelled.copy()
@@ -164,7 +164,7 @@ def test_without_intervals_there_are_none_and_the_choice_still_works(many):
     table = plot_data.forest(prev, limit=20)
     assert table["level"] is None
     assert table["lower"] == table["upper"] == [None] * 20
-    change = np.abs(prev.value - prev.naive)[:, 1]
+    change = np.abs(prev.estimate - prev.mean_prediction)[:, 1]
     shown = [prev.groups.index(int(name)) for name in table["groups"]]
     assert np.median(change[shown]) > np.median(change)
 
@@ -256,7 +256,7 @@ def test_with_three_classes_the_others_count_as_one(three):
     table = plot_data.curve(three, of="dog")
     for line in table["curves"]:
         g = int(line["name"])
-        w, p = three.weights[g], three.naive[g]
+        w, p = three.weights[g], three.mean_prediction[g]
         rest = (p[0] * w[0] + p[2] * w[2]) / (p[0] + p[2])
         c = np.array(table["old"])
         assert_allclose(line["new"], c * w[1] / (c * w[1] + (1 - c) * rest))
@@ -345,7 +345,7 @@ def test_changes_add_up_to_all_rows_in_at_most_thirty_bars(name, request):
     prev = request.getfixturevalue(name)
     table = plot_data.changes(prev)
     k = plot_data.focus(prev)
-    change = (prev.value - prev.naive)[:, k]
+    change = (prev.estimate - prev.mean_prediction)[:, k]
     edges = np.array(table["edges"])
     assert len(table["rows_share"]) == len(edges) - 1 <= 30
     assert_allclose(sum(table["rows_share"]), 1.0)
@@ -380,15 +380,15 @@ def test_the_distribution_of_a_group_is_the_estimate_and_that_of_the_whole_its_m
     table = plot_data.distribution(ordered, group="a")
     g = ordered.groups.index("a")
     assert (table["group"], table["n"], table["level"]) == ("a", ordered.n[g], 0.9)
-    for name in ("naive", "value", "lower", "upper"):
+    for name in ("mean_prediction", "estimate", "lower", "upper"):
         assert table[name] == getattr(ordered, name)[g].tolist()
     assert table["lab"] == ordered.lab.p_lab.tolist()
     whole = plot_data.distribution(ordered)
     assert whole["group"] is whole["level"] is None
     assert whole["lower"] == whole["upper"] == [None] * 6
     share = ordered.n / ordered.n.sum()
-    assert_allclose(whole["value"], share @ ordered.value)
-    assert_allclose(whole["naive"], share @ ordered.naive)
+    assert_allclose(whole["estimate"], share @ ordered.estimate)
+    assert_allclose(whole["mean_prediction"], share @ ordered.mean_prediction)
     assert whole["n"] == ordered.n.sum()
     for table in (whole, plot_data.distribution(ordered, group="b")):
         assert json.loads(json.dumps(table, allow_nan=False)) == table

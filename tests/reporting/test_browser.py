@@ -66,14 +66,18 @@ class Made:
         prev, k = self.prev, self.k
         return sorted(
             range(len(prev.groups)),
-            key=lambda g: (-prev.n[g] * abs(prev.value[g, k] - prev.naive[g, k]), -prev.n[g], g),
+            key=lambda g: (-prev.n[g] * abs(prev.estimate[g, k] - prev.mean_prediction[g, k]), -prev.n[g], g),
         )
 
     @property
     def k(self) -> int:
         """The class that is corrected most, or the second of two."""
         prev = self.prev
-        return 1 if len(prev.classes) == 2 else int(np.abs(prev.value - prev.naive).sum(axis=0).argmax())
+        return (
+            1
+            if len(prev.classes) == 2
+            else int(np.abs(prev.estimate - prev.mean_prediction).sum(axis=0).argmax())
+        )
 
 
 def made(folder, data, *, names=None, classes=None, weight=None, labelled=False, kept=None, **options):
@@ -211,10 +215,10 @@ def columns(page):
     return {
         "name": [int(g.split()[1]) for g in prev.groups],
         "n": prev.n,
-        "naive": steps(prev.naive[:, 1]),
-        "value": steps(prev.value[:, 1]),
+        "mean_prediction": steps(prev.mean_prediction[:, 1]),
+        "estimate": steps(prev.estimate[:, 1]),
         "lower": steps(prev.upper[:, 1]) - steps(prev.lower[:, 1]),
-        "change": steps(prev.value[:, 1]) - steps(prev.naive[:, 1]),
+        "change": steps(prev.estimate[:, 1]) - steps(prev.mean_prediction[:, 1]),
         "truth": steps(page.truth),
         "effect": np.round(prev.fit.effect, 3),
         "status": prev.status,
@@ -274,7 +278,7 @@ def test_the_status_filter_leaves_the_groups_of_that_status(browser, plain):
     seen = set()
     for _ in range(len(flags)):
         browser.press(DOWN)
-        flag = browser.run("return document.getElementById('status').value")
+        flag = browser.run("return document.getElementById('status').estimate")
         seen.add(flag)
         expected = [plain.prev.groups[g] for g in plain.order if flag in plain.prev.status[g].split(",")]
         assert shown(browser) == expected
@@ -296,9 +300,11 @@ def test_the_class_switch_shows_the_numbers_of_that_class(browser, three):
         for row in browser.table():
             g = prev.groups.index(row[0])
             told = [float(x.rstrip("%")) / 100 for x in (row[2], row[3], *row[4].split(" – "))]
-            known = [t[g, k] for t in (prev.naive, prev.value, prev.lower, prev.upper)]
+            known = [t[g, k] for t in (prev.mean_prediction, prev.estimate, prev.lower, prev.upper)]
             assert told == pytest.approx(known, abs=6e-4)
-            assert float(row[6]) / 100 == pytest.approx(prev.value[g, k] - prev.naive[g, k], abs=7e-4)
+            assert float(row[6]) / 100 == pytest.approx(
+                prev.estimate[g, k] - prev.mean_prediction[g, k], abs=7e-4
+            )
     assert sorted(chosen) == ["cat", "dog", "ox"]
     assert chosen[0] == prev.classes[three.k]
 
@@ -354,7 +360,12 @@ def test_numbers_between_two_roundings_are_the_same_with_and_without_the_script(
     content = fieldcal.report(prev.lab, prev.field, prev).dict()
     shares = [0.0, 1.0, 0.1225, 0.1235, 0.12345, 0.12349, 0.00049, 0.00051, 0.99949, 0.99951, 0.28125, 1 / 3]
     shares += (rng.integers(2000, size=288) / 2000).tolist()
-    table = {"naive": shares, "value": shares[::-1], "lower": shares, "upper": shares[1:] + shares[:1]}
+    table = {
+        "mean_prediction": shares,
+        "estimate": shares[::-1],
+        "lower": shares,
+        "upper": shares[1:] + shares[:1],
+    }
     content["groups"] |= {
         "names": [f"site {i}" for i in range(300)],
         "n": [0, 7, 1234567, 0.25, 12.04, 12.25, 12.35, 1234.75, 99.95, 0.05, *range(290)],
@@ -393,8 +404,8 @@ def test_the_download_has_the_numbers_of_the_estimate(browser, plain):
         assert float(row["n"]) == prev.n[g]
         assert row["status"] == prev.status[g]
         assert float(row["misfit"]) == round(prev.fit.effect[g], 3)
-        told = [row[key] for key in ("naive", "value", "lower", "upper", "truth")]
-        known = [t[g, 1] for t in (prev.naive, prev.value, prev.lower, prev.upper)]
+        told = [row[key] for key in ("mean_prediction", "estimate", "lower", "upper", "truth")]
+        known = [t[g, 1] for t in (prev.mean_prediction, prev.estimate, prev.lower, prev.upper)]
         assert told == [f"{x:.5f}" for x in (*known, plain.truth[g])]
 
 
@@ -408,7 +419,7 @@ def test_the_download_has_what_the_search_found_of_the_chosen_class(browser, thr
     (row,) = downloaded(browser)
     g, k = three.prev.groups.index("site 5"), three.prev.classes.index(of)
     assert (row["group"], row["class"]) == ("site 5", of)
-    assert row["value"] == f"{three.prev.value[g, k]:.5f}"
+    assert row["estimate"] == f"{three.prev.estimate[g, k]:.5f}"
 
 
 def test_the_download_starts_no_formula_in_a_spreadsheet(browser, hostile):
@@ -562,11 +573,12 @@ def test_every_mark_in_a_picture_has_the_colours_of_the_page(browser, plain, sch
         name: browser.run(
             f"return getComputedStyle(document.documentElement).getPropertyValue('--{name}')"
         ).strip()
-        for name in ("paper", "ink", "estimate", "naive", "truth")
+        for name in ("paper", "ink", "estimate", "mean_prediction", "truth")
     }
-    used = {"forest": {"estimate", "naive", "truth"}, "labelled": {"estimate", "naive"}}.get(
-        picture, {"estimate"}
-    )
+    used = {
+        "forest": {"estimate", "mean_prediction", "truth"},
+        "labelled": {"estimate", "mean_prediction"},
+    }.get(picture, {"estimate"})
     assert all(seen[palette[name]] > 20 for name in {"paper", "ink", *used})
     drawn = {style.INK, style.ESTIMATE, style.NAIVE, style.TRUTH} - set(palette.values())
     assert len(drawn) == (4 if scheme == "dark" else 2)

@@ -50,12 +50,12 @@ def test_lines_come_in_the_order_of_rows_that_change_class_and_have_the_numbers_
     prev, _ = simple(40)
     table = reported(prev).dict()["groups"]
     at = [prev.groups.index(int(name)) for name in table["names"]]
-    moved = (prev.n * np.abs(prev.value - prev.naive)[:, 1])[at]
+    moved = (prev.n * np.abs(prev.estimate - prev.mean_prediction)[:, 1])[at]
     assert (np.diff(moved) <= 1e-12).all()
     assert table["n"] == prev.n[at].tolist()
     (only,) = table["classes"]
     assert only["class"] == "1"
-    for name in ("naive", "value", "lower", "upper"):
+    for name in ("mean_prediction", "estimate", "lower", "upper"):
         assert only[name] == getattr(prev, name)[at, 1].tolist()
     assert table["effect"] == prev.fit.effect[at].tolist()
     assert table["status"] == [prev.status[g] for g in at]
@@ -79,7 +79,7 @@ def test_one_population_has_a_line_per_class():
     assert table["unit"] == "class"
     assert sorted(table["names"]) == ["0", "1", "2"]
     at = [int(name) for name in table["names"]]
-    assert table["classes"][0]["value"] == prev.value[0, at].tolist()
+    assert table["classes"][0]["estimate"] == prev.estimate[0, at].tolist()
     assert content["summary"]["groups"] is None
     assert content["figures"]["trust"] is None
 
@@ -116,9 +116,9 @@ def test_nothing_changed_is_said_where_trust_is_zero():
 def test_what_changed_is_counted_as_one_would_by_hand():
     prev, _ = simple(30)
     text = " ".join(reported(prev).dict()["changes"])
-    up, down = (prev.value > prev.naive)[:, 1], (prev.value < prev.naive)[:, 1]
+    up, down = (prev.estimate > prev.mean_prediction)[:, 1], (prev.estimate < prev.mean_prediction)[:, 1]
     assert f"rises in {up.sum()} and falls in {down.sum()} of 30 groups" in text
-    outside = (prev.naive < prev.lower)[:, 1] | (prev.naive > prev.upper)[:, 1]
+    outside = (prev.mean_prediction < prev.lower)[:, 1] | (prev.mean_prediction > prev.upper)[:, 1]
     assert f"In {outside.sum()} of them ({prev.n[outside].sum() / prev.n.sum():.0%} of the rows)" in text
 
 

@@ -146,7 +146,7 @@ def test_the_data_for_the_script_are_those_of_the_estimate():
     data = json.loads(zlib.decompress(base64.b64decode(packed)))
     assert len(data["names"]) == 700
     at = [prev.groups.index(int(name)) for name in data["names"]]
-    for name in ("naive", "value", "lower", "upper"):
+    for name in ("mean_prediction", "estimate", "lower", "upper"):
         np.testing.assert_allclose(
             np.array(data["classes"][0][name]) * data["step"], getattr(prev, name)[at, 1], atol=5.1e-6
         )

@@ -68,7 +68,7 @@ def test_the_distribution_of_one_population_is_the_estimate_itself():
     (table,) = told(1).dict()["figures"]["distributions"]
     assert table["group"] is None
     assert table["labels"] == list(prev.classes)
-    for name in ("naive", "value", "lower", "upper"):
+    for name in ("mean_prediction", "estimate", "lower", "upper"):
         assert table[name] == getattr(prev, name)[0].tolist()
     assert table["lab"] == prev.lab.p_lab.tolist()
 
@@ -76,14 +76,14 @@ def test_the_distribution_of_one_population_is_the_estimate_itself():
 def test_groups_whose_distribution_changes_most_are_shown_beside_the_whole_field():
     prev, *_ = numbers()
     whole, *rest = told().dict()["figures"]["distributions"]
-    assert_allclose(whole["value"], (prev.n / prev.n.sum()) @ prev.value)
-    assert_allclose(whole["naive"], (prev.n / prev.n.sum()) @ prev.naive)
+    assert_allclose(whole["estimate"], (prev.n / prev.n.sum()) @ prev.estimate)
+    assert_allclose(whole["mean_prediction"], (prev.n / prev.n.sum()) @ prev.mean_prediction)
     assert whole["lower"] == [None] * len(prev.classes)
     assert whole["n"] == ROWS
-    most = np.argsort(-total_variation(prev.naive, prev.value))[:3]
+    most = np.argsort(-total_variation(prev.mean_prediction, prev.estimate))[:3]
     assert [table["group"] for table in rest] == [str(prev.groups[g]) for g in most]
     for table, g in zip(rest, most, strict=True):
-        assert table["value"] == prev.value[g].tolist()
+        assert table["estimate"] == prev.estimate[g].tolist()
         assert table["upper"] == prev.upper[g].tolist()
 
 
@@ -91,7 +91,7 @@ def test_without_trust_only_the_whole_field_is_drawn():
     prev, *_ = numbers(trust=0)
     content = reported(prev).dict()
     (table,) = content["figures"]["distributions"]
-    assert_allclose(table["value"], table["naive"])
+    assert_allclose(table["estimate"], table["mean_prediction"])
     assert content["changes"][0].startswith("Nothing")
 
 
@@ -102,7 +102,7 @@ def test_ordered_classes_have_distributions_and_their_old_words():
     found = reported(prev, proba=data.proba_field, y=data.y_field)
     content = found.dict()
     (table,) = content["figures"]["distributions"]
-    assert table["value"] == prev.value[0].tolist()
+    assert table["estimate"] == prev.estimate[0].tolist()
     assert content["figures"]["pit"] is content["figures"]["coverage"] is content["summary"]["moved"] is None
     assert "the share of" in content["changes"][0]
     assert content["labelled"]["measures"][0]["measure"] == "log loss"
@@ -114,9 +114,9 @@ def test_the_words_tell_how_far_the_distribution_moves_and_for_whom():
     prev, *_ = numbers()
     content = told().dict()
     share = prev.n / prev.n.sum()
-    moved = total_variation(share @ prev.naive, share @ prev.value)
+    moved = total_variation(share @ prev.mean_prediction, share @ prev.estimate)
     assert_allclose(content["summary"]["moved"], moved)
-    each = total_variation(prev.naive, prev.value)
+    each = total_variation(prev.mean_prediction, prev.estimate)
     words = " ".join(content["changes"])
     assert f"puts {moved:.1%} of the rows into other intervals" in words
     assert f"most in {each.argmax()} ({prev.n[each.argmax()]} rows): {each.max():.1%}" in words

@@ -265,7 +265,7 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
     return {
         "digest": prev.digest,
         **verdict_data(prev.verdict),
-        "common_trust": prev.common_trust,
+        "trust_overall": prev.trust_overall,
         "level": prev.level,
         "protected": prev.protected,
         "prevalence": records(prev.to_dict()),

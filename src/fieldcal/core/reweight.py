@@ -78,20 +78,20 @@ _TINY = 1e-300
 class Parts:
     """What the value of every group is made of."""
 
-    naive: Floats  # (G, K) mean prediction
+    mean_prediction: Floats  # (G, K)
     urc: Floats  # (G, K) URC's estimate
     common: Floats  # (K,) URC's estimate of the whole field
     n: Floats  # (G,) rows
 
     def value(self, sigma: float, tau: float) -> Floats:
-        """``naive_g · (p_common / naive_common)^σ · ((p_g / p_common) / (naive_g / naive_common))^τ``, normalised."""
+        """``q_g · (p_common / q_common)^σ · ((p_g / p_common) / (q_g / q_common))^τ``, normalised; q is the mean."""
         if sigma == tau == 1.0:
             return self.urc
-        if sigma == tau == 0.0 or not len(self.naive):
-            return self.naive
-        average = safe_log(np.average(self.naive, axis=0, weights=np.maximum(self.n, _TINY)))
-        naive, urc, common = safe_log(self.naive), safe_log(self.urc), safe_log(self.common)
-        logs = naive + sigma * (common - average) + tau * (urc - common - naive + average)
+        if sigma == tau == 0.0 or not len(self.mean_prediction):
+            return self.mean_prediction
+        average = safe_log(np.average(self.mean_prediction, axis=0, weights=np.maximum(self.n, _TINY)))
+        q, urc, common = safe_log(self.mean_prediction), safe_log(self.urc), safe_log(self.common)
+        logs = q + sigma * (common - average) + tau * (urc - common - q + average)
         value = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(value / value.sum(axis=1, keepdims=True))
 
@@ -105,7 +105,7 @@ class Parts:
 
     def doubt(self, sigma: float, tau: float, *, about_common: bool, about_groups: bool) -> Floats:
         """Variance, on the logit scale, of exponents that were never rehearsed: the truth may be anywhere in [0, 1]."""
-        total = np.zeros(self.naive.shape)
+        total = np.zeros(self.mean_prediction.shape)
         if about_common:
             total = total + self._swing((0.0, tau), (1.0, tau)) * _spread(sigma)
         if about_groups:
@@ -114,7 +114,11 @@ class Parts:
 
     def held_back(self, sigma: float, tau: float, earned: float) -> Floats:
         """Variance, on the logit scale, of a trust below what a rehearsal earned: that answer must stay inside."""
-        return self._swing((sigma, tau), (sigma, earned)) if tau < earned else np.zeros(self.naive.shape)
+        return (
+            self._swing((sigma, tau), (sigma, earned))
+            if tau < earned
+            else np.zeros(self.mean_prediction.shape)
+        )
 
     def _swing(self, low: tuple[float, float], high: tuple[float, float]) -> Floats:
         ends = [logit(np.clip(self.value(*e), 1e-6, 1 - 1e-6)) for e in (low, high)]

@@ -87,7 +87,7 @@ class Recalibrator(Adaptive):
     >>> recalibrator = fieldcal.Recalibrator(trust=1).fit(data.proba_lab, data.y_lab)
     >>> recalibrator.adapt(data.proba_field, groups=data.groups_field)
     Recalibrator(trust=1)
-    >>> recalibrator.prevalence_.value.shape
+    >>> recalibrator.prevalence_.estimate.shape
     (2, 2)
     >>> bool(recalibrator.predict_proba([0.5], groups=[1])[0, 1] > 0.5)
     True

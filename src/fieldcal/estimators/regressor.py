@@ -30,50 +30,49 @@ LEVELS = np.arange(1, 40) / 40
 class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor that predicts distributions, and adapts them to the field without labels from it.
 
-        Parameters
-        ----------
-        estimator : regressor
-            With ``predict_quantiles(X, alpha)``, or ``predict(X, return_std=True)``, its own distributions are used. Any
-            other regressor gets the distribution of its errors on rows that it was not fitted on, the same for all rows.
-        cv : "prefit", int, cross-validation splitter or iterable, default=5
-            Where the lab's predictions come from, as in `RecalibratedClassifier`: copies predict the rows that they were
-            not fitted on, and one copy is fitted on all rows; or, with "prefit", the estimator is already fitted elsewhere.
-        intervals : "auto", int or edges, default="auto"
-            Intervals of the support; see `fieldcal.regression.learn`.
-        prior : "auto", str or a prior, default="auto"
-        trust : "auto" or float, default="auto"
-        level : float, default=0.9
-            As in `fieldcal.estimate`.
-        unseen : "global", "raw" or "error", default="global"
-            Rows of groups that `adapt` did not have.
-        random_state : int, RandomState instance or None, default=0
+    Parameters
+    ----------
+    estimator : regressor
+        With ``predict_quantiles(X, alpha)``, or ``predict(X, return_std=True)``, its own distributions are used. Any
+        other regressor gets the distribution of its errors on rows that it was not fitted on, the same for all rows.
+    cv : "prefit", int, cross-validation splitter or iterable, default=5
+        Where the lab's predictions come from, as in `RecalibratedClassifier`: copies predict the rows that they were
+        not fitted on, and one copy is fitted on all rows; or, with "prefit", the estimator is already fitted elsewhere.
+    intervals : "auto", int or edges, default="auto"
+        Intervals of the support; see `fieldcal.regression.learn`.
+    prior : "auto", str or a prior, default="auto"
+    trust : "auto" or float, default="auto"
+    level : float, default=0.9
+        As in `fieldcal.estimate`.
+    unseen : "global", "raw" or "error", default="global"
+        Rows of groups that `adapt` did not have.
+    random_state : int, RandomState instance or None, default=0
 
-        Attributes
-        ----------
-        model_ : regressor
-            What predicts.
-        errors_ : ndarray or None
-            Quantiles of its errors, where it predicts no distribution itself.
-        lab_ : Lab
-        field_ : Field
-        prevalence_ : Prevalence
-            The last two after `adapt`.
+    Attributes
+    ----------
+    model_ : regressor
+        What predicts.
+    errors_ : ndarray or None
+        Quantiles of its errors, where it predicts no distribution itself.
+    lab_ : Lab
+    field_ : Field
+    prevalence_ : Prevalence
+        The last two after `adapt`.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from fieldcal import RecalibratedRegressor
-    from fieldcal.regression import
-        >>> from sklearn.linear_model import LinearRegression
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.normal(size=6000)
-        >>> y[3000:] += 1  # in the field the numbers are larger
-        >>> X = (y + 0.8 * rng.normal(size=6000))[:, None]
-        >>> model = RecalibratedRegressor(LinearRegression(), trust=1).fit(X[:3000], y[:3000])
-        >>> model.score(X[3000:], y[3000:]) < model.adapt(X[3000:]).score(X[3000:], y[3000:])
-        True
-        >>> model.predict_interval(X[:2], coverage=0.9).shape
-        (2, 2)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import RecalibratedRegressor
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=6000)
+    >>> y[3000:] += 1  # in the field the numbers are larger
+    >>> X = (y + 0.8 * rng.normal(size=6000))[:, None]
+    >>> model = RecalibratedRegressor(LinearRegression(), trust=1).fit(X[:3000], y[:3000])
+    >>> model.score(X[3000:], y[3000:]) < model.adapt(X[3000:]).score(X[3000:], y[3000:])
+    True
+    >>> model.predict_interval(X[:2], coverage=0.9).shape
+    (2, 2)
     """
 
     errors_: Floats | None

@@ -50,7 +50,7 @@ class Field(Artefact):
     groups : the G group keys; the single key None when there are no groups
     by : names of the columns that the keys come from; empty if they came from arrays
     V : (G, m) rows per group and bin
-    n, naive : (G,) rows and (G, K) mean prediction per group
+    n, mean_prediction : (G,) rows and (G, K) mean prediction per group
     dropped, clipped : rows left out for missing predictions; predictions moved into [0, 1]
     batches : what was counted under a name, in the order of the names
     rest : what was counted without one; None where nothing has a name, for then it is the whole
@@ -134,7 +134,7 @@ class Field(Artefact):
         return sealed(self.V.sum(axis=1))
 
     @cached_property
-    def naive(self) -> NDArray[np.float64]:
+    def mean_prediction(self) -> NDArray[np.float64]:
         """Mean prediction per group and class."""
         # As floats: the sum over many classes can pass 64 bits where no single one does.
         total = self.score_sums.sum(axis=1, keepdims=True, dtype=np.float64)

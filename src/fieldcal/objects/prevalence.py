@@ -61,7 +61,7 @@ class Interval:
 
 
 class Prevalence(Artefact):
-    """Class prevalences per group: naive, URC's, and the one to use, with an interval.
+    """Class prevalences per group: the mean prediction, URC's, and the one to use, with an interval.
 
     Made by `fieldcal.estimate`; handed to `fieldcal.recalibrate`.
 
@@ -70,13 +70,13 @@ class Prevalence(Artefact):
     groups : the G group keys; the single key None when the field has no groups
     classes : the K classes
     n : (G,) rows per group
-    naive : (G, K) mean prediction
+    mean_prediction : (G, K) mean prediction
     urc : (G, K) URC's estimate, whatever the trust
     common : (K,) URC's estimate for the whole field
-    value : (G, K) the prevalence after recalibration: naive at trust 0, URC's at trust 1
-    lower, upper : (G, K) interval of ``value`` at ``level``
-    trust : (G,) how far differences between groups are followed
-    common_trust : how far the movement of the whole field is followed
+    estimate : (G, K) the prevalence after recalibration: the mean prediction at trust 0, URC's at trust 1
+    lower, upper : (G, K) interval of ``estimate`` at ``level``
+    trust_between : how far differences between groups are followed
+    trust_overall : how far the movement of the whole field is followed
     status : (G,) "ok", or what to know about the group
     verdict : whether to use it, and why
     fit : how the estimate was reached and how well it fits
@@ -112,11 +112,11 @@ class Prevalence(Artefact):
     labelled: Numbers | None
     urc: Numbers
     common: Numbers
-    value: Numbers
+    estimate: Numbers
     lower: Numbers | None
     upper: Numbers | None
-    trust: Numbers
-    common_trust: float = Slot(ge=0, le=1)
+    trust_between: float = Slot(ge=0, le=1)
+    trust_overall: float = Slot(ge=0, le=1)
     movement: record(Movement)  # type: ignore[valid-type]
     weights: Numbers  # (G, K) what predictions are multiplied with
     overall_weights: Numbers  # (K,) the same for groups that were never seen
@@ -132,7 +132,7 @@ class Prevalence(Artefact):
         if not isinstance(values, dict) or np.size(values.get("common", 0)) < 2:
             return values
         empty = np.zeros((0, np.size(values["common"])))
-        tables = ("urc", "value", "lower", "upper", "weights", "labelled")
+        tables = ("urc", "estimate", "lower", "upper", "weights", "labelled")
         return values | {n: empty for n in tables if values.get(n) is not None and np.size(values[n]) == 0}
 
     @model_validator(mode="after")
@@ -142,18 +142,18 @@ class Prevalence(Artefact):
             raise ValueError("the field was counted with another lab")
         shapes: dict[str, tuple[int, ...]] = {
             "urc": (G, K),
-            "value": (G, K),
+            "estimate": (G, K),
             "lower": (G, K),
             "upper": (G, K),
             "weights": (G, K),
         }
-        shapes |= {"labelled": (G, K), "trust": (G,), "common": (K,), "overall_weights": (K,)}
+        shapes |= {"labelled": (G, K), "common": (K,), "overall_weights": (K,)}
         for name, shape in shapes.items():
             table = getattr(self, name)
             if table is not None and (table.shape != shape or table.min(initial=0.0) < 0):
                 raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
-        if self.trust.max(initial=0.0) > 1 or len(self.status) != G or self.alpha.shape[1:] != (K,):
-            raise ValueError("trust, status or alpha do not fit the groups and classes")
+        if len(self.status) != G or self.alpha.shape[1:] != (K,):
+            raise ValueError("status or alpha do not fit the groups and classes")
         if any(getattr(self.fit, n).shape != (G,) for n in type(self.fit).model_fields if n != "df"):
             raise ValueError("fit must have one number per group")
         return self
@@ -174,9 +174,9 @@ class Prevalence(Artefact):
         return self.field.n
 
     @property
-    def naive(self) -> Floats:
+    def mean_prediction(self) -> Floats:
         """Mean prediction per group and class."""
-        return self.field.naive
+        return self.field.mean_prediction
 
     def draws(self, groups: list[Hashable] | None = None) -> Floats:
         """Joint posterior draws of URC's prevalences, (groups, draws, K).
@@ -315,8 +315,8 @@ class Prevalence(Artefact):
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per group and class, as a table of pandas, polars or pyarrow (the first that is installed).
 
-        Columns: group (one per part of the key if keys are tuples), class, n, naive, urc, value, lower, upper, trust,
-        status.
+        Columns: group (one per part of the key if keys are tuples), class, n, mean_prediction, urc, estimate, lower,
+        upper, trust_between, trust_overall, status.
         """
         import narwhals as nw
 
@@ -332,7 +332,7 @@ class Prevalence(Artefact):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """The columns of `to_frame` as plain lists."""
-        G, K = self.value.shape
+        G, K = self.estimate.shape
         groups = [g for g in self.groups for _ in range(K)]
         parts = {len(g) for g in self.groups if isinstance(g, tuple)}
         if len(parts) == 1 and all(isinstance(g, tuple) for g in self.groups):
@@ -345,10 +345,11 @@ class Prevalence(Artefact):
             table = {"group": [group_keys.show(g) if mixed and g is not None else g for g in groups]}
         table["class"] = list(self.classes) * G
         table["n"] = np.repeat(self.n, K).tolist()
-        for name in ("naive", "urc", "value", "lower", "upper"):
+        for name in ("mean_prediction", "urc", "estimate", "lower", "upper"):
             array = getattr(self, name)
             table[name] = [None] * (G * K) if array is None else array.ravel().tolist()
-        table["trust"] = np.repeat(self.trust, K).tolist()
+        table["trust_between"] = [self.trust_between] * (G * K)
+        table["trust_overall"] = [self.trust_overall] * (G * K)
         table["status"] = [s for s in self.status for _ in range(K)]
         return table
 
@@ -385,7 +386,7 @@ class Prevalence(Artefact):
         """The second of two classes, or the one for which most rows are corrected; if none are, that moved most."""
         if len(self.classes) == 2:
             return 1
-        rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.value - self.naive)
+        rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.estimate - self.mean_prediction)
         return int((rows if rows.any() else np.abs(self.common - self.lab.p_lab)).argmax())
 
     def shown(self) -> list[tuple[Hashable, int, int]]:
@@ -402,17 +403,22 @@ class Prevalence(Artefact):
         head = [
             "group" if self.field.grouped else "class",
             "n",
-            "naive",
-            "urc",
-            "value",
+            "mean prediction",
+            "under label shift",
+            "estimate",
             interval,
             "trust",
             "status",
         ]
         rows = []
         for name, g, k in self.shown():
-            numbers = [f"{table[g, k]:.3f}" for table in (self.naive, self.urc, self.value)]
-            numbers = [show.amount(self.n[g]), *numbers, self.interval_text(g, k), f"{self.trust[g]:.2f}"]
+            numbers = [f"{table[g, k]:.3f}" for table in (self.mean_prediction, self.urc, self.estimate)]
+            numbers = [
+                show.amount(self.n[g]),
+                *numbers,
+                self.interval_text(g, k),
+                f"{self.trust_between:.2f}",
+            ]
             rows.append([show.name(name), *numbers, group_keys.show(self.status[g], width=80)])
         return head, rows
 
@@ -424,7 +430,7 @@ class Prevalence(Artefact):
         name = group_keys.show(self.classes[self.shown_class()], width=30)
         return (
             f"Prevalence of {name} in {len(self.groups):,} groups, {rows}; "
-            f"trust in the movement of the whole field {self.common_trust:.2f}"
+            f"trust in the movement of the whole field {self.trust_overall:.2f}"
         )
 
     def __repr__(self) -> str:

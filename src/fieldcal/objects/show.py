@@ -351,7 +351,7 @@ def _group_bars(field: Field) -> str:
 
 def _scale(prev: Prevalence, at: list[tuple[int, int]]) -> float:
     """The end of the axis that all lines share: a round number that nothing shown is beyond."""
-    tables = [t for t in (prev.naive, prev.value, prev.upper) if t is not None]
+    tables = [t for t in (prev.mean_prediction, prev.estimate, prev.upper) if t is not None]
     worst = max((float(table[cell]) for table in tables for cell in at), default=1.0)
     return next((scale for scale in _SCALES if scale >= worst), 1.0)
 
@@ -363,25 +363,25 @@ def _axis(top: float) -> str:
 
 
 def _strip(prev: Prevalence, g: int, k: int, top: float) -> str:
-    """One line: the interval as a line, naive as a ring and the value as a dot, both seen where they meet."""
+    """The interval as a line, the mean prediction as a ring, the estimate as a dot; both are seen where they meet."""
 
     def x(p: float) -> str:
         return f"{_EDGE + (_STRIP - 2 * _EDGE) * min(p / top, 1.0):.1f}"
 
-    y, naive, value = _STRIP_HEIGHT // 2, float(prev.naive[g, k]), float(prev.value[g, k])
+    y, before, after = _STRIP_HEIGHT // 2, float(prev.mean_prediction[g, k]), float(prev.estimate[g, k])
     shapes = f'<path d="M{_EDGE} {y}H{_STRIP - _EDGE}" stroke="{MUTED}" opacity=".4"/>'
     if prev.lower is not None and prev.upper is not None:
         line = f"M{x(prev.lower[g, k])} {y}H{x(prev.upper[g, k])}"
         shapes += f'<path d="{line}" stroke="{ESTIMATE}" stroke-width="2.5"/>'
-    shapes += f'<circle cx="{x(value)}" cy="{y}" r="3.5" fill="{ESTIMATE}"/>'
-    shapes += f'<circle cx="{x(naive)}" cy="{y}" r="5" fill="none" stroke="{NAIVE}" stroke-width="1.75"/>'
+    shapes += f'<circle cx="{x(after)}" cy="{y}" r="3.5" fill="{ESTIMATE}"/>'
+    shapes += f'<circle cx="{x(before)}" cy="{y}" r="5" fill="none" stroke="{NAIVE}" stroke-width="1.75"/>'
     interval = prev.interval_text(g, k)
-    words = f"value {value:.3f}{f' ({interval})' if interval else ''}, naive {naive:.3f}"
+    words = f"estimate {after:.3f}{f' ({interval})' if interval else ''}, mean prediction {before:.3f}"
     return _svg(_STRIP, _STRIP_HEIGHT, words, shapes)
 
 
 def _legend(prev: Prevalence) -> str:
-    marks = [(ESTIMATE, "●", "value"), (NAIVE, "○", "naive")]
+    marks = [(ESTIMATE, "●", "estimate"), (NAIVE, "○", "mean prediction")]
     if prev.level is not None:
         marks.append((ESTIMATE, "━", f"{prev.level:.0%} interval"))
     return "<div>" + " &nbsp; ".join(f'<b style="color:{c}">{m}</b> {w}' for c, m, w in marks) + "</div>"

@@ -42,7 +42,7 @@ _IN_LABEL = 22  # letters of a name in a long label below one
 _MARKERS = "osD^vPX*"
 _SERIES: dict[str, tuple[str, str]] = {
     "lab": ("truth", "lab"),
-    "before": ("naive", "before"),
+    "before": ("mean_prediction", "before"),
     "after": ("estimate", "after"),
 }
 
@@ -75,9 +75,12 @@ def forest(table: Table, ax: Axes) -> Axes:
     style.plain(ax, x="prevalence" if table["class"] is None else f"prevalence of {table['class']}", grid="x")
     y = np.arange(table["shown"], dtype=np.float64)
     references = _reference_lines(table, ax, y)
-    ax.hlines(y, _floats(table["naive"]), _floats(table["value"]), color=MUTED, linewidth=0.8)
+    ax.hlines(y, _floats(table["mean_prediction"]), _floats(table["estimate"]), color=MUTED, linewidth=0.8)
     _intervals(table, ax, y)
-    points = [("naive", "naive", "mean prediction"), ("value", "estimate", style.estimate_words(table))]
+    points = [
+        ("mean_prediction", "mean_prediction", "mean prediction"),
+        ("estimate", "estimate", style.estimate_words(table)),
+    ]
     if any(share is not None for share in table["labelled"]):
         points.append(("labelled", "truth", "labelled rows"))
     handles, words = [], []
@@ -136,7 +139,7 @@ def _intervals(table: Table, ax: Axes, y: Floats) -> None:
 
 def _view(table: Table) -> tuple[float, float]:
     """From where to where all points are seen, and intervals as far as there is room."""
-    columns = [table[name] for name in ("naive", "value", "labelled")]
+    columns = [table[name] for name in ("mean_prediction", "estimate", "labelled")]
     columns += [table["lab_each"] or [], [table["common"], table["lab"]]]
     points = _floats([x for column in columns for x in column if x is not None])
     if not table["shown"]:
@@ -158,7 +161,7 @@ def bins(table: Table, ax: Axes) -> Axes:
     (expected,) = ax.plot(x - 0.13, _floats(table["expected"]), linestyle="none", **SHAPES["estimate"])
     observed, noise = _floats(table["observed"]), _floats(table["noise"])
     ax.vlines(x + 0.13, np.maximum(observed - noise, 0.0), observed + noise, color=NAIVE, linewidth=1.2)
-    (seen,) = ax.plot(x + 0.13, observed, linestyle="none", zorder=3, **SHAPES["naive"])
+    (seen,) = ax.plot(x + 0.13, observed, linestyle="none", zorder=3, **SHAPES["mean_prediction"])
     where = "field" if table["group"] is None else table["group"]
     words = [f"{where}, ± 2 standard errors", "expected under the estimate", "lab"]
     style.legend(ax, [seen, expected, lab], words, ncols=2, **ABOVE)
@@ -307,7 +310,7 @@ def distribution(table: Table, ax: Axes) -> Axes:
     lower, upper = (style.floats(table[name]) for name in ("lower", "upper"))
     ax.vlines(x + 0.1, lower, upper, color=ESTIMATE, linewidth=2.0)
     handles = []
-    for column, shape, aside in (("naive", "naive", -0.1), ("value", "estimate", 0.1)):
+    for column, shape, aside in (("mean_prediction", "mean_prediction", -0.1), ("estimate", "estimate", 0.1)):
         looks = SHAPES[shape]
         share = style.floats(table[column])
         # Thin lines make the shape visible where there are many classes.
@@ -356,7 +359,7 @@ def coverage(table: Table, ax: Axes) -> Axes:
     band = ax.fill_between(nominal, nominal - 2 * se, nominal + 2 * se, color=BAND, linewidth=0)
     ax.plot(nominal, nominal, color=MUTED, linewidth=1.0)
     handles = []
-    for column, shape in (("before", "naive"), ("after", "estimate")):
+    for column, shape in (("before", "mean_prediction"), ("after", "estimate")):
         handles += ax.plot(nominal, style.floats(table[column]), linestyle="none", zorder=3, **SHAPES[shape])
     words = ["before", "after", "calibrated, ± 2 standard errors"]
     style.legend(ax, [*handles, band], words, ncols=3, **style.ABOVE)

@@ -31,7 +31,7 @@ FONT = 9
 
 # Shapes differ as well as colours.
 SHAPES: dict[str, dict[str, Any]] = {
-    "naive": {"marker": "o", "markersize": 7.5, "markerfacecolor": "none", "color": NAIVE},
+    "mean_prediction": {"marker": "o", "markersize": 7.5, "markerfacecolor": "none", "color": NAIVE},
     "estimate": {"marker": "o", "markersize": 6, "color": ESTIMATE},
     "truth": {"marker": "D", "markersize": 5, "color": TRUTH},
 }

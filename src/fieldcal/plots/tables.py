@@ -136,7 +136,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
     lines = _group_lines(prev, k) if grouped else _class_lines(prev)
     chosen = np.array(worth_showing(lines, limit), dtype=np.intp)
     by_place = prev.lab.ordered and not grouped
-    chosen = chosen[np.argsort(chosen if by_place else -lines.value[chosen], kind="stable")]
+    chosen = chosen[np.argsort(chosen if by_place else -lines.estimate[chosen], kind="stable")]
     at = (chosen, k) if grouped else (0, chosen)
     groups = chosen.tolist() if grouped else [0] * len(chosen)
     return {
@@ -144,12 +144,15 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
         "level": prev.level,
         "groups": names([(prev.groups if grouped else prev.classes)[i] for i in chosen]),
         "n": np.asarray(prev.n)[groups].tolist(),
-        **{name: _cells(getattr(prev, name), at) for name in ("naive", "value", "lower", "upper", "urc")},
+        **{
+            name: _cells(getattr(prev, name), at)
+            for name in ("mean_prediction", "estimate", "lower", "upper", "urc")
+        },
         "labelled": _cells(_labelled_share(prev) if truth is None else truth, at),
         "status": [prev.status[g] for g in groups],
         "shown": len(chosen),
-        "total": len(lines.value),
-        "common": _whole(prev, lines.value) if grouped else None,
+        "total": len(lines.estimate),
+        "common": _whole(prev, lines.estimate) if grouped else None,
         "lab": float(prev.lab.p_lab[k]) if grouped else None,
         "lab_each": None if grouped else plain(prev.lab.p_lab[chosen]),
     }
@@ -190,11 +193,11 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
     rows = np.asarray(prev.n, dtype=np.float64)
     shown: list[int] = []
     if prev.field.grouped:
-        shift = _shift(prev.weights, prev.naive, k)
+        shift = _shift(prev.weights, prev.mean_prediction, k)
         shown = sorted(spread_of(shift, rows, limit), key=lambda g: -shift[g])
     # One population is its only group; otherwise what a group gets that was never seen.
     weights = prev.overall_weights if prev.field.grouped else prev.weights[0]
-    whole = _shift(weights[None], mean_over_rows(prev, prev.naive)[None], k)[0]
+    whole = _shift(weights[None], mean_over_rows(prev, prev.mean_prediction)[None], k)[0]
     return {
         "class": names(prev.classes)[k],
         "old": plain(old),
@@ -226,7 +229,7 @@ def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
     k = focus(prev, of)
     rows = np.asarray(prev.n, dtype=np.float64)
     used = rows > 0
-    change, rows = (prev.value[:, k] - prev.naive[:, k])[used], rows[used]
+    change, rows = (prev.estimate[:, k] - prev.mean_prediction[:, k])[used], rows[used]
     edges = _edges_around_zero(change)
     share = np.histogram(change.clip(edges[0], edges[-1]), edges, weights=rows)[0] / max(rows.sum(), 1e-300)
     return {
@@ -244,13 +247,15 @@ def _group_lines(prev: Prevalence, k: int) -> Lines:
     rows = np.asarray(prev.n, dtype=np.float64)
     lower, upper = (None if a is None else a[:, k] for a in (prev.lower, prev.upper))
     misfit = np.where(odd, prev.fit.effect, 0.0)
-    return Lines(rows, rows, prev.naive[:, k], prev.value[:, k], lower, upper, misfit)
+    return Lines(rows, rows, prev.mean_prediction[:, k], prev.estimate[:, k], lower, upper, misfit)
 
 
 def _class_lines(prev: Prevalence) -> Lines:
     rows = np.full(len(prev.classes), float(prev.n[0]))
     lower, upper = (None if a is None else a[0] for a in (prev.lower, prev.upper))
-    return Lines(prev.value[0], rows, prev.naive[0], prev.value[0], lower, upper, np.zeros(len(rows)))
+    return Lines(
+        prev.estimate[0], rows, prev.mean_prediction[0], prev.estimate[0], lower, upper, np.zeros(len(rows))
+    )
 
 
 def _labelled_share(prev: Prevalence) -> Floats | None:
@@ -267,12 +272,12 @@ def _whole(prev: Prevalence, value: Floats) -> float | None:
     return float(np.average(value, weights=rows)) if rows.sum() > 0 else None
 
 
-def _shift(weights: Floats, naive: Floats, k: int) -> Floats:
+def _shift(weights: Floats, mean_prediction: Floats, k: int) -> Floats:
     """What the log odds of class k are moved by, (G,).
 
     The other classes count as one, mixed as in the mean prediction. Exact for two classes.
     """
-    others = np.delete(naive, k, axis=1)
+    others = np.delete(mean_prediction, k, axis=1)
     total = others.sum(axis=1, keepdims=True)
     share = np.divide(others, total, out=np.full(others.shape, 1.0 / others.shape[1]), where=total > 0)
     rest = (share * np.delete(weights, k, axis=1)).sum(axis=1)
@@ -409,8 +414,10 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
     return {
         "group": None if group is ... else names([prev.groups[at]])[0],
         "labels": class_labels(prev.lab),
-        "naive": plain(mean_over_rows(prev, prev.naive) if whole else prev.naive[at]),
-        "value": plain(mean_over_rows(prev, prev.value) if whole else prev.value[at]),
+        "mean_prediction": plain(
+            mean_over_rows(prev, prev.mean_prediction) if whole else prev.mean_prediction[at]
+        ),
+        "estimate": plain(mean_over_rows(prev, prev.estimate) if whole else prev.estimate[at]),
         **{
             name: [None] * len(prev.classes) if end is None else plain(end[at])
             for name, end in zip(("lower", "upper"), ends, strict=True)
@@ -506,8 +513,8 @@ class Lines:
 
     size: Floats  # what is large comes first
     rows: Floats
-    naive: Floats
-    value: Floats
+    mean_prediction: Floats
+    estimate: Floats
     lower: Floats | None
     upper: Floats | None
     misfit: Floats  # effect of groups that no mixture of the classes explains, 0 elsewhere
@@ -529,7 +536,7 @@ def moved_for_sure(lines: Lines) -> Ints:
 
     Differs from a plain ratio: a class that is next to absent has a tiny interval, and a huge ratio says nothing there.
     """
-    change = np.abs(lines.value - lines.naive)
+    change = np.abs(lines.estimate - lines.mean_prediction)
     half = _half_width(lines)
     beyond = np.where(lines.rows > 0, np.maximum(change - half, 0.0), -1.0)
     return np.lexsort((-change / np.maximum(half, 1e-12), -beyond))
@@ -568,7 +575,9 @@ def check_limit(limit: int) -> None:
 def _half_width(lines: Lines) -> Floats:
     """Of the interval; of the noise of so many rows where no interval was asked for."""
     if lines.lower is None or lines.upper is None:
-        noise = np.sqrt(lines.value * (1.0 - lines.value) / np.maximum(lines.rows, 1.0))
+        noise = np.sqrt(lines.estimate * (1.0 - lines.estimate) / np.maximum(lines.rows, 1.0))
         return np.asarray(_SURE * noise)
     # From the end of the interval that the mean prediction lies beyond.
-    return np.where(lines.naive < lines.value, lines.value - lines.lower, lines.upper - lines.value)
+    return np.where(
+        lines.mean_prediction < lines.estimate, lines.estimate - lines.lower, lines.upper - lines.estimate
+    )

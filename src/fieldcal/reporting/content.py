@@ -31,9 +31,9 @@ def rows(prev: Prevalence, k: int, truth: Floats | None = None) -> dict[str, Any
     """
     if not prev.field.grouped:
         return _classes(prev, truth)
-    G, K = prev.value.shape
+    G, K = prev.estimate.shape
     shown = [k] if K == 2 or G * K > MOST_CELLS else [k, *(j for j in range(K) if j != k)]
-    change = np.abs(prev.value - prev.naive)
+    change = np.abs(prev.estimate - prev.mean_prediction)
     # Of a regression one interval says little: all of them together.
     moved = np.asarray(prev.n, dtype=np.float64) * (
         change[:, k] if prev.lab.support is None else change.sum(axis=1) / 2
@@ -67,13 +67,13 @@ def variation(prev: Prevalence) -> tuple[float, Floats]:
     It is the share of rows that the estimate puts into another class than the predictions do. Groups without rows
     have 0.
     """
-    each = np.abs(prev.value - prev.naive).sum(axis=1) / 2.0
-    whole = np.abs(mean(prev, prev.value) - mean(prev, prev.naive)).sum() / 2.0
+    each = np.abs(prev.estimate - prev.mean_prediction).sum(axis=1) / 2.0
+    whole = np.abs(mean(prev, prev.estimate) - mean(prev, prev.mean_prediction)).sum() / 2.0
     return float(whole), np.where(np.asarray(prev.n) > 0, each, 0.0)
 
 
 def _classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
-    order = np.argsort(-np.abs(prev.value[0] - prev.naive[0]), kind="stable")
+    order = np.argsort(-np.abs(prev.estimate[0] - prev.mean_prediction[0]), kind="stable")
     K = len(order)
     return {
         "unit": "class" if prev.lab.support is None else "interval",
@@ -88,7 +88,12 @@ def _classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
 
 def _numbers(prev: Prevalence, truth: Floats | None, at: Any) -> dict[str, list[float | None] | None]:
     """The columns of one class; ``at`` says which cells of the (G, K) tables."""
-    tables = {"naive": prev.naive, "value": prev.value, "lower": prev.lower, "upper": prev.upper}
+    tables = {
+        "mean_prediction": prev.mean_prediction,
+        "estimate": prev.estimate,
+        "lower": prev.lower,
+        "upper": prev.upper,
+    }
     return {
         column: None if table is None else _nullable(table[at])
         for column, table in {**tables, "truth": truth}.items()
@@ -150,7 +155,7 @@ def outcome(prev: Prevalence) -> str:
 
 def is_untouched(prev: Prevalence) -> bool:
     """Whether recalibration changes no prediction."""
-    return bool(prev.common_trust == 0 and not prev.trust.any())
+    return bool(prev.trust_overall == 0 and prev.trust_between == 0)
 
 
 def advice(prev: Prevalence) -> list[str]:
@@ -186,7 +191,7 @@ def trust(prev: Prevalence) -> list[str]:
     found = []
     rehearsal, moved = prev.lab.rehearsal, prev.movement
     if prev.field.grouped:
-        tau = float(prev.trust.max(initial=0.0))
+        tau = prev.trust_between
         found.append(f"Differences between groups are followed with strength {tau:.2f} out of 1.")
         if rehearsal is not None:
             change = f"{rehearsal.change:+.3f} ± {rehearsal.change_se:.3f}"
@@ -204,7 +209,7 @@ def trust(prev: Prevalence) -> list[str]:
         else:
             found.append("The lab has no groups, so nothing could be rehearsed: only histograms speak.")
     found.append(
-        f"The movement of the whole field is followed with strength {prev.common_trust:.2f} out of 1."
+        f"The movement of the whole field is followed with strength {prev.trust_overall:.2f} out of 1."
     )
     if not moved.moved:
         found.append("The field as a whole has not moved from the lab beyond noise.")
@@ -224,7 +229,7 @@ def changes(prev: Prevalence, k: int) -> list[str]:
     if prev.lab.support is not None:
         return _whole_distribution(prev, k)
     which = name(prev.classes[k])
-    before, after = mean(prev, prev.naive)[k], mean(prev, prev.value)[k]
+    before, after = mean(prev, prev.mean_prediction)[k], mean(prev, prev.estimate)[k]
     found = [
         f"Over the whole field the share of {which} is {after:.1%} by the estimate; the predictions themselves "
         f"average {before:.1%}; in the lab it was {prev.lab.p_lab[k]:.1%}."
@@ -235,7 +240,7 @@ def changes(prev: Prevalence, k: int) -> list[str]:
 def _whole_distribution(prev: Prevalence, k: int) -> list[str]:
     """Of a regression: how far the distribution of the number moves, and for whom most."""
     whole, each = variation(prev)
-    from_lab = np.abs(mean(prev, prev.value) - prev.lab.p_lab).sum() / 2.0
+    from_lab = np.abs(mean(prev, prev.estimate) - prev.lab.p_lab).sum() / 2.0
     found = [
         f"Over the whole field the estimate puts {whole:.1%} of the rows into other intervals than the predictions "
         f"themselves do, and {from_lab:.1%} into others than in the lab (total variation, {len(prev.classes)} "
@@ -254,11 +259,13 @@ def _whole_distribution(prev: Prevalence, k: int) -> list[str]:
 
 def _for_whom(prev: Prevalence, k: int) -> list[str]:
     found, G, n = [], len(prev.groups), np.asarray(prev.n, dtype=np.float64)
-    shift = prev.value[:, k] - prev.naive[:, k]
+    shift = prev.estimate[:, k] - prev.mean_prediction[:, k]
     up, down = int((shift > 0).sum()), int((shift < 0).sum())
     found.append(f"It rises in {up:,} and falls in {down:,} of {G:,} groups.")
     if prev.lower is not None and prev.upper is not None:
-        outside = (prev.naive[:, k] < prev.lower[:, k]) | (prev.naive[:, k] > prev.upper[:, k])
+        outside = (prev.mean_prediction[:, k] < prev.lower[:, k]) | (
+            prev.mean_prediction[:, k] > prev.upper[:, k]
+        )
         share = n[outside].sum() / max(n.sum(), 1e-300)
         found.append(
             f"In {int(outside.sum()):,} of them ({share:.0%} of the rows) the mean prediction lies outside the "
@@ -266,8 +273,8 @@ def _for_whom(prev: Prevalence, k: int) -> list[str]:
         )
     g = int(np.argmax(n * np.abs(shift)))
     found.append(
-        f"The correction moves most rows in group {name(prev.groups[g])} ({n[g]:,.6g} rows): {prev.naive[g, k]:.1%} → "
-        f"{prev.value[g, k]:.1%}{_interval(prev, g, k)}."
+        f"The correction moves most rows in group {name(prev.groups[g])} ({n[g]:,.6g} rows): "
+        f"{prev.mean_prediction[g, k]:.1%} → {prev.estimate[g, k]:.1%}{_interval(prev, g, k)}."
     )
     return found
 
@@ -359,11 +366,11 @@ def summary(lab: Lab, field: Field, prev: Prevalence, k: int) -> dict[str, Any]:
         "lab_rows": lab.n,
         "level": prev.level,
         "lab": float(lab.p_lab[k]),
-        "naive": float(mean(prev, prev.naive)[k]),
-        "value": float(mean(prev, prev.value)[k]),
+        "mean_prediction": float(mean(prev, prev.mean_prediction)[k]),
+        "estimate": float(mean(prev, prev.estimate)[k]),
         "moved": None if lab.support is None else variation(prev)[0],
-        "trust": float(prev.trust.max(initial=0.0)),
-        "common_trust": prev.common_trust,
+        "trust_between": prev.trust_between,
+        "trust_overall": prev.trust_overall,
         "untouched": is_untouched(prev),
         "protected": prev.protected,
     }
@@ -382,7 +389,7 @@ def figures(lab: Lab, prev: Prevalence, k: int, found: Evaluation | None) -> dic
     tables: dict[str, Any] = {
         "trust": None
         if lab.rehearsal is None or not prev.field.grouped
-        else plot_data.trust(lab, used=float(prev.trust.max(initial=0.0))),
+        else plot_data.trust(lab, used=prev.trust_between),
         "forest": plot_data.forest(prev, of=of, truth=None if found is None else found.truth),
         "changes": None if not prev.field.grouped or is_untouched(prev) else plot_data.changes(prev, of=of),
         "bins": [plot_data.bins(prev)],
@@ -454,8 +461,8 @@ def settings(lab: Lab, field: Field, prev: Prevalence) -> dict[str, Any]:
         "prior": _prior(prev.prior),
         "estimate": f"posterior {prev.point}",
         "interval": "none" if prev.level is None else f"{prev.level:.0%}",
-        "trust in groups": f"{float(prev.trust.max(initial=0.0)):.3f}",
-        "trust in the common movement": f"{prev.common_trust:.3f}",
+        "trust in groups": f"{prev.trust_between:.3f}",
+        "trust in the common movement": f"{prev.trust_overall:.3f}",
         "labelled field rows in the estimate": "none"
         if prev.labelled is None
         else f"{float(prev.labelled.sum()):,.6g}",

@@ -154,7 +154,7 @@ def _evaluate_classes(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Eval
 
 def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Floats, Floats]:
     """Shares of the classes among the labelled rows of each group, and how many rows these are."""
-    G, K = prev.value.shape
+    G, K = prev.estimate.shape
     where = np.zeros(len(codes), dtype=np.intp)
     if prev.field.grouped:
         names, each = group_keys.factorize(groups, n=len(codes))

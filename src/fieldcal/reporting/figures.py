@@ -271,7 +271,7 @@ def _distribution(table: dict[str, Any], i: int) -> Picture:
         f"{who}, {table['n']:,.6g} rows: the estimated distribution{interval}, against the mean of the predictions "
         "themselves. Grey: the lab."
     )
-    columns = [table[name] for name in ("naive", "value", "lower", "upper", "lab")]
+    columns = [table[name] for name in ("mean_prediction", "estimate", "lower", "upper", "lab")]
     rows = zip(table["labels"], *columns, strict=True)
     return Picture(
         f"distribution-{i}",

@@ -34,7 +34,7 @@ STATIC_LINES = 400
 #: Prevalences on the page are whole multiples of this.
 STEP = 1e-5
 
-_NUMBERS = ("naive", "value", "lower", "upper", "truth")
+_NUMBERS = ("mean_prediction", "estimate", "lower", "upper", "truth")
 STATES = {
     "fine": ("✓", "fine"),
     "look": ("!", "look at it"),
@@ -105,15 +105,15 @@ def lines(groups: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _line(given: dict[str, Any]) -> dict[str, Any]:
     steps = {key: _step(given[key]) for key in _NUMBERS}
-    n, value, naive = given["n"], steps["value"] or 0, steps["naive"] or 0
+    n, after, before = given["n"], steps["estimate"] or 0, steps["mean_prediction"] or 0
     ends = [_share(steps["lower"]), _share(steps["upper"])]
     return {
         **given,
         "rows": f"{n:,.0f}" if n == int(n) else f"{math.floor(10 * n + 0.5) / 10:,.1f}",
-        "predicted": _share(naive),
-        "estimate": _share(value),
+        "predicted": _share(before),
+        "estimated": _share(after),
         "interval": "" if steps["lower"] is None else " – ".join(ends),
-        "change": f"{'-' if value < naive else '+'}{_tenths(abs(value - naive))}",
+        "change": f"{'-' if after < before else '+'}{_tenths(abs(after - before))}",
         "labels": _share(steps["truth"]),
         "misfit": f"{math.floor(100 * round(given['effect'], 3) + 0.5) / 100:.2f}",
     }
@@ -237,7 +237,7 @@ def _lines(groups: dict[str, Any], shown: list[dict[str, Any]]) -> tuple[list[st
     rows = []
     for line in shown:
         interval = "" if line["lower"] is None else f"{line['lower']:.1%} – {line['upper']:.1%}"
-        numbers = [f"{line['n']:,.6g}", f"{line['naive']:.1%}", f"{line['value']:.1%}", interval]
+        numbers = [f"{line['n']:,.6g}", f"{line['mean_prediction']:.1%}", f"{line['estimate']:.1%}", interval]
         rows.append([line["name"], *numbers, line["status"]])
     return head, rows
 

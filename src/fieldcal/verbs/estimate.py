@@ -74,7 +74,7 @@ def estimate(
 
     Notes
     -----
-    What the interval of ``value`` means. With trust 1 and no lab groups it is the posterior interval of the group's
+    What the interval of ``estimate`` means. With trust 1 and no lab groups it is the posterior interval of the group's
     prevalence, with the noise of the field and of M, if the assumption holds. With a rehearsal it is widened by how
     far the lab's own groups missed beyond that noise, so that it is meant for real groups. Where trust was earned
     without a rehearsal, or is lower than what a rehearsal earned, it covers the doubt about the trust as well. With the
@@ -89,9 +89,9 @@ def estimate(
     >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
     >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     >>> prev = fieldcal.estimate(lab, field)
-    >>> prev.value.shape
+    >>> prev.estimate.shape
     (12, 2)
-    >>> bool(abs(prev.urc - data.prevalence).mean() < abs(prev.naive - data.prevalence).mean())
+    >>> bool(abs(prev.urc - data.prevalence).mean() < abs(prev.mean_prediction - data.prevalence).mean())
     True
     """
     chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
@@ -117,11 +117,11 @@ def estimate(
         labelled=task.labelled,
         urc=answer.urc,
         common=common,
-        value=value,
+        estimate=value,
         lower=lower,
         upper=upper,
-        trust=np.full(len(field.groups), decided.groups),
-        common_trust=decided.common,
+        trust_between=decided.groups,
+        trust_overall=decided.common,
         movement=decided.movement,
         weights=parts.weights(lab.p_lab, decided.common, decided.groups),
         overall_weights=class_weights(common, lab.p_lab, trust=decided.common),
@@ -255,13 +255,13 @@ def _parts(field: Field, urc: Floats, common: Floats) -> Parts:
     n = np.asarray(field.n, dtype=np.float64)
     sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
     everywhere = sums / max(float(sums.sum()), 1e-300)
-    return Parts(np.where(n[:, None] > 0, field.naive, everywhere), urc, common, n)
+    return Parts(np.where(n[:, None] > 0, field.mean_prediction, everywhere), urc, common, n)
 
 
 def _interval(
     task: Task, answer: Answer, parts: Parts, value: Floats, trust: Trust, *, asked: bool
 ) -> tuple[Floats, Floats | None, Floats | None]:
-    """The interval of ``value``, see the notes of `estimate` for what it means; and the value after field labels."""
+    """The interval of ``estimate``, see the notes of `estimate` for what it means; and the value after field labels."""
     sigma, tau = trust.common, trust.groups
     rehearsal = task.lab.rehearsal if task.field.grouped else None
     if answer.sd is None or (sigma == tau == 1.0 and rehearsal is None):

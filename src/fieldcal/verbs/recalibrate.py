@@ -178,12 +178,12 @@ def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) ->
     """The prevalences that the recalibrated predictions of each row assume; raw ones assume the lab's."""
     rows = _row_groups(prev, groups, n=n)
     if rows is None:
-        return np.asarray(prev.value[0])
+        return np.asarray(prev.estimate[0])
     _, codes, where = rows
     substitute = prev.lab.p_lab
     if unseen == "global" and len(prev.groups):
-        substitute = np.average(prev.value, axis=0, weights=np.maximum(prev.n, 1e-300))
-    return np.asarray(np.vstack([prev.value, substitute[None]])[where][codes])
+        substitute = np.average(prev.estimate, axis=0, weights=np.maximum(prev.n, 1e-300))
+    return np.asarray(np.vstack([prev.estimate, substitute[None]])[where][codes])
 
 
 def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[Keys, Ints, Ints] | None:

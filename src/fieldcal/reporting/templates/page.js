@@ -23,10 +23,10 @@
   const value = {
     name: (i) => folded[i],
     n: (i) => data.n[i],
-    naive: (i) => chosen.naive[i],
-    value: (i) => chosen.value[i],
+    mean_prediction: (i) => chosen.mean_prediction[i],
+    estimate: (i) => chosen.estimate[i],
     lower: (i) => (chosen.lower === null ? 0 : chosen.upper[i] - chosen.lower[i]),
-    change: (i) => chosen.value[i] - chosen.naive[i],
+    change: (i) => chosen.estimate[i] - chosen.mean_prediction[i],
     truth: (i) => (chosen.truth[i] === null ? -1 : chosen.truth[i]),
     effect: (i) => data.effect[i],
     status: (i) => data.status[i],
@@ -54,19 +54,19 @@
     const at = (steps) => (120 * share(steps)).toFixed(1);
     shape(svg, "path", { class: "scale", d: "M0 7H120" });
     if (chosen.lower !== null) shape(svg, "path", { d: `M${at(chosen.lower[i])} 7H${at(chosen.upper[i])}` });
-    shape(svg, "circle", { class: "naive", cx: at(chosen.naive[i]), cy: 7, r: 3.5 });
-    shape(svg, "circle", { class: "value", cx: at(chosen.value[i]), cy: 7, r: 3 });
+    shape(svg, "circle", { class: "mean-prediction", cx: at(chosen.mean_prediction[i]), cy: 7, r: 3.5 });
+    shape(svg, "circle", { class: "estimate", cx: at(chosen.estimate[i]), cy: 7, r: 3 });
   }
 
   function line(i) {
     const row = document.createElement("tr");
     cell(row, data.names[i], "th");
     cell(row, count(data.n[i]));
-    cell(row, percent(chosen.naive[i]));
-    cell(row, percent(chosen.value[i]));
+    cell(row, percent(chosen.mean_prediction[i]));
+    cell(row, percent(chosen.estimate[i]));
     cell(row, chosen.lower === null ? "" : `${percent(chosen.lower[i])} – ${percent(chosen.upper[i])}`);
     strip(cell(row, ""), i);
-    cell(row, points(chosen.value[i] - chosen.naive[i]));
+    cell(row, points(chosen.estimate[i] - chosen.mean_prediction[i]));
     if (chosen.truth !== null) cell(row, percent(chosen.truth[i]));
     cell(row, misfit(data.effect[i]));
     cell(row, data.status[i]);
@@ -113,7 +113,7 @@
   const number = (steps) => (steps === null ? "" : share(steps).toFixed(5));
 
   function csv() {
-    const columns = ["naive", "value", "lower", "upper", "truth"].filter((key) => chosen[key] !== null);
+    const columns = ["mean_prediction", "estimate", "lower", "upper", "truth"].filter((key) => chosen[key] !== null);
     const lines = [[data.unit, "class", "n", ...columns, "misfit", "status"].map(quoted).join(",")];
     for (const i of found) {
       const numbers = columns.map((key) => number(chosen[key][i]));
