@@ -9,15 +9,10 @@ from scipy import stats
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Support
 from fieldcal.regression import (
-    GridCDF,
-    IntervalMasses,
-    Moments,
+    Distribution,
+    PiecewiseLinear,
     Predictions,
-    Quantiles,
-    Reshaped,
-    Samples,
     as_predictions,
-    checks,
     from_cdf,
     from_distribution,
     from_masses,
@@ -25,6 +20,10 @@ from fieldcal.regression import (
     from_quantiles,
     from_samples,
 )
+from fieldcal.regression import (
+    predictions as interface,
+)
+from fieldcal.regression.predictions import Reshaped
 from regression.builders import EXACT, FORMS, GRID, LEVELS, MASSES, MEAN, NORMAL, SD, SUPPORT, TRUTH, Arrays
 
 INSIDE = np.array([-3.0, -1.7, -1.0, -0.6, -0.1, 0.0, 0.1, 0.3, 0.4, 0.9, 1.9, 2.0, 2.4, 5.0])
@@ -87,26 +86,41 @@ def test_samples_meet_masses_and_shapes_as_near_as_their_number_allows(size):
 @pytest.mark.parametrize("form", FORMS)
 def test_the_form_that_comes_back_is_the_one_that_went_in(form):
     old = FORMS[form]()
-    kind = {"quantiles": Quantiles, "cdf": GridCDF, "masses": IntervalMasses, "samples": Samples}.get(
-        form, Reshaped
-    )
     new = old.reshaped(SUPPORT, asked(old))
-    assert type(new) is kind
-    if kind is not Reshaped:
-        assert new.values.shape == old.values.shape
+    if form not in ("quantiles", "cdf", "masses", "samples"):
+        assert type(new) is Reshaped
+        assert new.form is None
+        with pytest.raises(InputError, match=r"no values\. Use ppf\(levels\)"):
+            _ = new.values
+        return
+    if form != "quantiles":  # of which a boundary cuts a tail
+        assert type(new) is PiecewiseLinear
+    assert new.form.kind == form
+    np.testing.assert_array_equal(new.form.at, old.form.at)
+    assert new.values.shape == old.values.shape
+
+
+def test_the_form_comes_back_also_where_a_boundary_cuts_a_tail():
+    old = FORMS["quantiles"]()
+    wide = Support.of([-5.0, 0.0])
+    new = old.reshaped(wide, old.masses(wide))
+    assert (new.form.kind, new.form.at) == ("quantiles", old.form.at)
+    np.testing.assert_allclose(new.values, old.values, rtol=0, atol=1e-12)
+    again = new.take([2, 0]).reshaped(SUPPORT, MASSES[[2, 0]])
+    np.testing.assert_allclose(again.cdf(again.values), np.tile(LEVELS, (2, 1)), rtol=0, atol=1e-12)
 
 
 def test_quantile_columns_after_reshaping_are_the_quantiles_of_the_new_distributions():
     new = FORMS["quantiles"]().reshaped(SUPPORT, MASSES)
     np.testing.assert_allclose(new.cdf(new.values), np.tile(LEVELS, (3, 1)), rtol=0, atol=1e-12)
-    again = from_quantiles(new.values, new.levels)
+    again = from_quantiles(new.values, new.form.at)
     assert np.abs(again.masses(SUPPORT) - MASSES).max() < 0.02  # two of the hundred gaps between levels
 
 
 def test_grid_columns_after_reshaping_are_the_distribution_functions_on_the_grid():
     new = FORMS["cdf"]().reshaped(SUPPORT, MASSES)
     np.testing.assert_array_equal(new.values, new.cdf(GRID))
-    again = from_cdf(new.values, new.grid)  # the boundaries are grid points, so nothing is lost
+    again = from_cdf(new.values, new.form.at)  # the boundaries are grid points, so nothing is lost
     np.testing.assert_allclose(again.masses(SUPPORT), MASSES, rtol=0, atol=1e-12)
 
 
@@ -211,7 +225,7 @@ def test_blocks_of_rows_change_nothing(form, monkeypatch):
     new = predictions.reshaped(SUPPORT, asked(predictions))
     y = np.array([0.1, 2.0, -3.0])
     before = [f(p) for p in (predictions, new) for f in (lambda p: p.crps(y), lambda p: p.var(), whole_cdf)]
-    monkeypatch.setattr(checks, "WORK", 10)
+    monkeypatch.setattr(interface, "WORK", 10)
     new = predictions.reshaped(SUPPORT, asked(predictions))
     after = [f(p) for p in (predictions, new) for f in (lambda p: p.crps(y), lambda p: p.var(), whole_cdf)]
     for a, b in zip(before, after, strict=True):
@@ -288,10 +302,10 @@ def test_the_scale_of_a_tail_beside_an_empty_interval_is_the_width_of_all_inner_
 @pytest.mark.parametrize("family", ["normal", "lognormal", "gamma", "laplace", "logistic", "student"])
 def test_every_family_has_the_moments_it_was_given(family):
     predictions = from_moments([1.0, 4.0], [0.5, 3.0], family=family)
-    assert isinstance(predictions, Moments)
-    np.testing.assert_allclose(predictions.frozen.mean(), [1.0, 4.0], rtol=1e-12)
-    np.testing.assert_allclose(predictions.frozen.std(), [0.5, 3.0], rtol=1e-12)
-    np.testing.assert_array_equal(predictions.moments()[1], [0.5, 3.0])
+    assert isinstance(predictions, Distribution)
+    np.testing.assert_allclose(predictions.given.mean(), [1.0, 4.0], rtol=1e-12)
+    np.testing.assert_allclose(predictions.given.std(), [0.5, 3.0], rtol=1e-12)
+    np.testing.assert_allclose(predictions.moments(), [[1.0, 4.0], [0.5, 3.0]], rtol=1e-15)
 
 
 def test_a_list_of_different_families_is_one_prediction_each():
