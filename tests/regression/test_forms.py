@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -254,6 +256,21 @@ def test_names_of_skpro_are_the_same_functions():
     np.testing.assert_array_equal(predictions.predict_interval(0.8), predictions.interval(0.8))
     np.testing.assert_array_equal(predictions.predict_quantiles([0.2, 0.7]), predictions.ppf([0.2, 0.7]))
     np.testing.assert_allclose(predictions.interval(0.8), predictions.ppf([0.1, 0.9]), rtol=0, atol=1e-14)
+
+
+def test_samples_are_the_distribution_function_that_steps_at_them():
+    draws = from_samples([[2.0, -1.0, 0.5, 2.0]])
+    steps = from_cdf([[0.0, 0.25, 0.25, 0.5, 0.5, 1.0]], [-1.0, -1.0, 0.5, 0.5, 2.0, 2.0])
+    for name, at in [("cdf", INSIDE), ("ppf", np.linspace(0.0, 1.0, 9)), ("crps", [0.7])]:
+        np.testing.assert_allclose(getattr(draws, name)(at), getattr(steps, name)(at), rtol=1e-14)
+    np.testing.assert_allclose(draws.moments(), steps.moments(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["quantiles", "cdf", "masses", "samples", "moments", "list"])
+def test_predictions_survive_a_pickle(form):
+    old = FORMS[form]()
+    again = pickle.loads(pickle.dumps(old.reshaped(SUPPORT, asked(old))))
+    np.testing.assert_array_equal(again.cdf(INSIDE), old.reshaped(SUPPORT, asked(old)).cdf(INSIDE))
 
 
 def test_tails_of_quantiles_continue_the_density_of_the_outermost_segment():

@@ -41,16 +41,16 @@ class Distribution(Predictions):
     def _ask(self, name: str, at: Floats) -> Floats:
         """The function of that name at points (n, P)."""
         if isinstance(self.given, tuple):
-            rows = [_ask(d, name, row) for d, row in zip(self.given, at, strict=True)]
+            rows = [_evaluate(d, name, row) for d, row in zip(self.given, at, strict=True)]
             return np.array(rows).reshape(at.shape)
         if is_frozen(self.given):
             # scipy broadcasts parameters (n,) along the last axis, so points go in with rows last.
-            return _ask(self.given, name, at.T).T
+            return _evaluate(self.given, name, at.T).T
         if hasattr(self.given, "shape"):
-            columns = [_ask(self.given, name, at[:, [j]]).reshape(-1, 1) for j in range(at.shape[1])]
+            columns = [_evaluate(self.given, name, at[:, [j]]).reshape(-1, 1) for j in range(at.shape[1])]
             answer = np.hstack([np.empty((self.n, 0)), *columns])
         else:
-            answer = _ask(self.given, name, at)
+            answer = _evaluate(self.given, name, at)
         if answer.shape != at.shape:
             raise InputError(
                 f"{type(self.given).__name__}.{name} was asked at points of shape {at.shape} but gave "
@@ -168,7 +168,7 @@ def _is_discrete(dist: Any) -> bool:
     return hasattr(family, "pmf") and not hasattr(family, "pdf")
 
 
-def _ask(dist: Any, name: str, at: Floats) -> Floats:
+def _evaluate(dist: Any, name: str, at: Floats) -> Floats:
     """The function of that name, where continuous distributions have no masses and whole numbers no density."""
     if name == ("pdf" if _is_discrete(dist) else "pmf"):
         return np.zeros(at.shape)

@@ -24,7 +24,7 @@ from fieldcal.types import Crossing, Floats, Ints
 ROUNDING = 1e-9
 #: How far from 1 a distribution function may end.
 END_TOLERANCE = 1e-6
-#: Levels this many samples beside a step are rounding, and still belong to the step.
+#: Levels this many samples above a step are rounding, and still belong to the step.
 _STEP = 1e-9
 
 
@@ -67,7 +67,7 @@ class PiecewiseLinear(Predictions):
         return len(self.x)
 
     @property
-    def _steps(self) -> int:
+    def _samples(self) -> int:
         """How many samples a row has, 0 if it has none."""
         return self.values.shape[1] if self.form and self.form.kind == "samples" else 0
 
@@ -85,7 +85,7 @@ class PiecewiseLinear(Predictions):
         return np.where(right > 0.0, 1.0 - above * np.exp(-right / high), c)
 
     def _pdf(self, x: Floats) -> Floats:
-        if self._steps:
+        if self._samples:
             raise InputError(
                 "Samples have no density, and so no log score. Use crps(y), or give the predictions in another form, "
                 "such as from_quantiles or from_moments."
@@ -97,8 +97,9 @@ class PiecewiseLinear(Predictions):
         return np.where(right > 0.0, above / high * np.exp(-right / high), density)
 
     def _ppf(self, u: Floats) -> Floats:
-        if S := self._steps:
-            u = np.where(np.abs(u * S - np.round(u * S)) < _STEP, np.round(u * S) / S, u)
+        if S := self._samples:
+            step = np.clip(np.ceil(u * S - _STEP) - 1.0, 0.0, S - 1.0)
+            return np.take_along_axis(self.values, step.astype(np.intp), axis=1)
         below, low, above, high = self._tails
         x = follow(self.c, self.x, u, equal=u <= 0.0)
         with np.errstate(divide="ignore"):
@@ -113,10 +114,11 @@ class PiecewiseLinear(Predictions):
     def _breaks(self) -> Floats:
         return self.c
 
-    def _inside(self, of: Callable[[Floats, Floats, Ints], Floats]) -> Floats:
+    def _inside(self, of: Callable[[Floats, Floats, slice], Floats]) -> Floats:
         """The sum over segments of a function of knots, their levels and the rows."""
         out = np.empty(len(self))
-        for rows in chunks(len(self), 4 * self.x.shape[1]):
+        for block in chunks(len(self), 4 * self.x.shape[1]):
+            rows = slice(block[0], block[-1] + 1)  # views, not copies
             out[rows] = of(self.x[rows], self.c[rows], rows).sum(axis=1)
         return out
 
@@ -142,7 +144,8 @@ class PiecewiseLinear(Predictions):
         below, low, above, high = self._tails
         short, far = np.maximum(self.x[:, :1] - truth, 0.0), np.maximum(truth - self.x[:, -1:], 0.0)
         tails = _tail_crps(below, low, short) + _tail_crps(above, high, far)
-        return np.asarray(tails[:, 0] + self._inside(lambda x, c, rows: _inner_crps(x, c, truth[rows])))
+        inside = self._inside(lambda x, c, rows: _inner_crps(x, c, truth[rows])) / 3.0
+        return np.asarray(tails[:, 0] + inside)
 
     def reshaped(self, support: Support, masses: ArrayLike) -> Predictions:
         """As of all predictions; samples become samples, as near to the new masses as S of them come.
@@ -150,14 +153,14 @@ class PiecewiseLinear(Predictions):
         Each cumulative mass is then met within 1/(2 S), and so is the shape inside an interval, relative to its mass.
         """
         new = super().reshaped(support, masses)
-        return _steps(new.values) if self._steps else new
+        return _steps(new.values) if self._samples else new
 
     def _transported(self, support: Support, T: Transport) -> Predictions:
         """Lines again, unless a boundary cuts through a tail; the boundaries become knots, as the line bends there."""
         below, _, above, _ = self._tails
         cut_low = (support.points[0] < self.x[:, :1]) & (below > 0.0)
         cut_high = (support.points[-1] > self.x[:, -1:]) & (above > 0.0)
-        if self._steps or (cut_low | cut_high).any():
+        if self._samples or (cut_low | cut_high).any():
             return super()._transported(support, T)
         x = np.hstack([self.x, np.broadcast_to(support.points, (len(self), len(support.points)))])
         c = np.hstack([self.c, T.old[:, 1:-1]])
@@ -178,14 +181,14 @@ def _tail_crps(mass: Floats, scale: Floats, depth: Floats) -> Floats:
 
 
 def _inner_crps(x: Floats, c: Floats, truth: Floats) -> Floats:
-    """Between the knots F is linear, so its square integrates to a third of (a² + ab + b²)."""
+    """Three times the score of each segment: F is linear, so its square integrates to (a² + ab + b²) / 3."""
     left, right, a, b = x[:, :-1], x[:, 1:], c[:, :-1], c[:, 1:]
     middle = np.clip(truth, left, right)
     at = a + (b - a) * ratio(middle - left, right - left)
     lower = (middle - left) * (a * a + a * at + at * at)
     a, b = 1.0 - at, 1.0 - b
     upper = (right - middle) * (a * a + a * b + b * b)
-    return np.asarray((lower + upper) / 3.0)
+    return np.asarray(lower + upper)
 
 
 def from_quantiles(values: ArrayLike, levels: ArrayLike, *, crossing: Crossing = "error") -> PiecewiseLinear:
