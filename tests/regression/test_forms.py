@@ -322,7 +322,9 @@ def test_every_family_has_the_moments_it_was_given(family):
     assert isinstance(predictions, Distribution)
     np.testing.assert_allclose(predictions.given.mean(), [1.0, 4.0], rtol=1e-12)
     np.testing.assert_allclose(predictions.given.std(), [0.5, 3.0], rtol=1e-12)
-    np.testing.assert_allclose(predictions.moments(), [[1.0, 4.0], [0.5, 3.0]], rtol=1e-15)
+    # scipy's families take other parameters than these two, but for the normal one
+    rtol = 0 if family == "normal" else 1e-15
+    np.testing.assert_allclose(predictions.moments(), [[1.0, 4.0], [0.5, 3.0]], rtol=rtol)
 
 
 def test_a_list_of_different_families_is_one_prediction_each():
