@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 import fieldcal
 from fieldcal.errors import FieldcalError, InputError
+from fieldcal.objects import UNNAMED, Batch
 
 SOURCE = pathlib.Path(fieldcal.__file__).parent
 URC = {"prior": "flat", "point": "mode", "trust": 1}
@@ -138,7 +139,7 @@ def test_plus_equals_leaves_the_first_field_as_it_was():
 
 def test_merging_keeps_whole_numbers_whole_beyond_float64():
     one = fieldcal.count(lab(), data().proba_field)
-    big = fieldcal.Field(**{**_fields(one), "score_sums": one.score_sums + 2**60})
+    big = counted_as(one, score_sums=one.score_sums + 2**60)
     merged = big + one
     assert merged.score_sums.dtype == np.int64
     assert merged.score_sums.tolist() == (2 * one.score_sums + 2**60).tolist()
@@ -146,7 +147,7 @@ def test_merging_keeps_whole_numbers_whole_beyond_float64():
 
 def test_merging_beyond_64_bits_goes_on_in_floats_and_does_not_wrap_around():
     one = fieldcal.count(lab(), data().proba_field)
-    big = fieldcal.Field(**{**_fields(one), "score_sums": np.full((1, 3), 2**62)})
+    big = counted_as(one, score_sums=np.full((1, 3), 2**62))
     merged = big + big + big
     assert (merged.score_sums > 2.0**63).all()
     np.testing.assert_allclose(merged.mean_prediction, 1 / 3)
@@ -306,6 +307,12 @@ def _fields(made):
     return {name: getattr(made, name) for name in type(made).model_fields}
 
 
+def counted_as(made, **changes):
+    """A field without batches, with other counts."""
+    batch = Batch(**{**_fields(made.batches[UNNAMED]), **changes})
+    return fieldcal.Field(**{**_fields(made), "batches": {UNNAMED: batch}})
+
+
 @pytest.mark.parametrize("made", all_three(), ids=lambda m: type(m).__name__)
 def test_nothing_can_be_assigned_or_deleted(made):
     for name in type(made).model_fields:
@@ -319,7 +326,8 @@ def test_nothing_can_be_assigned_or_deleted(made):
 
 @pytest.mark.parametrize("made", all_three(), ids=lambda m: type(m).__name__)
 def test_the_arrays_that_are_stored_are_read_only(made):
-    stored = [v for v in _fields(made).values() if isinstance(v, np.ndarray)]
+    parts = [made, *getattr(made, "batches", {}).values()]
+    stored = [v for part in parts for v in _fields(part).values() if isinstance(v, np.ndarray)]
     assert stored
     for array in stored:
         with pytest.raises(ValueError, match="read-only"):
@@ -331,6 +339,8 @@ def test_the_arrays_that_are_stored_are_read_only(made):
     [
         (lab, "M"),
         (lab, "p_lab"),
+        (field, "V"),
+        (field, "score_sums"),
         (field, "n"),
         (field, "mean_prediction"),
         (prevalence, "n"),

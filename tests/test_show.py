@@ -343,7 +343,8 @@ def test_a_field_without_rows_can_be_looked_at(grouped):
 
 
 def test_rows_left_out_and_predictions_moved_are_told():
-    field = made()[1].model_copy(update={"dropped": 1234, "clipped": 5678})
+    counts = made()[1].batches[""].model_copy(update={"dropped": 1234, "clipped": 5678})
+    field = made()[1].named("x").model_copy(update={"batches": {"": counts}})
     for text in (check(field._repr_html_()).text, plain(field)):
         assert "1,234 rows dropped" in text
         assert "5,678 predictions moved into [0, 1]" in text

@@ -11,7 +11,7 @@ import decimal
 import operator
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from fieldcal.errors import ArtefactError, InputError, InputTypeError
 from fieldcal.types import Ints, Keys
 
 _PLAIN = (str, int, bool)
+_ONE_TYPE: tuple[set[type], ...] = ({int}, {str}, {dt.date}, set())  # whose values Python sorts as we do
 _MAX_DEPTH = 16  # of tuples in tuples, in a file
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _TOO_FINE = "The time {} is finer than a microsecond, and such keys would merge. Round or format them first."
@@ -63,9 +64,38 @@ def positions(keys: Keys, wanted: Keys) -> Ints:
     return np.fromiter((where.get(_identity(k), -1) for k in wanted), dtype=np.intp, count=len(wanted))
 
 
-def union(first: Keys, second: Keys) -> Keys:
-    """All keys of both, once, in canonical order."""
-    return _ordered({_identity(k): k for k in (*first, *second)}.values())
+def union(*lists: Keys) -> Keys:
+    """All keys of lists that are in canonical order, once, in that order; a list that repeats costs a comparison."""
+    found: list[Keys] = []
+    for keys in lists:
+        if keys and not (found and same(found[-1], keys)):
+            found.append(keys)
+    if len(found) < 2:
+        return found[0] if found else ()
+    return _ordered({_identity(k): k for k in chain.from_iterable(found)}.values())
+
+
+def same(one: Keys, two: Keys) -> bool:
+    """Whether the keys are the same, in the same order; 1 and True are not, although Python has them equal."""
+    if one is two:
+        return True
+    types = list(map(type, one))
+    if one != two or types != list(map(type, two)):
+        return False
+    return tuple not in types or all(map(operator.eq, map(_identity, one), map(_identity, two)))
+
+
+def in_order(keys: Keys) -> bool:
+    """Whether keys are in canonical order; where Python's own order shows it, a million take an instant."""
+    known: tuple[Any, ...] = keys[:-1] if keys and keys[-1] is None else keys  # null is last
+    columns: list[Any] = [known]
+    if set(map(type, known)) == {tuple}:
+        widths = set(map(len, known))
+        columns = [map(operator.itemgetter(i), known) for i in range(max(widths))] if len(widths) == 1 else []
+    plain = bool(columns) and all(set(map(type, column)) in _ONE_TYPE for column in columns)
+    if plain and all(map(operator.lt, known, islice(known, 1, None))):
+        return True
+    return same(keys, _ordered(keys))
 
 
 def distinct(keys: Keys) -> bool:

@@ -18,7 +18,7 @@ from fieldcal.core.posterior import (
 )
 from fieldcal.core.priors import Continuity, Dirichlet, Penalty, Pooled, Prior, Smooth
 from fieldcal.core.solve import Solution, solve
-from fieldcal.objects import Field, Lab
+from fieldcal.objects import UNNAMED, Batch, Field, Lab
 from fieldcal.types import Floats, Point
 
 #: Draws of M behind every interval.
@@ -62,15 +62,18 @@ class Task:
 
     def total(self) -> Task:
         """The whole field as one population."""
+        everyone = Batch(
+            groups=(None,),
+            V=self.field.V.sum(axis=0, keepdims=True),
+            # As floats: over all groups the units can pass 64 bits.
+            score_sums=self.field.score_sums.sum(axis=0, keepdims=True, dtype=np.float64),
+        )
         whole = Field(
             lab=self.field.lab,
             classes=self.field.classes,
             n_bins=self.field.n_bins,
             grouped=False,
-            groups=(None,),
-            V=self.field.V.sum(axis=0, keepdims=True),
-            # As floats: over all groups the units can pass 64 bits.
-            score_sums=self.field.score_sums.sum(axis=0, keepdims=True, dtype=np.float64),
+            batches={UNNAMED: everyone},
         )
         labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
         grouped = self.field.grouped
