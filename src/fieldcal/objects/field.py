@@ -413,10 +413,10 @@ class Field(Artefact):
         return f"Field: {show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{batches}{dropped}"
 
     def __rich__(self) -> Group:
-        return show.stacked(show.field_parts(self))
+        return show.stacked(show.field_sheet(self).parts())
 
     def _repr_html_(self) -> str:
-        return show.field_page(self)
+        return show.field_sheet(self).page()
 
 
 # Sums of batches

@@ -445,4 +445,4 @@ class Prevalence(Artefact):
         return show.stacked([*show.prevalence_parts(self), *show.verdict_parts(self.verdict)])
 
     def _repr_html_(self) -> str:
-        return show.prevalence_page(self)
+        return show.prevalence_sheet(self).page() + show.verdict_page(self.verdict)
