@@ -4,7 +4,7 @@ from fieldcal.objects.field import SCORE_UNIT, UNNAMED, Batch, Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.outcome import Columns, Support
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
-from fieldcal.objects.verdict import Verdict
+from fieldcal.objects.verdict import Finding, Verdict
 
 __all__ = [
     "SCORE_UNIT",
@@ -12,6 +12,7 @@ __all__ = [
     "Batch",
     "Columns",
     "Field",
+    "Finding",
     "Fit",
     "Interval",
     "Lab",
