@@ -8,13 +8,13 @@ import functools
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal.core.partition import fit_partition
 from fieldcal.core.response import auto_smoothing, count_cells
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import EXPONENTS, calibration_offset, decide_trust, rehearse
-from fieldcal.metrics import log_loss
 
 # Groups that differ by a covariate look like groups that differ more than prevalences can: that is meant.
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -79,7 +79,7 @@ def change(world, *, groups_in_lab=True, **options):
     lab = fieldcal.learn(scores, y, groups=groups if groups_in_lab else None)
     scores, y, groups = world.field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups), **options)
-    return log_loss(fieldcal.recalibrate(prev, scores, groups=groups), y) - log_loss(scores, y)
+    return log_loss(y, fieldcal.recalibrate(prev, scores, groups=groups)) - log_loss(y, scores)
 
 
 # The rehearsal
@@ -142,7 +142,7 @@ def test_mending_a_model_that_is_wrong_everywhere_does_not_pose_as_knowledge_abo
     scores, y, groups = at_random(0).lab
     wrong = scores * 0.2 / (scores * 0.2 + (1 - scores) * 0.8)
     found = rehearsed(wrong, y, groups)
-    assert log_loss(wrong, y) > log_loss(scores, y) + 0.1
+    assert log_loss(y, wrong) > log_loss(y, scores) + 0.1
     assert found.change_by_exponent.min() > -0.002
 
 
@@ -241,7 +241,9 @@ def test_the_excess_is_small_at_full_trust_where_the_assumption_holds_and_large_
 def test_the_excess_of_two_classes_is_the_same_for_both_and_needs_groups_of_20_rows():
     found = rehearsed(*by_label(0).lab)
     assert found.excess_variance.shape == (len(EXPONENTS), 2)
-    np.testing.assert_allclose(found.excess_variance[:, 0], found.excess_variance[:, 1], rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        found.excess_variance[:, 0], found.excess_variance[:, 1], rtol=1e-6, atol=1e-12
+    )
     scores, y, _ = by_label(0).lab
     assert rehearsed(scores, y, np.arange(len(y)) // 15).excess_variance is None
 
