@@ -36,7 +36,8 @@ def count(
     proba : array-like (n,) or (n, K), or a table of columns named after the classes
         Predictions in the field, as given to `learn`.
     groups : array-like (n,), optional
-        The subpopulation of each row: any hashable values; null is a group of its own.
+        The subpopulation of each row: text, whole numbers, true or false, dates, times, or tuples of them; null is a
+        group of its own.
     sample_weight : array-like (n,), optional
         A weight of 2 is the row twice.
     missing : "error" or "drop"
