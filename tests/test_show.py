@@ -202,7 +202,7 @@ def test_a_name_has_no_colour_of_its_own_in_a_terminal():
 def test_the_terminal_has_the_numbers_of_the_table(options):
     _, _, prev, verdict = made(**options)
     head, rows = prev.table()
-    lines = [line.rstrip() for line in plain(prev).split("\n")]
+    lines = [line.rstrip() for line in plain(prev, width=2_000).split("\n")]
     assert lines[0] == prev.title()
     cells = [re.split(r" {2,}", line) for line in lines[1 : 2 + len(rows)]]
     assert cells == [[cell for cell in row if cell] for row in [head, *rows]]

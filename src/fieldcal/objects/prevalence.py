@@ -99,7 +99,7 @@ class Prevalence(Artefact):
     >>> sorted(prev.performance())
     ['count', 'precision', 'recall']
     >>> prev.to_frame("polars").shape
-    (4, 10)
+    (4, 11)
     """
 
     kind: ClassVar[str] = "prevalence"
