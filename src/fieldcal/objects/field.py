@@ -304,7 +304,8 @@ class Field(Artefact):
         """
         gone = self.batches[self._find(id)]
         batches = {i: batch for i, batch in self.batches.items() if i != id}
-        return self._of(batches, _minus(self._total, gone) if self._adds_up else None)
+        left = _minus(self._total, gone) if self._adds_up and len(batches) > 1 else None
+        return self._of(batches, left)
 
     def only(self, ids: Iterable[str]) -> Field:
         """Some of the batches, and nothing that was counted without a name.
