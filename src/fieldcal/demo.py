@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 import fieldcal
 from fieldcal.datasets import Portal, portal
-from fieldcal.metrics import log_loss, mean_absolute_error
 
 LAST_LAB_YEAR = 1987
 SHOWN = "DM"  # Merriam's kangaroo rat, the most frequent species
@@ -79,8 +78,13 @@ class Demo:
 
     def losses(self, rows: NDArray[np.bool_] | slice = slice(None)) -> tuple[float, float]:
         """Log loss before and after."""
-        y = self.y[rows]
-        return log_loss(self.data.proba_field[rows], y), log_loss(self.new[rows], y)
+        from sklearn.metrics import log_loss
+
+        y, labels = self.y[rows], np.arange(len(self.prev.classes))
+        before, after = (
+            log_loss(y, proba[rows], labels=labels) for proba in (self.data.proba_field, self.new)
+        )
+        return float(before), float(after)
 
     def report(self) -> fieldcal.Report:
         """The page, with the labels of the field, which nothing else has seen."""
@@ -148,10 +152,13 @@ def introduction(found: Demo) -> str:
 
 def errors(found: Demo) -> tuple[float, float]:
     """Mean distance from the true shares, over plots and species: of the mean prediction, and of the estimate."""
+    from sklearn.metrics import mean_absolute_error
+
     prev, y = found.prev, found.y
     truth = [np.bincount(y[found.data.plots_field == g], minlength=len(prev.classes)) for g in prev.groups]
     share = np.array(truth) / np.asarray(prev.n)[:, None]
-    return mean_absolute_error(prev.mean_prediction, share), mean_absolute_error(prev.estimate, share)
+    before, after = (mean_absolute_error(share, table) for table in (prev.mean_prediction, prev.estimate))
+    return float(before), float(after)
 
 
 def sentences(found: Demo) -> list[str]:

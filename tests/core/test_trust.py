@@ -8,6 +8,7 @@ import functools
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal.core.partition import fit_partition
@@ -15,7 +16,6 @@ from fieldcal.core.problem import Problem
 from fieldcal.core.response import auto_smoothing, count_cells
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import EXPONENTS, calibration_offset, decide_trust, measure, rehearse
-from fieldcal.metrics import log_loss
 
 # Groups that differ by a covariate look like groups that differ more than prevalences can: that is meant.
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -80,7 +80,7 @@ def change(world, *, groups_in_lab=True, **options):
     lab = fieldcal.learn(scores, y, groups=groups if groups_in_lab else None)
     scores, y, groups = world.field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups), **options)
-    return log_loss(fieldcal.recalibrate(prev, scores, groups=groups), y) - log_loss(scores, y)
+    return log_loss(y, fieldcal.recalibrate(prev, scores, groups=groups)) - log_loss(y, scores)
 
 
 # The rehearsal
@@ -143,7 +143,7 @@ def test_mending_a_model_that_is_wrong_everywhere_does_not_pose_as_knowledge_abo
     scores, y, groups = at_random(0).lab
     wrong = scores * 0.2 / (scores * 0.2 + (1 - scores) * 0.8)
     found = rehearsed(wrong, y, groups)
-    assert log_loss(wrong, y) > log_loss(scores, y) + 0.1
+    assert log_loss(y, wrong) > log_loss(y, scores) + 0.1
     assert found.change_by_exponent.min() > -0.002
 
 

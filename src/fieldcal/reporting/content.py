@@ -443,9 +443,9 @@ def quality(lab: Lab, field: Field, prev: Prevalence) -> list[dict[str, Any]]:
         ("Lab predictions moved into [0, 1]", lab.clipped, "off by rounding only"),
         ("Field rows in bins that the lab never filled", float(np.sum(prev.fit.novel)), "status novel"),
     ]
-    if field.batches:
+    if field.batch_ids:
         first, last = (name(field.batch_ids[i]) for i in (0, -1))
-        counts.append(("Batches", len(field.batches), f"{first} … {last}"))
+        counts.append(("Batches", len(field.batch_ids), f"{first} … {last}"))
     if field.grouped:
         words = {
             "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",

@@ -80,10 +80,10 @@ class Evaluation:
     def table(self) -> list[Measure]:
         """Each measure before and after; less is better but for accuracy, and for shares in intervals."""
         measures: dict[str, Callable[[Floats, NDArray[np.intp]], float]] = {
-            "log loss": lambda p, y: metrics.log_loss(np.clip(p, _FLOOR, 1), y),
-            "Brier score": metrics.brier_score,
+            "log loss": _log_loss,
+            "Brier score": _brier_score,
             "calibration error": metrics.calibration_error,
-            "accuracy": metrics.accuracy,
+            "accuracy": lambda p, y: float((p.argmax(axis=1) == y).mean()),
         }
         if self.numbers is not None:
             crps, *shares = self.numbers.table()
@@ -164,3 +164,13 @@ def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Flo
     total = counts.sum(axis=1, keepdims=True).astype(np.float64)
     shares = np.divide(counts, total, out=np.full((G, K), np.nan), where=total > 0)
     return np.asarray(shares), total[:, 0]
+
+
+def _log_loss(proba: Floats, y: NDArray[np.intp]) -> float:
+    return float(-np.log(np.clip(proba[np.arange(len(y)), y], _FLOOR, 1)).mean())
+
+
+def _brier_score(proba: Floats, y: NDArray[np.intp]) -> float:
+    """Of two classes that of the second, as usual; of more, summed over them."""
+    squares = (proba - np.eye(proba.shape[1])[y]) ** 2
+    return float((squares[:, 1] if proba.shape[1] == 2 else squares.sum(axis=1)).mean())

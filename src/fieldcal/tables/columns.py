@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -247,7 +246,6 @@ _KINDS = {
     "bool": Kind(bool, False, "true or false"),
     "date": Kind(dt.date, dt.date(1970, 1, 1), "dates"),
     "datetime": Kind(dt.datetime, dt.datetime(1970, 1, 1), "times"),
-    "decimal": Kind(decimal.Decimal, decimal.Decimal(0), "decimals"),
 }
 
 
@@ -372,16 +370,15 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
             f"The group column {name!r:.60} holds times of a zone ({dtype.time_zone}), in which one reading of the "
             "clock can be two hours. Make it dates, or times without a zone, first."
         )
-    if dtype == nw.Datetime or dtype == nw.Decimal:
-        return _KINDS["datetime" if dtype == nw.Datetime else "decimal"], dtype
+    if dtype == nw.Datetime:
+        return _KINDS["datetime"], dtype
     if dtype.is_float():
         raise InputTypeError(
-            f"The group column {name!r:.60} holds decimal fractions ({dtype}), which engines compare differently. Make "
-            "it whole numbers or text first; in pandas, whole numbers with gaps are Int64."
+            f"The group column {name!r:.60} holds decimal fractions ({dtype}), which engines compare differently. "
+            f"{group_keys.KINDS}. Make it whole numbers or text first; in pandas, whole numbers with gaps are Int64."
         )
     raise InputTypeError(
-        f"The group column {name!r:.60} is of type {dtype}. Groups are text, whole numbers, true or false, dates, "
-        "times or decimals: convert it first."
+        f"The group column {name!r:.60} is of type {dtype}. {group_keys.KINDS}: convert it first, as str(…) does."
     )
 
 

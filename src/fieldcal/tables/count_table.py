@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fieldcal.core.partition import Bins
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import SCORE_UNIT, Field, Lab, group_keys
+from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Field, Lab, group_keys
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.types import Keys
 from fieldcal.verbs.count import warn_if_ids
@@ -129,17 +129,14 @@ def as_field(
         else:
             np.add.at(table, codes, part)
         tables.append(table)
+    batch = Batch(groups=names, V=tables[0], score_sums=tables[1], dropped=dropped, clipped=clipped)
     return Field(
         lab=lab.digest,
         classes=lab.classes,
         n_bins=lab.n_bins,
         grouped=grouped,
-        groups=names,
-        V=tables[0],
-        score_sums=tables[1],
-        dropped=dropped,
-        clipped=clipped,
         by=tuple(by),
+        batches={UNNAMED: batch},
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fieldcal.core import partition as parts
 from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError
-from fieldcal.objects import Field, Lab, group_keys
+from fieldcal.objects import UNNAMED, Batch, Field, Lab, group_keys
 from fieldcal.types import Missing
 from fieldcal.validation import Scores, as_weights, bin_ids, field_scores, score_sums
 
@@ -36,7 +36,8 @@ def count(
     proba : array-like (n,) or (n, K), or a table of columns named after the classes
         Predictions in the field, as given to `learn`.
     groups : array-like (n,), optional
-        The subpopulation of each row: any hashable values; null is a group of its own.
+        The subpopulation of each row: text, whole numbers, true or false, dates, times, or tuples of them; null is a
+        group of its own.
     sample_weight : array-like (n,), optional
         A weight of 2 is the row twice.
     missing : "error" or "drop"
@@ -86,16 +87,19 @@ def count(
     bins = lab.partition.assign(scores.values)
     V = count_cells(codes, bins, shape=(len(names), lab.n_bins), weight=weight)
     shares = lab.F if given_ids else None
-    field = Field(
-        lab=lab.digest,
-        classes=lab.classes,
-        n_bins=lab.n_bins,
-        grouped=groups is not None,
+    counted = Batch(
         groups=names,
         V=V,
         score_sums=score_sums(codes, len(names), scores, weight, shares=shares, bins=bins),
         dropped=scores.n_missing,
         clipped=scores.clipped,
+    )
+    field = Field(
+        lab=lab.digest,
+        classes=lab.classes,
+        n_bins=lab.n_bins,
+        grouped=groups is not None,
+        batches={UNNAMED: counted},
     )
     return field if batch is None else field.named(batch)
 
