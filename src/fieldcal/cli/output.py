@@ -7,7 +7,6 @@ import glob
 import io
 import json
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from fieldcal import storage
 from fieldcal.cli.options import Settings
-from fieldcal.errors import FieldcalError, FieldcalWarning
+from fieldcal.errors import LONGEST_VALUE, FieldcalError, FieldcalWarning, Option
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -39,12 +38,14 @@ _EXTRAS = {
     "jinja2": "report",
     "matplotlib": "report",
 }
-#: Ways out are told in Python; here they are options.
-_FLAG = re.compile(r"\b(acknowledge|normalize)=True\b")
-_NAMES = "missing|unseen|trust|prior|level|batch|label|by|scores|classes|name|time|every|quantiles|crossing|intervals"
-_OPTION = re.compile(rf"\b({_NAMES})=(['\"]?)([\w.{{}}]+|…|<[^>]*>)\2")
-
-_LEVELS = re.compile(r"\bquantiles=\{(0\.\d+): '(\w+)', (0\.\d+): '(\w+)'\}")
+#: Options that the command line names otherwise than Python; None where it has none, and Python's name is shown.
+FLAGS: dict[str, str | None] = {
+    "groups": "by",
+    "partition": "bins",
+    **dict.fromkeys(
+        ("calibration", "check", "cv", "family", "high", "low", "point", "repair", "sample_weight")
+    ),
+}
 
 
 def one_line(text: str) -> str:
@@ -53,17 +54,31 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def in_options(text: str) -> str:
-    """A sentence about arguments of functions as one about options.
+def as_flag(option: Option) -> str:
+    """An option as the command line spells it.
 
     Examples
     --------
-    >>> from fieldcal.cli.output import in_options
-    >>> in_options("Drop those rows, or pass missing='drop'. Pass acknowledge=True if that is meant.")
-    'Drop those rows, or pass --missing drop. Pass --acknowledge if that is meant.'
+    >>> from fieldcal.cli.output import as_flag
+    >>> from fieldcal.errors import Option
+    >>> as_flag(Option("missing", "drop")), as_flag(Option("acknowledge", True)), as_flag(Option("groups"))
+    ('--missing drop', '--acknowledge', '--by …')
     """
-    text = _LEVELS.sub(lambda m: f"--quantiles {m[1]}={m[2]},{m[3]}={m[4]}", text)
-    return _OPTION.sub(lambda m: f"--{m[1]} {m[3]}", _FLAG.sub(r"--\1", text))
+    name = FLAGS.get(option.name, option.name)
+    if name is None:
+        return str(option)
+    command = "" if option.verb is None else f"fieldcal {option.verb} "
+    flag = f"{command}--{name}"
+    if option.value is None:
+        return f"no {flag}"
+    return flag if option.value is True else f"{flag} {_as_typed(option.value)}"
+
+
+def _as_typed(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = [f"{key}={item}" for key, item in value.items()]
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return text[:LONGEST_VALUE]
 
 
 def explain(error: BaseException) -> str:
@@ -72,7 +87,7 @@ def explain(error: BaseException) -> str:
         path = getattr(getattr(error, "ctx", None), "command_path", "fieldcal")
         return f"{_sentence(error.format_message())} Try '{path} --help'."
     if isinstance(error, FieldcalError):
-        return in_options(str(error))
+        return error.spelled(as_flag)
     if isinstance(error, MemoryError):
         return _MEMORY
     if isinstance(error, OSError):
@@ -112,7 +127,7 @@ def warnings_in_one_line(settings: Settings) -> Iterator[None]:
     """Python's warnings as ``warning: …``, each text once."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        warn(settings, in_options(str(message)))
+        warn(settings, message.spelled(as_flag) if isinstance(message, FieldcalWarning) else str(message))
 
     with warnings.catch_warnings(action="always", category=FieldcalWarning):
         warnings.showwarning = show  # put back by catch_warnings

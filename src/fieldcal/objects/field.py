@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import model_validator
 
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import show
 from fieldcal.objects.alike import check_alike, check_mergeable, strays
 from fieldcal.objects.artefact import Artefact, Counts, KeyTuple, Texts, sealed
@@ -277,7 +277,13 @@ class Field(Artefact):
         """
         if not self.batches:
             raise InputError(
-                "This field has no batches, so no windows. Count with batch=…, or with time=… and every=…, first."
+                "This field has no batches, so no windows. Count with ",
+                Option("batch"),
+                ", or with ",
+                Option("time"),
+                " and ",
+                Option("every"),
+                ", first.",
             )
         return self.only(within(self.batch_ids, start, end))
 

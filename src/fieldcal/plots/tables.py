@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.goodness_of_fit import Misfit
 from fieldcal.core.partition import Bins, Edges, SimplexTrees, as_columns, cut, quantile_cuts
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Fit, Lab, Prevalence, Support, group_keys
 from fieldcal.objects.artefact import sealed
 from fieldcal.types import Floats, Ints
@@ -113,7 +113,9 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
     if rehearsal is None:
         raise InputError(
             "This lab has no rehearsal to draw: it was learnt without groups, or with too few of them. "
-            "Learn it with groups: fieldcal.learn(proba, y, groups=…)."
+            "Learn it with groups: fieldcal.learn(proba, y, ",
+            Option("groups"),
+            ").",
         )
     return {
         "exponents": plain(rehearsal.exponents),
@@ -405,8 +407,9 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
     """
     if not prev.lab.ordered:
         raise InputError(
-            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with "
-            "ordered=True if they have one, or draw plots.forest."
+            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with ",
+            Option("ordered", True),
+            " if they have one, or draw plots.forest.",
         )
     whole = group is ... and prev.field.grouped
     at = 0 if group is ... else prev._row(group)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option, Word
 from fieldcal.objects import Support
 from fieldcal.regression import checks
 from fieldcal.regression.predictions import Predictions
@@ -259,8 +259,9 @@ def from_quantiles(
     if crossing == "error" and crossed.any():
         raise InputError(
             f"The quantiles cross in {int(crossed.sum()):,} of {len(q):,} rows, the first is row "
-            f"{int(crossed.argmax())}. Pass crossing='sort' to sort the quantiles of such rows, or check the order "
-            "of the levels."
+            f"{int(crossed.argmax())}. Pass ",
+            Option("crossing", "sort"),
+            " to sort the quantiles of such rows, or check the order of the levels.",
         )
     q = np.sort(q, axis=1)
     low = u[0] * (q[:, 1] - q[:, 0]) / (u[1] - u[0])
@@ -353,7 +354,9 @@ def _refuse_bad_cdf(c: Floats) -> None:
             raise InputError(
                 f"The distribution function {what} in {int(bad.sum()):,} of {len(c):,} rows, the first is row {row} "
                 f"(from {c[row].min():.6g} to {c[row].max():.6g}, ending at {c[row, -1]:.6g}). Extend the grid or "
-                "check the columns, or pass repair=True to straighten and rescale such rows."
+                "check the columns, or pass ",
+                Option("repair", True),
+                " to straighten and rescale such rows.",
             )
 
 
@@ -532,7 +535,11 @@ def _scale(masses: Floats, support: Support, *, first: bool) -> Floats:
     if not len(wide):
         raise InputError(
             f"The support {support.labels} has no inner interval with a width, so nothing says how far its open "
-            "ends reach. Pass low=... and high=..., or a support with more edges."
+            "ends reach. Pass ",
+            Option("low", Word("...")),
+            " and ",
+            Option("high", Word("...")),
+            ", or a support with more edges.",
         )
     near = wide[0] if first else wide[-1]
     neighbour = masses[:, near + 1]

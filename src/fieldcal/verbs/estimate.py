@@ -14,7 +14,14 @@ from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.reweight import Parts, beta_interval, class_weights, learn_from_labels, safe_log
 from fieldcal.core.solve import Solution
 from fieldcal.core.trust import Rehearsal, Trust, decide_trust, mean_recalibrated
-from fieldcal.errors import ConvergenceWarning, InputError, InputTypeError, PoolingWarning, TrustWarning
+from fieldcal.errors import (
+    ConvergenceWarning,
+    InputError,
+    InputTypeError,
+    Option,
+    PoolingWarning,
+    TrustWarning,
+)
 from fieldcal.objects import Field, Fit, Lab, Prevalence, group_keys
 from fieldcal.objects.verdict import Verdict
 from fieldcal.types import Floats, Keys, Point
@@ -172,7 +179,9 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
     if level is None:
         if point == "mean":
             raise InputError(
-                "Without a level there is no posterior to average. Use point='mode', or give a level."
+                "Without a level there is no posterior to average. Use ",
+                Option("point", "mode"),
+                ", or give a level.",
             )
     elif not 0 < level < 1:
         raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r}.")
@@ -336,8 +345,10 @@ def _warn(task: Task, answer: Answer, findings: Findings) -> None:
     unrehearsed = task.lab.rehearsal is None or not task.field.grouped
     if not findings.asked and unrehearsed and trust.movement.moved and trust.common > 0:
         warnings.warn(
-            "The field has moved, and whether by label shift was not rehearsed: give learn(…, groups=…) the grouping "
-            "that the field has, or set trust yourself. The verdict says more.",
-            TrustWarning,
+            TrustWarning(
+                "The field has moved, and whether by label shift was not rehearsed: give ",
+                Option("groups", verb="learn"),
+                " the grouping that the field has, or set trust yourself. The verdict says more.",
+            ),
             stacklevel=3,
         )

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from fieldcal.core.goodness_of_fit import NOISE, Misfit, Movement, misfit
 from fieldcal.core.response import POOR_CONDITION, confusable_classes
 from fieldcal.core.trust import ALONE, RAMP, Trust
-from fieldcal.errors import CalibrationWarning, IdentifiabilityWarning, SmallSampleWarning
+from fieldcal.errors import (
+    CalibrationWarning,
+    FieldcalWarning,
+    IdentifiabilityWarning,
+    Option,
+    SmallSampleWarning,
+)
 from fieldcal.objects import Field, Lab
 from fieldcal.objects.verdict import Level, Verdict
 
@@ -34,9 +40,6 @@ HELD_BACK = 0.75
 TOO_GOOD = 0.005
 
 
-Concern = tuple[type[Warning], str]
-
-
 @dataclass(frozen=True)
 class Findings:
     """What the estimate noticed, for the verdict to weigh."""
@@ -51,72 +54,70 @@ class Findings:
 
 def warn_about_lab(lab: Lab) -> None:
     """Warn of what makes every estimate from this lab shaky."""
-    for category, message in lab_concerns(lab):
-        warnings.warn(message, category, stacklevel=3)
+    for concern in lab_concerns(lab):
+        warnings.warn(concern, stacklevel=3)
 
 
-def lab_concerns(lab: Lab) -> list[Concern]:
+def lab_concerns(lab: Lab) -> list[FieldcalWarning]:
     """What is shaky about a lab, in words."""
     found = (_backwards(lab), _few_rows(lab), _alike(lab), _too_good(lab), _uncalibrated(lab))
     return [concern for concern in found if concern is not None]
 
 
-def _backwards(lab: Lab) -> Concern | None:
+def _backwards(lab: Lab) -> FieldcalWarning | None:
     worst = worse_than_chance(lab)
     if worst is None:
         return None
-    return (
-        CalibrationWarning,
+    return CalibrationWarning(
         f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: worse than "
-        f"chance. Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass classes=… in their "
-        "order.",
+        f"chance. Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass ",
+        Option("classes"),
+        " in their order.",
     )
 
 
-def _few_rows(lab: Lab) -> Concern | None:
+def _few_rows(lab: Lab) -> FieldcalWarning | None:
     rows = lab.F.sum(axis=1)
     rarest = int(rows.argmin())
     if rows[rarest] > FEW_CLASS_ROWS:
         return None
-    return (
-        SmallSampleWarning,
+    return SmallSampleWarning(
         f"Class {lab.classes[rarest]!r} has {rows[rarest]:g} lab rows: where its predictions fall is mostly a "
         "guess, and the intervals will be wide. Label more rows of it.",
     )
 
 
-def _alike(lab: Lab) -> Concern | None:
+def _alike(lab: Lab) -> FieldcalWarning | None:
     # Neighbours in an order are hard to tell apart by nature: the smooth prior is made for that.
     if lab.ordered or lab.n_bins == 1 or lab.conditioning.condition_number < POOR_CONDITION:
         return None
     pairs = confusable_classes(lab.M)
     which = f" ({lab.classes[pairs[0][0]]!r} and {lab.classes[pairs[0][1]]!r})" if pairs else ""
-    return (
-        IdentifiabilityWarning,
+    return IdentifiabilityWarning(
         f"The bins hardly tell some classes apart{which}: condition number of M "
         f"{lab.conditioning.condition_number:.3g}. Estimates will lean on the prior. Use more bins, a better "
         "model, or merge classes.",
     )
 
 
-def _too_good(lab: Lab) -> Concern | None:
+def _too_good(lab: Lab) -> FieldcalWarning | None:
     if lab.log_loss is None or lab.n < 100 or lab.log_loss >= TOO_GOOD:
         return None
-    return (
-        CalibrationWarning,
+    return CalibrationWarning(
         f"The lab's log loss is {lab.log_loss:.2g}, implausibly low. Are these rows the model was trained on? "
         "Use held-out rows, or the field will look as if it had moved.",
     )
 
 
-def _uncalibrated(lab: Lab) -> Concern | None:
+def _uncalibrated(lab: Lab) -> FieldcalWarning | None:
     if lab.calibration.error <= POOR_CALIBRATION or lab.calibration.p_value >= 1e-4:
         return None
-    return (
-        CalibrationWarning,
+    return CalibrationWarning(
         f"The model is not calibrated on the lab: predictions and shares differ by "
         f"{lab.calibration.error:.3f} on average. Prevalences stay right, recalibrated probabilities inherit "
-        "the error. Calibrate first, for instance with calibration='sigmoid' in Recalibrator.",
+        "the error. Calibrate first, for instance with ",
+        Option("calibration", "sigmoid"),
+        " in Recalibrator.",
     )
 
 
@@ -175,7 +176,7 @@ def inconsistent(misfit: Misfit) -> NDArray[np.bool_]:
 
 def judge(lab: Lab, field: Field, findings: Findings) -> Verdict:
     """Weigh everything: the worst reason decides."""
-    reasons: list[tuple[Level, str]] = [("care", message) for _, message in lab_concerns(lab)]
+    reasons: list[tuple[Level, str]] = [("care", str(concern)) for concern in lab_concerns(lab)]
     if worse_than_chance(lab) is not None:
         reasons.append(("do_not_use", "The predictions are worse than chance in the lab itself."))
     if lab.n_bins == 1:
