@@ -1,21 +1,20 @@
-"""Errors and warnings in the words of the command line: one line, and a way out."""
+"""What is printed and written: results, tables, JSON, CSV, and errors in one line that spells options as flags."""
 
 from __future__ import annotations
 
 import csv
-import glob
 import io
 import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from fieldcal import storage
-from fieldcal.cli.options import Settings
 from fieldcal.errors import LONGEST_VALUE, FieldcalError, FieldcalWarning, Option
 
 if TYPE_CHECKING:
@@ -24,7 +23,18 @@ if TYPE_CHECKING:
 
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
     from fieldcal.reporting import Report
-    from fieldcal.tables.files.session import Session
+
+
+@dataclass
+class Settings:
+    """The options of every command, filled while the arguments are parsed."""
+
+    json: bool = False
+    quiet: bool = False
+    debug: bool = False
+    memory_limit: str | None = None
+    threads: int | None = None
+    warnings: list[str] = field(default_factory=list)  # those shown so far, for --json
 
 
 _LONGEST = 2_000
@@ -157,6 +167,15 @@ def result(settings: Settings, data: Mapping[str, Any], *parts: RenderableType) 
         for part in parts:
             console(sys.stdout).print(part, soft_wrap=isinstance(part, str))
     sys.stdout.flush()
+
+
+def done(
+    settings: Settings, data: Mapping[str, Any], written: Sequence[Path], *parts: RenderableType
+) -> None:
+    """The answer, and which files hold it."""
+    result(settings, {**data, "written": list(map(str, written))}, *parts)
+    for path in written:
+        note(settings, f"wrote {path}")
 
 
 def console(stream: TextIO) -> Console:
@@ -328,45 +347,3 @@ def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
 
 def _no_formula(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
-@contextmanager
-def session(settings: Settings) -> Iterator[Session]:
-    """DuckDB, within the limits of --memory-limit and --threads."""
-    from fieldcal.tables.files.session import Session
-
-    with Session(memory_limit=settings.memory_limit, threads=settings.threads) as opened:
-        yield opened
-
-
-def field_or_counts(
-    settings: Settings,
-    lab: Lab,
-    path: Path,
-    *,
-    by: Sequence[str] | None = None,
-    missing: Literal["error", "drop"] = "error",
-) -> Field:
-    """A field from its artefact, or from the table of counts that a warehouse made."""
-    from fieldcal import tables
-    from fieldcal.objects import Field
-
-    if path.suffix.lower() == ".json":
-        return Field.load(path)
-    with session(settings) as opened:
-        columns = opened.open(path).columns
-        keys = [name for name in columns if name.lower().startswith("fieldcal_group_")]
-        table = opened.open(path, text=keys)  # a key such as 01 must not become 1
-        return tables.read_counts(lab, table.relation, by=by, missing=missing)
-
-
-def check_target(target: Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse before the work what cannot be written, or would overwrite an input."""
-    from fieldcal.tables.files.paths import check_place
-
-    check_place(target, existing(inputs))
-
-
-def existing(inputs: Iterable[str | Path]) -> list[Path]:
-    """The files behind inputs, some of which may be globs."""
-    return [Path(path) for given in inputs for path in (given, *glob.glob(str(given), recursive=True))]
