@@ -26,7 +26,6 @@ NOT_MESSAGES = {
     "reporting": "HTML, and text that shows how to do it in Python",
     "tables/files/csv.py": "SQL",
     "_NOT_FITTED": "a text of scikit-learn's check_is_fitted",
-    "_unrehearsed": "a reason of the verdict, stored with the estimate",
 }
 
 
