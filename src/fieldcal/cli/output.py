@@ -299,6 +299,7 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
     return {
         "digest": prev.digest,
         **verdict_data(prev.verdict),
+        "trust_between": prev.trust_between,
         "trust_overall": prev.trust_overall,
         "level": prev.level,
         "protected": prev.protected,
