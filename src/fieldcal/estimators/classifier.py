@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
-from fieldcal.errors import InputTypeError, WeightWarning
+from fieldcal.errors import InputTypeError, Option, WeightWarning
 from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, distinct
 from fieldcal.estimators.cross_fitting import (
     NeverRefitted,
@@ -207,8 +207,9 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     def _check_estimator(self, fit_params: dict[str, Any]) -> None:
         if not hasattr(self.estimator, "predict_proba") and self.calibration is None:
             raise InputTypeError(
-                f"{type(self.estimator).__name__} has no predict_proba. Set calibration='sigmoid' to make "
-                "probabilities of its decision_function."
+                f"{type(self.estimator).__name__} has no predict_proba. Set ",
+                Option("calibration", "sigmoid"),
+                " to make probabilities of its decision_function.",
             )
         if not self._prefit:
             return
@@ -216,8 +217,12 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
             check_is_fitted(self.estimator, msg=_NOT_FITTED)
         if fit_params:
             raise InputTypeError(
-                f"With cv='prefit' the estimator is not fitted, but fit was given {sorted(fit_params)} for it. "
-                "Leave them out, or pass cv=5."
+                "With ",
+                Option("cv", "prefit"),
+                f" the estimator is not fitted, but fit was given {sorted(fit_params)} for it. "
+                "Leave them out, or pass ",
+                Option("cv", 5),
+                ".",
             )
 
     def _classes(self, y: NDArray[Any]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal.core.response import whole
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, Frozen, KeyTuple, Texts, sealed
 from fieldcal.storage import did_you_mean
@@ -347,7 +347,13 @@ class Field(Artefact):
         """
         if not self.batch_ids:
             raise InputError(
-                "This field has no batches, so no windows. Count with batch=…, or with time=… and every=…, first."
+                "This field has no batches, so no windows. Count with ",
+                Option("batch"),
+                ", or with ",
+                Option("time"),
+                " and ",
+                Option("every"),
+                ", first.",
             )
         return self.only(_within(self.batch_ids, start, end))
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.partition import Bins, Edges, SimplexTrees, as_columns, cut, quantile_cuts
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, Support, group_keys
 from fieldcal.objects.artefact import sealed
 from fieldcal.types import Floats, Ints
@@ -111,7 +111,9 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
     if rehearsal is None:
         raise InputError(
             "This lab has no rehearsal to draw: it was learnt without groups, or with too few of them. "
-            "Learn it with groups: fieldcal.learn(proba, y, groups=…)."
+            "Learn it with groups: fieldcal.learn(proba, y, ",
+            Option("groups"),
+            ").",
         )
     return {
         "exponents": plain(rehearsal.exponents),
@@ -404,8 +406,9 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
     """
     if not prev.lab.ordered:
         raise InputError(
-            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with "
-            "ordered=True if they have one, or draw plots.forest."
+            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with ",
+            Option("ordered", True),
+            " if they have one, or draw plots.forest.",
         )
     whole = group is ... and prev.field.grouped
     at = 0 if group is ... else prev._row(group)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import narwhals as nw
 import numpy as np
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Columns, Field, Lab, Prevalence
 from fieldcal.regression.predictions import Predictions
 from fieldcal.regression.quantile_columns import (
@@ -266,7 +266,9 @@ def read_labelled(
     table = open_table(frame)
     known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
     if known is None:
-        raise InputError("The lab was learnt from arrays and knows no column of labels: pass label=….")
+        raise InputError(
+            "The lab was learnt from arrays and knows no column of labels: pass ", Option("label"), "."
+        )
     columns, grouping = _columns_of(prev, quantiles, table), _grouping(prev, by, table)
     rows = _with_label(table, columns, grouping, known, crossing, labelled_only=True)
     return {"proba": rows.predicted, "y": rows.others["label"], "groups": rows.groups}

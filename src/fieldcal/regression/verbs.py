@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal import verbs
 from fieldcal.core.partition import Expected, PartitionLike
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Field, Lab, Prevalence, Support
 from fieldcal.regression.intervals import (
     choose_support,
@@ -227,6 +227,8 @@ def _support(
         one, two = support.labels[alike[0]], support.labels[alike[0] + 1]
         raise InputError(
             f"The predictions cannot tell the intervals {one} and {two} apart ({len(alike)} of {support.size - 1} "
-            "pairs of neighbours). Use fewer intervals, or intervals='auto'."
+            "pairs of neighbours). Use fewer intervals, or ",
+            Option("intervals", "auto"),
+            ".",
         )
     return support

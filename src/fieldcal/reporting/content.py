@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
 from collections import Counter
 from collections.abc import Hashable
@@ -489,7 +490,9 @@ def _prior(prior: dict[str, float | str]) -> str:
 
 def versions() -> dict[str, str]:
     """Of what the numbers depend on."""
+    own = str(importlib.import_module("fieldcal").__version__)  # a source tree has no metadata to ask
     return {
         "python": platform.python_version(),
-        **{name: version(name) for name in ("fieldcal", "numpy", "scipy", "matplotlib")},
+        "fieldcal": own,
+        **{name: version(name) for name in ("numpy", "scipy", "matplotlib")},
     }

@@ -13,7 +13,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal.core.partition import Bins
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option, Word
 from fieldcal.objects import Field, Lab, Prevalence, group_keys
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
@@ -109,8 +109,9 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
     """The columns that are asked for, or the lab's: as many as the classes need."""
     if scores is None and lab.columns is None:
         raise InputError(
-            "This lab was learnt from arrays and knows no column names. Pass scores=…, in the order of the classes "
-            f"{lab.classes!r:.200}."
+            "This lab was learnt from arrays and knows no column names. Pass ",
+            Option("scores"),
+            f", in the order of the classes {lab.classes!r:.200}.",
         )
     if scores is None and lab.columns is not None and lab.columns.levels is not None:
         raise InputError(
@@ -135,7 +136,9 @@ def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[s
     if clash or len(set(new)) < len(new):
         raise InputError(
             f"The new column would be named {(clash or new)[0]!r:.60}, which the table already has. Choose another "
-            "with name='{}_new', where {} stands for the old name."
+            "with ",
+            Option("name", "{}_new"),
+            ", where {} stands for the old name.",
         )
     return new
 
@@ -210,8 +213,11 @@ def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order:
     if in_order:
         return columns
     raise InputError(
-        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass classes=… in the order "
-        "of the columns, or scores={class: column}."
+        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass ",
+        Option("classes"),
+        " in the order of the columns, or ",
+        Option("scores", Word("{class: column}")),
+        ".",
     )
 
 
@@ -222,12 +228,16 @@ def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str
         return asked
     if asked:
         raise InputError(
-            f"This prevalence is of one population, but by={list(asked)!r:.80} was given. Count with by=… first, or "
-            "leave it out here."
+            "This prevalence is of one population, but ",
+            Option("by", list(asked)),
+            " was given. Count with ",
+            Option("by"),
+            " first, or leave it out here.",
         )
     raise InputError(
-        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass by=…, the column "
-        "or columns of the groups."
+        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass ",
+        Option("by"),
+        ", the column or columns of the groups.",
     )
 
 
@@ -411,11 +421,24 @@ class Window:
             return None
         if time is None or every is None or not _EVERY.fullmatch(every):
             raise InputError(
-                f"Windows need time=<column> and every=<length such as '1d', '1w', '1mo', '6h'>, but got "
-                f"time={time!r}, every={every!r}."
+                "Windows need ",
+                Option("time", Word("<column>")),
+                " and ",
+                Option("every", Word("<length such as '1d', '1w', '1mo', '6h'>")),
+                ", but got ",
+                Option("time", time),
+                ", ",
+                Option("every", every),
+                ".",
             )
         if batch is not None:
-            raise InputError("Windows are named after their start: give batch=… or time=…, not both.")
+            raise InputError(
+                "Windows are named after their start: give ",
+                Option("batch"),
+                " or ",
+                Option("time"),
+                ", not both.",
+            )
         table.require([time], role="time")
         dtype = table.dtype(time)
         if dtype not in (nw.Date, nw.Datetime):

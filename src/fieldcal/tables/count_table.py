@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.partition import Bins
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Field, Lab, group_keys
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.types import Keys
@@ -275,8 +275,9 @@ def _refuse(read: dict[str, Any], missing: str) -> None:
         )
     if _sum(read, MISSING) and missing == "error":
         raise InputError(
-            f"{_sum(read, MISSING):,} of {rows:,} rows have no score (null or NaN). Pass missing='drop' to "
-            "go on without them."
+            f"{_sum(read, MISSING):,} of {rows:,} rows have no score (null or NaN). Pass ",
+            Option("missing", "drop"),
+            " to go on without them.",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
 from fieldcal.tables.columns import Grouping, Scores, group_columns
 from fieldcal.tables.engines import open_table
@@ -54,7 +54,9 @@ def read_labelled(
     table = open_table(frame)
     known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
     if known is None:
-        raise InputError("The lab was learnt from arrays and knows no column of labels: pass label=….")
+        raise InputError(
+            "The lab was learnt from arrays and knows no column of labels: pass ", Option("label"), "."
+        )
     table.require([known], role="label")
     grouping = Grouping.of(table, group_columns(prev, by))
     rows = read_rows(Scores.of(table, prev.lab, scores, normalize=False), grouping, known, labelled_only=True)

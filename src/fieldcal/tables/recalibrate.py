@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
 from fieldcal.tables.columns import Scores, new_names
 from fieldcal.tables.engines import Table, open_table
@@ -104,8 +104,11 @@ def apply(
     if not prev.field.grouped:
         if by:
             raise InputError(
-                "This prevalence is of one population, but group columns were given. Count with by=… first, or leave "
-                "by=… out here."
+                "This prevalence is of one population, but group columns were given. Count with ",
+                Option("by"),
+                " first, or leave ",
+                Option("by"),
+                " out here.",
             )
         prepared = table.prepare(columns.expressions())
         return table.finish(*job.answers(prepared, [nw.lit(r) for r in ratios(prev.weights)[0]], new))

@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal.core import partition as parts
 from fieldcal.core.response import count_cells
-from fieldcal.errors import GroupWarning, InputError, InputTypeError
+from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, group_keys
 from fieldcal.types import Missing
 from fieldcal.validation import Scores, as_weights, bin_ids, field_scores, score_sums
@@ -107,7 +107,11 @@ def count(
 def check_batch(batch: object) -> None:
     """Batches are named by text."""
     if batch is not None and not isinstance(batch, str):
-        raise InputTypeError(f"batch must be a name, a string, but got {batch!r:.60}. Use batch=str(…).")
+        raise InputTypeError(
+            f"batch must be a name, a string, but got {batch!r:.60}. Use ",
+            Option("batch", Word("str(…)")),
+            ".",
+        )
 
 
 def warn_if_ids(n_groups: int, n_rows: int) -> None:
