@@ -3,7 +3,7 @@
 from fieldcal.objects.batch import Batch
 from fieldcal.objects.field import SCORE_UNIT, Field
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.outcome import Columns, Support
+from fieldcal.objects.outcome import Columns, Intervals
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
 from fieldcal.objects.verdict import Verdict
 
@@ -14,8 +14,8 @@ __all__ = [
     "Field",
     "Fit",
     "Interval",
+    "Intervals",
     "Lab",
     "Prevalence",
-    "Support",
     "Verdict",
 ]

@@ -15,7 +15,7 @@ from fieldcal.core.response import Conditioning, conditioning, response_matrix, 
 from fieldcal.core.trust import Rehearsal, calibration_offset
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, KeyTuple, PartitionField, record, sealed
-from fieldcal.objects.outcome import Columns, Support
+from fieldcal.objects.outcome import Columns, Intervals
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -47,7 +47,7 @@ class Lab(Artefact):
     n: int = Slot(ge=0)
     clipped: int = Slot(default=0, ge=0)
     ordered: bool = False  # whether the order of the classes means something
-    support: Support | None = None  # of a regression: the intervals that are its classes
+    support: Intervals | None = None  # of a regression: the intervals that are its classes
     log_loss: float | None = None
     accuracy: float | None = None
     decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction

@@ -39,7 +39,7 @@ class Columns(Frozen):
         return self
 
 
-class Support(Frozen):
+class Intervals(Frozen):
     """Where the line of numbers is cut.
 
     Boundary ``i`` lies just after ``points[i]``, or just before it where ``before[i]``. So intervals are right-closed,
@@ -48,8 +48,8 @@ class Support(Frozen):
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
-    >>> support = Support.of([1.0, 2.5], atoms=[0.0])
+    >>> from fieldcal.objects import Intervals
+    >>> support = Intervals.of([1.0, 2.5], atoms=[0.0])
     >>> support.labels
     ('< 0', '0', '(0, 1]', '(1, 2.5]', '> 2.5')
     >>> support.codes([-3, 0, 0.5, 2.5, 9]).tolist()
@@ -71,7 +71,7 @@ class Support(Frozen):
         return self
 
     @classmethod
-    def of(cls, edges: ArrayLike, *, atoms: ArrayLike = ()) -> Support:
+    def of(cls, edges: ArrayLike, *, atoms: ArrayLike = ()) -> Intervals:
         """Cut after each of the edges, and around each of the atoms."""
         cuts, own = (np.asarray(x, dtype=np.float64).ravel() for x in (edges, atoms))
         if not (np.isfinite(cuts).all() and np.isfinite(own).all()):

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fieldcal.core.goodness_of_fit import Misfit
 from fieldcal.core.partition import Bins, Edges, SimplexTrees, as_columns, cut, quantile_cuts
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Fit, Lab, Prevalence, Support, group_keys
+from fieldcal.objects import Fit, Intervals, Lab, Prevalence, group_keys
 from fieldcal.objects.artefact import sealed
 from fieldcal.types import Floats, Ints
 from fieldcal.verbs.findings import whole_misfit
@@ -51,7 +51,7 @@ def class_labels(lab: Lab) -> list[str]:
         short = np.array([float(f"{x:.{digits}g}") for x in points])
         if len(np.unique(short)) == len(np.unique(points)):
             break
-    return list(Support(points=sealed(short), before=lab.support.before).labels)
+    return list(Intervals(points=sealed(short), before=lab.support.before).labels)
 
 
 def bin_labels(lab: Lab) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.types import Floats, Ints
 
 #: Work arrays hold about this many numbers, however many rows there are.
@@ -112,7 +112,7 @@ def chunks(n: int, width: int) -> Iterator[Ints]:
         yield np.arange(start, min(start + step, n), dtype=np.intp)
 
 
-def interval_masses(masses: Any, support: Support, *, n: int | None = None) -> Floats:
+def interval_masses(masses: Any, support: Intervals, *, n: int | None = None) -> Floats:
     """Checked masses of the intervals, (n, K); every row sums to one."""
     array = matrix(masses, "masses")
     if array.shape[1] != support.size or (n is not None and len(array) != n):
@@ -137,7 +137,7 @@ def interval_masses(masses: Any, support: Support, *, n: int | None = None) -> F
     return np.asarray(array / total)
 
 
-def without_new_support(new: Floats, old: Floats, support: Support) -> Floats:
+def without_new_support(new: Floats, old: Floats, support: Intervals) -> Floats:
     """New masses where there was mass before; a shape that does not exist cannot be kept."""
     ghost = (old <= 0.0) & (new > 0.0)
     if not ghost.any():

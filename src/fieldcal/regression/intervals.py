@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.errors import InputError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.types import Floats, Ints
 
 #: Intervals by default, and lab rows that each of them needs.
@@ -26,7 +26,7 @@ _BINS = 10
 
 def choose_support(
     y: Floats, intervals: int | None, atoms: Sequence[float] | Literal["auto"], weight: Floats | None
-) -> Support:
+) -> Intervals:
     """Intervals that hold equally many of the lab's numbers, atoms apart; as many as rows allow if not told."""
     if not len(y):
         raise InputError("There are no numbers to cut into intervals.")
@@ -39,7 +39,7 @@ def choose_support(
     cuts = _quantiles(y[rest], size[rest], number, tails) if rest.any() and number > 1 else np.empty(0)
     if not len(cuts) and (not len(own) or not rest.any()) and len(own) < 2:
         raise InputError(f"All {len(y):,} numbers are the same, {y[0]:g}: there is nothing to tell apart.")
-    return _without_empty(Support.of(cuts, atoms=own), y)
+    return _without_empty(Intervals.of(cuts, atoms=own), y)
 
 
 def _atoms(y: Floats, size: Floats) -> Floats:
@@ -76,16 +76,16 @@ def _round(cuts: Floats) -> Floats:
     return np.unique(np.round(cuts, digits)) + 0.0  # no −0
 
 
-def _without_empty(support: Support, y: Floats) -> Support:
+def _without_empty(support: Intervals, y: Floats) -> Intervals:
     """An interval without numbers joins its neighbour."""
     filled = np.bincount(support.codes(y), minlength=support.size) > 0
     keep = np.ones(len(support.points), dtype=bool)
     for k in np.flatnonzero(~filled):
         keep[min(int(k), len(keep) - 1)] = False
-    return Support(points=support.points[keep], before=support.before[keep])
+    return Intervals(points=support.points[keep], before=support.before[keep])
 
 
-def given_support(edges: Any, atoms: Sequence[float]) -> Support:
+def given_support(edges: Any, atoms: Sequence[float]) -> Intervals:
     """The support that the caller asked for."""
     cuts = np.asarray(edges, dtype=np.float64).ravel()
     if np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
@@ -93,7 +93,7 @@ def given_support(edges: Any, atoms: Sequence[float]) -> Support:
             f"Edges must strictly increase, but got {cuts.tolist()!r:.80}. Sort them, drop repeats."
         )
     # Open ends may be written out as infinity.
-    return Support.of(cuts[np.isfinite(cuts)], atoms=np.asarray(atoms, dtype=np.float64))
+    return Intervals.of(cuts[np.isfinite(cuts)], atoms=np.asarray(atoms, dtype=np.float64))
 
 
 def neighbours_alike(expected: Floats, codes: Ints, size: int) -> list[int]:
@@ -104,7 +104,7 @@ def neighbours_alike(expected: Floats, codes: Ints, size: int) -> list[int]:
     return [k for k in range(size - 1) if homogeneity(table[k : k + 2, None]).p_value > ALIKE]
 
 
-def _joint(support: Support, k: int) -> int:
+def _joint(support: Intervals, k: int) -> int:
     """The boundary to give up so that interval k, or the next, is merged: of an atom's two rather the far side's."""
     points = support.points
     own = np.zeros(len(points), dtype=bool)  # boundaries of atoms
@@ -114,7 +114,7 @@ def _joint(support: Support, k: int) -> int:
     return beyond[0] if beyond else k
 
 
-def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
+def told_apart(support: Intervals, expected: Floats, y: Floats) -> Intervals:
     """Fewer intervals, until each looks different from the next; at least two."""
     while support.size > 2:
         alike = neighbours_alike(expected, support.codes(y), support.size)
@@ -126,5 +126,5 @@ def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
         )
         if not keep.any():
             keep[len(keep) // 2] = True
-        support = Support(points=support.points[keep], before=support.before[keep])
+        support = Intervals(points=support.points[keep], before=support.before[keep])
     return support

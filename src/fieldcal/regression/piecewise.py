@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.errors import InputError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression import checks
 from fieldcal.regression.predictions import Predictions
 from fieldcal.regression.transport import Transport, follow, passed, ratio, slope
@@ -110,7 +110,7 @@ class Lines(Predictions):
             out[rows] += _inner_crps(self.x[rows], self.c[rows], truth[rows])
         return out
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> Predictions:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> Predictions:
         """With new masses of the intervals: lines again, unless a boundary cuts through a tail."""
         below, _, above, _ = self._tails
         cut_low = (support.points[0] < self.x[:, :1]) & (below > 0.0)
@@ -119,7 +119,7 @@ class Lines(Predictions):
             return super().reshaped(support, masses)
         return self._bent(support, self._transport(support, masses))
 
-    def _bent(self, support: Support, T: Transport) -> Lines:
+    def _bent(self, support: Intervals, T: Transport) -> Lines:
         """The boundaries become knots, as the line bends there."""
         shape = (len(self), len(support.points))
         x = np.hstack([self.x, np.broadcast_to(support.points, shape)])
@@ -201,7 +201,7 @@ class Quantiles(Table):
     def _take(self, rows: Ints) -> Quantiles:
         return Quantiles(self.values[rows], self.law._take(rows), self.levels)
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> Quantiles:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> Quantiles:
         """Quantiles at the same levels, of the distributions with new masses of the intervals."""
         law = self.law.reshaped(support, masses)
         return Quantiles(np.maximum.accumulate(law.ppf(self.levels), axis=1), law, self.levels)
@@ -216,7 +216,7 @@ class GridCDF(Table):
     def _take(self, rows: Ints) -> GridCDF:
         return GridCDF(self.values[rows], self.law._take(rows), self.grid)
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> GridCDF:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> GridCDF:
         """Distribution functions on the same grid, with new masses of the intervals."""
         law = self.law.reshaped(support, masses)
         values = np.where(_left(self.grid), law.cdf(self.grid, before=True), law.cdf(self.grid))
@@ -409,7 +409,7 @@ class Samples(Predictions):
             out[rows] = np.abs(x - truth[rows]).mean(axis=1) - (x @ ranks) / self.size**2
         return out
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> Samples:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> Samples:
         """As many samples, in order, with new masses of the intervals: as near to them as S samples come.
 
         Each cumulative mass is met within 1/(2 S), and so is the shape inside an interval, relative to its mass.
@@ -432,12 +432,12 @@ def from_samples(samples: ArrayLike) -> Samples:
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
+    >>> from fieldcal.objects import Intervals
     >>> from fieldcal.regression import from_samples
     >>> draws = from_samples([[3.0, 1.0, 2.0, 4.0]])
     >>> draws.cdf([2.0, 2.5]).tolist(), draws.ppf([0.5]).tolist()
     ([[0.5, 0.5]], [[2.0]])
-    >>> draws.reshaped(Support.of([2.0]), [[0.25, 0.75]]).values.tolist()
+    >>> draws.reshaped(Intervals.of([2.0]), [[0.25, 0.75]]).values.tolist()
     [[1.0, 3.0, 3.0, 4.0]]
     """
     values = checks.matrix(samples, "samples")
@@ -450,12 +450,12 @@ def from_samples(samples: ArrayLike) -> Samples:
 class IntervalMasses(Table):
     """Masses ``values`` (n, K) of the intervals of a ``support``."""
 
-    support: Support
+    support: Intervals
 
     def _take(self, rows: Ints) -> IntervalMasses:
         return IntervalMasses(self.values[rows], self.law._take(rows), self.support)
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> IntervalMasses:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> IntervalMasses:
         """The masses of the own intervals, of the distributions with new masses of the given ones."""
         law = self.law.reshaped(support, masses)
         if np.array_equal(support.points, self.support.points) and np.array_equal(
@@ -466,7 +466,7 @@ class IntervalMasses(Table):
 
 
 def from_masses(
-    masses: ArrayLike, support: Support, *, low: float | None = None, high: float | None = None
+    masses: ArrayLike, support: Intervals, *, low: float | None = None, high: float | None = None
 ) -> IntervalMasses:
     """Predictive distributions from the probabilities of intervals.
 
@@ -483,9 +483,9 @@ def from_masses(
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
+    >>> from fieldcal.objects import Intervals
     >>> from fieldcal.regression import from_masses
-    >>> support = Support.of([1.0], atoms=[0.0])
+    >>> support = Intervals.of([1.0], atoms=[0.0])
     >>> support.labels
     ('< 0', '0', '(0, 1]', '> 1')
     >>> one = from_masses([[0.1, 0.4, 0.3, 0.2]], support, low=-1.0)
@@ -512,7 +512,7 @@ def from_masses(
     return IntervalMasses(values, Lines.through(x, c, low=scales[0], high=scales[1]), support)
 
 
-def _end(end: float | None, support: Support, *, below: bool) -> float | None:
+def _end(end: float | None, support: Intervals, *, below: bool) -> float | None:
     if end is None:
         return None
     edge = float(support.points[0] if below else support.points[-1])
@@ -522,7 +522,7 @@ def _end(end: float | None, support: Support, *, below: bool) -> float | None:
     return float(end)
 
 
-def _scale(masses: Floats, support: Support, *, first: bool) -> Floats:
+def _scale(masses: Floats, support: Intervals, *, first: bool) -> Floats:
     """Scale of an open end: its mass, over the density of the nearest interval with a width."""
     own = masses[:, 0] if first else masses[:, -1]
     widths = np.diff(support.points)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression import checks
 from fieldcal.regression.quadrature import panels, width
 from fieldcal.regression.transport import Transport
@@ -133,7 +133,7 @@ class Predictions(ABC):
         with np.errstate(divide="ignore"):
             return np.asarray(-np.log(likelihood))
 
-    def cumulative(self, support: Support) -> Floats:
+    def cumulative(self, support: Intervals) -> Floats:
         """The probability below each boundary of the support, (n, K − 1)."""
         out = np.empty((len(self), len(support.points)))
         for side in (True, False):
@@ -142,7 +142,7 @@ class Predictions(ABC):
                 out[:, chosen] = self.cdf(support.points[chosen], before=side)
         return np.maximum.accumulate(np.clip(out, 0.0, 1.0), axis=1)
 
-    def masses(self, support: Support) -> Floats:
+    def masses(self, support: Intervals) -> Floats:
         """The probability of each interval, (n, K)."""
         c = self.cumulative(support)
         return np.diff(c, axis=1, prepend=0.0, append=1.0)
@@ -151,7 +151,7 @@ class Predictions(ABC):
         """Some of the rows: a slice, a mask, or their numbers, which may repeat."""
         return self._take(checks.index(rows, len(self)))
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> Predictions:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> Predictions:
         """The distributions with new masses of the intervals, and the same shape inside each of them.
 
         An interval without mass has no shape, so it cannot get any.
@@ -161,7 +161,7 @@ class Predictions(ABC):
         T = self._transport(support, masses)
         return Reshaped(self, T.old[:, 1:-1], T.new[:, 1:-1])
 
-    def _transport(self, support: Support, masses: ArrayLike) -> Transport:
+    def _transport(self, support: Intervals, masses: ArrayLike) -> Transport:
         old = self.cumulative(support)
         new = checks.interval_masses(masses, support, n=len(self))
         new = checks.without_new_support(new, np.diff(old, axis=1, prepend=0.0, append=1.0), support)

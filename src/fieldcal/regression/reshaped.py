@@ -22,9 +22,9 @@ class Reshaped(Predictions):
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
+    >>> from fieldcal.objects import Intervals
     >>> from fieldcal.regression import from_moments
-    >>> halves = Support.of([0.0])
+    >>> halves = Intervals.of([0.0])
     >>> new = from_moments([0.0], [1.0]).reshaped(halves, [[0.2, 0.8]])
     >>> new.masses(halves).tolist()
     [[0.2, 0.8]]

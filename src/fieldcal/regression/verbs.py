@@ -10,7 +10,7 @@ import numpy as np
 from fieldcal import verbs
 from fieldcal.core.partition import Expected, PartitionLike
 from fieldcal.errors import InputError
-from fieldcal.objects import Field, Lab, Prevalence, Support
+from fieldcal.objects import Field, Intervals, Lab, Prevalence
 from fieldcal.regression.intervals import choose_support, given_support, neighbours_alike, told_apart
 from fieldcal.regression.parametric import as_predictions
 from fieldcal.regression.predictions import Predictions
@@ -172,7 +172,7 @@ def recalibrate(
     return predictions.reshaped(support, new)
 
 
-def support_of(lab: Lab) -> Support:
+def support_of(lab: Lab) -> Intervals:
     """The intervals of a lab that was learnt from distributions."""
     if lab.support is None:
         raise InputError(
@@ -199,7 +199,7 @@ def _numbers(y: Any) -> Floats:
 
 def _support(
     predictions: Predictions, y: Floats, intervals: Any, atoms: Any, weight: Floats | None
-) -> Support:
+) -> Intervals:
     """The intervals that are asked for, if they can be told apart; or as many as can."""
     expected = predictions.mean()
     if isinstance(intervals, str):

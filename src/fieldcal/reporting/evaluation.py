@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fieldcal import metrics
 from fieldcal.core.partition import as_columns
 from fieldcal.errors import InputError
-from fieldcal.objects import Prevalence, Support, group_keys
+from fieldcal.objects import Intervals, Prevalence, group_keys
 from fieldcal.plots import tables as plot_data
 from fieldcal.types import Floats
 from fieldcal.validation import as_codes, column_order, field_scores
@@ -123,7 +123,9 @@ def evaluate(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Evaluation:
     return _evaluate_numbers(prev, support, proba, y, groups)
 
 
-def _evaluate_numbers(prev: Prevalence, support: Support, predicted: Any, y: Any, groups: Any) -> Evaluation:
+def _evaluate_numbers(
+    prev: Prevalence, support: Intervals, predicted: Any, y: Any, groups: Any
+) -> Evaluation:
     """The intervals as classes, and the distributions themselves."""
     from fieldcal import regression  # which loads much that other reports do not need
     from fieldcal.regression.checks import vector
