@@ -6,8 +6,7 @@ import functools
 import itertools
 import operator
 import os
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,17 +88,19 @@ def _learn_classes(
 
 
 def _learn_number(relation: Any, quantiles: Sequence[str], *, intervals: str | None, **options: Any) -> Lab:
-    from fieldcal.regression import frames
+    from fieldcal import tables
 
     columns, cut = quantile_columns(quantiles), intervals_of(intervals)
-    return frames.learn_table(relation, quantiles=columns, intervals=cut, **options)
+    return tables.learn(relation, quantiles=columns, intervals=cut, **options)
 
 
 def count_stage(settings: Settings, lab: Lab, source: Source, **options: Any) -> Field:
     """From a table of the field to a Field."""
-    verbs, fitting = _verbs_of(lab), _of_lab(lab, options)
+    from fieldcal import tables
+
+    fitting = _of_lab(lab, options)
     with out.working(settings, "count"):
-        return verbs.count(lab, source.relation, **fitting)
+        return tables.count(lab, source.relation, **fitting)
 
 
 def estimate_stage(
@@ -122,16 +123,20 @@ def recalibrate_stage(
     settings: Settings, prev: Prevalence, session: Session, source: Source, target: Path, **options: Any
 ) -> int:
     """From a Prevalence and a table to a new file; how many rows it has."""
-    verbs, fitting = _verbs_of(prev.lab), _of_lab(prev.lab, options)
+    from fieldcal import tables
+
+    fitting = _of_lab(prev.lab, options)
     with out.working(settings, "recalibrate"):
-        return verbs.recalibrate_file(prev, session, source, str(target), **fitting)
+        return tables.recalibrate_file(prev, session, source, str(target), **fitting)
 
 
 def labelled_stage(settings: Settings, prev: Prevalence, source: Source, **options: Any) -> dict[str, Any]:
     """From a table of the field to its labelled rows."""
-    verbs, fitting = _verbs_of(prev.lab), _of_lab(prev.lab, options)
+    from fieldcal import tables
+
+    fitting = _of_lab(prev.lab, options)
     with out.working(settings, "read labels"):
-        return verbs.read_labelled(prev, source.relation, **fitting)
+        return tables.read_labelled(prev, source.relation, **fitting)
 
 
 def report_stage(
@@ -152,28 +157,9 @@ def report_stage(
     return made
 
 
-@dataclass(frozen=True)
-class Verbs:
-    """The verbs on tables, for classes or for a number."""
-
-    count: Callable[..., Field]
-    recalibrate_file: Callable[..., int]
-    read_labelled: Callable[..., dict[str, Any]]
-
-
-def _verbs_of(lab: Lab) -> Verbs:
-    if lab.support is None:
-        from fieldcal import tables
-
-        return Verbs(tables.count, tables.recalibrate_file, tables.read_labelled)
-    from fieldcal.regression import frames  # which loads much that classes do not need
-
-    return Verbs(frames.count_table, frames.recalibrate_file, frames.read_labelled)
-
-
 def _of_lab(lab: Lab, options: dict[str, Any]) -> dict[str, Any]:
     """The options that fit what the lab is of; columns of quantiles understood."""
-    fitting = fitting_options(options, of_number=lab.support is not None)
+    fitting = fitting_options(options, of_number=lab.outcome.kind == "intervals")
     if fitting.get("quantiles") is not None:
         fitting["quantiles"] = quantile_columns(fitting["quantiles"])
     return fitting

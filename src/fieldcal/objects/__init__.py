@@ -3,19 +3,21 @@
 from fieldcal.objects.batch import Batch
 from fieldcal.objects.field import SCORE_UNIT, Field
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.outcome import Columns, Intervals
+from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
 from fieldcal.objects.verdict import Verdict
 
 __all__ = [
     "SCORE_UNIT",
     "Batch",
+    "Classes",
     "Columns",
     "Field",
     "Fit",
     "Interval",
     "Intervals",
     "Lab",
+    "Outcome",
     "Prevalence",
     "Verdict",
 ]

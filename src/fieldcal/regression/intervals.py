@@ -128,3 +128,32 @@ def told_apart(support: Intervals, expected: Floats, y: Floats) -> Intervals:
             keep[len(keep) // 2] = True
         support = Intervals(points=support.points[keep], before=support.before[keep])
     return support
+
+
+def find_intervals(
+    expected: Floats, y: Floats, intervals: Any, atoms: Any, weight: Floats | None
+) -> Intervals:
+    """The intervals that are asked for, if predictions with these means can tell them apart; or as many as they can."""
+    if isinstance(intervals, str):
+        if intervals != "auto":
+            raise InputError(f"intervals must be 'auto', a number or edges, but got {intervals!r}.")
+        return told_apart(choose_support(y, None, atoms, weight), expected, y)
+    if isinstance(intervals, (int, np.integer)) and not isinstance(intervals, bool):
+        if intervals < 2:
+            raise InputError(f"At least two intervals are needed, but got {intervals}.")
+        support = choose_support(y, int(intervals), atoms, weight)
+    else:
+        support = given_support(intervals, () if isinstance(atoms, str) else atoms)
+    codes = support.codes(y)
+    rows = np.bincount(codes, minlength=support.size)
+    if not rows.all():
+        empty = support.labels[int(rows.argmin())]
+        raise InputError(f"No number of the lab lies in the interval {empty}. Choose other edges, or 'auto'.")
+    alike = neighbours_alike(expected, codes, support.size)
+    if alike:
+        one, two = support.labels[alike[0]], support.labels[alike[0] + 1]
+        raise InputError(
+            f"The predictions cannot tell the intervals {one} and {two} apart ({len(alike)} of {support.size - 1} "
+            "pairs of neighbours). Use fewer intervals, or intervals='auto'."
+        )
+    return support

@@ -17,7 +17,7 @@ from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, LookUp, Scores, group_columns
 from fieldcal.tables.engines import Table
-from fieldcal.types import Floats, Keys, Unseen
+from fieldcal.types import Crossing, Floats, Keys, Unseen
 from fieldcal.verbs.recalibrate import unseen_words
 
 Columns = dict[str, list[Any]]
@@ -82,7 +82,7 @@ def weights_table(prev: Prevalence) -> Columns:
 
 def refuse_numbers(lab: Lab) -> None:
     """Refuse a lab of a regression: its rows are distributions, which no statement bins."""
-    if lab.support is not None:
+    if lab.outcome.kind == "intervals":
         raise InputError(
             "This lab is of a regression: its predictions are distributions of a number, for which no SQL can be "
             "written. Export the table to Parquet or CSV and use `fieldcal count` and `fieldcal recalibrate`."
@@ -163,6 +163,7 @@ class Options:
     acknowledge: bool = False
     name: str = "{}_recalibrated"
     check: bool = True
+    crossing: Crossing = "error"
 
     def __post_init__(self) -> None:
         if self.unseen not in ("global", "raw", "error"):
