@@ -23,7 +23,7 @@ Point = Literal["mean", "mode"]
 Crossing = Literal["error", "sort"]
 
 
-class Distribution(Protocol):
+class DistributionLike(Protocol):
     """A predictive distribution, or one per row, by what it can do."""
 
     def cdf(self, x: Any, /) -> Any:

@@ -10,7 +10,7 @@ from scipy.stats import norm
 import fieldcal
 from fieldcal import regression
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.regression.intervals import choose_support, neighbours_alike
+from fieldcal.regression.intervals import choose_support, indistinguishable_neighbours
 
 NOISE = 0.7
 SLOPE = 1 / (1 + NOISE**2)
@@ -181,7 +181,9 @@ def test_as_many_intervals_as_predictions_can_tell_apart():
     )
     assert sharp.outcome.size == 20
     assert 2 <= blurred.outcome.size < 12
-    assert neighbours_alike(rng.standard_normal(4000), blurred.outcome.codes(y), blurred.outcome.size)
+    assert indistinguishable_neighbours(
+        rng.standard_normal(4000), blurred.outcome.codes(y), blurred.outcome.size
+    )
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")

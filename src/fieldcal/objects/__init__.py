@@ -5,7 +5,7 @@ from fieldcal.objects.field import SCORE_UNIT, Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
-from fieldcal.objects.verdict import Verdict
+from fieldcal.objects.verdict import Finding, Verdict
 
 __all__ = [
     "SCORE_UNIT",
@@ -13,6 +13,7 @@ __all__ = [
     "Classes",
     "Columns",
     "Field",
+    "Finding",
     "Fit",
     "Interval",
     "Intervals",

@@ -13,10 +13,8 @@ import numpy as np
 from fieldcal.core.partition import Bins
 from fieldcal.objects import Field, Lab, Prevalence, group_keys
 from fieldcal.plots import tables as plot_data
-from fieldcal.reporting.checklist import checklist
 from fieldcal.reporting.evaluation import Evaluation, Numbers
 from fieldcal.types import Floats
-from fieldcal.verbs.findings import whole_misfit
 
 #: Groups times classes beyond which only one class is told on the page.
 MOST_CELLS = 200_000
@@ -173,7 +171,7 @@ def advice(prev: Prevalence) -> list[str]:
         found.append(f"Label more rows of {name(lab.classes[int(rows.argmin())])}.")
     if any("inconsistent" in s for s in prev.status) and field.grouped:
         found.append("Look at the groups marked inconsistent: what is different about them?")
-    if prev.movement.moved and level != "ok":
+    if prev.overall_shift.shifted and level != "ok":
         found.append(
             "Label a few hundred field rows drawn at random and report again with them: they would tell."
         )
@@ -185,7 +183,7 @@ def advice(prev: Prevalence) -> list[str]:
 def trust(prev: Prevalence) -> list[str]:
     """How far the method is followed, and on what evidence."""
     found = []
-    rehearsal, moved = prev.lab.rehearsal, prev.movement
+    rehearsal, moved = prev.lab.rehearsal, prev.overall_shift
     if prev.field.grouped:
         tau = prev.trust_between
         found.append(f"Differences between groups are followed with strength {tau:.2f} out of 1.")
@@ -207,7 +205,7 @@ def trust(prev: Prevalence) -> list[str]:
     found.append(
         f"The movement of the whole field is followed with strength {prev.trust_overall:.2f} out of 1."
     )
-    if not moved.moved:
+    if not moved.shifted:
         found.append("The field as a whole has not moved from the lab beyond noise.")
     elif moved.testable:
         share, lower = (min(max(x, 0.0), 1.0) for x in (moved.share, moved.lower))
@@ -343,11 +341,21 @@ def content(
         "figures": figures(lab, prev, k, found),
         "groups": rows(prev, k, truth),
         "quality": quality(lab, field, prev),
-        "checklist": checklist(lab, field, prev, whole_misfit(lab, field, prev.common)),
+        "checklist": checklist(prev),
         "settings": settings(lab, field, prev),
         "versions": versions(),
         "digests": {"lab": lab.digest, "field": field.digest, "prevalence": prev.digest},
     }
+
+
+_STATES = {"ok": "fine", "care": "look", "do_not_use": "against", "ask": "ask"}
+
+
+def checklist(prev: Prevalence) -> list[dict[str, str]]:
+    """Every finding: what was asked, what was seen."""
+    return [
+        {"question": f.question, "state": _STATES[f.state], "answer": f.text} for f in prev.verdict.findings
+    ]
 
 
 def summary(lab: Lab, field: Field, prev: Prevalence, k: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import reweight, reweight_binary
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
 from fieldcal.objects import Prevalence, group_keys
-from fieldcal.types import Distribution, Floats, Ints, Keys, Missing, Unseen
+from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
 from fieldcal.validation import field_scores
 from fieldcal.verbs.outcomes import masses_of, understood
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @overload
 def recalibrate(
     prev: Prevalence,
-    predictions: Distribution,
+    predictions: DistributionLike,
     *,
     groups: Any = ...,
     unseen: Unseen = ...,
