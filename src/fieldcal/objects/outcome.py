@@ -68,7 +68,7 @@ _OF_CLASSES: Foreign = {
 }
 
 
-class _Told(Frozen):
+class _Words(Frozen):
     """What both outcomes say of themselves."""
 
     noun: ClassVar[str]
@@ -81,13 +81,13 @@ class _Told(Frozen):
         """Refuse options that go with the other outcome alone, if anybody gave them."""
         for name in filter(options.__contains__, cls.foreign):
             given, (unset, way_out) = options[name], cls.foreign[name]
-            if given is not unset and not (isinstance(given, str) and given == unset):
+            if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
                 raise InputError(
                     f"{name}=… does not go with {cls.predictions}, which this is about. {way_out}"
                 )
 
 
-class Classes(_Told):
+class Classes(_Words):
     """Classes, predicted by their probabilities: the masses are the predictions themselves.
 
     Examples
@@ -159,7 +159,7 @@ class Classes(_Told):
             raise ValueError(f"{len(columns.scores)} columns of scores for {self.size} classes")
 
 
-class Intervals(_Told):
+class Intervals(_Words):
     """Intervals of a number, predicted by distributions: where the line of numbers is cut.
 
     Boundary ``i`` lies just after ``points[i]``, or just before it where ``before[i]``. So intervals are right-closed,
@@ -189,7 +189,7 @@ class Intervals(_Told):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.points.ndim != 1 or self.before.shape != self.points.shape or not len(self.points):
-            raise ValueError("intervals need one flag for each of its boundaries, and at least one boundary")
+            raise ValueError("intervals need one flag for each boundary, and at least one boundary")
         if not np.isfinite(self.points).all():
             raise ValueError("boundaries must be finite")
         order = list(zip(self.points.tolist(), (~self.before).tolist(), strict=True))

@@ -7,9 +7,10 @@ from typing import Any
 
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence
-from fieldcal.tables.columns import Grouping, QuantilesLike, group_columns, prediction_columns
+from fieldcal.tables.columns import QuantilesLike, prediction_columns
 from fieldcal.tables.engines import open_table
 from fieldcal.tables.rows import read_labelled_rows
+from fieldcal.tables.weight_table import counted_groups
 from fieldcal.types import Crossing
 
 
@@ -58,6 +59,6 @@ def read_labelled(
     if known is None:
         raise InputError("The lab was learnt from arrays and knows no column of labels: pass label=….")
     columns = prediction_columns(table, prev.lab, scores=scores, quantiles=quantiles, crossing=crossing)
-    grouping = Grouping.of(table, group_columns(prev, by))
+    grouping = counted_groups(prev, by, table)
     rows, y = read_labelled_rows(columns, grouping, known, labelled_only=True)
     return {"proba": rows.predictions, "y": y, "groups": rows.groups}

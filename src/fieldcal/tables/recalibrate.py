@@ -13,11 +13,9 @@ from fieldcal import verbs
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence
 from fieldcal.tables.columns import (
-    Grouping,
     QuantileColumns,
     QuantilesLike,
     Scores,
-    group_columns,
     new_names,
     prediction_columns,
 )
@@ -25,8 +23,8 @@ from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.rows import read_rows
 from fieldcal.tables.validity import examine, refuse
-from fieldcal.tables.weight_table import Groups, Job, Options, ratios, refuse_kinds, rows_column
-from fieldcal.types import Crossing, Unseen
+from fieldcal.tables.weight_table import Groups, Job, Options, counted_groups, ratios, rows_column
+from fieldcal.types import Crossing, Ints, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
 if TYPE_CHECKING:
@@ -72,6 +70,7 @@ def recalibrate(
     check : bool
         Look through the scores and groups now, and raise or warn as arrays would. A lazy table is read for this once,
         those columns only. Without it nothing is read: scores that are none give null, unseen groups go as told.
+        Quantiles are read and looked through anyway.
 
     Returns
     -------
@@ -135,7 +134,7 @@ def _apply_to_quantiles(
     """Read into memory, recalibrated there, and put beside the rows that they came from."""
     table = columns.table
     new = new_names(columns.columns, table.names, options.name)
-    grouping = _grouping(prev, by, table)
+    grouping = counted_groups(prev, by, table)
     if table.lazy and row is None:
         native = type(table.frame.to_native())
         raise InputError(
@@ -148,25 +147,22 @@ def _apply_to_quantiles(
     answer = verbs.recalibrate(
         prev, rows.predictions, groups=rows.groups, unseen=options.unseen, acknowledge=True
     )
-    made = [np.ascontiguousarray(column) for column in answer.values.T]
+    made = dict(zip(new, map(np.ascontiguousarray, answer.values.T), strict=True))
     if row is None:
-        small = nw.from_dict(dict(zip(new, made, strict=True)), backend=table.frame.implementation)
+        small = nw.from_dict(made, backend=table.frame.implementation)
         return table.finish(small, {n: nw.col(n) for n in new})
-    helpers, at = [table.helper(f"new_{k}") for k in range(len(new))], table.helper("place")
-    small = table.small(
-        {at: np.asarray(rows.others["place"], dtype=np.int64), **dict(zip(helpers, made, strict=True))},
-        {at: nw.Int64, **dict.fromkeys(helpers, nw.Float64)},
-    )
+    places = np.asarray(rows.others["place"], dtype=np.int64)
+    return _joined(table, numbered, made, row=row, places=places)
+
+
+def _joined(table: Table, numbered: Any, made: dict[str, Any], *, row: str, places: Ints) -> Any:
+    """The new columns beside the rows that they were made of, found again by their place."""
+    at = table.helper("place")
+    helpers = {table.helper(f"new_{k}"): name for k, name in enumerate(made)}
+    columns = {at: places, **{helper: made[name] for helper, name in helpers.items()}}
+    small = table.small(columns, {at: nw.Int64, **dict.fromkeys(helpers, nw.Float64)})
     joined = table.look_up(numbered, small, {row: at})
-    return table.finish(joined, {n: nw.col(h) for n, h in zip(new, helpers, strict=True)})
-
-
-def _grouping(prev: Prevalence, by: str | Sequence[str] | None, table: Table) -> Grouping:
-    """The groups that were counted, in columns of the types that were."""
-    grouping = Grouping.of(table, group_columns(prev, by))
-    if grouping.columns and len(prev.groups) and not grouping.matches(prev.groups).any():
-        refuse_kinds(grouping, prev)
-    return grouping
+    return table.finish(joined, {name: nw.col(helper) for helper, name in helpers.items()})
 
 
 def _apply_to_scores(

@@ -285,6 +285,14 @@ def _ratio(table: Table, k: int) -> str:
     return table.helper(f"ratio_{k}")
 
 
+def counted_groups(prev: Prevalence, by: str | Sequence[str] | None, table: Table) -> Grouping:
+    """The group columns that are asked for, or those that were counted; some group must be able to stand in them."""
+    grouping = Grouping.of(table, group_columns(prev, by))
+    if grouping.columns and len(prev.groups) and not grouping.matches(prev.groups).any():
+        refuse_kinds(grouping, prev)
+    return grouping
+
+
 def refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
     """No group of the estimate could stand in these columns."""
     held = " and ".join(k.words for k in grouping.kinds)
