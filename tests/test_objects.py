@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 import fieldcal
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import UNNAMED, Batch
+from fieldcal.objects import UNNAMED, Batch, Classes
 
 SOURCE = pathlib.Path(fieldcal.__file__).parent
 URC = {"prior": "flat", "point": "mode", "trust": 1}
@@ -245,7 +245,7 @@ def test_the_digest_changes_with_every_field_of_the_content():
         "clipped": 1,
         "log_loss": 0.1,
         "accuracy": 0.1,
-        "classes": (0, 1, 3),
+        "outcome": Classes(labels=(0, 1, 3)),
         "F": lab().F + 1,
         "bin_scores": lab().bin_scores + 1,
         "decisions": lab().decisions + 1,
@@ -344,7 +344,7 @@ def test_the_arrays_that_are_derived_are_read_only_too(make, name):
 def test_an_object_does_not_share_memory_with_what_it_was_made_from():
     counts = np.array([[5, 3], [2, 6]])
     made = fieldcal.Lab(
-        classes=("a", "b"),
+        outcome=Classes(labels=("a", "b")),
         partition=fieldcal.Bins(2),
         F=counts,
         smoothing=1.0,

@@ -52,11 +52,11 @@ def learnt(K):
 
 def test_options_are_keyword_only_and_data_comes_first():
     data_first = {
-        "learn": ["proba", "y"],
-        "count": ["lab", "proba"],
+        "learn": ["predictions", "y"],
+        "count": ["lab", "predictions"],
         "estimate": ["lab", "field"],
-        "recalibrate": ["prev", "proba"],
-        "decide": ["prev", "proba"],
+        "recalibrate": ["prev", "predictions"],
+        "decide": ["prev", "predictions"],
     }
     for name, expected in data_first.items():
         parameters = inspect.signature(getattr(fieldcal, name)).parameters.values()
@@ -335,7 +335,7 @@ def test_groups_declared_protected_are_estimated_and_not_applied_unless_acknowle
     data, lab, field, prev = learnt(2)
     shielded = fieldcal.estimate(lab, field, **URC, protected=True)
     np.testing.assert_array_equal(shielded.urc, prev.urc)
-    rows = {"proba": data.proba_field[:9], "groups": data.groups_field[:9]}
+    rows = {"predictions": data.proba_field[:9], "groups": data.groups_field[:9]}
     for verb in (fieldcal.recalibrate, fieldcal.decide):
         with pytest.raises(InputError, match=r"protected.*acknowledge=True"):
             verb(shielded, **rows)

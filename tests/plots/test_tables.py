@@ -399,8 +399,8 @@ def test_intervals_are_told_with_few_digits_but_apart(ordered):
     rng = np.random.default_rng(0)
     y = rng.normal(5e4, 1.0, size=2000)
     rows = regression.from_moments(y + 0.1 * rng.normal(size=2000), 0.1)
-    lab = regression.learn(rows, y, intervals=[49999.5, 50000.25, 50001.125])
-    prev = fieldcal.estimate(lab, regression.count(lab, rows), trust=1)
+    lab = fieldcal.learn(rows, y, intervals=[49999.5, 50000.25, 50001.125])
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, rows), trust=1)
     labels = ["≤ 49999.5", "(49999.5, 50000.2]", "(50000.2, 50001.1]", "> 50001.1"]
     assert plot_data.distribution(prev)["labels"] == labels
 

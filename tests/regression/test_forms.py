@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression import (
     Distribution,
     PiecewiseLinear,
@@ -104,7 +104,7 @@ def test_the_form_that_comes_back_is_the_one_that_went_in(form):
 
 def test_the_form_comes_back_also_where_a_boundary_cuts_a_tail():
     old = FORMS["quantiles"]()
-    wide = Support.of([-5.0, 0.0])
+    wide = Intervals.of([-5.0, 0.0])
     new = old.reshaped(wide, old.masses(wide))
     assert (new.form.kind, new.form.at) == ("quantiles", old.form.at)
     np.testing.assert_allclose(new.values, old.values, rtol=0, atol=1e-12)
@@ -136,14 +136,14 @@ def test_masses_of_the_own_support_come_back_as_they_were_given():
 
 
 def test_masses_of_another_support_are_asked_of_the_new_distribution():
-    old, halves = from_masses(MASSES, SUPPORT, low=-4.0, high=4.0), Support.of([0.2])
+    old, halves = from_masses(MASSES, SUPPORT, low=-4.0, high=4.0), Intervals.of([0.2])
     new = old.reshaped(halves, [[0.5, 0.5]] * 3)
     np.testing.assert_allclose(new.masses(halves), 0.5, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(new.values, new.masses(SUPPORT))
 
 
 def test_reshaping_twice_is_one_map_after_the_other():
-    base, halves = from_moments(MEAN, SD), Support.of([0.3])
+    base, halves = from_moments(MEAN, SD), Intervals.of([0.3])
     once = base.reshaped(SUPPORT, MASSES)
     twice = once.reshaped(halves, [[0.7, 0.3]] * 3)
     assert isinstance(twice, Reshaped)
@@ -283,7 +283,7 @@ def test_tails_of_quantiles_continue_the_density_of_the_outermost_segment():
 
 
 def test_boundaries_beyond_all_quantiles_cut_the_tails_and_keep_their_shape():
-    old, wide = FORMS["quantiles"](), Support.of([-5.0, 0.0, 5.0])
+    old, wide = FORMS["quantiles"](), Intervals.of([-5.0, 0.0, 5.0])
     weights = np.array([3.0, 1.0, 0.5, 2.0])
     masses = old.masses(wide) * weights
     masses /= masses.sum(axis=1, keepdims=True)
@@ -296,22 +296,22 @@ def test_boundaries_beyond_all_quantiles_cut_the_tails_and_keep_their_shape():
 
 
 def test_boundaries_where_a_grid_has_no_mass_change_nothing():
-    old, wide = FORMS["cdf"](), Support.of([-99.0, 0.0, 99.0])
+    old, wide = FORMS["cdf"](), Intervals.of([-99.0, 0.0, 99.0])
     new = old.reshaped(wide, [[0.0, 0.5, 0.5, 0.0]] * 3)
     assert new.cdf([-99.0, -15.0, 0.0, 15.0, 99.0]).tolist()[0] == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.0])
     np.testing.assert_array_equal(new.ppf([0.0, 1.0])[0], [-15.0, new.ppf([1.0])[0, 0]])
 
 
 def test_open_intervals_without_ends_get_tails_and_with_ends_are_uniform():
-    tails = from_masses([[0.2, 0.3, 0.4, 0.1]], Support.of([0.0, 1.0, 2.0]))
+    tails = from_masses([[0.2, 0.3, 0.4, 0.1]], Intervals.of([0.0, 1.0, 2.0]))
     assert tails.pdf([0.0, 2.5]).tolist()[0] == pytest.approx([0.3, 0.4 * np.exp(-0.5 * 4.0)])
-    ends = from_masses([[0.2, 0.3, 0.4, 0.1]], Support.of([0.0, 1.0, 2.0]), low=-1.0, high=4.0)
+    ends = from_masses([[0.2, 0.3, 0.4, 0.1]], Intervals.of([0.0, 1.0, 2.0]), low=-1.0, high=4.0)
     assert ends.cdf([-2.0, -0.5, 3.0, 5.0]).tolist()[0] == pytest.approx([0.0, 0.1, 0.95, 1.0])
     assert ends.ppf([0.0, 1.0]).tolist() == [[-1.0, 4.0]]
 
 
 def test_the_scale_of_a_tail_beside_an_empty_interval_is_the_width_of_all_inner_ones():
-    one = from_masses([[0.5, 0.0, 0.5, 0.0]], Support.of([0.0, 1.0, 3.0]))
+    one = from_masses([[0.5, 0.0, 0.5, 0.0]], Intervals.of([0.0, 1.0, 3.0]))
     assert one.cdf([-3.0])[0, 0] == pytest.approx(0.5 * np.exp(-1.0))
     assert one.cdf([0.7, 3.0]).tolist() == [[0.5, 1.0]]
 
@@ -375,6 +375,6 @@ def test_no_rows_are_no_trouble():
 
 
 def test_a_level_below_one_is_a_finite_quantile_also_after_reshaping():
-    new = from_moments([0.0], [1.0]).reshaped(Support.of([0.0]), [[0.9, 0.1]])
+    new = from_moments([0.0], [1.0]).reshaped(Intervals.of([0.0]), [[0.9, 0.1]])
     assert np.isfinite(new.ppf([1e-300, 1.0 - 2.0**-53])).all()
     assert new.ppf([0.0, 1.0]).tolist() == [[-np.inf, np.inf]]

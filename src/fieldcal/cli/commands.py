@@ -11,7 +11,6 @@ import os
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,6 +81,7 @@ def merge(
     ] = None,
 ) -> None:
     """Put counts together, exactly and in any order."""
+
     from fieldcal.objects import Field
     from fieldcal.tables.files.paths import is_same
 
@@ -302,6 +302,8 @@ COMMANDS: tuple[Callable[..., int | None], ...] = (
 
 
 def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, label: str, **given: Any) -> Lab:
+    from fieldcal import tables
+
     if (given["scores"] is None) == (given["quantiles"] is None):
         raise InputError(
             f"Of --scores and --quantiles {'none is' if given['scores'] is None else 'both are'} given, but one is "
@@ -315,13 +317,15 @@ def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, labe
         fitting["partition"] = "auto" if bins is None else bins
         fitting["classes"] = _typed(fitting["classes"], source.relation, label)
     with out.working(settings, "learn"):
-        return _verbs(of_number=of_number).learn(source.relation, label=label, by=by or (), **fitting)
+        return tables.learn(source.relation, label=label, by=by or (), **fitting)
 
 
 def _count(settings: Settings, lab: Lab, source: Source, **given: Any) -> Field:
-    of_number = lab.support is not None
+    from fieldcal import tables
+
+    of_number = lab.outcome.kind == "intervals"
     with out.working(settings, "count"):
-        return _verbs(of_number=of_number).count(lab, source.relation, **_fitting(given, of_number=of_number))
+        return tables.count(lab, source.relation, **_fitting(given, of_number=of_number))
 
 
 def _field(settings: Settings, lab: Lab, path: Path, **given: Any) -> Field:
@@ -347,17 +351,21 @@ def _recalibrate(
     settings: Settings, prev: Prevalence, session: Session, source: Source, target: Path, **given: Any
 ) -> int:
     """How many rows were written."""
-    of_number = prev.lab.support is not None
+    from fieldcal import tables
+
+    of_number = prev.lab.outcome.kind == "intervals"
     fitting = _fitting(given, of_number=of_number)
     with out.working(settings, "recalibrate"):
-        return _verbs(of_number=of_number).recalibrate_file(prev, session, source, str(target), **fitting)
+        return tables.recalibrate_file(prev, session, source, str(target), **fitting)
 
 
 def _labelled(settings: Settings, prev: Prevalence, source: Source, **given: Any) -> dict[str, Any]:
-    of_number = prev.lab.support is not None
+    from fieldcal import tables
+
+    of_number = prev.lab.outcome.kind == "intervals"
     fitting = _fitting(given, of_number=of_number)
     with out.working(settings, "read labels"):
-        return _verbs(of_number=of_number).read_labelled(prev, source.relation, **fitting)
+        return tables.read_labelled(prev, source.relation, **fitting)
 
 
 def _report(
@@ -373,27 +381,6 @@ def _report(
         made = fieldcal.report(prev.lab, prev.field, prev, of=of, title=title, **(rows or {}))
         made.save(target)
     return made
-
-
-# Classes or a number: the only place that asks. It goes when the verbs on tables take labs of either.
-
-
-@dataclass(frozen=True)
-class _Verbs:
-    learn: Callable[..., Lab]
-    count: Callable[..., Field]
-    recalibrate_file: Callable[..., int]
-    read_labelled: Callable[..., dict[str, Any]]
-
-
-def _verbs(*, of_number: bool) -> _Verbs:
-    if not of_number:
-        from fieldcal import tables
-
-        return _Verbs(tables.learn, tables.count, tables.recalibrate_file, tables.read_labelled)
-    from fieldcal.regression import frames  # which loads much that classes do not need
-
-    return _Verbs(frames.learn_table, frames.count_table, frames.recalibrate_file, frames.read_labelled)
 
 
 #: Options that go with probabilities of classes alone, or with quantiles alone: what they are when not given, and what
@@ -462,6 +449,7 @@ def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) ->
 @contextmanager
 def _session(settings: Settings) -> Iterator[Session]:
     """DuckDB, within the limits of --memory-limit and --threads."""
+
     from fieldcal.tables.files.session import Session
 
     with Session(memory_limit=settings.memory_limit, threads=settings.threads) as opened:
@@ -470,6 +458,7 @@ def _session(settings: Settings) -> Iterator[Session]:
 
 def _check_target(target: Path, inputs: Iterable[str | Path]) -> None:
     """Refuse before the work what cannot be written, or would overwrite an input."""
+
     from fieldcal.tables.files.paths import check_place
 
     check_place(target, _existing(inputs))

@@ -262,7 +262,7 @@ def lab_data(lab: Lab) -> dict[str, Any]:
         "log_loss": lab.log_loss,
         "accuracy": lab.accuracy,
         "columns": None if lab.columns is None else lab.columns.content(),
-        "support": None if lab.support is None else lab.support.content(),
+        "outcome": lab.outcome.content(),
         "rehearsal": None
         if rehearsal is None
         else {

@@ -16,12 +16,11 @@ from fieldcal.errors import InputTypeError
 from fieldcal.estimators.adaptive import seed
 from fieldcal.estimators.cross_fitting import splits_of, take_features, tested_once, with_input_of
 from fieldcal.objects import Field, Lab, Prevalence
-from fieldcal.regression import verbs
 from fieldcal.regression.parametric import from_moments
 from fieldcal.regression.piecewise import from_quantiles
 from fieldcal.regression.predictions import Predictions
 from fieldcal.types import Floats, Unseen
-from fieldcal.verbs import estimate
+from fieldcal.verbs import count, estimate, learn, recalibrate
 
 #: Levels of the quantiles that stand for a distribution.
 LEVELS = np.arange(1, 40) / 40
@@ -39,7 +38,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Where the lab's predictions come from, as in `RecalibratedClassifier`: copies predict the rows that they were
         not fitted on, and one copy is fitted on all rows; or, with "prefit", the estimator is already fitted elsewhere.
     intervals : "auto", int or edges, default="auto"
-        Intervals of the support; see `fieldcal.regression.learn`.
+        Intervals of the number; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
     trust : "auto" or float, default="auto"
     level : float, default=0.9
@@ -135,7 +134,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             found = self._out_of_fold(X, y, groups)
         take_features(self, self.model_)
         self.errors_ = np.quantile(y - found[0], LEVELS) if len(found) == 1 else None
-        self.lab_ = verbs.learn(
+        self.lab_ = learn(
             self._distribution(found),
             y,
             groups=groups,
@@ -158,7 +157,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self
         """
         check_is_fitted(self, "lab_")
-        self.field_ = verbs.count(self.lab_, self._predicted(X), groups=groups)
+        self.field_ = count(self.lab_, self._predicted(X), groups=groups)
         self.prevalence_ = estimate(
             self.lab_,
             self.field_,
@@ -186,7 +185,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         predicted = self._predicted(X)
         if not hasattr(self, "prevalence_"):
             return predicted
-        return verbs.recalibrate(self.prevalence_, predicted, groups=groups, unseen=self.unseen)
+        return recalibrate(self.prevalence_, predicted, groups=groups, unseen=self.unseen)
 
     def predict(self, X: Any, *, groups: Any = None) -> Floats:
         """The mean of the recalibrated distribution of each row."""

@@ -2,7 +2,7 @@
 
 from fieldcal.objects.field import SCORE_UNIT, UNNAMED, Batch, Field
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.outcome import Columns, Support
+from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
 from fieldcal.objects.verdict import Finding, Verdict
 
@@ -10,13 +10,15 @@ __all__ = [
     "SCORE_UNIT",
     "UNNAMED",
     "Batch",
+    "Classes",
     "Columns",
     "Field",
     "Finding",
     "Fit",
     "Interval",
+    "Intervals",
     "Lab",
+    "Outcome",
     "Prevalence",
-    "Support",
     "Verdict",
 ]

@@ -144,6 +144,11 @@ def show(key: Hashable, *, width: int = 40) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def short(key: Hashable) -> str:
+    """A key under an axis; an empty text is seen as such."""
+    return show(key, width=28).strip() or '""'
+
+
 def normalize(key: Any) -> Hashable:
     """Nulls become None, numpy scalars and enums plain Python; other types than those of keys are refused."""
     if key is None or type(key) in _PLAIN:

@@ -312,7 +312,7 @@ def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = N
     Parameters
     ----------
     prev : Prevalence
-        Of a lab whose classes have an order: from `fieldcal.regression.learn`, or learnt with ``ordered=True``.
+        Of a lab whose classes have an order: from `fieldcal.learn`, or learnt with ``ordered=True``.
     group : optional
         One group; by default the whole field, which has intervals only where there are no groups.
     ax : Axes, optional
@@ -331,8 +331,8 @@ def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = N
     >>> rng = np.random.default_rng(0)
     >>> y = rng.normal(size=4000)
     >>> predicted = regression.from_moments((y + 0.7 * rng.normal(size=4000)) / 1.49, 0.573)
-    >>> lab = regression.learn(predicted, y, intervals=[-1, 0, 1])
-    >>> field = regression.count(lab, predicted.take(y > -0.5))
+    >>> lab = fieldcal.learn(predicted, y, intervals=[-1, 0, 1])
+    >>> field = fieldcal.count(lab, predicted.take(y > -0.5))
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> ax = plots.distribution(prev, ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_xticklabels()]

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.partition import Bins, Edges, SimplexTrees, as_columns, cut, quantile_cuts
 from fieldcal.errors import InputError, InputTypeError, Option
-from fieldcal.objects import Lab, Prevalence, Support, group_keys
-from fieldcal.objects.artefact import sealed
+from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.objects.outcome import MOST_DIGITS
 from fieldcal.types import Floats, Ints
 
 Table = dict[str, Any]
@@ -30,26 +30,17 @@ def number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-NAME_WIDTH = 28
 _IN_BIN = 12  # a class name inside the label of a bin
-_MOST_DIGITS = 17  # enough to tell any two floats apart
 
 
 def names(given: Sequence[Hashable]) -> list[str]:
     """Group or class keys for people, short and on one line; an empty text is seen as such."""
-    return [group_keys.show(key, width=NAME_WIDTH).strip() or '""' for key in given]
+    return list(map(group_keys.short, given))
 
 
 def class_labels(lab: Lab) -> list[str]:
     """The classes under an axis; intervals with as few digits as keep their ends apart, three at least."""
-    if lab.support is None:
-        return names(lab.classes)
-    points = lab.support.points
-    for digits in range(3, _MOST_DIGITS + 1):
-        short = np.array([float(f"{x:.{digits}g}") for x in points])
-        if len(np.unique(short)) == len(np.unique(points)):
-            break
-    return list(Support(points=sealed(short), before=lab.support.before).labels)
+    return list(lab.outcome.short_labels)
 
 
 def bin_labels(lab: Lab) -> list[str]:
@@ -70,7 +61,7 @@ def bin_labels(lab: Lab) -> list[str]:
 def _numbers(ends: Sequence[float]) -> list[str]:
     """As few digits as keep neighbours apart, two at least."""
     texts: list[str] = []
-    for digits in range(2, _MOST_DIGITS + 1):
+    for digits in range(2, MOST_DIGITS + 1):
         texts = [f"{end:.{digits}g}" for end in ends]
         if len(set(texts)) == len(texts):
             break

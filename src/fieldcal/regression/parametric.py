@@ -239,12 +239,12 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
+    >>> from fieldcal.objects import Intervals
     >>> from fieldcal.regression import from_moments
     >>> three = from_moments([1.0, 2.0, 3.0], 0.5, family="gamma")
     >>> three.cdf([2.0]).round(3).tolist()
     [[0.958], [0.533], [0.013]]
-    >>> mean, sd = three.reshaped(Support.of([2.0]), [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]).moments()
+    >>> mean, sd = three.reshaped(Intervals.of([2.0]), [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]).moments()
     >>> mean.round(3).tolist(), sd.round(3).tolist()
     ([1.081, 2.027, 2.901], [0.587, 0.503, 0.575])
     """

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError, Option, Word
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression.intervals import check_masses
 from fieldcal.regression.predictions import Form, Predictions, chunks, matrix, vector
 from fieldcal.regression.transport import Transport, follow, ratio, slope
@@ -147,7 +147,7 @@ class PiecewiseLinear(Predictions):
         inside = self._inside(lambda x, c, rows: _inner_crps(x, c, truth[rows])) / 3.0
         return np.asarray(tails[:, 0] + inside)
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> Predictions:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> Predictions:
         """As of all predictions; samples become samples, as near to the new masses as S of them come.
 
         Each cumulative mass is then met within 1/(2 S), and so is the shape inside an interval, relative to its mass.
@@ -155,7 +155,7 @@ class PiecewiseLinear(Predictions):
         new = super().reshaped(support, masses)
         return _steps(new.values) if self._samples else new
 
-    def _transported(self, support: Support, T: Transport) -> Predictions:
+    def _transported(self, support: Intervals, T: Transport) -> Predictions:
         """Lines again, unless a boundary cuts through a tail; the boundaries become knots, as the line bends there."""
         below, _, above, _ = self._tails
         cut_low = (support.points[0] < self.x[:, :1]) & (below > 0.0)
@@ -289,12 +289,12 @@ def from_samples(samples: ArrayLike) -> PiecewiseLinear:
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
+    >>> from fieldcal.objects import Intervals
     >>> from fieldcal.regression import from_samples
     >>> draws = from_samples([[3.0, 1.0, 2.0, 4.0]])
     >>> draws.cdf([2.0, 2.5]).tolist(), draws.ppf([0.5]).tolist()
     ([[0.5, 0.5]], [[2.0]])
-    >>> draws.reshaped(Support.of([2.0]), [[0.25, 0.75]]).values.tolist()
+    >>> draws.reshaped(Intervals.of([2.0]), [[0.25, 0.75]]).values.tolist()
     [[1.0, 3.0, 3.0, 4.0]]
     """
     values = matrix(samples, "samples")
@@ -313,7 +313,7 @@ def _steps(values: Floats) -> PiecewiseLinear:
 
 
 def from_masses(
-    masses: ArrayLike, support: Support, *, low: float | None = None, high: float | None = None
+    masses: ArrayLike, support: Intervals, *, low: float | None = None, high: float | None = None
 ) -> PiecewiseLinear:
     """Predictive distributions from the probabilities of intervals.
 
@@ -330,9 +330,9 @@ def from_masses(
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
+    >>> from fieldcal.objects import Intervals
     >>> from fieldcal.regression import from_masses
-    >>> support = Support.of([1.0], atoms=[0.0])
+    >>> support = Intervals.of([1.0], atoms=[0.0])
     >>> support.labels
     ('< 0', '0', '(0, 1]', '> 1')
     >>> one = from_masses([[0.1, 0.4, 0.3, 0.2]], support, low=-1.0)
@@ -355,7 +355,7 @@ def from_masses(
     )
 
 
-def _end(end: float | None, support: Support, *, below: bool) -> Floats:
+def _end(end: float | None, support: Intervals, *, below: bool) -> Floats:
     """A finite end, or nothing."""
     if end is None:
         return np.empty(0)
@@ -366,7 +366,7 @@ def _end(end: float | None, support: Support, *, below: bool) -> Floats:
     return np.array([float(end)])
 
 
-def _scale(masses: Floats, support: Support, *, first: bool) -> Floats:
+def _scale(masses: Floats, support: Intervals, *, first: bool) -> Floats:
     """Scale of an open end: its mass, over the density of the nearest interval with a width."""
     own = masses[:, 0] if first else masses[:, -1]
     widths = np.diff(support.points)

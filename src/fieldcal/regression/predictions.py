@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression.intervals import check_masses, without_new_support
 from fieldcal.regression.quadrature import FIRST, LAST, panels, width
 from fieldcal.regression.transport import Transport
@@ -39,7 +39,7 @@ class Form:
     values: Floats
     at: Any
 
-    def read(self, new: Predictions, support: Support, masses: ArrayLike) -> Form:
+    def read(self, new: Predictions, support: Intervals, masses: ArrayLike) -> Form:
         """The same columns of ``new``, which were made to have these masses."""
         if self.kind == "masses":
             own = np.array_equal(support.points, self.at.points) and np.array_equal(
@@ -190,7 +190,7 @@ class Predictions(ABC):
         with np.errstate(divide="ignore"):
             return np.asarray(-np.log(likelihood))
 
-    def cumulative(self, support: Support) -> Floats:
+    def cumulative(self, support: Intervals) -> Floats:
         """The probability below each boundary of the support, (n, K − 1)."""
         out = np.empty((len(self), len(support.points)))
         for side in (True, False):
@@ -199,7 +199,7 @@ class Predictions(ABC):
                 out[:, chosen] = self.cdf(support.points[chosen], before=side)
         return np.maximum.accumulate(np.clip(out, 0.0, 1.0), axis=1)
 
-    def masses(self, support: Support) -> Floats:
+    def masses(self, support: Intervals) -> Floats:
         """The probability of each interval, (n, K)."""
         c = self.cumulative(support)
         return np.diff(c, axis=1, prepend=0.0, append=1.0)
@@ -212,7 +212,7 @@ class Predictions(ABC):
             raise InputError(f"These are not rows of {len(self):,} predictions: {str(rows)[:60]}.") from None
         return self._take(index)
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> Predictions:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> Predictions:
         """The distributions with new masses of the intervals, and the same shape inside each of them.
 
         If they were given in columns, so is the answer: quantiles at the same levels, distribution functions on the
@@ -221,10 +221,10 @@ class Predictions(ABC):
 
         Examples
         --------
-        >>> from fieldcal.objects import Support
+        >>> from fieldcal.objects import Intervals
         >>> from fieldcal.regression import from_quantiles
         >>> old = from_quantiles([[0.0, 1.0, 3.0]], [0.25, 0.5, 0.75])
-        >>> old.reshaped(Support.of([1.0]), [[0.25, 0.75]]).values.round(4).tolist()
+        >>> old.reshaped(Intervals.of([1.0]), [[0.25, 0.75]]).values.round(4).tolist()
         [[1.0, 2.3333, 3.8109]]
         """
         old = self.cumulative(support)
@@ -234,7 +234,7 @@ class Predictions(ABC):
         new = self._transported(support, T)
         return new if self.form is None else replace(new, form=self.form.read(new, support, masses))
 
-    def _transported(self, support: Support, T: Transport) -> Predictions:
+    def _transported(self, support: Intervals, T: Transport) -> Predictions:
         """The distributions T(F(x)), where T bends at the boundaries of the support."""
         return Reshaped(self, T)
 
@@ -272,9 +272,9 @@ class Reshaped(Predictions):
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
+    >>> from fieldcal.objects import Intervals
     >>> from fieldcal.regression import from_moments
-    >>> halves = Support.of([0.0])
+    >>> halves = Intervals.of([0.0])
     >>> new = from_moments([0.0], [1.0]).reshaped(halves, [[0.2, 0.8]])
     >>> new.masses(halves).tolist()
     [[0.2, 0.8]]

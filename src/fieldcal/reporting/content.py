@@ -35,7 +35,7 @@ def rows(prev: Prevalence, k: int, truth: Floats | None = None) -> dict[str, Any
     change = np.abs(prev.estimate - prev.mean_prediction)
     # Of a regression one interval says little: all of them together.
     moved = np.asarray(prev.n, dtype=np.float64) * (
-        change[:, k] if prev.lab.support is None else change.sum(axis=1) / 2
+        change.sum(axis=1) / 2 if outcome(prev) == "interval" else change[:, k]
     )
     order = np.lexsort((np.arange(G), -np.asarray(prev.n), -moved))
     return {
@@ -75,7 +75,7 @@ def _classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
     order = np.argsort(-np.abs(prev.estimate[0] - prev.mean_prediction[0]), kind="stable")
     K = len(order)
     return {
-        "unit": "class" if prev.lab.support is None else "interval",
+        "unit": outcome(prev),
         "names": _distinct([name(prev.classes[j]) for j in order]),
         "n": _plain(np.repeat(prev.n, K)),
         "effect": _plain(np.repeat(prev.fit.effect, K)),
@@ -139,17 +139,13 @@ def verdict(prev: Prevalence) -> dict[str, Any]:
     }
 
 
-_APPLY = {
-    "class": "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, proba, groups=…).",
-    "interval": "Apply it: fieldcal.regression.recalibrate(prev, predicted, groups=…).",
-}
-_KINDS = {"class": "classes", "interval": "intervals"}
+_APPLY = "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
 _UNTOUCHED = "Predictions are left as they are: nothing here earned enough trust to change them."
 
 
 def outcome(prev: Prevalence) -> str:
     """What the model tells apart, in one word."""
-    return "class" if prev.lab.support is None else "interval"
+    return prev.lab.outcome.noun
 
 
 def is_untouched(prev: Prevalence) -> bool:
@@ -168,7 +164,7 @@ def advice(prev: Prevalence) -> list[str]:
     elif is_untouched(prev):
         found.append("There is nothing to apply. The table shows what the method would have said.")
     else:
-        found.append(_APPLY[outcome(prev)])
+        found.append(_APPLY)
     if field.grouped and lab.rehearsal is None:
         found.append("Learn again with the groups of the lab rows, so that the correction can be rehearsed.")
     rows = lab.F.sum(axis=1)
@@ -215,7 +211,7 @@ def trust(prev: Prevalence) -> list[str]:
     elif moved.testable:
         share, lower = (min(max(x, 0.0), 1.0) for x in (moved.share, moved.lower))
         found.append(
-            f"A change of the mix of {_KINDS[outcome(prev)]} explains {share:.0%} of that movement ({lower:.0%} at "
+            f"A change of the mix of {prev.lab.outcome.plural} explains {share:.0%} of that movement ({lower:.0%} at "
             "one standard error below)."
         )
     return found
@@ -225,7 +221,7 @@ def changes(prev: Prevalence, k: int) -> list[str]:
     """What changed, and for whom."""
     if is_untouched(prev):
         return ["Nothing: trust is 0, so that every estimate equals the mean prediction."]
-    if prev.lab.support is not None:
+    if outcome(prev) == "interval":
         return _whole_distribution(prev, k)
     which = name(prev.classes[k])
     before, after = mean(prev, prev.mean_prediction)[k], mean(prev, prev.estimate)[k]
@@ -377,7 +373,7 @@ def summary(lab: Lab, field: Field, prev: Prevalence, k: int) -> dict[str, Any]:
         "lab": float(lab.p_lab[k]),
         "mean_prediction": float(mean(prev, prev.mean_prediction)[k]),
         "estimate": float(mean(prev, prev.estimate)[k]),
-        "moved": None if lab.support is None else variation(prev)[0],
+        "moved": variation(prev)[0] if outcome(prev) == "interval" else None,
         "trust_between": prev.trust_between,
         "trust_overall": prev.trust_overall,
         "untouched": is_untouched(prev),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from fieldcal import metrics
 from fieldcal.core.partition import as_columns
 from fieldcal.errors import InputError
-from fieldcal.objects import Prevalence, Support, group_keys
+from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects.outcome import as_numbers
 from fieldcal.plots import tables as plot_data
 from fieldcal.types import Floats
-from fieldcal.validation import as_codes, column_order, field_scores
-from fieldcal.verbs import recalibrate
+from fieldcal.validation import field_scores
+from fieldcal.verbs.outcomes import understood
+from fieldcal.verbs.recalibrate import recalibrated_masses
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
@@ -115,41 +117,23 @@ class Evaluation:
         return float(gain.mean()), float(gain.std() / np.sqrt(max(len(gain), 1)))
 
 
-def evaluate(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Evaluation:
+def evaluate(prev: Prevalence, predictions: Any, y: Any, groups: Any) -> Evaluation:
     """Recalibrate labelled rows of the field and compare; of a regression, distributions and numbers."""
-    support = prev.lab.support
-    if support is None:
-        return _evaluate_classes(prev, proba, y, groups)
-    return _evaluate_numbers(prev, support, proba, y, groups)
-
-
-def _evaluate_numbers(prev: Prevalence, support: Support, predicted: Any, y: Any, groups: Any) -> Evaluation:
-    """The intervals as classes, and the distributions themselves."""
-    from fieldcal import regression  # which loads much that other reports do not need
-    from fieldcal.regression.predictions import vector
-
-    before = regression.as_predictions(predicted)
-    truth = vector(y, "numbers y")
-    labels = np.array(support.labels, dtype=object)[support.codes(truth)]
-    found = _evaluate_classes(prev, before.masses(support), labels, groups)
-    after = regression.recalibrate(prev, before, groups=groups, acknowledge=True)
-    return replace(found, numbers=Numbers(before, after, truth))
-
-
-def _evaluate_classes(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Evaluation:
-    scores = field_scores(prev.lab, proba, normalize=False, missing="error")
-    codes = as_codes(y, prev.classes)
+    outcome = prev.lab.outcome
+    before = understood(outcome, predictions)
+    truth = y if outcome.kind == "classes" else as_numbers(y)
+    scores = field_scores(prev.lab, outcome.masses(before), normalize=False, missing="error")
+    codes = outcome.codes(truth)
     if len(codes) != len(scores.values):
         raise InputError(
             f"There are {len(scores.values)} predictions but {len(codes)} labels. Give one each."
         )
     if not len(codes):
         raise InputError("There are no labelled rows to compare with. Leave proba and y out.")
-    new = recalibrate(prev, proba, groups=groups, acknowledge=True)
-    new = as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
-    order = column_order(proba, prev.classes)
-    after = new if order is None else new[:, order]
-    return Evaluation(as_columns(scores.values), after, codes, *_shares(prev, codes, groups))
+    new = recalibrated_masses(prev, before, groups=groups)
+    shares = _shares(prev, codes, groups)
+    numbers = None if outcome.kind == "classes" else Numbers(before, outcome.rebuild(before, new), truth)
+    return Evaluation(as_columns(scores.values), as_columns(new), codes, *shares, numbers)
 
 
 def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Floats, Floats]:

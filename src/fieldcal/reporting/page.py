@@ -346,7 +346,7 @@ def report(
     proba, y, groups : array-like, optional
         Field rows whose labels are known: predictions, labels, and the group of each row if there are groups. The
         report then shows predictions before and after against the truth. They change no estimate.
-        Of a lab of `fieldcal.regression`: predictive distributions, and numbers.
+        Of a lab that was learnt from distributions: predictive distributions, and numbers.
     title : str, optional
 
     Returns

@@ -17,7 +17,7 @@ from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, LookUp, Scores, group_columns
 from fieldcal.tables.engines import Table
-from fieldcal.types import Floats, Keys, Unseen
+from fieldcal.types import Crossing, Floats, Keys, Unseen
 from fieldcal.verbs.recalibrate import unseen_words
 
 Columns = dict[str, list[Any]]
@@ -82,7 +82,7 @@ def weights_table(prev: Prevalence) -> Columns:
 
 def refuse_numbers(lab: Lab) -> None:
     """Refuse a lab of a regression: its rows are distributions, which no statement bins."""
-    if lab.support is not None:
+    if lab.outcome.kind == "intervals":
         raise InputError(
             "This lab is of a regression: its predictions are distributions of a number, for which no SQL can be "
             "written. Export the table to Parquet or CSV and use `fieldcal count` and `fieldcal recalibrate`."
@@ -164,6 +164,7 @@ class Options:
     acknowledge: bool = False
     name: str = "{}_recalibrated"
     check: bool = True
+    crossing: Crossing = "error"
 
     def __post_init__(self) -> None:
         if self.unseen not in ("global", "raw", "error"):
@@ -288,6 +289,14 @@ def rows_column(table: Table) -> str:
 
 def _ratio(table: Table, k: int) -> str:
     return table.helper(f"ratio_{k}")
+
+
+def counted_groups(prev: Prevalence, by: str | Sequence[str] | None, table: Table) -> Grouping:
+    """The group columns that are asked for, or those that were counted; some group must be able to stand in them."""
+    grouping = Grouping.of(table, group_columns(prev, by))
+    if grouping.columns and len(prev.groups) and not grouping.matches(prev.groups).any():
+        refuse_kinds(grouping, prev)
+    return grouping
 
 
 def refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:

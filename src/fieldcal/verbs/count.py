@@ -13,6 +13,7 @@ from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Wo
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, group_keys
 from fieldcal.types import Missing
 from fieldcal.validation import Scores, as_weights, bin_ids, field_scores, score_sums
+from fieldcal.verbs.outcomes import masses_of
 
 #: Fewer rows may well be as many groups.
 _MANY_ROWS = 100
@@ -20,7 +21,7 @@ _MANY_ROWS = 100
 
 def count(
     lab: Lab,
-    proba: Any,
+    predictions: Any,
     *,
     groups: Any = None,
     sample_weight: Any = None,
@@ -33,8 +34,8 @@ def count(
     Parameters
     ----------
     lab : Lab
-    proba : array-like (n,) or (n, K), or a table of columns named after the classes
-        Predictions in the field, as given to `learn`.
+    predictions : array-like (n,) or (n, K), a table of columns named after the classes, or predictive distributions
+        Predictions in the field, of the kind that was given to `learn`.
     groups : array-like (n,), optional
         The subpopulation of each row: text, whole numbers, true or false, dates, times, or tuples of them; null is a
         group of its own.
@@ -64,11 +65,12 @@ def count(
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
     check_batch(batch)
+    masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
     given_ids = isinstance(lab.partition, parts.Bins)
     scores = (
-        bin_ids(proba, lab.partition)
+        bin_ids(masses, lab.partition)
         if given_ids
-        else field_scores(lab, proba, normalize=normalize, missing=missing)
+        else field_scores(lab, masses, normalize=normalize, missing=missing)
     )
     n = len(scores.values)
     weight = as_weights(sample_weight, n=n)
