@@ -86,8 +86,6 @@ class Demo:
         """The page, with the labels of the field, which nothing else has seen."""
         data = self.data
         return fieldcal.report(
-            self.lab,
-            self.prev.field,
             self.prev,
             of=SHOWN,
             proba=data.proba_field,

@@ -95,7 +95,7 @@ def made(folder, data, *, names=None, classes=None, weight=None, labelled=False,
     prev = fieldcal.estimate(lab, field, trust=1)
     known = {"proba": data.proba_field[kept], "y": y_field, "groups": keys} if labelled else {}
     path = folder / "a report.html"
-    fieldcal.report(lab, field, prev, **known, **options).save(path)
+    fieldcal.report(prev, **known, **options).save(path)
     truth = None
     if labelled:
         truth = np.array(
@@ -151,7 +151,7 @@ def single(tmp_path_factory):
     field = fieldcal.count(lab, data.proba_field)
     prev = fieldcal.estimate(lab, field, trust=1)
     path = tmp_path_factory.mktemp("single") / "a report.html"
-    fieldcal.report(lab, field, prev).save(path)
+    fieldcal.report(prev).save(path)
     return Made(path, prev)
 
 
@@ -357,7 +357,7 @@ def test_one_population_has_a_row_per_class_with_and_without_the_script(browser,
 
 def test_numbers_between_two_roundings_are_the_same_with_and_without_the_script(browser, plain, tmp_path):
     prev, rng = plain.prev, np.random.default_rng(0)
-    content = fieldcal.report(prev.lab, prev.field, prev).dict()
+    content = fieldcal.report(prev).dict()
     shares = [0.0, 1.0, 0.1225, 0.1235, 0.12345, 0.12349, 0.00049, 0.00051, 0.99949, 0.99951, 0.28125, 1 / 3]
     shares += (rng.integers(2000, size=288) / 2000).tolist()
     table = {

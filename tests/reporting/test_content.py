@@ -224,14 +224,11 @@ def test_what_cannot_be_reported_is_refused_in_words(more, message):
         reported(simple()[0], **more)
 
 
-def test_a_report_wants_the_lab_and_the_field_of_the_estimate():
-    prev, other = simple()[0], judged("ok")[0]
-    with pytest.raises(InputError, match="another lab"):
-        fieldcal.report(other.lab, prev.field, prev)
-    with pytest.raises(InputError, match="another field"):
-        fieldcal.report(prev.lab, fieldcal.count(prev.lab, [0.5]), prev)
-    with pytest.raises(InputTypeError, match="a Lab, a Field and a Prevalence, in this order"):
-        fieldcal.report(prev, prev.field, prev.lab)
+def test_a_report_wants_an_estimate_and_says_what_it_got():
+    prev = simple()[0]
+    for other in (prev.lab, prev.field, None):
+        with pytest.raises(InputTypeError, match=f"takes a Prevalence.*got {type(other).__name__}"):
+            fieldcal.report(other)
 
 
 def test_hostile_names_are_told_once_each():

@@ -145,9 +145,7 @@ def report_stage(
 ) -> Report:
     """From a Prevalence to a page."""
     with out.working(settings, "report"):
-        made = fieldcal.report(
-            prev.lab, prev.field, prev, of=_class_of(prev, of), title=title, **(rows or {})
-        )
+        made = fieldcal.report(prev, of=_class_of(prev, of), title=title, **(rows or {}))
         made.save(target)
     return made
 

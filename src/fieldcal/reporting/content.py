@@ -324,8 +324,6 @@ MOST_MOVED, SAME = 3, 1e-9
 
 
 def content(
-    lab: Lab,
-    field: Field,
     prev: Prevalence,
     *,
     of: Hashable = None,
@@ -333,6 +331,7 @@ def content(
     title: str | None = None,
 ) -> dict[str, Any]:
     """The content of a report, section by section."""
+    lab, field = prev.lab, prev.field
     k = plot_data.focus(prev, of)
     truth = None if found is None else found.truth
     return {

@@ -23,7 +23,7 @@ from typing import Any
 
 from fieldcal import storage
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.objects import Prevalence
 from fieldcal.reporting.content import content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
@@ -268,7 +268,7 @@ class Report:
     >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, n_groups=5, random_state=0)
     >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
     >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    >>> found = fieldcal.report(lab, field, fieldcal.estimate(lab, field))
+    >>> found = fieldcal.report(fieldcal.estimate(lab, field))
     >>> found
     Report: ...
     >>> found.html().startswith("<!doctype html>"), found.markdown().startswith("# Recalibration report")
@@ -325,8 +325,6 @@ class Report:
 
 
 def report(
-    lab: Lab,
-    field: Field,
     prev: Prevalence,
     *,
     of: Hashable = None,
@@ -339,8 +337,8 @@ def report(
 
     Parameters
     ----------
-    lab, field, prev : Lab, Field, Prevalence
-        ``prev`` must be the estimate of this lab and field.
+    prev : Prevalence
+        What `fieldcal.estimate` returns; it holds its lab and its field.
     of : class, optional
         The class that pictures and table are about; by default the second of two, or the one that is corrected most.
     proba, y, groups : array-like, optional
@@ -361,25 +359,19 @@ def report(
     >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
     >>> field = fieldcal.count(lab, data.proba_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
-    >>> found = fieldcal.report(lab, field, prev, proba=data.proba_field, y=data.y_field, title="Week 12")
+    >>> found = fieldcal.report(prev, proba=data.proba_field, y=data.y_field, title="Week 12")
     >>> found.dict()["labelled"]["rows"]
     2000
     """
-    _check(lab, field, prev)
+    if not isinstance(prev, Prevalence):
+        raise InputTypeError(
+            f"report takes a Prevalence, as fieldcal.estimate returns it, but got {type(prev).__name__}."
+        )
     if (proba is None) != (y is None):
         missing = "y" if y is None else "proba"
         raise InputError(
             f"Labelled rows need predictions and labels: {missing} is missing. Give both or none."
         )
     found = None if y is None else evaluate(prev, proba, y, groups)
-    return Report(content(lab, field, prev, of=of, found=found, title=title))
+    return Report(content(prev, of=of, found=found, title=title))
 
-
-def _check(lab: Lab, field: Field, prev: Prevalence) -> None:
-    given = tuple(type(x).__name__ for x in (lab, field, prev))
-    if given != ("Lab", "Field", "Prevalence"):
-        raise InputTypeError(f"report takes a Lab, a Field and a Prevalence, in this order, but got {given}.")
-    if prev.lab is not lab and prev.lab.digest != lab.digest:
-        raise InputError("This estimate was made with another lab. Pass prev.lab, or estimate again.")
-    if prev.field is not field and prev.field.digest != field.digest:
-        raise InputError("This estimate is of another field. Pass prev.field, or estimate again.")
