@@ -87,8 +87,7 @@ def test_equal_estimates_give_equal_bytes_in_any_process(tmp_path):
     prev, _ = simple()
     prev.save(tmp_path / "prev.json")
     code = (
-        "import fieldcal, sys; p = fieldcal.Prevalence.load(sys.argv[1]);"
-        "fieldcal.report(p).save(sys.argv[2])"
+        "import fieldcal, sys; p = fieldcal.Prevalence.load(sys.argv[1]);fieldcal.report(p).save(sys.argv[2])"
     )
     for seed in ("1", "2"):
         target = tmp_path / f"{seed}.html"

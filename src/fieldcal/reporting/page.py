@@ -374,4 +374,3 @@ def report(
         )
     found = None if y is None else evaluate(prev, proba, y, groups)
     return Report(content(prev, of=of, found=found, title=title))
-
