@@ -1,7 +1,8 @@
-"""The page: one HTML file with everything in it, for which nothing is ever fetched.
+"""The report as a document: HTML, Markdown or JSON, made of one content through one template engine.
 
-The Content-Security-Policy allows one script and one style sheet, by their hashes, and nothing else: a script that
-came in with a name would not run even if it got past the escaping.
+The HTML is one file with everything in it, for which nothing is ever fetched. Its Content-Security-Policy allows one
+script and one style sheet, by their hashes, and nothing else: a script that came in with a name would not run even if
+it got past the escaping. In both templates every value is escaped unless the template says otherwise.
 """
 
 from __future__ import annotations
@@ -14,27 +15,26 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fieldcal import storage
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Prevalence
-from fieldcal.reporting.content import content
+from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
 from fieldcal.storage import require
 
-#: Lines of the table of groups that are there without JavaScript, and on paper.
-STATIC_LINES = 400
+#: Lines of the table of groups that are in the HTML without JavaScript, and on paper; and in Markdown.
+STATIC_LINES, MARKDOWN_LINES = 400, 30
 #: Prevalences on the page are whole multiples of this.
 STEP = 1e-5
-
-_NUMBERS = ("mean_prediction", "estimate", "lower", "upper", "truth")
+#: How the state of a finding looks: a sign, and words.
 STATES = {
     "fine": ("✓", "fine"),
     "look": ("!", "look at it"),
@@ -42,218 +42,10 @@ STATES = {
     "ask": ("?", "only you can know"),
 }
 
-
-def page(content: dict[str, Any], pictures: dict[str, list[Picture]]) -> str:
-    """The HTML of a report."""
-    script, sheet = _asset("page.js"), _asset("page.css")
-    return str(
-        _environment()
-        .get_template("page.html")
-        .render(
-            content=content,
-            pictures=pictures,
-            policy=policy(script, sheet),
-            script=script,
-            sheet=sheet,
-            data=packed(content["groups"]),
-            lines=lines(content["groups"]),
-            states=STATES,
-            statuses=sorted({flag for s in content["groups"]["status"] for flag in s.split(",")} - {"ok"}),
-        )
-    )
-
-
-def policy(script: str, sheet: str) -> str:
-    """What the browser may load: the two things that are here, and pictures that are written out."""
-    return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(sheet)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def packed(groups: dict[str, Any]) -> str:
-    """The table of groups for the script: JSON, deflated, in base64, which no name can break out of."""
-    columns = {
-        **{key: groups[key] for key in ("unit", "names", "status", "n")},
-        "effect": [round(x, 3) for x in groups["effect"]],
-        "classes": [
-            {"class": c["class"], **{key: _steps(c[key]) for key in _NUMBERS}} for c in groups["classes"]
-        ],
-        "step": STEP,
-    }
-    text = json.dumps(columns, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
-
-
-def lines(groups: dict[str, Any]) -> list[dict[str, Any]]:
-    """The first lines of the table, numbers and texts, for who has no script.
-
-    Texts are made of the same whole steps as in the script, and with halves up: no line changes when it takes over.
-    """
-    first = groups["classes"][0]
-    return [
-        _line(
-            {
-                "name": groups["names"][i],
-                **{key: groups[key][i] for key in ("n", "effect", "status")},
-                **{key: None if first[key] is None else first[key][i] for key in _NUMBERS},
-            }
-        )
-        for i in range(min(len(groups["names"]), STATIC_LINES))
-    ]
-
-
-def _line(given: dict[str, Any]) -> dict[str, Any]:
-    steps = {key: _step(given[key]) for key in _NUMBERS}
-    n, after, before = given["n"], steps["estimate"] or 0, steps["mean_prediction"] or 0
-    ends = [_share(steps["lower"]), _share(steps["upper"])]
-    return {
-        **given,
-        "rows": f"{n:,.0f}" if n == int(n) else f"{math.floor(10 * n + 0.5) / 10:,.1f}",
-        "predicted": _share(before),
-        "estimated": _share(after),
-        "interval": "" if steps["lower"] is None else " – ".join(ends),
-        "change": f"{'-' if after < before else '+'}{_tenths(abs(after - before))}",
-        "labels": _share(steps["truth"]),
-        "misfit": f"{math.floor(100 * round(given['effect'], 3) + 0.5) / 100:.2f}",
-    }
-
-
-def _tenths(steps: int) -> str:
-    """Steps in percent, to a tenth."""
-    tenth = round(0.001 / STEP)
-    return f"{(2 * steps + tenth) // (2 * tenth) / 10:.1f}"
-
-
-def _share(steps: int | None) -> str:
-    return "–" if steps is None else f"{_tenths(steps)}%"
-
-
-def _step(value: float | None) -> int | None:
-    return None if value is None else round(value / STEP)
-
-
-def _steps(values: list[float | None] | None) -> list[int | None] | None:
-    return None if values is None else list(map(_step, values))
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-@cache
-def _asset(name: str) -> str:
-    return (files("fieldcal.reporting") / "templates" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Any:
-    jinja2 = require("jinja2", "report", purpose="to write a report")
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": _percent, "count": _count}
-    return environment
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
-
-
-#: Lines of the table of groups.
-MOST = 30
+_FRAME_HEIGHT = 800  # of the page in a notebook, in pixels
+_NUMBERS = ("mean_prediction", "estimate", "lower", "upper", "truth")
 #: What Markdown, or HTML inside it, would read as something other than itself.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@])")
-
-
-def markdown(content: dict[str, Any]) -> str:
-    """Verdict, changes, groups, checklist, settings."""
-    v, g = content["verdict"], content["groups"]
-    shown = lines(g)[:MOST]
-    parts = [
-        f"# {escaped(content['title'])}",
-        f"## {v['headline']}",
-        v["meaning"],
-        _bullets(v["reasons"]),
-        "### What to do",
-        _bullets(v["advice"]),
-        "## What changed, and for whom",
-        _bullets(content["changes"]),
-        _table(*_lines(g, shown)),
-        f"… and {len(g['names']) - len(shown):,} more" if len(g["names"]) > len(shown) else "",
-        "## Why trust it, and how far",
-        _bullets(content["trust"]),
-        *_labelled(content["labelled"]),
-        "## Reasons not to use it: a checklist",
-        _bullets(f"{STATES[i['state']][0]} {i['question']} {i['answer']}" for i in content["checklist"]),
-        "## Data quality",
-        _table(
-            ["What", "Count", "Note"],
-            [[q["what"], f"{q['count']:,.6g}", q["note"]] for q in content["quality"]],
-        ),
-        "## Settings, versions, digests",
-        _bullets(
-            f"{key}: {value}"
-            for section in ("settings", "versions", "digests")
-            for key, value in content[section].items()
-        ),
-    ]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def escaped(text: str) -> str:
-    """Text that shows as it is, on one line.
-
-    Examples
-    --------
-    >>> from fieldcal.reporting.page import escaped
-    >>> print(escaped("a|b <i> *c*"))
-    a\\|b \\<i\\> \\*c\\*
-    """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
-def _bullets(texts: Iterable[str]) -> str:
-    return "\n".join(f"- {escaped(text)}" for text in texts)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    made = ["|".join(["", *map(escaped, head), ""]), "|".join(["", *["---"] * len(head), ""])]
-    return "\n".join(made + ["|".join(["", *map(escaped, row), ""]) for row in rows])
-
-
-def _lines(groups: dict[str, Any], shown: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    of = f" of {groups['classes'][0]['class']}" if groups["unit"] == "group" else ""
-    ends = "from – to" if groups["unit"] == "interval" else "interval"
-    head = [groups["unit"], "rows", f"mean prediction{of}", "estimate", ends, "status"]
-    rows = []
-    for line in shown:
-        interval = "" if line["lower"] is None else f"{line['lower']:.1%} – {line['upper']:.1%}"
-        numbers = [f"{line['n']:,.6g}", f"{line['mean_prediction']:.1%}", f"{line['estimate']:.1%}", interval]
-        rows.append([line["name"], *numbers, line["status"]])
-    return head, rows
-
-
-def _labelled(found: dict[str, Any] | None) -> list[str]:
-    if found is None:
-        return []
-    rows = [[m["measure"], f"{m['before']:.4f}", f"{m['after']:.4f}"] for m in found["measures"]]
-    return [
-        "## Was it right? What labels of the field say",
-        _bullets(found["sentences"]),
-        _table(["measure", "before", "after"], rows),
-    ]
-
-
-_HEIGHT = 800  # of the frame in a notebook, in pixels
 
 
 @dataclass(frozen=True)
@@ -290,7 +82,7 @@ class Report:
 
     def markdown(self) -> str:
         """The words and the table as Markdown, without pictures."""
-        return markdown(self.content)
+        return as_markdown(self.content)
 
     def html(self) -> str:
         """The page: complete in itself, nothing is fetched."""
@@ -299,7 +91,7 @@ class Report:
     @cached_property
     def _page(self) -> str:
         require("matplotlib", "report", purpose="to draw a report")
-        return page(self.content, pictures(self.content))
+        return as_html(self.content, pictures(self.content))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file, atomically; its ending says what: .html, .md or .json."""
@@ -314,7 +106,7 @@ class Report:
     def _repr_html_(self) -> str:
         """In a frame of its own, so that page and notebook leave each other alone."""
         return (
-            f'<iframe srcdoc="{html.escape(self.html())}" width="100%" height="{_HEIGHT}" '
+            f'<iframe srcdoc="{html.escape(self.html())}" width="100%" height="{_FRAME_HEIGHT}" '
             'sandbox="allow-scripts allow-downloads" title="fieldcal report"></iframe>'
         )
 
@@ -373,4 +165,161 @@ def report(
             f"Labelled rows need predictions and labels: {missing} is missing. Give both or none."
         )
     found = None if y is None else evaluate(prev, proba, y, groups)
-    return Report(content(prev, of=of, found=found, title=title))
+    return Report(report_content(prev, of=of, found=found, title=title))
+
+
+# -- the two templates -----------------------------------------------------------------------------------------
+
+
+def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
+    """The page."""
+    script, sheet = _asset("page.js"), _asset("page.css")
+    groups = content["groups"]
+    return str(
+        _environment("html")
+        .get_template("page.html")
+        .render(
+            content=content,
+            pictures=drawn,
+            policy=_security_policy(script, sheet),
+            script=script,
+            sheet=sheet,
+            data=_packed(groups),
+            lines=first_lines(groups, STATIC_LINES),
+            states=STATES,
+            statuses=sorted({flag for s in groups["status"] for flag in s.split(",")} - {"ok"}),
+        )
+    )
+
+
+def as_markdown(content: dict[str, Any]) -> str:
+    """The same words, and the first lines of the table."""
+    lines = first_lines(content["groups"], MARKDOWN_LINES)
+    template = _environment("markdown").get_template("report.md")
+    return str(template.render(content=content, lines=lines, states=STATES))
+
+
+def escaped(value: Any) -> str:
+    """Text that shows as it is in Markdown, on one line.
+
+    Examples
+    --------
+    >>> from fieldcal.reporting.page import escaped
+    >>> print(escaped("a|b <i> *c*"))
+    a\\|b \\<i\\> \\*c\\*
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
+
+
+@cache
+def _environment(kind: Literal["html", "markdown"]) -> Any:
+    """Whatever a template prints is escaped: by jinja2 in HTML, by `escaped` in Markdown."""
+    jinja2 = require("jinja2", "report", purpose="to write a report")
+    escaping: dict[str, dict[str, Any]] = {
+        "html": {"autoescape": True},
+        "markdown": {"autoescape": False, "finalize": escaped},
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **escaping[kind],
+    )
+    environment.filters |= {"percent": _percent, "count": _count}
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("fieldcal.reporting") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def _security_policy(script: str, sheet: str) -> str:
+    """What the browser may load: the two things that are here, and pictures that are written out."""
+    return (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(sheet)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+# -- the table of groups ---------------------------------------------------------------------------------------
+
+
+def _packed(groups: dict[str, Any]) -> str:
+    """All lines for the script: JSON, deflated, in base64, which no name can break out of."""
+    columns = {
+        **{key: groups[key] for key in ("unit", "names", "status", "n")},
+        "effect": [round(x, 3) for x in groups["effect"]],
+        "classes": [
+            {
+                "class": c["class"],
+                **{key: None if c[key] is None else list(map(_step, c[key])) for key in _NUMBERS},
+            }
+            for c in groups["classes"]
+        ],
+        "step": STEP,
+    }
+    text = json.dumps(columns, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+
+
+def first_lines(groups: dict[str, Any], most: int) -> list[dict[str, Any]]:
+    """The first lines, numbers and texts, for who has no script.
+
+    Texts are made of the same whole steps as in the script, and with halves up: no line changes when it takes over.
+    """
+    first = groups["classes"][0]
+    return [
+        _line(
+            {
+                "name": groups["names"][i],
+                **{key: groups[key][i] for key in ("n", "effect", "status")},
+                **{key: None if first[key] is None else first[key][i] for key in _NUMBERS},
+            }
+        )
+        for i in range(min(len(groups["names"]), most))
+    ]
+
+
+def _line(given: dict[str, Any]) -> dict[str, Any]:
+    steps = {key: _step(given[key]) for key in _NUMBERS}
+    n, after, before = given["n"], steps["estimate"] or 0, steps["mean_prediction"] or 0
+    ends = [_share(steps["lower"]), _share(steps["upper"])]
+    return {
+        **given,
+        "rows": f"{n:,.0f}" if n == int(n) else f"{math.floor(10 * n + 0.5) / 10:,.1f}",
+        "predicted": _share(before),
+        "estimated": _share(after),
+        "interval": "" if steps["lower"] is None else " – ".join(ends),
+        "change": f"{'-' if after < before else '+'}{_tenths(abs(after - before))}",
+        "labels": _share(steps["truth"]),
+        "misfit": f"{math.floor(100 * round(given['effect'], 3) + 0.5) / 100:.2f}",
+    }
+
+
+def _tenths(steps: int) -> str:
+    """Steps in percent, to a tenth."""
+    tenth = round(0.001 / STEP)
+    return f"{(2 * steps + tenth) // (2 * tenth) / 10:.1f}"
+
+
+def _share(steps: int | None) -> str:
+    return "–" if steps is None else f"{_tenths(steps)}%"
+
+
+def _step(value: float | None) -> int | None:
+    return None if value is None else round(value / STEP)
