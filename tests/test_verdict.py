@@ -247,8 +247,10 @@ def test_a_field_of_one_population_that_is_followed_is_not_called_another_popula
             warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
             prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
         said = "another population" in str(prev.verdict)
-        assert said == (prev.movement.moved and prev.trust_overall == 0 and prev.movement.contradicted)
-        followed += prev.movement.contradicted and prev.trust_overall > 0
+        assert said == (
+            prev.overall_shift.shifted and prev.trust_overall == 0 and prev.overall_shift.contradicted
+        )
+        followed += prev.overall_shift.contradicted and prev.trust_overall > 0
     assert followed > 0, "some fields are contradicted and followed in part"
 
 
@@ -279,4 +281,4 @@ def test_predictions_that_are_all_the_same_in_lab_and_field_are_no_movement(K):
         warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
         lab = fieldcal.learn(proba, np.arange(90) % K, partition=partition)
         prev = fieldcal.estimate(lab, fieldcal.count(lab, proba[:20]))
-    assert not prev.movement.moved
+    assert not prev.overall_shift.shifted

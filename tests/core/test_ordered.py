@@ -12,10 +12,10 @@ import fieldcal
 from fieldcal.core.ordered import (
     Order,
     Shape,
+    approximate_ordered_mean,
     field_steps,
     group_steps,
     smooth_draws,
-    smooth_plug_in,
     smooth_solution,
     walk,
 )
@@ -149,7 +149,7 @@ def test_draws_have_the_mode_inside_and_narrow_with_rows():
 
 def test_the_stand_in_of_rehearsals_is_near_the_posterior():
     A, V, p_lab, truth = counted(mean=0.5, sd=0.9)
-    common, each = smooth_plug_in(A, np.stack([V, V]), p_lab=p_lab)
+    common, each = approximate_ordered_mean(A, np.stack([V, V]), p_lab=p_lab)
     assert np.abs(common - truth).mean() < 0.5 * np.abs(p_lab - truth).mean()
     assert_allclose(each[0], each[1])
     assert (each > 0).all()

@@ -9,11 +9,11 @@ from fieldcal.core.shrinkage import (
     KAPPAS,
     MOVED,
     STRENGTHS,
+    approximate_posterior_mean,
     edge_of,
     fit_pooled,
     kappa_evidence,
     lab_strength,
-    plug_in,
 )
 
 F2 = np.array([[500, 300, 250, 200, 150, 100, 60, 40], [30, 50, 80, 100, 150, 200, 250, 300.0]])
@@ -167,7 +167,7 @@ def test_the_smaller_the_lab_the_more_of_a_movement_may_be_noise():
 def test_the_plug_in_is_close_to_the_pooled_posterior(F):
     K, p_lab = len(F), F.sum(axis=1) / F.sum()
     V = simulate(F, 15 * np.linspace(0.5, 1.5, K) / K, groups=60, rows=(50, 2000))[1]
-    common, each = plug_in(F, V, smoothing=1.0, p_lab=p_lab)
+    common, each = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=p_lab)
     found = pooled_posterior(F + 0.1, V, p_lab=p_lab, level=0.9, grouped=True, n_draws=32)
     assert_allclose(each, found.point, atol=0.06)
     assert np.abs(each - found.point).mean() < 0.012
@@ -183,7 +183,7 @@ def test_the_plug_in_is_strictly_positive_whatever_the_counts(F, smoothing):
     K, m = F.shape
     V = np.concatenate([np.zeros((2, m)), np.eye(m), 1e12 * np.eye(m), 0.01 * np.eye(m)])
     for rows in (V, V[:1], V[:2], V[2:3], V[-2:]):
-        common, each = plug_in(F, rows, smoothing=smoothing, p_lab=F.sum(axis=1) / F.sum())
+        common, each = approximate_posterior_mean(F, rows, smoothing=smoothing, p_lab=F.sum(axis=1) / F.sum())
         assert common.shape == (K,)
         assert each.shape == (len(rows), K)
         assert common.min() > 0
@@ -194,10 +194,10 @@ def test_the_plug_in_is_strictly_positive_whatever_the_counts(F, smoothing):
 
 def test_the_plug_in_of_one_group_is_the_common_one_and_empty_groups_get_the_mean():
     p, V = simulate(F2, [16, 4], groups=40, rows=(100, 500))
-    common, each = plug_in(F2, V[:1], smoothing=1.0, p_lab=np.array([0.5, 0.5]))
+    common, each = approximate_posterior_mean(F2, V[:1], smoothing=1.0, p_lab=np.array([0.5, 0.5]))
     assert_array_equal(each, common[None])
     V[3] = 0
-    _, each = plug_in(F2, V, smoothing=1.0, p_lab=np.array([0.5, 0.5]))
+    _, each = approximate_posterior_mean(F2, V, smoothing=1.0, p_lab=np.array([0.5, 0.5]))
     assert_allclose(each[3], p.mean(axis=0), atol=0.05)
 
 
@@ -205,7 +205,7 @@ def test_the_plug_in_is_deterministic():
     rng = np.random.default_rng(0)
     F = 200 * rng.dirichlet(np.full(40, 0.3), 12)
     V = simulate(F, np.ones(12), groups=300, rows=(20, 1000))[1]
-    first = plug_in(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
-    again = plug_in(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
+    first = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
+    again = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
     assert_array_equal(first[0], again[0])
     assert_array_equal(first[1], again[1])

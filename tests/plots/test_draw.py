@@ -353,7 +353,7 @@ def test_importing_the_plots_and_making_tables_loads_no_matplotlib():
 import sys, fieldcal.plots
 from fieldcal.plots import tables
 lab = fieldcal.learn([.2, .2, .2, .2, .2, .8, .8, .8, .8, .8] * 9, [0, 0, 0, 0, 1, 1, 1, 1, 1, 0] * 9)
-plot_data.response(lab)
+tables.response(lab)
 assert not [m for m in sys.modules if m.startswith("matplotlib")]
 """
     done = subprocess.run(

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 
 import fieldcal
 from fieldcal import regression
+from fieldcal.core.goodness_of_fit import misfit
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
 from fieldcal.plots import tables as plot_data
-from fieldcal.verbs.findings import whole_misfit
 
 ESTIMATES = ["binary", "single", "three", "many", "hostile", "empty_group", "twelve"]
 
@@ -37,8 +37,8 @@ def test_the_rehearsal_is_told_as_it_was(binary):
     table = plot_data.trust(binary.lab, used=0.25)
     rehearsal = binary.lab.rehearsal
     assert table["exponents"] == rehearsal.exponents.tolist()
-    assert table["change"] == rehearsal.curve.tolist()
-    assert table["se"] == rehearsal.curve_se.tolist()
+    assert table["change"] == rehearsal.change_by_exponent.tolist()
+    assert table["se"] == rehearsal.change_by_exponent_se.tolist()
     assert (table["chosen"], table["used"]) == (rehearsal.tau, 0.25)
     assert (table["groups"], table["rows"]) == (24, 4000)
     json.dumps(table, allow_nan=False)
@@ -175,12 +175,12 @@ def test_without_intervals_there_are_none_and_the_choice_still_works(many):
 def test_expected_bins_are_the_mixture_of_the_estimate(binary):
     table = plot_data.bins(binary)
     V = binary.field.V.sum(axis=0)
-    assert_allclose(table["expected"], binary.common @ binary.lab.M)
+    assert_allclose(table["expected"], binary.whole @ binary.lab.M)
     assert_allclose(table["observed"], V / V.sum())
     assert_allclose(table["lab"], binary.lab.F.sum(axis=0) / 4000)
     q = np.array(table["expected"])
     assert_allclose(table["noise"], 2 * np.sqrt(q * (1 - q) / 12_000))
-    whole = whole_misfit(binary.lab, binary.field, binary.common)
+    whole = misfit(binary.lab.M, V[None].astype(float), binary.whole[None], rows=binary.lab.A.sum(axis=1))
     assert (table["effect"], table["p_value"], table["df"]) == (whole.effect[0], whole.p_value[0], whole.df)
     assert (table["group"], table["n"]) == (None, 12_000)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fieldcal.core.posterior_binary import binary_draws
 from fieldcal.core.posterior_mcmc import hmc_draws
-from fieldcal.core.priors import Penalty
+from fieldcal.core.problem import Penalty, Problem
 from fieldcal.core.response import smoothing_cells
 from fieldcal.core.solve import solve
 from fieldcal.types import Floats
@@ -34,6 +34,8 @@ STRENGTH_CAP = 10.0
 MOVED = 0.9
 #: A field of so many rows is given half of that: what a handful of rows says is no reason to leave the lab.
 HANDFUL = 10.0
+#: Below this many groups the spread between them is a guess: intervals do not lean on it.
+FEW_GROUPS = 5
 #: Groups that the hyperparameters are learnt from, at most.
 GROUPS = 1000
 #: No class of the pooled mean is rarer than this, divided by K.
@@ -76,14 +78,14 @@ def lab_strength(A: Floats, v: Floats, n: float, *, p_lab: Floats) -> Floats:
     rows = 1 / (1 / max(n, 1.0) + (p_lab**2 / A.sum(axis=1)).sum())
     use = STRENGTH_CAP * max(rows, 1.0) >= STRENGTHS
     evidence = np.full(len(STRENGTHS), -np.inf)
-    evidence[use] = [movement_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
+    evidence[use] = [shift_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
     moved = MOVED * rows / (rows + HANDFUL) if n > 0 else 0.0
     with np.errstate(divide="ignore"):
         evidence += np.log(np.where(STRENGTHS == 0, moved, (1 - moved) / max(use[1:].sum(), 1)))
     return normalised(evidence)
 
 
-def movement_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
+def shift_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
     """Gaussian log evidence of the histogram v (n rows) when p ~ Dirichlet(alpha) and M ~ Dirichlet(A).
 
     The first two moments are exact. Noise of M and of the field are both inside: a residual that they explain is no
@@ -172,7 +174,9 @@ def informative(V: Floats, limit: int, rng: np.random.Generator) -> Floats:
     return np.asarray(V[np.sort(np.argpartition(-score, limit)[:limit])])
 
 
-def plug_in(F: Floats, V: Floats, *, smoothing: float, p_lab: Floats) -> tuple[Floats, Floats]:
+def approximate_posterior_mean(
+    F: Floats, V: Floats, *, smoothing: float, p_lab: Floats
+) -> tuple[Floats, Floats]:
     """Fast, deterministic stand-in for the pooled posterior: common (K,) and each (G, K), strictly positive.
 
     Modes in softmax coordinates at the best M, under the lab-centred prior (averaged over its strength) for the whole
@@ -315,3 +319,26 @@ def normalised(log: Floats) -> Floats:
 def multinomial_covariance(q: Floats) -> Floats:
     """Covariance of one multinomial row."""
     return np.asarray(np.diag(q) - np.outer(q, q))
+
+
+def default_priors(problem: Problem, M: Floats, rng: np.random.Generator) -> tuple[PooledPrior, Floats]:
+    """The prior of the point, and Dirichlet parameters (S, K) for the interval, learnt from the histograms.
+
+    One population: the point under the lab-centred prior (two classes: at the best M), the interval under a flat one.
+    Groups: both under the pooled prior, its mean drawn to the lab for the point only; below `FEW_GROUPS` groups with
+    rows, flat intervals. M (S, K, m) without columns for labels. Bins that A rules out are left out.
+    """
+    bins = np.flatnonzero(problem.A.max(axis=0) > 0)
+    A, V, M, p_lab = problem.A[:, bins], problem.V[:, bins], M[:, :, bins], problem.p_lab
+    flat = np.ones(M.shape[:2])
+    if not problem.grouped or len(V) == 1:
+        n = float(V.sum())
+        cut = len(A) > 2 or problem.grouped or problem.averages_over_M
+        v = V.sum(axis=0) / max(n, 1e-300)
+        alpha, kappa = lab_prior(A, v, n, p_lab=p_lab, n_draws=len(M), rng=rng, cut=cut)
+        return PooledPrior(alpha, kappa, p_lab, ""), flat
+    M = M / M.sum(axis=2, keepdims=True)
+    point = fit_pooled(A, M, V, p_lab=p_lab, centre="lab", rng=rng)
+    if np.count_nonzero(V.sum(axis=1)) < FEW_GROUPS:
+        return point, flat
+    return point, fit_pooled(A, M, V, p_lab=p_lab, centre="flat", rng=rng).alpha

@@ -5,13 +5,14 @@ from fieldcal.objects.field import SCORE_UNIT, Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.outcome import Columns, Support
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
-from fieldcal.objects.verdict import Verdict
+from fieldcal.objects.verdict import Finding, Verdict
 
 __all__ = [
     "SCORE_UNIT",
     "Batch",
     "Columns",
     "Field",
+    "Finding",
     "Fit",
     "Interval",
     "Lab",

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.core.goodness_of_fit import Misfit
 from fieldcal.core.partition import Bins, Edges, SimplexTrees, as_columns, cut, quantile_cuts
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Fit, Lab, Prevalence, Support, group_keys
+from fieldcal.objects import Lab, Prevalence, Support, group_keys
 from fieldcal.objects.artefact import sealed
 from fieldcal.types import Floats, Ints
-from fieldcal.verbs.findings import whole_misfit
 
 Table = dict[str, Any]
 
@@ -117,8 +115,8 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
         )
     return {
         "exponents": plain(rehearsal.exponents),
-        "change": plain(rehearsal.curve),
-        "se": plain(rehearsal.curve_se),
+        "change": plain(rehearsal.change_by_exponent),
+        "se": plain(rehearsal.change_by_exponent_se),
         "chosen": float(rehearsal.tau),
         "used": None if used is None else float(used),
         "groups": int(rehearsal.n_groups),
@@ -161,12 +159,13 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
 def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
     """Rows per bin: observed, expected under the estimate, and in the lab. The default is the whole field."""
     lab, field = prev.lab, prev.field
-    misfit: Misfit | Fit = prev.fit
+    fit = prev.fit
     if group is ...:
-        misfit = whole_misfit(lab, field, prev.common)
-        name, V, p, at = None, field.V.sum(axis=0), prev.common, 0
+        name, V, p = None, field.V.sum(axis=0), prev.whole
+        effect, p_value = fit.whole_effect, fit.whole_p_value
     else:
         at = prev._row(group)
+        effect, p_value = fit.effect[at], fit.p_value[at]
         name, V, p = names([prev.groups[at]])[0], field.V[at], prev.urc[at]
     n = V.sum()
     expected = p @ lab.M
@@ -180,9 +179,9 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
         "lab": plain(lab.F.sum(axis=0) / lab.F.sum()),
         "noise": plain(noise),
         "n": n.item(),
-        "effect": number(misfit.effect[at]),
-        "p_value": number(misfit.p_value[at]),
-        "df": int(misfit.df),
+        "effect": number(effect),
+        "p_value": number(p_value),
+        "df": int(fit.df),
     }
 
 

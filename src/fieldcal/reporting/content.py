@@ -1,7 +1,8 @@
 """What a report says: one dict of plain data, the numbers of an estimate and sentences made of them.
 
 `report_content` is the whole of it, section by section in the order of the page. HTML, Markdown and JSON are made of
-this dict and of nothing else.
+this dict and of nothing else. Nothing is judged here: the verdict, its reasons, the checklist and the remedies are the
+findings of the estimate.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ import numpy as np
 
 from fieldcal.core.partition import Bins
 from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
-from fieldcal.reporting.checklist import checklist
 from fieldcal.reporting.evaluation import Evaluation, Numbers
 from fieldcal.types import Floats
-from fieldcal.verbs.findings import whole_misfit
 
 SCHEMA = 1
 #: Groups times classes beyond which the table of groups holds one class only.
@@ -33,7 +33,6 @@ TITLE_WIDTH, NAME_WIDTH = 200, 72
 
 _ROUNDING = 1e-9  # changes smaller than this are none
 
-_HEADLINES = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
 _MEANINGS = {
     "ok": "Nothing speaks against using the recalibrated predictions.",
     "care": "Recalibration probably helps here, but that is not certain. Read why before you use it.",
@@ -44,6 +43,12 @@ _HOW_TO_APPLY = {
     "class": "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, proba, groups=…).",
     "interval": "Apply it: fieldcal.regression.recalibrate(prev, predicted, groups=…).",
 }
+#: Findings that say what trust rests on: in how groups differ, and in how the whole field moved.
+_FINDINGS_BETWEEN_GROUPS = ("rehearsed", "trust_withheld", "not_rehearsed", "groups_alike")
+_FINDINGS_OVERALL = (
+    *("unmoved", "another_population", "shift_untestable", "shift_uncertain"),
+    *("shift_explained", "shift_not_rehearsed", "shift_believed"),
+)
 _STATUS_NOTES = {
     "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
     "few_rows": "so few rows that they lean on the other groups",
@@ -73,7 +78,7 @@ def report_content(
         "trust": _trust_sentences(prev),
         "labelled": None if found is None else _labelled_section(found, prev, k),
         "figures": _figure_tables(prev, k, found),
-        "checklist": checklist(prev.lab, prev.field, prev, whole_misfit(prev.lab, prev.field, prev.common)),
+        "checklist": _checklist_section(prev),
         "quality": _quality_section(prev),
         "settings": _settings_section(prev),
         "versions": _versions_section(),
@@ -92,7 +97,7 @@ def _verdict_section(prev: Prevalence) -> dict[str, Any]:
     level = prev.verdict.level
     return {
         "level": level,
-        "headline": _HEADLINES[level],
+        "headline": WORDS[level],
         "meaning": _MEANING_OF_NO_TRUST if level == "care" and _is_untouched(prev) else _MEANINGS[level],
         "reasons": list(prev.verdict.reasons),
         "advice": _advice(prev),
@@ -100,31 +105,33 @@ def _verdict_section(prev: Prevalence) -> dict[str, Any]:
 
 
 def _advice(prev: Prevalence) -> list[str]:
-    """What to do next, the most useful first."""
-    lab, field, level = prev.lab, prev.field, prev.verdict.level
-    found = []
+    """What to do with the result, and the remedies of the findings, the weightiest first."""
+    level, protected = prev.verdict.level, prev.verdict.finding("protected")
     if level == "do_not_use":
-        found.append("Keep using the raw predictions, and do not quote these prevalences as facts.")
-    elif prev.protected:
-        found.append("Use the estimates to watch the groups; predictions are not to be changed by them.")
+        first = "Keep using the raw predictions, and do not quote these estimates as facts."
+    elif protected is not None:
+        first = protected.remedy
     elif _is_untouched(prev):
-        found.append("There is nothing to apply. The table shows what the method would have said.")
+        first = "There is nothing to apply. The table shows what the method would have said."
     else:
-        found.append(_HOW_TO_APPLY[_outcome(prev)])
-    if field.grouped and lab.rehearsal is None:
-        found.append("Learn again with the groups of the lab rows, so that the correction can be rehearsed.")
-    rows = lab.F.sum(axis=1)
-    if rows.min() < 30:
-        found.append(f"Label more rows of {shown_name(lab.classes[int(rows.argmin())])}.")
-    if any("inconsistent" in s for s in prev.status) and field.grouped:
-        found.append("Look at the groups marked inconsistent: what is different about them?")
-    if prev.movement.moved and level != "ok":
-        found.append(
-            "Label a few hundred field rows drawn at random and report again with them: they would tell."
-        )
-    if level == "ok":
-        found.append("Report again when the model, the lab or the field has changed.")
-    return found
+        first = _HOW_TO_APPLY[_outcome(prev)]
+    last = ["Report again when the model, the lab or the field has changed."] if level == "ok" else []
+    return list(dict.fromkeys([first, *prev.verdict.remedies, *last]))
+
+
+def _checklist_section(prev: Prevalence) -> list[dict[str, Any]]:
+    """Every finding: what was asked, what was seen, what can be done, and which groups it is about."""
+    return [
+        {
+            "code": finding.code,
+            "question": finding.question,
+            "state": finding.state,
+            "text": finding.text,
+            "remedy": finding.remedy,
+            "groups": [shown_name(key) for key in finding.groups],
+        }
+        for finding in prev.verdict.findings
+    ]
 
 
 def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
@@ -284,40 +291,21 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _trust_sentences(prev: Prevalence) -> list[str]:
-    """How far the method is followed, and on what evidence."""
-    found = []
-    rehearsal, moved = prev.lab.rehearsal, prev.movement
+    """How far the method is followed, between groups and overall, and what was found about either."""
+    found = _texts_of(prev, ("trust_set",))
     if prev.field.grouped:
-        tau = prev.trust_between
-        found.append(f"Differences between groups are followed with strength {tau:.2f} out of 1.")
-        if rehearsal is not None:
-            change = f"{rehearsal.change:+.3f} ± {rehearsal.change_se:.3f}"
-            end = f"At strength {rehearsal.tau:.2f} log loss changed by {change}."
-            end = end if rehearsal.tau else "No strength helped for sure."
-            found.append(
-                f"In the rehearsal {rehearsal.n_groups:,} groups of the lab played the field, labels held out "
-                f"({rehearsal.n_rows:,} rows). {end}"
-            )
-            if tau < rehearsal.tau:
-                found.append(
-                    f"Of the {rehearsal.tau:.2f} that it earned, {tau:.2f} is used: the field goes beyond what was "
-                    "rehearsed."
-                )
-        else:
-            found.append("The lab has no groups, so nothing could be rehearsed: only histograms speak.")
+        found.append(
+            f"Differences between groups are followed with strength {prev.trust_between:.2f} out of 1."
+        )
+        found += _texts_of(prev, _FINDINGS_BETWEEN_GROUPS)
     found.append(
         f"The movement of the whole field is followed with strength {prev.trust_overall:.2f} out of 1."
     )
-    if not moved.moved:
-        found.append("The field as a whole has not moved from the lab beyond noise.")
-    elif moved.testable:
-        share, lower = (min(max(x, 0.0), 1.0) for x in (moved.share, moved.lower))
-        kinds = {"class": "classes", "interval": "intervals"}[_outcome(prev)]
-        found.append(
-            f"A change of the mix of {kinds} explains {share:.0%} of that movement ({lower:.0%} at one standard "
-            "error below)."
-        )
-    return found
+    return found + _texts_of(prev, _FINDINGS_OVERALL)
+
+
+def _texts_of(prev: Prevalence, codes: tuple[str, ...]) -> list[str]:
+    return [finding.text for finding in prev.verdict.findings if finding.code in codes]
 
 
 def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, Any]:
@@ -427,7 +415,7 @@ def _settings_section(prev: Prevalence) -> dict[str, str]:
         "bins": f"{lab.n_bins} ({type(lab.partition).__name__})",
         "smoothing of the response matrix": f"{lab.smoothing:.4g} pseudo-rows per class",
         "condition number": f"{lab.conditioning.condition_number:.3g}",
-        "prior": _prior_in_words(prev.prior),
+        "prior": _prior_in_words(prev),
         "estimate": f"posterior {prev.point}",
         "interval": "none" if prev.level is None else f"{prev.level:.0%}",
         "trust between groups": f"{prev.trust_between:.3f}",
@@ -439,11 +427,16 @@ def _settings_section(prev: Prevalence) -> dict[str, str]:
     }
 
 
-def _prior_in_words(prior: dict[str, float | str]) -> str:
-    """Its name and its numbers, in one order: a file has forgotten the one they were made in."""
-    rest = [(key, prior[key]) for key in sorted(prior) if key != "name" and prior[key] != ""]
-    numbers = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rest]
-    return ", ".join([str(prior["name"]), *numbers])
+def _prior_in_words(prev: Prevalence) -> str:
+    """Its name, its parameters, and the numbers that the field taught of it; tables are left out."""
+    parts = [", ".join([part["name"], *_parameters(part)]) for part in prev.prior.get("parts", [prev.prior])]
+    return ", ".join([" + ".join(parts), *_parameters(prev.learnt)])
+
+
+def _parameters(given: dict[str, Any]) -> list[str]:
+    """Names and numbers in one order: a file has forgotten the one they were made in."""
+    numbers = {key: given[key] for key in sorted(given) if isinstance(given[key], (int, float))}
+    return [f"{key} {value:.4g}" for key, value in numbers.items()]
 
 
 def _versions_section() -> dict[str, str]:

@@ -36,9 +36,9 @@ STATIC_LINES, MARKDOWN_LINES = 400, 30
 STEP = 1e-5
 #: How the state of a finding looks: a sign, and words.
 STATES = {
-    "fine": ("✓", "fine"),
-    "look": ("!", "look at it"),
-    "against": ("✗", "speaks against"),
+    "ok": ("✓", "fine"),
+    "care": ("!", "look at it"),
+    "do_not_use": ("✗", "speaks against"),
     "ask": ("?", "only you can know"),
 }
 

@@ -12,10 +12,10 @@ import numpy as np
 from fieldcal import metrics
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
-from fieldcal.core.ordered import smooth_plug_in
+from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import as_columns
 from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
-from fieldcal.core.shrinkage import plug_in
+from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
 from fieldcal.errors import InputError, TrustWarning
 from fieldcal.objects import Lab, group_keys
@@ -179,8 +179,8 @@ def _rehearsal(
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
         p_lab = F.sum(axis=1) / F.sum()
         if ordered and K > 2:
-            return smooth_plug_in(F + smoothing_cells(F, smoothing), V, p_lab=p_lab)
-        return plug_in(F, V, smoothing=smoothing, p_lab=p_lab)
+            return approximate_ordered_mean(F + smoothing_cells(F, smoothing), V, p_lab=p_lab)
+        return approximate_posterior_mean(F, V, smoothing=smoothing, p_lab=p_lab)
 
     rehearsal = rehearse(
         rows.proba,
