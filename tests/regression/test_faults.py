@@ -9,7 +9,6 @@ from scipy import stats
 from fieldcal.errors import FieldcalError, InputError, InputTypeError
 from fieldcal.objects import Support
 from fieldcal.regression import (
-    Reshaped,
     from_cdf,
     from_distribution,
     from_masses,
@@ -17,6 +16,7 @@ from fieldcal.regression import (
     from_quantiles,
     from_samples,
 )
+from fieldcal.regression.transport import Transport
 from regression.builders import Arrays, Frames
 
 U = [0.1, 0.5, 0.9]
@@ -92,7 +92,7 @@ BAD = {
         r"shape \(2, 2\).*have \(1, 2\)",
     ),
     "unequal-maps": (
-        lambda: Reshaped(from_moments([1], 1.0), np.zeros((1, 2)), np.zeros((1, 3))),
+        lambda: Transport.between(np.zeros((1, 2)), np.zeros((1, 3))),
         r"shapes \(1, 2\) and \(1, 3\)\. Use predictions\.reshaped",
     ),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from scipy.stats import norm
 import fieldcal
 from fieldcal import regression
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.regression.intervals import choose_support, neighbours_alike
+from fieldcal.regression.intervals import choose_support, indistinguishable_neighbours
 
 NOISE = 0.7
 SLOPE = 1 / (1 + NOISE**2)
@@ -183,7 +183,9 @@ def test_as_many_intervals_as_predictions_can_tell_apart():
     )
     assert sharp.support.size == 20
     assert 2 <= blurred.support.size < 12
-    assert neighbours_alike(rng.standard_normal(4000), blurred.support.codes(y), blurred.support.size)
+    assert indistinguishable_neighbours(
+        rng.standard_normal(4000), blurred.support.codes(y), blurred.support.size
+    )
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")

@@ -11,7 +11,16 @@ import numpy as np
 from fieldcal.core.goodness_of_fit import histogram_covariance
 from fieldcal.core.posterior_mcmc import conditional_mode, hmc_draws, make_target
 from fieldcal.core.problem import Problem
-from fieldcal.core.shrinkage import GROUPS, effective_scale, informative, normalised, stratified
+from fieldcal.core.shrinkage import (
+    GROUPS,
+    effective_scale,
+    gaussian_evidence,
+    informative,
+    normalised,
+    restricted_evidence,
+    stratified,
+    white_directions,
+)
 from fieldcal.core.solve import Solution
 from fieldcal.types import Floats
 
@@ -207,9 +216,8 @@ def _field_evidence(A: Floats, h: Floats, n: float, p_lab: Floats, path: Floats)
 
 def _gaussian(J: Floats, S: Floats, r: Floats) -> tuple[Floats, float]:
     """r = J z + noise(S) with z standard normal: the mean of z given r, and the log density of r."""
-    L = np.linalg.cholesky(S + J @ J.T + 1e-13 * np.eye(len(S)))
-    w = np.linalg.solve(L, r)
-    return J.T @ np.linalg.solve(L.T, w), float(-0.5 * w @ w - np.log(np.diag(L)).sum())
+    C = S + J @ J.T + 1e-13 * np.eye(len(S))
+    return J.T @ np.linalg.solve(C, r), gaussian_evidence(r, C)
 
 
 def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) -> Steps:
@@ -227,25 +235,14 @@ def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) 
     for i, shape in enumerate(SHAPES):
         U, lam = _directions(M, common, walk(len(M), shape))
         z = (V / n) @ U
-        for j, sigma in enumerate(SIGMAS):
-            w = 1 / (1 / n + sigma**2 * lam)
-            total = w.sum(axis=0)
-            residual = z - (w * z).sum(axis=0) / total
-            evidence[i, j] = 0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum())
+        evidence[i] = [restricted_evidence(z, 1 / n + sigma**2 * lam) for sigma in SIGMAS]
     return _best(evidence)
 
 
 def _directions(M: Floats, p: Floats, path: Floats) -> tuple[Floats, Floats]:
-    """Directions (m, r) in which a walk moves a histogram, white under multinomial noise, and how much (r,)."""
+    """Directions in which a walk moves a histogram, white under multinomial noise, and how much."""
     q = p @ M
-    seen = q > 1e-9
-    J = (p[:, None] * (M - q)).T @ path
-    X = J[seen].T / np.sqrt(q[seen])
-    _, s, basis = np.linalg.svd(X, full_matrices=False)
-    r = max(1, min(len(p) - 1, int(seen.sum()) - 1))  # the same number whatever the shape
-    U = np.zeros((len(q), r))
-    U[seen] = basis[:r].T / np.sqrt(q[seen])[:, None]
-    return U, np.maximum(s[:r] ** 2, 1e-12)
+    return white_directions(path.T @ (p[:, None] * (M - q)), q)
 
 
 def approximate_ordered_mean(A: Floats, V: Floats, *, p_lab: Floats) -> tuple[Floats, Floats]:

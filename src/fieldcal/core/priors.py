@@ -21,7 +21,7 @@ from fieldcal.core.posterior import Posterior
 from fieldcal.core.problem import Function, Penalty, Problem, Squares
 from fieldcal.core.response import response_draws
 from fieldcal.core.shrinkage import default_priors
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.types import Floats
 
 #: Draws of M behind every interval.
@@ -30,6 +30,7 @@ N_DRAWS = 64
 _KNOWN: dict[str, type[Prior]] = {}
 
 
+@dataclass(frozen=True)
 class Prior:
     """What is believed before the field is seen: subclass it, give it a ``name`` and a ``penalty``.
 
@@ -77,19 +78,16 @@ class Prior:
 
     def spec(self) -> dict[str, Any]:
         """The name and the parameters, as JSON has them."""
-        found: dict[str, Any] = {"name": self.name}
-        if dataclasses.is_dataclass(self):
-            found |= {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.repr}
-        return found
+        return {"name": self.name} | {
+            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.repr
+        }
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Prior:
         """The prior that `spec` describes."""
         return cls(**{key: value for key, value in spec.items() if key != "name"})
 
-    def __add__(self, other: object) -> Prior:
-        if not isinstance(other, Prior):
-            return NotImplemented
+    def __add__(self, other: Prior) -> Prior:
         return Sum((*_parts(self), *_parts(other)))
 
 
@@ -288,7 +286,9 @@ class Sum(Prior):
         return {"name": " + ".join(spec["name"] for spec in specs), "parts": specs}
 
 
-def _parts(prior: Prior) -> tuple[Prior, ...]:
+def _parts(prior: object) -> tuple[Prior, ...]:
+    if not isinstance(prior, Prior):
+        raise InputTypeError(f"Only priors add up, such as KL(10) + Continuity(5), but got {prior!r:.60}.")
     return prior.parts if isinstance(prior, Sum) else (prior,)
 
 

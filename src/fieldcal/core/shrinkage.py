@@ -1,11 +1,11 @@
-"""Priors learnt from the field: the lab-centred prior of one population, the pooled prior of many groups.
+"""Shrinkage by empirical Bayes: priors whose strength the field itself speaks for.
 
 *Lab-centred*: ``Dirichlet(½ + c·κ₀·p_lab)``. Its strength ``κ₀`` is weighed by evidence that has the noise of M inside:
 a field that has not moved is left alone as soon as its rows show it, and one that moved is not held back.
 
-*Pooled*: ``p_g ~ Dirichlet(κ·μ)``. ``κ`` comes from the spread of the histograms in the directions in which prevalences
-move them, and only there: misfit elsewhere cannot pass for spread. One ``(κ_s, μ_s)`` for every draw ``M_s``: the mean
-of the groups carries the noise of M too.
+*Pooled* (partial pooling): ``p_g ~ Dirichlet(κ·μ)``. ``κ`` comes from the spread of the histograms in the directions in
+which prevalences move them, and only there: misfit elsewhere cannot pass for spread. One ``(κ_s, μ_s)`` for every draw
+``M_s``: the mean of the groups carries the noise of M too.
 
 Everything here sees histogram columns only: rows of ``A / A.sum(1)`` and of ``M`` sum to one. ``A`` is F plus
 smoothing.
@@ -31,9 +31,9 @@ STRENGTHS = np.concatenate([[0.0], np.logspace(0, 6, 25)])
 #: Strengths beyond this many times the rows that field and lab are worth would only repeat "has not moved".
 STRENGTH_CAP = 10.0
 #: How probable it is, before a field of many rows is seen, that it moved anywhere at all: the weight of strength 0.
-MOVED = 0.9
-#: A field of so many rows is given half of that: what a handful of rows says is no reason to leave the lab.
-HANDFUL = 10.0
+EXPECTED_TO_MOVE = 0.9
+#: A field worth so many rows is given half of that: fewer are no reason to leave the lab.
+ROWS_OF_HALF_DOUBT = 10.0
 #: Below this many groups the spread between them is a guess: intervals do not lean on it.
 FEW_GROUPS = 5
 #: Groups that the hyperparameters are learnt from, at most.
@@ -73,13 +73,13 @@ def effective_scale(A: Floats, n: float, p: Floats) -> float:
 def lab_strength(A: Floats, v: Floats, n: float, *, p_lab: Floats) -> Floats:
     """Weights (J,) of `STRENGTHS` for a histogram v of n rows.
 
-    Before the field is seen: ``MOVED`` for strength 0, less for a handful of rows; the rest is log-uniform.
+    Before the field is seen: ``EXPECTED_TO_MOVE`` for strength 0, less for a handful of rows; the rest is log-uniform.
     """
     rows = 1 / (1 / max(n, 1.0) + (p_lab**2 / A.sum(axis=1)).sum())
     use = STRENGTH_CAP * max(rows, 1.0) >= STRENGTHS
     evidence = np.full(len(STRENGTHS), -np.inf)
     evidence[use] = [shift_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
-    moved = MOVED * rows / (rows + HANDFUL) if n > 0 else 0.0
+    moved = EXPECTED_TO_MOVE * rows / (rows + ROWS_OF_HALF_DOUBT) if n > 0 else 0.0
     with np.errstate(divide="ignore"):
         evidence += np.log(np.where(STRENGTHS == 0, moved, (1 - moved) / max(use[1:].sum(), 1)))
     return normalised(evidence)
@@ -99,8 +99,12 @@ def shift_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
     lab = (mu**2 + np.diag(spread)) / (rows + 1)
     noise = np.diag(lab @ M) - (M * lab[:, None]).T @ M
     S = (1 - 1 / n) * M.T @ spread @ M + multinomial_covariance(q) / n + noise
-    residual, S = (v - q)[:-1], S[:-1, :-1]  # histograms sum to one: the last bin adds nothing
-    L = np.linalg.cholesky(S + 1e-14 * np.eye(len(S)))
+    return gaussian_evidence((v - q)[:-1], S[:-1, :-1])  # histograms sum to one: the last bin adds nothing
+
+
+def gaussian_evidence(residual: Floats, covariance: Floats) -> float:
+    """Log density of a residual under a normal, but for a constant."""
+    L = np.linalg.cholesky(covariance + 1e-14 * np.eye(len(covariance)))
     z = np.linalg.solve(L, residual)
     return float(-0.5 * z @ z - np.log(np.diag(L)).sum())
 
@@ -269,26 +273,38 @@ def kappa_evidence(M: Floats, mu: Floats, V: Floats) -> tuple[Floats, Floats]:
     U, lam = spread_directions(M, mu)
     n = V.sum(axis=1)[:, None]
     z = (V / n) @ U  # G, r
-    out = np.empty(len(KAPPAS))
-    for j, k in enumerate(KAPPAS):
-        w = 1 / (1 / n + (1 - 1 / n) * lam / (k + 1))
-        total = w.sum(axis=0)
-        residual = z - (w * z).sum(axis=0) / total
-        out[j] = 0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum())
-    return out, lam
+    variances = (1 / n + (1 - 1 / n) * lam / (k + 1) for k in KAPPAS)
+    return np.array([restricted_evidence(z, variance) for variance in variances]), lam
+
+
+def restricted_evidence(z: Floats, variance: Floats) -> float:
+    """Log likelihood of groups z (G, r) with these variances around a common mean, which is profiled out (REML)."""
+    w = 1 / variance
+    total = w.sum(axis=0)
+    residual = z - (w * z).sum(axis=0) / total
+    return float(0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum()))
 
 
 def spread_directions(M: Floats, mu: Floats) -> tuple[Floats, Floats]:
     """Directions (m, r) in which prevalences move a histogram, white under multinomial noise, and how much (r,)."""
     q = mu @ M
+    U, lam = white_directions(np.sqrt(mu)[:, None] * (M - q), q)
+    r = max(1, len(mu) - 1)  # prevalences sum to one
+    return U[:, :r], lam[:r]
+
+
+def white_directions(moves: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Directions (m, r) in which the rows of ``moves`` (K, m) change a histogram q, white under its multinomial noise.
+
+    And how much they change it in each, (r,).
+    """
     seen = q > 1e-9
     root = np.sqrt(q[seen])
-    X = np.sqrt(mu)[:, None] * (M - q)[:, seen] / root
-    _, s, basis = np.linalg.svd(X, full_matrices=False)
-    r = max(1, min(len(mu) - 1, len(s)))
+    _, s, basis = np.linalg.svd(moves[:, seen] / root, full_matrices=False)
+    r = max(1, min(len(s), int(seen.sum()) - 1))  # histograms sum to one
     U = np.zeros((len(q), r))
     U[seen] = basis[:r].T / root[:, None]
-    return U, np.clip(s[:r] ** 2, 1e-12, 1.0)
+    return U, np.maximum(s[:r] ** 2, 1e-12)
 
 
 def edge_of(weights: Floats) -> Edge:

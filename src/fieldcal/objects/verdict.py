@@ -77,9 +77,10 @@ class Verdict(Frozen):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What speaks against use, the weightiest first, and what trust rests on."""
+        """What speaks against use and what to do about it, the weightiest first; and what trust rests on."""
         told = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
-        return tuple(f.text for f in sorted(told, key=lambda f: -_ORDER.index(f.state)))
+        ranked = sorted(told, key=lambda f: -_ORDER.index(f.state))
+        return tuple(f"{f.text} {f.remedy}".strip() for f in ranked)
 
     @property
     def remedies(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fieldcal.errors import InputError
 from fieldcal.objects import Columns, Field, Lab, Prevalence
-from fieldcal.regression.piecewise import Quantiles
+from fieldcal.regression.predictions import Predictions
 from fieldcal.regression.quantile_columns import (
     QuantileColumns,
     QuantilesLike,
@@ -309,10 +309,8 @@ def _with_label(
     return Rows(rows.predicted, rows.groups, {"label": found})
 
 
-def _columns(answer: Any) -> list[Floats]:
+def _columns(answer: Predictions) -> list[Floats]:
     """The new quantiles, column by column."""
-    if not isinstance(answer, Quantiles):  # pragma: no cover - quantiles answer quantiles
-        raise TypeError(f"expected quantiles, got {type(answer).__name__}")
     return [np.ascontiguousarray(column) for column in answer.values.T]
 
 

@@ -1,4 +1,4 @@
-"""From numbers to intervals: where to cut the support, and whether predictions can tell the intervals apart."""
+"""Intervals: where to cut the support, whether predictions can tell neighbours apart, and masses, checked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from fieldcal.errors import InputError
 from fieldcal.objects import Support
 from fieldcal.types import Floats, Ints
 
+#: Rows of masses may miss a sum of one by this much, and are rescaled.
+SUM_TOLERANCE = 1e-6
+#: A mass below this, in an interval that had none, is rounding; more is an error.
+NO_MASS = 1e-9
 #: Intervals by default, and lab rows that each of them needs.
 INTERVALS, ROWS = 20, 50
 #: How often the outermost intervals are halved, where the choice is ours.
@@ -96,7 +100,7 @@ def given_support(edges: Any, atoms: Sequence[float]) -> Support:
     return Support.of(cuts[np.isfinite(cuts)], atoms=np.asarray(atoms, dtype=np.float64))
 
 
-def neighbours_alike(expected: Floats, codes: Ints, size: int) -> list[int]:
+def indistinguishable_neighbours(expected: Floats, codes: Ints, size: int) -> list[int]:
     """The intervals whose predictions look like those of the next one, as far as rows tell."""
     bins = np.searchsorted(np.quantile(expected, np.arange(1, _BINS) / _BINS), expected)
     table = np.zeros((size, _BINS))
@@ -114,10 +118,10 @@ def _joint(support: Support, k: int) -> int:
     return beyond[0] if beyond else k
 
 
-def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
+def merge_indistinguishable(support: Support, expected: Floats, y: Floats) -> Support:
     """Fewer intervals, until each looks different from the next; at least two."""
     while support.size > 2:
-        alike = neighbours_alike(expected, support.codes(y), support.size)
+        alike = indistinguishable_neighbours(expected, support.codes(y), support.size)
         if not alike:
             break
         keep = np.ones(len(support.points), dtype=bool)
@@ -128,3 +132,43 @@ def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
             keep[len(keep) // 2] = True
         support = Support(points=support.points[keep], before=support.before[keep])
     return support
+
+
+def check_masses(array: Floats, support: Support, *, n: int | None = None) -> Floats:
+    """Checked masses of the intervals, (n, K); every row sums to one."""
+    if array.shape[1] != support.size or (n is not None and len(array) != n):
+        rows = "n" if n is None else f"{n}"
+        raise InputError(
+            f"The masses must have shape ({rows}, {support.size}), one column per interval of the support, but "
+            f"have {array.shape}."
+        )
+    if array.size and array.min() < 0.0:
+        row = int((array < 0.0).any(axis=1).argmax())
+        raise InputError(
+            f"Masses must not be negative, but row {row} holds {array[row].min():.4g}. Are these logarithms, or "
+            "cumulative masses? Pass the probability of each interval."
+        )
+    total = array.sum(axis=1, keepdims=True)
+    if array.size and np.abs(total - 1.0).max() > SUM_TOLERANCE:
+        row = int(np.abs(total - 1.0).argmax())
+        raise InputError(
+            f"The masses of a row must sum to one, but those of row {row} sum to {total[row, 0]:.6g}. "
+            "Divide each row by its sum if that is what you mean."
+        )
+    return np.asarray(array / total)
+
+
+def without_new_support(new: Floats, old: Floats, support: Support) -> Floats:
+    """New masses where there was mass before; a shape that does not exist cannot be kept."""
+    shapeless = (old <= 0.0) & (new > 0.0)
+    if not shapeless.any():
+        return new
+    worst = np.where(shapeless, new, 0.0)
+    if worst.max() > NO_MASS:
+        row, k = np.unravel_index(int(worst.argmax()), worst.shape)
+        raise InputError(
+            f"Row {row} should get mass {worst[row, k]:.4g} in the interval {support.labels[k]!r}, where its "
+            "distribution has none, so there is no shape to keep. Multiply the old masses by weights instead."
+        )
+    kept = np.where(shapeless, 0.0, new)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))

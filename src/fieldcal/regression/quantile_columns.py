@@ -13,7 +13,7 @@ import numpy as np
 
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab
-from fieldcal.regression.piecewise import Quantiles, from_quantiles
+from fieldcal.regression.piecewise import PiecewiseLinear, from_quantiles
 from fieldcal.tables.columns import Grouping
 from fieldcal.tables.engines import Table
 from fieldcal.types import Crossing, Floats
@@ -154,7 +154,7 @@ def require_numbers(table: Table, name: str, role: str) -> None:
 class Rows:
     """What was read of a table's rows: quantiles, groups (None without group columns), and other numbers."""
 
-    predicted: Quantiles
+    predicted: PiecewiseLinear
     groups: Any
     others: dict[str, Any]
 

@@ -11,7 +11,12 @@ from fieldcal import verbs
 from fieldcal.core.partition import Expected, PartitionLike
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab, Prevalence, Support
-from fieldcal.regression.intervals import choose_support, given_support, neighbours_alike, told_apart
+from fieldcal.regression.intervals import (
+    choose_support,
+    given_support,
+    indistinguishable_neighbours,
+    merge_indistinguishable,
+)
 from fieldcal.regression.parametric import as_predictions
 from fieldcal.regression.predictions import Predictions
 from fieldcal.types import Floats, Unseen
@@ -205,7 +210,7 @@ def _support(
     if isinstance(intervals, str):
         if intervals != "auto":
             raise InputError(f"intervals must be 'auto', a number or edges, but got {intervals!r}.")
-        return told_apart(choose_support(y, None, atoms, weight), expected, y)
+        return merge_indistinguishable(choose_support(y, None, atoms, weight), expected, y)
     if isinstance(intervals, (int, np.integer)) and not isinstance(intervals, bool):
         if intervals < 2:
             raise InputError(f"At least two intervals are needed, but got {intervals}.")
@@ -217,7 +222,7 @@ def _support(
     if not rows.all():
         empty = support.labels[int(rows.argmin())]
         raise InputError(f"No number of the lab lies in the interval {empty}. Choose other edges, or 'auto'.")
-    alike = neighbours_alike(expected, codes, support.size)
+    alike = indistinguishable_neighbours(expected, codes, support.size)
     if alike:
         one, two = support.labels[alike[0]], support.labels[alike[0] + 1]
         raise InputError(

@@ -131,7 +131,7 @@ def evaluate(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Evaluation:
 def _evaluate_numbers(prev: Prevalence, support: Support, predicted: Any, y: Any, groups: Any) -> Evaluation:
     """The intervals as classes, and the distributions themselves."""
     from fieldcal import regression  # which loads much that other reports do not need
-    from fieldcal.regression.checks import vector
+    from fieldcal.regression.predictions import vector
 
     before = regression.as_predictions(predicted)
     truth = vector(y, "numbers y")

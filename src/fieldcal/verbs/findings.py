@@ -317,7 +317,7 @@ def _explained(seen: Seen, share: str) -> Finding:
             code="shift_not_rehearsed",
             question=_WHOLE,
             state="care",
-            text=f"{share}; the field has moved, and whether by label shift was not rehearsed.",
+            text=f"{share}. Whether it moved by label shift was not rehearsed.",
             remedy="Give learn(…, groups=…) the grouping that the field has, or set trust yourself.",
         )
     text = f"{share}. A movement of everything cannot be rehearsed; look at it."
@@ -465,11 +465,11 @@ LAB: list[Callable[[Lab], Finding | None]] = [
 FIELD: list[Callable[[Seen], Finding | None]] = [
     looks_alike,
     set_by_caller,
-    shift,
     rehearsed,
     withheld,
     not_rehearsed,
     one_population,
+    shift,
     groups_fit,
     overdispersed,
     converged,
