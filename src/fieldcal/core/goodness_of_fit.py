@@ -50,6 +50,10 @@ def misfit(M: Floats, V: Floats, p: Floats, *, rows: Floats) -> Misfit:
     V : (G, m) field counts
     p : (G, K) estimated prevalences, where the covariance starts from
     rows : (K,) lab rows behind each row of M
+
+    References
+    ----------
+    Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. J. R. Stat. Soc. B 57.
     """
     possible = M.max(axis=0) > 0
     M, V = M[:, possible], V[:, possible]

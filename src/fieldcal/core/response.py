@@ -96,7 +96,12 @@ def confusable_classes(M: Floats, *, tolerance: float = 1e-6) -> list[tuple[int,
 
 
 def response_draws(A: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of M, (S, K, m), with rows Dirichlet(A_k)."""
+    """Draws of M, (S, K, m), with rows Dirichlet(A_k), that never see the field ("cut").
+
+    References
+    ----------
+    Plummer, M. (2015). Cuts in Bayesian graphical models. Stat. Comput. 25.
+    """
     u = _even_points(A.size, n_draws, rng).reshape(n_draws, *A.shape)
     g = np.maximum(gammaincinv(np.maximum(A, 1e-3), np.clip(u, 1e-12, 1 - 1e-12)), 1e-300)
     return np.asarray(g / g.sum(axis=2, keepdims=True))

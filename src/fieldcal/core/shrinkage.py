@@ -169,7 +169,12 @@ def _kappa_draws(M: Floats, V: Floats, mu: Floats, rng: np.random.Generator) -> 
 
 
 def informative(V: Floats, limit: int, rng: np.random.Generator) -> Floats:
-    """At most ``limit`` groups that have rows, drawn with weight n / (n + 50) (Efraimidis and Spirakis)."""
+    """At most ``limit`` groups that have rows, drawn with weight n / (n + 50).
+
+    References
+    ----------
+    Efraimidis, P. and Spirakis, P. (2006). Weighted random sampling with a reservoir. Inf. Process. Lett. 97.
+    """
     n = V.sum(axis=1)
     V, n = V[n > 0], n[n > 0]
     if len(n) <= limit:

@@ -310,7 +310,11 @@ def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Flo
     """Per exponent and class: how far lab groups miss beyond noise, as a variance on the logit scale.
 
     An upper bound by the Q-profile: the variance at which the standardised squares are as small as they are in
-    one of six cases; wide by itself when groups are few.
+    one of six cases; wide by itself when groups are few. Differs from the reference: one-sided, at one standard error.
+
+    References
+    ----------
+    Viechtbauer, W. (2007). Confidence intervals for the amount of heterogeneity in meta-analysis. Stat. Med. 26.
     """
     used = V.sum(axis=1) >= POLICY.rows_of_a_miss
     share, V, log_ratio = share[used], V[used], log_ratio[used]
