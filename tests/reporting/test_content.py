@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 import fieldcal
 from fieldcal import metrics
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.reporting import content
+from fieldcal.plots import draw, tables
+from fieldcal.reporting import content, evaluation, figures, page
+from fieldcal.verbs import findings
 from reporting.real import HOSTILE, hostile, judged, reported, simple
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
@@ -130,6 +133,29 @@ def test_the_checklist_is_the_findings_of_the_estimate_in_their_order():
             assert [item[name] for item in said["checklist"]] == [getattr(finding, name) for finding in found]
         assert [len(item["groups"]) for item in said["checklist"]] == [len(f.groups) for f in found]
         assert set(prev.verdict.remedies) <= set(said["verdict"]["advice"])
+
+
+def test_no_threshold_is_looked_up_to_judge_again():
+    for module in (content, tables, draw, evaluation, figures, page):
+        source = inspect.getsource(module)
+        assert "core.policy" not in source
+        assert "verbs.findings" not in source
+
+
+def test_the_findings_that_say_what_trust_rests_on_exist():
+    made = inspect.getsource(findings)
+    for code in (*content._FINDINGS_BETWEEN_GROUPS, *content._FINDINGS_OVERALL, "trust_set", "protected"):
+        assert f'code="{code}"' in made
+
+
+@pytest.mark.parametrize("level", ["ok", "care", "do_not_use"])
+def test_the_section_of_trust_has_both_trusts_and_what_was_found_about_them(level):
+    prev, _ = judged(level)
+    said = reported(prev).dict()["trust"]
+    assert f"between groups are followed with strength {prev.trust_between:.2f}" in said[0]
+    assert said[1] == prev.verdict.finding("rehearsed").text
+    assert any(f"whole field is followed with strength {prev.trust_overall:.2f}" in text for text in said)
+    assert said[-1] == prev.verdict.finding("unmoved").text
 
 
 def test_the_checklist_tells_what_the_data_can_and_what_only_people_can():
