@@ -32,7 +32,7 @@ def test_the_demo_says_that_it_is_to_be_used_with_care_and_why(ran):
 def test_the_table_has_one_line_per_plot(ran):
     prev, data = ran.prev, ran.data
     head, *lines = demo.table(ran).split("\n")
-    assert head.split()[:4] == ["plot", "n", "predicted", "estimate"]
+    assert head.split()[:5] == ["plot", "rows", "mean", "prediction", "estimate"]
     assert [int(line.split()[0]) for line in lines] == list(prev.groups)
     assert [int(line.split()[1]) for line in lines] == [(data.plots_field == g).sum() for g in prev.groups]
     for line in lines:

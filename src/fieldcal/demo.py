@@ -90,8 +90,6 @@ class Demo:
         """The page, with the labels of the field, which nothing else has seen."""
         data = self.data
         return fieldcal.report(
-            self.lab,
-            self.prev.field,
             self.prev,
             of=SHOWN,
             proba=data.proba_field,
@@ -119,20 +117,20 @@ def run(*, random_state: int = 0, step: Callable[[str], None] = lambda text: Non
 
 
 def table(found: Demo) -> str:
-    """Group, n, mean prediction, estimate, trust, and log loss before and after, one line per plot."""
+    """Plot, rows, mean prediction, estimate, true share, and log loss before and after, one line per plot."""
     prev, data = found.prev, found.data
     k, y = prev.classes.index(SHOWN), found.y
     lines = [
-        f"{'plot':>5}{'n':>7}  {'predicted':>9} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
-        f" {'trust':>6}   {'log loss before':>15} → after",
+        f"{'plot':>5}{'rows':>7} {'mean prediction':>16} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
+        f"   {'log loss before':>15} → after",
     ]
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
         before, after = found.losses(rows)
         interval = prev.interval_text(g, k)
         lines.append(
-            f"{plot:>5}{prev.n[g]:>7}  {prev.mean_prediction[g, k]:>9.3f} {prev.estimate[g, k]:>9.3f} {interval:>15} "
-            f"{(y[rows] == k).mean():>6.3f} {prev.trust_between:>6.2f}   {before:>15.3f} → {after:.3f}"
+            f"{plot:>5}{prev.n[g]:>7} {prev.mean_prediction[g, k]:>16.3f} {prev.estimate[g, k]:>9.3f} {interval:>15} "
+            f"{(y[rows] == k).mean():>6.3f}   {before:>15.3f} → {after:.3f}"
         )
     return "\n".join(lines)
 
@@ -144,8 +142,9 @@ def introduction(found: Demo) -> str:
         [
             f"{lab}\n{found.prev.field}",
             f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n",
-            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. Naive: the mean prediction;",
-            "trust: how far the estimate follows URC, as the lab's own plots taught it.",
+            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. The estimate follows what",
+            f"label shift says of how plots differ with a trust of {found.prev.trust_between:.2f} out of 1, as the "
+            "lab's own plots taught it.",
         ]
     )
 

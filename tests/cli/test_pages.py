@@ -22,7 +22,7 @@ def test_a_report_is_the_page_of_the_python_api(artefacts, call):
     assert (done.code, done.err) == (0, "wrote page.html\n")
     assert done.out == "Report: OK to use; 2,400 field rows, 8 groups\n"
     prev = fieldcal.Prevalence.load("prevalence.json")
-    assert (artefacts / "page.html").read_text("utf-8") == fieldcal.report(prev.lab, prev.field, prev).html()
+    assert (artefacts / "page.html").read_text("utf-8") == fieldcal.report(prev).html()
 
 
 @pytest.mark.parametrize("ending", ["html", "md", "json"])
@@ -67,7 +67,7 @@ def test_run_ends_with_a_page(folder, call):
     assert "wrote out/report.html" in done.err
     prev = fieldcal.Prevalence.load("out/prevalence.json")
     page = (folder / "out" / "report.html").read_text("utf-8")
-    assert page == fieldcal.report(prev.lab, prev.field, prev).html()
+    assert page == fieldcal.report(prev).html()
     assert "Groups by <bdi>site</bdi>" in page
 
 
@@ -215,7 +215,7 @@ def test_the_demo_goes_where_it_is_told_and_speaks_json(folder, call, monkeypatc
 
     class Small:
         def report(self):
-            return fieldcal.report(lab, prev.field, prev)
+            return fieldcal.report(prev)
 
     small = Small()
     small.prev = prev

@@ -273,7 +273,7 @@ def test_a_penalty_written_by_hand_has_the_posterior_mean_of_the_one_that_is_bui
     assert_array_equal(built_in.M, own.M)
     difference = means(own) - means(built_in)  # the draws of M are the same: what is left is the sampler's
     error = difference.std(axis=1) / np.sqrt(difference.shape[1])
-    assert error.max() < 0.004
+    assert error.max() < 0.005
     assert np.all(np.abs(difference.mean(axis=1)) <= 4 * error + 1e-9)
 
 
@@ -337,7 +337,8 @@ def test_the_posterior_of_a_sum_agrees_with_brute_force(kl, continuity, rows):
     difference = draws.mean(axis=2) - mean
     error = difference.std(axis=1) / np.sqrt(difference.shape[1])
     assert np.all(np.abs(difference.mean(axis=1)) < 3 * error)
-    assert_allclose(draws.std(axis=2).mean(axis=1), deviation.mean(axis=1), rtol=0.06)
+    squares = ((draws - mean[..., None]) ** 2).mean(axis=(1, 2))
+    assert_allclose(np.sqrt(squares), np.sqrt((deviation**2).mean(axis=1)), rtol=0.05)
     summary = posterior.summary(0.9)
     spread = np.sqrt((deviation**2).mean(axis=1) + mean.var(axis=1))
     assert_allclose(summary.mean[:, 1], mean.mean(axis=1), atol=0.2 * spread.max())

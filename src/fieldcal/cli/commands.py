@@ -378,7 +378,7 @@ def _report(
     rows: dict[str, Any] | None = None,
 ) -> Report:
     with out.working(settings, "report"):
-        made = fieldcal.report(prev.lab, prev.field, prev, of=of, title=title, **(rows or {}))
+        made = fieldcal.report(prev, of=of, title=title, **(rows or {}))
         made.save(target)
     return made
 

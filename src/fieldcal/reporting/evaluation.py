@@ -1,4 +1,4 @@
-"""Where labels of the field exist: was it right? Measures before and after, and the true share per group."""
+"""What labels of the field say, where there are any: measures before and after, and the true share per group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fieldcal.core.partition import as_columns
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.outcome import as_numbers
-from fieldcal.plots import tables as plot_data
+from fieldcal.plots import tables
 from fieldcal.types import Floats
 from fieldcal.validation import field_scores
 from fieldcal.verbs.outcomes import understood
@@ -47,12 +47,12 @@ class Numbers:
     @cached_property
     def coverage(self) -> dict[str, Any]:
         """The table of `plots.coverage`."""
-        return plot_data.coverage(self.before, self.after, self.y)
+        return tables.coverage(self.before, self.after, self.y)
 
     @cached_property
     def pit(self) -> dict[str, Any]:
         """The table of `plots.pit`."""
-        return plot_data.pit(self.before, self.after, self.y)
+        return tables.pit(self.before, self.after, self.y)
 
     def covered(self, nominal: float) -> dict[str, float]:
         """The share of numbers in their central interval, before and after."""
@@ -115,6 +115,11 @@ class Evaluation:
         at = np.arange(len(self.y)), self.y
         gain = np.log(np.maximum(self.before[at], _FLOOR)) - np.log(np.maximum(self.after[at], _FLOOR))
         return float(gain.mean()), float(gain.std() / np.sqrt(max(len(gain), 1)))
+
+    def better_or_worse(self) -> str:
+        """What the change of log loss says, beyond two standard errors."""
+        change, se = self.change()
+        return "better" if change < -2 * se else "worse" if change > 2 * se else "no different beyond noise"
 
 
 def evaluate(prev: Prevalence, predictions: Any, y: Any, groups: Any) -> Evaluation:

@@ -40,7 +40,7 @@ def read_labelled(
     Returns
     -------
     dict
-        With ``proba``, ``y`` and ``groups``: ``fieldcal.report(lab, field, prev, **rows)``.
+        With ``proba``, ``y`` and ``groups``: ``fieldcal.report(prev, **rows)``.
 
     Examples
     --------
