@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import norm
+from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal import regression
-from fieldcal.metrics import log_loss
 
 NOISE = 0.7
 SLOPE = 1 / (1 + NOISE**2)
@@ -126,7 +126,8 @@ def ordered_classes(folder: Path) -> None:
         lab = fieldcal.learn(proba_lab, lab_rows["y"].to_numpy(), groups=groups[0], ordered=True)
         prev = fieldcal.estimate(lab, fieldcal.count(lab, proba, groups=groups[1]))
         new = fieldcal.recalibrate(prev, proba, groups=groups[1])
-        change = log_loss(new, y) - log_loss(proba, y)
+        labels = range(proba.shape[1])
+        change = log_loss(y, new, labels=labels) - log_loss(y, proba, labels=labels)
         print(f"  {'with groups' if grouped else 'one population':>15}: {change:+.5f}")
 
 
@@ -164,7 +165,7 @@ def flights(folder: Path) -> None:
         new = fieldcal.recalibrate(prev, old, groups=groups[1])
         masses = [d.masses(lab.outcome) for d in (old, new)]
         codes = lab.outcome.codes(truth)
-        score = [log_loss(np.clip(m, 1e-12, 1), codes) for m in masses]
+        score = [-np.log(np.clip(m[np.arange(len(codes)), codes], 1e-12, 1)).mean() for m in masses]
         print(
             f"  {'with groups' if grouped else 'one population':>15}: {score[1] - score[0]:+.5f}, CRPS "
             f"{new.crps(truth).mean() - old.crps(truth).mean():+.5f} of {old.crps(truth).mean():.3f}; "

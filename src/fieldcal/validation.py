@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fieldcal.core import partition as parts
 from fieldcal.core.response import whole
-from fieldcal.errors import InputError, InputTypeError, WeightWarning
+from fieldcal.errors import InputError, InputTypeError, Option, WeightWarning
 from fieldcal.objects import SCORE_UNIT, Lab, group_keys
 from fieldcal.objects.outcome import column_order, factorize_labels, listed, places_of
 from fieldcal.storage import refuse_repeats
@@ -116,8 +116,10 @@ def check_order(classes: Keys) -> None:
     """Refuse an order that nobody gave: text sorts by the alphabet, in which "high" comes before "low"."""
     if len(classes) > 2 and any(isinstance(c, str) for c in classes):
         raise InputError(
-            f"ordered=True needs the order of the classes, but they are text, {listed(classes)}, and were not given. "
-            "Pass classes=… from the lowest to the highest, or use numbers."
+            Option("ordered", True),
+            f" needs the order of the classes, but they are text, {listed(classes)}, and were not given. Pass ",
+            Option("classes"),
+            " from the lowest to the highest, or use numbers.",
         )
 
 
@@ -223,7 +225,14 @@ def _is_number(value: Any) -> bool:
     )
 
 
-_OTHERWISE = ", or say what to do with missing='drop' (count) or missing='keep' (recalibrate)"
+#: What else can be done with rows without a score.
+MISSING_OTHERWISE = (
+    ", or say what to do with ",
+    Option("missing", "drop"),
+    " (count) or ",
+    Option("missing", "keep"),
+    " (recalibrate)",
+)
 
 
 def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool_] | None:
@@ -236,7 +245,9 @@ def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool
     if missing == "error":
         raise InputError(
             f"{int(absent.sum())} of {len(array)} {name} are missing (NaN or null), the first in row "
-            f"{int(absent.argmax())}. Drop those rows{_OTHERWISE if name.startswith('field') else ''}."
+            f"{int(absent.argmax())}. Drop those rows",
+            *(MISSING_OTHERWISE if name.startswith("field") else ()),
+            ".",
         )
     return absent
 
@@ -289,7 +300,9 @@ def _check_sums(
     if len(total) and abs(total[worst] - 1.0) > tolerance:
         raise InputError(
             f"Rows of the {name} must sum to one, but row {worst} sums to {total[worst]:.6g}. Are these "
-            "one-against-rest scores? Pass normalize=True to rescale each row."
+            "one-against-rest scores? Pass ",
+            Option("normalize", True),
+            " to rescale each row.",
         )
     return array
 

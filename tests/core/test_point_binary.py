@@ -14,8 +14,10 @@ from fieldcal.core.point_binary import (
     dispersed_mean,
     log_likelihood,
 )
-from fieldcal.core.posterior import pooled_posterior, response_draws
 from fieldcal.core.posterior_binary import binary_summary
+from fieldcal.core.priors import Pooled
+from fieldcal.core.response import response_draws
+from known import counted
 
 FLAT = np.ones((1, 2))
 EVEN = np.array([0.5, 0.5])
@@ -118,7 +120,7 @@ def test_a_misfit_does_not_drive_the_estimate_to_the_class_with_few_lab_rows():
     points = []
     for excess in range(0, 180, 10):
         v = np.array([[200.0 + excess, 250 - excess, 250 - excess, 300 + excess]])
-        found = pooled_posterior(A, v, p_lab=np.array([0.95, 0.05]), level=0.9, grouped=False)
-        points.append(found.point[0, 1])
+        problem = counted(A, np.array([0.95, 0.05]), v)
+        points.append(Pooled().posterior(problem, random_state=0).summary(0.9).mean[0, 1])
     assert np.ptp(points) < 0.1
     assert np.abs(np.diff(points)).max() < 0.03

@@ -10,7 +10,8 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import fieldcal
-from fieldcal.core.goodness_of_fit import NOISE, between_shift, effective_number, overall_shift
+from fieldcal.core.goodness_of_fit import between_shift, effective_number, overall_shift
+from fieldcal.core.policy import POLICY
 from fieldcal.core.response import auto_smoothing
 
 P3 = np.array([0.5, 0.3, 0.2])
@@ -76,7 +77,7 @@ def test_a_field_that_did_not_move_has_a_uniform_p_value(n_lab, n):
     p = np.array([common(lab_counts(rng, n_lab), rng.multinomial(n, q)).p_value for _ in range(600)])
     assert (p < 0.05).mean() == pytest.approx(0.05, abs=0.025)
     assert (p < 0.5).mean() == pytest.approx(0.5, abs=0.07)
-    assert (p < NOISE).mean() < 0.03
+    assert (p < POLICY.noise).mean() < 0.03
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -188,7 +189,7 @@ def test_groups_that_do_not_differ_have_a_uniform_p_value_wherever_the_field_is(
     )
     assert (p_value < 0.05).mean() == pytest.approx(0.05, abs=0.03)
     assert (p_value < 0.5).mean() == pytest.approx(0.5, abs=0.08)
-    assert (p_value < NOISE).mean() < 0.03
+    assert (p_value < POLICY.noise).mean() < 0.03
 
 
 @pytest.mark.parametrize("K", [2, 3])

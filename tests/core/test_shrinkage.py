@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fieldcal.core.posterior import pooled_posterior, response_draws, summarise
+from fieldcal.core.posterior import summarise
+from fieldcal.core.priors import Pooled
+from fieldcal.core.response import response_draws
 from fieldcal.core.shrinkage import (
+    EXPECTED_TO_MOVE,
     KAPPAS,
-    MOVED,
     STRENGTHS,
     approximate_posterior_mean,
     edge_of,
@@ -15,6 +17,7 @@ from fieldcal.core.shrinkage import (
     kappa_evidence,
     lab_strength,
 )
+from known import counted
 
 F2 = np.array([[500, 300, 250, 200, 150, 100, 60, 40], [30, 50, 80, 100, 150, 200, 250, 300.0]])
 F3 = 1000 * np.array(
@@ -103,12 +106,11 @@ def test_pooling_is_almost_as_good_as_knowing_the_prior(mean, strength):
         p, V = simulate(F2, alpha, groups=300, rows=(10, 2000), seed=seed)
         rng = np.random.default_rng(seed)
         lab = np.array([rng.multinomial(1000, row / row.sum()) for row in F2])
-        found = pooled_posterior(
-            lab + 0.5, V, p_lab=np.full(2, 0.5), level=0.9, grouped=True, random_state=seed
-        )
+        problem = counted(lab + 0.5, np.full(2, 0.5), V, grouped=True)
+        found = Pooled().posterior(problem, random_state=seed).summary(0.9)
         M = response_draws(lab + 0.5, 64, rng)
         known = summarise(M, V, alpha, level=0.9, rng=rng).mean
-        ratio.append(np.abs(found.point - p).mean() / np.abs(known - p).mean())
+        ratio.append(np.abs(found.mean - p).mean() / np.abs(known - p).mean())
         covered = ((found.lower <= p) & (p <= found.upper)).mean()
         assert 0.75 < covered < 0.995
     assert np.mean(ratio) < 1.15
@@ -142,8 +144,8 @@ def test_before_the_field_is_seen_it_is_expected_to_have_moved_unless_it_has_a_h
     weight = [lab_strength(flat, np.full(8, 1 / 8), n, p_lab=p_lab)[0] for n in (0, 1, 10, 1000, 10**6)]
     assert weight[0] == 0
     assert np.all(np.diff(weight) > 0)
-    assert weight[2] == pytest.approx(MOVED / 2)
-    assert weight[-1] == pytest.approx(MOVED, abs=1e-3)
+    assert weight[2] == pytest.approx(EXPECTED_TO_MOVE / 2)
+    assert weight[-1] == pytest.approx(EXPECTED_TO_MOVE, abs=1e-3)
 
 
 def test_a_field_that_moved_far_is_not_drawn_to_the_lab_and_one_that_stayed_is():
@@ -168,11 +170,11 @@ def test_the_plug_in_is_close_to_the_pooled_posterior(F):
     K, p_lab = len(F), F.sum(axis=1) / F.sum()
     V = simulate(F, 15 * np.linspace(0.5, 1.5, K) / K, groups=60, rows=(50, 2000))[1]
     common, each = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=p_lab)
-    found = pooled_posterior(F + 0.1, V, p_lab=p_lab, level=0.9, grouped=True, n_draws=32)
-    assert_allclose(each, found.point, atol=0.06)
-    assert np.abs(each - found.point).mean() < 0.012
-    whole = pooled_posterior(F + 0.1, V.sum(axis=0, keepdims=True), p_lab=p_lab, level=0.9, grouped=False)
-    assert_allclose(common, whole.point[0], atol=0.02)
+    found = Pooled().posterior(counted(F + 0.1, p_lab, V, grouped=True), random_state=0).summary(0.9)
+    assert_allclose(each, found.mean, atol=0.06)
+    assert np.abs(each - found.mean).mean() < 0.012
+    whole = Pooled().posterior(counted(F + 0.1, p_lab, V.sum(axis=0)), random_state=0).summary(0.9)
+    assert_allclose(common, whole.mean[0], atol=0.02)
 
 
 @pytest.mark.parametrize("F", [F2, F3])

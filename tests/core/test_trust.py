@@ -8,13 +8,14 @@ import functools
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal.core.partition import fit_partition
+from fieldcal.core.problem import Problem
 from fieldcal.core.response import auto_smoothing, count_cells
 from fieldcal.core.shrinkage import approximate_posterior_mean
-from fieldcal.core.trust import EXPONENTS, calibration_offset, decide_trust, rehearse
-from fieldcal.metrics import log_loss
+from fieldcal.core.trust import EXPONENTS, calibration_offset, decide_trust, measure, rehearse
 
 # Groups that differ by a covariate look like groups that differ more than prevalences can: that is meant.
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -79,7 +80,7 @@ def change(world, *, groups_in_lab=True, **options):
     lab = fieldcal.learn(scores, y, groups=groups if groups_in_lab else None)
     scores, y, groups = world.field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups), **options)
-    return log_loss(fieldcal.recalibrate(prev, scores, groups=groups), y) - log_loss(scores, y)
+    return log_loss(y, fieldcal.recalibrate(prev, scores, groups=groups)) - log_loss(y, scores)
 
 
 # The rehearsal
@@ -142,7 +143,7 @@ def test_mending_a_model_that_is_wrong_everywhere_does_not_pose_as_knowledge_abo
     scores, y, groups = at_random(0).lab
     wrong = scores * 0.2 / (scores * 0.2 + (1 - scores) * 0.8)
     found = rehearsed(wrong, y, groups)
-    assert log_loss(wrong, y) > log_loss(scores, y) + 0.1
+    assert log_loss(y, wrong) > log_loss(y, scores) + 0.1
     assert found.change_by_exponent.min() > -0.002
 
 
@@ -252,22 +253,13 @@ def test_the_excess_of_two_classes_is_the_same_for_both_and_needs_groups_of_20_r
 
 
 def decided(F, V, *, rehearsal=None, grouped=True, offset=None):
-    """From true prevalences: what remains is the decision."""
+    """Trust, and the evidence for it, from true prevalences: what remains is the decision."""
     F, V = np.asarray(F, dtype=float), np.asarray(V, dtype=float)
-    p_lab = F.sum(axis=1) / F.sum()
-    common, each = approximate_posterior_mean(F, V, smoothing=auto_smoothing(F), p_lab=p_lab)
-    return decide_trust(
-        F,
-        V,
-        p_lab=p_lab,
-        common=common,
-        each=each,
-        centres=(F / F.sum(axis=0)).T,
-        offset=np.zeros(len(F)) if offset is None else np.asarray(offset),
-        rehearsal=rehearsal,
-        grouped=grouped,
-        smoothing=auto_smoothing(F),
-    )
+    problem = Problem(F, V, auto_smoothing(F), grouped)
+    whole, urc = approximate_posterior_mean(F, V, smoothing=problem.smoothing, p_lab=problem.p_lab)
+    evidence = measure(problem, urc=urc, whole=whole, rehearsal=rehearsal)
+    centres, offset = (F / F.sum(axis=0)).T, np.zeros(len(F)) if offset is None else np.asarray(offset)
+    return decide_trust(problem, evidence, urc=urc, whole=whole, centres=centres, offset=offset), evidence
 
 
 def counts(world, part):
@@ -284,43 +276,43 @@ MIDDLE = np.array([0.0, 0.0, 0.5, 0.5, 0.0, 0.0])
 
 
 def test_one_population_that_moved_by_label_shift_is_trusted_fully():
-    found = decided(5000 * M, [20_000 * np.array([0.8, 0.2]) @ M], grouped=False)
-    assert (found.overall, found.between) == (1, 1)
-    assert found.overall_shift.shifted
+    trust, evidence = decided(5000 * M, [20_000 * np.array([0.8, 0.2]) @ M], grouped=False)
+    assert (trust.overall, trust.between) == (1, 1)
+    assert evidence.overall.shifted
 
 
 def test_one_population_that_did_not_move_is_trusted_and_there_is_nothing_to_do():
-    found = decided(5000 * M, [20_000 * np.array([0.5, 0.5]) @ M], grouped=False)
-    assert (found.overall, found.between) == (1, 1)
-    assert not found.overall_shift.shifted
+    trust, evidence = decided(5000 * M, [20_000 * np.array([0.5, 0.5]) @ M], grouped=False)
+    assert (trust.overall, trust.between) == (1, 1)
+    assert not evidence.overall.shifted
 
 
 def test_one_population_that_no_mixture_explains_is_not_trusted():
-    found = decided(5000 * M, [20_000 * (0.5 * M[0] + 0.5 * MIDDLE)], grouped=False)
-    assert (found.overall, found.between) == (0, 0)
+    trust, _ = decided(5000 * M, [20_000 * (0.5 * M[0] + 0.5 * MIDDLE)], grouped=False)
+    assert (trust.overall, trust.between) == (0, 0)
 
 
 def test_without_a_rehearsal_histograms_of_groups_decide_and_never_earn_full_trust():
     world = by_label(0, n_groups=40, rows=1000)
-    found = decided(counts(world, "lab"), counts(world, "field"))
-    assert found.between_shift.shifted
-    assert 0.7 <= found.groups <= 0.9
+    trust, evidence = decided(counts(world, "lab"), counts(world, "field"))
+    assert evidence.between.shifted
+    assert 0.7 <= trust.between <= 0.9
 
 
 def test_without_a_rehearsal_groups_within_noise_are_left_alone():
     world = at_random(0, n_groups=40, rows=200)
-    found = decided(counts(world, "lab"), counts(world, "field"))
-    assert not found.between_shift.shifted
-    assert found.groups == 0
+    trust, evidence = decided(counts(world, "lab"), counts(world, "field"))
+    assert not evidence.between.shifted
+    assert trust.between == 0
 
 
 def test_without_a_rehearsal_groups_that_no_mixture_explains_are_left_alone():
     rng = np.random.default_rng(0)
     share = rng.uniform(0, 0.6, size=(30, 1))
     V = rng.multinomial(2000, (1 - share) * (0.5 * M.sum(axis=0)) + share * MIDDLE)
-    found = decided(5000 * M, V)
-    assert found.between_shift.shifted
-    assert found.groups == 0
+    trust, evidence = decided(5000 * M, V)
+    assert evidence.between.shifted
+    assert trust.between == 0
 
 
 def groups_around_the_lab(spread=8.0, n=500, n_groups=30):
@@ -331,35 +323,35 @@ def groups_around_the_lab(spread=8.0, n=500, n_groups=30):
 def test_a_rehearsal_decides_over_groups_that_differ_no_more_than_the_labs():
     rehearsal = rehearsed(*by_label(0).lab)
     V = groups_around_the_lab(spread=30.0)
-    found = decided(5000 * M, V, rehearsal=rehearsal)
-    assert found.between_shift is None, "the histograms are not asked"
-    assert found.groups == pytest.approx(rehearsal.tau)
+    trust, evidence = decided(5000 * M, V, rehearsal=rehearsal)
+    assert evidence.between is None, "the histograms are not asked"
+    assert trust.between == pytest.approx(rehearsal.tau)
     nothing = dataclasses.replace(rehearsal, tau=0.0, tau_sure=0.0)
-    assert decided(5000 * M, V, rehearsal=nothing).groups == 0
+    assert decided(5000 * M, V, rehearsal=nothing)[0].between == 0
 
 
 def test_corrections_far_larger_than_rehearsed_are_trusted_less():
     rehearsal = rehearsed(*by_label(0).lab)
     small = dataclasses.replace(rehearsal, size=rehearsal.size / 20)
-    near = decided(5000 * M, groups_around_the_lab(), rehearsal=rehearsal)
-    far = decided(5000 * M, groups_around_the_lab(), rehearsal=small)
-    assert far.groups < 0.6 * near.groups
+    near, _ = decided(5000 * M, groups_around_the_lab(), rehearsal=rehearsal)
+    far, _ = decided(5000 * M, groups_around_the_lab(), rehearsal=small)
+    assert far.between < 0.6 * near.between
 
 
 def test_a_field_that_moved_inexplicably_keeps_only_the_sure_part():
     rehearsal = dataclasses.replace(rehearsed(*by_label(0).lab), tau=0.9, tau_sure=0.2)
     V = groups_around_the_lab(n=2000) + 2000 * MIDDLE
-    found = decided(5000 * M, V, rehearsal=rehearsal)
-    assert found.overall_shift.lower < 0.85
-    assert found.groups < 0.5
-    assert found.overall < 0.5
+    trust, evidence = decided(5000 * M, V, rehearsal=rehearsal)
+    assert evidence.overall.lower < 0.85
+    assert trust.between < 0.5
+    assert trust.overall < 0.5
 
 
 def test_a_lab_that_was_miscalibrated_the_same_way_is_not_corrected_twice():
     V = groups_around_the_lab(n=2000)[:, ::-1] + 4000 * np.array([0.9, 0.1]) @ M
-    plain = decided(5000 * M, V)
+    plain, _ = decided(5000 * M, V)
     shift = np.log([0.8, 0.2])
-    opposed = decided(5000 * M, V, offset=-(shift - shift.mean()))
+    opposed, _ = decided(5000 * M, V, offset=-(shift - shift.mean()))
     assert plain.overall > 0
     assert opposed.overall < plain.overall
 

@@ -52,7 +52,7 @@ def expected_rows(p: Floats, M: Floats, V: Floats) -> Floats:
 def information(p: Floats, M: Floats, V: Floats) -> Floats:
     """Observed information (the Hessian of L_nll) on ``p``, shape (..., K, K)."""
     K = M.shape[-2]
-    weight = V / np.maximum(p @ M, _TINY) ** 2
+    weight = _ratio(V, np.square(p @ M))
     pairs = (M[..., :, None, :] * M[..., None, :, :]).reshape(*M.shape[:-2], K * K, -1)
     return np.asarray((weight @ pairs.swapaxes(-1, -2)).reshape(*weight.shape[:-1], K, K))
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.simplex import TreeNodes, grow
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.types import Floats, Ints
 
 _FEW_CUTS = 32  # up to here, counting the cuts below a score beats a binary search
@@ -397,8 +397,9 @@ def _as_many(n: int, n_classes: int, *, ordered: bool) -> Quantiles | Simplex | 
         return Expected(n)
     if n < n_classes:
         raise InputError(
-            f"partition={n} asks for fewer bins than the {n_classes} classes, which they could not tell apart. Ask for "
-            f"{n_classes} at least."
+            Option("partition", n),
+            f" asks for fewer bins than the {n_classes} classes, which they could not tell apart. Ask for "
+            f"{n_classes} at least.",
         )
     return Simplex(n, min_rows=1)
 

@@ -14,7 +14,15 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError
 from fieldcal.estimators.adaptive import seed
-from fieldcal.estimators.cross_fitting import splits_of, take_features, tested_once, with_input_of
+from fieldcal.estimators.cross_fitting import (
+    check_fit_or_frozen,
+    is_frozen,
+    splits_of,
+    take_features,
+    tested_once,
+    unfrozen,
+    with_input_of,
+)
 from fieldcal.objects import Field, Lab, Prevalence
 from fieldcal.regression.parametric import from_moments
 from fieldcal.regression.piecewise import from_quantiles
@@ -34,9 +42,10 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     estimator : regressor
         With ``predict_quantiles(X, alpha)``, or ``predict(X, return_std=True)``, its own distributions are used. Any
         other regressor gets the distribution of its errors on rows that it was not fitted on, the same for all rows.
-    cv : "prefit", int, cross-validation splitter or iterable, default=5
+        One that was fitted elsewhere, on other rows than those of `fit`, goes in as `sklearn.frozen.FrozenEstimator`.
+    cv : None, int, cross-validation splitter or iterable, default=None
         Where the lab's predictions come from, as in `RecalibratedClassifier`: copies predict the rows that they were
-        not fitted on, and one copy is fitted on all rows; or, with "prefit", the estimator is already fitted elsewhere.
+        not fitted on, and one copy is fitted on all rows. None is 5 folds. A `FrozenEstimator` needs none.
     intervals : "auto", int or edges, default="auto"
         Intervals of the number; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
@@ -83,7 +92,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self,
         estimator: Any,
         *,
-        cv: Any = 5,
+        cv: Any = None,
         intervals: Any = "auto",
         prior: PriorLike = "auto",
         trust: float | Literal["auto"] = "auto",
@@ -118,15 +127,16 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         for name in ("field_", "prevalence_"):
             self.__dict__.pop(name, None)
         # skpro's regressors have no tags of scikit-learn, and are no classifiers.
-        if hasattr(self.estimator, "__sklearn_tags__") and is_classifier(self.estimator):
+        wrapped = unfrozen(self.estimator)
+        if hasattr(wrapped, "__sklearn_tags__") and is_classifier(wrapped):
             raise InputTypeError(
-                f"{type(self.estimator).__name__} is a classifier, but numbers are to be predicted here. Use "
+                f"{type(wrapped).__name__} is a classifier, but numbers are to be predicted here. Use "
                 "RecalibratedClassifier, or a regressor."
             )
+        check_fit_or_frozen(self.estimator, {})
         X, y = indexable(X, y)
         y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
-        if self._prefit:
-            check_is_fitted(self.estimator)
+        if is_frozen(self.estimator):
             self.model_ = self.estimator
             found = self._raw(self.model_, X)
         else:
@@ -205,10 +215,6 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     def __sklearn_tags__(self) -> Any:
         return with_input_of(super().__sklearn_tags__(), self.estimator)
-
-    @property
-    def _prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "prefit"
 
     def _raw(self, model: Any, X: Any) -> tuple[Floats, ...]:
         """What the model says: quantiles at LEVELS and nothing, mean and deviation, or the point alone."""

@@ -135,7 +135,7 @@ class Lab(Artefact):
         return show.lab_title(self, f" ({classes}{more})") + (f"\n  {rehearsal}" if rehearsal else "")
 
     def __rich__(self) -> Group:
-        return show.stacked(show.lab_parts(self))
+        return show.stacked(show.lab_sheet(self).parts())
 
     def _repr_html_(self) -> str:
-        return show.lab_page(self)
+        return show.lab_sheet(self).page()

@@ -99,7 +99,7 @@ class Prevalence(Artefact):
     >>> sorted(prev.performance())
     ['count', 'precision', 'recall']
     >>> prev.to_frame("polars").shape
-    (4, 10)
+    (4, 11)
     """
 
     kind: ClassVar[str] = "prevalence"
@@ -452,4 +452,4 @@ class Prevalence(Artefact):
         return show.stacked([*show.prevalence_parts(self), *show.verdict_parts(self.verdict)])
 
     def _repr_html_(self) -> str:
-        return show.prevalence_page(self)
+        return show.prevalence_sheet(self).page() + show.verdict_page(self.verdict)

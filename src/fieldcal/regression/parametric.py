@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.regression.predictions import Predictions, numbers, vector
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Floats, Ints
@@ -263,17 +263,23 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
     )
     if family in _POSITIVE:
         _refuse(
-            centre <= 0.0, centre, f"means of the family {family!r}", "Use family='normal' for such rows."
+            centre <= 0.0,
+            centre,
+            f"means of the family {family!r}",
+            "Use ",
+            Option("family", "normal"),
+            " for such rows.",
         )
     return Distribution(build(centre, spread), n)
 
 
-def _refuse(bad: Any, values: Floats, what: str, next_step: str) -> None:
+def _refuse(bad: Any, values: Floats, what: str, *next_step: str | Option) -> None:
     if bad.any():
         row = int(bad.argmax())
         raise InputError(
             f"The {what} must be positive, but {int(bad.sum()):,} of {len(values):,} are not, the first is row {row} "
-            f"with {values[row]:.4g}. {next_step}"
+            f"with {values[row]:.4g}. ",
+            *next_step,
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option, Word
 from fieldcal.objects import Intervals
 from fieldcal.regression.intervals import check_masses
 from fieldcal.regression.predictions import Form, Predictions, chunks, matrix, vector
@@ -225,8 +225,9 @@ def from_quantiles(values: ArrayLike, levels: ArrayLike, *, crossing: Crossing =
     if crossing == "error" and crossed.any():
         raise InputError(
             f"The quantiles cross in {int(crossed.sum()):,} of {len(q):,} rows, the first is row "
-            f"{int(crossed.argmax())}. Pass crossing='sort' to sort the quantiles of such rows, or check the order "
-            "of the levels."
+            f"{int(crossed.argmax())}. Pass ",
+            Option("crossing", "sort"),
+            " to sort the quantiles of such rows, or check the order of the levels.",
         )
     q = np.sort(q, axis=1)
     low = u[0] * (q[:, 1] - q[:, 0]) / (u[1] - u[0])
@@ -375,7 +376,11 @@ def _scale(masses: Floats, support: Intervals, *, first: bool) -> Floats:
     if not len(wide):
         raise InputError(
             f"The support {support.labels} has no inner interval with a width, so nothing says how far its open "
-            "ends reach. Pass low=... and high=..., or a support with more edges."
+            "ends reach. Pass ",
+            Option("low", Word("...")),
+            " and ",
+            Option("high", Word("...")),
+            ", or a support with more edges.",
         )
     near = wide[0] if first else wide[-1]
     neighbour = masses[:, near + 1]
@@ -423,5 +428,7 @@ def _refuse_bad_cdf(c: Floats) -> None:
             raise InputError(
                 f"The distribution function {what} in {int(bad.sum()):,} of {len(c):,} rows, the first is row {row} "
                 f"(from {c[row].min():.6g} to {c[row].max():.6g}, ending at {c[row, -1]:.6g}). Extend the grid or "
-                "check the columns, or pass repair=True to straighten and rescale such rows."
+                "check the columns, or pass ",
+                Option("repair", True),
+                " to straighten and rescale such rows.",
             )

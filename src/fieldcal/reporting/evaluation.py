@@ -1,4 +1,4 @@
-"""Where labels of the field exist: was it right? Measures before and after, and the true share per group."""
+"""What labels of the field say, where there are any: measures before and after, and the true share per group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fieldcal.core.partition import as_columns
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.outcome import as_numbers
-from fieldcal.plots import tables as plot_data
+from fieldcal.plots import tables
 from fieldcal.types import Floats
 from fieldcal.validation import field_scores
 from fieldcal.verbs.outcomes import understood
@@ -47,12 +47,12 @@ class Numbers:
     @cached_property
     def coverage(self) -> dict[str, Any]:
         """The table of `plots.coverage`."""
-        return plot_data.coverage(self.before, self.after, self.y)
+        return tables.coverage(self.before, self.after, self.y)
 
     @cached_property
     def pit(self) -> dict[str, Any]:
         """The table of `plots.pit`."""
-        return plot_data.pit(self.before, self.after, self.y)
+        return tables.pit(self.before, self.after, self.y)
 
     def covered(self, nominal: float) -> dict[str, float]:
         """The share of numbers in their central interval, before and after."""
@@ -82,10 +82,10 @@ class Evaluation:
     def table(self) -> list[Measure]:
         """Each measure before and after; less is better but for accuracy, and for shares in intervals."""
         measures: dict[str, Callable[[Floats, NDArray[np.intp]], float]] = {
-            "log loss": lambda p, y: metrics.log_loss(np.clip(p, _FLOOR, 1), y),
-            "Brier score": metrics.brier_score,
+            "log loss": _log_loss,
+            "Brier score": _brier_score,
             "calibration error": metrics.calibration_error,
-            "accuracy": metrics.accuracy,
+            "accuracy": lambda p, y: float((p.argmax(axis=1) == y).mean()),
         }
         if self.numbers is not None:
             crps, *shares = self.numbers.table()
@@ -115,6 +115,11 @@ class Evaluation:
         at = np.arange(len(self.y)), self.y
         gain = np.log(np.maximum(self.before[at], _FLOOR)) - np.log(np.maximum(self.after[at], _FLOOR))
         return float(gain.mean()), float(gain.std() / np.sqrt(max(len(gain), 1)))
+
+    def better_or_worse(self) -> str:
+        """What the change of log loss says, beyond two standard errors."""
+        change, se = self.change()
+        return "better" if change < -2 * se else "worse" if change > 2 * se else "no different beyond noise"
 
 
 def evaluate(prev: Prevalence, predictions: Any, y: Any, groups: Any) -> Evaluation:
@@ -148,3 +153,13 @@ def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Flo
     total = counts.sum(axis=1, keepdims=True).astype(np.float64)
     shares = np.divide(counts, total, out=np.full((G, K), np.nan), where=total > 0)
     return np.asarray(shares), total[:, 0]
+
+
+def _log_loss(proba: Floats, y: NDArray[np.intp]) -> float:
+    return float(-np.log(np.clip(proba[np.arange(len(y)), y], _FLOOR, 1)).mean())
+
+
+def _brier_score(proba: Floats, y: NDArray[np.intp]) -> float:
+    """Of two classes that of the second, as usual; of more, summed over them."""
+    squares = (proba - np.eye(proba.shape[1])[y]) ** 2
+    return float((squares[:, 1] if proba.shape[1] == 2 else squares.sum(axis=1)).mean())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal.core.partition import Bins
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option, Word
 from fieldcal.objects import Columns, Field, Lab, Prevalence, group_keys
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
@@ -135,8 +134,9 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
     """The columns that are asked for, or the lab's: as many as the classes need."""
     if scores is None and lab.columns is None:
         raise InputError(
-            "This lab was learnt from arrays and knows no column names. Pass scores=…, in the order of the classes "
-            f"{lab.classes!r:.200}."
+            "This lab was learnt from arrays and knows no column names. Pass ",
+            Option("scores"),
+            f", in the order of the classes {lab.classes!r:.200}.",
         )
     asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
     columns = (asked,) if isinstance(asked, str) else tuple(asked)
@@ -156,7 +156,9 @@ def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[s
     if clash or len(set(new)) < len(new):
         raise InputError(
             f"The new column would be named {(clash or new)[0]!r:.60}, which the table already has. Choose another "
-            "with name='{}_new', where {} stands for the old name."
+            "with ",
+            Option("name", "{}_new"),
+            ", where {} stands for the old name.",
         )
     return new
 
@@ -231,8 +233,11 @@ def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order:
     if in_order:
         return columns
     raise InputError(
-        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass classes=… in the order "
-        "of the columns, or scores={class: column}."
+        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass ",
+        Option("classes"),
+        " in the order of the columns, or ",
+        Option("scores", Word("{class: column}")),
+        ".",
     )
 
 
@@ -452,12 +457,16 @@ def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str
         return asked
     if asked:
         raise InputError(
-            f"This prevalence is of one population, but by={list(asked)!r:.80} was given. Count with by=… first, or "
-            "leave it out here."
+            "This prevalence is of one population, but ",
+            Option("by", list(asked)),
+            " was given. Count with ",
+            Option("by"),
+            " first, or leave it out here.",
         )
     raise InputError(
-        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass by=…, the column "
-        "or columns of the groups."
+        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass ",
+        Option("by"),
+        ", the column or columns of the groups.",
     )
 
 
@@ -476,7 +485,6 @@ _KINDS = {
     "bool": Kind(bool, False, "true or false"),
     "date": Kind(dt.date, dt.date(1970, 1, 1), "dates"),
     "datetime": Kind(dt.datetime, dt.datetime(1970, 1, 1), "times"),
-    "decimal": Kind(decimal.Decimal, decimal.Decimal(0), "decimals"),
 }
 
 
@@ -601,16 +609,15 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
             f"The group column {name!r:.60} holds times of a zone ({dtype.time_zone}), in which one reading of the "
             "clock can be two hours. Make it dates, or times without a zone, first."
         )
-    if dtype == nw.Datetime or dtype == nw.Decimal:
-        return _KINDS["datetime" if dtype == nw.Datetime else "decimal"], dtype
+    if dtype == nw.Datetime:
+        return _KINDS["datetime"], dtype
     if dtype.is_float():
         raise InputTypeError(
-            f"The group column {name!r:.60} holds decimal fractions ({dtype}), which engines compare differently. Make "
-            "it whole numbers or text first; in pandas, whole numbers with gaps are Int64."
+            f"The group column {name!r:.60} holds decimal fractions ({dtype}), which engines compare differently. "
+            f"{group_keys.KINDS}. Make it whole numbers or text first; in pandas, whole numbers with gaps are Int64."
         )
     raise InputTypeError(
-        f"The group column {name!r:.60} is of type {dtype}. Groups are text, whole numbers, true or false, dates, "
-        "times or decimals: convert it first."
+        f"The group column {name!r:.60} is of type {dtype}. {group_keys.KINDS}: convert it first, as str(…) does."
     )
 
 
@@ -643,11 +650,24 @@ class Window:
             return None
         if time is None or every is None or not _EVERY.fullmatch(every):
             raise InputError(
-                f"Windows need time=<column> and every=<length such as '1d', '1w', '1mo', '6h'>, but got "
-                f"time={time!r}, every={every!r}."
+                "Windows need ",
+                Option("time", Word("<column>")),
+                " and ",
+                Option("every", Word("<length such as '1d', '1w', '1mo', '6h'>")),
+                ", but got ",
+                Option("time", time),
+                ", ",
+                Option("every", every),
+                ".",
             )
         if batch is not None:
-            raise InputError("Windows are named after their start: give batch=… or time=…, not both.")
+            raise InputError(
+                "Windows are named after their start: give ",
+                Option("batch"),
+                " or ",
+                Option("time"),
+                ", not both.",
+            )
         table.require([time], role="time")
         dtype = table.dtype(time)
         if dtype not in (nw.Date, nw.Datetime):

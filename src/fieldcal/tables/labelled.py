@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
 from fieldcal.tables.columns import QuantilesLike, prediction_columns
 from fieldcal.tables.engines import open_table
@@ -40,7 +40,7 @@ def read_labelled(
     Returns
     -------
     dict
-        With ``proba``, ``y`` and ``groups``: ``fieldcal.report(lab, field, prev, **rows)``.
+        With ``proba``, ``y`` and ``groups``: ``fieldcal.report(prev, **rows)``.
 
     Examples
     --------
@@ -57,7 +57,9 @@ def read_labelled(
     table = open_table(frame)
     known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
     if known is None:
-        raise InputError("The lab was learnt from arrays and knows no column of labels: pass label=….")
+        raise InputError(
+            "The lab was learnt from arrays and knows no column of labels: pass ", Option("label"), "."
+        )
     columns = prediction_columns(table, prev.lab, scores=scores, quantiles=quantiles, crossing=crossing)
     grouping = counted_groups(prev, by, table)
     rows, y = read_labelled_rows(columns, grouping, known, labelled_only=True)

@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal import verbs
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
 from fieldcal.tables.columns import (
     QuantileColumns,
@@ -179,8 +179,11 @@ def _apply_to_scores(
     if not prev.field.grouped:
         if by:
             raise InputError(
-                "This prevalence is of one population, but group columns were given. Count with by=… first, or leave "
-                "by=… out here."
+                "This prevalence is of one population, but group columns were given. Count with ",
+                Option("by"),
+                " first, or leave ",
+                Option("by"),
+                " out here.",
             )
         prepared = table.prepare(columns.expressions())
         return table.finish(*job.answers(prepared, [nw.lit(r) for r in ratios(prev.weights)[0]], new))

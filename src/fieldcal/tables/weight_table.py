@@ -11,7 +11,7 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from fieldcal.errors import InputError, UnseenGroupWarning
+from fieldcal.errors import InputError, Option, UnseenGroupWarning
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
@@ -122,7 +122,8 @@ def _key_texts(key: Hashable, n_parts: int, has_truth: bool) -> Texts:
     if len(parts) != n_parts:
         raise InputError(
             f"The group {group_keys.show(key)!r} has {len(parts)} parts, but {n_parts} columns are to hold it. Name "
-            "one per part with by=…"
+            "one per part with ",
+            Option("by"),
         )
     return tuple(_text(part, has_truth) for part in parts)
 
@@ -171,7 +172,12 @@ class Options:
         if self.missing not in ("error", "keep"):
             raise InputError(f"missing must be 'error' or 'keep', but got {self.missing!r}.")
         if self.unseen == "error" and not self.check:
-            raise InputError("unseen='error' needs check=True: without it no group is looked at.")
+            raise InputError(
+                Option("unseen", "error"),
+                " needs ",
+                Option("check", True),
+                ": without it no group is looked at.",
+            )
 
 
 @dataclass(frozen=True)
@@ -261,8 +267,8 @@ class Groups:
         key = group_keys.normalize(tuple(parts) if len(parts) > 1 else parts[0])
         what = f"{rows:,} rows are of groups that were not in the field (one is {group_keys.show(key)!r})"
         if options.unseen == "error":
-            raise InputError(unseen_words(what, "error"))
-        warnings.warn(unseen_words(what, "global"), UnseenGroupWarning, stacklevel=5)
+            raise InputError(*unseen_words(what, "error"))
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=5)
 
     def _just_counted(self, prepared: Any, small: Any) -> bool:
         """Whether the table has the very groups that were counted, as often: the usual case, told at little cost."""

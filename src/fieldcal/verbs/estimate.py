@@ -14,7 +14,7 @@ from fieldcal.core.problem import Problem
 from fieldcal.core.reweight import Parts, beta_interval, class_weights, learn_from_labels, safe_log
 from fieldcal.core.solve import Solution
 from fieldcal.core.trust import Evidence, Rehearsal, Trust, decide_trust, mean_recalibrated, measure
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, group_keys
 from fieldcal.types import Floats, Keys, Point
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
@@ -178,7 +178,9 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
     if level is None:
         if point == "mean":
             raise InputError(
-                "Without a level there is no posterior to average. Use point='mode', or give a level."
+                "Without a level there is no posterior to average. Use ",
+                Option("point", "mode"),
+                ", or give a level.",
             )
     elif not 0 < level < 1:
         raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r}.")

@@ -19,7 +19,9 @@ from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import (
     CalibrationWarning,
     ConvergenceWarning,
+    FieldcalWarning,
     IdentifiabilityWarning,
+    Option,
     PoolingWarning,
     SmallSampleWarning,
     TrustWarning,
@@ -30,18 +32,21 @@ from fieldcal.objects.verdict import State
 #: Groups that a finding names, at most.
 _NAMED = 20
 #: Findings of a lab that `learn` warns of, and of a field that `estimate` warns of; each with its category.
-WARNED_IN_LAB: dict[str, type[Warning]] = {
+WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
     "worse_than_chance": CalibrationWarning,
     "few_class_rows": SmallSampleWarning,
     "confusable_classes": IdentifiabilityWarning,
     "too_good": CalibrationWarning,
     "uncalibrated": CalibrationWarning,
 }
-WARNED_IN_FIELD: dict[str, type[Warning]] = {
+WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
     "not_converged": ConvergenceWarning,
     "overdispersed": PoolingWarning,
     "shift_not_rehearsed": TrustWarning,
 }
+#: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
+_CLASSES, _GROUPS = Option("classes"), Option("groups", verb="learn")
+_SIGMOID, _PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,20 @@ def warn_about_field(found: Iterable[Finding]) -> None:
     _warn(found, WARNED_IN_FIELD)
 
 
-def _warn(found: Iterable[Finding | None], categories: dict[str, type[Warning]]) -> None:
+def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWarning]]) -> None:
     for finding in found:
         if finding is not None and finding.code in categories:
-            warnings.warn(f"{finding.text} {finding.remedy}".strip(), categories[finding.code], stacklevel=4)
+            text = f"{finding.text} {finding.remedy}".strip()
+            warnings.warn(categories[finding.code](*_parts(text)), stacklevel=4)
+
+
+def _parts(text: str) -> tuple[str | Option, ...]:
+    """The text as a warning takes it, in parts before and after the option that it speaks of."""
+    for option in (_CLASSES, _GROUPS, _SIGMOID, _PROTECTED):
+        before, found, after = text.rpartition(str(option))
+        if found:
+            return before, option, after
+    return (text,)
 
 
 # The lab ----------------------------------------------------------------------------------------------------
@@ -97,7 +112,7 @@ def better_than_chance(lab: Lab) -> Finding:
         state="do_not_use",
         text=f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: worse "
         "than chance.",
-        remedy=f"Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass classes=… in their "
+        remedy=f"Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass {_CLASSES} in their "
         "order.",
     )
 
@@ -175,7 +190,7 @@ def calibrated(lab: Lab) -> Finding:
         state="care",
         text=f"The model is not calibrated on the lab: predictions and shares differ by {error:.3f} on average. "
         "Prevalences stay right, recalibrated probabilities inherit the error.",
-        remedy="Calibrate first, for instance with calibration='sigmoid' in Recalibrator.",
+        remedy=f"Calibrate first, for instance with {_SIGMOID} in Recalibrator.",
     )
 
 
@@ -263,7 +278,7 @@ def not_rehearsed(seen: Seen) -> Finding | None:
     """Groups whose differences only histograms speak of."""
     if seen.trust.set_by_caller or not seen.field.grouped or seen.evidence.rehearsal is not None:
         return None
-    remedy = "Give learn(…, groups=…) to rehearse it."
+    remedy = f"Give {_GROUPS} to rehearse it."
     between = seen.evidence.between
     if between is None or not between.shifted:
         text = "The groups do not differ beyond noise: nothing to correct between them."
@@ -318,7 +333,7 @@ def _explained(seen: Seen, share: str) -> Finding:
             question=_WHOLE,
             state="care",
             text=f"{share}. Whether it moved by label shift was not rehearsed.",
-            remedy="Give learn(…, groups=…) the grouping that the field has, or set trust yourself.",
+            remedy=f"Give {_GROUPS} the grouping that the field has, or set trust yourself.",
         )
     text = f"{share}. A movement of everything cannot be rehearsed; look at it."
     return Finding(code="shift_believed", question=_WHOLE, state="care", text=text, remedy=_LABEL_SOME)
@@ -435,7 +450,7 @@ def may_depend_on_groups(seen: Seen) -> Finding:
         return Finding(code="protected", question=question, state="ask", text=text, remedy=remedy)
     if not seen.field.grouped:
         return Finding(code="no_groups", question=question, state="ok", text="There are no groups.")
-    text = "Only you can know. If not, estimate with protected=True."
+    text = f"Only you can know. If not, estimate with {_PROTECTED}."
     return Finding(code="maybe_protected", question=question, state="ask", text=text)
 
 

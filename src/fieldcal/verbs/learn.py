@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal import metrics
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.ordered import approximate_ordered_mean
@@ -258,6 +257,10 @@ def _smoothing(value: Any) -> float:
 
 def _quality(rows: _Rows) -> dict[str, Any]:
     rows, _ = rows.in_one_order(np.zeros_like(rows.y))
-    loss = metrics.log_loss(rows.proba, rows.y, sample_weight=rows.weight)
-    quality = {"accuracy": metrics.accuracy(rows.proba, rows.y, sample_weight=rows.weight)}
+    # A row without weight is no row, however wrong its prediction.
+    used = slice(None) if rows.weight is None else rows.weight > 0
+    proba, y, weight = rows.proba[used], rows.y[used], None if rows.weight is None else rows.weight[used]
+    with np.errstate(divide="ignore"):
+        loss = float(np.average(-np.log(proba[np.arange(len(y)), y]), weights=weight))
+    quality = {"accuracy": float(np.average(proba.argmax(axis=1) == y, weights=weight))}
     return quality | ({"log_loss": loss} if np.isfinite(loss) else {})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import reweight, reweight_binary
-from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
+from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
 from fieldcal.validation import field_scores
@@ -188,7 +188,9 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
     if prev.protected and not acknowledge:
         raise InputError(
             "These groups were declared protected: their prevalences are estimated but not applied, because "
-            "predictions would depend on the group. Pass acknowledge=True if that is meant."
+            "predictions would depend on the group. Pass ",
+            Option("acknowledge", True),
+            " if that is meant.",
         )
 
 
@@ -205,19 +207,21 @@ def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Fl
     first = group_keys.show(names[int(lost.argmax())])
     what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
     if unseen == "error":
-        raise InputError(unseen_words(what, unseen))
+        raise InputError(*unseen_words(what, unseen))
     if unseen == "global":
-        warnings.warn(unseen_words(what, unseen), UnseenGroupWarning, stacklevel=4)
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=4)
     substitute = prev.overall_weights if unseen == "global" else np.ones(len(prev.classes))
     table = np.vstack([prev.weights, substitute[None]])
     return np.asarray(table[where][codes])
 
 
-def unseen_words(what: str, unseen: Unseen) -> str:
+def unseen_words(what: str, unseen: Unseen) -> tuple[str | Option, ...]:
     """What is said of groups that the estimate never saw, and what can be done."""
     if unseen == "error":
-        return f"{what}. Count and estimate them too, or pass unseen='global' or unseen='raw'."
-    return f"{what}: they get the estimate of the whole field. Pass unseen='raw' to leave them alone."
+        ways = Option("unseen", "global"), " or ", Option("unseen", "raw")
+        return (f"{what}. Count and estimate them too, or pass ", *ways, ".")
+    raw = Option("unseen", "raw")
+    return (f"{what}: they get the estimate of the whole field. Pass ", raw, " to leave them alone.")
 
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
@@ -236,13 +240,16 @@ def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[Keys, Ints, I
     if not prev.field.grouped:
         if groups is not None:
             raise InputError(
-                "This prevalence is of one population, but groups were given. Count with groups=… first, or "
-                "leave groups out here."
+                "This prevalence is of one population, but groups were given. Count with ",
+                Option("groups"),
+                " first, or leave groups out here.",
             )
         return None
     if groups is None:
         raise InputError(
-            f"This prevalence is per group ({len(prev.groups):,} of them): pass groups=…, one per row."
+            f"This prevalence is per group ({len(prev.groups):,} of them): pass ",
+            Option("groups"),
+            ", one per row.",
         )
     names, codes = group_keys.factorize(groups, n=n)
     return names, codes, group_keys.positions(prev.groups, names)
