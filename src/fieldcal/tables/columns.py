@@ -284,8 +284,9 @@ class QuantileColumns:
             return cls.find(table, quantiles, crossing=crossing)
         if lab.columns is None or lab.columns.levels is None:
             raise InputError(
-                "This lab was learnt from arrays and knows no quantile columns. Pass quantiles=…, a pattern such as "
-                "'q_*' or a mapping from level to column."
+                "This lab was learnt from arrays and knows no quantile columns. Pass ",
+                Option("quantiles"),
+                ", a pattern such as 'q_*' or a mapping from level to column.",
             )
         return cls(table, lab.columns.scores, lab.columns.levels, crossing).checked()
 

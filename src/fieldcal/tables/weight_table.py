@@ -268,7 +268,7 @@ class Groups:
         what = f"{rows:,} rows are of groups that were not in the field (one is {group_keys.show(key)!r})"
         if options.unseen == "error":
             raise InputError(*unseen_words(what, "error"))
-        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=4)
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=5)
 
     def _just_counted(self, prepared: Any, small: Any) -> bool:
         """Whether the table has the very groups that were counted, as often: the usual case, told at little cost."""
