@@ -185,16 +185,16 @@ def test_a_failed_recalibration_leaves_no_file(estimated, call, one_error, rows)
     [
         (
             "count lab.json log.csv --scores q_0.5 -o x.json",
-            "--scores does not go with quantiles of a number",
+            "--scores does not go with distributions of a number",
         ),
-        ("count lab.json log.csv --missing drop -o x.json", "--missing does not go with quantiles"),
-        ("count lab.json log.csv --time row --every 1d -o x.json", "with --batch, and merge"),
+        ("count lab.json log.csv --missing drop -o x.json", "--missing does not go with distributions"),
+        ("count lab.json log.csv --time row --every 1d -o x.json", "with --batch, and add the fields up"),
         ("count lab.json log.csv --quantiles 'p_*' -o x.json", "'p_*' finds no column"),
         ("count lab.json log.csv --by sitte -o x.json", "Did you mean 'site'?"),
         ("count lab.json field.csv -o x.json", "There is no column 'q_0.05' for the quantiles"),
         (
             "recalibrate prevalence.json log.csv --normalize -o x.csv",
-            "--normalize does not go with quantiles",
+            "--normalize does not go with distributions",
         ),
         ("recalibrate prevalence.json log.csv --name row -o x.csv", "'row', which the table already has"),
         ("recalibrate prevalence.json log.csv -o log.csv", "is an input"),

@@ -9,7 +9,7 @@ import itertools
 import operator
 import os
 import traceback
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -304,28 +304,17 @@ COMMANDS: tuple[Callable[..., int | None], ...] = (
 def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, label: str, **given: Any) -> Lab:
     from fieldcal import tables
 
-    if (given["scores"] is None) == (given["quantiles"] is None):
-        raise InputError(
-            f"Of --scores and --quantiles {'none is' if given['scores'] is None else 'both are'} given, but one is "
-            "needed: --scores names columns with probabilities of classes, --quantiles columns with quantiles of a "
-            "number."
-        )
-    of_number = given["scores"] is None
-    fitting = _fitting(given, of_number=of_number)
-    if not of_number:
-        bins = fitting.pop("bins")
-        fitting["partition"] = "auto" if bins is None else bins
-        fitting["classes"] = _typed(fitting["classes"], source.relation, label)
+    bins, classes = given.pop("bins"), _typed(given.pop("classes"), source.relation, label)
+    given |= {"partition": "auto" if bins is None else bins, "classes": classes}
     with out.working(settings, "learn"):
-        return tables.learn(source.relation, label=label, by=by or (), **fitting)
+        return tables.learn(source.relation, label=label, by=by or (), **given)
 
 
 def _count(settings: Settings, lab: Lab, source: Source, **given: Any) -> Field:
     from fieldcal import tables
 
-    of_number = lab.outcome.kind == "intervals"
     with out.working(settings, "count"):
-        return tables.count(lab, source.relation, **_fitting(given, of_number=of_number))
+        return tables.count(lab, source.relation, **given)
 
 
 def _field(settings: Settings, lab: Lab, path: Path, **given: Any) -> Field:
@@ -353,19 +342,15 @@ def _recalibrate(
     """How many rows were written."""
     from fieldcal import tables
 
-    of_number = prev.lab.outcome.kind == "intervals"
-    fitting = _fitting(given, of_number=of_number)
     with out.working(settings, "recalibrate"):
-        return tables.recalibrate_file(prev, session, source, str(target), **fitting)
+        return tables.recalibrate_file(prev, session, source, str(target), **given)
 
 
 def _labelled(settings: Settings, prev: Prevalence, source: Source, **given: Any) -> dict[str, Any]:
     from fieldcal import tables
 
-    of_number = prev.lab.outcome.kind == "intervals"
-    fitting = _fitting(given, of_number=of_number)
     with out.working(settings, "read labels"):
-        return tables.read_labelled(prev, source.relation, **fitting)
+        return tables.read_labelled(prev, source.relation, **given)
 
 
 def _report(
@@ -381,35 +366,6 @@ def _report(
         made = fieldcal.report(prev, of=of, title=title, **(rows or {}))
         made.save(target)
     return made
-
-
-#: Options that go with probabilities of classes alone, or with quantiles alone: what they are when not given, and what
-#: to do instead.
-_OF_CLASSES = {
-    "scores": (None, "Name the columns with --quantiles."),
-    "classes": (None, "Use --intervals."),
-    "bins": (None, "Use --intervals."),
-    "ordered": (False, "Intervals of a number are in order anyway: leave it out."),
-    "normalize": (False, "Leave it out."),
-    "missing": ("error", "Drop rows without a prediction first."),
-    "time": (None, "Count every window by itself, with --batch, and merge."),
-    "every": (None, "Count every window by itself, with --batch, and merge."),
-}
-_OF_NUMBERS = {
-    "quantiles": (None, "Name the columns with --scores."),
-    "intervals": ("auto", "Leave it out."),
-    "crossing": ("error", "Leave it out."),
-}
-
-
-def _fitting(given: Mapping[str, Any], *, of_number: bool) -> dict[str, Any]:
-    """The options that fit probabilities of classes, or quantiles of a number; one that does not must not be given."""
-    others = _OF_CLASSES if of_number else _OF_NUMBERS
-    for name, (unset, way_out) in others.items():
-        if given.get(name, unset) != unset:
-            kind = "quantiles of a number" if of_number else "probabilities of classes"
-            raise InputError(f"--{name} does not go with {kind}, which this is about. {way_out}")
-    return {name: value for name, value in given.items() if name not in others}
 
 
 # What goes into `run`'s folder.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, model_validator
 from pydantic import Field as Slot
 
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys
 from fieldcal.objects.artefact import Flags, Frozen, KeyTuple, Numbers, Texts, sealed
 from fieldcal.storage import did_you_mean
@@ -49,22 +49,23 @@ class Columns(Frozen):
 
 
 #: Options that go with one outcome alone: what they are when nobody gives them, and what to do instead.
-Foreign = dict[str, tuple[Any, str]]
+Foreign = dict[str, tuple[Any, tuple[str | Option, ...]]]
 
 _OF_NUMBERS: Foreign = {
-    "quantiles": (None, "Name the columns with scores=…."),
-    "intervals": ("auto", "Leave it out."),
-    "atoms": ("auto", "Leave it out."),
-    "crossing": ("error", "Leave it out."),
+    "quantiles": (None, ("Name the columns with ", Option("scores"), ".")),
+    "intervals": ("auto", ("Leave it out.",)),
+    "atoms": ("auto", ("Leave it out.",)),
+    "crossing": ("error", ("Leave it out.",)),
 }
+_BY_BATCH = ("Count every window by itself, with ", Option("batch"), ", and add the fields up.")
 _OF_CLASSES: Foreign = {
-    "scores": (None, "Name the columns with quantiles=…."),
-    "classes": (None, "Use intervals=…."),
-    "ordered": (False, "Intervals of a number are in order anyway: leave it out."),
-    "normalize": (False, "Leave it out."),
-    "missing": ("error", "Drop rows without a prediction first."),
-    "time": (None, "Count every window by itself, with batch=…, and add the fields up."),
-    "every": (None, "Count every window by itself, with batch=…, and add the fields up."),
+    "scores": (None, ("Name the columns with ", Option("quantiles"), ".")),
+    "classes": (None, ("Use ", Option("intervals"), ".")),
+    "ordered": (False, ("Intervals of a number are in order anyway: leave it out.",)),
+    "normalize": (False, ("Leave it out.",)),
+    "missing": ("error", ("Drop rows without a prediction first.",)),
+    "time": (None, _BY_BATCH),
+    "every": (None, _BY_BATCH),
 }
 
 
@@ -83,7 +84,7 @@ class _Words(Frozen):
             given, (unset, way_out) = options[name], cls.foreign[name]
             if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
                 raise InputError(
-                    f"{name}=… does not go with {cls.predictions}, which this is about. {way_out}"
+                    Option(name), f" does not go with {cls.predictions}, which this is about. ", *way_out
                 )
 
 

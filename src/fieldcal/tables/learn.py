@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from fieldcal import verbs
 from fieldcal.core.partition import Bins, PartitionLike
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Classes, Lab, group_keys
 from fieldcal.tables.columns import Grouping, QuantileColumns, QuantilesLike, Scores, match_classes
 from fieldcal.tables.engines import Table, open_table
@@ -111,8 +111,12 @@ def learn(
 def _one_kind(scores: object, quantiles: object) -> None:
     if (scores is None) == (quantiles is None):
         raise InputError(
-            f"Of scores=… and quantiles=… {'none is' if scores is None else 'both are'} given, but one is needed: "
-            "scores names columns with probabilities of classes, quantiles columns with quantiles of a number."
+            "Of ",
+            Option("scores"),
+            " and ",
+            Option("quantiles"),
+            f" {'none is' if scores is None else 'both are'} given, but one is needed: scores names columns with "
+            "probabilities of classes, quantiles columns with quantiles of a number.",
         )
 
 
