@@ -42,6 +42,10 @@ class Word(str):
         return str(self)
 
 
+#: Stands for any value.
+ANY = Word("…")
+
+
 @dataclass(frozen=True)
 class Option:
     """An option that a message speaks of. As text it is spelled as Python's keyword argument.
@@ -60,7 +64,7 @@ class Option:
     """
 
     name: str
-    value: object = Word("…")
+    value: object = ANY
     verb: str | None = None
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fieldcal import storage
-from fieldcal.errors import LONGEST_VALUE, FieldcalError, FieldcalWarning, Option
+from fieldcal.errors import ANY, LONGEST_VALUE, FieldcalError, FieldcalWarning, Option
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -53,7 +53,7 @@ FLAGS: dict[str, str | None] = {
     "groups": "by",
     "partition": "bins",
     **dict.fromkeys(
-        ("calibration", "check", "cv", "family", "high", "low", "point", "repair", "sample_weight")
+        ("atoms", "calibration", "check", "cv", "family", "high", "low", "point", "repair", "sample_weight")
     ),
 }
 
@@ -72,7 +72,7 @@ def as_flag(option: Option) -> str:
     >>> from fieldcal.cli.output import as_flag
     >>> from fieldcal.errors import Option
     >>> as_flag(Option("missing", "drop")), as_flag(Option("acknowledge", True)), as_flag(Option("groups"))
-    ('--missing drop', '--acknowledge', '--by …')
+    ('--missing drop', '--acknowledge', '--by')
     """
     name = FLAGS.get(option.name, option.name)
     if name is None:
@@ -81,7 +81,9 @@ def as_flag(option: Option) -> str:
     flag = f"{command}--{name}"
     if option.value is None:
         return f"no {flag}"
-    return flag if option.value is True else f"{flag} {_as_typed(option.value)}"
+    if option.value is True or option.value is ANY:
+        return flag
+    return f"{flag} {_as_typed(option.value)}"
 
 
 def _as_typed(value: object) -> str:

@@ -245,7 +245,8 @@ def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order:
 QuantilesLike = str | Mapping[float, str]
 
 _LEVEL = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
-_WAY_OUT = "Say it outright: quantiles={0.05: 'low', 0.95: 'high'}."
+_OUTRIGHT = Option("quantiles", {0.05: "low", 0.95: "high"})
+_WAY_OUT = ("Say it outright: ", _OUTRIGHT, ".")
 
 
 @dataclass(frozen=True)
@@ -375,7 +376,8 @@ def levels_by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
     """
     if pattern.count("*") != 1:
         raise InputError(
-            f"The pattern {pattern!r:.60} must have one *, where names have the level, such as 'q_*'. {_WAY_OUT}"
+            f"The pattern {pattern!r:.60} must have one *, where names have the level, such as 'q_*'. ",
+            *_WAY_OUT,
         )
     head, _, tail = pattern.partition("*")
     fitting = [n for n in names if isinstance(n, str) and n.startswith(head) and n.endswith(tail)]
@@ -389,7 +391,8 @@ def levels_by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
         other = found.setdefault(float(number / scale), name)
         if other != name:
             raise InputError(
-                f"The columns {other!r:.60} and {name!r:.60} are both of level {float(number / scale):g}. {_WAY_OUT}"
+                f"The columns {other!r:.60} and {name!r:.60} are both of level {float(number / scale):g}. ",
+                *_WAY_OUT,
             )
     return found
 
@@ -411,12 +414,13 @@ def _scale(pattern: str, numbers: Mapping[str, Decimal]) -> int:
     if numbers[high] > 100:
         raise InputError(
             f"In {high!r:.60} the pattern {pattern!r:.60} finds {numbers[high]}, which is neither a level nor a "
-            f"percentage. {_WAY_OUT}"
+            "percentage. ",
+            *_WAY_OUT,
         )
     if 0 < numbers[low] < 1:
         raise InputError(
-            f"With the pattern {pattern!r:.60}, {high!r:.60} looks like a percentage and {low!r:.60} like a level. "
-            f"{_WAY_OUT}"
+            f"With the pattern {pattern!r:.60}, {high!r:.60} looks like a percentage and {low!r:.60} like a level. ",
+            *_WAY_OUT,
         )
     return 100
 
@@ -425,8 +429,9 @@ def _by_level(quantiles: Mapping[float, str]) -> dict[float, str]:
     for level in quantiles:
         if isinstance(level, bool) or not isinstance(level, (int, float, np.integer, np.floating)):
             raise InputTypeError(
-                f"The keys of quantiles must be levels between 0 and 1, but one is {level!r:.60}. Write "
-                "quantiles={0.05: 'low', 0.95: 'high'}."
+                f"The keys of quantiles must be levels between 0 and 1, but one is {level!r:.60}. Write ",
+                _OUTRIGHT,
+                ".",
             )
     return {float(level): name for level, name in quantiles.items()}
 
