@@ -253,7 +253,7 @@ def test_fault_40_what_is_no_artefact_at_all_is_refused(data):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "estimate"),
+    ("kind", "name", "value"),
     [
         ("lab", "classes", [0, 0]),
         ("lab", "classes", [0]),
@@ -320,7 +320,7 @@ def test_fault_40_impossible_content_with_a_fitting_digest_is_refused(kind, name
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "estimate"),
+    ("kind", "name", "value"),
     [
         ("lab", "bin_scores", [[1]]),
         ("lab", "bin_scores", []),
