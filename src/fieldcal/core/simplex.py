@@ -5,10 +5,12 @@ Labels are not asked where to cut: the trees grow where the model's own belief c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fieldcal.core.backend import Backend, Expr
 from fieldcal.types import Floats, Ints
 
 #: Rows that a partition is grown on, at most: more move no cut by anything that matters.
@@ -48,6 +50,24 @@ class TreeNodes:
             waiting.append((self.left[node], rows[low]))
             waiting.append((self.right[node], rows[~low]))
         return bins
+
+    def expression(self, backend: Backend, proba: Sequence[Expr], first: int = 0, node: int = 0) -> Expr:
+        """The bin of a row, counted from ``first``, for engines other than numpy."""
+        if self.feature[node] < 0:
+            return backend.integer(first + self.leaf[node])
+        low = proba[self.feature[node]] <= backend.number(self.threshold[node])
+        children = (self.left[node], self.right[node])
+        return backend.when(low, *(self.expression(backend, proba, first, child) for child in children))
+
+    def check(self) -> None:
+        """Refuse node arrays, read from a file, in which a row would walk for ever or to no bin."""
+        columns = (self.threshold, self.left, self.right, self.leaf)
+        nodes = list(zip(self.feature, *columns, strict=True))
+        for i, (feature, _, left, right, _) in enumerate(nodes):
+            if feature >= 0 and not (i < left < len(nodes) and i < right < len(nodes)):
+                raise ValueError(f"node {i} of the tree has no place for its children")
+        if sorted(node[4] for node in nodes if node[0] < 0) != list(range(self.m)):
+            raise ValueError("the leaves of the tree are not numbered")
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.goodness_of_fit import Misfit
-from fieldcal.core.partition import Bins, Edges, SimplexTrees, as_columns, cut, quantile_cuts
+from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Fit, Lab, Prevalence, Support, group_keys
 from fieldcal.objects.artefact import sealed
@@ -56,27 +55,7 @@ def class_labels(lab: Lab) -> list[str]:
 
 def bin_labels(lab: Lab) -> list[str]:
     """One short label per bin of the lab's partition."""
-    partition = lab.partition
-    if isinstance(partition, Edges):
-        ends = _numbers([0.0, *partition.edges, 1.0])
-        return [f"{low}–{high}" for low, high in pairwise(ends)]
-    if isinstance(partition, SimplexTrees):
-        return [
-            f"{group_keys.show(name, width=_IN_BIN)} {j + 1}"  # from unsure to sure
-            for name, tree in zip(lab.classes, partition.trees, strict=True)
-            for j in range(tree.m)
-        ]
-    return [f"bin {j + 1}" for j in range(lab.n_bins)]
-
-
-def _numbers(ends: Sequence[float]) -> list[str]:
-    """As few digits as keep neighbours apart, two at least."""
-    texts: list[str] = []
-    for digits in range(2, _MOST_DIGITS + 1):
-        texts = [f"{end:.{digits}g}" for end in ends]
-        if len(set(texts)) == len(texts):
-            break
-    return texts
+    return lab.partition.labels([group_keys.show(name, width=_IN_BIN) for name in lab.classes])
 
 
 __all__ = [
@@ -311,7 +290,7 @@ def _cells(table: Floats | None, at: Any) -> list[float | None]:
 
 def reliability(lab: Lab, *, of: Hashable = None) -> Table:
     """Mean prediction and share of a class in each bin of the lab; by default the second of two, or the largest."""
-    if isinstance(lab.partition, Bins):
+    if lab.partition.takes == "ids":
         raise InputError(
             "This lab was learnt from bin ids, so there are no predictions to compare with the labels. "
             "Learn it from probabilities to see how reliable they are."

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core.partition import Bins
 from fieldcal.objects import Field, Lab, Prevalence, group_keys
 from fieldcal.plots import tables as plot_data
 from fieldcal.reporting.checklist import checklist
@@ -395,7 +394,7 @@ def figures(lab: Lab, prev: Prevalence, k: int, found: Evaluation | None) -> dic
         "bins": [plot_data.bins(prev)],
         "curve": plot_data.curve(prev, of=of),
         # Bin ids in place of predictions leave nothing to be calibrated.
-        "reliability": None if isinstance(lab.partition, Bins) else plot_data.reliability(lab, of=of),
+        "reliability": None if lab.partition.takes == "ids" else plot_data.reliability(lab, of=of),
         "labelled": None,
         "response": plot_data.response(lab),
         "distributions": distributions(prev),

@@ -10,7 +10,6 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.partition import Bins
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import SCORE_UNIT, Field, Lab, group_keys
 from fieldcal.tables.engines import Table, open_table
@@ -47,7 +46,7 @@ def below_columns(lab: Lab) -> list[str]:
 
 def units_columns(lab: Lab) -> list[str]:
     """Sums of predictions in whole units: of the second of two classes, or of every class; none for given bin ids."""
-    if isinstance(lab.partition, Bins):
+    if lab.partition.takes == "ids":
         return []
     K = len(lab.classes)
     return ["fieldcal_units_2"] if K == 2 else [f"fieldcal_units_{k + 1}" for k in range(K)]
@@ -89,7 +88,7 @@ class Counted:
         V = np.empty((len(self.rows), lab.n_bins), dtype=np.int64)
         V[:, :-1], V[:, -1] = self.below, self.valid
         V[:, 1:] -= self.below  # of the bins up to this one, those before it
-        if isinstance(lab.partition, Bins):
+        if lab.partition.takes == "ids":
             return V, _shares_in_units(lab, V)
         if len(lab.classes) > 2:
             return V, self.units

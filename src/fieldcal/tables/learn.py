@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fieldcal import verbs
-from fieldcal.core.partition import Bins, PartitionLike
+from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError
 from fieldcal.objects import Columns, Lab, group_keys
 from fieldcal.tables.columns import Grouping, Scores, match_classes
@@ -67,7 +67,7 @@ def learn(
     if ordered and classes is None:
         check_order(found)
     columns = match_classes(scores, table.names, found, in_order=classes is not None)
-    ids = partition.n if isinstance(partition, Bins) else None
+    ids = partition.m if takes_ids(partition) else None
     rows = read_rows(Scores(table, columns, normalize, ids).checked(), grouping, label)
     lab = verbs.learn(
         rows["proba"],

@@ -1,4 +1,4 @@
-"""The words of `expressions.Words` in SQL, with whatever dialects spell differently; sqlglot does the quoting."""
+"""`core.backend.Backend` in SQL, and whatever else dialects spell differently; sqlglot does the quoting."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _SUBSTITUTING = {"databricks", "hive", "spark", "spark2"}
 _NO_TRUTH = {"fabric", "mysql", "oracle", "sqlite", "tsql"}
 
 
-class SqlWords:
-    """How one dialect spells things."""
+class SqlBackend:
+    """`core.backend.Backend` for one dialect of SQL, with casts, sums and names."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = _known(dialect)

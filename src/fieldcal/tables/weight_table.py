@@ -186,11 +186,11 @@ class Job:
         self, rows: Any, weights: list[nw.Expr], new: Sequence[str]
     ) -> tuple[Any, dict[str, nw.Expr]]:
         """The rows, and the new columns made of them: null where the scores are none."""
-        words = self.table.words
+        backend = self.table.backend
         raw = [nw.col(n) for n in self.scores.names()]
-        usable, clean = self.scores.usable(raw), [row.clipped(words, x) for x in raw]
+        usable, clean = self.scores.usable(raw), [row.clipped(backend, x) for x in raw]
         if len(raw) == 1:
-            made = row.recalibrated(words, clean, weights)
+            made = row.recalibrated(backend, clean, weights)
         else:  # step by step: one expression grows with the third power of the classes, too long for engines at ten
             rows, (usable, *clean) = self._held(rows, "clean", [usable, *clean])
             rows, final = self._held(rows, "final", self.scores.final(clean))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core import partition as parts
 from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError
 from fieldcal.objects import Field, Lab, group_keys
@@ -63,7 +62,7 @@ def count(
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
     check_batch(batch)
-    given_ids = isinstance(lab.partition, parts.Bins)
+    given_ids = lab.partition.takes == "ids"
     scores = (
         bin_ids(proba, lab.partition)
         if given_ids

@@ -83,12 +83,8 @@ def learn(
     if ordered and classes is None:
         check_order(names)
     weight = as_weights(sample_weight, n=len(y_codes))
-    given_ids = isinstance(partition, parts.Bins)
-    scores = (
-        bin_ids(proba, partition)
-        if isinstance(partition, parts.Bins)
-        else lab_scores(proba, names, normalize)
-    )
+    given_ids = parts.takes_ids(partition)
+    scores = bin_ids(proba, partition) if parts.takes_ids(partition) else lab_scores(proba, names, normalize)
     if len(scores.values) != len(y_codes):
         raise InputError(
             f"There are {len(scores.values)} predictions but {len(y_codes)} labels. Give one label per row."

@@ -15,8 +15,8 @@ from fieldcal.storage import did_you_mean
 Small = Mapping[str, Any]
 
 
-class Words:
-    """The row expressions in narwhals' words."""
+class NarwhalsBackend:
+    """`core.backend.Backend` in narwhals' expressions."""
 
     def number(self, value: float) -> nw.Expr:
         """A float64 constant."""
@@ -48,7 +48,7 @@ class Table(ABC):
     names : the names that its columns have for the user, in the same order; further columns are ours
     """
 
-    words = Words()
+    backend = NarwhalsBackend()
     lazy = True
     sorts = False  # whether it sorts a result of groups sooner than Python
 
