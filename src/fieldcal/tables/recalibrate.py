@@ -14,7 +14,7 @@ from fieldcal.tables.columns import Scores, new_names
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.validity import examine, refuse
-from fieldcal.tables.weight_table import Groups, Job, Options, ratios, rows_column
+from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, ratios
 from fieldcal.types import Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
@@ -80,7 +80,7 @@ def recalibrate(
         open_table(frame),
         by=by,
         scores=scores,
-        options=Options(unseen, missing, normalize, acknowledge, name, check),
+        options=RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check),
     )
 
 
@@ -90,7 +90,7 @@ def apply(
     *,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
-    options: Options,
+    options: RecalibrateOptions,
 ) -> Any:
     """Recalibrate a table that is open."""
     check_applicable(prev, acknowledge=options.acknowledge)
@@ -114,7 +114,7 @@ def apply(
     small = table.align(prepared, groups.small, groups.look_up.on())
     if options.check:
         groups.check(prepared, small)
-    joined = table.look_up(prepared, small.drop(rows_column(table)), groups.look_up.on())
+    joined = table.look_up(prepared, small, groups.look_up.on())
     return table.finish(*job.answers(joined, groups.weights(), new))
 
 
@@ -149,5 +149,5 @@ def recalibrate_file(
     check_target(os.fspath(target), source.inputs)
     relation, row_id = source.with_row_id()
     table = open_table(relation, row_id=row_id)
-    answer = apply(prev, table, by=by, scores=scores, options=Options(**options))
+    answer = apply(prev, table, by=by, scores=scores, options=RecalibrateOptions(**options))
     return session.write(answer, target, sources=[source])

@@ -12,7 +12,6 @@ from operator import and_
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sqlglot import exp
 
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab, Prevalence
@@ -22,15 +21,14 @@ from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import group_columns, new_names, score_names
 from fieldcal.tables.count import group_names
 from fieldcal.tables.expressions import Expr
-from fieldcal.tables.sql_dialect import SqlBackend
 from fieldcal.tables.weight_table import (
     WAREHOUSE_FLOOR,
-    Columns,
-    as_columns,
+    WeightTable,
     ratio_column,
     ratios,
     refuse_numbers,
     require_groups,
+    weight_columns,
     weights_table,
 )
 from fieldcal.types import Floats
@@ -40,8 +38,14 @@ from fieldcal.verbs.recalibrate import check_applicable
 if TYPE_CHECKING:
     from fieldcal.tables.sql_dialect import SqlBackend
 
-
 __all__ = ["count_statement", "recalibrate_statement", "weights_table"]
+
+_ROW, _GIVEN, _WEIGHTS = "fieldcal_row", "fieldcal_given", "fieldcal_weights"
+_STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
+_VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
+#: Scores below count as 0 in products, which underflow otherwise: an error in some engines. With ratios no further
+#: from 1 than `weight_table.WAREHOUSE_FLOOR` that changes no answer by more than its last bits.
+TINY = 1e-160
 
 
 def count_statement(
@@ -96,8 +100,7 @@ def count_statement(
         )
     refuse_numbers(lab)
     columns = _names(group_names(lab, by), "by")
-
-    return backend.write(counting(backend, lab, table, _names(score_names(lab, scores), "scores"), columns))
+    return backend.write(_counting(backend, lab, table, _names(score_names(lab, scores), "scores"), columns))
 
 
 def recalibrate_statement(
@@ -158,17 +161,16 @@ def recalibrate_statement(
         )
     columns = _prediction_names(prev.lab, scores)
     grouped = _names(group_columns(prev, by), "by")
-
     source = None
     if weights is not None:
-        source = given(backend, weights)
+        source = backend.source(weights, _GIVEN)
         require_groups(prev)
     elif len(prev.groups) and prev.field.grouped:
-        source = written_out(
+        source = _written_out(
             backend,
-            as_columns(prev, len(grouped), loose_text=backend.loose_text, has_truth=backend.has_truth),
+            weight_columns(prev, len(grouped), loose_text=backend.loose_text, has_truth=backend.has_truth),
         )
-    query = recalibrating(
+    query = _recalibrating(
         backend,
         table,
         columns,
@@ -181,7 +183,7 @@ def recalibrate_statement(
 
 
 def _backend(dialect: str) -> SqlBackend:
-    """The only door to sqlglot, which is an extra."""
+    """sqlglot is an extra: this is the only place that imports it, when a statement is asked for."""
     require("sqlglot", "sql", purpose="to write SQL statements")
     from fieldcal.tables.sql_dialect import SqlBackend
 
@@ -210,15 +212,7 @@ def _substitute(prev: Prevalence, unseen: str) -> Floats:
     return ratios(overall if unseen == "global" else np.ones_like(overall), floor=WAREHOUSE_FLOOR)
 
 
-_ROW, _GIVEN, _WEIGHTS = "fieldcal_row", "fieldcal_given", "fieldcal_weights"
-_STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
-_VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
-#: Scores below count as 0 in products, which underflow otherwise: an error in some engines. With ratios no further
-#: from 1 than `weights.WAREHOUSE_FLOOR` that changes no answer by more than its last bits.
-TINY = 1e-160
-
-
-def counting(backend: SqlBackend, lab: Lab, source: str, scores: Sequence[str], by: Sequence[str]) -> Expr:
+def _counting(backend: SqlBackend, lab: Lab, source: str, scores: Sequence[str], by: Sequence[str]) -> Expr:
     """One row per group: how many rows are valid, or why not; rows per bin; sums of predictions."""
     keys = [f(i) for i in range(len(by)) for f in (count_table.group_column, count_table.null_column)]
     raw, clean = ([f"fieldcal_{kind}_{k + 1}" for k in range(len(scores))] for kind in ("raw", "score"))
@@ -229,25 +223,22 @@ def counting(backend: SqlBackend, lab: Lab, source: str, scores: Sequence[str], 
     }
     if lab.partition.below(backend, [backend.column(name) for name in clean]) is None:
         steps["fieldcal_binned"] = _binned(backend, lab, [*keys, *clean, _STATE, _CLIPPED_CELLS], clean)
-    query = _counted(backend, lab, keys, clean).from_(_named(list(steps)[-1]))
-    for name, step in steps.items():
-        query = query.with_(backend.name(name), as_=step)
-    return query
+    return backend.after(steps, _counted(backend, lab, keys, clean, list(steps)[-1]))
 
 
 def _input(
     backend: SqlBackend, source: str, scores: Sequence[str], raw: Sequence[str], by: Sequence[str]
-) -> exp.Select:
+) -> Expr:
     """Keys as text with a flag for null, so that no file format loses the difference; scores as float64."""
     made: dict[str, Expr] = {}
     for i, name in enumerate(by):
         made[count_table.group_column(i)] = backend.text(backend.column(name, _ROW))
         made[count_table.null_column(i)] = backend.is_null(backend.column(name, _ROW))
     made |= {new: backend.double(backend.column(old, _ROW)) for old, new in zip(scores, raw, strict=True)}
-    return _select(backend, [], made).from_(backend.source(source, _ROW))
+    return backend.select([], made, backend.source(source, _ROW))
 
 
-def _judged(backend: SqlBackend, lab: Lab, kept: Sequence[str], raw: Sequence[str]) -> exp.Select:
+def _judged(backend: SqlBackend, lab: Lab, kept: Sequence[str], raw: Sequence[str]) -> Expr:
     """Whether the row can be used, or why not. A later question is asked only of rows that passed the earlier."""
     x = [backend.column(name) for name in raw]
     valid, outside, unsummed = (backend.integer(state) for state in (_VALID, _OUTSIDE, _UNSUMMED))
@@ -260,12 +251,12 @@ def _judged(backend: SqlBackend, lab: Lab, kept: Sequence[str], raw: Sequence[st
         passed = backend.when(row.is_one(backend, whole), valid, unsummed) if len(x) > 1 else valid
     present = reduce(and_, [backend.is_number(c) for c in x])
     state = backend.when(present, backend.when(in_range, passed, outside), backend.integer(_MISSING))
-    return _select(backend, kept, {_STATE: state}).from_(_named("fieldcal_input"))
+    return backend.select(kept, {_STATE: state}, backend.step("fieldcal_input"))
 
 
 def _cleaned(
     backend: SqlBackend, lab: Lab, keys: Sequence[str], raw: Sequence[str], clean: Sequence[str]
-) -> exp.Select:
+) -> Expr:
     """The scores of valid rows, rounding clipped; null elsewhere, and no condition is true for null."""
     x = [backend.column(name) for name in raw]
     one, zero = backend.integer(1), backend.integer(0)
@@ -275,17 +266,18 @@ def _cleaned(
         scores = [row.clipped(backend, c) for c in x]
     made = {_CLIPPED_CELLS: backend.when(_is(backend, _VALID), cells, zero)}
     made |= {name: backend.when(_is(backend, _VALID), c) for name, c in zip(clean, scores, strict=True)}
-    return _select(backend, [*keys, _STATE], made).from_(_named("fieldcal_judged"))
+    return backend.select([*keys, _STATE], made, backend.step("fieldcal_judged"))
 
 
-def _binned(backend: SqlBackend, lab: Lab, kept: Sequence[str], clean: Sequence[str]) -> exp.Select:
+def _binned(backend: SqlBackend, lab: Lab, kept: Sequence[str], clean: Sequence[str]) -> Expr:
     """The bin of every valid row."""
     bins = lab.partition.expression(backend, [backend.column(name) for name in clean])
     made = {_BIN: backend.when(_is(backend, _VALID), bins)}
-    return _select(backend, kept, made).from_(_named("fieldcal_cleaned"))
+    return backend.select(kept, made, backend.step("fieldcal_cleaned"))
 
 
-def _counted(backend: SqlBackend, lab: Lab, keys: Sequence[str], clean: Sequence[str]) -> exp.Select:
+def _counted(backend: SqlBackend, lab: Lab, keys: Sequence[str], clean: Sequence[str], step: str) -> Expr:
+    """One row per group."""
     x = [backend.column(name) for name in clean]
     below = row.below(lab.partition, backend, x, backend.column(_BIN))
     states = {
@@ -301,10 +293,10 @@ def _counted(backend: SqlBackend, lab: Lab, keys: Sequence[str], clean: Sequence
     if units := count_table.units_columns(lab):
         summed = x[-len(units) :]  # of two classes, the second
         made |= {name: backend.sum(row.units(backend, c)) for name, c in zip(units, summed, strict=True)}
-    return _select(backend, keys, made).group_by(*(backend.column(key) for key in keys))
+    return backend.select(keys, made, backend.step(step)).group_by(*(backend.column(key) for key in keys))
 
 
-def recalibrating(
+def _recalibrating(
     backend: SqlBackend,
     source: str,
     scores: Sequence[str],
@@ -318,28 +310,24 @@ def recalibrating(
 
     Parameters
     ----------
-    weights : where to find the weights of groups, from `written_out` or `backend.source`; none if all rows share them
+    weights : where to find the weights of groups, as a table or written out; none if all rows share them
     substitute : the ratios of rows whose group is not there, or of all
     """
     x = [backend.double(backend.column(name, _ROW)) for name in scores]
     ratios = [backend.number(r) for r in substitute]
     if weights is not None:
         found = [backend.column(ratio_column(k + 1), _WEIGHTS) for k in range(len(ratios))]
-        ratios = [exp.func("COALESCE", w, r) for w, r in zip(found, ratios, strict=True)]
+        ratios = [backend.coalesce(w, r) for w, r in zip(found, ratios, strict=True)]
     answers = row.recalibrated(backend, [_clipped_for_products(backend, c) for c in x], ratios)
-    columns = [
-        backend.alias(backend.when(_usable(backend, x), e), name)
-        for e, name in zip(answers, new, strict=True)
-    ]
-    everything = exp.Column(this=exp.Star(), table=backend.name(_ROW))
-    query = exp.select(everything, *columns).from_(backend.source(source, _ROW))
+    made = {name: backend.when(_usable(backend, x), e) for e, name in zip(answers, new, strict=True)}
+    query = backend.select([], made, backend.source(source, _ROW), whole=_ROW)
     if weights is None:
         return query
-    query = query.join(_named(_WEIGHTS), on=_same_group(backend, by), join_type="left")
-    return query.with_(backend.name(_WEIGHTS), as_=_weights(backend, weights, len(by), len(ratios)))
+    query = query.join(backend.step(_WEIGHTS), on=_same_group(backend, by), join_type="left")
+    return backend.after({_WEIGHTS: _weights(backend, weights, len(by), len(ratios))}, query)
 
 
-def written_out(backend: SqlBackend, columns: Columns) -> Expr:
+def _written_out(backend: SqlBackend, columns: WeightTable) -> Expr:
     """A small table inside the statement. Floats as text, which loses no bit; the statement casts them anyway."""
 
     def spell(value: str | int | float) -> Expr:
@@ -351,30 +339,26 @@ def written_out(backend: SqlBackend, columns: Columns) -> Expr:
     return backend.values(rows, list(columns), _GIVEN)
 
 
-def given(backend: SqlBackend, table: str) -> Expr:
-    """A table of weights that the user has loaded."""
-    return backend.source(table, _GIVEN)
-
-
 def _weights(backend: SqlBackend, source: Expr, n_keys: int, n_ratios: int) -> Expr:
     """Of one type, whatever the loader of a file has guessed."""
     made: dict[str, Expr] = {}
     for i in range(n_keys):
         key, null = count_table.group_column(i), count_table.null_column(i)
         made[key] = backend.text(backend.column(key, _GIVEN))
-        made[null] = exp.cast(backend.column(null, _GIVEN), "BIGINT")
+        made[null] = backend.int64(backend.column(null, _GIVEN))
     for k in range(1, n_ratios + 1):
         made[ratio_column(k)] = backend.double(backend.column(ratio_column(k), _GIVEN))
-    return _select(backend, [], made).from_(source)
+    return backend.select([], made, source)
 
 
 def _same_group(backend: SqlBackend, by: Sequence[str]) -> Expr:
+    """Text and flag of every key column agree."""
     parts = []
     for i, name in enumerate(by):
         column = backend.column(name, _ROW)
         parts.append(backend.text(column).eq(backend.column(count_table.group_column(i), _WEIGHTS)))
         parts.append(backend.is_null(column).eq(backend.column(count_table.null_column(i), _WEIGHTS)))
-    return exp.and_(*parts)
+    return reduce(and_, parts)
 
 
 def _usable(backend: SqlBackend, x: Sequence[Expr]) -> Expr:
@@ -392,12 +376,3 @@ def _clipped_for_products(backend: SqlBackend, x: Expr) -> Expr:
 
 def _is(backend: SqlBackend, state: int) -> Expr:
     return backend.column(_STATE).eq(backend.integer(state))
-
-
-def _select(backend: SqlBackend, kept: Sequence[str], made: dict[str, Expr]) -> exp.Select:
-    columns = [backend.column(name) for name in kept]
-    return exp.select(*columns, *(backend.alias(e, name) for name, e in made.items()))
-
-
-def _named(step: str) -> exp.Table:
-    return exp.table_(step, quoted=True)

@@ -98,13 +98,6 @@ class Table(ABC):
         """The table with columns of ours beside its own."""
         return self.frame.with_columns(*columns)
 
-    def fingerprint(self, frame: Any, keys: Sequence[str], times: str | None = None) -> int | None:
-        """A number that tables with the same keys as often share, and others hardly ever; None where there is none.
-
-        It costs a fraction of a join. ``times`` is a column that says how often a key is there.
-        """
-        return None
-
     def align(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
         """The small table with the very types that its keys have in the big one."""
         return small

@@ -23,8 +23,8 @@ from typing import Any, Literal, Self
 from fieldcal.errors import InputError
 from fieldcal.storage import atomic_path, require
 from fieldcal.tables.files import csv, parquet
-from fieldcal.tables.files.duckdb_errors import told
-from fieldcal.tables.files.paths import Kind, check_target, find, is_pattern, kind_of, spool
+from fieldcal.tables.files.duckdb_errors import translated
+from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
 
 Reader = Literal["auto", "csv", "parquet"]
 
@@ -139,9 +139,9 @@ class Session:
         given = os.fspath(source)
         paths = [spool(sys.stdin.buffer, Path(self._folder.name))] if given == "-" else find(given)
         name = "standard input" if given == "-" else given
-        found = kind_of(paths, name)
-        kind = found if reader == "auto" else reader
-        return Source(self, tuple(paths), kind, name, tuple(text))
+        found = format_of(paths, name)
+        form = found if reader == "auto" else reader
+        return Source(self, tuple(paths), form, name, tuple(text))
 
     def write(self, relation: Any, target: str | os.PathLike[str], *, sources: Iterable[Source] = ()) -> int:
         """Write a relation; how many rows it has.
@@ -157,7 +157,7 @@ class Session:
         check_target(given, [given for source in sources for given in source.inputs])
         if given == "-":
             return self._to_stdout(relation)
-        with atomic_path(given) as temporary, told(given):
+        with atomic_path(given) as temporary, translated(given):
             return self._copy(relation, temporary, given)
 
     def _copy(self, relation: Any, path: Path, name: str) -> int:
@@ -177,7 +177,7 @@ class Session:
     def _to_stdout(self, relation: Any) -> int:
         """Worked out first, so that an error leaves half a table to nobody."""
         path = Path(self._folder.name) / "answer.csv"
-        with told("standard output"):
+        with translated("standard output"):
             rows = self._copy(relation, path, path.name)
         with path.open("rb") as stream:
             shutil.copyfileobj(stream, sys.stdout.buffer, 1 << 20)
@@ -192,7 +192,7 @@ class Source:
 
     session: Session
     paths: tuple[Path, ...]
-    kind: Kind
+    format: Format
     name: str
     text: tuple[str, ...]
 
@@ -200,8 +200,8 @@ class Source:
     def relation(self) -> Any:
         """The table, as a relation of DuckDB on the session's connection."""
         connection = self.session.connection
-        with told(self.name):
-            if self.kind == "csv":
+        with translated(self.name):
+            if self.format == "csv":
                 return csv.read(connection, self.paths, text=self.text)
             if self.session.memory is not None:
                 largest = max(self.paths, key=lambda path: path.stat().st_size)
@@ -224,7 +224,7 @@ class Source:
         while name in self.columns:
             name += "_"
         table = None
-        if self.kind == "parquet":
+        if self.format == "parquet":
             table = parquet.numbered(self.relation, len(self.paths), name)
         return (self.relation, []) if table is None else (table, [name])
 
