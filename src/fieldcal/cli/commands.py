@@ -59,6 +59,8 @@ def learn_stage(
         )
     fitting = fitting_options(options, of_number=scores is None)
     learn = _learn_classes if quantiles is None else _learn_number
+    columns = quantile_columns(quantiles) if quantiles is not None else score_names(scores or ())
+    source = source.bound(scores=columns, label=label, by=by)
     with out.working(settings, "learn"):
         return learn(source.relation, scores or quantiles or (), label=label, by=by or (), **fitting)
 
@@ -98,6 +100,8 @@ def _learn_number(relation: Any, quantiles: Sequence[str], *, intervals: str | N
 def count_stage(settings: Settings, lab: Lab, source: Source, **options: Any) -> Field:
     """From a table of the field to a Field."""
     verbs, fitting = _verbs_of(lab), _of_lab(lab, options)
+    columns = fitting.get("scores", fitting.get("quantiles"))
+    source = source.bound(lab, scores=columns, by=fitting.get("by"), time=fitting.get("time"))
     with out.working(settings, "count"):
         return verbs.count(lab, source.relation, **fitting)
 
@@ -129,7 +133,11 @@ def recalibrate_stage(
 
 def labelled_stage(settings: Settings, prev: Prevalence, source: Source, **options: Any) -> dict[str, Any]:
     """From a table of the field to its labelled rows."""
+    from fieldcal.tables.weight_table import bind
+
     verbs, fitting = _verbs_of(prev.lab), _of_lab(prev.lab, options)
+    columns = fitting.get("scores", fitting.get("quantiles"))
+    source = bind(prev, source, scores=columns, by=fitting.get("by"), label=fitting.get("label"))
     with out.working(settings, "read labels"):
         return verbs.read_labelled(prev, source.relation, **fitting)
 

@@ -339,10 +339,7 @@ def field_or_counts(
     if path.suffix.lower() == ".json":
         return Field.load(path)
     with session(settings) as opened:
-        columns = opened.open(path).columns
-        keys = [name for name in columns if name.lower().startswith("fieldcal_group_")]
-        table = opened.open(path, text=keys)  # a key such as 01 must not become 1
-        return tables.read_counts(lab, table.relation, by=by, missing=missing)
+        return tables.read_counts(lab, opened.open(path).relation, by=by, missing=missing)
 
 
 def check_target(target: Path, inputs: Iterable[str | Path]) -> None:

@@ -27,7 +27,7 @@ from fieldcal.tables.columns import Grouping, group_columns, new_names
 from fieldcal.tables.count import group_names
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
-from fieldcal.tables.weight_table import refuse_kinds
+from fieldcal.tables.weight_table import bind, refuse_kinds
 from fieldcal.types import Crossing, Floats, Unseen
 from fieldcal.verbs.count import check_batch, warn_if_ids
 from fieldcal.verbs.recalibrate import check_applicable
@@ -229,6 +229,7 @@ def recalibrate_file(
     """
     check_applicable(prev, acknowledge=acknowledge)
     check_target(os.fspath(target), source.inputs)
+    source = bind(prev, source, by=by, scores=quantiles)
     relation, row_id = source.with_row_id()
     table = open_table(relation, row_id=row_id)
     columns = _columns_of(prev, quantiles, table)

@@ -250,7 +250,7 @@ def _read(table: Table, names: dict[str, Any], wanted: Sequence[str], parts: int
             )
         keyed.append(table.column(name).alias(group_column(i)))
         if null_column(i) in names:
-            keyed.append(table.column(names[null_column(i)]).alias(null_column(i)))
+            keyed.append(table.column(names[null_column(i)]).cast(nw.Int64).alias(null_column(i)))
     numbers = [table.column(names[n]).cast(nw.Int64).alias(n) for n in wanted if n in names]
     return table.collect(table.frame.select(*keyed, *numbers))
 

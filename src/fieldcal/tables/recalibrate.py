@@ -14,7 +14,7 @@ from fieldcal.tables.columns import Scores, new_names
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.validity import examine, refuse
-from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, ratios
+from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, bind, ratios
 from fieldcal.types import Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
@@ -147,6 +147,7 @@ def recalibrate_file(
     by, scores, **options : as in `recalibrate`
     """
     check_target(os.fspath(target), source.inputs)
+    source = bind(prev, source, by=by, scores=scores)
     relation, row_id = source.with_row_id()
     table = open_table(relation, row_id=row_id)
     answer = apply(prev, table, by=by, scores=scores, options=RecalibrateOptions(**options))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -23,6 +23,9 @@ from fieldcal.tables.columns import Grouping, LookUp, Scores, group_columns
 from fieldcal.tables.engines import Table
 from fieldcal.types import Floats, Keys, Unseen
 from fieldcal.verbs.recalibrate import unseen_words
+
+if TYPE_CHECKING:
+    from fieldcal.tables.files.session import Source
 
 #: Key columns, null flags and ratios of a warehouse's table of weights, by name.
 WeightTable = dict[str, list[Any]]
@@ -166,6 +169,22 @@ class Groups:
         if options.unseen == "error":
             raise InputError(unseen_words(what, "error"))
         warnings.warn(unseen_words(what, "global"), UnseenGroupWarning, stacklevel=4)
+
+
+def bind(
+    prev: Prevalence,
+    source: Source,
+    *,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | Mapping[Any, str] | None = None,
+    label: str | None = None,
+) -> Source:
+    """A table in files, its columns bound to what was counted: groups that were text are text here too."""
+    columns = group_columns(prev, by)
+    keys = [key if isinstance(key, tuple) and len(columns) > 1 else (key,) for key in prev.groups]
+    held = zip(columns, zip(*keys, strict=True), strict=False) if keys else ()
+    text = [name for name, parts in held if any(type(part) is str for part in parts)]
+    return source.bound(prev.lab, scores=scores, label=label, by=columns, text=text)
 
 
 def _ratio(table: Table, k: int) -> str:
