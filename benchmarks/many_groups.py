@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 import fieldcal
 from fieldcal.core.posterior import response_draws, summarise
-from fieldcal.objects import SCORE_UNIT, Field
+from fieldcal.objects import SCORE_UNIT, Batch, Field
 
 SETTINGS = ((0.1, 20), (0.5, 10), (0.3, 100))
 GROUPS = 2000
@@ -82,9 +82,7 @@ def cost(n_groups: int) -> float:
         classes=lab.classes,
         n_bins=8,
         grouped=True,
-        groups=tuple(range(n_groups)),
-        V=V,
-        score_sums=sums,
+        batches={"": Batch(groups=tuple(range(n_groups)), V=V, score_sums=sums)},
     )
     start = time.perf_counter()
     fieldcal.estimate(lab, field)

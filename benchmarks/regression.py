@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import norm
+from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal import regression
-from fieldcal.metrics import log_loss
 
 NOISE = 0.7
 SLOPE = 1 / (1 + NOISE**2)
@@ -55,10 +55,10 @@ def recovery(replicas: int = 10) -> None:
                 rng = np.random.default_rng(seed)
                 y_lab, y = rng.standard_normal(n), mean + sd * rng.standard_normal(n)
                 x_lab, x = (v + NOISE * rng.standard_normal(n) for v in (y_lab, y))
-                lab = regression.learn(predicted(x_lab), y_lab)
-                prev = fieldcal.estimate(lab, regression.count(lab, predicted(x)), trust=1)
+                lab = fieldcal.learn(predicted(x_lab), y_lab)
+                prev = fieldcal.estimate(lab, fieldcal.count(lab, predicted(x)), trust=1)
                 old, best = predicted(x), oracle(x, mean, sd)
-                new = regression.recalibrate(prev, old)
+                new = fieldcal.recalibrate(prev, old)
                 truth = best.crps(y).mean()
                 rows.append(
                     [d.crps(y).mean() / truth for d in (old, new)] + [covered(d, y, 0.9) for d in (old, new)]
@@ -78,7 +78,7 @@ def cost(n: int = 1_000_000, n_groups: int = 1_000) -> None:
     edges = norm.ppf(np.arange(1, 20) / 20)
     x_lab = y_lab + 0.3 * rng.standard_normal(len(y_lab))
     sharp = regression.from_moments(x_lab / 1.09, np.full(len(x_lab), np.sqrt(1 - 1 / 1.09)))
-    lab = regression.learn(sharp, y_lab, intervals=edges)
+    lab = fieldcal.learn(sharp, y_lab, intervals=edges)
     x, groups = rng.standard_normal(n), rng.integers(0, n_groups, n)
     values = (x / 1.09)[:, None] + np.sqrt(1 - 1 / 1.09) * norm.ppf(LEVELS)
     given = regression.from_quantiles(values, LEVELS)
@@ -88,18 +88,18 @@ def cost(n: int = 1_000_000, n_groups: int = 1_000) -> None:
     copy += 0.0
     times["a plain copy"] = time.perf_counter() - start
     start = time.perf_counter()
-    field = regression.count(lab, given, groups=groups)
+    field = fieldcal.count(lab, given, groups=groups)
     times["count"] = time.perf_counter() - start
     start = time.perf_counter()
     prev = fieldcal.estimate(lab, field, trust=1, point="mode", level=None)
     times["estimate (mode)"] = time.perf_counter() - start
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    new = regression.recalibrate(prev, given, groups=groups)
+    new = fieldcal.recalibrate(prev, given, groups=groups)
     times["recalibrate"] = time.perf_counter() - start
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6
     print(
-        f"\nCost, {n:,} rows × {lab.support.size} intervals × {n_groups:,} groups, {len(LEVELS)} quantile columns"
+        f"\nCost, {n:,} rows × {lab.outcome.size} intervals × {n_groups:,} groups, {len(LEVELS)} quantile columns"
     )
     for name, seconds in times.items():
         print(f"{name:>18} {seconds:>8.2f} s   {seconds / times['a plain copy']:>8.1f} × a copy")
@@ -126,7 +126,8 @@ def ordered_classes(folder: Path) -> None:
         lab = fieldcal.learn(proba_lab, lab_rows["y"].to_numpy(), groups=groups[0], ordered=True)
         prev = fieldcal.estimate(lab, fieldcal.count(lab, proba, groups=groups[1]))
         new = fieldcal.recalibrate(prev, proba, groups=groups[1])
-        change = log_loss(new, y) - log_loss(proba, y)
+        labels = range(proba.shape[1])
+        change = log_loss(y, new, labels=labels) - log_loss(y, proba, labels=labels)
         print(f"  {'with groups' if grouped else 'one population':>15}: {change:+.5f}")
 
 
@@ -158,17 +159,17 @@ def flights(folder: Path) -> None:
     )
     for grouped in (False, True):
         groups = [destination[r] if grouped else None for r in (lab_rows, field_rows)]
-        lab = regression.learn(given.take(lab_rows), y[lab_rows], groups=groups[0])
+        lab = fieldcal.learn(given.take(lab_rows), y[lab_rows], groups=groups[0])
         old, truth = given.take(field_rows), y[field_rows]
-        prev = fieldcal.estimate(lab, regression.count(lab, old, groups=groups[1]))
-        new = regression.recalibrate(prev, old, groups=groups[1])
-        masses = [d.masses(lab.support) for d in (old, new)]
-        codes = lab.support.codes(truth)
-        score = [log_loss(np.clip(m, 1e-12, 1), codes) for m in masses]
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, old, groups=groups[1]))
+        new = fieldcal.recalibrate(prev, old, groups=groups[1])
+        masses = [d.masses(lab.outcome) for d in (old, new)]
+        codes = lab.outcome.codes(truth)
+        score = [-np.log(np.clip(m[np.arange(len(codes)), codes], 1e-12, 1)).mean() for m in masses]
         print(
             f"  {'with groups' if grouped else 'one population':>15}: {score[1] - score[0]:+.5f}, CRPS "
             f"{new.crps(truth).mean() - old.crps(truth).mean():+.5f} of {old.crps(truth).mean():.3f}; "
-            f"{lab.support.size} intervals, trust {prev.trust_between:.2f}, {prev.trust_overall:.2f}",
+            f"{lab.outcome.size} intervals, trust {prev.trust_between:.2f}, {prev.trust_overall:.2f}",
             flush=True,
         )
 

@@ -34,7 +34,7 @@ def drawn(n_groups: int, n_classes: int) -> tuple[fieldcal.Lab, fieldcal.Field]:
 def main() -> None:
     warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
     lab, field = drawn(3, 2)
-    fieldcal.report(lab, field, fieldcal.estimate(lab, field)).html()  # loads what has to be loaded
+    fieldcal.report(fieldcal.estimate(lab, field)).html()  # loads what has to be loaded
     print(
         f"{'groups':>8} {'classes':>8} {'estimate':>10} {'content':>9} {'page':>8} {'HTML':>10} {'JSON':>10}"
     )
@@ -44,7 +44,7 @@ def main() -> None:
             times = [time.perf_counter()]
             prev = fieldcal.estimate(lab, field)
             times.append(time.perf_counter())
-            found = fieldcal.report(lab, field, prev)
+            found = fieldcal.report(prev)
             times.append(time.perf_counter())
             page = found.html().encode("utf-8")
             times.append(time.perf_counter())

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, log_loss, precision_score
 from sklearn.model_selection import StratifiedKFold
 
 from fieldcal import metrics
@@ -213,13 +214,14 @@ def scores_of(proba: Floats, truth: Codes) -> dict[str, float]:
     0 makes predictions certain, and one that is wrong would make the mean infinite.
     """
     parts = metrics.brier_parts(proba, truth)
-    precision = metrics.precision(proba, truth)
+    decided = (proba > 0.5).astype(int)
+    precision = precision_score(truth, decided, labels=[0, 1], average=None, zero_division=np.nan)
     return {
-        "log_loss": metrics.log_loss(np.clip(proba, CERTAIN, 1 - CERTAIN), truth),
+        "log_loss": log_loss(truth, np.clip(proba, CERTAIN, 1 - CERTAIN), labels=[0, 1]),
         "brier": parts.score,
         "calibration": parts.calibration,
         "refinement": parts.refinement,
-        "accuracy": metrics.accuracy(proba, truth),
+        "accuracy": accuracy_score(truth, decided),
         "precision_beetles": precision[1],
         "precision_butterflies": precision[0],
     }

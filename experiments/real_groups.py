@@ -27,6 +27,7 @@ from harness import HERE, Cell, Row, Study, command
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import accuracy_score
 from tell import COLOURS, Claim, claims, markdown, mean_error, plain, standard_error
 
 import fieldcal
@@ -193,7 +194,7 @@ def scores(proba: Floats, y: Codes, groups: NDArray[Any]) -> Row:
     return {
         "log_loss": float(-np.log(own).mean()),
         "brier": float(((proba - hit) ** 2).sum(axis=1).mean()),
-        "accuracy": metrics.accuracy(proba, y),
+        "accuracy": float(accuracy_score(y, proba.argmax(axis=1))),
         "prevalence": float(apart[judged].mean()),
     }
 

@@ -97,7 +97,7 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [Recalibrator(), RecalibratorOfFeatures(), RecalibratedClassifier(LogisticRegression(), cv=2)],
+    [Recalibrator(), RecalibratorOfFeatures(), RecalibratedClassifier(LogisticRegression())],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learns_own_check_passes(estimator, check):
@@ -157,7 +157,9 @@ def proba(classifier, lab, field):
 def fitted_pair(classifier, lab, **options):
     """Both estimators on the same lab, and what to feed each with."""
     by_proba = Recalibrator(**options).fit(classifier.predict_proba(lab.X), lab.y, groups=lab.groups)
-    by_features = RecalibratedClassifier(classifier, **options).fit(lab.X, lab.y, groups=lab.groups)
+    by_features = RecalibratedClassifier(FrozenEstimator(classifier), **options).fit(
+        lab.X, lab.y, groups=lab.groups
+    )
     return (by_proba, classifier.predict_proba), (by_features, np.asarray)
 
 
@@ -181,7 +183,7 @@ def test_fit_adapt_predict_proba_are_the_four_verbs(classifier, lab, field, prob
     np.testing.assert_array_equal(answer[:, 1], expected)
     np.testing.assert_allclose(answer.sum(axis=1), 1)
 
-    around = RecalibratedClassifier(classifier, partition=5, smoothing=0.5, **options)
+    around = RecalibratedClassifier(FrozenEstimator(classifier), partition=5, smoothing=0.5, **options)
     around.fit(lab.X, lab.y, groups=lab_groups).adapt(field.X, groups=field_groups)
     np.testing.assert_array_equal(around.predict_proba(field.X, groups=field_groups), answer)
 
@@ -195,7 +197,9 @@ def test_three_classes_are_the_four_verbs():
     lab_proba, field_proba = model.predict_proba(lab.X[1::2]), model.predict_proba(field.X)
     the_lab = fieldcal.learn(lab_proba, lab.y[1::2])
     prevalence = fieldcal.estimate(the_lab, fieldcal.count(the_lab, field_proba), trust=1)
-    adaptive = RecalibratedClassifier(model, trust=1).fit(lab.X[1::2], lab.y[1::2]).adapt(field.X)
+    adaptive = (
+        RecalibratedClassifier(FrozenEstimator(model), trust=1).fit(lab.X[1::2], lab.y[1::2]).adapt(field.X)
+    )
     np.testing.assert_array_equal(
         adaptive.predict_proba(field.X), fieldcal.recalibrate(prevalence, field_proba)
     )
@@ -223,7 +227,7 @@ def test_adapting_to_shifted_groups_improves_log_loss_and_accuracy(classifier, l
 
 
 def test_score_is_the_weighted_accuracy_of_predict(classifier, lab, field):
-    adaptive = RecalibratedClassifier(classifier, trust=1).fit(lab.X, lab.y)
+    adaptive = RecalibratedClassifier(FrozenEstimator(classifier), trust=1).fit(lab.X, lab.y)
     adaptive.adapt(field.X, groups=field.groups)
     right = adaptive.predict(field.X, groups=field.groups) == field.y
     weight = np.where(field.groups == "a", 2.0, 1.0)
@@ -371,9 +375,11 @@ def test_names_of_columns_are_remembered_and_must_stay(proba, lab, classifier):
     with pytest.raises(ValueError, match="feature names should match"):
         recalibrator.adapt(table.set_axis(["no", "maybe"], axis=1))
     features = pd.DataFrame(lab.X, columns=list("pqrs"))
-    around = RecalibratedClassifier(LogisticRegression().fit(features, lab.y)).fit(features, lab.y)
+    around = RecalibratedClassifier(FrozenEstimator(LogisticRegression().fit(features, lab.y))).fit(
+        features, lab.y
+    )
     assert around.feature_names_in_.tolist() == list("pqrs")
-    around.set_params(estimator=classifier).fit(lab.X, lab.y)
+    around.set_params(estimator=FrozenEstimator(classifier)).fit(lab.X, lab.y)
     assert not hasattr(around, "feature_names_in_")
 
 
@@ -406,9 +412,11 @@ def test_fault_47_pandas_with_a_duplicated_reordered_index_is_aligned_by_positio
 
     (X_lab, y_lab, groups_lab), (X_field, y_field, groups_field) = table(lab), table(field)
     kept = X_field.index.copy()
-    plain = RecalibratedClassifier(classifier, trust=1).fit(lab.X, lab.y, groups=lab.groups)
+    plain = RecalibratedClassifier(FrozenEstimator(classifier), trust=1).fit(lab.X, lab.y, groups=lab.groups)
     plain.adapt(field.X, groups=field.groups)
-    tabular = RecalibratedClassifier(classifier, trust=1).fit(X_lab, y_lab, groups=groups_lab)
+    tabular = RecalibratedClassifier(FrozenEstimator(classifier), trust=1).fit(
+        X_lab, y_lab, groups=groups_lab
+    )
     tabular.adapt(X_field, groups=groups_field)
     np.testing.assert_allclose(
         tabular.predict_proba(X_field, groups=groups_field),
@@ -464,7 +472,7 @@ def test_lab_labels_that_the_classifier_does_not_know_are_refused(classifier, la
     strange = np.where(np.arange(len(lab.y)) == 7, "perhaps", lab.y)
     for calibration in (None, "sigmoid"):
         with pytest.raises(InputError, match="'perhaps' is not among the classes"):
-            RecalibratedClassifier(classifier, calibration=calibration).fit(lab.X, strange)
+            RecalibratedClassifier(FrozenEstimator(classifier), calibration=calibration).fit(lab.X, strange)
 
 
 # -- a fitted classifier, or one to fit ------------------------------------------------------------------------
@@ -473,18 +481,31 @@ def test_lab_labels_that_the_classifier_does_not_know_are_refused(classifier, la
 def test_a_fitted_estimator_is_never_refitted(train, lab, field):
     classifier = LogisticRegression().fit(train.X, train.y)
     coefficients = classifier.coef_.copy()
-    RecalibratedClassifier(classifier, calibration="sigmoid").fit(lab.X, lab.y).adapt(field.X)
+    RecalibratedClassifier(FrozenEstimator(classifier), calibration="sigmoid").fit(lab.X, lab.y).adapt(
+        field.X
+    )
     np.testing.assert_array_equal(classifier.coef_, coefficients)
 
 
 def test_fault_46_an_unfitted_classifier_that_should_be_fitted_raises_with_the_way_out(lab):
-    with pytest.raises(NotFittedError, match=r"pass cv=5 .*FrozenEstimator"):
-        RecalibratedClassifier(LogisticRegression()).fit(lab.X, lab.y)
+    with pytest.raises(
+        NotFittedError, match=r"LogisticRegression that is not fitted yet.*without FrozenEstimator"
+    ):
+        RecalibratedClassifier(FrozenEstimator(LogisticRegression())).fit(lab.X, lab.y)
+
+
+def test_a_classifier_that_is_not_frozen_is_fitted_here_whether_it_was_fitted_or_not(train, lab):
+    fitted = LogisticRegression().fit(train.X, train.y)
+    coefficients = fitted.coef_.copy()
+    one, other = (RecalibratedClassifier(model).fit(lab.X, lab.y) for model in (fitted, LogisticRegression()))
+    assert one.lab_ == other.lab_
+    np.testing.assert_array_equal(one.predict_proba(lab.X), other.predict_proba(lab.X))
+    np.testing.assert_array_equal(fitted.coef_, coefficients)
 
 
 @pytest.mark.parametrize("method", ["adapt", "partial_adapt", "predict_proba", "predict"])
 def test_fault_46_an_unfitted_estimator_raises_not_fitted(classifier, proba, method):
-    for estimator in (Recalibrator(), RecalibratedClassifier(classifier)):
+    for estimator in (Recalibrator(), RecalibratedClassifier(FrozenEstimator(classifier))):
         with pytest.raises(NotFittedError):
             getattr(estimator, method)(proba[0])
 
@@ -496,6 +517,18 @@ def test_with_cv_the_lab_is_learnt_from_predictions_out_of_fold(lab):
     np.testing.assert_array_equal(
         adaptive.predict_proba(lab.X), LogisticRegression().fit(lab.X, lab.y).predict_proba(lab.X)
     )
+
+
+def test_without_cv_there_are_five_folds_and_a_frozen_classifier_needs_none(classifier, lab):
+    default, five = (
+        RecalibratedClassifier(LogisticRegression(), cv=cv).fit(lab.X, lab.y) for cv in (None, 5)
+    )
+    assert default.lab_ == five.lab_
+    frozen = [
+        RecalibratedClassifier(FrozenEstimator(classifier), cv=cv).fit(lab.X, lab.y) for cv in (None, 3)
+    ]
+    assert frozen[0].lab_ == frozen[1].lab_
+    assert frozen[0].lab_ == Recalibrator().fit(classifier.predict_proba(lab.X), lab.y).lab_
 
 
 def test_a_cv_that_splits_by_groups_gets_them(lab):
@@ -539,19 +572,21 @@ def test_parameters_for_the_fit_of_the_estimator_reach_it_or_are_refused(classif
     adaptive.fit(lab.X, lab.y, logisticregression__sample_weight=weight)
     expected = clone(inside).fit(lab.X, lab.y, logisticregression__sample_weight=weight)
     np.testing.assert_array_equal(adaptive.predict_proba(lab.X), expected.predict_proba(lab.X))
-    with pytest.raises(InputTypeError, match="prefit"):
-        RecalibratedClassifier(classifier).fit(lab.X, lab.y, epochs=3)
+    with pytest.raises(InputTypeError, match=r"not fitted again, but fit was given \['epochs'\]"):
+        RecalibratedClassifier(FrozenEstimator(classifier)).fit(lab.X, lab.y, epochs=3)
 
 
-def test_a_model_that_only_has_predict_proba_will_do(classifier, lab, field):
+def test_a_model_that_only_has_predict_proba_will_do_if_frozen(classifier, lab, field):
     class Remote:
         def predict_proba(self, X):
             return classifier.predict_proba(X)
 
-    remote = RecalibratedClassifier(Remote(), trust=1).fit(lab.X, lab.y).adapt(field.X)
-    local = RecalibratedClassifier(classifier, trust=1).fit(lab.X, lab.y).adapt(field.X)
+    remote = RecalibratedClassifier(FrozenEstimator(Remote()), trust=1).fit(lab.X, lab.y).adapt(field.X)
+    local = RecalibratedClassifier(FrozenEstimator(classifier), trust=1).fit(lab.X, lab.y).adapt(field.X)
     np.testing.assert_array_equal(remote.predict_proba(field.X), local.predict_proba(field.X))
     assert not hasattr(remote, "n_features_in_")
+    with pytest.raises(InputTypeError, match=r"Remote has no fit.*FrozenEstimator"):
+        RecalibratedClassifier(Remote()).fit(lab.X, lab.y)
 
 
 # -- calibration first -----------------------------------------------------------------------------------------
@@ -582,7 +617,7 @@ def test_the_lab_of_a_calibrated_classifier_has_the_better_log_loss(proba, lab):
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature"])
 def test_calibration_of_a_fitted_classifier_is_scikit_learns(classifier, lab, field, method):
-    adaptive = RecalibratedClassifier(classifier, calibration=method).fit(lab.X, lab.y)
+    adaptive = RecalibratedClassifier(FrozenEstimator(classifier), calibration=method).fit(lab.X, lab.y)
     expected = CalibratedClassifierCV(FrozenEstimator(classifier), method=method).fit(lab.X, lab.y)
     np.testing.assert_allclose(adaptive.predict_proba(field.X), expected.predict_proba(field.X), rtol=1e-9)
 
@@ -607,8 +642,10 @@ def test_calibration_of_three_classes_with_weights():
 def test_calibration_makes_probabilities_of_decision_values(train, lab, field):
     margins = LinearSVC(random_state=0).fit(train.X, train.y)
     with pytest.raises(InputTypeError, match="calibration='sigmoid'"):
-        RecalibratedClassifier(margins).fit(lab.X, lab.y)
-    adaptive = RecalibratedClassifier(margins, calibration="sigmoid", trust=1).fit(lab.X, lab.y)
+        RecalibratedClassifier(FrozenEstimator(margins)).fit(lab.X, lab.y)
+    adaptive = RecalibratedClassifier(FrozenEstimator(margins), calibration="sigmoid", trust=1).fit(
+        lab.X, lab.y
+    )
     raw = log_loss(field.y, adaptive.predict_proba(field.X))
     adaptive.adapt(field.X, groups=field.groups)
     assert log_loss(field.y, adaptive.predict_proba(field.X, groups=field.groups)) < raw - 0.05
@@ -703,7 +740,11 @@ def test_the_html_representation_names_the_estimator(classifier, lab, field, ada
 def test_a_pipeline_inside(lab, train, field, output):
     inside = make_pipeline(StandardScaler(), LogisticRegression()).set_output(transform=output)
     inside.fit(train.X, train.y)
-    adaptive = RecalibratedClassifier(inside, trust=1).fit(lab.X, lab.y).adapt(field.X, groups=field.groups)
+    adaptive = (
+        RecalibratedClassifier(FrozenEstimator(inside), trust=1)
+        .fit(lab.X, lab.y)
+        .adapt(field.X, groups=field.groups)
+    )
     by_hand = Recalibrator(trust=1).fit(inside.predict_proba(lab.X), lab.y)
     by_hand.adapt(inside.predict_proba(field.X), groups=field.groups)
     np.testing.assert_array_equal(
@@ -827,7 +868,7 @@ def test_with_routing_a_fitted_classifier_takes_weights_for_the_lab_alone(
     classifier, lab, proba, calibration
 ):
     weight = np.where(lab.groups == "a", 3.0, 1.0)
-    adaptive = RecalibratedClassifier(classifier, calibration=calibration)
+    adaptive = RecalibratedClassifier(FrozenEstimator(classifier), calibration=calibration)
     adaptive.fit(lab.X, lab.y, groups=lab.groups, sample_weight=weight)
     assert adaptive.lab_.F.sum() == weight.sum()
     recalibrator = Recalibrator(calibration=calibration).fit(proba[0], lab.y, sample_weight=weight)
@@ -839,7 +880,11 @@ def test_classes_with_an_order_are_learnt_as_such_by_both_estimators():
     y = rng.integers(0, 4, 800)
     X = (y + 0.5 * rng.standard_normal(800))[:, None]
     model = LogisticRegression().fit(X[:300], y[:300])
-    wrapped = RecalibratedClassifier(model, ordered=True, trust=1).fit(X[300:], y[300:]).adapt(X[300:])
+    wrapped = (
+        RecalibratedClassifier(FrozenEstimator(model), ordered=True, trust=1)
+        .fit(X[300:], y[300:])
+        .adapt(X[300:])
+    )
     plain = Recalibrator(ordered=True, trust=1).fit(model.predict_proba(X[300:]), y[300:])
     assert wrapped.lab_ == plain.lab_
     assert wrapped.lab_.ordered

@@ -24,14 +24,10 @@ plain = st.one_of(
     st.booleans(),
     st.integers(),
     st.text(),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.decimals(allow_nan=False, allow_infinity=False),
+    st.integers(-(2**53) + 1, 2**53 - 1).map(float),
     st.dates(),
     st.datetimes().map(lambda moment: moment.replace(fold=0)),
     st.datetimes(timezones=st.just(dt.UTC)).map(lambda moment: moment.replace(fold=0)),
-    st.times().map(lambda time: time.replace(fold=0)),
-    st.uuids(),
-    st.binary(max_size=8),
     st.sampled_from([1, "1", 1.0, True, 0, 0.0, -0.0, False, "", "a|b", ("a", "b"), (), ((),)]),
 )
 any_key = st.recursive(plain, lambda parts: st.tuples(parts, parts), max_leaves=4)
@@ -75,29 +71,27 @@ def test_the_union_of_two_sets_of_keys_is_what_all_rows_together_give(one, two):
 
 
 def test_keys_are_sorted_by_type_then_value_and_null_comes_last():
-    found, _ = group_keys.factorize([None, "b", 2, "a", 10, True, 1.5], n=7)
-    assert found == (True, 1.5, 2, 10, "a", "b", None)
+    found, _ = group_keys.factorize([None, "b", 2, "a", 10, True, 1.0], n=7)
+    assert shown(found) == ["True", "1", "2", "10", "'a'", "'b'", "None"]
 
 
-def test_keys_that_cannot_be_compared_still_have_one_order():
-    moments = [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime(2019, 1, 1)]
-    one, _ = group_keys.factorize(moments, n=3)
-    two, _ = group_keys.factorize(moments[::-1], n=3)
-    assert one == two
+def test_times_with_and_without_a_zone_do_not_compare_and_still_have_one_order_among_others():
+    old, new, zoned = dt.datetime(2019, 1, 1), dt.datetime(2020, 1, 1), dt.datetime(2019, 6, 1, tzinfo=dt.UTC)
+    rows = [10, new, zoned, 9, old]
+    for order in (rows, rows[::-1]):
+        assert group_keys.factorize(order, n=5)[0] == (old, new, zoned, 9, 10)
+    assert group_keys.in_order((old, new, zoned, 9, 10))
+    assert not group_keys.in_order((old, zoned, new, 9, 10))
 
 
 @pytest.mark.parametrize(
     ("many", "one"),
     [
-        ([decimal.Decimal("1.50"), decimal.Decimal("1.5")], decimal.Decimal("1.5")),
-        ([decimal.Decimal("1E+2"), decimal.Decimal("100.0")], decimal.Decimal("100")),
-        ([decimal.Decimal("0.00"), decimal.Decimal("-0")], decimal.Decimal("0")),
-        ([0.0, -0.0], 0.0),
-        ([np.float64(0.5), 0.5, np.float32(0.5), np.longdouble(0.5)], 0.5),
+        ([0.0, -0.0, 0], 0),
+        ([np.float64(3), 3.0, np.float32(3), np.longdouble(3), np.float16(3)], 3),
         ([np.int8(3), 3, np.uint64(3)], 3),
         ([np.bool_(True), True], True),
         ([np.str_("a"), "a"], "a"),
-        ([np.bytes_(b"a"), b"a"], b"a"),
         ([np.datetime64("2020-01-01"), pd.Timestamp("2020-01-01")], dt.datetime(2020, 1, 1)),
         ([None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), decimal.Decimal("NaN")], None),
     ],
@@ -107,12 +101,6 @@ def test_different_spellings_of_a_key_are_one_key_in_any_order(many, one):
         found, codes = group_keys.factorize(rows, n=len(rows))
         assert shown(found) == [repr(one)]
         assert not codes.any()
-
-
-def test_long_decimals_are_not_rounded():
-    long = decimal.Decimal("1." + "1" * 60)
-    assert group_keys.normalize(long) == long
-    assert group_keys.normalize(decimal.Decimal("1E+5000000")) == decimal.Decimal("1E+5000000")
 
 
 def test_enums_become_the_value_that_a_file_gives_back():
@@ -206,27 +194,64 @@ def test_what_is_no_column_is_refused(groups):
 def test_columns_of_another_length_and_keys_that_cannot_be_hashed_are_refused():
     with pytest.raises(InputError, match="3 predictions but 2 groups"):
         group_keys.factorize(["a", "b"], n=3)
-    with pytest.raises(InputTypeError, match="hashable"):
+    with pytest.raises(InputTypeError, match=r"of type list.*use str\("):
         group_keys.factorize([["a"], ["b"]], n=2)
-    with pytest.raises(InputTypeError, match="hashable"):
+    with pytest.raises(InputTypeError, match=r"of type dict.*use str\("):
         group_keys.factorize([{"a": 1}], n=1)
 
 
 @pytest.mark.parametrize(
-    ("key", "error"),
+    "key",
     [
-        (float("inf"), InputError),
-        (object(), InputTypeError),
-        (frozenset({1}), InputTypeError),
-        (1 + 2j, InputTypeError),
-        (pd.Interval(0, 1), InputTypeError),
-        (dt.timedelta(1), InputTypeError),
-        (("a", object()), InputTypeError),
+        decimal.Decimal("1.5"),
+        decimal.Decimal(1),
+        uuid.UUID(int=7),
+        b"1",
+        np.bytes_(b"a"),
+        dt.time(12),
+        dt.timedelta(1),
+        np.timedelta64(1, "D"),
+        object(),
+        frozenset({1}),
+        1 + 2j,
+        pd.Interval(0, 1),
+        pd.Period("2020-01"),
+        enum.Enum("Colour", "RED").RED,
+        "x" * 10_000,
     ],
+    ids=lambda key: type(key).__name__,
 )
-def test_keys_that_json_cannot_hold_are_refused_when_saved(key, error):
-    with pytest.raises(error, match="cannot be saved"):
+def test_keys_of_other_types_are_refused_and_told_to_be_text(key):
+    if isinstance(key, str):  # what is refused is shown short, so that this is not told in full either
+        key = frozenset({key})
+    for rows in ([key], ["a", key], [("a", key)]):
+        with pytest.raises(
+            InputTypeError, match=r"^The key .* is of type .*tuples of these: use str\(…\)\.$"
+        ) as caught:
+            group_keys.factorize(rows, n=len(rows))
+        assert len(str(caught.value)) < 250
+    with pytest.raises(InputTypeError, match="cannot be saved"):
         group_keys.encode(key)
+
+
+@pytest.mark.parametrize("key", [1.5, -0.1, float("inf"), 2.0**53, 1e300, np.float32(0.1)], ids=repr)
+def test_floats_that_are_no_whole_numbers_are_refused_with_what_pandas_users_need_to_know(key):
+    with pytest.raises(
+        InputTypeError, match=r"use str\(…\), or round it.*pandas column with gaps: 1\.0 is the key 1"
+    ):
+        group_keys.factorize([key, 1.0], n=2)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pd.Series([1, 2, None]), np.array([1.0, 2.0, np.nan]), [1.0, 2.0, None], pl.Series([1.0, 2.0, None])],
+    ids=["pandas", "numpy", "list", "polars"],
+)
+def test_whole_numbers_with_gaps_are_whole_numbers_and_null_as_without_gaps(column):
+    found, codes = group_keys.factorize(column, n=3)
+    assert shown(found) == ["1", "2", "None"]
+    assert codes.tolist() == [0, 1, 2]
+    assert group_keys.positions(group_keys.factorize([1, 2], n=2)[0], found).tolist() == [0, 1, -1]
 
 
 def test_tuples_nested_without_end_are_refused_both_ways():
@@ -242,12 +267,10 @@ def test_tuples_nested_without_end_are_refused_both_ways():
 @pytest.mark.parametrize(
     "value",
     [
-        {"uuid": "{12345678-1234-5678-1234-567812345678}"},
-        {"bytes": "AB"},
         {"date": "2020-W01-1"},
+        {"date": "20200101"},
         {"datetime": "2020-01-01"},
-        {"decimal": "1.50"},
-        {"decimal": " 1"},
+        {"datetime": "2020-01-01T10:00:00+02:00"},
     ],
     ids=repr,
 )
@@ -256,12 +279,22 @@ def test_a_file_in_another_spelling_is_refused_because_it_would_not_save_to_the_
         group_keys.decode(value)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [1.0, 1.5, {"decimal": "1"}, {"uuid": str(uuid.UUID(int=0))}, {"bytes": "ab"}, {"time": "12:00:00"}],
+    ids=repr,
+)
+def test_a_file_with_keys_of_other_types_is_refused(value):
+    for key in (value, ["a", value]):
+        with pytest.raises(ArtefactError, match="unknown kind"):
+            group_keys.decode(key)
+
+
 def test_keys_are_shown_short_and_on_one_line():
     assert group_keys.show(None) == "(null)"
     assert group_keys.show("a\nb\u202ec") == "a·b·c"
     assert group_keys.show(("x", 1, None)) == "x, 1, (null)"
     assert len(group_keys.show("x" * 10_000)) == 40
-    assert group_keys.show(uuid.UUID(int=0)).startswith("00000000-")
 
 
 def test_arranging_gives_what_factorizing_gives():

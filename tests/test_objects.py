@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import datetime as dt
-import decimal
 import functools
 import hashlib
 import itertools
 import json
 import pathlib
-import uuid
 
 import numpy as np
 import pytest
@@ -19,17 +17,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import fieldcal
-from fieldcal.errors import FieldcalError, InputError
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import UNNAMED, Batch, Classes
 
 SOURCE = pathlib.Path(fieldcal.__file__).parent
 URC = {"prior": "flat", "point": "mode", "trust": 1}
-CITY = uuid.UUID(int=7)
 GROUPS_OF_ALL_KINDS = (
     1,
     "1",
-    1.0,
     True,
-    0.5,
     -3,
     10**30,
     "",
@@ -43,11 +39,6 @@ GROUPS_OF_ALL_KINDS = (
     dt.date(2020, 2, 29),
     dt.datetime(2020, 2, 29, 12, 30, 0, 5),
     dt.datetime(2020, 2, 29, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=5, minutes=30))),
-    dt.time(23, 59),
-    decimal.Decimal("1.10"),
-    CITY,
-    str(CITY),
-    b"\x00\xff",
 )
 
 
@@ -138,7 +129,7 @@ def test_plus_equals_leaves_the_first_field_as_it_was():
 
 def test_merging_keeps_whole_numbers_whole_beyond_float64():
     one = fieldcal.count(lab(), data().proba_field)
-    big = fieldcal.Field(**{**_fields(one), "score_sums": one.score_sums + 2**60})
+    big = counted_as(one, score_sums=one.score_sums + 2**60)
     merged = big + one
     assert merged.score_sums.dtype == np.int64
     assert merged.score_sums.tolist() == (2 * one.score_sums + 2**60).tolist()
@@ -146,7 +137,7 @@ def test_merging_keeps_whole_numbers_whole_beyond_float64():
 
 def test_merging_beyond_64_bits_goes_on_in_floats_and_does_not_wrap_around():
     one = fieldcal.count(lab(), data().proba_field)
-    big = fieldcal.Field(**{**_fields(one), "score_sums": np.full((1, 3), 2**62)})
+    big = counted_as(one, score_sums=np.full((1, 3), 2**62))
     merged = big + big + big
     assert (merged.score_sums > 2.0**63).all()
     np.testing.assert_allclose(merged.mean_prediction, 1 / 3)
@@ -194,7 +185,7 @@ def test_group_keys_of_all_kinds_survive_saving_byte_for_byte(tmp_path):
 
 @pytest.mark.parametrize(
     "classes",
-    [("a", "b"), (0, 1), (False, True), (0.5, 1.5), (dt.date(2020, 1, 1), dt.date(2021, 1, 1)), (1, "1")],
+    [("a", "b"), (0, 1), (False, True), (1.0, 2.0), (dt.date(2020, 1, 1), dt.date(2021, 1, 1)), (1, "1")],
     ids=repr,
 )
 def test_classes_of_all_kinds_survive_saving(classes):
@@ -202,7 +193,8 @@ def test_classes_of_all_kinds_survive_saving(classes):
     scores = rng.random(100)
     made = fieldcal.learn(scores, [classes[int(one)] for one in rng.random(100) < scores])
     again = fieldcal.Lab.from_json(made.to_json())
-    assert [repr(c) for c in again.classes] == [repr(c) for c in classes]
+    assert [repr(c) for c in again.classes] == [repr(c) for c in made.classes]
+    assert again.classes == classes
     assert again.to_json() == made.to_json()
 
 
@@ -253,7 +245,7 @@ def test_the_digest_changes_with_every_field_of_the_content():
         "clipped": 1,
         "log_loss": 0.1,
         "accuracy": 0.1,
-        "classes": (0, 1, 3),
+        "outcome": Classes(labels=(0, 1, 3)),
         "F": lab().F + 1,
         "bin_scores": lab().bin_scores + 1,
         "decisions": lab().decisions + 1,
@@ -269,17 +261,13 @@ def test_the_digest_changes_with_every_field_of_the_content():
 
 def test_the_digest_tells_look_alikes_apart():
     proba = data().proba_field[:2]
-    fields = [fieldcal.count(lab(), proba, groups=[g, "x"]) for g in (1, "1", 1.0, True, (1,))]
-    assert len({f.digest for f in fields}) == 5
+    fields = [fieldcal.count(lab(), proba, groups=[g, "x"]) for g in (1, "1", True, (1,))]
+    assert len({f.digest for f in fields}) == 4
 
 
-def test_keys_that_cannot_be_saved_say_so_when_saved_and_work_until_then(tmp_path):
-    strange = [frozenset({1}), frozenset({2})]
-    counted = fieldcal.count(lab(), data().proba_field[:2], groups=strange)
-    assert counted.n.tolist() == [1, 1]
-    with pytest.raises(FieldcalError, match=r"frozenset.*cannot be saved"):
-        counted.save(tmp_path / "field.json")
-    assert not list(tmp_path.iterdir())
+def test_keys_that_could_not_be_saved_are_refused_when_counted():
+    with pytest.raises(InputTypeError, match=r"frozenset.*use str\("):
+        fieldcal.count(lab(), data().proba_field[:2], groups=[frozenset({1}), frozenset({2})])
 
 
 def _imported(path):
@@ -306,6 +294,12 @@ def _fields(made):
     return {name: getattr(made, name) for name in type(made).model_fields}
 
 
+def counted_as(made, **changes):
+    """A field without batches, with other counts."""
+    batch = Batch(**{**_fields(made.batches[UNNAMED]), **changes})
+    return fieldcal.Field(**{**_fields(made), "batches": {UNNAMED: batch}})
+
+
 @pytest.mark.parametrize("made", all_three(), ids=lambda m: type(m).__name__)
 def test_nothing_can_be_assigned_or_deleted(made):
     for name in type(made).model_fields:
@@ -319,7 +313,8 @@ def test_nothing_can_be_assigned_or_deleted(made):
 
 @pytest.mark.parametrize("made", all_three(), ids=lambda m: type(m).__name__)
 def test_the_arrays_that_are_stored_are_read_only(made):
-    stored = [v for v in _fields(made).values() if isinstance(v, np.ndarray)]
+    parts = [made, *getattr(made, "batches", {}).values()]
+    stored = [v for part in parts for v in _fields(part).values() if isinstance(v, np.ndarray)]
     assert stored
     for array in stored:
         with pytest.raises(ValueError, match="read-only"):
@@ -331,6 +326,8 @@ def test_the_arrays_that_are_stored_are_read_only(made):
     [
         (lab, "M"),
         (lab, "p_lab"),
+        (field, "V"),
+        (field, "score_sums"),
         (field, "n"),
         (field, "mean_prediction"),
         (prevalence, "n"),
@@ -347,7 +344,7 @@ def test_the_arrays_that_are_derived_are_read_only_too(make, name):
 def test_an_object_does_not_share_memory_with_what_it_was_made_from():
     counts = np.array([[5, 3], [2, 6]])
     made = fieldcal.Lab(
-        classes=("a", "b"),
+        outcome=Classes(labels=("a", "b")),
         partition=fieldcal.Bins(2),
         F=counts,
         smoothing=1.0,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import functools
 import itertools
 import json
+import operator
+import pickle
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 import fieldcal
 from fieldcal import Field, storage
 from fieldcal.errors import ArtefactError, InputError, InputTypeError
-from fieldcal.objects.batch import Batch
+from fieldcal.objects import UNNAMED, Batch
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.WeightWarning")
 
@@ -153,7 +156,7 @@ def test_only_is_the_field_of_these_batches(stream, weighted, data):
 def test_the_totals_are_those_of_all_rows_counted_at_once(stream):
     made = of(stream)
     whole = field([row for some in stream.values() for row in some])
-    for name in ("V", "score_sums", "n", "naive"):
+    for name in ("V", "score_sums", "n", "mean_prediction"):
         np.testing.assert_array_equal(getattr(made, name), getattr(whole, name), err_msg=name)
     assert [repr(g) for g in made.groups] == [repr(g) for g in whole.groups]
     assert (made.dropped, made.clipped) == (whole.dropped, whole.clipped)
@@ -267,7 +270,7 @@ def test_retracting_takes_back_what_was_dropped_and_clipped():
 def test_one_population_stays_one_when_its_last_batch_goes():
     made = one_population([0.5, 0.1], batch="x")
     empty = sound(made.retract("x"))
-    assert (empty.groups, empty.n.tolist(), empty.batches) == ((None,), [0], ())
+    assert (empty.groups, empty.n.tolist(), empty.batches) == ((None,), [0], {})
     assert empty.add(one_population([0.5, 0.1]), "x").to_json() == made.to_json()
 
 
@@ -283,7 +286,7 @@ def test_an_unknown_id_gives_the_nearest_and_says_how_many_there_are():
 
 def test_counts_beyond_62_bits_become_floats_and_come_back_as_whole_numbers():
     one = one_population([0.1])
-    big = Field(**{**_fields(one), "score_sums": np.full((1, 2), 2**61 + 1)})
+    big = counted_as(one, score_sums=np.full((1, 2), 2**61 + 1))
     two = sound(big.add(big, "x"))
     assert two.score_sums.dtype == np.float64
     three = sound(two.add(big, "y").add(one, "z"))
@@ -297,14 +300,14 @@ def test_counts_beyond_62_bits_become_floats_and_come_back_as_whole_numbers():
 def test_whole_numbers_of_separate_groups_do_not_overflow_together():
     one = field([(0.1, "a", 1)])
     sums = np.full((1, 2), 2**62 - 1)
-    a, b, c = (Field(**{**_fields(one), "groups": (g,), "score_sums": sums}) for g in "abc")
+    a, b, c = (counted_as(one, groups=(g,), score_sums=sums) for g in "abc")
     assert sound(a.add(b, "x").add(c, "y")).score_sums.tolist() == [[2**62 - 1] * 2] * 3
     assert sound(a.add(b, "x").add(c, "y")).only(["x", "y"]).score_sums.dtype == np.int64
 
 
 def test_batches_beyond_62_bits_merge_to_the_same_bytes_in_any_order():
     def batch(units, id):
-        return Field(**{**_fields(one_population([0.1])), "score_sums": np.full((1, 2), units)}).named(id)
+        return counted_as(one_population([0.1]), score_sums=np.full((1, 2), units)).named(id)
 
     shards = [batch(2**61, "x"), batch(2**61, "y"), batch(511, "a"), batch(511, "b")]
     merged = {sum(order).to_json() for order in itertools.permutations(shards)}
@@ -330,22 +333,30 @@ def test_the_mean_prediction_is_right_where_the_classes_together_pass_64_bits():
     data = fieldcal.datasets.label_shift(n_lab=600, p_lab=(0.5, 0.3, 0.2), random_state=4)
     three = fieldcal.learn(data.proba_lab, data.y_lab)
     one = fieldcal.count(three, data.proba_lab)
-    huge = Field(**{**_fields(one), "score_sums": np.array([[2**62 - 1, 2**62 - 1, 2**61]])})
+    huge = counted_as(one, score_sums=np.array([[2**62 - 1, 2**62 - 1, 2**61]]))
     np.testing.assert_allclose(huge.mean_prediction, [[0.4, 0.4, 0.2]])
 
 
-def test_a_field_made_by_hand_with_groups_in_another_order_is_put_in_order():
+def test_a_batch_made_by_hand_with_groups_in_another_order_is_refused():
     one = field([(0.1, "a", 1), (0.9, "b", 1)])
-    flipped = Field(
-        **{**_fields(one), "groups": ("b", "a"), "V": one.V[::-1], "score_sums": one.score_sums[::-1]}
-    )
-    assert flipped.named("x").to_json() == one.named("x").to_json()
-    assert sound(flipped.add(flipped, "x")).to_json() == one.add(one, "x").to_json()
+    with pytest.raises(ValueError, match="groups of a batch are in another order than ours"):
+        counted_as(one, groups=("b", "a"), V=one.V[::-1], score_sums=one.score_sums[::-1])
+
+
+def test_a_batch_made_by_hand_is_checked_like_one_from_a_file():
+    one = field([(0.1, "a", 1), (0.9, "b", 1)])
+    with pytest.raises(ValueError, match=r"V has shape \(2, 4\), not \(2, 5\)"):
+        counted_as(one, V=one.V[:, 1:])
+    with pytest.raises(ValueError, match="cannot name a batch"):
+        Field(**{**_fields(one), "batches": {"half \ud800": one.batches[UNNAMED]}})
+    scrambled = Field(**{**_fields(one), "batches": dict.fromkeys(("b", "a", UNNAMED), one.batches[UNNAMED])})
+    assert scrambled.batch_ids == ("a", "b")
+    assert scrambled.to_json() == one.add(one, "a").add(one, "b").to_json()
 
 
 def test_whole_numbers_that_were_given_as_floats_come_back_as_floats():
     one = field([(0.1, "a", 1)])
-    floats = Field(**{**_fields(one), "V": one.V.astype(float)})
+    floats = counted_as(one, V=one.V.astype(float))
     assert sound(floats.add(one, "x")).n.dtype == np.int64
     assert floats.add(one, "x").retract("x").to_json() == floats.to_json()
     assert (one.named("x") + floats).retract("x").to_json() == floats.to_json()
@@ -463,6 +474,12 @@ def _fields(made):
     return {name: getattr(made, name) for name in type(made).model_fields}
 
 
+def counted_as(made, **changes):
+    """A field without names, with other counts."""
+    batch = Batch(**{**_fields(made.batches[UNNAMED]), **changes})
+    return Field(**{**_fields(made), "batches": {UNNAMED: batch}})
+
+
 def test_the_number_of_batches_is_shown():
     made = field([(0.1, "a", 1), (np.nan, "a", 1)])
     assert "batch" not in repr(made)
@@ -472,11 +489,24 @@ def test_the_number_of_batches_is_shown():
 
 def test_batches_are_frozen_like_everything_else():
     made = field([(0.1, "a", 1)]).add(field([(0.1, "b", 1)]), "x")
-    arrays = [table for part in (made, made.rest, *made.batches) for table in (part.V, part.score_sums)]
+    added = made.add(field([(0.1, "c", 1)]), "y")
+    parts = (made, added, added.retract("x"), *added.batches.values())
+    arrays = [table for part in parts for table in (part.V, part.score_sums)]
     assert all(not table.flags.writeable for table in arrays)
     with pytest.raises(ValueError, match="frozen"):
-        made.batches[0].id = "y"
-    assert isinstance(made.batches[0], Batch)
+        made.batches["x"].dropped = 1
+    for change in (
+        lambda batches: batches.update(y=batches["x"]),
+        lambda batches: batches.__setitem__("y", batches["x"]),
+        lambda batches: batches.__delitem__("x"),
+        lambda batches: batches.__ior__({}),
+        *(operator.methodcaller(name, "x") for name in ("pop", "setdefault")),
+        *(operator.methodcaller(name) for name in ("popitem", "clear")),
+    ):
+        with pytest.raises(TypeError, match=r"cannot be changed. Use field.add"):
+            change(made.batches)
+    assert list(made.batches) == [UNNAMED, "x"]
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
     assert hash(made) == hash(Field.from_json(made.to_json()))
 
 
@@ -491,7 +521,7 @@ def test_an_estimate_of_a_field_with_batches_is_that_of_its_totals():
 
 
 def saved():
-    """A field with a rest and two batches, as JSON values."""
+    """A field with two batches and one without a name, as JSON values."""
     made = field([(0.1, "a", 1), (np.nan, "a", 1)]).add(field([(0.5, "a", 1), (0.9, "b", 1)]), "x")
     return json.loads(made.add(field([(0.7, "b", 1)]), "y").to_json())["content"]
 
@@ -507,37 +537,40 @@ def test_what_is_saved_loads_without_a_change():
     assert json.loads(Field.from_json(edited(lambda content: None)).to_json())["content"] == saved()
 
 
+def part(content, id="x"):
+    return content["batches"][id]
+
+
 DAMAGES = {
-    "ids in another order": lambda c: c["batches"].reverse(),
-    "an id twice": lambda c: c["batches"][1].update(id="x"),
-    "an id that is a number": lambda c: c["batches"][0].update(id=1),
-    "an empty id": lambda c: c["batches"][0].update(id=""),
-    "an id alone": lambda c: c.update(batches=["x", "y"]),
-    "a batch less": lambda c: c["batches"].pop(),
-    "no batches beside the rest": lambda c: c.update(batches=[]),
-    "no rest beside the batches": lambda c: c.update(rest=None),
-    "a rest that is a number": lambda c: c.update(rest=5),
-    "a batch with an unknown field": lambda c: c["batches"][0].update(note=1),
-    "a rest with an id": lambda c: c["rest"].update(id="z"),
-    "totals smaller than the batches": lambda c: c.update(V=[[0] * 5] * 2),
-    "totals larger than the parts": lambda c: c["V"][0].__setitem__(0, 100),
-    "whole totals as floats": lambda c: c.update(V=[[float(v) for v in row] for row in c["V"]]),
-    "sums that do not add up": lambda c: c["batches"][0]["score_sums"][0].__setitem__(0, 1),
-    "dropped rows that do not add up": lambda c: c.update(dropped=7),
-    "clipped rows that do not add up": lambda c: c["batches"][1].update(clipped=7),
-    "a batch with a bin less": lambda c: c["batches"][1].update(V=[[1] * 4]),
-    "a batch with a group less": lambda c: c["batches"][0].update(groups=["a"]),
-    "a batch with a class more": lambda c: c["batches"][1].update(score_sums=[[1, 1, 1]]),
-    "a batch of a group that is nowhere else": lambda c: c["batches"][1].update(groups=["c"]),
-    "a batch with its groups in another order": lambda c: c["batches"][0].update(
-        groups=["b", "a"], V=c["batches"][0]["V"][::-1], score_sums=c["batches"][0]["score_sums"][::-1]
+    "an id that is no text": lambda c: c["batches"].update({"half \ud800": part(c)}),
+    "a list of batches": lambda c: c.update(batches=list(c["batches"].values())),
+    "ids alone": lambda c: c.update(batches=["x", "y"]),
+    "no batches": lambda c: c.update(batches=None),
+    "a batch that is a number": lambda c: c["batches"].update({"": 5}),
+    "a batch that is nothing": lambda c: c["batches"].update(x=None),
+    "a batch with an unknown field": lambda c: part(c).update(note=1),
+    "a batch with an id": lambda c: part(c, "").update(id="z"),
+    "totals beside the batches": lambda c: c.update(V=part(c)["V"]),
+    "a batch without one of its tables": lambda c: part(c).pop("score_sums"),
+    "dropped rows below none": lambda c: part(c).update(dropped=-1),
+    "clipped rows as a float": lambda c: part(c).update(clipped=1.5),
+    "a batch with a bin less": lambda c: part(c, "y").update(V=[[1] * 4]),
+    "a batch with a group less": lambda c: part(c).update(groups=["a"]),
+    "a batch with a class more": lambda c: part(c, "y").update(score_sums=[[1, 1, 1]]),
+    "a batch with its groups in another order": lambda c: part(c).update(
+        groups=["b", "a"], V=part(c)["V"][::-1], score_sums=part(c)["score_sums"][::-1]
     ),
-    "a batch with a group twice": lambda c: c["batches"][0].update(groups=["a", "a"]),
-    "a batch without rows that has groups": lambda c: c["batches"][1].update(V=[], score_sums=[]),
-    "negative counts": lambda c: c["rest"].update(V=[[-1, 0, 0, 0, 0]]),
+    "a batch with a group twice": lambda c: part(c).update(groups=["a", "a"]),
+    "a batch without rows that has groups": lambda c: part(c, "y").update(V=[], score_sums=[]),
+    "a batch with rows that has no groups": lambda c: part(c, "y").update(groups=[]),
+    "tables of another depth": lambda c: part(c, "y").update(V=[1, 2, 3, 4, 5]),
+    "negative counts": lambda c: part(c, "").update(V=[[-1, 0, 0, 0, 0]]),
     "columns that are a text": lambda c: c.update(by="city"),
     "more columns than the keys have parts": lambda c: c.update(by=["a", "b"]),
-    "bins without end and no rows": lambda c: c.update(n_bins=10**30, V=[]),
+    "groups in one population": lambda c: c.update(grouped=False),
+    "bins without end and no rows": lambda c: c.update(
+        n_bins=10**30, batches={"x": {**part(c), "groups": [], "V": [], "score_sums": []}}
+    ),
 }
 
 
@@ -548,16 +581,32 @@ def test_fault_40_parts_that_do_not_fit_together_are_refused(damage):
     assert len(str(caught.value)) < 400
 
 
-def test_a_file_from_before_there_were_batches_and_columns_is_read():
-    made = field([(0.1, "a", 1)])
-    content = {k: v for k, v in made.content().items() if k not in ("batches", "rest", "by")}
+def test_an_id_twice_in_a_file_is_refused():
+    data = field([(0.1, "a", 1)], batch="x").to_json()
+    twice = data.replace(b'"batches":{', b'"batches":{"x":{},')
+    with pytest.raises(ArtefactError, match="the key 'x' appears twice"):
+        Field.from_json(twice)
+
+
+def test_the_order_of_the_ids_in_a_file_is_no_part_of_its_content():
+    content = saved()
+    content["batches"] = dict(reversed(content["batches"].items()))
     signed = {"fieldcal": "field", "schema": 1, "digest": storage.digest(content), "content": content}
-    assert Field.from_json(storage.canonical(signed)) == made
+    assert json.loads(Field.from_json(json.dumps(signed).encode()).to_json())["content"] == saved()
+    assert Field.from_json(json.dumps(signed).encode()).batch_ids == ("x", "y")
+
+
+def test_nothing_counted_without_a_name_leaves_no_trace():
+    named = one_population([0.1], batch="x")
+    blank = named.retract("x")
+    assert blank.batches == {}
+    assert Field(**{**_fields(blank), "batches": {UNNAMED: blank._total}}).to_json() == blank.to_json()
+    assert (named + blank).to_json() == (blank + named).to_json() == named.to_json()
 
 
 def test_empty_batches_keep_the_width_of_their_tables_in_a_file():
     made = field([], batch="x") + field([(0.1, "a", 1)], batch="y")
     loaded = Field.from_json(made.to_json())
-    assert loaded.batches[0].V.shape == (0, 5)
-    assert loaded.rest.score_sums.shape == (0, 2)
+    assert loaded.batches["x"].V.shape == (0, 5)
+    assert loaded.batches["x"].score_sums.shape == (0, 2)
     assert loaded.retract("y").add(field([(0.1, "a", 1)]), "y") == made

@@ -103,7 +103,7 @@ def test_nulls_in_tables_are_missing():
 
 
 def test_labels_are_ordered_as_scikit_learn_orders_them():
-    for y in (["b", "a", "c"], [3, -1, 2], [True, False, True], [0.5, 0.25, 1.0]):
+    for y in (["b", "a", "c"], [3, -1, 2], [True, False, True], [2.0, -1.0, 10.0]):
         classes, codes = as_labels(y)
         expected, expected_codes = np.unique(y, return_inverse=True)
         assert list(classes) == expected.tolist()

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal.errors import CalibrationWarning, InputError, UnseenGroupWarning
@@ -51,11 +52,11 @@ def learnt(K):
 
 def test_options_are_keyword_only_and_data_comes_first():
     data_first = {
-        "learn": ["proba", "y"],
-        "count": ["lab", "proba"],
+        "learn": ["predictions", "y"],
+        "count": ["lab", "predictions"],
         "estimate": ["lab", "field"],
-        "recalibrate": ["prev", "proba"],
-        "decide": ["prev", "proba"],
+        "recalibrate": ["prev", "predictions"],
+        "decide": ["prev", "predictions"],
     }
     for name, expected in data_first.items():
         parameters = inspect.signature(getattr(fieldcal, name)).parameters.values()
@@ -334,7 +335,7 @@ def test_groups_declared_protected_are_estimated_and_not_applied_unless_acknowle
     data, lab, field, prev = learnt(2)
     shielded = fieldcal.estimate(lab, field, **URC, protected=True)
     np.testing.assert_array_equal(shielded.urc, prev.urc)
-    rows = {"proba": data.proba_field[:9], "groups": data.groups_field[:9]}
+    rows = {"predictions": data.proba_field[:9], "groups": data.groups_field[:9]}
     for verb in (fieldcal.recalibrate, fieldcal.decide):
         with pytest.raises(InputError, match=r"protected.*acknowledge=True"):
             verb(shielded, **rows)
@@ -382,8 +383,8 @@ def test_recalibrating_improves_log_loss_where_the_assumption_holds():
     for K in (2, 3):
         data, _, _, prev = learnt(K)
         new = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
-        before = fieldcal.metrics.log_loss(data.proba_field, data.y_field)
-        assert fieldcal.metrics.log_loss(new, data.y_field) < before - 0.03
+        before = log_loss(data.y_field, data.proba_field)
+        assert log_loss(data.y_field, new) < before - 0.03
 
 
 def test_recalibrate_answers_in_the_shape_it_was_given():

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 import fieldcal
 from fieldcal.errors import TrustWarning
-from fieldcal.objects import Verdict
+from fieldcal.objects import Finding, Verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
 
@@ -186,13 +186,30 @@ def test_the_weightiest_reason_comes_first():
     assert "Rehearsed" in verdict.reasons[0] or "another population" in verdict.reasons[0]
 
 
+def finding(state, text, remedy=""):
+    return Finding(code="made_up", question="Is it?", state=state, text=text, remedy=remedy)
+
+
+def test_a_verdict_is_as_bad_as_its_worst_finding_and_what_people_must_answer_decides_nothing():
+    ok, ask, care, no = (finding(state, state) for state in ("ok", "ask", "care", "do_not_use"))
+    assert [Verdict(findings=f).level for f in ((), (ok, ask), (ask, care), (care, no, ok))] == [
+        "ok",
+        "ok",
+        "care",
+        "do_not_use",
+    ]
+    assert Verdict(findings=(care, no)).reasons == ("do_not_use", "care")
+
+
 def test_a_verdict_is_frozen_and_survives_saving():
-    verdict = Verdict(level="care", reasons=("One.", "Two?"))
-    assert repr(verdict) == "Use with care\n  - One.\n  - Two?"
+    verdict = Verdict(
+        findings=(finding("care", "One.", "Do this."), finding("ok", "Two."), finding("ask", "Three?"))
+    )
+    assert repr(verdict) == "Use with care\n  - One. Do this."
     with pytest.raises((TypeError, ValueError, AttributeError)):
-        verdict.level = "ok"
-    with pytest.raises(ValueError, match="level"):
-        Verdict(level="fine", reasons=())
+        verdict.findings = ()
+    with pytest.raises(ValueError, match="state"):
+        finding("fine", "No such state.")
     d = fieldcal.datasets.label_shift(random_state=0)
     lab = fieldcal.learn(d.proba_lab, d.y_lab)
     prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=d.groups_field), trust=1)
@@ -247,8 +264,10 @@ def test_a_field_of_one_population_that_is_followed_is_not_called_another_popula
             warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
             prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
         said = "another population" in str(prev.verdict)
-        assert said == (prev.movement.moved and prev.trust_overall == 0 and prev.movement.contradicted)
-        followed += prev.movement.contradicted and prev.trust_overall > 0
+        assert said == (
+            prev.overall_shift.shifted and prev.trust_overall == 0 and prev.overall_shift.contradicted
+        )
+        followed += prev.overall_shift.contradicted and prev.trust_overall > 0
     assert followed > 0, "some fields are contradicted and followed in part"
 
 
@@ -279,4 +298,4 @@ def test_predictions_that_are_all_the_same_in_lab_and_field_are_no_movement(K):
         warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
         lab = fieldcal.learn(proba, np.arange(90) % K, partition=partition)
         prev = fieldcal.estimate(lab, fieldcal.count(lab, proba[:20]))
-    assert not prev.movement.moved
+    assert not prev.overall_shift.shifted

@@ -36,6 +36,8 @@ _WHERE = {
     "Pooled": "core.priors",
     "Smooth": "core.priors",
     "Continuity": "core.priors",
+    "Custom": "core.priors",
+    "Prior": "core.priors",
     "Recalibrator": "estimators",
     "RecalibratedClassifier": "estimators",
     "RecalibratedRegressor": "estimators.regressor",
@@ -49,6 +51,7 @@ __all__ = [
     "AdaptedScorer",
     "Bins",
     "Continuity",
+    "Custom",
     "Dirichlet",
     "Edges",
     "Expected",
@@ -59,6 +62,7 @@ __all__ = [
     "Lab",
     "Pooled",
     "Prevalence",
+    "Prior",
     "Quantiles",
     "RecalibratedClassifier",
     "RecalibratedRegressor",
@@ -87,7 +91,7 @@ __all__ = [
 if TYPE_CHECKING:
     from fieldcal import datasets, errors, metrics, plots, regression, tables
     from fieldcal.core.partition import Bins, Edges, Expected, Quantiles, Simplex
-    from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Smooth
+    from fieldcal.core.priors import KL, Continuity, Custom, Dirichlet, Flat, Pooled, Prior, Smooth
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.estimators.regressor import RecalibratedRegressor

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 import fieldcal
 from fieldcal.datasets import Portal, portal
-from fieldcal.metrics import log_loss, mean_absolute_error
 
 LAST_LAB_YEAR = 1987
 SHOWN = "DM"  # Merriam's kangaroo rat, the most frequent species
@@ -79,15 +78,18 @@ class Demo:
 
     def losses(self, rows: NDArray[np.bool_] | slice = slice(None)) -> tuple[float, float]:
         """Log loss before and after."""
-        y = self.y[rows]
-        return log_loss(self.data.proba_field[rows], y), log_loss(self.new[rows], y)
+        from sklearn.metrics import log_loss
+
+        y, labels = self.y[rows], np.arange(len(self.prev.classes))
+        before, after = (
+            log_loss(y, proba[rows], labels=labels) for proba in (self.data.proba_field, self.new)
+        )
+        return float(before), float(after)
 
     def report(self) -> fieldcal.Report:
         """The page, with the labels of the field, which nothing else has seen."""
         data = self.data
         return fieldcal.report(
-            self.lab,
-            self.prev.field,
             self.prev,
             of=SHOWN,
             proba=data.proba_field,
@@ -115,20 +117,20 @@ def run(*, random_state: int = 0, step: Callable[[str], None] = lambda text: Non
 
 
 def table(found: Demo) -> str:
-    """Group, n, mean prediction, estimate, trust, and log loss before and after, one line per plot."""
+    """Plot, rows, mean prediction, estimate, true share, and log loss before and after, one line per plot."""
     prev, data = found.prev, found.data
     k, y = prev.classes.index(SHOWN), found.y
     lines = [
-        f"{'plot':>5}{'n':>7}  {'predicted':>9} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
-        f" {'trust':>6}   {'log loss before':>15} → after",
+        f"{'plot':>5}{'rows':>7} {'mean prediction':>16} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
+        f"   {'log loss before':>15} → after",
     ]
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
         before, after = found.losses(rows)
         interval = prev.interval_text(g, k)
         lines.append(
-            f"{plot:>5}{prev.n[g]:>7}  {prev.mean_prediction[g, k]:>9.3f} {prev.estimate[g, k]:>9.3f} {interval:>15} "
-            f"{(y[rows] == k).mean():>6.3f} {prev.trust_between:>6.2f}   {before:>15.3f} → {after:.3f}"
+            f"{plot:>5}{prev.n[g]:>7} {prev.mean_prediction[g, k]:>16.3f} {prev.estimate[g, k]:>9.3f} {interval:>15} "
+            f"{(y[rows] == k).mean():>6.3f}   {before:>15.3f} → {after:.3f}"
         )
     return "\n".join(lines)
 
@@ -140,18 +142,22 @@ def introduction(found: Demo) -> str:
         [
             f"{lab}\n{found.prev.field}",
             f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n",
-            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. Naive: the mean prediction;",
-            "trust: how far the estimate follows URC, as the lab's own plots taught it.",
+            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. The estimate follows what",
+            f"label shift says of how plots differ with a trust of {found.prev.trust_between:.2f} out of 1, as the "
+            "lab's own plots taught it.",
         ]
     )
 
 
 def errors(found: Demo) -> tuple[float, float]:
     """Mean distance from the true shares, over plots and species: of the mean prediction, and of the estimate."""
+    from sklearn.metrics import mean_absolute_error
+
     prev, y = found.prev, found.y
     truth = [np.bincount(y[found.data.plots_field == g], minlength=len(prev.classes)) for g in prev.groups]
     share = np.array(truth) / np.asarray(prev.n)[:, None]
-    return mean_absolute_error(prev.mean_prediction, share), mean_absolute_error(prev.estimate, share)
+    before, after = (mean_absolute_error(share, table) for table in (prev.mean_prediction, prev.estimate))
+    return float(before), float(after)
 
 
 def sentences(found: Demo) -> list[str]:

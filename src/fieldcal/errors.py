@@ -1,9 +1,13 @@
 """One small tree of errors and warnings.
 
-Every error says what is wrong, which value shows it, and what to do next.
+Every error says what is wrong, which value shows it, and what to do next. Where it speaks of an option, the option is
+an `Option` among the parts of its text, so that a front end can spell it its own way.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 __all__ = [
     "ArtefactError",
@@ -16,16 +20,89 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "MissingExtraError",
+    "Option",
     "PoolingWarning",
     "SmallSampleWarning",
     "TrustWarning",
     "UnseenGroupWarning",
     "WeightWarning",
+    "Word",
 ]
 
+#: An option's value is shown up to here.
+LONGEST_VALUE = 80
 
-class FieldcalError(Exception):
-    """Base of everything fieldcal raises on purpose."""
+
+class Word(str):
+    """A stand-in for a value, spelled without quotes: ``…`` or ``<column>``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option that a message speaks of. As text it is spelled as Python's keyword argument.
+
+    Parameters
+    ----------
+    name : of the keyword argument
+    value : by default any, ``…``
+    verb : whose option it is, where another one is spoken of than the one that was called
+
+    Examples
+    --------
+    >>> from fieldcal.errors import Option
+    >>> print(Option("missing", "drop"), Option("acknowledge", True), Option("groups", verb="learn"))
+    missing='drop' acknowledge=True learn(…, groups=…)
+    """
+
+    name: str
+    value: object = Word("…")
+    verb: str | None = None
+
+    def __str__(self) -> str:
+        argument = f"{self.name}={repr(self.value)[:LONGEST_VALUE]}"
+        return argument if self.verb is None else f"{self.verb}(…, {argument})"
+
+
+class _Message:
+    """A text in parts, some of which are options.
+
+    Parts, and not a template with holes: what an error quotes may hold braces.
+    """
+
+    args: tuple[object, ...]
+
+    def __init__(self, *parts: str | Option) -> None:
+        super().__init__(*parts)
+
+    def __str__(self) -> str:
+        return self.spelled(str)
+
+    def spelled(self, option: Callable[[Option], str]) -> str:
+        """The text, with its options as the function spells them."""
+        return "".join(option(part) if isinstance(part, Option) else str(part) for part in self.args)
+
+
+class FieldcalError(_Message, Exception):
+    """Base of everything fieldcal raises on purpose.
+
+    Parameters
+    ----------
+    *parts : the text, in pieces where it speaks of options
+
+    Examples
+    --------
+    >>> from fieldcal.errors import InputError, Option
+    >>> error = InputError("3 rows have no score. Pass ", Option("missing", "drop"), ".")
+    >>> print(error)
+    3 rows have no score. Pass missing='drop'.
+    >>> error.spelled(lambda option: f"--{option.name} {option.value}")
+    '3 rows have no score. Pass --missing drop.'
+    """
 
 
 class InputError(FieldcalError, ValueError):
@@ -44,7 +121,7 @@ class MissingExtraError(FieldcalError, ImportError):
     """A library that this part of fieldcal needs is not installed."""
 
 
-class FieldcalWarning(UserWarning):
+class FieldcalWarning(_Message, UserWarning):
     """Base of everything fieldcal warns about: there is an answer, and it is shaky."""
 
 

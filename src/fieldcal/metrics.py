@@ -1,4 +1,4 @@
-"""How good predictions and prevalences are: what the paper reports, and what its users ask for."""
+"""How good predictions and prevalences are, as the paper reports it: what `sklearn.metrics` does not have."""
 
 from __future__ import annotations
 
@@ -13,13 +13,8 @@ from fieldcal.types import Floats
 __all__ = [
     "BrierParts",
     "absolute_error",
-    "accuracy",
     "brier_parts",
-    "brier_score",
     "calibration_error",
-    "log_loss",
-    "mean_absolute_error",
-    "precision",
     "relative_absolute_error",
 ]
 
@@ -31,41 +26,6 @@ class BrierParts:
     score: float
     calibration: float
     refinement: float
-
-
-def log_loss(proba: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Mean negative log-likelihood per row; infinite where a certain prediction is wrong.
-
-    Parameters
-    ----------
-    proba : (n,) probability of class 1, or (n, K)
-    y : (n,) class codes ``0 .. K − 1``
-    sample_weight : (n,), optional
-
-    Examples
-    --------
-    >>> from fieldcal.metrics import log_loss
-    >>> round(log_loss([0.9, 0.2], [1, 0]), 4)
-    0.1643
-    """
-    proba, codes, weight = _checked(proba, y, sample_weight)
-    with np.errstate(divide="ignore"):
-        return float(np.average(-np.log(_own(proba, codes)), weights=weight))
-
-
-def brier_score(proba: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Mean squared error of the probabilities.
-
-    Binary: of the probability of class 1, as in the paper. More classes: summed over the classes.
-
-    Examples
-    --------
-    >>> from fieldcal.metrics import brier_score
-    >>> round(brier_score([0.9, 0.2], [1, 0]), 4)
-    0.025
-    """
-    proba, codes, weight = _checked(proba, y, sample_weight)
-    return float(np.average(_squares(proba, codes), weights=weight))
 
 
 def brier_parts(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> BrierParts:
@@ -83,7 +43,7 @@ def brier_parts(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> BrierParts
     >>> parts.calibration, parts.refinement
     (0.0, 0.1875)
     """
-    proba, codes, _ = _checked(proba, y, None)
+    proba, codes = _checked(proba, y)
     if proba.shape[1] != 2:
         raise InputError(
             f"The parts of the Brier score are for two classes, but there are {proba.shape[1]}. "
@@ -94,40 +54,10 @@ def brier_parts(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> BrierParts
     n = np.bincount(inside)
     mean, share = np.bincount(inside, score) / n, np.bincount(inside, hit) / n
     return BrierParts(
-        float(_squares(proba, codes).mean()),
+        float(((score - hit) ** 2).mean()),
         float(np.average((mean - share) ** 2, weights=n)),
         float(np.average(share * (1 - share), weights=n)),
     )
-
-
-def accuracy(proba: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """The share of rows whose largest probability is the class.
-
-    Examples
-    --------
-    >>> from fieldcal.metrics import accuracy
-    >>> accuracy([0.9, 0.2, 0.6], [1, 0, 0])
-    0.6666666666666666
-    """
-    proba, codes, weight = _checked(proba, y, sample_weight)
-    return float(np.average(proba.argmax(axis=1) == codes, weights=weight))
-
-
-def precision(proba: ArrayLike, y: ArrayLike) -> Floats:
-    """Per class, the share of the rows decided for it that are of it; NaN where none was.
-
-    Examples
-    --------
-    >>> from fieldcal.metrics import precision
-    >>> precision([0.9, 0.2, 0.6], [1, 0, 0]).tolist()
-    [1.0, 0.5]
-    """
-    proba, codes, _ = _checked(proba, y, None)
-    decided = proba.argmax(axis=1)
-    K = proba.shape[1]
-    hits = np.bincount(decided[decided == codes], minlength=K).astype(np.float64)
-    total = np.bincount(decided, minlength=K)
-    return np.asarray(np.divide(hits, total, out=np.full(K, np.nan), where=total > 0))
 
 
 def calibration_error(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
@@ -141,7 +71,7 @@ def calibration_error(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> floa
     >>> round(calibration_error([0.9, 0.9, 0.1, 0.1], [1, 1, 0, 0], bins=2), 3)
     0.1
     """
-    proba, codes, _ = _checked(proba, y, None)
+    proba, codes = _checked(proba, y)
     classes = [1] if proba.shape[1] == 2 else range(proba.shape[1])
     errors = []
     for k in classes:
@@ -181,21 +111,7 @@ def relative_absolute_error(estimate: ArrayLike, truth: ArrayLike, *, n: ArrayLi
     return np.asarray((np.abs(p - truth) / truth).mean(axis=-1))
 
 
-def mean_absolute_error(estimate: ArrayLike, truth: ArrayLike) -> float:
-    """MAE: the mean of `absolute_error` over groups.
-
-    Examples
-    --------
-    >>> from fieldcal.metrics import mean_absolute_error
-    >>> round(mean_absolute_error([[0.5, 0.5], [0.9, 0.1]], [[0.4, 0.6], [0.9, 0.1]]), 3)
-    0.05
-    """
-    return float(np.mean(absolute_error(estimate, truth)))
-
-
-def _checked(
-    proba: ArrayLike, y: ArrayLike, weight: ArrayLike | None
-) -> tuple[Floats, NDArray[np.intp], Floats | None]:
+def _checked(proba: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.intp]]:
     p = np.asarray(proba, dtype=np.float64)
     p = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
     codes = np.asarray(y)
@@ -206,24 +122,7 @@ def _checked(
             f"Metrics take class codes 0 .. {p.shape[1] - 1}, but got {codes.dtype} labels. "
             "Use np.searchsorted(classes, y)."
         )
-    codes = codes.astype(np.intp)
-    if weight is None:
-        return p, codes, None
-    w = np.asarray(weight, dtype=np.float64)
-    if w.shape != codes.shape:
-        raise InputError(f"There are {len(p)} predictions but weights of shape {w.shape}. Give one each.")
-    used = w > 0  # a row without weight is no row, however wrong its prediction
-    return p[used], codes[used], w[used]
-
-
-def _own(proba: Floats, codes: NDArray[np.intp]) -> Floats:
-    return proba[np.arange(len(codes)), codes]
-
-
-def _squares(proba: Floats, codes: NDArray[np.intp]) -> Floats:
-    hit = np.eye(proba.shape[1])[codes]
-    squares = (proba - hit) ** 2
-    return np.asarray(squares[:, 1] if proba.shape[1] == 2 else squares.sum(axis=1))
+    return p, codes.astype(np.intp)
 
 
 def _equal_bins(score: Floats, bins: int) -> NDArray[np.intp]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,3 +21,13 @@ Unseen = Literal["global", "raw", "error"]
 Point = Literal["mean", "mode"]
 #: What to do with rows whose quantiles decrease.
 Crossing = Literal["error", "sort"]
+
+
+class DistributionLike(Protocol):
+    """A predictive distribution, or one per row, by what it can do."""
+
+    def cdf(self, x: Any, /) -> Any:
+        """The probability of a number up to x."""
+
+    def ppf(self, u: Any, /) -> Any:
+        """The smallest number whose distribution function reaches u."""

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from fieldcal.core import partition as parts
 from fieldcal.core.response import whole
-from fieldcal.errors import InputError, InputTypeError, WeightWarning
+from fieldcal.errors import InputError, InputTypeError, Option, WeightWarning
 from fieldcal.objects import SCORE_UNIT, Lab, group_keys
-from fieldcal.storage import did_you_mean, refuse_repeats
+from fieldcal.objects.outcome import column_order, factorize_labels, listed, places_of
+from fieldcal.storage import refuse_repeats
 from fieldcal.types import Floats, Ints, Keys, Missing
 
 #: Scores this far outside [0, 1] are rounding and are clipped; further out is an error.
@@ -91,12 +92,12 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
 
     Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
     """
-    present, codes = _factorized_labels(y)
+    present, codes = factorize_labels(y)
     if classes is None:
         given = present
     else:
         given = tuple(group_keys.normalize(c) for c in classes)
-        where = _among(given, present)
+        where = places_of(present, given)
         unseen = [c for i, c in enumerate(given) if i not in set(where.tolist())]
         if unseen:
             raise InputError(
@@ -106,7 +107,7 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
         codes = where[codes]
     if len(given) < 2:
         raise InputError(
-            f"The labels hold a single class, {_list(given)}. At least two are needed to tell them apart."
+            f"The labels hold a single class, {listed(given)}. At least two are needed to tell them apart."
         )
     return given, codes
 
@@ -115,40 +116,11 @@ def check_order(classes: Keys) -> None:
     """Refuse an order that nobody gave: text sorts by the alphabet, in which "high" comes before "low"."""
     if len(classes) > 2 and any(isinstance(c, str) for c in classes):
         raise InputError(
-            f"ordered=True needs the order of the classes, but they are text, {_list(classes)}, and were not given. "
-            "Pass classes=… from the lowest to the highest, or use numbers."
+            Option("ordered", True),
+            f" needs the order of the classes, but they are text, {listed(classes)}, and were not given. Pass ",
+            Option("classes"),
+            " from the lowest to the highest, or use numbers.",
         )
-
-
-def as_codes(y: Any, classes: Keys) -> Ints:
-    """Each row's class code among classes that are known; not all of them need appear."""
-    present, codes = _factorized_labels(y)
-    return np.asarray(_among(classes, present)[codes])
-
-
-def _factorized_labels(y: Any) -> tuple[Keys, Ints]:
-    shape = tuple(getattr(y, "shape", ()))
-    if len(shape) > 1 and shape[1:] != (1,):
-        raise InputError(
-            f"The labels must be one column, but have shape {shape}. Are they one-hot? Take the argmax."
-        )
-    present, codes = group_keys.factorize(y, n=_length(y), name="labels")
-    if None in present:
-        raise InputError(f"{int((codes == present.index(None)).sum())} labels are missing. Drop those rows.")
-    return present, codes
-
-
-def _among(given: Keys, present: Keys) -> Ints:
-    """Where each label stands among the classes."""
-    where = group_keys.positions(given, present)
-    for i in np.flatnonzero(where < 0):  # 1.0 or True may stand for the class 1: equal, of another type
-        where[i] = next((k for k, c in enumerate(given) if c == present[i]), -1)
-    if (where < 0).any():
-        stray = present[int(np.argmax(where < 0))]
-        raise InputError(
-            f"The label {stray!r} is not among the classes {_list(given)}.{did_you_mean(stray, given)}"
-        )
-    return where
 
 
 def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
@@ -201,18 +173,8 @@ def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
         return proba
     names = list(getattr(proba, "column_names", names))
     refuse_repeats(names)
-    if classes is None or names == list(range(len(names))) or len(names) == 1:
-        return _matrix(proba, list(range(len(names))))
-    return _matrix(proba, _places(names, classes))
-
-
-def column_order(proba: Any, classes: Sequence[Hashable]) -> list[int] | None:
-    """Where a table has the column of each class; None for anything without columns named after the classes."""
-    names = getattr(proba, "columns", None) if not isinstance(proba, np.ndarray) else None
-    if names is None or not hasattr(proba, "shape"):
-        return None
-    names = list(getattr(proba, "column_names", names))
-    return None if names == list(range(len(names))) or len(names) == 1 else _places(names, classes)
+    order = None if classes is None else column_order(proba, classes)
+    return _matrix(proba, list(range(len(names))) if order is None else order)
 
 
 def _refuse_first_class(proba: Any, classes: Sequence[Hashable] | None, name: str) -> None:
@@ -224,19 +186,6 @@ def _refuse_first_class(proba: Any, classes: Sequence[Hashable] | None, name: st
             f"The {name} are one column named {label!r}, the first class, but one column means the probability of "
             f"the second, {classes[1]!r}. Pass that column, or both."
         )
-
-
-def _places(names: list[Any], classes: Sequence[Hashable]) -> list[int]:
-    order = {str(n): i for i, n in enumerate(names)} | {(type(n), n): i for i, n in enumerate(names)}
-    found = [order.get((type(c), c), order.get(str(c))) for c in classes]
-    if len(names) != len(classes) or any(i is None for i in found):
-        lost = next((c for c, i in zip(classes, found, strict=True) if i is None), None)
-        raise InputError(
-            f"The columns {_list(names)} do not match the classes {_list(classes)}"
-            + (f": none is named {str(lost)!r}.{did_you_mean(lost, names)}" if lost is not None else ".")
-            + " Name the columns after the classes, or pass an array with the columns in that order."
-        )
-    return [i for i in found if i is not None]
 
 
 def _matrix(frame: Any, order: list[int]) -> Any:
@@ -276,7 +225,14 @@ def _is_number(value: Any) -> bool:
     )
 
 
-_OTHERWISE = ", or say what to do with missing='drop' (count) or missing='keep' (recalibrate)"
+#: What else can be done with rows without a score.
+MISSING_OTHERWISE = (
+    ", or say what to do with ",
+    Option("missing", "drop"),
+    " (count) or ",
+    Option("missing", "keep"),
+    " (recalibrate)",
+)
 
 
 def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool_] | None:
@@ -289,7 +245,9 @@ def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool
     if missing == "error":
         raise InputError(
             f"{int(absent.sum())} of {len(array)} {name} are missing (NaN or null), the first in row "
-            f"{int(absent.argmax())}. Drop those rows{_OTHERWISE if name.startswith('field') else ''}."
+            f"{int(absent.argmax())}. Drop those rows",
+            *(MISSING_OTHERWISE if name.startswith("field") else ()),
+            ".",
         )
     return absent
 
@@ -342,21 +300,11 @@ def _check_sums(
     if len(total) and abs(total[worst] - 1.0) > tolerance:
         raise InputError(
             f"Rows of the {name} must sum to one, but row {worst} sums to {total[worst]:.6g}. Are these "
-            "one-against-rest scores? Pass normalize=True to rescale each row."
+            "one-against-rest scores? Pass ",
+            Option("normalize", True),
+            " to rescale each row.",
         )
     return array
-
-
-def _length(values: Any) -> int:
-    try:
-        return len(values)
-    except TypeError:
-        raise InputTypeError(f"Expected one label per row, but got {str(values)[:60]!r}.") from None
-
-
-def _list(values: Sequence[Any]) -> str:
-    shown = ", ".join(repr(v)[:40] for v in values[:8])
-    return f"[{shown}{', …' if len(values) > 8 else ''}]"
 
 
 #: bincount adds in float64, which is exact up to 2**53: this many rows of at most 2**30 units each.

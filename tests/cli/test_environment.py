@@ -43,7 +43,7 @@ def test_the_results_are_the_same_bytes_in_any_environment(environment, usual, s
     done = subprocess.run(
         [sys.executable, "-m", "fieldcal", *paths(shared), "-q"],
         cwd=tmp_path,
-        env=environment,
+        env={**environment, "PYTHONPATH": str(Path(fieldcal.__file__).parents[1])},  # the code that is tested
         capture_output=True,
         check=False,
         timeout=120,

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import fieldcal
+from verdicts import verdict_of
 
 COMMAND = [sys.executable, "-m", "fieldcal"]
 #: More than a pipe holds: who has sent it knows that somebody reads.
@@ -19,7 +20,7 @@ MORE_THAN_A_PIPE_HOLDS = 1 << 21
 
 @pytest.mark.parametrize(("level", "code"), [("ok", 0), ("care", 2), ("do_not_use", 3)])
 def test_check_exits_with_the_verdict(level, code, artefacts, call):
-    verdict = fieldcal.Verdict(level=level, reasons=("It was said so.",))
+    verdict = verdict_of(level, "It was said so.")
     prev = fieldcal.Prevalence.load("prevalence.json").model_copy(update={"verdict": verdict})
     prev.save("judged.json")
     done = call("check", "judged.json")

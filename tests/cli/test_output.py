@@ -53,6 +53,26 @@ def test_json_holds_what_was_found_and_the_warnings(artefacts, call):
     ]
 
 
+def test_json_csv_and_documentation_speak_of_the_same_columns(artefacts, call):
+    done = call("estimate", "lab.json", "field.json", "-o", "new.json", "--csv", "new.csv", "--json")
+    found, prev = json.loads(done.out), fieldcal.Prevalence.load("new.json")
+    assert (found["trust_between"], found["trust_overall"]) == (prev.trust_between, prev.trust_overall)
+    with open("new.csv", newline="", encoding="utf-8") as stream:
+        head = next(csv.reader(stream))
+    assert head == list(found["prevalence"][0])
+    assert {"mean_prediction", "urc", "estimate", "trust_between", "trust_overall"} <= set(head)
+    documented = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in documented for name in head)
+
+
+def test_people_read_under_label_shift_and_the_help_says_that_it_is_the_column_urc(artefacts, call):
+    shown = call("estimate", "lab.json", "field.json", "-o", "new.json").out
+    assert "under label shift" in shown
+    assert "urc" not in shown
+    told = " ".join(call("estimate", "--help").out.split())
+    assert "under label shift (what the counts say if label shift is all that happened; column urc)" in told
+
+
 def test_the_other_results_of_json(artefacts, call):
     lab = json.loads(call(LINES["learn"], "--json").out)
     assert (lab["rows"], lab["classes"], lab["columns"]["scores"]) == (3000, [0, 1], ["p"])
@@ -126,8 +146,9 @@ def test_a_terminal_has_colours_unless_no_color_is_set(args, artefacts):
 def test_progress_is_on_stderr_and_only_on_a_terminal(artefacts, shell):
     line = LINES["estimate"].split()
     out, err = on_a_terminal(line, artefacts)
+    assert "0:00:0" in err  # the time that the bar shows
     assert "estimate" in err
-    assert "estimate" not in out
+    assert "0:00:0" not in out
     _, err = on_a_terminal([*line, "--quiet"], artefacts)
     assert err == ""
     done = shell(*line)

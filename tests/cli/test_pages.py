@@ -6,11 +6,15 @@ import builtins
 import csv
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import fieldcal
 from fieldcal import demo
+from fieldcal.errors import InputError, Option
 
 
 def test_a_report_is_the_page_of_the_python_api(artefacts, call):
@@ -18,7 +22,7 @@ def test_a_report_is_the_page_of_the_python_api(artefacts, call):
     assert (done.code, done.err) == (0, "wrote page.html\n")
     assert done.out == "Report: OK to use; 2,400 field rows, 8 groups\n"
     prev = fieldcal.Prevalence.load("prevalence.json")
-    assert (artefacts / "page.html").read_text("utf-8") == fieldcal.report(prev.lab, prev.field, prev).html()
+    assert (artefacts / "page.html").read_text("utf-8") == fieldcal.report(prev).html()
 
 
 @pytest.mark.parametrize("ending", ["html", "md", "json"])
@@ -63,7 +67,7 @@ def test_run_ends_with_a_page(folder, call):
     assert "wrote out/report.html" in done.err
     prev = fieldcal.Prevalence.load("out/prevalence.json")
     page = (folder / "out" / "report.html").read_text("utf-8")
-    assert page == fieldcal.report(prev.lab, prev.field, prev).html()
+    assert page == fieldcal.report(prev).html()
     assert "Groups by <bdi>site</bdi>" in page
 
 
@@ -81,6 +85,82 @@ def test_run_without_the_libraries_for_pages_says_so_and_does_the_rest(folder, c
     assert re.search(r"warning: No report.html: matplotlib .* pip install 'fieldcal\[report\]'", done.err)
     assert (folder / "out" / "recalibrated.parquet").exists()
     assert not (folder / "out" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("no ink"), "RuntimeError: no ink. This is a bug in fieldcal. Run again with --debug"),
+        (OSError(28, "No space left on device"), "No space left on device. Check the path"),
+        (InputError("No. Pass ", Option("groups"), "."), "No. Pass --by …."),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_a_report_that_fails_costs_run_nothing_but_the_report(folder, call, monkeypatch, error, told):
+    def fail(self, path):
+        assert (folder / "out" / "recalibrated.parquet").exists()  # the table comes first
+        raise error
+
+    monkeypatch.setattr("fieldcal.reporting.Report.save", fail)
+    done = call("run lab.csv field.csv --label y --scores p --by site -o out")
+    assert done.code == 0
+    warned, *written = done.err.splitlines()
+    assert warned.startswith("warning: No report.html: ")
+    assert told in warned
+    names = ["lab.json", "field.json", "prevalence.json", "prevalence.csv", "recalibrated.parquet"]
+    assert written == [f"wrote out/{name}" for name in names]
+    assert sorted(path.name for path in (folder / "out").iterdir()) == sorted(names)
+    assert "Prevalence of 1 in 8 groups" in done.out
+    prev = fieldcal.Prevalence.load("out/prevalence.json")
+    assert call("check out/prevalence.json").code == {"ok": 0, "care": 2, "do_not_use": 3}[prev.verdict.level]
+
+
+def test_a_report_that_fails_is_told_to_scripts_and_shown_with_debug(folder, call, monkeypatch):
+    def fail(self, path):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("fieldcal.reporting.Report.save", fail)
+    done = call("run lab.csv field.csv --label y --scores p --by site -o out --json --debug")
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert [w.partition(": RuntimeError")[0] for w in told["warnings"]] == ["No report.html"]
+    assert told["written"][-1] == "out/recalibrated.parquet"
+    assert "Traceback" in done.err
+
+
+def test_an_interrupt_while_the_report_is_made_ends_run(folder, call, monkeypatch):
+    def stop(self, path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fieldcal.reporting.Report.save", stop)
+    assert call("run lab.csv field.csv --label y --scores p --by site -o out").code == 130
+    assert (folder / "out" / "recalibrated.parquet").exists()
+
+
+def test_run_makes_its_page_from_a_source_tree_that_is_not_installed(folder):
+    """Nothing but the sources and what they need: no metadata of fieldcal."""
+    source = folder / "tree"
+    source.mkdir()
+    (source / "fieldcal").symlink_to(Path(fieldcal.__file__).parent)
+    code = """
+import importlib.metadata, sys
+real = importlib.metadata.distribution
+def distribution(name):
+    if name == "fieldcal":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return real(name)
+importlib.metadata.distribution = distribution
+sys.path.insert(0, "tree")
+import fieldcal, fieldcal.cli
+assert fieldcal.__file__.endswith("tree/fieldcal/__init__.py"), fieldcal.__file__
+fieldcal.cli.main("run lab.csv field.csv --label y --scores p --by site -o out".split())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "No report.html" not in done.stderr
+    assert fieldcal.__version__ in (folder / "out" / "report.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +215,7 @@ def test_the_demo_goes_where_it_is_told_and_speaks_json(folder, call, monkeypatc
 
     class Small:
         def report(self):
-            return fieldcal.report(lab, prev.field, prev)
+            return fieldcal.report(prev)
 
     small = Small()
     small.prev = prev

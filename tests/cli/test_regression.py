@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import fieldcal
-from fieldcal import regression
+from fieldcal import tables
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 #: Of a normal distribution.
@@ -64,10 +64,10 @@ def here(numbers, folder):
 @pytest.fixture(scope="module")
 def python(rows):
     """The same in Python."""
-    lab = regression.learn_table(rows[0], quantiles="q_*", label="y", by="site", intervals=[-1, 0, 1])
-    field = regression.count_table(lab, rows[1])
+    lab = tables.learn(rows[0], quantiles="q_*", label="y", by="site", intervals=[-1, 0, 1])
+    field = tables.count(lab, rows[1])
     prev = fieldcal.estimate(lab, field, trust=1)
-    return lab, field, prev, regression.recalibrate_table(prev, rows[1])
+    return lab, field, prev, tables.recalibrate(prev, rows[1])
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_verbs_one_by_one_give_what_python_gives(here, call, python):
     lab, field, prev, _ = python
     data = json.loads(succeeded(call(f"{LEARN} --json")).out)
     assert data["columns"]["levels"] == list(LEVELS)
-    assert data["support"]["points"] == [-1.0, 0.0, 1.0]
+    assert data["outcome"]["points"] == [-1.0, 0.0, 1.0]
     assert fieldcal.Lab.load("lab.json") == lab
     for table in ("log.csv", "log.parquet", "'log.parque*'"):
         succeeded(call(f"count lab.json {table} -o field.json"))

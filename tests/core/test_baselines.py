@@ -75,7 +75,7 @@ def test_adjusted_counts_of_more_classes_are_least_squares_on_the_simplex(n_clas
         p = cp.Variable(n_classes)
         task = cp.Problem(cp.Minimize(cp.sum_squares(M.T @ p - v)), [cp.sum(p) == 1, p >= 0])
         task.solve(solver=cp.CLARABEL, tol_gap_abs=1e-14, tol_gap_rel=1e-14, tol_feas=1e-14)
-        assert_allclose(answer, p.estimate, rtol=0, atol=1e-6)
+        assert_allclose(answer, p.value, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("baseline", [adjusted_count, adjusted_mean])
@@ -113,7 +113,7 @@ def test_em_of_more_classes_maximises_the_likelihood_of_the_predictions(seed):
     likelihood = cp.sum(cp.log((field / p_lab) @ p)) / len(field)
     task = cp.Problem(cp.Maximize(likelihood), [cp.sum(p) == 1, p >= 0])
     task.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
-    assert_allclose(em(field, lab=lab, y=y), p.estimate, rtol=0, atol=1e-6)
+    assert_allclose(em(field, lab=lab, y=y), p.value, rtol=0, atol=1e-6)
 
 
 def test_a_perfect_classifier_makes_all_methods_agree():

@@ -9,12 +9,13 @@ import pytest
 from scipy.stats import norm
 
 import fieldcal
-from fieldcal.core.goodness_of_fit import bin_calibration, homogeneity, misfit
+from fieldcal.core.goodness_of_fit import ShiftExplained, bin_calibration, homogeneity, misfit
 from fieldcal.core.priors import Flat
 from fieldcal.core.response import auto_smoothing, response_matrix, smoothing_cells
 from fieldcal.core.solve import solve
+from fieldcal.core.trust import Evidence
 from fieldcal.errors import CalibrationWarning
-from fieldcal.verbs.findings import inconsistent
+from known import known
 
 MIDDLE = np.array([0, 0, 0, 0.5, 0.5, 0, 0, 0])
 
@@ -51,8 +52,14 @@ def learnt(truth, rows, rng):
 
 def fitted(M, rows, V):
     V = np.atleast_2d(V).astype(float)
-    p = solve(M, V, Flat().penalty(M, np.full(len(M), 1 / len(M)))).p
+    p = solve(M, V, Flat().penalty(known(M, np.full(len(M), 1 / len(M))))).p
     return misfit(M, V, p, rows=rows)
+
+
+def inconsistent(fit):
+    """The groups that are called so, where nothing but their fit is known."""
+    still = ShiftExplained(1.0, 1.0, 1.0, 1.0)
+    return Evidence(fit, fit, np.zeros(len(fit.p_value)), still, None, None, "").inconsistent
 
 
 def many(truth, field, *, reps, n=1000, lab=2000, p=None, seed=0):
@@ -107,7 +114,7 @@ def test_the_effect_is_of_the_drift_and_not_of_the_number_of_rows(n):
     M, rows = response(2), np.full(2, 1000.0)
     V = np.round(n * np.array([0.5, 0.5]) @ drifted(0.4))
     fit = fitted(M, rows, V)
-    q = solve(M, V[None], Flat().penalty(M, np.full(2, 0.5))).p[0] @ M
+    q = solve(M, V[None], Flat().penalty(known(M, np.full(2, 0.5)))).p[0] @ M
     cohen = np.sqrt(((V / n - q) ** 2 / q).sum())
     assert fit.effect[0] == pytest.approx(cohen, rel=0.05)
     assert inconsistent(fit)[0]

@@ -7,9 +7,17 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import beta
 
-from fieldcal.core.point_binary import MOST_ROWS, calmed, concentration, dispersed_mean, log_likelihood
-from fieldcal.core.posterior import pooled_posterior, response_draws
+from fieldcal.core.point_binary import (
+    MOST_ROWS,
+    clipped_to_noise,
+    concentration,
+    dispersed_mean,
+    log_likelihood,
+)
 from fieldcal.core.posterior_binary import binary_summary
+from fieldcal.core.priors import Pooled
+from fieldcal.core.response import response_draws
+from known import counted
 
 FLAT = np.ones((1, 2))
 EVEN = np.array([0.5, 0.5])
@@ -96,9 +104,9 @@ def test_a_class_with_few_lab_rows_attenuates_less_than_averaging_over_draws():
 def test_only_what_is_beyond_noise_is_taken_out_of_a_histogram():
     A = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]]) * 500
     q = 0.7 * A[0] / 500 + 0.3 * A[1] / 500
-    assert np.array_equal(calmed(A, 1000 * q, 0.3), 1000 * q)
+    assert np.array_equal(clipped_to_noise(A, 1000 * q, 0.3), 1000 * q)
     far = 1000 * (q + np.array([0.1, -0.1, -0.1, 0.1]))
-    near = calmed(A, far, 0.3)
+    near = clipped_to_noise(A, far, 0.3)
     assert near.sum() == pytest.approx(1000)
     np.testing.assert_allclose((near / 1000 - q) / (far / 1000 - q), (near / 1000 - q)[0] / 0.1)
     assert ((near / 1000 - q) ** 2 / q).sum() == pytest.approx(
@@ -112,7 +120,7 @@ def test_a_misfit_does_not_drive_the_estimate_to_the_class_with_few_lab_rows():
     points = []
     for excess in range(0, 180, 10):
         v = np.array([[200.0 + excess, 250 - excess, 250 - excess, 300 + excess]])
-        found = pooled_posterior(A, v, p_lab=np.array([0.95, 0.05]), level=0.9, grouped=False)
-        points.append(found.point[0, 1])
+        problem = counted(A, np.array([0.95, 0.05]), v)
+        points.append(Pooled().posterior(problem, random_state=0).summary(0.9).mean[0, 1])
     assert np.ptp(points) < 0.1
     assert np.abs(np.diff(points)).max() < 0.03

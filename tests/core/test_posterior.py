@@ -7,14 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import beta, chisquare, dirichlet, kstest
 
-from fieldcal.core.posterior import (
-    Summary,
-    joint_draws,
-    pooled_posterior,
-    response_draws,
-    summarise,
-)
+from fieldcal.core.posterior import Posterior, Summary, summarise
 from fieldcal.core.posterior_binary import binary_summary
+from fieldcal.core.priors import N_DRAWS, Pooled
+from fieldcal.core.problem import Penalty
+from fieldcal.core.response import response_draws
+from known import counted, known
 
 F2 = np.array([[500, 300, 250, 200, 150, 100, 60, 40], [30, 50, 80, 100, 150, 200, 250, 300.0]])
 M2 = F2 / F2.sum(axis=1, keepdims=True)
@@ -40,6 +38,16 @@ def summary(M: np.ndarray, V: np.ndarray, alpha, *, level: float = 0.9, **prior)
     return summarise(
         M, np.atleast_2d(V).astype(float), np.asarray(alpha, dtype=float), level=level, rng=rng(), **prior
     )
+
+
+def joint_draws(
+    M: np.ndarray, V: np.ndarray, alpha, random: np.random.Generator, *, per_draw: int = 4, **prior
+) -> np.ndarray:
+    """Draws (G, S * per_draw, K) under draws of M and a prior that are given."""
+    problem = known(M[0], np.full(M.shape[1], 1 / M.shape[1]), V)
+    alpha = np.broadcast_to(np.asarray(alpha, dtype=float), M.shape[:2])
+    posterior = Posterior(problem, M, V, alpha, Penalty.of(problem, **prior), random, {})
+    return posterior.draws(per_draw=per_draw)
 
 
 def with_labels(M: np.ndarray) -> np.ndarray:
@@ -319,9 +327,9 @@ def test_chunks_of_groups_do_not_change_the_answer():
 
 def test_the_same_random_state_gives_the_same_answer():
     V = rng().multinomial(300, np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]]) @ M3).astype(float)
-    kwargs = {"p_lab": np.full(3, 1 / 3), "level": 0.9, "grouped": True, "n_draws": 16}
-    first, again, other = (pooled_posterior(M3 * 500, V, random_state=s, **kwargs) for s in (1, 1, 2))
-    assert_array_equal(first.point, again.point)
+    problem = counted(M3 * 500, np.full(3, 1 / 3), V, grouped=True)
+    first, again, other = (Pooled().posterior(problem, random_state=s).summary(0.9) for s in (1, 1, 2))
+    assert_array_equal(first.mean, again.mean)
     assert_array_equal(first.upper, again.upper)
     assert not np.array_equal(first.upper, other.upper)
 
@@ -345,26 +353,25 @@ def test_draws_of_m_have_the_moments_of_their_dirichlet():
 def test_a_field_that_has_not_moved_is_left_alone_and_one_that_has_is_followed():
     p_lab = np.array([0.6, 0.4])
     still, moved = (5000 * np.array([p]) @ M2 for p in (p_lab, [0.2, 0.8]))
-    left = pooled_posterior(F2 + 0.5, still, p_lab=p_lab, level=0.9, grouped=False)
-    assert_allclose(left.point[0], p_lab, atol=0.01)
-    followed = pooled_posterior(F2 + 0.5, moved, p_lab=p_lab, level=0.9, grouped=False)
-    assert_allclose(followed.point[0], [0.2, 0.8], atol=0.03)
-    for estimate in (left, followed):
-        assert np.all((estimate.lower <= estimate.point) & (estimate.point <= estimate.upper))
-    assert left.kappa > followed.kappa
+    posteriors = [Pooled().posterior(counted(F2 + 0.5, p_lab, V), random_state=0) for V in (still, moved)]
+    left, followed = (posterior.summary(0.9) for posterior in posteriors)
+    assert_allclose(left.mean[0], p_lab, atol=0.01)
+    assert_allclose(followed.mean[0], [0.2, 0.8], atol=0.03)
+    for found in (left, followed):
+        assert np.all((found.lower <= found.mean) & (found.mean <= found.upper))
+    assert posteriors[0].learnt["kappa"] > posteriors[1].learnt["kappa"]
 
 
 def test_labelled_columns_reach_the_posterior_but_not_the_prior():
     p_lab = np.array([0.5, 0.5])
     V = 40 * np.array([[0.8, 0.2]]) @ M2
-    M = response_draws(F2 + 0.5, 32, rng())
-    plain = pooled_posterior(F2 + 0.5, V, p_lab=p_lab, level=0.9, grouped=False, M=M)
-    labels = np.array([[0.0, 500.0]])
-    more = pooled_posterior(
-        F2 + 0.5, np.hstack([V, labels]), p_lab=p_lab, level=0.9, grouped=False, M=with_labels(M)
+    plain, more = (
+        Pooled().posterior(counted(F2 + 0.5, p_lab, V, labelled=labels), random_state=0)
+        for labels in (None, np.array([[0.0, 500.0]]))
     )
-    assert more.kappa == plain.kappa
-    assert more.point[0, 1] > 0.85 > plain.point[0, 1]
+    assert_array_equal(more.M, with_labels(plain.M))
+    assert more.learnt["kappa"] == plain.learnt["kappa"]
+    assert more.summary(0.9).mean[0, 1] > 0.85 > plain.summary(0.9).mean[0, 1]
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -377,10 +384,11 @@ def test_no_rows_one_group_and_two_groups_are_answered(K):
         50 * np.eye(K)[:2] @ M,
     ):
         for grouped in (False, True):
-            e = pooled_posterior(M * 200, V, p_lab=p_lab, level=0.9, grouped=grouped, n_draws=16)
-            assert np.all((e.point > 0) & (e.point < 1))
-            assert np.all((e.lower <= e.point) & (e.point <= e.upper) & (e.lower < e.upper))
-            assert e.alpha.shape == (16, K)
+            posterior = Pooled().posterior(counted(M * 200, p_lab, V, grouped=grouped), random_state=0)
+            e = posterior.summary(0.9)
+            assert np.all((e.mean > 0) & (e.mean < 1))
+            assert np.all((e.lower <= e.mean) & (e.mean <= e.upper) & (e.lower < e.upper))
+            assert posterior.alpha.shape == (N_DRAWS, K)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.02, 0.001])

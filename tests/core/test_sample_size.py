@@ -12,6 +12,7 @@ from fieldcal.core.priors import Flat
 from fieldcal.core.sample_size import prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.solve import solve
 from fieldcal.errors import InputError
+from known import known
 
 M2 = np.array([[0.35, 0.25, 0.18, 0.12, 0.07, 0.03], [0.03, 0.07, 0.12, 0.18, 0.25, 0.35]])
 P = np.array([0.7, 0.3])
@@ -31,7 +32,7 @@ def test_the_predicted_variance_is_that_of_estimates_over_many_labs_and_fields()
         F = rng.multinomial([300, 200], M2) + 1e-3
         V = rng.multinomial(400, P @ M2)[None].astype(float)
         M = F / F.sum(axis=1, keepdims=True)
-        estimates.append(solve(M, V, Flat().penalty(M, P)).p[0, 1])
+        estimates.append(solve(M, V, Flat().penalty(known(M, P))).p[0, 1])
     predicted = prevalence_variance(M2, P, n=400, rows=np.array([300.0, 200.0]))[1]
     assert np.var(estimates) == pytest.approx(predicted, rel=0.12)
 

@@ -10,7 +10,8 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import fieldcal
-from fieldcal.core.goodness_of_fit import NOISE, common_movement, effective_number, group_movement
+from fieldcal.core.goodness_of_fit import between_shift, effective_number, overall_shift
+from fieldcal.core.policy import POLICY
 from fieldcal.core.response import auto_smoothing
 
 P3 = np.array([0.5, 0.3, 0.2])
@@ -40,11 +41,11 @@ def in_pairs(counts):
 
 
 def common(F, v):
-    return common_movement(F, v.astype(float), smoothing=auto_smoothing(F))
+    return overall_shift(F, v.astype(float), smoothing=auto_smoothing(F))
 
 
 def between(F, V):
-    return group_movement(F, V.astype(float), smoothing=auto_smoothing(F))
+    return between_shift(F, V.astype(float), smoothing=auto_smoothing(F))
 
 
 def by_covariate(rng, n, *, mean=0.0, spread=1.0):
@@ -76,7 +77,7 @@ def test_a_field_that_did_not_move_has_a_uniform_p_value(n_lab, n):
     p = np.array([common(lab_counts(rng, n_lab), rng.multinomial(n, q)).p_value for _ in range(600)])
     assert (p < 0.05).mean() == pytest.approx(0.05, abs=0.025)
     assert (p < 0.5).mean() == pytest.approx(0.5, abs=0.07)
-    assert (p < NOISE).mean() < 0.03
+    assert (p < POLICY.noise).mean() < 0.03
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -84,7 +85,7 @@ def test_label_shift_alone_explains_all_of_a_movement_that_many_rows_show(K):
     rng = np.random.default_rng(1)
     q = (np.array([0.8, 0.2]) if K == 2 else np.array([0.2, 0.3, 0.5])) @ response(K)
     found = [common(lab_counts(rng, 50_000, K), rng.multinomial(50_000, q)) for _ in range(20)]
-    assert all(m.moved for m in found)
+    assert all(m.shifted for m in found)
     assert min(m.share for m in found) > 0.98
     assert min(m.lower for m in found) > 0.97
     assert not any(m.contradicted for m in found)
@@ -117,7 +118,7 @@ def test_label_shift_explains_little_of_a_covariate_shift_that_narrows_the_score
     rng = np.random.default_rng(3)
     bins, _ = by_covariate(rng, n, spread=0.4)
     moved = common(covariate_lab(rng, 5000), histogram(bins))
-    assert moved.moved
+    assert moved.shifted
     assert moved.share < 0.2
     assert moved.lower <= moved.share <= moved.upper < 0.5
     assert moved.contradicted
@@ -133,7 +134,7 @@ def test_a_movement_along_and_away_in_equal_parts_is_explained_by_half():
     away *= np.sqrt((along**2 / h_lab).sum() / (away**2 / h_lab).sum())
     n = 1e7
     F = 0.5e7 * M
-    moved = common_movement(F, n * (h_lab + along + away), smoothing=0.0)
+    moved = overall_shift(F, n * (h_lab + along + away), smoothing=0.0)
     assert moved.share == pytest.approx(0.5, abs=0.05)
 
 
@@ -143,7 +144,7 @@ def test_a_lab_of_200_rows_does_not_contradict_label_shift_by_its_own_noise(n):
     q = np.array([0.8, 0.2]) @ response(2)
     labs = (in_pairs(lab_counts(rng, 200)) for _ in range(300))
     found = [common(F, in_pairs(rng.multinomial(n, q))) for F in labs]
-    share = np.array([m.share for m in found if m.moved])
+    share = np.array([m.share for m in found if m.shifted])
     assert np.median(share) > 0.99
     assert (share < 0.8).mean() < 0.05
     assert np.mean([m.contradicted for m in found]) < 0.04
@@ -162,12 +163,12 @@ def test_counts_of_1e12_are_as_good_as_1e6():
 def test_nothing_to_see_is_no_movement():
     F = lab_counts(np.random.default_rng(6), 500)
     for empty in (common(F, np.zeros(8)), common(F.sum(axis=1, keepdims=True), np.array([9.0]))):
-        assert (empty.p_value, empty.share, empty.lower, empty.moved) == (1, 1, 1, False)
+        assert (empty.p_value, empty.share, empty.lower, empty.shifted) == (1, 1, 1, False)
 
 
 def test_with_as_many_bins_as_classes_nothing_can_contradict():
     moved = common(np.array([[70.0, 30.0], [20.0, 80.0]]), np.array([100.0, 900.0]))
-    assert moved.moved
+    assert moved.shifted
     assert not moved.contradicted
     assert (moved.share, moved.lower) == (1, 0), "and nothing can confirm"
 
@@ -188,7 +189,7 @@ def test_groups_that_do_not_differ_have_a_uniform_p_value_wherever_the_field_is(
     )
     assert (p_value < 0.05).mean() == pytest.approx(0.05, abs=0.03)
     assert (p_value < 0.5).mean() == pytest.approx(0.5, abs=0.08)
-    assert (p_value < NOISE).mean() < 0.03
+    assert (p_value < POLICY.noise).mean() < 0.03
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -198,7 +199,7 @@ def test_groups_that_differ_by_label_alone_are_explained_by_it(K, moved):
     centre = np.array([6.0, 2.0] if moved else [4.0, 4.0]) if K == 2 else (P3[::-1] if moved else P3) * 8
     V = rng.multinomial(3000, rng.dirichlet(centre, size=30) @ response(K))
     found = between(lab_counts(rng, 20_000, K), V)
-    assert found.moved
+    assert found.shifted
     assert found.share > 0.97
     assert found.lower > 0.93
     assert 5 < found.groups <= 30
@@ -209,7 +210,7 @@ def test_groups_that_differ_by_a_covariate_are_not_explained_by_label_shift():
     spreads = rng.choice([0.5, 1.5], size=20)
     V = np.stack([histogram(by_covariate(rng, 2000, spread=s)[0]) for s in spreads])
     found = between(covariate_lab(rng, 5000), V)
-    assert found.moved
+    assert found.shifted
     assert found.share < 0.5
     assert found.lower < 0.5
 
@@ -232,9 +233,9 @@ def test_groups_without_rows_take_no_part():
 
 def test_one_group_or_one_bin_says_nothing():
     F = lab_counts(np.random.default_rng(12), 500)
-    assert not between(F, F[:1]).moved
-    assert not between(F, np.zeros((3, 8))).moved
-    assert not between(F.sum(axis=1, keepdims=True), np.array([[5.0], [900.0]])).moved
+    assert not between(F, F[:1]).shifted
+    assert not between(F, np.zeros((3, 8))).shifted
+    assert not between(F.sum(axis=1, keepdims=True), np.array([[5.0], [900.0]])).shifted
 
 
 def test_one_huge_group_is_not_many_groups():

@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fieldcal.core.posterior import pooled_posterior, response_draws, summarise
+from fieldcal.core.posterior import summarise
+from fieldcal.core.priors import Pooled
+from fieldcal.core.response import response_draws
 from fieldcal.core.shrinkage import (
+    EXPECTED_TO_MOVE,
     KAPPAS,
-    MOVED,
     STRENGTHS,
+    approximate_posterior_mean,
     edge_of,
     fit_pooled,
     kappa_evidence,
     lab_strength,
-    plug_in,
 )
+from known import counted
 
 F2 = np.array([[500, 300, 250, 200, 150, 100, 60, 40], [30, 50, 80, 100, 150, 200, 250, 300.0]])
 F3 = 1000 * np.array(
@@ -103,12 +106,11 @@ def test_pooling_is_almost_as_good_as_knowing_the_prior(mean, strength):
         p, V = simulate(F2, alpha, groups=300, rows=(10, 2000), seed=seed)
         rng = np.random.default_rng(seed)
         lab = np.array([rng.multinomial(1000, row / row.sum()) for row in F2])
-        found = pooled_posterior(
-            lab + 0.5, V, p_lab=np.full(2, 0.5), level=0.9, grouped=True, random_state=seed
-        )
+        problem = counted(lab + 0.5, np.full(2, 0.5), V, grouped=True)
+        found = Pooled().posterior(problem, random_state=seed).summary(0.9)
         M = response_draws(lab + 0.5, 64, rng)
         known = summarise(M, V, alpha, level=0.9, rng=rng).mean
-        ratio.append(np.abs(found.point - p).mean() / np.abs(known - p).mean())
+        ratio.append(np.abs(found.mean - p).mean() / np.abs(known - p).mean())
         covered = ((found.lower <= p) & (p <= found.upper)).mean()
         assert 0.75 < covered < 0.995
     assert np.mean(ratio) < 1.15
@@ -142,8 +144,8 @@ def test_before_the_field_is_seen_it_is_expected_to_have_moved_unless_it_has_a_h
     weight = [lab_strength(flat, np.full(8, 1 / 8), n, p_lab=p_lab)[0] for n in (0, 1, 10, 1000, 10**6)]
     assert weight[0] == 0
     assert np.all(np.diff(weight) > 0)
-    assert weight[2] == pytest.approx(MOVED / 2)
-    assert weight[-1] == pytest.approx(MOVED, abs=1e-3)
+    assert weight[2] == pytest.approx(EXPECTED_TO_MOVE / 2)
+    assert weight[-1] == pytest.approx(EXPECTED_TO_MOVE, abs=1e-3)
 
 
 def test_a_field_that_moved_far_is_not_drawn_to_the_lab_and_one_that_stayed_is():
@@ -167,12 +169,12 @@ def test_the_smaller_the_lab_the_more_of_a_movement_may_be_noise():
 def test_the_plug_in_is_close_to_the_pooled_posterior(F):
     K, p_lab = len(F), F.sum(axis=1) / F.sum()
     V = simulate(F, 15 * np.linspace(0.5, 1.5, K) / K, groups=60, rows=(50, 2000))[1]
-    common, each = plug_in(F, V, smoothing=1.0, p_lab=p_lab)
-    found = pooled_posterior(F + 0.1, V, p_lab=p_lab, level=0.9, grouped=True, n_draws=32)
-    assert_allclose(each, found.point, atol=0.06)
-    assert np.abs(each - found.point).mean() < 0.012
-    whole = pooled_posterior(F + 0.1, V.sum(axis=0, keepdims=True), p_lab=p_lab, level=0.9, grouped=False)
-    assert_allclose(common, whole.point[0], atol=0.02)
+    common, each = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=p_lab)
+    found = Pooled().posterior(counted(F + 0.1, p_lab, V, grouped=True), random_state=0).summary(0.9)
+    assert_allclose(each, found.mean, atol=0.06)
+    assert np.abs(each - found.mean).mean() < 0.012
+    whole = Pooled().posterior(counted(F + 0.1, p_lab, V.sum(axis=0)), random_state=0).summary(0.9)
+    assert_allclose(common, whole.mean[0], atol=0.02)
 
 
 @pytest.mark.parametrize("F", [F2, F3])
@@ -183,7 +185,7 @@ def test_the_plug_in_is_strictly_positive_whatever_the_counts(F, smoothing):
     K, m = F.shape
     V = np.concatenate([np.zeros((2, m)), np.eye(m), 1e12 * np.eye(m), 0.01 * np.eye(m)])
     for rows in (V, V[:1], V[:2], V[2:3], V[-2:]):
-        common, each = plug_in(F, rows, smoothing=smoothing, p_lab=F.sum(axis=1) / F.sum())
+        common, each = approximate_posterior_mean(F, rows, smoothing=smoothing, p_lab=F.sum(axis=1) / F.sum())
         assert common.shape == (K,)
         assert each.shape == (len(rows), K)
         assert common.min() > 0
@@ -194,10 +196,10 @@ def test_the_plug_in_is_strictly_positive_whatever_the_counts(F, smoothing):
 
 def test_the_plug_in_of_one_group_is_the_common_one_and_empty_groups_get_the_mean():
     p, V = simulate(F2, [16, 4], groups=40, rows=(100, 500))
-    common, each = plug_in(F2, V[:1], smoothing=1.0, p_lab=np.array([0.5, 0.5]))
+    common, each = approximate_posterior_mean(F2, V[:1], smoothing=1.0, p_lab=np.array([0.5, 0.5]))
     assert_array_equal(each, common[None])
     V[3] = 0
-    _, each = plug_in(F2, V, smoothing=1.0, p_lab=np.array([0.5, 0.5]))
+    _, each = approximate_posterior_mean(F2, V, smoothing=1.0, p_lab=np.array([0.5, 0.5]))
     assert_allclose(each[3], p.mean(axis=0), atol=0.05)
 
 
@@ -205,7 +207,7 @@ def test_the_plug_in_is_deterministic():
     rng = np.random.default_rng(0)
     F = 200 * rng.dirichlet(np.full(40, 0.3), 12)
     V = simulate(F, np.ones(12), groups=300, rows=(20, 1000))[1]
-    first = plug_in(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
-    again = plug_in(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
+    first = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
+    again = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
     assert_array_equal(first[0], again[0])
     assert_array_equal(first[1], again[1])

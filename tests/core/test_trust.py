@@ -8,13 +8,14 @@ import functools
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal.core.partition import fit_partition
+from fieldcal.core.problem import Problem
 from fieldcal.core.response import auto_smoothing, count_cells
-from fieldcal.core.shrinkage import plug_in
-from fieldcal.core.trust import EXPONENTS, calibration_offset, decide_trust, rehearse
-from fieldcal.metrics import log_loss
+from fieldcal.core.shrinkage import approximate_posterior_mean
+from fieldcal.core.trust import EXPONENTS, calibration_offset, decide_trust, measure, rehearse
 
 # Groups that differ by a covariate look like groups that differ more than prevalences can: that is meant.
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -68,7 +69,7 @@ def rehearsed(scores, y, groups, **options):
     bins = partition.assign(scores)
 
     def estimate(F, V):
-        return plug_in(F, V, smoothing=auto_smoothing(F), p_lab=F.sum(axis=1) / F.sum())
+        return approximate_posterior_mean(F, V, smoothing=auto_smoothing(F), p_lab=F.sum(axis=1) / F.sum())
 
     return rehearse(proba, y, groups, bins, n_bins=partition.m, estimate=estimate, **options)
 
@@ -79,7 +80,7 @@ def change(world, *, groups_in_lab=True, **options):
     lab = fieldcal.learn(scores, y, groups=groups if groups_in_lab else None)
     scores, y, groups = world.field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups), **options)
-    return log_loss(fieldcal.recalibrate(prev, scores, groups=groups), y) - log_loss(scores, y)
+    return log_loss(y, fieldcal.recalibrate(prev, scores, groups=groups)) - log_loss(y, scores)
 
 
 # The rehearsal
@@ -101,7 +102,7 @@ def test_groups_that_differ_by_a_covariate_rehearse_to_little_or_no_trust(seed, 
     found = rehearsed(*by_covariate(seed, shift=shift).lab)
     assert found.tau <= 0.1
     assert found.change <= 0
-    assert found.curve[-1] > 0.02, "full URC would have done harm"
+    assert found.change_by_exponent[-1] > 0.02, "full URC would have done harm"
 
 
 def test_groups_that_do_not_differ_cannot_do_harm():
@@ -118,7 +119,7 @@ def test_groups_that_do_not_differ_cannot_do_harm():
 def test_a_lab_of_80_rows_mostly_ends_at_no_trust(world):
     found = [rehearsed(*world(seed, n_groups=4, rows=20).lab) for seed in range(20)]
     assert np.mean([f.tau == 0 for f in found]) >= 0.8
-    assert all(f.excess is not None for f in found)
+    assert all(f.excess_variance is not None for f in found)
 
 
 def test_relabelling_within_bins_takes_all_trust_away():
@@ -135,15 +136,15 @@ def test_relabelling_within_bins_takes_all_trust_away():
     after = rehearsed(scores, mixed, groups)
     assert before.tau >= 0.8
     assert after.tau == 0
-    assert after.curve[-1] > 0.01
+    assert after.change_by_exponent[-1] > 0.01
 
 
 def test_mending_a_model_that_is_wrong_everywhere_does_not_pose_as_knowledge_about_groups():
     scores, y, groups = at_random(0).lab
     wrong = scores * 0.2 / (scores * 0.2 + (1 - scores) * 0.8)
     found = rehearsed(wrong, y, groups)
-    assert log_loss(wrong, y) > log_loss(scores, y) + 0.1
-    assert found.curve.min() > -0.002
+    assert log_loss(y, wrong) > log_loss(y, scores) + 0.1
+    assert found.change_by_exponent.min() > -0.002
 
 
 def test_the_rows_that_score_an_estimate_had_no_part_in_its_response_matrix():
@@ -167,11 +168,11 @@ def test_the_rows_that_score_an_estimate_had_no_part_in_its_response_matrix():
 
 def test_an_exponent_of_0_changes_nothing_and_the_curve_is_where_tau_says():
     found = rehearsed(*by_label(1).lab)
-    assert found.curve[0] == found.curve_se[0] == 0
+    assert found.change_by_exponent[0] == found.change_by_exponent_se[0] == 0
     assert found.exponents.tolist() == EXPONENTS.tolist()
     at = found.exponents.tolist().index(found.tau)
-    assert found.change == found.curve[at]
-    assert found.change_se == found.curve_se[at]
+    assert found.change == found.change_by_exponent[at]
+    assert found.change_se == found.change_by_exponent_se[at]
     assert found.tau_sure <= found.tau
 
 
@@ -210,8 +211,8 @@ def test_rows_and_groups_without_weight_take_no_part():
     weighted = fieldcal.learn(scores, y, groups=groups, sample_weight=weight)
     without = fieldcal.learn(scores[kept], y[kept], groups=groups[kept])
     assert weighted.rehearsal.n_groups == 7
-    np.testing.assert_allclose(weighted.rehearsal.curve, without.rehearsal.curve)
-    np.testing.assert_allclose(weighted.rehearsal.excess, without.rehearsal.excess)
+    np.testing.assert_allclose(weighted.rehearsal.change_by_exponent, without.rehearsal.change_by_exponent)
+    np.testing.assert_allclose(weighted.rehearsal.excess_variance, without.rehearsal.excess_variance)
 
 
 def test_one_huge_group_beside_small_ones_is_not_many_groups():
@@ -229,8 +230,8 @@ def test_one_huge_group_beside_small_ones_is_not_many_groups():
 
 
 def test_the_excess_is_small_at_full_trust_where_the_assumption_holds_and_large_where_it_does_not():
-    holds = [rehearsed(*by_label(s, rows=400).lab).excess for s in range(3)]
-    broken = [rehearsed(*by_covariate(s, rows=400).lab).excess for s in range(3)]
+    holds = [rehearsed(*by_label(s, rows=400).lab).excess_variance for s in range(3)]
+    broken = [rehearsed(*by_covariate(s, rows=400).lab).excess_variance for s in range(3)]
     for held, broke in zip(holds, broken, strict=True):
         assert (held[-1] < 0.05).all()
         assert (held[0] > 3 * held[-1]).all(), "left alone, predictions miss the groups' prevalences"
@@ -240,32 +241,25 @@ def test_the_excess_is_small_at_full_trust_where_the_assumption_holds_and_large_
 
 def test_the_excess_of_two_classes_is_the_same_for_both_and_needs_groups_of_20_rows():
     found = rehearsed(*by_label(0).lab)
-    assert found.excess.shape == (len(EXPONENTS), 2)
-    np.testing.assert_allclose(found.excess[:, 0], found.excess[:, 1], rtol=1e-6, atol=1e-12)
+    assert found.excess_variance.shape == (len(EXPONENTS), 2)
+    np.testing.assert_allclose(
+        found.excess_variance[:, 0], found.excess_variance[:, 1], rtol=1e-6, atol=1e-12
+    )
     scores, y, _ = by_label(0).lab
-    assert rehearsed(scores, y, np.arange(len(y)) // 15).excess is None
+    assert rehearsed(scores, y, np.arange(len(y)) // 15).excess_variance is None
 
 
 # The two exponents
 
 
 def decided(F, V, *, rehearsal=None, grouped=True, offset=None):
-    """From true prevalences: what remains is the decision."""
+    """Trust, and the evidence for it, from true prevalences: what remains is the decision."""
     F, V = np.asarray(F, dtype=float), np.asarray(V, dtype=float)
-    p_lab = F.sum(axis=1) / F.sum()
-    common, each = plug_in(F, V, smoothing=auto_smoothing(F), p_lab=p_lab)
-    return decide_trust(
-        F,
-        V,
-        p_lab=p_lab,
-        common=common,
-        each=each,
-        centres=(F / F.sum(axis=0)).T,
-        offset=np.zeros(len(F)) if offset is None else np.asarray(offset),
-        rehearsal=rehearsal,
-        grouped=grouped,
-        smoothing=auto_smoothing(F),
-    )
+    problem = Problem(F, V, auto_smoothing(F), grouped)
+    whole, urc = approximate_posterior_mean(F, V, smoothing=problem.smoothing, p_lab=problem.p_lab)
+    evidence = measure(problem, urc=urc, whole=whole, rehearsal=rehearsal)
+    centres, offset = (F / F.sum(axis=0)).T, np.zeros(len(F)) if offset is None else np.asarray(offset)
+    return decide_trust(problem, evidence, urc=urc, whole=whole, centres=centres, offset=offset), evidence
 
 
 def counts(world, part):
@@ -282,43 +276,43 @@ MIDDLE = np.array([0.0, 0.0, 0.5, 0.5, 0.0, 0.0])
 
 
 def test_one_population_that_moved_by_label_shift_is_trusted_fully():
-    found = decided(5000 * M, [20_000 * np.array([0.8, 0.2]) @ M], grouped=False)
-    assert (found.common, found.groups) == (1, 1)
-    assert found.movement.moved
+    trust, evidence = decided(5000 * M, [20_000 * np.array([0.8, 0.2]) @ M], grouped=False)
+    assert (trust.overall, trust.between) == (1, 1)
+    assert evidence.overall.shifted
 
 
 def test_one_population_that_did_not_move_is_trusted_and_there_is_nothing_to_do():
-    found = decided(5000 * M, [20_000 * np.array([0.5, 0.5]) @ M], grouped=False)
-    assert (found.common, found.groups) == (1, 1)
-    assert not found.movement.moved
+    trust, evidence = decided(5000 * M, [20_000 * np.array([0.5, 0.5]) @ M], grouped=False)
+    assert (trust.overall, trust.between) == (1, 1)
+    assert not evidence.overall.shifted
 
 
 def test_one_population_that_no_mixture_explains_is_not_trusted():
-    found = decided(5000 * M, [20_000 * (0.5 * M[0] + 0.5 * MIDDLE)], grouped=False)
-    assert (found.common, found.groups) == (0, 0)
+    trust, _ = decided(5000 * M, [20_000 * (0.5 * M[0] + 0.5 * MIDDLE)], grouped=False)
+    assert (trust.overall, trust.between) == (0, 0)
 
 
 def test_without_a_rehearsal_histograms_of_groups_decide_and_never_earn_full_trust():
     world = by_label(0, n_groups=40, rows=1000)
-    found = decided(counts(world, "lab"), counts(world, "field"))
-    assert found.group_movement.moved
-    assert 0.7 <= found.groups <= 0.9
+    trust, evidence = decided(counts(world, "lab"), counts(world, "field"))
+    assert evidence.between.shifted
+    assert 0.7 <= trust.between <= 0.9
 
 
 def test_without_a_rehearsal_groups_within_noise_are_left_alone():
     world = at_random(0, n_groups=40, rows=200)
-    found = decided(counts(world, "lab"), counts(world, "field"))
-    assert not found.group_movement.moved
-    assert found.groups == 0
+    trust, evidence = decided(counts(world, "lab"), counts(world, "field"))
+    assert not evidence.between.shifted
+    assert trust.between == 0
 
 
 def test_without_a_rehearsal_groups_that_no_mixture_explains_are_left_alone():
     rng = np.random.default_rng(0)
     share = rng.uniform(0, 0.6, size=(30, 1))
     V = rng.multinomial(2000, (1 - share) * (0.5 * M.sum(axis=0)) + share * MIDDLE)
-    found = decided(5000 * M, V)
-    assert found.group_movement.moved
-    assert found.groups == 0
+    trust, evidence = decided(5000 * M, V)
+    assert evidence.between.shifted
+    assert trust.between == 0
 
 
 def groups_around_the_lab(spread=8.0, n=500, n_groups=30):
@@ -329,37 +323,37 @@ def groups_around_the_lab(spread=8.0, n=500, n_groups=30):
 def test_a_rehearsal_decides_over_groups_that_differ_no_more_than_the_labs():
     rehearsal = rehearsed(*by_label(0).lab)
     V = groups_around_the_lab(spread=30.0)
-    found = decided(5000 * M, V, rehearsal=rehearsal)
-    assert found.group_movement is None, "the histograms are not asked"
-    assert found.groups == pytest.approx(rehearsal.tau)
+    trust, evidence = decided(5000 * M, V, rehearsal=rehearsal)
+    assert evidence.between is None, "the histograms are not asked"
+    assert trust.between == pytest.approx(rehearsal.tau)
     nothing = dataclasses.replace(rehearsal, tau=0.0, tau_sure=0.0)
-    assert decided(5000 * M, V, rehearsal=nothing).groups == 0
+    assert decided(5000 * M, V, rehearsal=nothing)[0].between == 0
 
 
 def test_corrections_far_larger_than_rehearsed_are_trusted_less():
     rehearsal = rehearsed(*by_label(0).lab)
     small = dataclasses.replace(rehearsal, size=rehearsal.size / 20)
-    near = decided(5000 * M, groups_around_the_lab(), rehearsal=rehearsal)
-    far = decided(5000 * M, groups_around_the_lab(), rehearsal=small)
-    assert far.groups < 0.6 * near.groups
+    near, _ = decided(5000 * M, groups_around_the_lab(), rehearsal=rehearsal)
+    far, _ = decided(5000 * M, groups_around_the_lab(), rehearsal=small)
+    assert far.between < 0.6 * near.between
 
 
 def test_a_field_that_moved_inexplicably_keeps_only_the_sure_part():
     rehearsal = dataclasses.replace(rehearsed(*by_label(0).lab), tau=0.9, tau_sure=0.2)
     V = groups_around_the_lab(n=2000) + 2000 * MIDDLE
-    found = decided(5000 * M, V, rehearsal=rehearsal)
-    assert found.movement.lower < 0.85
-    assert found.groups < 0.5
-    assert found.common < 0.5
+    trust, evidence = decided(5000 * M, V, rehearsal=rehearsal)
+    assert evidence.overall.lower < 0.85
+    assert trust.between < 0.5
+    assert trust.overall < 0.5
 
 
 def test_a_lab_that_was_miscalibrated_the_same_way_is_not_corrected_twice():
     V = groups_around_the_lab(n=2000)[:, ::-1] + 4000 * np.array([0.9, 0.1]) @ M
-    plain = decided(5000 * M, V)
+    plain, _ = decided(5000 * M, V)
     shift = np.log([0.8, 0.2])
-    opposed = decided(5000 * M, V, offset=-(shift - shift.mean()))
-    assert plain.common > 0
-    assert opposed.common < plain.common
+    opposed, _ = decided(5000 * M, V, offset=-(shift - shift.mean()))
+    assert plain.overall > 0
+    assert opposed.overall < plain.overall
 
 
 def test_the_calibration_offset_makes_the_mean_prediction_the_labs_prevalence():
@@ -384,7 +378,7 @@ def test_predictions_are_multiplied_by_the_two_exponents_as_documented():
     scores, groups = data.proba_field, data.groups_field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
     assert 0 < prev.trust_overall != prev.trust_between > 0
-    weights = (prev.common / lab.p_lab) ** prev.trust_overall * (prev.urc / prev.common) ** prev.trust_between
+    weights = (prev.whole / lab.p_lab) ** prev.trust_overall * (prev.urc / prev.whole) ** prev.trust_between
     np.testing.assert_allclose(prev.weights, weights / weights.max(axis=1, keepdims=True), rtol=1e-12)
     at = np.searchsorted(prev.groups, groups)
     odds = scores / (1 - scores) * weights[at, 1] / weights[at, 0]

@@ -507,7 +507,7 @@ def test_fault_12_a_null_inside_a_composite_key_is_kept():
 
 
 def test_fault_13_look_alike_groups_do_not_merge():
-    groups = [1, "1", 1.0, True, (1,), ("1",), (True,), decimal.Decimal(1), b"1"]
+    groups = [1, "1", True, (1,), ("1",), (True,)]
     proba = np.linspace(0.1, 0.9, len(groups))
     field = fieldcal.count(binary_lab(), proba, groups=groups)
     assert len(field.groups) == len(groups)
@@ -519,11 +519,11 @@ def test_fault_13_look_alike_groups_do_not_merge():
 
 def test_fault_13_a_look_alike_of_a_known_group_is_unseen():
     prev = binary_prevalence()
-    for stranger in ("0", 0.0, False):
+    for stranger in ("0", False, (0,)):
         with pytest.raises(InputError, match="not in the field"):
             fieldcal.recalibrate(prev, [0.3], groups=[stranger], unseen="error")
-    known = [np.int8(0), np.uint64(0)]
-    assert fieldcal.recalibrate(prev, [0.3, 0.3], groups=known, unseen="error").shape == (2,)
+    known = [np.int8(0), np.uint64(0), 0.0]  # the last as in a pandas column with gaps
+    assert fieldcal.recalibrate(prev, [0.3] * 3, groups=known, unseen="error").shape == (3,)
 
 
 def test_fault_13_times_finer_than_python_can_hold_are_refused_and_not_merged():
@@ -600,8 +600,10 @@ def test_fault_21_a_class_whose_rows_all_have_weight_zero_was_not_seen_either():
 
 
 def test_fault_21_labels_that_cannot_be_hashed_or_counted_are_refused():
-    with pytest.raises(InputTypeError, match="hashable"):
+    with pytest.raises(InputTypeError, match=r"of type list.*use str\("):
         fieldcal.learn([0.1, 0.9], [[0], [1]])
+    with pytest.raises(InputTypeError, match=r"0\.5 is a float and no whole number.*use str\("):
+        fieldcal.learn([0.1, 0.9], [0.5, 1.5])
     with pytest.raises(InputTypeError, match="one label per row"):
         fieldcal.learn([0.1, 0.9], 1)
 

@@ -18,6 +18,7 @@ import pytest
 import fieldcal
 from fieldcal import tables
 from fieldcal.errors import FieldcalError, GroupWarning, InputError, InputTypeError, UnseenGroupWarning
+from fieldcal.objects import group_keys
 from tables import truth
 from tables.engines import Engine, same_values
 
@@ -237,7 +238,7 @@ def test_fault_13_groups_of_another_type_are_not_taken_for_the_same(local_engine
 def test_fault_13_of_mixed_keys_a_column_finds_those_of_its_own_type(local_engine, name):
     lab = truth.binary_lab()
     scores = np.repeat([0.1, 0.4, 0.7, 0.95], 10)
-    keys = [key for key in (1, "1", True, 1.0) for _ in range(10)]
+    keys = [key for key in (1, "1", True, (1,)) for _ in range(10)]
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=keys), **truth.PLAIN)
     for column, own in ((pa.array([1]), 1), (pa.array(["1"]), "1"), (pa.array([True]), True)):
         frame = local_engine.make(p=[0.5], g=column)
@@ -295,6 +296,9 @@ def test_fault_14_whole_numbers_that_pandas_made_floats_are_refused_with_a_way_o
     [
         pytest.param(pa.array([[1], [2]]), id="fault14-lists"),
         pytest.param(pa.array([{"a": 1}, {"a": 2}]), id="fault14-records"),
+        pytest.param(
+            pa.array([decimal.Decimal(1), decimal.Decimal(2)], pa.decimal128(12, 2)), id="fault14-decimals"
+        ),
         pytest.param(pa.array([b"a", b"b"]), id="fault14-bytes"),
         pytest.param(pa.array([None, None], pa.null()), id="fault14-no-type"),
         pytest.param(pa.array([1, 2], pa.duration("us")), id="fault14-durations"),
@@ -309,8 +313,9 @@ def test_fault_14_columns_of_other_types_are_refused_in_our_words(local_engine, 
     ):  # which take it for text
         assert tables.count(truth.binary_lab(), frame, by="g").groups == (None,)
         return
-    with pytest.raises(InputTypeError, match=r"'g' is of type .*convert it first"):
+    with pytest.raises(InputTypeError, match=r"'g' is of type .*convert it first, as str\(…\)") as caught:
         tables.count(truth.binary_lab(), frame, by="g")
+    assert group_keys.KINDS in str(caught.value), "the words of arrays"
 
 
 @pytest.mark.parametrize("n", [pytest.param(120, id="fault14-ids")])

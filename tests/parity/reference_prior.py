@@ -1,17 +1,16 @@
-"""The prior of the authors' R code, which fieldcal does not offer."""
+"""The prior of the authors' R code, which fieldcal does not offer: a prior from outside."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from fieldcal.core.priors import Penalty
+import fieldcal
+from fieldcal.core.problem import Penalty, Problem
 
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(fieldcal.Prior):
     """``strength × KL(colSums(M) ‖ p @ M)``: ``strength × colSums(M)`` pseudo-rows per bin.
 
     Differs from the paper: the divergence is taken on bins, and its first argument sums to the number of classes and
@@ -21,5 +20,5 @@ class Reference:
     strength: float
     name: ClassVar[str] = "reference"
 
-    def penalty(self, M: np.ndarray, p_lab: np.ndarray) -> Penalty:
-        return Penalty(self.strength * M.sum(axis=0), np.zeros(len(M)), 0.0, p_lab)
+    def penalty(self, problem: Problem) -> Penalty:
+        return Penalty.of(problem, bins=self.strength * problem.M.sum(axis=0))

@@ -110,10 +110,10 @@ def number_rows():
     """Numbers of a field that lies higher than the lab: predictions before, predictions after, truth."""
     rng = np.random.default_rng(4)
     y_lab, y = rng.normal(size=4000), rng.normal(0.8, 0.7, size=2000)
-    lab = regression.learn(predicted_numbers(y_lab, rng), y_lab, intervals=[-1.23456, -0.5, 0, 0.5, 1.2])
+    lab = fieldcal.learn(predicted_numbers(y_lab, rng), y_lab, intervals=[-1.23456, -0.5, 0, 0.5, 1.2])
     before = predicted_numbers(y, rng)
-    prev = fieldcal.estimate(lab, regression.count(lab, before), trust=1)
-    return before, regression.recalibrate(prev, before), y
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, before), trust=1)
+    return before, fieldcal.recalibrate(prev, before), y
 
 
 @pytest.fixture(scope="session")
@@ -121,8 +121,8 @@ def ordered():
     """Numbers in three groups, one of them without rows that count."""
     rng = np.random.default_rng(5)
     y_lab, y = rng.normal(size=4000), rng.normal(0.8, 0.7, size=1500)
-    lab = regression.learn(predicted_numbers(y_lab, rng), y_lab, intervals=[-1.23456, -0.5, 0, 0.5, 1.2])
+    lab = fieldcal.learn(predicted_numbers(y_lab, rng), y_lab, intervals=[-1.23456, -0.5, 0, 0.5, 1.2])
     groups = np.array(["a", "b", r"$\frac{$"], dtype=object)[rng.integers(0, 3, 1500)]
     before = predicted_numbers(y, rng)
-    field = regression.count(lab, before, groups=groups, sample_weight=(groups != "b") * 1.0)
+    field = fieldcal.count(lab, before, groups=groups, sample_weight=(groups != "b") * 1.0)
     return fieldcal.estimate(lab, field, trust=1)

@@ -17,8 +17,7 @@ from numpy.testing import assert_allclose
 import fieldcal
 from fieldcal import plots
 from fieldcal.errors import InputError, MissingExtraError
-from fieldcal.plots import draw, style
-from fieldcal.plots import tables as plot_data
+from fieldcal.plots import draw, style, tables
 
 OF_AN_ESTIMATE = ["forest", "bins", "curve", "changes"]
 OF_A_LAB = ["reliability", "response"]
@@ -53,7 +52,7 @@ def texts(ax):
 
 
 def test_a_rehearsal_is_drawn_with_its_band_and_marks(binary):
-    table = plot_data.trust(binary.lab, used=0.3)
+    table = tables.trust(binary.lab, used=0.3)
     ax = draw.trust(table, axes())
     curve, chosen = points(ax, style.ESTIMATE)
     assert_allclose(curve, np.column_stack([table["exponents"], table["change"]]))
@@ -73,11 +72,11 @@ def test_the_strength_that_was_used_is_marked_only_if_it_is_another(binary):
 
 
 def test_a_forest_has_points_intervals_and_names(binary):
-    table = plot_data.forest(binary)
+    table = tables.forest(binary)
     ax = draw.forest(table, axes())
     y = np.arange(24)
-    (naive,) = points(ax, style.NAIVE)
-    assert_allclose(naive, np.column_stack([table["mean_prediction"], y]))
+    (mean_prediction,) = points(ax, style.MEAN_PREDICTION)
+    assert_allclose(mean_prediction, np.column_stack([table["mean_prediction"], y]))
     assert any(np.array_equal(p, np.column_stack([table["estimate"], y])) for p in points(ax, style.ESTIMATE))
     bars = ax.collections[1].get_segments()
     assert_allclose([bar[:, 0] for bar in bars], np.column_stack([table["lower"], table["upper"]]))
@@ -88,7 +87,7 @@ def test_a_forest_has_points_intervals_and_names(binary):
 
 
 def test_labels_are_diamonds_and_flags_are_said(hostile):
-    table = plot_data.forest(hostile)
+    table = tables.forest(hostile)
     table["status"][1] = "few_rows,inconsistent"
     ax = draw.forest(table, axes())
     (labels,) = points(ax, style.TRUTH, "D")
@@ -97,7 +96,7 @@ def test_labels_are_diamonds_and_flags_are_said(hostile):
 
 
 def test_an_interval_far_wider_than_the_rest_is_cut_with_an_arrow(binary):
-    table = plot_data.forest(binary)
+    table = tables.forest(binary)
     table["estimate"] = [0.01] * 24
     table["mean_prediction"] = table["urc"] = [0.02] * 24
     table["lower"], table["upper"] = [0.0] * 24, [0.03] * 23 + [1.0]
@@ -109,15 +108,15 @@ def test_an_interval_far_wider_than_the_rest_is_cut_with_an_arrow(binary):
 
 
 def test_a_forest_needs_more_room_for_more_lines(binary):
-    table = plot_data.forest(binary)
-    few = plot_data.forest(binary, limit=5)
+    table = tables.forest(binary)
+    few = tables.forest(binary, limit=5)
     assert style.size("forest", table)[1] > 2 * style.size("forest", few)[1]
 
 
 def test_bins_show_observed_expected_and_the_lab(binary):
-    table = plot_data.bins(binary)
+    table = tables.bins(binary)
     ax = draw.bins(table, axes())
-    (observed,) = points(ax, style.NAIVE)
+    (observed,) = points(ax, style.MEAN_PREDICTION)
     (expected,) = points(ax, style.ESTIMATE)
     assert_allclose(observed[:, 1], table["observed"])
     assert_allclose(expected[:, 1], table["expected"])
@@ -127,7 +126,7 @@ def test_bins_show_observed_expected_and_the_lab(binary):
 
 
 def test_curves_are_the_tables_curves(binary):
-    table = plot_data.curve(binary, limit=4)
+    table = tables.curve(binary, limit=4)
     ax = draw.curve(table, axes())
     (whole,) = points(ax, style.ESTIMATE)
     assert_allclose(whole, np.column_stack([table["old"], table["whole"]]))
@@ -139,8 +138,8 @@ def test_curves_are_the_tables_curves(binary):
 def test_reliability_before_and_after_differ_in_colour_and_shape(binary_data):
     score = binary_data.proba_field
     ax = plots.reliability_of(score, score**2, binary_data.y_field, classes=(0, 1), ax=axes())
-    table = plot_data.reliability_of(score, score**2, binary_data.y_field, classes=(0, 1))
-    for series, color in zip(table["series"], (style.NAIVE, style.ESTIMATE), strict=True):
+    table = tables.reliability_of(score, score**2, binary_data.y_field, classes=(0, 1))
+    for series, color in zip(table["series"], (style.MEAN_PREDICTION, style.ESTIMATE), strict=True):
         (seen,) = points(ax, color)
         assert_allclose(seen, np.column_stack([series["mean"], series["share"]]))
     hollow = [line.get_markerfacecolor() for line in ax.lines if line.get_marker() == "o"]
@@ -174,7 +173,7 @@ def test_too_many_bins_are_not_all_labelled():
 
 
 def test_changes_are_bars_of_the_share_of_rows(many):
-    table = plot_data.changes(many)
+    table = tables.changes(many)
     ax = draw.changes(table, axes())
     values, edges, _ = ax.patches[0].get_data()
     assert_allclose(values, table["rows_share"])
@@ -183,16 +182,16 @@ def test_changes_are_bars_of_the_share_of_rows(many):
 
 
 def test_a_long_class_name_is_shortened_in_the_label_of_the_changes(many):
-    table = plot_data.changes(many) | {"class": "a class with a very long name"}
-    assert "prevalence of a class with a very l… (estimate" in draw.changes(table, axes()).get_xlabel()
+    table = tables.changes(many) | {"class": "a class with a very long name"}
+    assert "share of a class with a very l… (estimate" in draw.changes(table, axes()).get_xlabel()
 
 
 def test_a_distribution_has_points_bars_and_the_lab(ordered):
-    table = plot_data.distribution(ordered, group="a")
+    table = tables.distribution(ordered, group="a")
     ax = draw.distribution(table, axes())
-    (naive,) = points(ax, style.NAIVE, "o")
+    (mean_prediction,) = points(ax, style.MEAN_PREDICTION, "o")
     (value,) = points(ax, style.ESTIMATE, "o")
-    assert_allclose(naive[:, 1], table["mean_prediction"])
+    assert_allclose(mean_prediction[:, 1], table["mean_prediction"])
     assert_allclose(value[:, 1], table["estimate"])
     bars = ax.collections[0].get_segments()
     assert_allclose([bar[:, 1] for bar in bars], np.column_stack([table["lower"], table["upper"]]))
@@ -219,7 +218,7 @@ def test_a_distribution_over_many_intervals_is_not_labelled_everywhere():
 
 
 def test_the_transform_is_drawn_as_bars_before_and_after_with_the_band(number_rows):
-    table = plot_data.pit(*number_rows)
+    table = tables.pit(*number_rows)
     ax = draw.pit(table, axes())
     before, after = ax.containers
     assert_allclose([bar.get_height() for bar in before], table["before"])
@@ -229,15 +228,23 @@ def test_the_transform_is_drawn_as_bars_before_and_after_with_the_band(number_ro
 
 
 def test_coverage_is_drawn_against_what_it_should_be(number_rows):
-    table = plot_data.coverage(*number_rows)
+    table = tables.coverage(*number_rows)
     ax = draw.coverage(table, axes())
-    for name, color in (("before", style.NAIVE), ("after", style.ESTIMATE)):
+    for name, color in (("before", style.MEAN_PREDICTION), ("after", style.ESTIMATE)):
         (seen,) = points(ax, color)
         assert_allclose(seen, np.column_stack([table["nominal"], table[name]]))
 
 
 def test_distributions_are_drawn_in_the_agreed_colours(ordered, number_rows):
-    agreed = {style.INK, style.MUTED, style.GRID, style.ESTIMATE, style.NAIVE, style.BAND, "#ffffff"}
+    agreed = {
+        style.INK,
+        style.MUTED,
+        style.GRID,
+        style.ESTIMATE,
+        style.MEAN_PREDICTION,
+        style.BAND,
+        "#ffffff",
+    }
     drawings = [plots.distribution(ordered, group=g, ax=axes()) for g in (..., *ordered.groups)]
     drawings += [plots.pit(*number_rows, ax=axes()), plots.coverage(*number_rows, ax=axes())]
     for ax in drawings:
@@ -311,7 +318,15 @@ def test_a_group_without_rows_and_a_field_without_groups_are_drawn(empty_group):
 @pytest.mark.parametrize("picture", OF_AN_ESTIMATE)
 def test_only_the_agreed_colours_are_used_and_nothing_is_transparent(picture, hostile):
     svg = drawn(getattr(plots, picture)(hostile, ax=axes())).decode()
-    agreed = {style.INK, style.MUTED, style.GRID, style.ESTIMATE, style.NAIVE, style.TRUTH, style.BAND}
+    agreed = {
+        style.INK,
+        style.MUTED,
+        style.GRID,
+        style.ESTIMATE,
+        style.MEAN_PREDICTION,
+        style.TRUTH,
+        style.BAND,
+    }
     paper = "#ffffff"  # which is the caller's
     assert set(re.findall(r": (#[0-9a-f]{6})\b", svg)) <= {*agreed, paper}
     assert not re.findall(r"opacity: 0\.\d+", svg)
@@ -323,7 +338,7 @@ def test_only_the_agreed_colours_are_used_and_nothing_is_transparent(picture, ho
 def test_without_axes_there_is_a_new_figure_as_high_as_needed(binary):
     ax = plots.forest(binary)
     try:
-        assert ax.figure.get_size_inches().tolist() == list(style.size("forest", plot_data.forest(binary)))
+        assert ax.figure.get_size_inches().tolist() == list(style.size("forest", tables.forest(binary)))
         assert ax.figure in map(plt.figure, plt.get_fignums())
     finally:
         plt.close(ax.figure)
@@ -353,7 +368,7 @@ def test_importing_the_plots_and_making_tables_loads_no_matplotlib():
 import sys, fieldcal.plots
 from fieldcal.plots import tables
 lab = fieldcal.learn([.2, .2, .2, .2, .2, .8, .8, .8, .8, .8] * 9, [0, 0, 0, 0, 1, 1, 1, 1, 1, 0] * 9)
-plot_data.response(lab)
+tables.response(lab)
 assert not [m for m in sys.modules if m.startswith("matplotlib")]
 """
     done = subprocess.run(

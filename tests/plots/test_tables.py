@@ -10,21 +10,21 @@ from numpy.testing import assert_allclose
 
 import fieldcal
 from fieldcal import regression
+from fieldcal.core.goodness_of_fit import misfit
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
-from fieldcal.plots import tables as plot_data
-from fieldcal.verbs.findings import whole_misfit
+from fieldcal.plots import tables
 
 ESTIMATES = ["binary", "single", "three", "many", "hostile", "empty_group", "twelve"]
 
 
 def all_tables(prev):
-    yield plot_data.forest(prev)
-    yield plot_data.bins(prev)
-    yield plot_data.bins(prev, group=prev.groups[-1])
-    yield plot_data.curve(prev)
-    yield plot_data.changes(prev)
-    yield plot_data.reliability(prev.lab)
-    yield plot_data.response(prev.lab)
+    yield tables.forest(prev)
+    yield tables.bins(prev)
+    yield tables.bins(prev, group=prev.groups[-1])
+    yield tables.curve(prev)
+    yield tables.changes(prev)
+    yield tables.reliability(prev.lab)
+    yield tables.response(prev.lab)
 
 
 @pytest.mark.parametrize("name", ESTIMATES)
@@ -34,11 +34,11 @@ def test_every_table_survives_json_unchanged(name, request):
 
 
 def test_the_rehearsal_is_told_as_it_was(binary):
-    table = plot_data.trust(binary.lab, used=0.25)
+    table = tables.trust(binary.lab, used=0.25)
     rehearsal = binary.lab.rehearsal
     assert table["exponents"] == rehearsal.exponents.tolist()
-    assert table["change"] == rehearsal.curve.tolist()
-    assert table["se"] == rehearsal.curve_se.tolist()
+    assert table["change"] == rehearsal.change_by_exponent.tolist()
+    assert table["se"] == rehearsal.change_by_exponent_se.tolist()
     assert (table["chosen"], table["used"]) == (rehearsal.tau, 0.25)
     assert (table["groups"], table["rows"]) == (24, 4000)
     json.dumps(table, allow_nan=False)
@@ -46,22 +46,22 @@ def test_the_rehearsal_is_told_as_it_was(binary):
 
 def test_a_lab_without_a_rehearsal_says_what_to_do(single):
     with pytest.raises(InputError, match=r"no rehearsal.*groups=…"):
-        plot_data.trust(single.lab)
+        tables.trust(single.lab)
 
 
 # which class
 
 
 def test_by_default_the_class_is_the_one_that_the_estimate_itself_shows(binary, three):
-    assert plot_data.focus(binary) == 1
-    assert plot_data.focus(binary, 0) == 0
-    shown = plot_data.forest(three)["class"]
+    assert tables.focus(binary) == 1
+    assert tables.focus(binary, 0) == 0
+    shown = tables.forest(three)["class"]
     assert three.title().startswith(f"Prevalence of {shown} in 5 groups")
-    assert plot_data.curve(three)["class"] == plot_data.changes(three)["class"] == shown
-    assert plot_data.curve(three, of="ox")["class"] == "ox"
+    assert tables.curve(three)["class"] == tables.changes(three)["class"] == shown
+    assert tables.curve(three, of="ox")["class"] == "ox"
 
 
-@pytest.mark.parametrize("picture", [plot_data.forest, plot_data.curve, plot_data.changes])
+@pytest.mark.parametrize("picture", [tables.forest, tables.curve, tables.changes])
 def test_an_unknown_class_is_refused(picture, three):
     with pytest.raises(InputError, match="There is no class 'horse'"):
         picture(three, of="horse")
@@ -69,16 +69,16 @@ def test_an_unknown_class_is_refused(picture, three):
 
 def test_an_unknown_class_or_group_is_refused_elsewhere_too(three):
     with pytest.raises(InputError, match="There is no class 'horse'"):
-        plot_data.reliability(three.lab, of="horse")
+        tables.reliability(three.lab, of="horse")
     with pytest.raises(InputError, match="There is no group 'nowhere'"):
-        plot_data.bins(three, group="nowhere")
+        tables.bins(three, group="nowhere")
 
 
 # forest
 
 
 def test_a_forest_of_few_groups_has_them_all_by_falling_value(binary):
-    table = plot_data.forest(binary)
+    table = tables.forest(binary)
     order = np.argsort(-binary.estimate[:, 1], kind="stable")
     assert table["groups"] == [str(binary.groups[g]) for g in order]
     assert table["n"] == binary.n[order].tolist()
@@ -91,14 +91,14 @@ def test_a_forest_of_few_groups_has_them_all_by_falling_value(binary):
 
 
 def test_a_forest_of_many_groups_has_the_largest_and_those_that_surely_moved(many):
-    table = plot_data.forest(many, limit=10)
+    table = tables.forest(many, limit=10)
     assert (table["shown"], table["total"]) == (10, 300)
     shown = {int(name) for name in table["groups"]}
     assert len(shown) == 10
     largest = np.argsort(-many.n, kind="stable")[:5]
     assert shown >= {many.groups[g] for g in largest}
-    naive, lower, upper = many.mean_prediction[:, 1], many.lower[:, 1], many.upper[:, 1]
-    beyond = np.maximum(lower - naive, naive - upper)
+    mean_prediction, lower, upper = many.mean_prediction[:, 1], many.lower[:, 1], many.upper[:, 1]
+    beyond = np.maximum(lower - mean_prediction, mean_prediction - upper)
     most = [many.groups[g] for g in np.argsort(-beyond) if g not in largest]
     odd = {g for g, status in zip(many.groups, many.status, strict=True) if "inconsistent" in status}
     assert shown >= set(most[:3])
@@ -111,24 +111,24 @@ def test_groups_that_fit_badly_are_among_the_lines(many):
     assert many.n[odd] < np.median(many.n)
     status = tuple("few_rows,inconsistent" if g == odd else "ok" for g in range(300))
     fit = many.fit.model_copy(update={"effect": np.where(np.arange(300) == odd, 0.9, 0.0)})
-    table = plot_data.forest(many.model_copy(update={"status": status, "fit": fit}), limit=10)
+    table = tables.forest(many.model_copy(update={"status": status, "fit": fit}), limit=10)
     assert str(many.groups[odd]) in table["groups"]
     assert table["status"][table["groups"].index(str(many.groups[odd]))] == "few_rows,inconsistent"
 
 
 def test_one_population_has_a_line_per_class(twelve):
-    table = plot_data.forest(twelve)
+    table = tables.forest(twelve)
     order = np.argsort(-twelve.estimate[0])
     assert table["groups"] == [twelve.classes[k] for k in order]
     assert table["estimate"] == twelve.estimate[0][order].tolist()
     assert table["lab_each"] == twelve.lab.p_lab[order].tolist()
     assert (table["class"], table["common"], table["lab"]) == (None, None, None)
     assert table["n"] == [3000] * 12
-    assert plot_data.forest(twelve, limit=4)["shown"] == 4
+    assert tables.forest(twelve, limit=4)["shown"] == 4
 
 
 def test_labelled_rows_become_shares_where_there_are_any(hostile):
-    table = plot_data.forest(hostile, of="_<b>")
+    table = tables.forest(hostile, of="_<b>")
     k = hostile.classes.index("_<b>")
     order = np.argsort(-hostile.estimate[:, k], kind="stable")
     counts = hostile.labelled[order]
@@ -136,11 +136,11 @@ def test_labelled_rows_become_shares_where_there_are_any(hostile):
     without = hostile.labelled.copy()
     without[order[0]] = 0
     changed = hostile.model_copy(update={"labelled": without})
-    assert plot_data.forest(changed, of="_<b>")["labelled"][0] is None
+    assert tables.forest(changed, of="_<b>")["labelled"][0] is None
 
 
 def test_names_are_short_on_one_line_and_never_empty(hostile):
-    names = plot_data.forest(hostile)["groups"]
+    names = tables.forest(hostile)["groups"]
     assert all(0 < len(name) <= 28 and name.isprintable() for name in names)
     assert '""' in names
     assert "(null)" in names
@@ -149,19 +149,19 @@ def test_names_are_short_on_one_line_and_never_empty(hostile):
 @pytest.mark.parametrize("limit", [0, -1, 2.5, True])
 def test_a_limit_below_one_is_refused(limit, binary):
     with pytest.raises(InputError, match="limit must be"):
-        plot_data.forest(binary, limit=limit)
+        tables.forest(binary, limit=limit)
     with pytest.raises(InputError, match="limit must be"):
-        plot_data.curve(binary, limit=limit)
+        tables.curve(binary, limit=limit)
 
 
 def test_a_limit_of_one_shows_the_largest_group(many):
-    assert plot_data.forest(many, limit=1)["groups"] == [str(many.groups[many.n.argmax()])]
-    assert len(plot_data.curve(many, limit=1)["curves"]) == 1
+    assert tables.forest(many, limit=1)["groups"] == [str(many.groups[many.n.argmax()])]
+    assert len(tables.curve(many, limit=1)["curves"]) == 1
 
 
 def test_without_intervals_there_are_none_and_the_choice_still_works(many):
     prev = fieldcal.estimate(many.lab, many.field, trust=1, point="mode", level=None)
-    table = plot_data.forest(prev, limit=20)
+    table = tables.forest(prev, limit=20)
     assert table["level"] is None
     assert table["lower"] == table["upper"] == [None] * 20
     change = np.abs(prev.estimate - prev.mean_prediction)[:, 1]
@@ -173,20 +173,20 @@ def test_without_intervals_there_are_none_and_the_choice_still_works(many):
 
 
 def test_expected_bins_are_the_mixture_of_the_estimate(binary):
-    table = plot_data.bins(binary)
+    table = tables.bins(binary)
     V = binary.field.V.sum(axis=0)
-    assert_allclose(table["expected"], binary.common @ binary.lab.M)
+    assert_allclose(table["expected"], binary.whole @ binary.lab.M)
     assert_allclose(table["observed"], V / V.sum())
     assert_allclose(table["lab"], binary.lab.F.sum(axis=0) / 4000)
     q = np.array(table["expected"])
     assert_allclose(table["noise"], 2 * np.sqrt(q * (1 - q) / 12_000))
-    whole = whole_misfit(binary.lab, binary.field, binary.common)
+    whole = misfit(binary.lab.M, V[None].astype(float), binary.whole[None], rows=binary.lab.A.sum(axis=1))
     assert (table["effect"], table["p_value"], table["df"]) == (whole.effect[0], whole.p_value[0], whole.df)
     assert (table["group"], table["n"]) == (None, 12_000)
 
 
 def test_bins_of_a_group_are_its_own(binary):
-    table = plot_data.bins(binary, group=3)
+    table = tables.bins(binary, group=3)
     assert_allclose(table["expected"], binary.urc[3] @ binary.lab.M)
     assert_allclose(table["observed"], binary.field.V[3] / binary.n[3])
     assert (table["effect"], table["p_value"]) == (binary.fit.effect[3], binary.fit.p_value[3])
@@ -194,35 +194,35 @@ def test_bins_of_a_group_are_its_own(binary):
 
 
 def test_a_group_without_rows_has_nothing_observed(empty_group):
-    table = plot_data.bins(empty_group, group=3)
+    table = tables.bins(empty_group, group=3)
     assert table["n"] == 0
     assert set(table["observed"]) == set(table["noise"]) == {None}
-    assert "3" in plot_data.forest(empty_group)["groups"]
-    assert plot_data.changes(empty_group)["groups"] == 3
+    assert "3" in tables.forest(empty_group)["groups"]
+    assert tables.changes(empty_group)["groups"] == 3
 
 
 def test_bin_labels_say_what_falls_into_a_bin(binary_data, three, three_data):
     def labels(partition):
-        return plot_data.bin_labels(
+        return tables.bin_labels(
             fieldcal.learn(binary_data.proba_lab, binary_data.y_lab, partition=partition)
         )
 
     assert labels(fieldcal.Edges([0.123456, 0.5])) == ["0–0.12", "0.12–0.5", "0.5–1"]
     assert labels(fieldcal.Edges([0.5, 0.998, 0.9991])) == ["0–0.5", "0.5–0.998", "0.998–0.999", "0.999–1"]
     assert labels(fieldcal.Expected(3)) == ["bin 1", "bin 2", "bin 3"]
-    simplex = plot_data.bin_labels(three.lab)
+    simplex = tables.bin_labels(three.lab)
     assert len(simplex) == three.lab.n_bins
     assert simplex[:2] == ["cat 1", "cat 2"]
     assert simplex[-1].startswith("ox ")
     argmax = fieldcal.learn(three_data.proba_lab, three_data.y_lab, partition=fieldcal.Simplex(3))
-    assert plot_data.bin_labels(argmax) == ["0 1", "1 1", "2 1"]
+    assert tables.bin_labels(argmax) == ["0 1", "1 1", "2 1"]
 
 
 # curve
 
 
 def test_the_curve_is_what_recalibrate_does(binary):
-    table = plot_data.curve(binary)
+    table = tables.curve(binary)
     old = table["old"]
     assert len(old) == 51
     for line in table["curves"]:
@@ -236,13 +236,13 @@ def test_the_curve_is_what_recalibrate_does(binary):
 
 
 def test_the_curve_of_one_population_is_what_recalibrate_does(single):
-    table = plot_data.curve(single)
+    table = tables.curve(single)
     assert table["curves"] == []
     assert_allclose(table["whole"], fieldcal.recalibrate(single, table["old"]), atol=1e-12)
 
 
 def test_curves_are_the_lowest_the_highest_and_the_largest(many):
-    table = plot_data.curve(many, limit=6)
+    table = tables.curve(many, limit=6)
     shift = np.log(many.weights[:, 1] / many.weights[:, 0])
     names = [int(line["name"]) for line in table["curves"]]
     assert len(names) == len(set(names)) == 6
@@ -253,7 +253,7 @@ def test_curves_are_the_lowest_the_highest_and_the_largest(many):
 
 
 def test_with_three_classes_the_others_count_as_one(three):
-    table = plot_data.curve(three, of="dog")
+    table = tables.curve(three, of="dog")
     for line in table["curves"]:
         g = int(line["name"])
         w, p = three.weights[g], three.mean_prediction[g]
@@ -264,7 +264,7 @@ def test_with_three_classes_the_others_count_as_one(three):
 
 def test_a_class_that_is_ruled_out_keeps_certainties(binary):
     weights = np.tile([1.0, 0.0], (24, 1))
-    table = plot_data.curve(binary.model_copy(update={"weights": weights}))
+    table = tables.curve(binary.model_copy(update={"weights": weights}))
     assert table["curves"][0]["new"] == [0.0] * 50 + [1.0]
 
 
@@ -273,7 +273,7 @@ def test_a_class_that_is_ruled_out_keeps_certainties(binary):
 
 def test_reliability_of_a_lab_is_bin_by_bin(binary_data):
     lab = fieldcal.learn(binary_data.proba_lab, binary_data.y_lab, partition=fieldcal.Edges([0.2, 0.5]))
-    table = plot_data.reliability(lab)
+    table = tables.reliability(lab)
     (series,) = table["series"]
     score, y = binary_data.proba_lab, binary_data.y_lab
     rows = [score <= 0.2, (score > 0.2) & (score <= 0.5), score > 0.5]
@@ -286,7 +286,7 @@ def test_reliability_of_a_lab_is_bin_by_bin(binary_data):
 
 def test_reliability_before_and_after_has_bins_of_equal_size(binary_data):
     before = binary_data.proba_field
-    table = plot_data.reliability_of(before, before**2, binary_data.y_field, classes=("no", "yes"))
+    table = tables.reliability_of(before, before**2, binary_data.y_field, classes=("no", "yes"))
     assert table["class"] == "yes"
     assert [series["name"] for series in table["series"]] == ["before", "after"]
     order = np.argsort(before).reshape(10, -1)
@@ -301,14 +301,14 @@ def test_reliability_does_not_depend_on_the_order_of_rows_even_with_ties():
     rng = np.random.default_rng(0)
     before, y = rng.integers(0, 6, 200) / 5, rng.integers(0, 2, 200)
     mixed = rng.permutation(200)
-    first = plot_data.reliability_of(before, before, y, classes=(0, 1))
-    again = plot_data.reliability_of(before[mixed], before[mixed], y[mixed], classes=(0, 1))
+    first = tables.reliability_of(before, before, y, classes=(0, 1))
+    again = tables.reliability_of(before[mixed], before[mixed], y[mixed], classes=(0, 1))
     assert first["series"][0]["n"] == again["series"][0]["n"]
     assert_allclose(first["series"][0]["share"], again["series"][0]["share"])
 
 
 def test_a_share_of_zero_is_not_free_of_noise():
-    table = plot_data.reliability_of([0.1] * 20, [0.2] * 20, [0] * 20, classes=(0, 1))
+    table = tables.reliability_of([0.1] * 20, [0.2] * 20, [0] * 20, classes=(0, 1))
     assert table["series"][0]["share"] == [0.0]
     assert table["series"][0]["se"][0] > 0.01
 
@@ -317,24 +317,24 @@ def test_labelled_rows_that_do_not_match_are_refused(three_data):
     proba, y = three_data.proba_field, three_data.y_field
     classes = ("cat", "dog", "ox")
     with pytest.raises(InputError, match="the same 5,999 labelled rows"):
-        plot_data.reliability_of(proba, proba, y[1:], classes=classes)
+        tables.reliability_of(proba, proba, y[1:], classes=classes)
     with pytest.raises(InputError, match="positions of the classes"):
-        plot_data.reliability_of(proba, proba, y + 1, classes=classes)
+        tables.reliability_of(proba, proba, y + 1, classes=classes)
     with pytest.raises(InputError, match="no labelled rows"):
-        plot_data.reliability_of(proba[:0], proba[:0], y[:0], classes=classes)
+        tables.reliability_of(proba[:0], proba[:0], y[:0], classes=classes)
 
 
 def test_a_lab_of_bin_ids_has_no_reliability():
     lab = fieldcal.learn([0, 1, 2] * 40, [0, 1, 1, 1, 0, 1] * 20, partition=fieldcal.Bins(3))
     with pytest.raises(InputError, match="learnt from bin ids"):
-        plot_data.reliability(lab)
+        tables.reliability(lab)
 
 
 # response, changes
 
 
 def test_the_response_is_the_matrix_itself(three):
-    table = plot_data.response(three.lab)
+    table = tables.response(three.lab)
     assert table["M"] == three.lab.M.tolist()
     assert table["rows"] == three.lab.F.sum(axis=1).tolist()
     assert table["classes"] == ["cat", "dog", "ox"]
@@ -343,8 +343,8 @@ def test_the_response_is_the_matrix_itself(three):
 @pytest.mark.parametrize("name", ["many", "binary", "three", "single"])
 def test_changes_add_up_to_all_rows_in_at_most_thirty_bars(name, request):
     prev = request.getfixturevalue(name)
-    table = plot_data.changes(prev)
-    k = plot_data.focus(prev)
+    table = tables.changes(prev)
+    k = tables.focus(prev)
     change = (prev.estimate - prev.mean_prediction)[:, k]
     edges = np.array(table["edges"])
     assert len(table["rows_share"]) == len(edges) - 1 <= 30
@@ -359,7 +359,7 @@ def test_changes_add_up_to_all_rows_in_at_most_thirty_bars(name, request):
 
 
 def test_where_nothing_changes_all_rows_are_around_zero(binary):
-    table = plot_data.changes(fieldcal.estimate(binary.lab, binary.field, trust=0))
+    table = tables.changes(fieldcal.estimate(binary.lab, binary.field, trust=0))
     assert (table["groups"], table["up"], table["down"]) == (24, 0, 0)
     (bar,) = np.flatnonzero(table["rows_share"])
     assert table["edges"][bar] < 0 < table["edges"][bar + 1]
@@ -368,56 +368,56 @@ def test_where_nothing_changes_all_rows_are_around_zero(binary):
 def test_a_field_without_groups_left_has_empty_tables(binary):
     field = fieldcal.count(binary.lab, [], groups=[])
     prev = fieldcal.estimate(binary.lab, field, trust=1)
-    assert plot_data.forest(prev)["groups"] == []
-    assert plot_data.curve(prev)["curves"] == []
-    assert plot_data.changes(prev)["groups"] == 0
+    assert tables.forest(prev)["groups"] == []
+    assert tables.curve(prev)["curves"] == []
+    assert tables.changes(prev)["groups"] == 0
 
 
 # distributions
 
 
 def test_the_distribution_of_a_group_is_the_estimate_and_that_of_the_whole_its_mean_over_rows(ordered):
-    table = plot_data.distribution(ordered, group="a")
+    table = tables.distribution(ordered, group="a")
     g = ordered.groups.index("a")
     assert (table["group"], table["n"], table["level"]) == ("a", ordered.n[g], 0.9)
     for name in ("mean_prediction", "estimate", "lower", "upper"):
         assert table[name] == getattr(ordered, name)[g].tolist()
     assert table["lab"] == ordered.lab.p_lab.tolist()
-    whole = plot_data.distribution(ordered)
+    whole = tables.distribution(ordered)
     assert whole["group"] is whole["level"] is None
     assert whole["lower"] == whole["upper"] == [None] * 6
     share = ordered.n / ordered.n.sum()
     assert_allclose(whole["estimate"], share @ ordered.estimate)
     assert_allclose(whole["mean_prediction"], share @ ordered.mean_prediction)
     assert whole["n"] == ordered.n.sum()
-    for table in (whole, plot_data.distribution(ordered, group="b")):
+    for table in (whole, tables.distribution(ordered, group="b")):
         assert json.loads(json.dumps(table, allow_nan=False)) == table
 
 
 def test_intervals_are_told_with_few_digits_but_apart(ordered):
-    assert plot_data.distribution(ordered)["labels"][:2] == ["≤ -1.23", "(-1.23, -0.5]"]
+    assert tables.distribution(ordered)["labels"][:2] == ["≤ -1.23", "(-1.23, -0.5]"]
     rng = np.random.default_rng(0)
     y = rng.normal(5e4, 1.0, size=2000)
     rows = regression.from_moments(y + 0.1 * rng.normal(size=2000), 0.1)
-    lab = regression.learn(rows, y, intervals=[49999.5, 50000.25, 50001.125])
-    prev = fieldcal.estimate(lab, regression.count(lab, rows), trust=1)
+    lab = fieldcal.learn(rows, y, intervals=[49999.5, 50000.25, 50001.125])
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, rows), trust=1)
     labels = ["≤ 49999.5", "(49999.5, 50000.2]", "(50000.2, 50001.1]", "> 50001.1"]
-    assert plot_data.distribution(prev)["labels"] == labels
+    assert tables.distribution(prev)["labels"] == labels
 
 
 def test_classes_without_an_order_have_no_distribution(three):
     with pytest.raises(InputError, match="have no order"):
-        plot_data.distribution(three)
+        tables.distribution(three)
 
 
 def test_an_unknown_group_has_no_distribution(ordered):
     with pytest.raises(InputError, match="There is no group 'nowhere'"):
-        plot_data.distribution(ordered, group="nowhere")
+        tables.distribution(ordered, group="nowhere")
 
 
 def test_the_transform_is_counted_by_the_distribution_function(number_rows):
     before, after, y = number_rows
-    table = plot_data.pit(before, after, y)
+    table = tables.pit(before, after, y)
     for name, rows in (("before", before), ("after", after)):
         assert_allclose(table[name], np.histogram(rows.cdf(y[:, None]), np.linspace(0, 1, 11))[0] / 2000)
     assert table["edges"][0] == 0.0
@@ -428,13 +428,13 @@ def test_the_transform_is_counted_by_the_distribution_function(number_rows):
 
 def test_at_an_atom_the_middle_of_the_jump_counts():
     coins = regression.from_samples([[0.0] * 3 + [1.0]] * 8)
-    table = plot_data.pit(coins, coins, [0.0] * 6 + [1.0] * 2)
+    table = tables.pit(coins, coins, [0.0] * 6 + [1.0] * 2)
     assert table["before"] == [0, 0, 0, 0.75, 0, 0, 0, 0, 0.25, 0]  # 0.375 and 0.875
 
 
 def test_coverage_is_counted_row_by_row(number_rows):
     before, after, y = number_rows
-    table = plot_data.coverage(before, after, y)
+    table = tables.coverage(before, after, y)
     for name, rows in (("before", before), ("after", after)):
         for share, held in zip(table["nominal"], table[name], strict=True):
             low, high = rows.interval(share).T
@@ -443,7 +443,7 @@ def test_coverage_is_counted_row_by_row(number_rows):
     assert json.loads(json.dumps(table, allow_nan=False)) == table
 
 
-@pytest.mark.parametrize("picture", [plot_data.pit, plot_data.coverage])
+@pytest.mark.parametrize("picture", [tables.pit, tables.coverage])
 def test_numbers_that_do_not_belong_to_the_predictions_are_refused(picture, number_rows):
     before, after, y = number_rows
     with pytest.raises(InputError, match="of the same rows, but there are 2,000 and 3 predictions"):

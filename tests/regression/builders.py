@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression import (
     from_cdf,
     from_distribution,
@@ -19,7 +19,7 @@ MEAN, SD = np.array([0.0, 1.0, -0.5]), np.array([1.0, 2.0, 0.7])
 TRUTH = stats.norm(MEAN, SD)
 LEVELS = np.linspace(0.01, 0.99, 99)
 GRID = np.linspace(-15.0, 15.0, 1501)
-SUPPORT = Support.of([-1.0, 0.0, 0.4, 2.0])
+SUPPORT = Intervals.of([-1.0, 0.0, 0.4, 2.0])
 #: Masses that differ from those of every form, none of them 0.
 MASSES = np.array([[0.1, 0.2, 0.3, 0.3, 0.1], [0.3, 0.1, 0.1, 0.2, 0.3], [0.2, 0.2, 0.2, 0.2, 0.2]])
 
@@ -87,7 +87,7 @@ def samples(size=2000):
 
 
 def interval_masses():
-    fine = Support.of(np.linspace(-8.0, 9.0, 171))
+    fine = Intervals.of(np.linspace(-8.0, 9.0, 171))
     return from_masses(from_moments(MEAN, SD).masses(fine), fine)
 
 
@@ -96,9 +96,9 @@ def gamma():
 
 
 def reshaped_twice():
-    support = Support.of([-0.5, 1.0])
+    support = Intervals.of([-0.5, 1.0])
     once = from_moments(MEAN, SD).reshaped(support, [[0.2, 0.6, 0.2]] * 3)
-    return once.reshaped(Support.of([0.2]), [[0.6, 0.4]] * 3)
+    return once.reshaped(Intervals.of([0.2]), [[0.6, 0.4]] * 3)
 
 
 #: Forms that keep masses and shapes exactly. All stand for (about) the normal truth, but the last two.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression import (
     from_cdf,
     from_distribution,
@@ -15,7 +15,7 @@ from fieldcal.regression import (
     from_samples,
 )
 
-ATOM = Support.of([2.0], atoms=[0.0])  # below 0, 0, (0, 2], above 2
+ATOM = Intervals.of([2.0], atoms=[0.0])  # below 0, 0, (0, 2], above 2
 
 
 def quantile_ties():
@@ -88,14 +88,14 @@ def test_quantile_columns_of_an_atom_stay_at_the_atom():
 
 
 def test_an_atom_within_an_interval_moves_with_it():
-    new = cdf_jump().reshaped(Support.of([2.0]), [[0.4, 0.6]])
+    new = cdf_jump().reshaped(Intervals.of([2.0]), [[0.4, 0.6]])
     assert new.cdf([0.0], before=True)[0, 0] == pytest.approx(0.05)
     assert new.cdf([0.0])[0, 0] == pytest.approx(0.25)
 
 
 def test_whole_numbers_are_atoms_of_discrete_families():
     counts = from_distribution(stats.poisson([1.0, 3.0]))
-    zero = Support.of([2.0], atoms=[0.0])
+    zero = Intervals.of([2.0], atoms=[0.0])
     np.testing.assert_allclose(counts.masses(zero)[:, 1], np.exp([-1.0, -3.0]), rtol=1e-12)
     new = counts.reshaped(zero, [[0.0, 0.5, 0.25, 0.25]] * 2)
     np.testing.assert_allclose(new.masses(zero), [[0.0, 0.5, 0.25, 0.25]] * 2, rtol=0, atol=1e-12)

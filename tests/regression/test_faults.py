@@ -7,9 +7,8 @@ import pytest
 from scipy import stats
 
 from fieldcal.errors import FieldcalError, InputError, InputTypeError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression import (
-    Reshaped,
     from_cdf,
     from_distribution,
     from_masses,
@@ -17,10 +16,11 @@ from fieldcal.regression import (
     from_quantiles,
     from_samples,
 )
+from fieldcal.regression.transport import Transport
 from regression.builders import Arrays, Frames
 
 U = [0.1, 0.5, 0.9]
-HALVES = Support.of([0.0])
+HALVES = Intervals.of([0.0])
 NAN, INF = np.nan, np.inf
 
 BAD = {
@@ -92,7 +92,7 @@ BAD = {
         r"shape \(2, 2\).*have \(1, 2\)",
     ),
     "unequal-maps": (
-        lambda: Reshaped(from_moments([1], 1.0), np.zeros((1, 2)), np.zeros((1, 3))),
+        lambda: Transport.between(np.zeros((1, 2)), np.zeros((1, 3))),
         r"shapes \(1, 2\) and \(1, 3\)\. Use predictions\.reshaped",
     ),
 }  # fmt: skip
@@ -153,7 +153,7 @@ def test_rounding_is_no_fault_fault49():
 
 @pytest.mark.parametrize("y", [-1e6, 1e6], ids=["fault49-below", "fault49-above"])
 def test_a_number_outside_every_interval_lies_in_an_open_one(y):
-    support = Support.of([0.0, 1.0, 2.0])
+    support = Intervals.of([0.0, 1.0, 2.0])
     for predictions in (
         from_quantiles([[0.0, 1.0, 2.0]], U),
         from_masses([[0.1, 0.4, 0.4, 0.1]], support),

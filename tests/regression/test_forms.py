@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression import (
-    GridCDF,
-    IntervalMasses,
-    Moments,
+    Distribution,
+    PiecewiseLinear,
     Predictions,
-    Quantiles,
-    Reshaped,
-    Samples,
     as_predictions,
-    checks,
     from_cdf,
     from_distribution,
     from_masses,
@@ -25,6 +22,10 @@ from fieldcal.regression import (
     from_quantiles,
     from_samples,
 )
+from fieldcal.regression import (
+    predictions as interface,
+)
+from fieldcal.regression.predictions import Reshaped
 from regression.builders import EXACT, FORMS, GRID, LEVELS, MASSES, MEAN, NORMAL, SD, SUPPORT, TRUTH, Arrays
 
 INSIDE = np.array([-3.0, -1.7, -1.0, -0.6, -0.1, 0.0, 0.1, 0.3, 0.4, 0.9, 1.9, 2.0, 2.4, 5.0])
@@ -87,26 +88,41 @@ def test_samples_meet_masses_and_shapes_as_near_as_their_number_allows(size):
 @pytest.mark.parametrize("form", FORMS)
 def test_the_form_that_comes_back_is_the_one_that_went_in(form):
     old = FORMS[form]()
-    kind = {"quantiles": Quantiles, "cdf": GridCDF, "masses": IntervalMasses, "samples": Samples}.get(
-        form, Reshaped
-    )
     new = old.reshaped(SUPPORT, asked(old))
-    assert type(new) is kind
-    if kind is not Reshaped:
-        assert new.values.shape == old.values.shape
+    if form not in ("quantiles", "cdf", "masses", "samples"):
+        assert type(new) is Reshaped
+        assert new.form is None
+        with pytest.raises(InputError, match=r"no values\. Use ppf\(levels\)"):
+            _ = new.values
+        return
+    if form != "quantiles":  # of which a boundary cuts a tail
+        assert type(new) is PiecewiseLinear
+    assert new.form.kind == form
+    np.testing.assert_array_equal(new.form.at, old.form.at)
+    assert new.values.shape == old.values.shape
+
+
+def test_the_form_comes_back_also_where_a_boundary_cuts_a_tail():
+    old = FORMS["quantiles"]()
+    wide = Intervals.of([-5.0, 0.0])
+    new = old.reshaped(wide, old.masses(wide))
+    assert (new.form.kind, new.form.at) == ("quantiles", old.form.at)
+    np.testing.assert_allclose(new.values, old.values, rtol=0, atol=1e-12)
+    again = new.take([2, 0]).reshaped(SUPPORT, MASSES[[2, 0]])
+    np.testing.assert_allclose(again.cdf(again.values), np.tile(LEVELS, (2, 1)), rtol=0, atol=1e-12)
 
 
 def test_quantile_columns_after_reshaping_are_the_quantiles_of_the_new_distributions():
     new = FORMS["quantiles"]().reshaped(SUPPORT, MASSES)
     np.testing.assert_allclose(new.cdf(new.values), np.tile(LEVELS, (3, 1)), rtol=0, atol=1e-12)
-    again = from_quantiles(new.values, new.levels)
+    again = from_quantiles(new.values, new.form.at)
     assert np.abs(again.masses(SUPPORT) - MASSES).max() < 0.02  # two of the hundred gaps between levels
 
 
 def test_grid_columns_after_reshaping_are_the_distribution_functions_on_the_grid():
     new = FORMS["cdf"]().reshaped(SUPPORT, MASSES)
     np.testing.assert_array_equal(new.values, new.cdf(GRID))
-    again = from_cdf(new.values, new.grid)  # the boundaries are grid points, so nothing is lost
+    again = from_cdf(new.values, new.form.at)  # the boundaries are grid points, so nothing is lost
     np.testing.assert_allclose(again.masses(SUPPORT), MASSES, rtol=0, atol=1e-12)
 
 
@@ -120,14 +136,14 @@ def test_masses_of_the_own_support_come_back_as_they_were_given():
 
 
 def test_masses_of_another_support_are_asked_of_the_new_distribution():
-    old, halves = from_masses(MASSES, SUPPORT, low=-4.0, high=4.0), Support.of([0.2])
+    old, halves = from_masses(MASSES, SUPPORT, low=-4.0, high=4.0), Intervals.of([0.2])
     new = old.reshaped(halves, [[0.5, 0.5]] * 3)
     np.testing.assert_allclose(new.masses(halves), 0.5, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(new.values, new.masses(SUPPORT))
 
 
 def test_reshaping_twice_is_one_map_after_the_other():
-    base, halves = from_moments(MEAN, SD), Support.of([0.3])
+    base, halves = from_moments(MEAN, SD), Intervals.of([0.3])
     once = base.reshaped(SUPPORT, MASSES)
     twice = once.reshaped(halves, [[0.7, 0.3]] * 3)
     assert isinstance(twice, Reshaped)
@@ -211,7 +227,7 @@ def test_blocks_of_rows_change_nothing(form, monkeypatch):
     new = predictions.reshaped(SUPPORT, asked(predictions))
     y = np.array([0.1, 2.0, -3.0])
     before = [f(p) for p in (predictions, new) for f in (lambda p: p.crps(y), lambda p: p.var(), whole_cdf)]
-    monkeypatch.setattr(checks, "WORK", 10)
+    monkeypatch.setattr(interface, "WORK", 10)
     new = predictions.reshaped(SUPPORT, asked(predictions))
     after = [f(p) for p in (predictions, new) for f in (lambda p: p.crps(y), lambda p: p.var(), whole_cdf)]
     for a, b in zip(before, after, strict=True):
@@ -242,6 +258,21 @@ def test_names_of_skpro_are_the_same_functions():
     np.testing.assert_allclose(predictions.interval(0.8), predictions.ppf([0.1, 0.9]), rtol=0, atol=1e-14)
 
 
+def test_samples_are_the_distribution_function_that_steps_at_them():
+    draws = from_samples([[2.0, -1.0, 0.5, 2.0]])
+    steps = from_cdf([[0.0, 0.25, 0.25, 0.5, 0.5, 1.0]], [-1.0, -1.0, 0.5, 0.5, 2.0, 2.0])
+    for name, at in [("cdf", INSIDE), ("ppf", np.linspace(0.0, 1.0, 9)), ("crps", [0.7])]:
+        np.testing.assert_allclose(getattr(draws, name)(at), getattr(steps, name)(at), rtol=1e-14)
+    np.testing.assert_allclose(draws.moments(), steps.moments(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["quantiles", "cdf", "masses", "samples", "moments", "list"])
+def test_predictions_survive_a_pickle(form):
+    old = FORMS[form]()
+    again = pickle.loads(pickle.dumps(old.reshaped(SUPPORT, asked(old))))
+    np.testing.assert_array_equal(again.cdf(INSIDE), old.reshaped(SUPPORT, asked(old)).cdf(INSIDE))
+
+
 def test_tails_of_quantiles_continue_the_density_of_the_outermost_segment():
     one = from_quantiles([[1.0, 2.0, 5.0]], [0.2, 0.5, 0.6])
     assert one.pdf([1.0 - 1e-12])[0, 0] == pytest.approx(0.3)
@@ -252,7 +283,7 @@ def test_tails_of_quantiles_continue_the_density_of_the_outermost_segment():
 
 
 def test_boundaries_beyond_all_quantiles_cut_the_tails_and_keep_their_shape():
-    old, wide = FORMS["quantiles"](), Support.of([-5.0, 0.0, 5.0])
+    old, wide = FORMS["quantiles"](), Intervals.of([-5.0, 0.0, 5.0])
     weights = np.array([3.0, 1.0, 0.5, 2.0])
     masses = old.masses(wide) * weights
     masses /= masses.sum(axis=1, keepdims=True)
@@ -265,22 +296,22 @@ def test_boundaries_beyond_all_quantiles_cut_the_tails_and_keep_their_shape():
 
 
 def test_boundaries_where_a_grid_has_no_mass_change_nothing():
-    old, wide = FORMS["cdf"](), Support.of([-99.0, 0.0, 99.0])
+    old, wide = FORMS["cdf"](), Intervals.of([-99.0, 0.0, 99.0])
     new = old.reshaped(wide, [[0.0, 0.5, 0.5, 0.0]] * 3)
     assert new.cdf([-99.0, -15.0, 0.0, 15.0, 99.0]).tolist()[0] == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.0])
     np.testing.assert_array_equal(new.ppf([0.0, 1.0])[0], [-15.0, new.ppf([1.0])[0, 0]])
 
 
 def test_open_intervals_without_ends_get_tails_and_with_ends_are_uniform():
-    tails = from_masses([[0.2, 0.3, 0.4, 0.1]], Support.of([0.0, 1.0, 2.0]))
+    tails = from_masses([[0.2, 0.3, 0.4, 0.1]], Intervals.of([0.0, 1.0, 2.0]))
     assert tails.pdf([0.0, 2.5]).tolist()[0] == pytest.approx([0.3, 0.4 * np.exp(-0.5 * 4.0)])
-    ends = from_masses([[0.2, 0.3, 0.4, 0.1]], Support.of([0.0, 1.0, 2.0]), low=-1.0, high=4.0)
+    ends = from_masses([[0.2, 0.3, 0.4, 0.1]], Intervals.of([0.0, 1.0, 2.0]), low=-1.0, high=4.0)
     assert ends.cdf([-2.0, -0.5, 3.0, 5.0]).tolist()[0] == pytest.approx([0.0, 0.1, 0.95, 1.0])
     assert ends.ppf([0.0, 1.0]).tolist() == [[-1.0, 4.0]]
 
 
 def test_the_scale_of_a_tail_beside_an_empty_interval_is_the_width_of_all_inner_ones():
-    one = from_masses([[0.5, 0.0, 0.5, 0.0]], Support.of([0.0, 1.0, 3.0]))
+    one = from_masses([[0.5, 0.0, 0.5, 0.0]], Intervals.of([0.0, 1.0, 3.0]))
     assert one.cdf([-3.0])[0, 0] == pytest.approx(0.5 * np.exp(-1.0))
     assert one.cdf([0.7, 3.0]).tolist() == [[0.5, 1.0]]
 
@@ -288,10 +319,12 @@ def test_the_scale_of_a_tail_beside_an_empty_interval_is_the_width_of_all_inner_
 @pytest.mark.parametrize("family", ["normal", "lognormal", "gamma", "laplace", "logistic", "student"])
 def test_every_family_has_the_moments_it_was_given(family):
     predictions = from_moments([1.0, 4.0], [0.5, 3.0], family=family)
-    assert isinstance(predictions, Moments)
-    np.testing.assert_allclose(predictions.frozen.mean(), [1.0, 4.0], rtol=1e-12)
-    np.testing.assert_allclose(predictions.frozen.std(), [0.5, 3.0], rtol=1e-12)
-    np.testing.assert_array_equal(predictions.moments()[1], [0.5, 3.0])
+    assert isinstance(predictions, Distribution)
+    np.testing.assert_allclose(predictions.given.mean(), [1.0, 4.0], rtol=1e-12)
+    np.testing.assert_allclose(predictions.given.std(), [0.5, 3.0], rtol=1e-12)
+    # scipy's families take other parameters than these two, but for the normal one
+    rtol = 0 if family == "normal" else 1e-15
+    np.testing.assert_allclose(predictions.moments(), [[1.0, 4.0], [0.5, 3.0]], rtol=rtol)
 
 
 def test_a_list_of_different_families_is_one_prediction_each():
@@ -342,6 +375,6 @@ def test_no_rows_are_no_trouble():
 
 
 def test_a_level_below_one_is_a_finite_quantile_also_after_reshaping():
-    new = from_moments([0.0], [1.0]).reshaped(Support.of([0.0]), [[0.9, 0.1]])
+    new = from_moments([0.0], [1.0]).reshaped(Intervals.of([0.0]), [[0.9, 0.1]])
     assert np.isfinite(new.ppf([1e-300, 1.0 - 2.0**-53])).all()
     assert new.ppf([0.0, 1.0]).tolist() == [[-np.inf, np.inf]]

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.regression import from_cdf, from_masses, from_moments, from_quantiles, from_samples
 
 X = np.linspace(-12.0, 12.0, 97)
 U = np.linspace(0.0, 1.0, 41)
-SUPPORT = Support.of([-2.0, 1.0, 3.5], atoms=[0.0])
+SUPPORT = Intervals.of([-2.0, 1.0, 3.5], atoms=[0.0])
 N, Q = 2, 5
 
 halves = st.integers(-10, 10).map(lambda k: k / 2.0)  # ties, atoms and boundaries come often

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
@@ -44,7 +46,7 @@ class WithQuantiles(RegressorMixin, BaseEstimator):
         return values
 
 
-@parametrize_with_checks([RecalibratedRegressor(Ridge(), cv=3)])
+@parametrize_with_checks([RecalibratedRegressor(Ridge())])
 def test_scikit_learns_own_check_passes(estimator, check):
     check(estimator)
 
@@ -85,14 +87,22 @@ def test_groups_are_adapted_to_each_for_itself():
         model.predict(field)
 
 
-def test_a_prefitted_model_is_used_as_it_is():
+def test_a_frozen_model_is_used_as_it_is():
     (X, y), (field, _) = data()
     fitted = make_pipeline(StandardScaler(), Ridge()).fit(X[:1000], y[:1000])
     coefficients = fitted[-1].coef_.copy()
-    model = RecalibratedRegressor(fitted, cv="prefit").fit(X[1000:], y[1000:])
-    assert model.model_ is fitted
+    model = RecalibratedRegressor(FrozenEstimator(fitted)).fit(X[1000:], y[1000:])
+    assert model.model_.estimator is fitted
     assert_array_equal(fitted[-1].coef_, coefficients)
     assert model.adapt(field).predict(field).shape == (len(field),)
+    with pytest.raises(NotFittedError, match="Ridge that is not fitted yet"):
+        RecalibratedRegressor(FrozenEstimator(Ridge())).fit(X, y)
+
+
+def test_without_cv_there_are_five_folds():
+    (X, y), _ = data(n=500)
+    default, five = (RecalibratedRegressor(Ridge(), cv=cv).fit(X, y) for cv in (None, 5))
+    assert default.lab_ == five.lab_
 
 
 def test_folds_must_predict_every_row_once_and_may_follow_the_groups():

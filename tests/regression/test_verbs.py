@@ -10,7 +10,7 @@ from scipy.stats import norm
 import fieldcal
 from fieldcal import regression
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.regression.intervals import choose_support, neighbours_alike
+from fieldcal.regression.intervals import choose_support, indistinguishable_neighbours
 
 NOISE = 0.7
 SLOPE = 1 / (1 + NOISE**2)
@@ -34,9 +34,9 @@ def world(
 ):
     rng = np.random.default_rng(seed)
     y_lab, y = rng.standard_normal(n_lab), mean + sd * rng.standard_normal(n)
-    lab = regression.learn(predicted(seen(y_lab, rng), form), y_lab, groups=lab_groups)
+    lab = fieldcal.learn(predicted(seen(y_lab, rng), form), y_lab, groups=lab_groups)
     x = seen(y, rng)
-    field = regression.count(lab, predicted(x, form), groups=groups)
+    field = fieldcal.count(lab, predicted(x, form), groups=groups)
     prev = fieldcal.estimate(lab, field, **{"trust": 1, **options})
     return prev, predicted(x, form), y, x
 
@@ -60,7 +60,7 @@ def test_crps_and_coverage_come_back_to_those_of_a_model_that_knew_the_field(mea
     ratios, misses = [], []
     for seed in range(2):
         prev, old, y, x = world(mean=mean, sd=sd, seed=seed, form=form)
-        new, best = regression.recalibrate(prev, old), oracle(x, mean, sd)
+        new, best = fieldcal.recalibrate(prev, old), oracle(x, mean, sd)
         ratios.append(new.crps(y).mean() / best.crps(y).mean())
         assert new.crps(y).mean() < old.crps(y).mean()
         misses += [covered(new, y, c) - covered(best, y, c) for c in (0.5, 0.8, 0.9)]
@@ -74,7 +74,7 @@ def test_the_estimated_distribution_approaches_the_truth_as_lab_and_field_grow()
         found = []
         for seed in range(3):
             prev, *_ = world(n_lab=n, n=n, mean=0.5, sd=0.9, seed=seed)
-            points = prev.lab.support.points
+            points = prev.lab.outcome.points
             truth = np.diff(np.concatenate([[0], norm.cdf((points - 0.5) / 0.9), [1]]))
             found.append(np.abs(np.cumsum(prev.urc[0] - truth)).max())
         errors.append(np.mean(found))
@@ -88,7 +88,7 @@ def test_without_a_shift_next_to_nothing_is_lost(grouped):
     changes = []
     for seed in range(3):
         prev, old, y, _ = world(seed=seed, groups=groups, lab_groups=groups, trust="auto")
-        new = regression.recalibrate(prev, old, groups=groups)
+        new = fieldcal.recalibrate(prev, old, groups=groups)
         changes.append((new.log_score(y) - old.log_score(y)).mean())
     assert np.mean(changes) < 0.002
 
@@ -104,13 +104,11 @@ def test_groups_are_told_apart_and_small_ones_lean_on_the_others():
     x_lab, x = seen(y_lab, rng), seen(y, rng)
     slope = np.cov(x_lab, y_lab)[0, 1] / x_lab.var()
     sd = (y_lab - slope * x_lab).std()
-    lab = regression.learn(
-        regression.from_moments(slope * x_lab, np.full(5000, sd)), y_lab, groups=lab_groups
-    )
+    lab = fieldcal.learn(regression.from_moments(slope * x_lab, np.full(5000, sd)), y_lab, groups=lab_groups)
     assert lab.rehearsal.tau > 0.7
     old = regression.from_moments(slope * x, np.full(5000, sd))
-    prev = fieldcal.estimate(lab, regression.count(lab, old, groups=groups))
-    new = regression.recalibrate(prev, old, groups=groups)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, old, groups=groups))
+    new = fieldcal.recalibrate(prev, old, groups=groups)
     assert new.crps(y).mean() < 0.9 * old.crps(y).mean()
     assert np.abs([new.mean()[groups == g].mean() - y[groups == g].mean() for g in range(20)]).mean() < 0.1
 
@@ -119,21 +117,21 @@ def test_two_intervals_are_the_binary_classifier_exactly():
     rng = np.random.default_rng(1)
     y_lab, y = rng.standard_normal(2000), 0.5 + rng.standard_normal(1000)
     dist_lab, dist = predicted(seen(y_lab, rng)), predicted(seen(y, rng))
-    lab = regression.learn(dist_lab, y_lab, intervals=[0.3])
-    prev = fieldcal.estimate(lab, regression.count(lab, dist), trust=1)
+    lab = fieldcal.learn(dist_lab, y_lab, intervals=[0.3])
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, dist), trust=1)
     above = 1 - dist.cdf([0.3])[:, 0]
     plain = fieldcal.learn(1 - dist_lab.cdf([0.3])[:, 0], y_lab > 0.3)
     other = fieldcal.estimate(plain, fieldcal.count(plain, above), trust=1)
     assert_array_equal(lab.F, plain.F)
     assert_allclose(prev.urc, other.urc, atol=1e-9)
-    new = regression.recalibrate(prev, dist)
+    new = fieldcal.recalibrate(prev, dist)
     assert_allclose(1 - new.cdf([0.3])[:, 0], fieldcal.recalibrate(other, above), atol=1e-9)
 
 
 def test_interval_masses_obey_the_lemma_and_shapes_inside_are_kept():
     prev, old, _, _ = world(n=200, mean=0.5)
-    support = prev.lab.support
-    new = regression.recalibrate(prev, old)
+    support = prev.lab.outcome
+    new = fieldcal.recalibrate(prev, old)
     weighted = old.masses(support) * prev.urc[0] / prev.lab.p_lab
     assert_allclose(new.masses(support), weighted / weighted.sum(axis=1, keepdims=True), atol=1e-9)
     low, high = support.points[3:5]
@@ -151,8 +149,8 @@ def test_a_lab_of_distributions_survives_a_file(tmp_path):
     prev.save(tmp_path / "prev.json")
     again = fieldcal.Prevalence.load(tmp_path / "prev.json")
     assert again == prev
-    assert again.lab.support == prev.lab.support
-    assert_array_equal(regression.recalibrate(again, old).mean(), regression.recalibrate(prev, old).mean())
+    assert again.lab.outcome == prev.lab.outcome
+    assert_array_equal(fieldcal.recalibrate(again, old).mean(), fieldcal.recalibrate(prev, old).mean())
 
 
 # Intervals
@@ -175,15 +173,17 @@ def test_intervals_are_filled_alike_and_an_atom_has_one_of_its_own():
 def test_as_many_intervals_as_predictions_can_tell_apart():
     rng = np.random.default_rng(0)
     y = rng.standard_normal(4000)
-    sharp = regression.learn(
+    sharp = fieldcal.learn(
         regression.from_moments(y + 0.1 * rng.standard_normal(4000), np.full(4000, 0.1)), y
     )
-    blurred = regression.learn(
+    blurred = fieldcal.learn(
         regression.from_moments(0.2 * (y + 2 * rng.standard_normal(4000)), np.full(4000, 0.9)), y
     )
-    assert sharp.support.size == 20
-    assert 2 <= blurred.support.size < 12
-    assert neighbours_alike(rng.standard_normal(4000), blurred.support.codes(y), blurred.support.size)
+    assert sharp.outcome.size == 20
+    assert 2 <= blurred.outcome.size < 12
+    assert indistinguishable_neighbours(
+        rng.standard_normal(4000), blurred.outcome.codes(y), blurred.outcome.size
+    )
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
@@ -192,10 +192,10 @@ def test_predictions_that_say_nothing_are_not_to_be_used():
     y = rng.standard_normal(1000)
     same = regression.from_moments(np.zeros(1000), np.ones(1000))
     with pytest.raises(InputError, match=r"cannot tell the intervals .* apart"):
-        regression.learn(same, y, intervals=5)
-    lab = regression.learn(same, y)
-    assert lab.support.size == 2
-    assert fieldcal.check(lab, regression.count(lab, same)).level == "do_not_use"
+        fieldcal.learn(same, y, intervals=5)
+    lab = fieldcal.learn(same, y)
+    assert lab.outcome.size == 2
+    assert fieldcal.check(lab, fieldcal.count(lab, same)).level == "do_not_use"
 
 
 @pytest.mark.parametrize(
@@ -217,11 +217,58 @@ def test_what_cannot_be_learnt_is_refused_in_words(change, message):
     y = np.random.default_rng(0).standard_normal(100)
     given = {"predicted": regression.from_moments(y, np.ones(100)), "y": y, **change}
     with pytest.raises((InputError, InputTypeError), match=message):
-        regression.learn(given.pop("predicted"), given.pop("y"), **given)
+        fieldcal.learn(given.pop("predicted"), given.pop("y"), **{"intervals": 5, **given})
 
 
 def test_a_lab_of_classes_has_no_intervals():
     data = fieldcal.datasets.label_shift(n_lab=200)
     lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    with pytest.raises(InputError, match=r"regression\.learn"):
-        regression.count(lab, regression.from_moments([0.0], [1.0]))
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, [0.2, 0.7] * 20), trust=1)
+    for verb, given in ((fieldcal.count, lab), (fieldcal.recalibrate, prev), (fieldcal.decide, prev)):
+        for distributions in (regression.from_moments([0.0], [1.0]), norm([0.0], 1.0), [norm(0.0, 1.0)]):
+            with pytest.raises(
+                InputTypeError, match=r"class probabilities, .* \[0, 1\], .* fieldcal\.learn\(distrib"
+            ):
+                verb(given, distributions)
+
+
+def test_a_lab_of_numbers_takes_no_probabilities_and_decides_nothing():
+    prev, old, _, _ = world(n_lab=500, n=200)
+    for verb, given in ((fieldcal.count, prev.lab), (fieldcal.recalibrate, prev)):
+        with pytest.raises(InputTypeError, match="which predictive distributions it stands for"):
+            verb(given, np.full((10, prev.lab.outcome.size), 1 / prev.lab.outcome.size))
+        with pytest.raises(InputError, match="normalize=… does not go with distributions of a number"):
+            verb(given, old, normalize=True)
+    with pytest.raises(InputError, match="missing=… does not go with distributions"):
+        fieldcal.count(prev.lab, old, missing="drop")
+    with pytest.raises(InputError, match=r"this estimate is of a number.*\.mean\(\)"):
+        fieldcal.decide(prev, old)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"classes": [0, 1]}, r"classes=… does not go with distributions of a number.*Use intervals="),
+        ({"ordered": True}, "ordered=… does not go with distributions of a number"),
+        ({"normalize": True}, "normalize=… does not go with distributions of a number"),
+    ],
+)
+def test_options_of_classes_do_not_go_with_distributions(options, message):
+    y = np.random.default_rng(0).standard_normal(100)
+    with pytest.raises(InputError, match=message):
+        fieldcal.learn(regression.from_moments(y, np.ones(100)), y, **options)
+
+
+def test_what_scipy_freezes_is_taken_as_it_is():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(1000)
+    x = seen(y, rng)
+    frozen, wrapped = norm(SLOPE * x, SD), predicted(x)
+    lab = fieldcal.learn(frozen, y, intervals=[-0.5, 0.5])
+    assert lab == fieldcal.learn(wrapped, y, intervals=[-0.5, 0.5])
+    field = fieldcal.count(lab, frozen)
+    assert field == fieldcal.count(lab, wrapped)
+    prev = fieldcal.estimate(lab, field, trust=1)
+    assert_allclose(
+        fieldcal.recalibrate(prev, frozen).mean(), fieldcal.recalibrate(prev, wrapped).mean(), atol=1e-9
+    )

@@ -63,7 +63,7 @@ def hostile():
 
 
 def reported(prev, **more):
-    return fieldcal.report(prev.lab, prev.field, prev, **more)
+    return fieldcal.report(prev, **more)
 
 
 @functools.cache

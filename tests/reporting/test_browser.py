@@ -15,10 +15,9 @@ import pytest
 import fieldcal
 from fieldcal.datasets import label_shift
 from fieldcal.plots import style
-from fieldcal.reporting.content import name
+from fieldcal.reporting.content import shown_name
 from fieldcal.reporting.figures import pictures
-from fieldcal.reporting.page import STATIC_LINES, STEP
-from fieldcal.reporting.page import page as html_of
+from fieldcal.reporting.page import STATIC_LINES, STEP, as_html
 from reporting.browser import running
 
 pytest.importorskip("jinja2", reason="Jinja is not installed, so there are no pages to open")
@@ -95,7 +94,7 @@ def made(folder, data, *, names=None, classes=None, weight=None, labelled=False,
     prev = fieldcal.estimate(lab, field, trust=1)
     known = {"proba": data.proba_field[kept], "y": y_field, "groups": keys} if labelled else {}
     path = folder / "a report.html"
-    fieldcal.report(lab, field, prev, **known, **options).save(path)
+    fieldcal.report(prev, **known, **options).save(path)
     truth = None
     if labelled:
         truth = np.array(
@@ -151,7 +150,7 @@ def single(tmp_path_factory):
     field = fieldcal.count(lab, data.proba_field)
     prev = fieldcal.estimate(lab, field, trust=1)
     path = tmp_path_factory.mktemp("single") / "a report.html"
-    fieldcal.report(lab, field, prev).save(path)
+    fieldcal.report(prev).save(path)
     return Made(path, prev)
 
 
@@ -278,7 +277,7 @@ def test_the_status_filter_leaves_the_groups_of_that_status(browser, plain):
     seen = set()
     for _ in range(len(flags)):
         browser.press(DOWN)
-        flag = browser.run("return document.getElementById('status').estimate")
+        flag = browser.run("return document.getElementById('status').value")
         seen.add(flag)
         expected = [plain.prev.groups[g] for g in plain.order if flag in plain.prev.status[g].split(",")]
         assert shown(browser) == expected
@@ -357,7 +356,7 @@ def test_one_population_has_a_row_per_class_with_and_without_the_script(browser,
 
 def test_numbers_between_two_roundings_are_the_same_with_and_without_the_script(browser, plain, tmp_path):
     prev, rng = plain.prev, np.random.default_rng(0)
-    content = fieldcal.report(prev.lab, prev.field, prev).dict()
+    content = fieldcal.report(prev).dict()
     shares = [0.0, 1.0, 0.1225, 0.1235, 0.12345, 0.12349, 0.00049, 0.00051, 0.99949, 0.99951, 0.28125, 1 / 3]
     shares += (rng.integers(2000, size=288) / 2000).tolist()
     table = {
@@ -374,7 +373,7 @@ def test_numbers_between_two_roundings_are_the_same_with_and_without_the_script(
         "classes": [{"class": "1", **table, "truth": [None, *shares[1:]]}],
     }
     path = tmp_path / "a report.html"
-    path.write_text(html_of(content, pictures(content)), "utf-8")
+    path.write_text(as_html(content, pictures(content)), "utf-8")
     static, dynamic = static_and_dynamic(browser, path)
     assert len(static) == 300
     assert dynamic == static
@@ -425,7 +424,7 @@ def test_the_download_has_what_the_search_found_of_the_chosen_class(browser, thr
 def test_the_download_starts_no_formula_in_a_spreadsheet(browser, hostile):
     browser.open(hostile.path)
     found = {row["group"] for row in downloaded(browser)}
-    assert found == {name(g) for g in HOSTILE} - {"=1+1", "--><!--"} | {"'=1+1", "'--><!--"}
+    assert found == {shown_name(g) for g in HOSTILE} - {"=1+1", "--><!--"} | {"'=1+1", "'--><!--"}
 
 
 # ── Names that want to be something else ─────────────────────────────────────────────────────────
@@ -451,7 +450,7 @@ def test_hostile_names_are_read_and_not_run(browser, hostile):
         assert not [a for a in inside["attributes"] if a.startswith("on") or a == "style"]
         # As written, where that can be read; the others cut or without what turns a line around.
         names = set(browser.texts("#table tbody th bdi"))
-        assert names == {name(g) for g in HOSTILE}
+        assert names == {shown_name(g) for g in HOSTILE}
         assert {IMAGE, FORMULA, RIGHT_TO_LEFT, DRAWING, LINK, "{{ 7 * 7 }}"} <= names
         (cut,) = (n for n in names if n.startswith("xxx"))
         assert len(cut) <= 80
@@ -466,7 +465,7 @@ def test_hostile_names_are_seen_where_they_should_be(browser, hostile):
     labels = " ".join(browser.texts("figure.forest svg text"))
     assert FORMULA in labels
     assert "<img src=x" in labels
-    assert set(browser.texts("#class option")) == {name(c) for c in (IMAGE, FORMULA, LONG)}
+    assert set(browser.texts("#class option")) == {shown_name(c) for c in (IMAGE, FORMULA, LONG)}
 
 
 def test_hostile_names_are_found_by_the_search(browser, hostile):
@@ -573,14 +572,14 @@ def test_every_mark_in_a_picture_has_the_colours_of_the_page(browser, plain, sch
         name: browser.run(
             f"return getComputedStyle(document.documentElement).getPropertyValue('--{name}')"
         ).strip()
-        for name in ("paper", "ink", "estimate", "mean_prediction", "truth")
+        for name in ("paper", "ink", "estimate", "mean-prediction", "truth")
     }
     used = {
-        "forest": {"estimate", "mean_prediction", "truth"},
-        "labelled": {"estimate", "mean_prediction"},
+        "forest": {"estimate", "mean-prediction", "truth"},
+        "labelled": {"estimate", "mean-prediction"},
     }.get(picture, {"estimate"})
     assert all(seen[palette[name]] > 20 for name in {"paper", "ink", *used})
-    drawn = {style.INK, style.ESTIMATE, style.NAIVE, style.TRUTH} - set(palette.values())
+    drawn = {style.INK, style.ESTIMATE, style.MEAN_PREDICTION, style.TRUTH} - set(palette.values())
     assert len(drawn) == (4 if scheme == "dark" else 2)
     assert max(seen[colour] for colour in drawn) < 5  # by chance, where two others blend
 
@@ -611,7 +610,7 @@ def test_all_text_stands_out_from_its_background(browser, plain, scheme):
     browser.open(plain.path, scheme=scheme)
     for level in ("ok", "care", "do_not_use"):
         browser.run("document.getElementById('verdict').className = 'verdict ' + arguments[0]", level)
-        for state in ("fine", "look", "against", "ask"):
+        for state in ("ok", "care", "do_not_use", "ask"):
             browser.run("document.querySelector('.checklist li').className = arguments[0]", state)
             told = browser.run(_PRINTED)
             faint = [(text, ink, on) for text, ink, on in told if contrast(ink, on) < 4.5]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import log_loss
 
 import fieldcal
-from fieldcal import metrics
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.reporting import content
+from fieldcal.plots import draw, tables
+from fieldcal.reporting import content, evaluation, figures, page
+from fieldcal.verbs import findings
 from reporting.real import HOSTILE, hostile, judged, reported, simple
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
@@ -122,30 +125,66 @@ def test_what_changed_is_counted_as_one_would_by_hand():
     assert f"In {outside.sum()} of them ({prev.n[outside].sum() / prev.n.sum():.0%} of the rows)" in text
 
 
+def test_the_checklist_is_the_findings_of_the_estimate_in_their_order():
+    for prev in (*(judged(level)[0] for level in ("ok", "care", "do_not_use")), simple(1, 3)[0], hostile()):
+        said = reported(prev).dict()
+        found = prev.verdict.findings
+        for name in ("code", "question", "state", "text", "remedy"):
+            assert [item[name] for item in said["checklist"]] == [getattr(finding, name) for finding in found]
+        assert [len(item["groups"]) for item in said["checklist"]] == [len(f.groups) for f in found]
+        assert set(prev.verdict.remedies) <= set(said["verdict"]["advice"])
+
+
+def test_no_threshold_is_looked_up_to_judge_again():
+    for module in (content, tables, draw, evaluation, figures, page):
+        source = inspect.getsource(module)
+        assert "core.policy" not in source
+        assert "verbs.findings" not in source
+
+
+def test_the_findings_that_say_what_trust_rests_on_exist():
+    made = inspect.getsource(findings)
+    for code in (*content._FINDINGS_BETWEEN_GROUPS, *content._FINDINGS_OVERALL, "trust_set", "protected"):
+        assert f'code="{code}"' in made
+
+
+@pytest.mark.parametrize("level", ["ok", "care", "do_not_use"])
+def test_the_section_of_trust_has_both_trusts_and_what_was_found_about_them(level):
+    prev, _ = judged(level)
+    said = reported(prev).dict()["trust"]
+    assert f"between groups are followed with strength {prev.trust_between:.2f}" in said[0]
+    assert said[1] == prev.verdict.finding("rehearsed").text
+    assert any(f"whole field is followed with strength {prev.trust_overall:.2f}" in text for text in said)
+    assert said[-1] == prev.verdict.finding("unmoved").text
+
+
 def test_the_checklist_tells_what_the_data_can_and_what_only_people_can():
     good = reported(judged("ok")[0]).dict()
-    assert {item["state"] for item in good["checklist"]} <= {"fine", "look", "ask"}
-    assert state(good, "only in their mix of classes") == "fine"
+    assert {item["state"] for item in good["checklist"]} <= {"ok", "care", "ask"}
+    assert state(good, "Do groups differ only") == "ok"
+    assert state(good, "Did the whole field move only") == "ok"
     bad = reported(judged("do_not_use")[0]).dict()
-    assert state(bad, "Do groups differ only") == "against"
-    assert state(bad, "Does every group look like") == "look"
+    assert state(bad, "Do groups differ only") == "do_not_use"
+    assert state(bad, "Does every group look like") == "care"
     for said in (good, bad):
         assert state(said, "free of bias") == "ask"
         assert state(said, "May decisions depend") == "ask"
-    unrehearsed = reported(simple()[0]).dict()
-    assert state(unrehearsed, "Do groups differ only") == "ask"
+    unrehearsed = reported(simple(trust="auto")[0]).dict()
+    assert state(unrehearsed, "Do groups differ only") != "ok"
+    assert any("learn(…, groups=…)" in step for step in unrehearsed["verdict"]["advice"])
 
 
 def test_protected_groups_a_foreign_field_and_a_tiny_class_stand_out():
     prev, _ = simple(protected=True)
-    assert state(reported(prev).dict(), "May decisions depend") == "against"
+    assert state(reported(prev).dict(), "May decisions depend") == "ask"
     assert "not to be changed" in reported(prev).dict()["verdict"]["advice"][0]
     lab = prev.lab
     foreign = fieldcal.estimate(lab, fieldcal.count(lab, [0.4999, 0.5001] * 500))
-    assert state(reported(foreign).dict(), "mixture of the lab's classes") == "against"
+    assert state(reported(foreign).dict(), "mixture of the lab's classes") == "do_not_use"
     tiny = fieldcal.learn([0.1, 0.2, 0.3, 0.9] * 4, ([0, 0, 0, 1] + [0] * 4) * 2)
     few = reported(fieldcal.estimate(tiny, fieldcal.count(tiny, [0.2, 0.8]), trust=1)).dict()
-    assert state(few, "enough rows") == "against"
+    assert state(few, "enough rows") == "care"
+    assert "Label more rows of it." in few["verdict"]["advice"]
 
 
 def test_dropped_rows_are_counted_and_named():
@@ -154,7 +193,7 @@ def test_dropped_rows_are_counted_and_named():
     content = reported(fieldcal.estimate(lab, field, trust=1)).dict()
     (dropped,) = (line for line in content["quality"] if line["what"] == "Field rows dropped")
     assert dropped["count"] == 2
-    assert state(content, "have a prediction") == "look"
+    assert state(content, "have a prediction") == "care"
 
 
 def test_labels_are_compared_with_predictions_before_and_after():
@@ -163,8 +202,8 @@ def test_labels_are_compared_with_predictions_before_and_after():
     codes = (y == "wanted").astype(int)
     new = fieldcal.recalibrate(prev, proba, groups=plots)
     (loss,) = (m for m in content["labelled"]["measures"] if m["measure"] == "log loss")
-    assert loss["before"] == pytest.approx(metrics.log_loss(proba, codes))
-    assert loss["after"] == pytest.approx(metrics.log_loss(new, codes))
+    assert loss["before"] == pytest.approx(log_loss(codes, proba))
+    assert loss["after"] == pytest.approx(log_loss(codes, new))
     assert "are better" in content["labelled"]["sentences"][0]
     table = content["groups"]
     at = int(table["names"][3])
@@ -224,19 +263,16 @@ def test_what_cannot_be_reported_is_refused_in_words(more, message):
         reported(simple()[0], **more)
 
 
-def test_a_report_wants_the_lab_and_the_field_of_the_estimate():
-    prev, other = simple()[0], judged("ok")[0]
-    with pytest.raises(InputError, match="another lab"):
-        fieldcal.report(other.lab, prev.field, prev)
-    with pytest.raises(InputError, match="another field"):
-        fieldcal.report(prev.lab, fieldcal.count(prev.lab, [0.5]), prev)
-    with pytest.raises(InputTypeError, match="a Lab, a Field and a Prevalence, in this order"):
-        fieldcal.report(prev, prev.field, prev.lab)
+def test_a_report_wants_an_estimate_and_says_what_it_got():
+    prev = simple()[0]
+    for other in (prev.lab, prev.field, None):
+        with pytest.raises(InputTypeError, match=f"takes a Prevalence.*got {type(other).__name__}"):
+            fieldcal.report(other)
 
 
 def test_hostile_names_are_told_once_each():
     names = reported(hostile()).dict()["groups"]["names"]
-    assert sorted(names) == sorted(content.name(key) for key in HOSTILE)
+    assert sorted(names) == sorted(content.shown_name(key) for key in HOSTILE)
 
 
 def test_a_lab_of_given_bins_is_reported_without_a_picture_of_its_calibration():

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from fieldcal.plots import draw
-from fieldcal.plots import tables as plot_data
+from fieldcal.plots import draw, tables
 from fieldcal.plots.style import quiet, size
 from fieldcal.reporting.figures import as_svg, pictures
 from reporting.real import hostile, judged, reported, simple
@@ -59,7 +58,7 @@ def test_what_matplotlib_wrote_is_still_there():
     """Each drawn element keeps its place, its colour and its text."""
     from matplotlib.figure import Figure
 
-    table = plot_data.forest(simple()[0])
+    table = tables.forest(simple()[0])
     ours = as_svg("forest", table, name="forest", label="label")
     with quiet(), matplotlib.rc_context({"svg.fonttype": "none"}):
         figure = Figure(figsize=size("forest", table))
@@ -74,7 +73,7 @@ def test_what_matplotlib_wrote_is_still_there():
 
 
 def test_the_same_table_gives_the_same_bytes_whatever_style_the_user_has():
-    table = plot_data.bins(simple()[0])
+    table = tables.bins(simple()[0])
     usual = as_svg("bins", table, name="bins", label="label")
     with matplotlib.rc_context(
         {
@@ -90,7 +89,7 @@ def test_the_same_table_gives_the_same_bytes_whatever_style_the_user_has():
 
 def test_drawing_leaves_the_settings_of_the_user_alone():
     before = dict(matplotlib.rcParams)
-    as_svg("bins", plot_data.bins(simple()[0]), name="bins", label="label")
+    as_svg("bins", tables.bins(simple()[0]), name="bins", label="label")
     assert dict(matplotlib.rcParams) == before
 
 
@@ -124,5 +123,7 @@ def test_the_numbers_of_a_picture_are_those_of_its_table():
         name = ("observed", "expected", "lab")[i]
         assert columns == pytest.approx(table[name], abs=5e-4)
     trust = found["trust"][0]
-    assert [float(row[1]) for row in trust.rows] == pytest.approx(prev.lab.rehearsal.curve, abs=5e-5)
+    assert [float(row[1]) for row in trust.rows] == pytest.approx(
+        prev.lab.rehearsal.change_by_exponent, abs=5e-5
+    )
     assert len(found["curve"][0].rows[0]) == len(found["curve"][0].head)

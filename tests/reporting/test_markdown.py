@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fieldcal.reporting.page import MOST, escaped
+from fieldcal.reporting.page import MARKDOWN_LINES, escaped
 from reporting.real import hostile, judged, reported, simple
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
@@ -27,9 +27,9 @@ def test_the_verdict_comes_first_with_its_reasons(level):
 def test_the_table_has_a_line_per_group_up_to_a_limit_and_says_what_is_left_out():
     prev, _ = simple(100)
     text = reported(prev).markdown()
-    assert f"… and {100 - MOST} more" in text
+    assert f"… and {100 - MARKDOWN_LINES} more" in text
     lines = re.findall(r"^\|\d+\|.*\|$", text, re.MULTILINE)
-    assert len(lines) == MOST
+    assert len(lines) == MARKDOWN_LINES
     assert {line.count("|") for line in lines} == {7}
 
 

@@ -31,11 +31,11 @@ def numbers(n_groups=4, trust=1):
     """An estimate, and the field's rows: predictions, numbers, groups."""
     rng = np.random.default_rng(0)
     y_lab = rng.normal(size=4000)
-    lab = regression.learn(predicted(rng, y_lab), y_lab, intervals=[-1.5, -0.7, 0, 0.7, 1.5])
+    lab = fieldcal.learn(predicted(rng, y_lab), y_lab, intervals=[-1.5, -0.7, 0, 0.7, 1.5])
     groups = rng.integers(0, n_groups, ROWS) if n_groups > 1 else None
     y = rng.normal(0.8, 0.7, ROWS) + (0.0 if groups is None else 0.3 * (groups - 1.5))
     rows = predicted(rng, y)
-    field = regression.count(lab, rows, groups=groups)
+    field = fieldcal.count(lab, rows, groups=groups)
     return fieldcal.estimate(lab, field, trust=trust), rows, y, groups
 
 
@@ -48,7 +48,7 @@ def told(n_groups=4):
 @functools.cache
 def changed(n_groups=4):
     prev, rows, _, groups = numbers(n_groups)
-    return regression.recalibrate(prev, rows, groups=groups)
+    return fieldcal.recalibrate(prev, rows, groups=groups)
 
 
 def measure(content, name):
@@ -121,7 +121,7 @@ def test_the_words_tell_how_far_the_distribution_moves_and_for_whom():
     assert f"puts {moved:.1%} of the rows into other intervals" in words
     assert f"most in {each.argmax()} ({prev.n[each.argmax()]} rows): {each.max():.1%}" in words
     assert content["summary"]["outcome"] == "interval"
-    assert "fieldcal.regression.recalibrate" in content["verdict"]["advice"][0]
+    assert "fieldcal.recalibrate" in content["verdict"]["advice"][0]
 
 
 # labels
@@ -158,9 +158,9 @@ def test_scores_are_those_of_the_distributions_and_of_the_intervals():
     prev, rows, y, groups = numbers()
     content = told().dict()
     assert_allclose(measure(content, "mean CRPS"), [rows.crps(y).mean(), changed().crps(y).mean()])
-    codes = prev.lab.support.codes(y)
+    codes = prev.lab.outcome.codes(y)
     loss = [
-        -np.log(given.masses(prev.lab.support)[np.arange(ROWS), codes]).mean() for given in (rows, changed())
+        -np.log(given.masses(prev.lab.outcome)[np.arange(ROWS), codes]).mean() for given in (rows, changed())
     ]
     assert_allclose(measure(content, "log score of the intervals"), loss)
     assert loss[1] < loss[0]
@@ -176,8 +176,8 @@ def test_numbers_with_an_atom_are_reported():
     zero = np.where((y > 0) == (rng.random(3000) < 0.8), 0.05, 0.65)[:, None]
     draws = np.where(rng.random((3000, 200)) < zero, 0.0, rng.gamma(2.0, size=(3000, 200)))
     rows = regression.from_samples(draws)
-    lab = regression.learn(rows, y)
-    prev = fieldcal.estimate(lab, regression.count(lab, rows), trust=1)
+    lab = fieldcal.learn(rows, y)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, rows), trust=1)
     figures = reported(prev, proba=rows, y=y).dict()["figures"]
     level = (np.array([(draws[i] < y[i]).mean() + (draws[i] <= y[i]).mean() for i in range(3000)])) / 2
     assert_allclose(figures["pit"]["before"], np.histogram(level, np.linspace(0, 1, 11))[0] / 3000)

@@ -104,10 +104,6 @@ GROUP_COLUMNS = {
     "microseconds": pa.array(
         [NOON, dt.datetime(1, 1, 1), None, dt.datetime(1970, 1, 1), NOON], pa.timestamp("us")
     ),
-    "decimal": pa.array(
-        [decimal.Decimal(x) if x else None for x in ("1.50", "-0.01", None, "0.00", "1.50")],
-        pa.decimal128(12, 2),
-    ),
     "categorical": pa.array(["b", "a", None, "", "b"]).dictionary_encode(),
     "large-text": pa.array(["é", "é", None, "", "A"], pa.large_string()),
 }
@@ -118,7 +114,7 @@ def holds(engine, kind):
     return kind not in {"pandas": NO_TYPE, "pandas-nullable": NO_TYPE, "spark": ("uint64",)}.get(engine, ())
 
 
-NO_TYPE = ("date", "decimal", "decimals")
+NO_TYPE = ("date", "decimals")
 
 
 @pytest.mark.parametrize(

@@ -862,12 +862,10 @@ def test_a_key_has_as_many_parts_as_there_are_columns():
     assert weights_table(pairs)["fieldcal_group_2"] == ["2", "1"]
 
 
-@pytest.mark.parametrize(
-    "key", [dt.datetime(2024, 1, 1), decimal.Decimal("1.5"), 1.5, b"x"], ids=lambda k: type(k).__name__
-)
-def test_keys_that_warehouses_print_differently_are_refused(key):
-    with pytest.raises(InputError, match=f"is a {type(key).__name__}.*fieldcal sql count"):
-        recalibrate_statement(estimate([key, "York"] * 4), "leads", dialect="duckdb", scores="p", by="g")
+def test_keys_that_warehouses_print_differently_are_refused():
+    noon = dt.datetime(2024, 1, 1, 12)
+    with pytest.raises(InputError, match=r"is a datetime.*fieldcal sql count"):
+        recalibrate_statement(estimate([noon, "York"] * 4), "leads", dialect="duckdb", scores="p", by="g")
 
 
 @pytest.mark.parametrize(

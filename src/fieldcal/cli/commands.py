@@ -1,13 +1,16 @@
-"""What the commands do between reading and writing: one function per verb, shared with `run`."""
+"""The commands: read, one stage per verb, write, tell. `run` has the stages of all four verbs."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import glob
 import itertools
 import operator
 import os
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,17 +19,8 @@ import typer
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli.options import (
-    Settings,
-    fitting_options,
-    intervals_of,
-    names,
-    prior_of,
-    quantile_columns,
-    score_names,
-    trust_of,
-)
-from fieldcal.cli.output import check_target, existing, field_or_counts, session, write_csv
+from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
+from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 from fieldcal.storage import did_you_mean
 
@@ -35,265 +29,41 @@ if TYPE_CHECKING:
     from fieldcal.reporting import Report
     from fieldcal.tables.files.session import Session, Source
 
-
-_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(
-    ("false", "f", "no", "n", "0"), False
-)
-
-
-def learn_stage(
-    settings: Settings,
-    source: Source,
-    *,
-    label: str,
-    by: list[str] | None,
-    scores: Sequence[str] | None,
-    quantiles: Sequence[str] | None,
-    **options: Any,
-) -> Lab:
-    """From a table with labels to a Lab, of classes or of a number."""
-    if (scores is None) == (quantiles is None):
-        raise InputError(
-            f"Of --scores and --quantiles {'none is' if scores is None else 'both are'} given, but one is needed: "
-            "--scores names columns with probabilities of classes, --quantiles columns with quantiles of a number."
-        )
-    fitting = fitting_options(options, of_number=scores is None)
-    learn = _learn_classes if quantiles is None else _learn_number
-    columns = quantile_columns(quantiles) if quantiles is not None else score_names(scores or ())
-    source = source.bound(scores=columns, label=label, by=by)
-    with out.working(settings, "learn"):
-        return learn(source.relation, scores or quantiles or (), label=label, by=by or (), **fitting)
-
-
-def _learn_classes(
-    relation: Any,
-    scores: Sequence[str],
-    *,
-    label: str,
-    by: Sequence[str],
-    classes: Sequence[str] | None,
-    bins: int | None,
-    ordered: bool,
-    normalize: bool,
-) -> Lab:
-    from fieldcal import tables
-
-    return tables.learn(
-        relation,
-        scores=score_names(scores),
-        label=label,
-        by=by,
-        classes=_typed(names(classes), relation, label),
-        partition="auto" if bins is None else bins,
-        ordered=ordered,
-        normalize=normalize,
-    )
-
-
-def _learn_number(relation: Any, quantiles: Sequence[str], *, intervals: str | None, **options: Any) -> Lab:
-    from fieldcal.regression import frames
-
-    columns, cut = quantile_columns(quantiles), intervals_of(intervals)
-    return frames.learn_table(relation, quantiles=columns, intervals=cut, **options)
-
-
-def count_stage(settings: Settings, lab: Lab, source: Source, **options: Any) -> Field:
-    """From a table of the field to a Field."""
-    verbs, fitting = _verbs_of(lab), _of_lab(lab, options)
-    columns = fitting.get("scores", fitting.get("quantiles"))
-    source = source.bound(lab, scores=columns, by=fitting.get("by"), time=fitting.get("time"))
-    with out.working(settings, "count"):
-        return verbs.count(lab, source.relation, **fitting)
-
-
-def estimate_stage(
-    settings: Settings, lab: Lab, field: Field, *, trust: str, prior: str, level: float, protected: bool
-) -> Prevalence:
-    """From a Lab and a Field to a Prevalence."""
-    with out.working(settings, "estimate") as progress:
-        return fieldcal.estimate(
-            lab,
-            field,
-            trust=trust_of(trust),
-            prior=prior_of(prior),
-            level=level,
-            protected=protected,
-            progress=progress,
-        )
-
-
-def recalibrate_stage(
-    settings: Settings, prev: Prevalence, session: Session, source: Source, target: Path, **options: Any
-) -> int:
-    """From a Prevalence and a table to a new file; how many rows it has."""
-    verbs, fitting = _verbs_of(prev.lab), _of_lab(prev.lab, options)
-    with out.working(settings, "recalibrate"):
-        return verbs.recalibrate_file(prev, session, source, str(target), **fitting)
-
-
-def labelled_stage(settings: Settings, prev: Prevalence, source: Source, **options: Any) -> dict[str, Any]:
-    """From a table of the field to its labelled rows."""
-    from fieldcal.tables.weight_table import bind
-
-    verbs, fitting = _verbs_of(prev.lab), _of_lab(prev.lab, options)
-    columns = fitting.get("scores", fitting.get("quantiles"))
-    source = bind(prev, source, scores=columns, by=fitting.get("by"), label=fitting.get("label"))
-    with out.working(settings, "read labels"):
-        return verbs.read_labelled(prev, source.relation, **fitting)
-
-
-def report_stage(
-    settings: Settings,
-    prev: Prevalence,
-    target: Path,
-    *,
-    of: str | None = None,
-    title: str | None = None,
-    rows: dict[str, Any] | None = None,
-) -> Report:
-    """From a Prevalence to a page."""
-    with out.working(settings, "report"):
-        made = fieldcal.report(
-            prev.lab, prev.field, prev, of=_class_of(prev, of), title=title, **(rows or {})
-        )
-        made.save(target)
-    return made
-
-
-@dataclass(frozen=True)
-class Verbs:
-    """The verbs on tables, for classes or for a number."""
-
-    count: Callable[..., Field]
-    recalibrate_file: Callable[..., int]
-    read_labelled: Callable[..., dict[str, Any]]
-
-
-def _verbs_of(lab: Lab) -> Verbs:
-    if lab.support is None:
-        from fieldcal import tables
-
-        return Verbs(tables.count, tables.recalibrate_file, tables.read_labelled)
-    from fieldcal.regression import frames  # which loads much that classes do not need
-
-    return Verbs(frames.count_table, frames.recalibrate_file, frames.read_labelled)
-
-
-def _of_lab(lab: Lab, options: dict[str, Any]) -> dict[str, Any]:
-    """The options that fit what the lab is of; columns of quantiles understood."""
-    fitting = fitting_options(options, of_number=lab.support is not None)
-    if fitting.get("quantiles") is not None:
-        fitting["quantiles"] = quantile_columns(fitting["quantiles"])
-    return fitting
-
-
-def _class_of(prev: Prevalence, text: str | None) -> Hashable:
-    """The class that is spelled so; classes need not be text."""
-    if text is None:
-        return None
-    spelled = {str(c): c for c in reversed(prev.classes)}
-    if text not in spelled:
-        known = ", ".join(map(str, prev.classes))
-        raise InputError(
-            f"There is no class {text!r:.60}.{did_you_mean(text, list(spelled))} There are {known:.200}."
-        )
-    return spelled[text]
-
-
-def _typed(classes: list[str] | None, relation: Any, label: str) -> Sequence[Hashable] | None:
-    """Classes as the label column spells them: 0 is a number if the labels are numbers."""
-    kind = str(dict(zip(relation.columns, relation.types, strict=True)).get(label, "VARCHAR")).upper()
-    if classes is None:
-        return None
-    if kind == "BOOLEAN":  # also what DuckDB makes of a CSV with yes and no
-        return [_TRUTH.get(c.lower(), c) for c in classes]
-    return [int(c) if "INT" in kind and c.lstrip("+-").isdecimal() else c for c in classes]
-
-
 EXIT_CODES = {"ok": 0, "care": 2, "do_not_use": 3}
+REPORT = "report.html"
+RECALIBRATED = "recalibrated.parquet"
 
 
-def learn(
-    ctx: typer.Context,
-    table: opt.LabTable,
-    label: opt.Label,
-    output: opt.Output,
-    scores: opt.Scores = None,
-    quantiles: opt.Quantiles = None,
-    by: opt.By = None,
-    classes: opt.Classes = None,
-    bins: opt.BinCount = None,
-    ordered: opt.Ordered = False,
-    normalize: opt.Normalize = False,
-    intervals: opt.Intervals = None,
-    crossing: opt.CrossingRows = "error",
-) -> None:
+def learn(settings: Settings, table: opt.LabTable, output: opt.Output, options: Learning) -> None:
     """Learn from predictions with labels."""
-    settings: Settings = ctx.obj
-    check_target(output, [table])
-    with session(settings) as opened:
-        lab = learn_stage(
-            settings,
-            opened.open(table),
-            label=label,
-            scores=scores,
-            quantiles=quantiles,
-            by=opt.names(by),
-            classes=classes,
-            bins=bins,
-            ordered=ordered,
-            normalize=normalize,
-            intervals=intervals,
-            crossing=crossing,
-        )
+    _check_target(output, [table])
+    with _session(settings) as opened:
+        lab = _learn(settings, opened.open(table), **arguments(options))
     lab.save(output)
-    out.result(settings, {**out.lab_data(lab), "written": [str(output)]}, str(lab))
-    out.note(settings, f"wrote {output}")
+    out.done(settings, out.lab_data(lab), [output], str(lab))
 
 
 def count(
-    ctx: typer.Context,
+    settings: Settings,
     lab_file: opt.LabFile,
     table: opt.FieldTable,
     output: opt.Output,
-    by: opt.By = None,
-    scores: opt.FieldScores = None,
-    missing: opt.MissingRows = "error",
-    batch: opt.Batch = None,
-    time: opt.Time = None,
-    every: opt.Every = None,
-    normalize: opt.Normalize = False,
-    quantiles: opt.FieldQuantiles = None,
-    crossing: opt.CrossingRows = "error",
+    columns: FieldColumns,
+    options: Counting,
 ) -> None:
     """Count field predictions per group and bin."""
     from fieldcal.objects import Lab
 
-    settings: Settings = ctx.obj
-    check_target(output, [lab_file, table])
+    _check_target(output, [lab_file, table])
     lab = Lab.load(lab_file)
-    with session(settings) as opened:
-        field = count_stage(
-            settings,
-            lab,
-            opened.open(table),
-            by=opt.names(by),
-            scores=opt.names(scores),
-            missing=missing,
-            batch=batch,
-            time=time,
-            every=every,
-            normalize=normalize,
-            quantiles=quantiles,
-            crossing=crossing,
-        )
+    with _session(settings) as opened:
+        field = _count(settings, lab, opened.open(table), **arguments(columns), **arguments(options))
     field.save(output)
-    out.result(settings, {**out.field_data(field), "written": [str(output)]}, str(field))
-    out.note(settings, f"wrote {output}")
+    out.done(settings, out.field_data(field), [output], str(field))
 
 
 def merge(
-    ctx: typer.Context,
+    settings: Settings,
     fields: Annotated[
         list[Path], typer.Argument(metavar="FIELD.json...", help="Fields counted with the same lab.")
     ],
@@ -311,11 +81,11 @@ def merge(
     ] = None,
 ) -> None:
     """Put counts together, exactly and in any order."""
+
     from fieldcal.objects import Field
     from fieldcal.tables.files.paths import is_same
 
-    settings: Settings = ctx.obj
-    check_target(output, fields)
+    _check_target(output, fields)
     twice = [b for a, b in itertools.combinations(fields, 2) if is_same(a, b)]
     if twice:
         raise InputError(f"{str(twice[0])!r} is given twice, and its rows would count twice. Leave one out.")
@@ -325,138 +95,145 @@ def merge(
     if start is not None or end is not None:
         field = field.window(start, end)
     field.save(output)
-    out.result(settings, {**out.field_data(field), "written": [str(output)]}, str(field))
-    out.note(settings, f"wrote {output}")
+    out.done(settings, out.field_data(field), [output], str(field))
 
 
 def estimate(
-    ctx: typer.Context,
+    settings: Settings,
     lab_file: opt.LabFile,
     field_file: opt.FieldFile,
     output: opt.Output,
-    trust: opt.Trust = "auto",
-    prior: opt.Prior = "auto",
-    level: opt.Level = 0.9,
-    protected: opt.Protected = False,
-    csv: opt.Csv = None,
-    by: opt.CountedBy = None,
+    options: Estimating,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Also write the table of prevalences here.")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="With a table of counts: the names of its group columns."),
+    ] = None,
     missing: opt.MissingRows = "error",
 ) -> None:
-    """Prevalence of every group, interval, verdict."""
+    """Prevalence of every group, interval, verdict.
+
+    The table: mean prediction (what the model says), under label shift (what the counts say if label shift is all that
+    happened; column urc), estimate (between the two, as far as trust goes; use this one), interval, trust.
+    """
     from fieldcal.objects import Lab
 
-    settings: Settings = ctx.obj
     targets = [output] if csv is None else [output, csv]
     for target in targets:
-        check_target(target, [lab_file, field_file])
+        _check_target(target, [lab_file, field_file])
+    given = arguments(options)
     lab = Lab.load(lab_file)
-    field = field_or_counts(settings, lab, field_file, by=opt.names(by), missing=missing)
-    prev = estimate_stage(settings, lab, field, trust=trust, prior=prior, level=level, protected=protected)
+    prev = _estimate(
+        settings, lab, _field(settings, lab, field_file, by=opt.names(by), missing=missing), **given
+    )
     prev.save(output)
     if csv is not None:
-        write_csv(prev, csv)
-    data = {**out.prevalence_data(prev), "written": list(map(str, targets))}
-    out.result(settings, data, *out.table(prev), "", *out.verdict(prev.verdict))
-    out.note(settings, f"wrote {' and '.join(map(str, targets))}")
+        out.write_csv(prev, csv)
+    out.done(settings, out.prevalence_data(prev), targets, *out.table(prev), "", *out.verdict(prev.verdict))
 
 
 def recalibrate(
-    ctx: typer.Context,
+    settings: Settings,
     prevalence_file: opt.PrevalenceFile,
     table: opt.AnyTable,
     output: opt.TableOutput,
-    by: opt.By = None,
-    scores: opt.FieldScores = None,
-    unseen: opt.UnseenGroups = "global",
-    missing: opt.KeptRows = "error",
-    name: opt.NewName = "{}_recalibrated",
-    normalize: opt.Normalize = False,
-    acknowledge: opt.Acknowledge = False,
-    quantiles: opt.FieldQuantiles = None,
-    crossing: opt.CrossingRows = "error",
+    columns: FieldColumns,
+    options: Applying,
 ) -> None:
     """New predictions: same rows, same order."""
     from fieldcal.objects import Prevalence
     from fieldcal.verbs.recalibrate import check_applicable
 
-    settings: Settings = ctx.obj
     to_stdout = str(output) == "-"
     if to_stdout and settings.json:
         raise InputError("--json and -o - both want standard output. Write the table to a file.")
     if not to_stdout:
-        check_target(output, [prevalence_file, table])
+        _check_target(output, [prevalence_file, table])
     prev = Prevalence.load(prevalence_file)
-    check_applicable(prev, acknowledge=acknowledge)
-    with session(settings) as opened:
-        rows = recalibrate_stage(
-            settings,
-            prev,
-            opened,
-            opened.open(table),
-            output,
-            by=opt.names(by),
-            scores=opt.names(scores),
-            unseen=unseen,
-            missing=missing,
-            name=name,
-            normalize=normalize,
-            acknowledge=acknowledge,
-            quantiles=quantiles,
-            crossing=crossing,
-        )
+    check_applicable(prev, acknowledge=options.acknowledge)
+    with _session(settings) as opened:
+        given = arguments(columns) | arguments(options)
+        rows = _recalibrate(settings, prev, opened, opened.open(table), output, **given)
     text = f"{rows:,} rows recalibrated"
     if to_stdout:
         out.note(settings, text)
-        return
-    out.result(settings, {"rows": rows, "written": [str(output)]}, text)
-    out.note(settings, f"wrote {output}")
+    else:
+        out.done(settings, {"rows": rows}, [output], text)
 
 
 def check(
-    ctx: typer.Context,
+    settings: Settings,
     artefacts: Annotated[
         list[Path],
         typer.Argument(
             metavar="PREVALENCE.json | LAB.json FIELD.json", help="An estimate, or what makes one."
         ),
     ],
-) -> None:
+) -> int:
     """May it be used? Exit code 0: yes; 2: with care; 3: no."""
     from fieldcal.objects import Lab, Prevalence
 
-    settings: Settings = ctx.obj
     if len(artefacts) == 1:
-        answer = Prevalence.load(artefacts[0]).verdict
+        prev = Prevalence.load(artefacts[0])
     elif len(artefacts) == 2:
         lab = Lab.load(artefacts[0])
-        field = field_or_counts(settings, lab, artefacts[1])
-        answer = estimate_stage(
-            settings, lab, field, trust="auto", prior="auto", level=0.9, protected=False
-        ).verdict
+        prev = _estimate(settings, lab, _field(settings, lab, artefacts[1]), **arguments(Estimating()))
     else:
         raise InputError(
             f"check takes PREVALENCE.json, or LAB.json FIELD.json, but got {len(artefacts)} files."
         )
-    code = EXIT_CODES[answer.level]
-    out.result(settings, {**out.verdict_data(answer), "exit_code": code}, *out.verdict(answer))
-    raise typer.Exit(code)
+    code = EXIT_CODES[prev.verdict.level]
+    out.result(settings, {**out.verdict_data(prev.verdict), "exit_code": code}, *out.verdict(prev.verdict))
+    return code
 
 
-REPORT = "report.html"
-_ENDINGS = (".html", ".htm", ".md", ".json")
-
-PageOutput = Annotated[
-    Path,
-    typer.Option(
-        "-o", "--output", metavar="FILE", help="Where to write: .html, .md or .json.", show_default=False
-    ),
-]
+def run(
+    settings: Settings,
+    lab_table: opt.LabTable,
+    field_table: opt.FieldTable,
+    output: opt.Folder,
+    learning: Learning,
+    counting: Counting,
+    estimating: Estimating,
+    applying: Applying,
+) -> None:
+    """All four verbs; the results go into a folder. A report that fails is a warning: the rest is there."""
+    applying = dataclasses.replace(applying, missing="error" if counting.missing == "error" else "keep")
+    given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
+    groups = given.pop("by")
+    _check_folder(output, [lab_table, field_table])
+    with _session(settings) as opened:
+        known, unknown = opened.open(lab_table), opened.open(field_table)
+        lab = _learn(settings, known, by=_groups_of_lab(settings, groups, known), **given)
+        field = _count(settings, lab, unknown, by=groups or [], **arguments(counting))
+        prev = _estimate(settings, lab, field, **estimated)
+        written = _write_artefacts(output, lab, field, prev)
+        rows = None
+        if prev.protected and not applying.acknowledge:
+            out.warn(
+                settings, f"No {RECALIBRATED}: the groups are protected. Use --acknowledge if it is meant."
+            )
+        else:
+            rows = _recalibrate(settings, prev, opened, unknown, output / RECALIBRATED, **applied)
+            written.append(output / RECALIBRATED)
+    written += _write_report(settings, prev, output / REPORT)
+    data = {
+        "lab": out.lab_data(lab),
+        "field": out.field_data(field),
+        **out.prevalence_data(prev),
+        "rows": rows,
+    }
+    parts = [str(lab), str(field), "", *out.table(prev), "", *out.verdict(prev.verdict)]
+    out.done(settings, data, written, *parts)
 
 
 def report(
-    ctx: typer.Context,
+    settings: Settings,
     prevalence_file: opt.PrevalenceFile,
-    output: PageOutput,
+    output: opt.PageOutput,
+    columns: FieldColumns,
     of: Annotated[
         str | None,
         typer.Option(metavar="CLASS", help="The class it is about; by default the one corrected most."),
@@ -472,50 +249,30 @@ def report(
         str | None,
         typer.Option(metavar="COLUMN", help="Of --labelled: the true class; by default as in the lab."),
     ] = None,
-    by: opt.By = None,
-    scores: opt.FieldScores = None,
-    quantiles: opt.FieldQuantiles = None,
 ) -> None:
     """A page that people read: may I use this, where did it change, how sure is it?"""
     from fieldcal.objects import Prevalence
 
-    settings: Settings = ctx.obj
-    if output.suffix.lower() not in _ENDINGS:
+    if output.suffix.lower() not in (".html", ".htm", ".md", ".json"):
         raise InputError(
             f"A report is written as .html, .md or .json, but not {str(output)!r}. Add an ending."
         )
-    if labelled is None and (label or by or scores or quantiles):
+    if labelled is None and (label or any(vars(columns).values())):
         raise InputError(
             "--label, --by, --scores and --quantiles are about the table of --labelled, which is not given."
         )
-    check_target(output, [prevalence_file, *([labelled] if labelled else [])])
+    _check_target(output, [prevalence_file, *([labelled] if labelled else [])])
     prev = Prevalence.load(prevalence_file)
     rows = None
     if labelled is not None:
-        with session(settings) as opened:
-            table, groups, columns = opened.open(labelled), opt.names(by), opt.names(scores)
-            rows = labelled_stage(
-                settings, prev, table, label=label, by=groups, scores=columns, quantiles=quantiles
-            )
-    made = report_stage(settings, prev, output, of=of, title=title, rows=rows)
-    out.result(settings, {**out.report_data(made), "written": [str(output)]}, str(made))
-    out.note(settings, f"wrote {output}")
-
-
-def beside(settings: Settings, prev: Prevalence, folder: Path) -> Path | None:
-    """The page of `run`; None, with a warning, where the libraries for it are not installed."""
-    from fieldcal.errors import MissingExtraError
-
-    try:
-        report_stage(settings, prev, folder / REPORT)
-    except MissingExtraError as error:
-        out.warn(settings, f"No {REPORT}: {error}")
-        return None
-    return folder / REPORT
+        with _session(settings) as opened:
+            rows = _labelled(settings, prev, opened.open(labelled), label=label, **arguments(columns))
+    made = _report(settings, prev, output, of=_class_of(prev, of), title=title, rows=rows)
+    out.done(settings, out.report_data(made), [output], str(made))
 
 
 def demo(
-    ctx: typer.Context,
+    settings: Settings,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder for the page.")
     ] = Path("fieldcal-demo"),
@@ -523,11 +280,7 @@ def demo(
     """Show it on real data: rodents in trap plots, from training to a page, in under a minute."""
     from fieldcal import demo as portal
 
-    settings: Settings = ctx.obj
-    if output.exists() and not output.is_dir():
-        raise InputError(
-            f"The output {str(output)!r} is a file, but `demo` needs a folder. Choose another name."
-        )
+    _check_is_no_file(output, "demo")
     with out.steps(settings, portal.STEPS + 1) as step:
         found = portal.run(step=step)
         step("report")
@@ -539,96 +292,153 @@ def demo(
     out.result(settings, data, *parts, *portal.sentences(found), "", f"The report: {page}")
 
 
-Options = dict[str, Any]
-RECALIBRATED = "recalibrated.parquet"
-
-Folder = Annotated[
-    Path,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FOLDER",
-        help="The folder for the results; made if missing.",
-        show_default=False,
-    ),
-]
+COMMANDS: tuple[Callable[..., int | None], ...] = (
+    *(learn, count, merge, estimate, recalibrate, check),
+    *(run, report, demo),
+)
 
 
-def run(
-    ctx: typer.Context,
-    lab_table: opt.LabTable,
-    field_table: opt.FieldTable,
-    label: opt.Label,
-    output: Folder,
-    scores: opt.Scores = None,
-    quantiles: opt.Quantiles = None,
-    by: opt.By = None,
-    classes: opt.Classes = None,
-    bins: opt.BinCount = None,
-    ordered: opt.Ordered = False,
-    normalize: opt.Normalize = False,
-    intervals: opt.Intervals = None,
-    crossing: opt.CrossingRows = "error",
-    missing: opt.MissingRows = "error",
-    batch: opt.Batch = None,
-    time: opt.Time = None,
-    every: opt.Every = None,
-    trust: opt.Trust = "auto",
-    prior: opt.Prior = "auto",
-    level: opt.Level = 0.9,
-    protected: opt.Protected = False,
-    unseen: opt.UnseenGroups = "global",
-    name: opt.NewName = "{}_recalibrated",
-    acknowledge: opt.Acknowledge = False,
-) -> None:
-    """All four verbs; the results go into a folder."""
-    settings: Settings = ctx.obj
-    groups = opt.names(by)
-    learning: Options = {
-        "label": label,
-        "scores": scores,
-        "quantiles": quantiles,
-        "classes": classes,
-        "bins": bins,
-        "ordered": ordered,
-        "normalize": normalize,
-        "intervals": intervals,
-        "crossing": crossing,
-    }
-    counting: Options = {"by": groups or [], "missing": missing, "batch": batch, "time": time, "every": every}
-    counting["normalize"] = normalize
-    estimating: Options = {"trust": trust, "prior": prior, "level": level, "protected": protected}
-    applying: Options = {"unseen": unseen, "name": name, "normalize": normalize, "acknowledge": acknowledge}
-    applying["missing"] = "error" if missing == "error" else "keep"
-    counting["crossing"] = applying["crossing"] = crossing
-    _check_folder(output, [lab_table, field_table])
-    with session(settings) as opened:
-        known, unknown = opened.open(lab_table), opened.open(field_table)
-        lab = learn_stage(settings, known, by=_groups_of_lab(settings, groups, known), **learning)
-        field = count_stage(settings, lab, unknown, **counting)
-        prev = estimate_stage(settings, lab, field, **estimating)
-        written = _write_small(settings, output, lab, field, prev)
-        rows = _write_large(settings, output, prev, opened, unknown, applying)
-    _report(settings, lab, field, prev, rows, written)
+# The stages, from a table or an artefact to the next.
 
 
-def _check_folder(folder: Path, inputs: Sequence[str]) -> None:
-    """Refuse before the work a folder that cannot be made, or that holds what is read."""
-    if folder.exists() and not folder.is_dir():
+def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, label: str, **given: Any) -> Lab:
+    from fieldcal import tables
+
+    if (given["scores"] is None) == (given["quantiles"] is None):
         raise InputError(
-            f"The output {str(folder)!r} is a file, but `run` needs a folder. Choose another name."
+            f"Of --scores and --quantiles {'none is' if given['scores'] is None else 'both are'} given, but one is "
+            "needed: --scores names columns with probabilities of classes, --quantiles columns with quantiles of a "
+            "number."
         )
-    if inputs[0] == inputs[1] == "-":
-        raise InputError("Only one of the two tables can come from standard input. Give the other as a file.")
-    for path in existing(given for given in inputs if given != "-"):
-        if folder.resolve() in path.resolve().parents:
-            raise InputError(
-                f"The output folder {str(folder)!r} holds the input {str(path)!r}, which might be overwritten. Choose "
-                "another folder."
-            )
-    place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
-    if not os.access(place, os.W_OK):
-        raise InputError(f"Cannot write in {str(place)!r}: it is read-only. Choose another folder.")
+    of_number = given["scores"] is None
+    fitting = _fitting(given, of_number=of_number)
+    source = source.bound(scores=_predictions(fitting), label=label, by=by)
+    if not of_number:
+        bins = fitting.pop("bins")
+        fitting["partition"] = "auto" if bins is None else bins
+        fitting["classes"] = _typed(fitting["classes"], source.relation, label)
+    with out.working(settings, "learn"):
+        return tables.learn(source.relation, label=label, by=by or (), **fitting)
+
+
+def _count(settings: Settings, lab: Lab, source: Source, **given: Any) -> Field:
+    from fieldcal import tables
+
+    fitting = _fitting(given, of_number=lab.outcome.kind == "intervals")
+    columns = {"scores": _predictions(fitting), "by": fitting["by"], "time": fitting.get("time")}
+    with out.working(settings, "count"):
+        return tables.count(lab, source.bound(lab, **columns).relation, **fitting)
+
+
+def _field(settings: Settings, lab: Lab, path: Path, **given: Any) -> Field:
+    """A field from its artefact, or from the table of counts that a warehouse made."""
+    from fieldcal import tables
+    from fieldcal.objects import Field
+
+    if path.suffix.lower() == ".json":
+        return Field.load(path)
+    with _session(settings) as opened:
+        return tables.read_counts(lab, opened.open(path).relation, **given)
+
+
+def _estimate(settings: Settings, lab: Lab, field: Field, **given: Any) -> Prevalence:
+    with out.working(settings, "estimate") as progress:
+        return fieldcal.estimate(lab, field, progress=progress, **given)
+
+
+def _recalibrate(
+    settings: Settings, prev: Prevalence, session: Session, source: Source, target: Path, **given: Any
+) -> int:
+    """How many rows were written."""
+    from fieldcal import tables
+
+    of_number = prev.lab.outcome.kind == "intervals"
+    fitting = _fitting(given, of_number=of_number)
+    with out.working(settings, "recalibrate"):
+        return tables.recalibrate_file(prev, session, source, str(target), **fitting)
+
+
+def _labelled(settings: Settings, prev: Prevalence, source: Source, **given: Any) -> dict[str, Any]:
+    from fieldcal import tables
+    from fieldcal.tables.weight_table import bind
+
+    of_number = prev.lab.outcome.kind == "intervals"
+    fitting = _fitting(given, of_number=of_number)
+    source = bind(prev, source, scores=_predictions(fitting), by=fitting["by"], label=fitting["label"])
+    with out.working(settings, "read labels"):
+        return tables.read_labelled(prev, source.relation, **fitting)
+
+
+def _report(
+    settings: Settings,
+    prev: Prevalence,
+    target: Path,
+    *,
+    of: Hashable = None,
+    title: str | None = None,
+    rows: dict[str, Any] | None = None,
+) -> Report:
+    with out.working(settings, "report"):
+        made = fieldcal.report(prev, of=of, title=title, **(rows or {}))
+        made.save(target)
+    return made
+
+
+#: Options that go with probabilities of classes alone, or with quantiles alone: what they are when not given, and what
+#: to do instead.
+_OF_CLASSES = {
+    "scores": (None, "Name the columns with --quantiles."),
+    "classes": (None, "Use --intervals."),
+    "bins": (None, "Use --intervals."),
+    "ordered": (False, "Intervals of a number are in order anyway: leave it out."),
+    "normalize": (False, "Leave it out."),
+    "missing": ("error", "Drop rows without a prediction first."),
+    "time": (None, "Count every window by itself, with --batch, and merge."),
+    "every": (None, "Count every window by itself, with --batch, and merge."),
+}
+_OF_NUMBERS = {
+    "quantiles": (None, "Name the columns with --scores."),
+    "intervals": ("auto", "Leave it out."),
+    "crossing": ("error", "Leave it out."),
+}
+
+
+def _fitting(given: Mapping[str, Any], *, of_number: bool) -> dict[str, Any]:
+    """The options that fit probabilities of classes, or quantiles of a number; one that does not must not be given."""
+    others = _OF_CLASSES if of_number else _OF_NUMBERS
+    for name, (unset, way_out) in others.items():
+        if given.get(name, unset) != unset:
+            kind = "quantiles of a number" if of_number else "probabilities of classes"
+            raise InputError(f"--{name} does not go with {kind}, which this is about. {way_out}")
+    return {name: value for name, value in given.items() if name not in others}
+
+
+def _predictions(fitting: Mapping[str, Any]) -> Any:
+    """The columns of scores or quantiles, as far as they are named."""
+    return fitting.get("scores", fitting.get("quantiles"))
+
+
+# What goes into `run`'s folder.
+
+
+def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for artefact in (lab, field, prev):
+        artefact.save(folder / f"{artefact.kind}.json")
+    out.write_csv(prev, folder / "prevalence.csv")
+    return [folder / name for name in ("lab.json", "field.json", "prevalence.json", "prevalence.csv")]
+
+
+def _write_report(settings: Settings, prev: Prevalence, page: Path) -> list[Path]:
+    """The page last, and whatever stops it as a warning: the estimate and the recalibrated table are written."""
+    try:
+        _report(settings, prev, page)
+    except Exception as error:
+        if settings.debug:
+            traceback.print_exception(error)
+        out.warn(settings, f"No {page.name}: {out.explain(error)}")
+        return []
+    return [page]
 
 
 def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) -> list[str] | None:
@@ -639,43 +449,78 @@ def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) ->
     return groups
 
 
-def _write_small(settings: Settings, folder: Path, lab: Lab, field: Field, prev: Prevalence) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    for artefact in (lab, field, prev):
-        artefact.save(folder / f"{artefact.kind}.json")
-    write_csv(prev, folder / "prevalence.csv")
-    written = [folder / name for name in ("lab.json", "field.json", "prevalence.json", "prevalence.csv")]
-    page = beside(settings, prev, folder)
-    return written if page is None else [*written, page]
+# What is refused before the work, and how what is given is read.
 
 
-def _write_large(
-    settings: Settings,
-    folder: Path,
-    prev: Prevalence,
-    opened: Session,
-    source: Source,
-    options: Options,
-) -> int | None:
-    """The recalibrated table, and how many rows it has; None if the groups must not be applied."""
-    if prev.protected and not options["acknowledge"]:
-        out.warn(settings, f"No {RECALIBRATED}: the groups are protected. Use --acknowledge if it is meant.")
+@contextmanager
+def _session(settings: Settings) -> Iterator[Session]:
+    """DuckDB, within the limits of --memory-limit and --threads."""
+
+    from fieldcal.tables.files.session import Session
+
+    with Session(memory_limit=settings.memory_limit, threads=settings.threads) as opened:
+        yield opened
+
+
+def _check_target(target: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse before the work what cannot be written, or would overwrite an input."""
+
+    from fieldcal.tables.files.paths import check_place
+
+    check_place(target, _existing(inputs))
+
+
+def _existing(inputs: Iterable[str | Path]) -> list[Path]:
+    """The files behind inputs, some of which may be globs."""
+    return [Path(path) for given in inputs for path in (given, *glob.glob(str(given), recursive=True))]
+
+
+def _check_is_no_file(folder: Path, command: str) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            f"The output {str(folder)!r} is a file, but `{command}` needs a folder. Choose another name."
+        )
+
+
+def _check_folder(folder: Path, inputs: Sequence[str]) -> None:
+    """Refuse before the work a folder that cannot be made, or that holds what is read."""
+    _check_is_no_file(folder, "run")
+    if inputs[0] == inputs[1] == "-":
+        raise InputError("Only one of the two tables can come from standard input. Give the other as a file.")
+    for path in _existing(given for given in inputs if given != "-"):
+        if folder.resolve() in path.resolve().parents:
+            raise InputError(
+                f"The output folder {str(folder)!r} holds the input {str(path)!r}, which might be overwritten. Choose "
+                "another folder."
+            )
+    place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    if not os.access(place, os.W_OK):
+        raise InputError(f"Cannot write in {str(place)!r}: it is read-only. Choose another folder.")
+
+
+def _class_of(prev: Prevalence, text: str | None) -> Hashable:
+    """The class that is spelled so; classes need not be text."""
+    if text is None:
         return None
-    return recalibrate_stage(settings, prev, opened, source, folder / RECALIBRATED, **options)
+    spelled = {str(c): c for c in reversed(prev.classes)}
+    if text not in spelled:
+        known = ", ".join(map(str, prev.classes))
+        raise InputError(
+            f"There is no class {text!r:.60}.{did_you_mean(text, list(spelled))} There are {known:.200}."
+        )
+    return spelled[text]
 
 
-def _report(
-    settings: Settings, lab: Lab, field: Field, prev: Prevalence, rows: int | None, written: list[Path]
-) -> None:
-    if rows is not None:
-        written = [*written, written[0].with_name(RECALIBRATED)]
-    data = {
-        "lab": out.lab_data(lab),
-        "field": out.field_data(field),
-        **out.prevalence_data(prev),
-        "rows": rows,
-        "written": list(map(str, written)),
-    }
-    out.result(settings, data, str(lab), str(field), "", *out.table(prev), "", *out.verdict(prev.verdict))
-    for path in written:
-        out.note(settings, f"wrote {path}")
+_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(
+    ("false", "f", "no", "n", "0"), False
+)
+
+
+def _typed(classes: list[str] | None, relation: Any, label: str) -> Sequence[Hashable] | None:
+    """Classes as the label column spells them: 0 is a number if the labels are numbers."""
+    kind = str(dict(zip(relation.columns, relation.types, strict=True)).get(label, "VARCHAR")).upper()
+    if classes is None:
+        return None
+    if kind == "BOOLEAN":  # also what DuckDB makes of a CSV with yes and no
+        return [_TRUTH.get(c.lower(), c) for c in classes]
+    return [int(c) if "INT" in kind and c.lstrip("+-").isdecimal() else c for c in classes]

@@ -1,4 +1,7 @@
-"""Ctrl-C, and a polite request to end: remembered, so that the exit code is right whoever swallows the exception."""
+"""From arguments to an exit code: signals, streams, errors, and the commands by name.
+
+Nothing here needs typer before it runs, so that its absence can be told in one line.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,9 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Annotated, Any, Self, TextIO
+from typing import Any, Self, TextIO
 
-import typer
-import typer.main
-
-import fieldcal
-from fieldcal.cli import commands, sql
-from fieldcal.cli.options import EVERYWHERE, Settings
-from fieldcal.cli.output import explain, one_line, warnings_in_one_line
+from fieldcal.cli.output import Settings, explain, one_line, warnings_in_one_line
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -55,93 +52,36 @@ class Watch:
         return 128 + (self.caught or signal.SIGINT)
 
 
-_PANEL = "Options of every command"
-
-
-def _remember(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
-    """Into the settings; not given after the command must not undo given before it."""
-    if value and param.name:
-        setattr(ctx.obj, param.name, value)
-
-
-def _print_version(value: bool) -> None:
-    if value:
-        sys.stdout.write(f"fieldcal {fieldcal.__version__}\n")
-        raise typer.Exit
-
-
-def _option(*flags: str, **more: Any) -> Any:
-    return typer.Option(
-        *flags, callback=_remember, expose_value=False, rich_help_panel=_PANEL, show_default=False, **more
-    )
-
-
-def root(
-    ctx: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-    json: Annotated[bool, _option("--json", help="One JSON object on standard output.")] = False,
-    quiet: Annotated[bool, _option("--quiet", "-q", help="Results and errors only.")] = False,
-    debug: Annotated[bool, _option("--debug", help="Show where an error came from.")] = False,
-    memory_limit: Annotated[
-        str | None,
-        _option("--memory-limit", metavar="SIZE", help="Of DuckDB, such as 1GB; more goes to disk."),
-    ] = None,
-    threads: Annotated[int | None, _option("--threads", metavar="N", min=1, help="Of DuckDB.")] = None,
-) -> None:
-    """Recalibrate a deployed model from nothing but the predictions it makes in the field.
-
-    learn, count, estimate, recalibrate; or all of it with run.
-    """
-    if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
-
-
-def command() -> Any:
-    """The root command; help is plain text where nobody looks at it in colour."""
-    fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    app = typer.Typer(
-        rich_markup_mode="rich" if fancy else None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback(invoke_without_command=True)(root)
-    for verb in (
-        commands.learn,
-        commands.count,
-        commands.merge,
-        commands.estimate,
-        commands.recalibrate,
-        commands.check,
-    ):
-        app.command()(verb)
-    app.command()(commands.run)
-    app.command()(commands.report)
-    app.add_typer(sql.sql, name="sql")
-    app.command()(sql.schema)
-    app.command()(commands.demo)
-    built = typer.main.get_command(app)
-    _share(built, [p for p in built.params if p.name in EVERYWHERE])
-    return built
-
-
-def _share(group: Any, params: list[Any]) -> None:
-    """Let options of the root stand behind every command as well."""
-    for below in group.commands.values():
-        below.params.extend(params)
-        if hasattr(below, "commands"):
-            _share(below, params)
-
-
 CLOSED_PIPE = 141
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code.
+
+    Parameters
+    ----------
+    args : the arguments, by default those of the process
+
+    Examples
+    --------
+    >>> from fieldcal.cli import main
+    >>> main(["schema", "verdict"])
+    Traceback (most recent call last):
+    SystemExit: 1
+    """
+    with Watch() as watch:
+        code = run(args, watch)
+    if watch.caught is not None:  # at once: a query that was told to stop may never end
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(args: Sequence[str] | None, watch: Watch) -> int:
     """Parse, call, and say what happened by the exit code."""
     settings = Settings()
     _prepare_streams()
-    # It tells of a home that it cannot write to, and draws all the same.
+    # It warns of a home that it cannot write to, and draws all the same.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         with warnings_in_one_line(settings):
@@ -207,3 +147,36 @@ def _discard_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def command() -> Any:
+    """The root command; help is plain text where nobody looks at it in colour."""
+    import typer.main
+
+    from fieldcal.cli import commands, options, sql
+
+    fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    app = typer.Typer(
+        rich_markup_mode="rich" if fancy else None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(options.root)
+    for made in commands.COMMANDS:
+        app.command()(options.flat(made))
+    below = typer.Typer(help="Print statements for a warehouse.")
+    for name, made in sql.COMMANDS.items():
+        below.command(name)(options.flat(made))
+    app.add_typer(below, name="sql")
+    app.command()(options.flat(sql.schema))
+    built = typer.main.get_command(app)
+    _share(built, [p for p in built.params if p.name in options.EVERYWHERE])
+    return built
+
+
+def _share(group: Any, params: list[Any]) -> None:
+    """Let options of the root stand behind every command as well."""
+    for below in group.commands.values():
+        below.params.extend(params)
+        if hasattr(below, "commands"):
+            _share(below, params)

@@ -1,54 +1,29 @@
-"""What the options that every command has say."""
+"""The options: what each is called, what its help says, and how its text is read.
+
+A command takes its options in groups, one dataclass per stage; `flat` makes each field an option of its own. So an
+option is written down once, whichever commands have it.
+"""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
+import fieldcal
+from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 
 if TYPE_CHECKING:
     from fieldcal.core.priors import PriorLike
-
-
-@dataclass
-class Settings:
-    """Filled while the arguments are parsed; every command has it as ``ctx.obj``."""
-
-    json: bool = False
-    quiet: bool = False
-    debug: bool = False
-    memory_limit: str | None = None
-    threads: int | None = None
-    warnings: list[str] = field(default_factory=list)  # those shown so far, for --json
-
-
-#: The options that may stand before or after the command.
-EVERYWHERE = tuple(f.name for f in dataclasses.fields(Settings) if f.name != "warnings")
-
-#: Options that go with probabilities of classes alone, or with quantiles alone: what they are when not given, and what
-#: to do instead.
-_OF_CLASSES = {
-    "scores": (None, "Name the columns with --quantiles."),
-    "classes": (None, "Use --intervals."),
-    "bins": (None, "Use --intervals."),
-    "ordered": (False, "Intervals of a number are in order anyway: leave it out."),
-    "normalize": (False, "Leave it out."),
-    "missing": ("error", "Drop rows without a prediction first."),
-    "time": (None, "Count every window by itself, with --batch, and merge."),
-    "every": (None, "Count every window by itself, with --batch, and merge."),
-}
-_OF_NUMBERS = {
-    "quantiles": (None, "Name the columns with --scores."),
-    "intervals": (None, "Leave it out."),
-    "crossing": ("error", "Leave it out."),
-}
 
 LabFile = Annotated[Path, typer.Argument(metavar="LAB.json", help="The lab that `fieldcal learn` made.")]
 FieldFile = Annotated[
@@ -65,72 +40,16 @@ LabTable = Annotated[str, typer.Argument(metavar="LAB_TABLE", help=f"Predictions
 FieldTable = Annotated[str, typer.Argument(metavar="FIELD_TABLE", help=f"Predictions in the field. {_TABLE}")]
 AnyTable = Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to recalibrate. {_TABLE}")]
 
-Output = Annotated[
-    Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write.", show_default=False)
-]
-TableOutput = Annotated[
-    Path,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="Where to write: .parquet, .csv, or - for standard output.",
-        show_default=False,
-    ),
-]
-Label = Annotated[
-    str, typer.Option(metavar="COLUMN", help="The column with the true class.", show_default=False)
-]
-Scores = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMNS",
-        help="The columns with the predictions: the probability of the second class, 'p_*' where * is the class, or "
-        "p_a,p_b with one name per class. May be repeated; quote names with a comma: '\"a,b\",c'.",
-        show_default=False,
-    ),
-]
-FieldScores = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--scores",
-        metavar="COLUMNS",
-        help="The columns with the predictions, in the order of the classes; by default those of the lab.",
-    ),
-]
-_QUANTILES = (
-    "columns with quantiles of a number, 'q_*' where * is the level (0.05) or a percentage (5), or each level with its "
-    "column: 0.1=low,0.9=high"
-)
-Quantiles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--quantiles", metavar="COLUMNS", help=f"In place of --scores: {_QUANTILES}.", show_default=False
-    ),
-]
-FieldQuantiles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--quantiles", metavar="COLUMNS", help=f"Of a regression: {_QUANTILES}; by default those of the lab."
-    ),
-]
-Intervals = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N|EDGES",
-        help="With --quantiles: into how many intervals to cut the numbers, or where: 0,10,20. By default chosen by "
-        "the data.",
-        show_default=False,
-    ),
-]
-CrossingRows = Annotated[
-    Literal["error", "sort"],
-    typer.Option("--crossing", help="Rows whose quantiles cross: refuse, or sort their quantiles."),
-]
-CountedBy = Annotated[
-    list[str] | None,
-    typer.Option("--by", metavar="COLUMNS", help="With a table of counts: the names of its group columns."),
-]
+
+def _output(help: str, metavar: str = "FILE") -> Any:
+    return typer.Option("-o", "--output", metavar=metavar, help=help, show_default=False)
+
+
+Output = Annotated[Path, _output("Where to write.")]
+TableOutput = Annotated[Path, _output("Where to write: .parquet, .csv, or - for standard output.")]
+PageOutput = Annotated[Path, _output("Where to write: .html, .md or .json.")]
+Folder = Annotated[Path, _output("The folder for the results; made if missing.", "FOLDER")]
+
 By = Annotated[
     list[str] | None,
     typer.Option(
@@ -139,61 +58,236 @@ By = Annotated[
         show_default=False,
     ),
 ]
-Classes = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES", help="The classes in the order of the score columns: a,b.", show_default=False
-    ),
-]
-BinCount = Annotated[
-    int | None,
-    typer.Option("--bins", metavar="N", min=1, help="The number of bins; by default chosen by the data."),
-]
-Ordered = Annotated[
-    bool, typer.Option("--ordered", help="The order of the classes means something, as in grades.")
+Crossing = Annotated[
+    Literal["error", "sort"],
+    typer.Option(help="Rows whose quantiles cross: refuse, or sort their quantiles."),
 ]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Rescale each row's predictions to sum to one.")]
-MissingRows = Annotated[
-    Literal["error", "drop"], typer.Option("--missing", help="Rows without a prediction.")
-]
-Batch = Annotated[
-    str | None, typer.Option(metavar="ID", help="A name for these rows; they can be counted only once.")
-]
-Time = Annotated[str | None, typer.Option(help="A column of times, to count by window.", metavar="COLUMN")]
-Every = Annotated[
-    str | None, typer.Option(help="The length of a window of --time, such as 1d.", metavar="LENGTH")
-]
-Trust = Annotated[
-    str, typer.Option(metavar="TRUST", help="How far to follow the estimate: auto, or a number from 0 to 1.")
-]
-Prior = Annotated[
-    str,
-    typer.Option(
-        metavar="PRIOR",
-        help="auto, flat, pooled, smooth, or kl, dirichlet, reference with a strength: kl:10.",
-    ),
-]
-Level = Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the intervals.")]
-Protected = Annotated[
-    bool, typer.Option("--protected", help="Decisions must be blind to the groups: estimate, do not apply.")
-]
-Csv = Annotated[
-    Path | None, typer.Option("--csv", metavar="FILE", help="Also write the table of prevalences here.")
-]
-UnseenGroups = Annotated[
-    Literal["global", "raw", "error"],
-    typer.Option("--unseen", help="Groups never counted: treat as the whole field, leave alone, or refuse."),
-]
-KeptRows = Annotated[
-    Literal["error", "keep"],
-    typer.Option("--missing", help="Rows without a prediction: refuse, or keep as is."),
-]
+MissingRows = Annotated[Literal["error", "drop"], typer.Option(help="Rows without a prediction.")]
 NewName = Annotated[
-    str, typer.Option("--name", metavar="PATTERN", help="Names of the new columns; {} is the old name.")
+    str, typer.Option(metavar="PATTERN", help="Names of the new columns; {} is the old name.")
 ]
 Acknowledge = Annotated[
     bool, typer.Option("--acknowledge", help="Apply an estimate over protected groups all the same.")
 ]
+_QUANTILES = (
+    "columns with quantiles of a number, 'q_*' where * is the level (0.05) or a percentage (5), or each level with its "
+    "column: 0.1=low,0.9=high"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """Options of `learn`."""
+
+    label: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The column with the true class.", show_default=False)
+    ]
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="The columns with the predictions: the probability of the second class, 'p_*' where * is the class, "
+            "or p_a,p_b with one name per class. May be repeated; quote names with a comma: '\"a,b\",c'.",
+            show_default=False,
+        ),
+    ] = None
+    quantiles: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help=f"In place of --scores: {_QUANTILES}.", show_default=False),
+    ] = None
+    by: By = None
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES", help="The classes in the order of the score columns: a,b.", show_default=False
+        ),
+    ] = None
+    bins: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="The number of bins; by default chosen by the data."),
+    ] = None
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="The order of the classes means something, as in grades.")
+    ] = False
+    normalize: Normalize = False
+    intervals: Annotated[
+        str,
+        typer.Option(
+            metavar="N|EDGES",
+            help="With --quantiles: into how many intervals to cut the numbers, or where: 0,10,20. By default chosen "
+            "by the data.",
+            show_default=False,
+        ),
+    ] = "auto"
+    crossing: Crossing = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreColumns:
+    """Where the groups and the predictions of the field are, if not where the lab has them."""
+
+    by: By = None
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="The columns with the predictions, in the order of the classes; by default those of the lab.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldColumns(ScoreColumns):
+    """The same, also for quantiles of a number."""
+
+    quantiles: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help=f"Of a regression: {_QUANTILES}; by default those of the lab."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counting:
+    """Options of `count`, besides the columns."""
+
+    missing: MissingRows = "error"
+    batch: Annotated[
+        str | None, typer.Option(metavar="ID", help="A name for these rows; they can be counted only once.")
+    ] = None
+    time: Annotated[
+        str | None, typer.Option(help="A column of times, to count by window.", metavar="COLUMN")
+    ] = None
+    every: Annotated[
+        str | None, typer.Option(help="The length of a window of --time, such as 1d.", metavar="LENGTH")
+    ] = None
+    normalize: Normalize = False
+    crossing: Crossing = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimating:
+    """Options of `estimate`."""
+
+    trust: Annotated[
+        str,
+        typer.Option(metavar="TRUST", help="How far to follow the estimate: auto, or a number from 0 to 1."),
+    ] = "auto"
+    prior: Annotated[
+        str,
+        typer.Option(
+            metavar="PRIOR", help="auto, flat, pooled, smooth, or kl, dirichlet with a strength: kl:10."
+        ),
+    ] = "auto"
+    level: Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the intervals.")] = 0.9
+    protected: Annotated[
+        bool,
+        typer.Option("--protected", help="Decisions must be blind to the groups: estimate, do not apply."),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applying:
+    """Options of `recalibrate`, besides the columns."""
+
+    unseen: Annotated[
+        Literal["global", "raw", "error"],
+        typer.Option(help="Groups never counted: treat as the whole field, leave alone, or refuse."),
+    ] = "global"
+    missing: Annotated[
+        Literal["error", "keep"], typer.Option(help="Rows without a prediction: refuse, or keep as is.")
+    ] = "error"
+    name: NewName = "{}_recalibrated"
+    normalize: Normalize = False
+    acknowledge: Acknowledge = False
+    crossing: Crossing = "error"
+
+
+def flat(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """A command as typer takes it: the fields of its dataclasses as options, a field of two of them as one.
+
+    A parameter that is a `Settings` gets those of the call.
+    """
+    hints = {n: h for n, h in get_type_hints(function, include_extras=True).items() if n != "return"}
+    groups: dict[str, Any] = {
+        n: h for n, h in hints.items() if dataclasses.is_dataclass(h) and h is not Settings
+    }
+    takes = {group: [f.name for f in dataclasses.fields(kind)] for group, kind in groups.items()}
+    given = [p.replace(annotation=hints[n]) for n, p in inspect.signature(function).parameters.items()]
+    found = {p.name: p for p in given if p.name not in groups and p.annotation is not Settings}
+    for kind in groups.values():
+        for name, param in _parameters(kind).items():
+            found.setdefault(name, param)
+
+    @functools.wraps(function)
+    def command(ctx: typer.Context, **values: Any) -> int | None:
+        own: dict[str, Any] = {n: ctx.obj if h is Settings else values.get(n) for n, h in hints.items()}
+        filled = {g: kind(**{n: values[n] for n in takes[g]}) for g, kind in groups.items()}
+        return function(**(own | filled))
+
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    params = [context, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in found.values())]
+    command.__signature__ = inspect.Signature(params)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in params}
+    return command
+
+
+def _parameters(kind: Any) -> dict[str, inspect.Parameter]:
+    """The fields of a dataclass, with what typer is to know of them."""
+    hints = get_type_hints(kind, include_extras=True)
+    signature = inspect.signature(kind)
+    return {n: p.replace(annotation=hints[n]) for n, p in signature.parameters.items()}
+
+
+#: The options that may stand before or after the command.
+EVERYWHERE = tuple(f.name for f in dataclasses.fields(Settings) if f.name != "warnings")
+
+
+def _remember(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
+    """Into the settings; not given after the command must not undo given before it."""
+    if value and param.name:
+        setattr(ctx.obj, param.name, value)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        sys.stdout.write(f"fieldcal {fieldcal.__version__}\n")
+        raise typer.Exit
+
+
+def _everywhere(*flags: str, **more: Any) -> Any:
+    panel = "Options of every command"
+    return typer.Option(
+        *flags, callback=_remember, expose_value=False, rich_help_panel=panel, show_default=False, **more
+    )
+
+
+def root(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    json: Annotated[bool, _everywhere("--json", help="One JSON object on standard output.")] = False,
+    quiet: Annotated[bool, _everywhere("--quiet", "-q", help="Results and errors only.")] = False,
+    debug: Annotated[bool, _everywhere("--debug", help="Show where an error came from.")] = False,
+    memory_limit: Annotated[
+        str | None,
+        _everywhere("--memory-limit", metavar="SIZE", help="Of DuckDB, such as 1GB; more goes to disk."),
+    ] = None,
+    threads: Annotated[int | None, _everywhere("--threads", metavar="N", min=1, help="Of DuckDB.")] = None,
+) -> None:
+    """Recalibrate a deployed model from nothing but the predictions it makes in the field.
+
+    learn, count, estimate, recalibrate; or all of it with run.
+    """
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+def arguments(options: Any) -> dict[str, Any]:
+    """A group of options as arguments of Python: those that are text for something else are read."""
+    given = vars(options)
+    return {n: v if v is None or n not in _READ else _READ[n](v) for n, v in given.items()}
 
 
 def names(given: Sequence[str] | None) -> list[str] | None:
@@ -206,13 +300,12 @@ def names(given: Sequence[str] | None) -> list[str] | None:
     return found
 
 
-def fitting_options(options: Mapping[str, Any], *, of_number: bool) -> dict[str, Any]:
-    """The options that fit probabilities of classes, or quantiles of a number; one that does not must not be given."""
-    for name, (unset, way_out) in (_OF_CLASSES if of_number else _OF_NUMBERS).items():
-        if options.get(name, unset) != unset:
-            kind = "quantiles of a number" if of_number else "probabilities of classes"
-            raise InputError(f"--{name} does not go with {kind}, which this is about. {way_out}")
-    return {k: v for k, v in options.items() if k not in (_OF_CLASSES if of_number else _OF_NUMBERS)}
+def score_names(given: Sequence[str]) -> str | list[str]:
+    """One name, or a pattern, as it is; several as a list."""
+    found = names(given) or []
+    if not found:
+        raise InputError("--scores names no column. Write --scores p, or --scores 'p_*'.")
+    return found[0] if len(found) == 1 else found
 
 
 def quantile_columns(given: Sequence[str]) -> str | dict[float, str]:
@@ -225,11 +318,8 @@ def quantile_columns(given: Sequence[str]) -> str | dict[float, str]:
     columns: dict[float, str] = {}
     for text in found:
         level, _, column = text.partition("=")
-        try:
-            number = float(level)
-        except ValueError:
-            number = -1.0
-        if not 0.0 < number < 1.0 or not column or number in columns:
+        number = _number(level)
+        if number is None or not 0.0 < number < 1.0 or not column or number in columns:
             raise InputError(
                 f"--quantiles does not tell the level of {text!r:.60}. Write a pattern such as 'q_*', or each level "
                 "between 0 and 1 once with its column: 0.1=low,0.9=high."
@@ -238,16 +328,16 @@ def quantile_columns(given: Sequence[str]) -> str | dict[float, str]:
     return columns
 
 
-def intervals_of(text: str | None) -> int | Literal["auto"] | list[float]:
+def intervals_of(text: str) -> int | Literal["auto"] | list[float]:
     """auto, how many, or edges with commas; ``5,`` is one edge.
 
     Examples
     --------
     >>> from fieldcal.cli.options import intervals_of
-    >>> intervals_of("12"), intervals_of("0,10,20"), intervals_of(None)
+    >>> intervals_of("12"), intervals_of("0,10,20"), intervals_of("auto")
     (12, [0.0, 10.0, 20.0], 'auto')
     """
-    if text is None or text == "auto":
+    if text == "auto":
         return "auto"
     try:
         return [float(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
@@ -257,23 +347,12 @@ def intervals_of(text: str | None) -> int | Literal["auto"] | list[float]:
         ) from None
 
 
-def score_names(given: Sequence[str]) -> str | list[str]:
-    """One name, or a pattern, as it is; several as a list."""
-    found = names(given) or []
-    if not found:
-        raise InputError("--scores names no column. Write --scores p, or --scores 'p_*'.")
-    return found[0] if len(found) == 1 else found
-
-
 def trust_of(text: str) -> float | Literal["auto"]:
     """auto, or a number in [0, 1]."""
     if text == "auto":
         return "auto"
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1.0:
+    value = _number(text)
+    if value is None or not 0.0 <= value <= 1.0:
         raise InputError(f"--trust must be auto or a number from 0 to 1, but got {text!r:.60}.")
     return value
 
@@ -287,15 +366,29 @@ def prior_of(text: str) -> PriorLike:
         return "auto"  # what it means depends on the lab
     if not colon:
         return as_prior(name)  # type: ignore[arg-type]  # it refuses what it does not know
-    kinds: dict[str, type[KL | Dirichlet]] = {
-        "kl": KL,
-        "dirichlet": Dirichlet,
-    }
-    try:
-        return kinds[name](float(strength))
-    except (KeyError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
+    kinds: dict[str, type[KL | Dirichlet]] = {"kl": KL, "dirichlet": Dirichlet}
+    value = _number(strength)
+    if name not in kinds or value is None:
         raise InputError(
             f"--prior must be a name, or {', '.join(kinds)} with a strength such as kl:10, but got {text!r:.60}."
-        ) from None
+        )
+    return kinds[name](value)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+#: How the text of an option is read. The others are taken as they are.
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "by": names,
+    "scores": score_names,
+    "classes": names,
+    "quantiles": quantile_columns,
+    "intervals": intervals_of,
+    "trust": trust_of,
+    "prior": prior_of,
+}

@@ -1,23 +1,21 @@
-"""Errors and warnings in the words of the command line: one line, and a way out."""
+"""What is printed and written: results, tables, JSON, CSV, and errors in one line that spells options as flags."""
 
 from __future__ import annotations
 
 import csv
-import glob
 import io
 import json
 import os
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from fieldcal import storage
-from fieldcal.cli.options import Settings
-from fieldcal.errors import FieldcalError, FieldcalWarning
+from fieldcal.errors import LONGEST_VALUE, FieldcalError, FieldcalWarning, Option
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -25,7 +23,18 @@ if TYPE_CHECKING:
 
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
     from fieldcal.reporting import Report
-    from fieldcal.tables.files.session import Session
+
+
+@dataclass
+class Settings:
+    """The options of every command, filled while the arguments are parsed."""
+
+    json: bool = False
+    quiet: bool = False
+    debug: bool = False
+    memory_limit: str | None = None
+    threads: int | None = None
+    warnings: list[str] = field(default_factory=list)  # those shown so far, for --json
 
 
 _LONGEST = 2_000
@@ -39,12 +48,14 @@ _EXTRAS = {
     "jinja2": "report",
     "matplotlib": "report",
 }
-#: Ways out are told in Python; here they are options.
-_FLAG = re.compile(r"\b(acknowledge|normalize)=True\b")
-_NAMES = "missing|unseen|trust|prior|level|batch|label|by|scores|classes|name|time|every|quantiles|crossing|intervals"
-_OPTION = re.compile(rf"\b({_NAMES})=(['\"]?)([\w.{{}}]+|…|<[^>]*>)\2")
-
-_LEVELS = re.compile(r"\bquantiles=\{(0\.\d+): '(\w+)', (0\.\d+): '(\w+)'\}")
+#: Options that the command line names otherwise than Python; None where it has none, and Python's name is shown.
+FLAGS: dict[str, str | None] = {
+    "groups": "by",
+    "partition": "bins",
+    **dict.fromkeys(
+        ("calibration", "check", "cv", "family", "high", "low", "point", "repair", "sample_weight")
+    ),
+}
 
 
 def one_line(text: str) -> str:
@@ -53,17 +64,31 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def in_options(text: str) -> str:
-    """A sentence about arguments of functions as one about options.
+def as_flag(option: Option) -> str:
+    """An option as the command line spells it.
 
     Examples
     --------
-    >>> from fieldcal.cli.output import in_options
-    >>> in_options("Drop those rows, or pass missing='drop'. Pass acknowledge=True if that is meant.")
-    'Drop those rows, or pass --missing drop. Pass --acknowledge if that is meant.'
+    >>> from fieldcal.cli.output import as_flag
+    >>> from fieldcal.errors import Option
+    >>> as_flag(Option("missing", "drop")), as_flag(Option("acknowledge", True)), as_flag(Option("groups"))
+    ('--missing drop', '--acknowledge', '--by …')
     """
-    text = _LEVELS.sub(lambda m: f"--quantiles {m[1]}={m[2]},{m[3]}={m[4]}", text)
-    return _OPTION.sub(lambda m: f"--{m[1]} {m[3]}", _FLAG.sub(r"--\1", text))
+    name = FLAGS.get(option.name, option.name)
+    if name is None:
+        return str(option)
+    command = "" if option.verb is None else f"fieldcal {option.verb} "
+    flag = f"{command}--{name}"
+    if option.value is None:
+        return f"no {flag}"
+    return flag if option.value is True else f"{flag} {_as_typed(option.value)}"
+
+
+def _as_typed(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = [f"{key}={item}" for key, item in value.items()]
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return text[:LONGEST_VALUE]
 
 
 def explain(error: BaseException) -> str:
@@ -72,7 +97,7 @@ def explain(error: BaseException) -> str:
         path = getattr(getattr(error, "ctx", None), "command_path", "fieldcal")
         return f"{_sentence(error.format_message())} Try '{path} --help'."
     if isinstance(error, FieldcalError):
-        return in_options(str(error))
+        return error.spelled(as_flag)
     if isinstance(error, MemoryError):
         return _MEMORY
     if isinstance(error, OSError):
@@ -112,7 +137,7 @@ def warnings_in_one_line(settings: Settings) -> Iterator[None]:
     """Python's warnings as ``warning: …``, each text once."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        warn(settings, in_options(str(message)))
+        warn(settings, message.spelled(as_flag) if isinstance(message, FieldcalWarning) else str(message))
 
     with warnings.catch_warnings(action="always", category=FieldcalWarning):
         warnings.showwarning = show  # put back by catch_warnings
@@ -142,6 +167,15 @@ def result(settings: Settings, data: Mapping[str, Any], *parts: RenderableType) 
         for part in parts:
             console(sys.stdout).print(part, soft_wrap=isinstance(part, str))
     sys.stdout.flush()
+
+
+def done(
+    settings: Settings, data: Mapping[str, Any], written: Sequence[Path], *parts: RenderableType
+) -> None:
+    """The answer, and which files hold it."""
+    result(settings, {**data, "written": list(map(str, written))}, *parts)
+    for path in written:
+        note(settings, f"wrote {path}")
 
 
 def console(stream: TextIO) -> Console:
@@ -228,7 +262,7 @@ def lab_data(lab: Lab) -> dict[str, Any]:
         "log_loss": lab.log_loss,
         "accuracy": lab.accuracy,
         "columns": None if lab.columns is None else lab.columns.content(),
-        "support": None if lab.support is None else lab.support.content(),
+        "outcome": lab.outcome.content(),
         "rehearsal": None
         if rehearsal is None
         else {
@@ -265,6 +299,7 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
     return {
         "digest": prev.digest,
         **verdict_data(prev.verdict),
+        "trust_between": prev.trust_between,
         "trust_overall": prev.trust_overall,
         "level": prev.level,
         "protected": prev.protected,
@@ -313,42 +348,3 @@ def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
 
 def _no_formula(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
-@contextmanager
-def session(settings: Settings) -> Iterator[Session]:
-    """DuckDB, within the limits of --memory-limit and --threads."""
-    from fieldcal.tables.files.session import Session
-
-    with Session(memory_limit=settings.memory_limit, threads=settings.threads) as opened:
-        yield opened
-
-
-def field_or_counts(
-    settings: Settings,
-    lab: Lab,
-    path: Path,
-    *,
-    by: Sequence[str] | None = None,
-    missing: Literal["error", "drop"] = "error",
-) -> Field:
-    """A field from its artefact, or from the table of counts that a warehouse made."""
-    from fieldcal import tables
-    from fieldcal.objects import Field
-
-    if path.suffix.lower() == ".json":
-        return Field.load(path)
-    with session(settings) as opened:
-        return tables.read_counts(lab, opened.open(path).relation, by=by, missing=missing)
-
-
-def check_target(target: Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse before the work what cannot be written, or would overwrite an input."""
-    from fieldcal.tables.files.paths import check_place
-
-    check_place(target, existing(inputs))
-
-
-def existing(inputs: Iterable[str | Path]) -> list[Path]:
-    """The files behind inputs, some of which may be globs."""
-    return [Path(path) for given in inputs for path in (given, *glob.glob(str(given), recursive=True))]

@@ -1,17 +1,18 @@
-"""fieldcal sql, schema: what goes with the verbs."""
+"""fieldcal sql, schema: statements and weights for a warehouse, and what the artefacts hold."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli.options import Settings
-from fieldcal.cli.output import as_csv
+from fieldcal.cli.options import ScoreColumns, arguments
+from fieldcal.cli.output import Settings
 
 if TYPE_CHECKING:
     from fieldcal.objects.artefact import Artefact
@@ -29,36 +30,28 @@ TableName = Annotated[
     str, typer.Argument(metavar="TABLE", help="The table in the warehouse: name, or schema.name.")
 ]
 
-sql = typer.Typer(help="Print statements for a warehouse.")
 
-
-@sql.command("count")
 def sql_count(
-    ctx: typer.Context,
+    settings: Settings,
     lab_file: opt.LabFile,
     table: TableName,
     dialect: Dialect,
-    by: opt.By = None,
-    scores: opt.FieldScores = None,
+    columns: ScoreColumns,
 ) -> None:
     """Print the statement that counts. Give its result, as CSV or Parquet, to `fieldcal estimate`."""
     from fieldcal.objects import Lab
     from fieldcal.tables.sql import count_statement
 
-    text = count_statement(
-        Lab.load(lab_file), table, dialect=dialect, by=opt.names(by), scores=opt.names(scores)
-    )
-    _statement(ctx.obj, dialect, text)
+    text = count_statement(Lab.load(lab_file), table, dialect=dialect, **arguments(columns))
+    _statement(settings, dialect, text)
 
 
-@sql.command("recalibrate")
 def sql_recalibrate(
-    ctx: typer.Context,
+    settings: Settings,
     prevalence_file: opt.PrevalenceFile,
     table: TableName,
     dialect: Dialect,
-    by: opt.By = None,
-    scores: opt.FieldScores = None,
+    columns: ScoreColumns,
     unseen: Annotated[
         Literal["global", "raw"],
         typer.Option(help="Groups never counted: treat as the whole field, or leave alone."),
@@ -80,28 +73,32 @@ def sql_recalibrate(
         Prevalence.load(prevalence_file),
         table,
         dialect=dialect,
-        by=opt.names(by),
-        scores=opt.names(scores),
+        **arguments(columns),
         unseen=unseen,
         name=name,
         weights=weights,
         acknowledge=acknowledge,
     )
-    _statement(ctx.obj, dialect, text)
+    _statement(settings, dialect, text)
 
 
-@sql.command("weights")
-def sql_weights(ctx: typer.Context, prevalence_file: opt.PrevalenceFile) -> None:
+def sql_weights(settings: Settings, prevalence_file: opt.PrevalenceFile) -> None:
     """Print the weights of the groups as CSV. Load the keys as text."""
     from fieldcal.objects import Prevalence
     from fieldcal.tables.sql import weights_table
 
     columns = weights_table(Prevalence.load(prevalence_file))
-    settings: Settings = ctx.obj
     if settings.json:
         out.result(settings, {"weights": out.records(columns)})
     else:
-        sys.stdout.write(as_csv(columns))
+        sys.stdout.write(out.as_csv(columns))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "count": sql_count,
+    "recalibrate": sql_recalibrate,
+    "weights": sql_weights,
+}
 
 
 def _statement(settings: Settings, dialect: str, text: str) -> None:
@@ -112,7 +109,6 @@ def _statement(settings: Settings, dialect: str, text: str) -> None:
 
 
 def schema(
-    ctx: typer.Context,
     kind: Annotated[Literal["lab", "field", "prevalence"], typer.Argument(help="Which artefact.")],
 ) -> None:
     """Print the JSON schema of an artefact's content."""

@@ -11,7 +11,15 @@ paper    here           shape    meaning
 ``v_A``  ``V``          (G, m)   field counts, one row per group
 ``p_y``  ``p``          (G, K)   class prevalences in the field, one row per group
 P_dev(Y) ``p_lab``      (K,)     class prevalences in the lab
+–        ``A``          (K, m)   ``F`` plus smoothing: the Dirichlet parameters of M's own posterior
+–        ``S``                   draws of ``M``; draw ``s`` is the same for all groups
+–        ``α``          (S, K)   Dirichlet parameters of the prior of ``p``, one row per draw: ``alpha``
+–        ``κ``, ``μ``   –, (K,)  strength and centre of the prior that groups share, ``α = κ μ``
+–        ``σ``, ``τ``            trust in the shift of the whole field, and in the differences between groups
+–        ``θ``                   ``arcsin √p`` of the second of two classes, where cells of equal width are fair
 ======== ============== ======== ==========================================================================
+
+In `ordered`, ``σ`` is the size of a path. The whole default model is on two pages in `docs/method.md`.
 
 The consistency axiom (given the class, predictions are distributed in the field as in the lab) makes
 ``V[g] ~ Multinomial(n_g, p[g] @ M)``.

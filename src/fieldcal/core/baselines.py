@@ -35,6 +35,12 @@ def adjusted_count(field: Floats, *, lab: Floats, y: Ints) -> Floats:
     """ACC (Gart and Buck; Forman), also known as BBSE with hard predictions.
 
     The prevalences whose confusion matrix fits the counted classes best, in least squares on the simplex.
+
+    References
+    ----------
+    Rogan, W. and Gladen, B. (1978). Estimating prevalence from the results of a screening test. Am. J. Epidemiol. 107.
+    Forman, G. (2008). Quantifying counts and costs via classification. Data Min. Knowl. Discov. 17.
+    Lipton, Z., Wang, Y.-X. and Smola, A. (2018). Detecting and correcting for label shift. ICML.
     """
     hard = np.eye(field.shape[1])
     return fit_simplex(class_means(hard[lab.argmax(axis=1)], y), classify_and_count(field))
@@ -49,6 +55,11 @@ def em(field: Floats, *, lab: Floats, y: Ints, tolerance: float = 1e-10, max_ite
     """Expectation maximisation (Peters and Coberly; Saerens et al.), started at the lab's prevalences.
 
     It trusts the predictions to be calibrated probabilities, row by row, and needs no bins.
+
+    References
+    ----------
+    Saerens, M., Latinne, P. and Decaestecker, C. (2002). Adjusting the outputs of a classifier to new a priori
+    probabilities. Neural Comput. 14.
     """
     p = p_lab = _rows_per_class(y, field.shape[1]) / len(y)
     for _ in range(max_iter):

@@ -15,7 +15,8 @@ from scipy.stats import chi2, false_discovery_control, ncx2, norm
 from scipy.stats import t as student
 
 from fieldcal.core.likelihood import gradient
-from fieldcal.core.priors import Flat
+from fieldcal.core.policy import POLICY
+from fieldcal.core.problem import Penalty
 from fieldcal.core.response import response_matrix
 from fieldcal.core.solve import solve
 from fieldcal.types import Floats
@@ -49,6 +50,10 @@ def misfit(M: Floats, V: Floats, p: Floats, *, rows: Floats) -> Misfit:
     V : (G, m) field counts
     p : (G, K) estimated prevalences, where the covariance starts from
     rows : (K,) lab rows behind each row of M
+
+    References
+    ----------
+    Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. J. R. Stat. Soc. B 57.
     """
     possible = M.max(axis=0) > 0
     M, V = M[:, possible], V[:, possible]
@@ -192,14 +197,8 @@ def bin_calibration(F: Floats, bin_means: Floats) -> Calibration:
     return Calibration(error, float(chi2.sf(terms.sum(), df)))
 
 
-#: Lower bounds are one standard error below: this point of Student's t, or of a noncentral chi-square.
-ONE_SE = 0.8413
-#: A movement, or what label shift leaves of it, must be this improbable as noise before it means anything.
-NOISE = 0.01
-
-
 @dataclass(frozen=True)
-class Movement:
+class ShiftExplained:
     """How far something moved, and which share of that label shift explains."""
 
     p_value: float  # that it did not move at all
@@ -211,9 +210,9 @@ class Movement:
     contradicted: bool = False  # whether what label shift leaves unexplained is beyond noise
 
     @property
-    def moved(self) -> bool:
-        """Whether the movement is beyond noise."""
-        return self.p_value < NOISE
+    def shifted(self) -> bool:
+        """Whether the shift is beyond noise."""
+        return self.p_value < POLICY.noise
 
 
 @dataclass(frozen=True)
@@ -232,38 +231,38 @@ class _Distances:
     p: Floats  # (G, K) the nearest mixtures
 
 
-def common_movement(F: Floats, v: Floats, *, smoothing: float) -> Movement:
+def overall_shift(F: Floats, v: Floats, *, smoothing: float) -> ShiftExplained:
     """The whole field against the lab: F (K, m), v (m,)."""
     lab_rows, m = F.sum(), F.shape[1]
     if not v.sum() or m < 2:
-        return Movement(1.0, 1.0, 1.0, 1.0)
+        return ShiftExplained(1.0, 1.0, 1.0, 1.0)
     h_lab = F.sum(axis=0) / lab_rows
     d = _distances(F, v[None], h_lab, smoothing)
     fit_noise = float(d.own[0] + d.shared[0])
     move_noise = float(d.noise[0] + (h_lab * (1 - h_lab) / d.h).sum() / lab_rows)
     move = float(d.move[0])
     if move_noise <= 0:  # all rows of lab and field in one and the same bin
-        return Movement(1.0, 1.0, 1.0, 1.0)
+        return ShiftExplained(1.0, 1.0, 1.0, 1.0)
     p_value = float(chi2.sf((m - 1) * move / move_noise, m - 1))
     beyond = move - move_noise
-    if p_value >= NOISE or beyond <= 0:
-        return Movement(p_value, 1.0, 1.0, 1.0)
+    if p_value >= POLICY.noise or beyond <= 0:
+        return ShiftExplained(p_value, 1.0, 1.0, 1.0)
     if d.df == 0:  # as many bins as classes: nothing is left over to test with
-        return Movement(p_value, 1.0, 0.0, 1.0, testable=False)
+        return ShiftExplained(p_value, 1.0, 0.0, 1.0, testable=False)
     fit, df = float(d.fit[0]), _fit_df(d, F, v, smoothing)
     unit = fit_noise / df
-    worst, best = (_noncentrality(fit / unit, df, at) * unit for at in (1 - ONE_SE, 1 - NOISE))
-    return Movement(
+    worst, best = (_noncentrality(fit / unit, df, at) * unit for at in (1 - POLICY.one_se, 1 - POLICY.noise))
+    return ShiftExplained(
         p_value,
         share=1 - max(fit - fit_noise, 0.0) / beyond,
         lower=1 - worst / beyond,
         groups=1.0,
         upper=1 - best / beyond,
-        contradicted=bool(chi2.sf(fit / unit, df) < NOISE),
+        contradicted=bool(chi2.sf(fit / unit, df) < POLICY.noise),
     )
 
 
-def group_movement(F: Floats, V: Floats, *, smoothing: float) -> Movement:
+def between_shift(F: Floats, V: Floats, *, smoothing: float) -> ShiftExplained:
     """The field's groups against their common histogram: F (K, m), V (G, m).
 
     Groups count by how far they moved along the mixtures; that direction is orthogonal to the misfit, so the
@@ -272,7 +271,7 @@ def group_movement(F: Floats, V: Floats, *, smoothing: float) -> Movement:
     """
     V = V[V.sum(axis=1) > 0]
     if len(V) < 2 or F.shape[1] < 2:
-        return Movement(1.0, 1.0, 1.0, float(len(V)))
+        return ShiftExplained(1.0, 1.0, 1.0, float(len(V)))
     G, n = len(V), V.sum(axis=1)
     d = _distances(F, V, V.sum(axis=0) / n.sum(), smoothing)
     p_value = homogeneity(V[:, None]).p_value  # in the field's own metric: h leans to the lab
@@ -281,8 +280,8 @@ def group_movement(F: Floats, V: Floats, *, smoothing: float) -> Movement:
     away = weight * (d.fit - d.own - d.shared)
     moved = weight * (d.move - d.noise * (1 - n / n.sum()))
     rest = moved.sum() - moved
-    if p_value >= NOISE or d.df == 0 or (rest <= 0).any():
-        return Movement(p_value, 1.0, 0.0, effective_number(moved))
+    if p_value >= POLICY.noise or d.df == 0 or (rest <= 0).any():
+        return ShiftExplained(p_value, 1.0, 0.0, effective_number(moved))
     share = 1 - away.sum() / moved.sum()
     without = 1 - (away.sum() - away) / rest
     jackknife = np.sqrt((G - 1) / G * ((without - without.mean()) ** 2).sum())
@@ -290,8 +289,8 @@ def group_movement(F: Floats, V: Floats, *, smoothing: float) -> Movement:
     shared = np.sqrt(2 / d.df) * (weight * d.shared).sum() / moved.sum()
     error = float(np.hypot(max(jackknife, own), shared))
     groups = effective_number(moved)
-    lower = min(share, 1.0) - student.ppf(ONE_SE, groups - 1) * error
-    return Movement(p_value, float(share), float(lower), groups)
+    lower = min(share, 1.0) - student.ppf(POLICY.one_se, groups - 1) * error
+    return ShiftExplained(p_value, float(share), float(lower), groups)
 
 
 def effective_number(weights: Floats) -> float:
@@ -307,7 +306,7 @@ def _distances(F: Floats, V: Floats, reference: Floats, smoothing: float) -> _Di
     H = V / n[:, None]
     h = (F.sum(axis=0) + V.sum(axis=0) + 0.5) / (F.sum() + V.sum() + 0.5 * m)
     root = 1 / np.sqrt(h)
-    p = solve(M, V, Flat().penalty(M, np.full(K, 1 / K))).p
+    p = solve(M, V, Penalty(np.zeros(m), np.zeros(K), 0.0, np.full(K, 1 / K))).p
     fit = np.square((H - p @ M) * root).sum(axis=1)
     move = np.square((H - reference) * root).sum(axis=1)
     _, s, basis = np.linalg.svd((M[1:] - M[0]) * root, full_matrices=False)

@@ -1,7 +1,9 @@
-"""L_nll: the negative log-likelihood of field histograms, its gradient and its information.
+"""L_nll: the negative log-likelihood of field histograms, its gradient and its information; written here alone.
 
 Up to the multinomial coefficient, which does not depend on ``p``, ``L_nll(p) = −Σ_j V_j log (p @ M)_j``. It is
 convex: a sum of negative logarithms of functions linear in ``p``, with non-negative weights.
+
+``p`` is (G, K) with ``M`` (K, m), or (S, G, K) with draws ``M`` (S, K, m); ``V`` is (G, m) either way.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from scipy.special import gammaln, xlogy
 
 from fieldcal.types import Floats
 
-_LABEL_FLOOR = 1e-12  # keeps the logarithm of an impossible label finite
+_TINY = 1e-300
 
 
 def nll(p: Floats, M: Floats, V: Floats) -> Floats:
@@ -22,6 +24,11 @@ def nll(p: Floats, M: Floats, V: Floats) -> Floats:
     `novel` counts what falls there.
     """
     return np.asarray(-np.sum(xlogy(np.where(_possible(M), V, 0.0), p @ M), axis=-1))
+
+
+def log_likelihood(p: Floats, M: Floats, V: Floats) -> Floats:
+    """−L_nll, finite everywhere: what cannot be is as improbable as numbers can say."""
+    return np.asarray((V * np.log(np.maximum(p @ M, _TINY))).sum(axis=-1))
 
 
 def log_coefficient(V: Floats) -> Floats:
@@ -34,14 +41,20 @@ def log_coefficient(V: Floats) -> Floats:
 
 def gradient(p: Floats, M: Floats, V: Floats) -> Floats:
     """Gradient of L_nll with respect to ``p``, shape of ``p``."""
-    return -_ratio(V, p @ M) @ M.T
+    return -_ratio(V, p @ M) @ M.swapaxes(-1, -2)
+
+
+def expected_rows(p: Floats, M: Floats, V: Floats) -> Floats:
+    """Field rows of each class, given the bins they are in: the E step of EM (Dempster, Laird and Rubin 1977)."""
+    return np.asarray(p * ((V / np.maximum(p @ M, _TINY)) @ M.swapaxes(-1, -2)))
 
 
 def information(p: Floats, M: Floats, V: Floats) -> Floats:
-    """Observed information (the Hessian of L_nll) on ``p``, shape (G, K, K)."""
-    q = p @ M
-    weight = _ratio(V, q * q)
-    return np.asarray(np.einsum("ij,gj,kj->gik", M, weight, M, optimize=True))
+    """Observed information (the Hessian of L_nll) on ``p``, shape (..., K, K)."""
+    K = M.shape[-2]
+    weight = _ratio(V, np.square(p @ M))
+    pairs = (M[..., :, None, :] * M[..., None, :, :]).reshape(*M.shape[:-2], K * K, -1)
+    return np.asarray((weight @ pairs.swapaxes(-1, -2)).reshape(*weight.shape[:-1], K, K))
 
 
 def novel(M: Floats, V: Floats) -> Floats:
@@ -49,24 +62,8 @@ def novel(M: Floats, V: Floats) -> Floats:
     return np.asarray(np.where(_possible(M), 0.0, V).sum(axis=-1))
 
 
-def with_labels(M: Floats, V: Floats, labelled: Floats | None) -> tuple[Floats, Floats]:
-    """Append one bin per class for field rows whose label is known: the likelihood of a label is ``p_i``.
-
-    Parameters
-    ----------
-    M : (S, K, m) draws of the response matrix
-    V : (G, m) field counts
-    labelled : (G, K) labelled field rows, or None
-    """
-    if labelled is None:
-        return M, V
-    S, K, _ = M.shape
-    sure = np.broadcast_to(np.maximum(np.eye(K), _LABEL_FLOOR), (S, K, K))
-    return np.concatenate([M, sure], axis=2), np.concatenate([V, labelled], axis=1)
-
-
 def _possible(M: Floats) -> NDArray[np.bool_]:
-    return np.asarray(M.max(axis=0) > 0)
+    return np.asarray(M.max(axis=-2) > 0)
 
 
 def _ratio(V: Floats, q: Floats) -> Floats:

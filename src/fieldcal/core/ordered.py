@@ -10,7 +10,17 @@ import numpy as np
 
 from fieldcal.core.goodness_of_fit import histogram_covariance
 from fieldcal.core.posterior_mcmc import conditional_mode, hmc_draws, make_target
-from fieldcal.core.shrinkage import GROUPS, effective_scale, informative, normalised, stratified
+from fieldcal.core.problem import Problem
+from fieldcal.core.shrinkage import (
+    GROUPS,
+    effective_scale,
+    gaussian_evidence,
+    informative,
+    normalised,
+    restricted_evidence,
+    stratified,
+    white_directions,
+)
 from fieldcal.core.solve import Solution
 from fieldcal.types import Floats
 
@@ -20,7 +30,6 @@ class Shape(NamedTuple):
 
     roughness: float = 1.0  # how much the slope changes along the way
     nugget: float = 0.0  # how far each class strays by itself
-    continuity: float = 0.0  # strength of the paper's term
 
 
 PLAIN = Shape()
@@ -51,7 +60,7 @@ class Order:
     """Beliefs about neighbours, for classes that have an order: their places are along the last axis.
 
     ``−½ strength · d' Σ⁻¹ d`` with ``d`` the steps of ``x − log centre`` and ``Σ`` their covariance: the logarithm of
-    ``p / centre`` walks at random. The paper's continuity term is ``−continuity · Σ (p_{k+1} − p_k)²``.
+    ``p / centre`` walks at random.
     """
 
     log_centre: Floats  # (S, 1, K)
@@ -63,30 +72,20 @@ class Order:
         """Of the steps, for a strength of one."""
         return np.asarray(np.linalg.inv(step_covariance(self.log_centre.shape[-1], self.shape)))
 
-    def value(self, x: Floats, p: Floats) -> Floats:
+    def value(self, x: Floats) -> Floats:
         """Of the log density, (S, B)."""
         steps = np.diff(x - self.log_centre, axis=-1)
-        found = -0.5 * (self.strength * steps * (steps @ self.precision)).sum(axis=-1)
-        if self.shape.continuity:
-            found = found - self.shape.continuity * (np.diff(p, axis=-1) ** 2).sum(axis=-1)
-        return np.asarray(found)
+        return np.asarray(-0.5 * (self.strength * steps * (steps @ self.precision)).sum(axis=-1))
 
-    def gradient(self, x: Floats, p: Floats) -> Floats:
+    def gradient(self, x: Floats) -> Floats:
         """(S, B, K)."""
-        g = self.strength * _back(np.diff(x - self.log_centre, axis=-1) @ self.precision)
-        if self.shape.continuity:
-            pull = 2 * self.shape.continuity * _back(np.diff(p, axis=-1))
-            g = g + p * (pull - (p * pull).sum(axis=-1, keepdims=True))
-        return np.asarray(g)
+        return np.asarray(self.strength * _back(np.diff(x - self.log_centre, axis=-1) @ self.precision))
 
     def information(self, p: Floats) -> Floats:
         """Curvature, (S, B, K, K), positive semidefinite."""
         K = p.shape[-1]
         D = np.diff(np.eye(K), axis=0)
         H = self.strength[..., None] * (D.T @ self.precision @ D)
-        if self.shape.continuity:
-            J = p[..., :, None] * (np.eye(K) - p[..., None, :])  # dp / dx, symmetric
-            H = H + 2 * self.shape.continuity * J @ (D.T @ D) @ J
         return np.asarray(np.broadcast_to(H, (*p.shape, K)))
 
 
@@ -103,8 +102,6 @@ SHAPES = tuple(Shape(r) for r in (0.03, 0.1, 0.3, 1.0)) + tuple(Shape(0.1, n) fo
 STRAY = np.array([2.0 if shape.nugget else 0.0 for shape in SHAPES])
 #: A field may outweigh the lab by so much; beyond, numbers lose their digits.
 MOST_SCALE = 1e4
-#: A walk that is free to go anywhere.
-NO_STRENGTH = 1e-9
 _DIRICHLET = 1e-6
 #: Gap per row below which a mode counts as found: Newton's steps in x are certain to less than those in p.
 FOUND = 1e-6
@@ -144,28 +141,12 @@ def order_of(alpha: Floats, shape: Shape = PLAIN) -> Order:
     return Order(np.log(centre)[:, None, :], strength[:, None, None], shape)
 
 
-def smooth_prior(
-    A: Floats,
-    M: Floats,
-    V: Floats,
-    *,
-    p_lab: Floats,
-    grouped: bool,
-    rng: np.random.Generator,
-    labelled: Floats | None = None,
-) -> SmoothPrior:
-    """The prior of a field or of its groups.
-
-    Parameters
-    ----------
-    A : (K, m) lab counts, smoothed
-    M : (S, K, m) draws of the response matrix
-    V : (G, m) field counts
-    labelled : (K,) field rows whose label is known
-    """
-    possible = A.max(axis=0) > 0
-    A, M, V = np.maximum(A[:, possible], 1e-12), M[..., possible], V[:, possible]
-    total, S = V.sum(axis=0), len(M)
+def smooth_prior(problem: Problem, M: Floats, *, rng: np.random.Generator) -> SmoothPrior:
+    """The prior of a field or of its groups. M (S, K, m): draws of the response matrix, without columns for labels."""
+    possible = problem.A.max(axis=0) > 0
+    A, M, V = np.maximum(problem.A[:, possible], 1e-12), M[..., possible], problem.V[:, possible]
+    labelled = None if problem.labelled is None else problem.labelled.sum(axis=0)
+    total, S, p_lab = V.sum(axis=0), len(M), problem.p_lab
     steps = field_steps(*_seen(A, total, labelled), p_lab=p_lab)
     sigma, scale = steps.sizes(S, rng), _scale(A, total, p_lab)
     lab = rng.dirichlet(A.sum(axis=1), size=S)  # where the lab's prevalences may be, for all its rows tell
@@ -173,7 +154,7 @@ def smooth_prior(
     stray = rng.standard_normal((S, len(A) - 1)) @ walk(len(A), steps.shape).T
     centre = _tilted(lab, np.sqrt(1 - 1 / scale) * sigma[:, None] * stray)
     alpha = (scale / sigma**2)[:, None] * centre
-    if not grouped or len(V) == 1:
+    if not problem.grouped or len(V) == 1:
         return SmoothPrior(alpha, float(np.median(sigma)), steps.shape)
     common = smooth_draws(M, total[None], alpha, rng, per_draw=1, shape=steps.shape)[0]
     between = group_steps(A, V, common.mean(axis=0), rng)
@@ -235,9 +216,8 @@ def _field_evidence(A: Floats, h: Floats, n: float, p_lab: Floats, path: Floats)
 
 def _gaussian(J: Floats, S: Floats, r: Floats) -> tuple[Floats, float]:
     """r = J z + noise(S) with z standard normal: the mean of z given r, and the log density of r."""
-    L = np.linalg.cholesky(S + J @ J.T + 1e-13 * np.eye(len(S)))
-    w = np.linalg.solve(L, r)
-    return J.T @ np.linalg.solve(L.T, w), float(-0.5 * w @ w - np.log(np.diag(L)).sum())
+    C = S + J @ J.T + 1e-13 * np.eye(len(S))
+    return J.T @ np.linalg.solve(C, r), gaussian_evidence(r, C)
 
 
 def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) -> Steps:
@@ -255,28 +235,17 @@ def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) 
     for i, shape in enumerate(SHAPES):
         U, lam = _directions(M, common, walk(len(M), shape))
         z = (V / n) @ U
-        for j, sigma in enumerate(SIGMAS):
-            w = 1 / (1 / n + sigma**2 * lam)
-            total = w.sum(axis=0)
-            residual = z - (w * z).sum(axis=0) / total
-            evidence[i, j] = 0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum())
+        evidence[i] = [restricted_evidence(z, 1 / n + sigma**2 * lam) for sigma in SIGMAS]
     return _best(evidence)
 
 
 def _directions(M: Floats, p: Floats, path: Floats) -> tuple[Floats, Floats]:
-    """Directions (m, r) in which a walk moves a histogram, white under multinomial noise, and how much (r,)."""
+    """Directions in which a walk moves a histogram, white under multinomial noise, and how much."""
     q = p @ M
-    seen = q > 1e-9
-    J = (p[:, None] * (M - q)).T @ path
-    X = J[seen].T / np.sqrt(q[seen])
-    _, s, basis = np.linalg.svd(X, full_matrices=False)
-    r = max(1, min(len(p) - 1, int(seen.sum()) - 1))  # the same number whatever the shape
-    U = np.zeros((len(q), r))
-    U[seen] = basis[:r].T / np.sqrt(q[seen])[:, None]
-    return U, np.maximum(s[:r] ** 2, 1e-12)
+    return white_directions(path.T @ (p[:, None] * (M - q)), q)
 
 
-def smooth_plug_in(A: Floats, V: Floats, *, p_lab: Floats) -> tuple[Floats, Floats]:
+def approximate_ordered_mean(A: Floats, V: Floats, *, p_lab: Floats) -> tuple[Floats, Floats]:
     """Fast, deterministic stand-in for the posterior: common (K,) and each (G, K), strictly positive."""
     possible = A.max(axis=0) > 0
     A, V = np.maximum(A[:, possible], 1e-12), V[:, possible]
@@ -284,14 +253,14 @@ def smooth_plug_in(A: Floats, V: Floats, *, p_lab: Floats) -> tuple[Floats, Floa
     total = V.sum(axis=0)
     steps = field_steps(A, total, p_lab=p_lab)
     strength = _scale(A, total, p_lab) / steps.typical**2
-    common = smooth_solution(M, total[None], strength * p_lab, steps.shape).p[0]
+    common = ordered_mode(M, total[None], strength * p_lab, steps.shape).p[0]
     if len(V) == 1:
         return common, common[None]
     steps = group_steps(A, V, common, np.random.default_rng(0))
-    return common, smooth_solution(M, V, common / steps.typical**2, steps.shape).p
+    return common, ordered_mode(M, V, common / steps.typical**2, steps.shape).p
 
 
-def smooth_solution(
+def ordered_mode(
     M: Floats, V: Floats, alpha: Floats, shape: Shape = PLAIN, *, max_iter: int = 200
 ) -> Solution:
     """Modes at one M, (1, K, m), with half the squared length of the next Newton step as the gap."""
@@ -316,9 +285,7 @@ def smooth_draws(
     shape: Shape = PLAIN,
 ) -> Floats:
     """Joint draws (G, S * per_draw, K); those at the same place share their M, so groups may be subtracted."""
-    # With the paper's term alone the prevalences are as uniform as without any prior; a path says all by itself.
-    classes = np.ones(M.shape[1]) if shape.continuity else _nothing(M)[0]
-    return hmc_draws(M, V, classes, rng, per_draw=per_draw, order=order_of(alpha, shape))
+    return hmc_draws(M, V, _nothing(M)[0], rng, per_draw=per_draw, order=order_of(alpha, shape))
 
 
 def _nothing(M: Floats) -> Floats:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.backend import Backend, Expr, at_largest, bin_between, clipped, every_class, total
 from fieldcal.core.simplex import TreeNodes, grow
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.types import Floats, Ints
 
 _FEW_CUTS = 32  # up to here, counting the cuts below a score beats a binary search
@@ -505,8 +505,9 @@ def _as_many(n: int, n_classes: int, *, ordered: bool) -> Recipe:
         return Expected(n)
     if n < n_classes:
         raise InputError(
-            f"partition={n} asks for fewer bins than the {n_classes} classes, which they could not tell apart. Ask for "
-            f"{n_classes} at least."
+            Option("partition", n),
+            f" asks for fewer bins than the {n_classes} classes, which they could not tell apart. Ask for "
+            f"{n_classes} at least.",
         )
     return Simplex(n, min_rows=1)
 

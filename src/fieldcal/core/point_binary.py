@@ -7,7 +7,7 @@ concentration ``1 / Σ_k p_k² / (rows_k + 1) − 1``: as much wider as M's nois
 A prevalence with few lab rows behind it predicts the histogram less sharply, and the likelihood knows.
 
 A misfit must not pass for that noise: it would drive p to the class with the fewest lab rows, as if the field had bent
-M. So what a histogram has of it beyond what noise explains is taken out first (`calmed`).
+M. So what a histogram has of it beyond what noise explains is taken out first (`clipped_to_noise`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def dispersed_mean(A: Floats, v: Floats, alpha: Floats, *, p_lab: Floats) -> flo
     p = float(p_lab[1])
     for _ in range(_PASSES):
         p = _mean(A, v, _JEFFREYS, at=concentration(A, np.array([p])))
-    v[:m] = calmed(A, counts, p)
+    v[:m] = clipped_to_noise(A, counts, p)
     kinds, times = np.unique(alpha, axis=0, return_counts=True)
     return float(times @ [_mean(A, v, a) for a in kinds] / times.sum())
 
@@ -55,7 +55,7 @@ def concentration(A: Floats, p: Floats) -> Floats:
     return np.asarray(np.minimum(1 / ((1 - p) ** 2 / rows[0] + p**2 / rows[1]) - 1, MOST_ROWS))
 
 
-def calmed(A: Floats, counts: Floats, p: float) -> Floats:
+def clipped_to_noise(A: Floats, counts: Floats, p: float) -> Floats:
     """The histogram, no farther from the mixture p than noise alone would bring it."""
     n, df = float(counts.sum()), np.count_nonzero(A.max(axis=0) > 0) - 2
     if n <= 0 or df < 1:

@@ -1,8 +1,9 @@
-"""The posterior of the prevalences: intervals that carry the noise of M, joint over groups.
+"""The posterior of the prevalences under label shift: intervals that carry the noise of M, joint over groups.
 
 ``M_s ~ Dirichlet(A)``, ``A`` the lab's counts plus smoothing, never sees the field ("cut": a violated assumption in the
 field must not corrupt what the lab measured); then ``p_g`` given ``M_s`` and ``V_g`` under the prior of draw ``s``. All
-groups share the draws of M, so draw ``s`` of two groups may be subtracted. Two classes: `quadrature`; more: `hmc`.
+groups share the draws of M, so draw ``s`` of two groups may be subtracted. Two classes: `posterior_binary`; more, or
+further terms of the prior: `posterior_mcmc`.
 
 ``V`` and ``M`` may carry more columns than bins: a label from the field is a column of M that is one for its class and
 next to nothing for the others. Weighted, fractional and empty rows of ``V`` are fine.
@@ -12,19 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaincinv
-from scipy.stats import qmc
 
 from fieldcal.core.point_binary import dispersed_mean
 from fieldcal.core.posterior_binary import binary_draws, binary_summary, interval
 from fieldcal.core.posterior_mcmc import hmc_draws
-from fieldcal.core.shrinkage import Edge, PooledPrior, fit_pooled, lab_prior
+from fieldcal.core.problem import Penalty, Problem, Term
+from fieldcal.core.shrinkage import Edge
+from fieldcal.core.solve import Solution, solve
 from fieldcal.types import Floats
 
-#: Below this many groups the spread between them is a guess: intervals do not lean on it.
-FEW_GROUPS = 5
+if TYPE_CHECKING:
+    from fieldcal.core.ordered import Order
+
 #: Standard deviations between the point and the interval's mean beyond which the field overrules the lab.
 CONFLICT = 3.0
 #: No interval is narrower.
@@ -49,36 +52,6 @@ class Summary:
     upper: Floats
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """The default estimate: a point drawn to the lab as far as the evidence allows, an interval that is not."""
-
-    point: Floats  # (G, K) posterior mean
-    sd: Floats  # (G, K) of the interval's posterior
-    lower: Floats  # (G, K)
-    upper: Floats  # (G, K)
-    alpha: Floats  # (S, K) of the interval's prior
-    kappa: float  # strength of the point's prior
-    mu: Floats  # (K,) its centre
-    edge: Edge  # "low" or "high" where κ is at the edge of its range
-
-
-def response_draws(A: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of M, (S, K, m), with rows Dirichlet(A_k)."""
-    u = _even_points(A.size, n_draws, rng).reshape(n_draws, *A.shape)
-    g = np.maximum(gammaincinv(np.maximum(A, 1e-3), np.clip(u, 1e-12, 1 - 1e-12)), 1e-300)
-    return np.asarray(g / g.sum(axis=2, keepdims=True))
-
-
-def _even_points(dimension: int, size: int, rng: np.random.Generator) -> Floats:
-    """Points in the unit cube, (size, dimension): a scrambled Sobol set, so that few of them go far."""
-    if dimension > qmc.Sobol.MAXDIM:
-        return rng.random((size, dimension))
-    power = 1 << int(np.ceil(np.log2(max(size, 2))))
-    points = qmc.Sobol(dimension, scramble=True, seed=rng).random(power)
-    return np.asarray(points[rng.permutation(power)[:size]])
-
-
 def summarise(
     M: Floats,
     V: Floats,
@@ -88,6 +61,8 @@ def summarise(
     rng: np.random.Generator,
     entropy: float = 0.0,
     centre: Floats | None = None,
+    order: Order | None = None,
+    terms: tuple[Term, ...] = (),
     progress: Progress | None = None,
 ) -> Summary:
     """Mean, standard deviation and interval of every group.
@@ -99,10 +74,11 @@ def summarise(
     alpha : (K,) or (S, K) Dirichlet parameters of the prior
     level : probability of the interval. It is equal-tailed; where the posterior leans on 0 or 1, one-sided
     entropy, centre : the prior is multiplied by ``exp(−entropy · Σ p log(p / centre))``
+    order, terms : beliefs about neighbours, and further summands of L_reg
     progress : called with the number of groups that were finished since the last call
     """
     parts = []
-    binary = M.shape[1] == 2
+    binary = M.shape[1] == 2 and order is None and not terms
     step = BLOCK if binary else max(1, BLOCK * 5 // (M.shape[0] * M.shape[1]))
     for i in range(0, max(len(V), 1), step):
         block = V[i : i + step]
@@ -110,7 +86,7 @@ def summarise(
             found = binary_summary(M, block, alpha, level=level, entropy=entropy, centre=centre)
             parts.append(_both_classes(*found))
         else:
-            draws = hmc_draws(M, block, alpha, rng, entropy=entropy, centre=centre)
+            draws = hmc_draws(M, block, alpha, rng, entropy=entropy, centre=centre, order=order, terms=terms)
             parts.append(summarise_draws(draws, level))
         if progress is not None:
             progress(len(block))
@@ -147,93 +123,64 @@ def _sound(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Summary:
     return Summary(mean, sd, np.clip(lower - thin, 0.0, 1.0), np.clip(upper + thin, 0.0, 1.0))
 
 
-def joint_draws(
-    M: Floats,
-    V: Floats,
-    alpha: Floats,
-    rng: np.random.Generator,
-    *,
-    per_draw: int = 4,
-    entropy: float = 0.0,
-    centre: Floats | None = None,
-) -> Floats:
-    """Draws (G, S * per_draw, K); those at the same place share their M, so groups may be subtracted.
+@dataclass(frozen=True)
+class Posterior:
+    """The prevalences of every group given the field, under a prior that may differ between draws of M."""
 
-    Parameters are those of `summarise`.
-    """
-    draw = binary_draws if M.shape[1] == 2 else hmc_draws
-    return draw(M, V, alpha, rng, per_draw=per_draw, entropy=entropy, centre=centre)
+    problem: Problem
+    M: Floats  # (S, K, m) draws, with further columns for labels
+    V: Floats  # (G, m) counts, with the same
+    alpha: Floats  # (S, K) Dirichlet parameters of the prior, one row per draw of M
+    penalty: Penalty  # whose minimum is the mode; of the rest of the prior, the entropy and further terms
+    rng: np.random.Generator
+    learnt: dict[str, Any]  # numbers of the prior that the field taught, for people and for files
+    order: Order | None = None
+    find_mode: Callable[[int], Solution] | None = None  # where the mode is not that of the penalty
+    point_alpha: Floats | None = None  # (S, K) of the prior of the point, where that is not the interval's
+    edge: Edge = ""  # where the strength of the pooling is at the edge of its range
 
+    def mode(self, max_iter: int = 200) -> Solution:
+        """The maximum a posteriori estimate of every group, with its certificate."""
+        if self.find_mode is not None:
+            return self.find_mode(max_iter)
+        problem = self.problem
+        return solve(problem.M, problem.V, self.penalty.with_labels(problem.labelled), max_iter=max_iter)
 
-def pooled_posterior(
-    A: Floats,
-    V: Floats,
-    *,
-    p_lab: Floats,
-    level: float,
-    n_draws: int = 64,
-    random_state: int = 0,
-    grouped: bool,
-    cut: bool = False,
-    M: Floats | None = None,
-    progress: Progress | None = None,
-) -> Estimate:
-    """The default estimate of one population, or of many groups.
+    def summary(self, level: float, progress: Progress | None = None) -> Summary:
+        """Mean, standard deviation and interval of every group; the point may have a prior of its own."""
+        if not len(self.V):
+            return Summary(*(np.zeros((0, self.M.shape[1])) for _ in range(4)))
+        point = None if self.point_alpha is None else self._point(self.point_alpha)
+        spread = summarise(
+            self.M, self.V, self.alpha, level=level, rng=self.rng, progress=progress, **self._rest()
+        )
+        if point is None:
+            return spread
+        # One strength for all classes: where most stayed, it may hold back the one that plainly moved.
+        conflict = (np.abs(point - spread.mean) > CONFLICT * spread.sd).any(axis=1)
+        point[conflict] = spread.mean[conflict]
+        return Summary(point, spread.sd, np.minimum(spread.lower, point), np.maximum(spread.upper, point))
 
-    One population: the point under the lab-centred prior (two classes: at the best M), the interval under a flat one.
-    Groups: both under the pooled prior, its mean drawn to the lab for the point only; below `FEW_GROUPS` groups with
-    rows, flat intervals.
+    def draws(self, *, per_draw: int = 4) -> Floats:
+        """Joint draws (G, S * per_draw, K); those at the same place share their M, so groups may be subtracted."""
+        rest = self._rest()
+        if self.M.shape[1] == 2 and self.order is None and not self.penalty.terms:
+            rest = {name: rest[name] for name in ("entropy", "centre")}
+            return binary_draws(self.M, self.V, self.alpha, self.rng, per_draw=per_draw, **rest)
+        return hmc_draws(self.M, self.V, self.alpha, self.rng, per_draw=per_draw, **rest)
 
-    Parameters
-    ----------
-    A : (K, m) lab counts plus smoothing
-    V : (G, m) field counts; further columns (labels) take part in the posterior, not in the prior
-    p_lab : (K,) prevalences in the lab
-    grouped : whether the rows of V are groups of one field
-    cut : whether the point of one population averages over draws of M too, to be compared with that of groups
-    M : (S, K, m) draws to use, with the further columns of V if it has any; drawn from A if None
-    """
-    rng = np.random.default_rng(random_state)
-    V = np.asarray(V, dtype=np.float64)
-    if M is None:
-        M = response_draws(A, n_draws, rng)
-    dispersed = len(A) == 2 and not grouped and not cut
-    point_prior, alpha = _default_priors(A, M, V, p_lab=p_lab, grouped=grouped, cut=not dispersed, rng=rng)
-    if dispersed:
-        second = np.array([dispersed_mean(A, v, point_prior.alpha, p_lab=p_lab) for v in V])
-        point = np.stack([1 - second, second], axis=1)
-    else:
-        point = summarise(M, V, point_prior.alpha, level=level, rng=rng).mean
-    spread = summarise(M, V, alpha, level=level, rng=rng, progress=progress)
-    # One strength for all classes: where most stayed, it may hold back the one that plainly moved.
-    conflict = (np.abs(point - spread.mean) > CONFLICT * spread.sd).any(axis=1)
-    point[conflict] = spread.mean[conflict]
-    return Estimate(
-        point=point,
-        sd=spread.sd,
-        lower=np.minimum(spread.lower, point),
-        upper=np.maximum(spread.upper, point),
-        alpha=alpha,
-        kappa=point_prior.kappa,
-        mu=point_prior.mu,
-        edge=point_prior.edge,
-    )
+    def _point(self, alpha: Floats) -> Floats:
+        problem = self.problem
+        if len(problem.F) == 2 and not problem.grouped and not problem.averages_over_M:
+            second = np.array([dispersed_mean(problem.A, v, alpha, p_lab=problem.p_lab) for v in self.V])
+            return np.stack([1 - second, second], axis=1)
+        return summarise(self.M, self.V, alpha, level=0.9, rng=self.rng, **self._rest()).mean
 
-
-def _default_priors(
-    A: Floats, M: Floats, V: Floats, *, p_lab: Floats, grouped: bool, cut: bool, rng: np.random.Generator
-) -> tuple[PooledPrior, Floats]:
-    """The prior of the point, and Dirichlet parameters (S, K) for the interval. Bins that A rules out are left out."""
-    bins = np.flatnonzero(A.max(axis=0) > 0)
-    A, V, M = A[:, bins], V[:, bins], M[:, :, bins]
-    flat = np.ones(M.shape[:2])
-    if not grouped or len(V) == 1:
-        v, n = V.sum(axis=0), float(V.sum())
-        v = v / max(n, 1e-300)
-        alpha, kappa = lab_prior(A, v, n, p_lab=p_lab, n_draws=len(M), rng=rng, cut=cut)
-        return PooledPrior(alpha, kappa, p_lab, ""), flat
-    M = M / M.sum(axis=2, keepdims=True)
-    point = fit_pooled(A, M, V, p_lab=p_lab, centre="lab", rng=rng)
-    if np.count_nonzero(V.sum(axis=1)) < FEW_GROUPS:
-        return point, flat
-    return point, fit_pooled(A, M, V, p_lab=p_lab, centre="flat", rng=rng).alpha
+    def _rest(self) -> dict[str, Any]:
+        penalty = self.penalty
+        return {
+            "entropy": penalty.entropy,
+            "centre": penalty.centre,
+            "order": self.order,
+            "terms": penalty.terms,
+        }

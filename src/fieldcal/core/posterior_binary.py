@@ -44,6 +44,12 @@ class BetaPrior:
             return np.zeros_like(p)
         return np.asarray(-self.entropy * (rel_entr(p, self.centre[1]) + rel_entr(1 - p, self.centre[0])))
 
+    def log_density(self, p: Floats) -> Floats:
+        """Of θ at p (B, S), but for a constant; off the ends by what numbers can tell."""
+        inside = np.clip(p, 1e-15, 1 - 1e-15)
+        beta = (self.a - 0.5) * np.log(inside) + (self.b - 0.5) * np.log1p(-inside)
+        return np.asarray(beta + self.tilt(inside))
+
     def cells(self, edges: Floats) -> tuple[Floats, Floats]:
         """Nodes p and log masses of the cells between edges in θ, each (S, T)."""
         a, b = self.a[:, None], self.b[:, None]
@@ -400,7 +406,7 @@ def _own_parts(M: Floats, V: Floats, prior: BetaPrior, rows: Rows) -> Iterator[P
 def own_cells(M: Floats, V: Floats, prior: BetaPrior) -> Cells:
     """Cells around the mode of every group and draw. M (S, 2, m), V (B, m)."""
     theta, scale = conditional_mode(M, V, prior, first_modes(M, V, prior))
-    scale = _shorter(M, V, theta, scale)
+    scale = _shorter(M, V, prior, theta, scale)
     left = np.maximum(theta - REACH * scale, 0.0)
     width = (np.minimum(theta + REACH * scale, HALF_PI) - left) / OWN_CELLS
     p, mass = _own_prior(left[..., None], width[..., None], prior)  # B, S, T
@@ -423,11 +429,13 @@ def _relative_likelihood(M: Floats, V: Floats, p: Floats, p0: Floats) -> Floats:
     return total
 
 
-def _shorter(M: Floats, V: Floats, theta: Floats, scale: Floats) -> Floats:
+def _shorter(M: Floats, V: Floats, prior: BetaPrior, theta: Floats, scale: Floats) -> Floats:
     """The scale where a mode next to an end is flat on top (quartic in θ): from the drop two scales inwards."""
     inwards = theta + 2 * scale * np.where(theta < HALF_PI / 2, 1, -1)
     inside = np.sin(np.clip(inwards, 0, HALF_PI)) ** 2
-    drop = -_relative_likelihood(M, V, inside[..., None], np.sin(theta) ** 2)[..., 0]
+    top = np.sin(theta) ** 2
+    drop = -_relative_likelihood(M, V, inside[..., None], top)[..., 0]
+    drop += prior.bounded().log_density(top) - prior.bounded().log_density(inside)
     return np.asarray(scale * (2 / np.maximum(drop, 2)) ** 0.25)
 
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.core import likelihood
 from fieldcal.core.posterior_binary import relative_columns
+from fieldcal.core.problem import Term, curvature
 from fieldcal.types import Floats
 
 if TYPE_CHECKING:
@@ -40,10 +42,11 @@ class Target:
 
     M: Floats  # (S, K, m)
     V: Floats  # (B, m)
-    alpha: Floats  # (S, 1, K)
+    alpha: Floats  # (S, 1, K) or (1, B, K)
     entropy: float
     log_centre: Floats  # (K,)
     order: Order | None = None
+    terms: tuple[Term, ...] = ()
 
     @property
     def rows(self) -> Floats:
@@ -53,40 +56,34 @@ class Target:
     def value(self, x: Floats) -> Floats:
         """Log density up to a constant, (S, B)."""
         p, log_p = _log_softmax(x)
-        q = np.maximum(p @ self.M, _TINY)
-        f = (self.V * np.log(q)).sum(axis=-1) + (self.alpha * log_p).sum(axis=-1)
+        f = likelihood.log_likelihood(p, self.M, self.V) + (self.alpha * log_p).sum(axis=-1)
         f -= 0.5 * x.shape[-1] * x.mean(axis=-1) ** 2
         if self.entropy:
             f -= self.entropy * (p * (log_p - self.log_centre)).sum(axis=-1)
         if self.order is not None:
-            f = f + self.order.value(x, p)
-        return np.asarray(f)
+            f = f + self.order.value(x)
+        return np.asarray(f - sum(term.value(p) for term in self.terms))
 
     def gradient(self, x: Floats) -> Floats:
         """Of the log density, (S, B, K)."""
         p, log_p = _log_softmax(x)
-        g = self.alpha + self.split(p) - x.mean(axis=-1, keepdims=True)
+        g = self.alpha + likelihood.expected_rows(p, self.M, self.V) - x.mean(axis=-1, keepdims=True)
         g -= (self.alpha.sum(axis=-1, keepdims=True) + self.rows[:, None]) * p
         if self.entropy:
             u = log_p - self.log_centre
             g -= self.entropy * p * (u - (p * u).sum(axis=-1, keepdims=True))
         if self.order is not None:
-            g = g + self.order.gradient(x, p)
+            g = g + self.order.gradient(x)
+        for term in self.terms:
+            slope = term.gradient(p)
+            g = g - p * (slope - (p * slope).sum(axis=-1, keepdims=True))
         return np.asarray(g)
-
-    def split(self, p: Floats) -> Floats:
-        """Expected rows per class, given the bins."""
-        return np.asarray(p * ((self.V / np.maximum(p @ self.M, _TINY)) @ self.M.transpose(0, 2, 1)))
 
     def information(self, x: Floats) -> Floats:
         """Curvature at x, (S, B, K, K): prior, mean of x and Fisher information; positive definite."""
-        S, B, K = x.shape
+        K = x.shape[-1]
         p, _ = _log_softmax(x)
-        weight = self.V / np.maximum(p @ self.M, _TINY) ** 2
-        H = np.empty((S, B, K, K))
-        for s, M in enumerate(self.M):
-            pairs = (M[:, None] * M[None]).reshape(K * K, -1)
-            H[s] = (weight[s] @ pairs.T).reshape(B, K, K)
+        H = likelihood.information(p, self.M, self.V)
         H *= p[..., :, None] * p[..., None, :]
         N = H.sum(axis=-1)
         H -= N[..., :, None] * N[..., None, :] / np.maximum(self.rows, _TINY)[:, None, None]
@@ -95,6 +92,9 @@ class Target:
         i = np.arange(K)
         # The ridge outweighs rounding, also at 1e12 rows; this is a metric, the density itself is exact.
         H[..., i, i] += (prior[..., 0] + 1e-13 * self.rows[:, None]) * p + 1e-6
+        if self.terms:
+            J = p[..., :, None] * (np.eye(K) - p[..., None, :])  # dp / dx, symmetric
+            H = H + J @ sum(curvature(term, p) for term in self.terms) @ J
         return H if self.order is None else H + self.order.information(p)
 
 
@@ -126,6 +126,7 @@ def hmc_draws(
     entropy: float = 0.0,
     centre: Floats | None = None,
     order: Order | None = None,
+    terms: tuple[Term, ...] = (),
 ) -> Floats:
     """Joint draws (G, S * per_draw, K): those of draw s use the same ``M_s`` in every group.
 
@@ -135,6 +136,11 @@ def hmc_draws(
     V : (G, m) field counts
     alpha : (K,) or (S, K) Dirichlet parameters of the prior
     order : beliefs about neighbours
+    terms : further summands of L_reg
+
+    References
+    ----------
+    Neal, R. M. (2011). MCMC using Hamiltonian dynamics. Handbook of Markov Chain Monte Carlo, ch. 5.
     """
     S, K, m = M.shape
     alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (S, K))
@@ -142,7 +148,9 @@ def hmc_draws(
     out = np.empty((len(V), S, per_draw, K))
     block = max(1, _CELLS // (S * K * max(K, m)))
     for i in range(0, len(V), block):
-        target = make_target(M, V[i : i + block], alpha, entropy=entropy, centre=centre, order=order)
+        target = make_target(
+            M, V[i : i + block], alpha, entropy=entropy, centre=centre, order=order, terms=terms
+        )
         out[i : i + block] = _sample(target, rng, per_draw)
     return out.reshape(len(V), S * per_draw, K)
 
@@ -155,12 +163,13 @@ def make_target(
     entropy: float = 0.0,
     centre: Floats | None = None,
     order: Order | None = None,
+    terms: tuple[Term, ...] = (),
 ) -> Target:
-    """The density of a block of groups; alpha (S, K)."""
+    """The density of a block of groups; alpha (S, K), or (1, B, K) where groups differ in it."""
     K = M.shape[1]
     middle = np.full(K, 1 / K) if centre is None else np.maximum(centre, 1e-12)
-    alpha = np.maximum(alpha, 1e-6)[:, None, :]
-    return Target(relative_columns(M), V, alpha, float(entropy), np.log(middle), order)
+    alpha = np.maximum(alpha if alpha.ndim == 3 else alpha[:, None, :], 1e-6)
+    return Target(relative_columns(M), V, alpha, float(entropy), np.log(middle), order, terms)
 
 
 def _sample(target: Target, rng: np.random.Generator, per_draw: int) -> Floats:
@@ -252,7 +261,7 @@ def _em_start(target: Target) -> Floats:
         return np.asarray(x - x.mean(axis=-1, keepdims=True))
     p = np.broadcast_to(pseudo / pseudo.sum(axis=-1, keepdims=True), shape)
     for _ in range(8):
-        p = pseudo + target.split(p)
+        p = pseudo + likelihood.expected_rows(p, target.M, target.V)
         p = p / p.sum(axis=-1, keepdims=True)
     x = np.log(p)
     return np.asarray(x - x.mean(axis=-1, keepdims=True))

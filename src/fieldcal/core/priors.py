@@ -1,27 +1,100 @@
-"""L_reg: what is believed about the prevalences before the field is seen.
+"""L_reg: what is believed about the prevalences before the field is seen. A prior is one class here, or anywhere.
 
-Each prior adds at most three terms to ``L_nll``, and each term is convex in ``p``, so that the combined loss
-is convex as well and has no local minima:
+A `Prior` needs a name and `penalty(problem)`; the posterior follows from it, with uniform prevalences times
+``exp(−L_reg)``. Priors add up: ``KL(10) + Continuity(5)`` is the paper's combined L_reg. One that learns from the field
+(`Pooled`, `Smooth`) says what its `posterior` is instead, and stands alone.
 
-- ``−Σ_j E_j log (p @ M)_j`` with pseudo-rows ``E`` per bin: like the likelihood itself;
-- ``−Σ_i D_i log p_i`` with pseudo-rows ``D`` per class (`Dirichlet`, and labels from the field): negative
-  logarithms of coordinates;
-- ``s Σ_i p_i log (p_i / c_i)`` (`KL`): negative entropy plus a linear function.
-
-By the paper's combined-loss theorem the minimum is the maximum a posteriori estimate. Differs from the paper:
-the prior is proportional to ``exp(−L_reg)``.
+`register` makes a prior known by its name, so that a file that was saved with it can be read again.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import rel_entr, xlogy
 
-from fieldcal.errors import InputError
+from fieldcal.core.ordered import Shape, order_of, ordered_mode, smooth_prior
+from fieldcal.core.posterior import Posterior
+from fieldcal.core.problem import Function, Penalty, Problem, Squares
+from fieldcal.core.response import response_draws
+from fieldcal.core.shrinkage import default_priors
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.types import Floats
+
+#: Draws of M behind every interval.
+N_DRAWS = 64
+
+_KNOWN: dict[str, type[Prior]] = {}
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed before the field is seen: subclass it, give it a ``name`` and a ``penalty``.
+
+    Examples
+    --------
+    Prevalences of two classes near one half, as strongly as 20 labelled rows would:
+
+    >>> import numpy as np
+    >>> import fieldcal
+    >>> from fieldcal.core.problem import Penalty
+    >>> class Even(fieldcal.Prior):
+    ...     name = "even"
+    ...     def penalty(self, problem):
+    ...         return Penalty.of(problem, classes=np.array([10.0, 10.0]))
+    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), prior=Even() + fieldcal.KL(5), trust=1)
+    >>> prev.prior["name"]
+    'even + kl'
+    """
+
+    name: ClassVar[str]
+    learns: ClassVar[bool] = False  # whether its numbers come from the field
+
+    def penalty(self, problem: Problem) -> Penalty:
+        """L_reg of this prior."""
+        raise InputError(f"The prior {self.name!r} has no penalty of its own: it learns from the field.")
+
+    def posterior(
+        self, problem: Problem, *, random_state: int, learnt: Mapping[str, Any] | None = None
+    ) -> Posterior:
+        """The prevalences given the field: uniform ones, times ``exp(−L_reg)``, times the likelihood.
+
+        Parameters
+        ----------
+        problem : lab and field
+        random_state : of the draws of M
+        learnt : what an earlier call learnt from the same field, if it is known
+        """
+        penalty, rng = self.penalty(problem), np.random.default_rng(random_state)
+        M, V = problem.with_labels(response_draws(problem.A, N_DRAWS, rng))
+        V = V + np.pad(penalty.bins, (0, V.shape[1] - len(penalty.bins)))
+        alpha = np.ones((N_DRAWS, len(problem.F))) + penalty.classes
+        return Posterior(problem, M, V, alpha, penalty, rng, {})
+
+    def spec(self) -> dict[str, Any]:
+        """The name and the parameters, as JSON has them."""
+        return {"name": self.name} | {
+            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.repr
+        }
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> Prior:
+        """The prior that `spec` describes."""
+        return cls(**{key: value for key, value in spec.items() if key != "name"})
+
+    def __add__(self, other: Prior) -> Prior:
+        return Sum((*_parts(self), *_parts(other)))
+
+
+def register(prior: type[Prior]) -> type[Prior]:
+    """Make a prior known by its name."""
+    _KNOWN[prior.name] = prior
+    return prior
 
 
 def _check_strength(strength: float) -> None:
@@ -32,25 +105,9 @@ def _check_strength(strength: float) -> None:
         )
 
 
+@register
 @dataclass(frozen=True)
-class Penalty:
-    """L_reg in the form that the solver and the posterior read: see the module's three terms."""
-
-    bins: Floats  # E, (m,)
-    classes: Floats  # D, (K,) or (G, K)
-    entropy: float  # s
-    centre: Floats  # c, (K,)
-
-    def value(self, p: Floats, M: Floats) -> Floats:
-        """L_reg, one value per group (up to a constant)."""
-        loss = -xlogy(self.bins, p @ M).sum(axis=-1) - xlogy(self.classes, p).sum(axis=-1)
-        if self.entropy > 0:  # the divergence may be infinite, and zero times that is not a number
-            loss = loss + self.entropy * rel_entr(p, self.centre).sum(axis=-1)
-        return np.asarray(loss)
-
-
-@dataclass(frozen=True)
-class Flat:
+class Flat(Prior):
     """No preference: maximum likelihood.
 
     L_reg is constant, hence convex.
@@ -65,15 +122,16 @@ class Flat:
     'flat'
     """
 
-    name: Literal["flat"] = "flat"
+    name: ClassVar[str] = "flat"
 
-    def penalty(self, M: Floats, p_lab: Floats) -> Penalty:
+    def penalty(self, problem: Problem) -> Penalty:
         """No term at all."""
-        return Penalty(np.zeros(M.shape[1]), np.zeros(len(M)), 0.0, p_lab)
+        return Penalty.of(problem)
 
 
+@register
 @dataclass(frozen=True)
-class KL:
+class KL(Prior):
     """``strength × KL(p ‖ p_lab)``: the regularisation of the paper's text.
 
     Convex: negative entropy of ``p`` plus a linear function.
@@ -84,23 +142,24 @@ class KL:
     >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
     >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
     >>> field = fieldcal.count(lab, data.proba_field)
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(strength=10), trust=1).prior["name"]
-    'kl'
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(strength=10), trust=1).prior
+    {'name': 'kl', 'strength': 10}
     """
 
     strength: float = 1.0
-    name: Literal["kl"] = "kl"
+    name: ClassVar[str] = "kl"
 
     def __post_init__(self) -> None:
         _check_strength(self.strength)
 
-    def penalty(self, M: Floats, p_lab: Floats) -> Penalty:
+    def penalty(self, problem: Problem) -> Penalty:
         """The entropy term, centred on the lab."""
-        return Penalty(np.zeros(M.shape[1]), np.zeros(len(M)), float(self.strength), p_lab)
+        return Penalty.of(problem, entropy=self.strength)
 
 
+@register
 @dataclass(frozen=True)
-class Dirichlet:
+class Dirichlet(Prior):
     """``strength × KL(p_lab ‖ p)``: like ``strength`` labelled rows with the lab's prevalences.
 
     A Dirichlet prior, conjugate to labels. Convex: negative logarithms of the coordinates of ``p``.
@@ -116,19 +175,127 @@ class Dirichlet:
     """
 
     strength: float = 1.0
-    name: Literal["dirichlet"] = "dirichlet"
+    name: ClassVar[str] = "dirichlet"
 
     def __post_init__(self) -> None:
         _check_strength(self.strength)
 
-    def penalty(self, M: Floats, p_lab: Floats) -> Penalty:
+    def penalty(self, problem: Problem) -> Penalty:
         """Pseudo-rows per class."""
-        return Penalty(np.zeros(M.shape[1]), self.strength * p_lab, 0.0, p_lab)
+        return Penalty.of(problem, classes=self.strength * problem.p_lab)
 
 
+@register
 @dataclass(frozen=True)
-class Pooled:
-    """``p_g ~ Dirichlet(κ·μ)`` with ``κ`` and ``μ`` learnt from all groups: partial pooling.
+class Continuity(Prior):
+    """``strength × Σ (p_{k+1} − p_k)²``: the paper's continuity term for classes with an order.
+
+    Convex: a square of a linear function. It draws neighbours to each other, and so to equal prevalences whatever the
+    lab was; `Smooth` is the better default.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(p_lab=[0.4, 0.3, 0.3], n_field=200, n_groups=1, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, ordered=True)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(10) + fieldcal.Continuity(5), trust=1).prior["name"]
+    'kl + continuity'
+    """
+
+    strength: float = 1.0
+    name: ClassVar[str] = "continuity"
+
+    def __post_init__(self) -> None:
+        _check_strength(self.strength)
+
+    def penalty(self, problem: Problem) -> Penalty:
+        """Squared differences of neighbours."""
+        return Penalty.of(problem, terms=(Squares(float(self.strength)),))
+
+
+@register
+@dataclass(frozen=True)
+class Custom(Prior):
+    """A penalty of the caller's own: a convex function of the prevalences with its gradient.
+
+    Parameters
+    ----------
+    value : (..., K) prevalences → (...) penalty
+    gradient : (..., K) → (..., K), with respect to the prevalences
+
+    Notes
+    -----
+    Functions cannot be saved: a file remembers that there was one, and its joint draws need the estimate in memory. A
+    subclass of `Prior` with a name, made known by `register`, can be read again.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> rare = fieldcal.Custom(lambda p: 50 * p[..., 1] ** 2, lambda p: 100 * p * [0, 1])
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(1) + rare, trust=1).prior["name"]
+    'kl + custom'
+    """
+
+    value: Callable[[Floats], Floats] = dataclasses.field(repr=False)
+    gradient: Callable[[Floats], Floats] = dataclasses.field(repr=False)
+    name: ClassVar[str] = "custom"
+
+    def penalty(self, problem: Problem) -> Penalty:
+        """The function itself."""
+        return Penalty.of(problem, terms=(Function(self.value, self.gradient),))
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> Prior:
+        """Functions are not in a file."""
+        raise InputError(
+            "This estimate was made with a penalty of the caller's own, whose functions are not in the file. Estimate "
+            "again with it, or give it a class of its own and fieldcal.core.priors.register."
+        )
+
+
+@register
+@dataclass(frozen=True)
+class Sum(Prior):
+    """Several penalties together; what ``+`` makes of them."""
+
+    parts: tuple[Prior, ...]
+    name: ClassVar[str] = "sum"
+
+    def __post_init__(self) -> None:
+        lone = next((part for part in self.parts if part.learns), None)
+        if lone is not None:
+            raise InputError(
+                f"The prior {lone.name!r} learns its numbers from the field and stands alone. Add up the others: flat, "
+                "kl, dirichlet, continuity, your own."
+            )
+
+    def penalty(self, problem: Problem) -> Penalty:
+        """The sum of the penalties."""
+        first, *rest = (part.penalty(problem) for part in self.parts)
+        for penalty in rest:
+            first = first + penalty
+        return first
+
+    def spec(self) -> dict[str, Any]:
+        """The parts' names, joined, and the parts."""
+        specs = [part.spec() for part in self.parts]
+        return {"name": " + ".join(spec["name"] for spec in specs), "parts": specs}
+
+
+def _parts(prior: object) -> tuple[Prior, ...]:
+    if not isinstance(prior, Prior):
+        raise InputTypeError(f"Only priors add up, such as KL(10) + Continuity(5), but got {prior!r:.60}.")
+    return prior.parts if isinstance(prior, Sum) else (prior,)
+
+
+@register
+@dataclass(frozen=True)
+class Pooled(Prior):
+    """``p_g ~ Dirichlet(κ·μ)`` with ``κ`` and ``μ`` learnt from all groups: partial pooling, empirical Bayes.
 
     One population alone has nothing to pool with: it is expected to have moved, and its Dirichlet is centred on the lab
     with the strength that its rows speak for.
@@ -143,11 +310,36 @@ class Pooled:
     'pooled'
     """
 
-    name: Literal["pooled"] = "pooled"
+    name: ClassVar[str] = "pooled"
+    learns: ClassVar[bool] = True
+
+    def posterior(
+        self, problem: Problem, *, random_state: int, learnt: Mapping[str, Any] | None = None
+    ) -> Posterior:
+        """Under the shrinkage that the groups' histograms speak for."""
+        rng = np.random.default_rng(random_state)
+        plain = response_draws(problem.A, N_DRAWS, rng)
+        M, V = problem.with_labels(plain)
+        if learnt is not None:
+            return Posterior(problem, M, V, np.asarray(learnt["alpha"]), Penalty.of(problem), rng, {})
+        rng = np.random.default_rng(random_state + 1)  # not the stream that M was drawn from
+        point, alpha = default_priors(problem, plain, rng)
+        return Posterior(
+            problem,
+            M,
+            V,
+            alpha,
+            Penalty.of(problem, classes=point.kappa * point.mu),
+            rng,
+            {"kappa": point.kappa, "edge": point.edge, "alpha": alpha},
+            point_alpha=point.alpha,
+            edge=point.edge,
+        )
 
 
+@register
 @dataclass(frozen=True)
-class Smooth:
+class Smooth(Prior):
     """For classes with an order: the logarithm of ``p / p_lab`` walks at random along it.
 
     Its steps are learnt from the field; groups walk around the whole, in steps learnt from all of them. The default of
@@ -163,55 +355,60 @@ class Smooth:
     'smooth'
     """
 
-    name: Literal["smooth"] = "smooth"
+    name: ClassVar[str] = "smooth"
+    learns: ClassVar[bool] = True
+
+    def posterior(
+        self, problem: Problem, *, random_state: int, learnt: Mapping[str, Any] | None = None
+    ) -> Posterior:
+        """Under a path whose size and shape the histograms speak for."""
+        rng = np.random.default_rng(random_state)
+        plain = response_draws(problem.A, N_DRAWS, rng)
+        if learnt is None:
+            found = smooth_prior(problem, plain, rng=rng)
+            learnt = {"alpha": found.alpha, "sigma": found.sigma, **found.shape._asdict()}
+        alpha, shape = np.asarray(learnt["alpha"]), Shape(float(learnt["roughness"]), float(learnt["nugget"]))
+        M, V = problem.with_labels(plain)
+        best, _ = problem.with_labels(problem.M[None])
+        mean = alpha.mean(axis=0)
+        strength = np.median(alpha.sum(axis=1)) * mean / mean.sum()
+        return Posterior(
+            problem,
+            M,
+            V,
+            np.zeros(alpha.shape),
+            Penalty.of(problem),
+            rng,
+            dict(learnt),
+            order=order_of(alpha, shape),
+            find_mode=lambda max_iter: ordered_mode(best, V, strength, shape, max_iter=max_iter),
+        )
 
 
-@dataclass(frozen=True)
-class Continuity:
-    """``strength × Σ (p_{k+1} − p_k)²``: the paper's continuity term for classes with an order.
-
-    Convex: a square of a linear function. It draws neighbours to each other, and so to equal prevalences whatever the
-    lab was; `Smooth` is the better default.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(p_lab=[0.4, 0.3, 0.3], n_field=200, n_groups=1, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, ordered=True)
-    >>> field = fieldcal.count(lab, data.proba_field)
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.Continuity(100), trust=1).prior["name"]
-    'continuity'
-    """
-
-    strength: float = 1.0
-    name: Literal["continuity"] = "continuity"
-
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
-
-
-Prior = Flat | KL | Dirichlet | Pooled | Smooth | Continuity
-PriorLike = Literal["auto", "flat", "kl", "dirichlet", "pooled", "smooth", "continuity"] | Prior
-
-_BY_NAME: dict[str, Prior] = {
-    "auto": Pooled(),
-    "flat": Flat(),
-    "kl": KL(),
-    "dirichlet": Dirichlet(),
-    "pooled": Pooled(),
-    "smooth": Smooth(),
-    "continuity": Continuity(),
-}
+PriorName = Literal["auto", "flat", "kl", "dirichlet", "pooled", "smooth", "continuity"]
+PriorLike = PriorName | Prior
 
 
 def as_prior(prior: PriorLike, *, ordered: bool = False) -> Prior:
     """The prior that a name stands for; a prior stands for itself. ``ordered``: whether neighbours mean something."""
-    if isinstance(prior, (Flat, KL, Dirichlet, Pooled, Smooth, Continuity)):
+    if isinstance(prior, Prior):
         return prior
-    if ordered and isinstance(prior, str) and prior == "auto":
-        return Smooth()
-    if isinstance(prior, str) and prior in _BY_NAME:
-        return _BY_NAME[prior]
-    raise InputError(
-        f"prior must be one of {sorted(_BY_NAME)} or an object such as KL(strength=10), but got {prior!r}."
-    )
+    if isinstance(prior, str) and prior == "auto":
+        return Smooth() if ordered else Pooled()
+    if isinstance(prior, str) and prior in _KNOWN and prior not in ("custom", "sum"):
+        return _KNOWN[prior]()
+    names = sorted({"auto", *_KNOWN} - {"custom", "sum"})
+    raise InputError(f"prior must be one of {names} or an object such as KL(strength=10), but got {prior!r}.")
+
+
+def prior_from(spec: Mapping[str, Any]) -> Prior:
+    """The prior that a file describes."""
+    if "parts" in spec:
+        return Sum(tuple(prior_from(part) for part in spec["parts"]))
+    name = spec.get("name")
+    if name not in _KNOWN:
+        raise InputError(
+            f"The prior {name!r:.60} is not known here. Import the module that defines it and makes it known with "
+            "fieldcal.core.priors.register."
+        )
+    return _KNOWN[str(name)].from_spec(spec)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
+from scipy.stats import qmc
 
 from fieldcal.types import Floats, Ints
 
@@ -91,3 +93,24 @@ def confusable_classes(M: Floats, *, tolerance: float = 1e-6) -> list[tuple[int,
     """Pairs of classes with (almost) equal rows of M: no histogram can tell them apart."""
     distance = np.abs(M[:, None, :] - M[None, :, :]).sum(axis=2)
     return [(i, j) for i in range(len(M)) for j in range(i + 1, len(M)) if distance[i, j] <= tolerance]
+
+
+def response_draws(A: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draws of M, (S, K, m), with rows Dirichlet(A_k), that never see the field ("cut").
+
+    References
+    ----------
+    Plummer, M. (2015). Cuts in Bayesian graphical models. Stat. Comput. 25.
+    """
+    u = _even_points(A.size, n_draws, rng).reshape(n_draws, *A.shape)
+    g = np.maximum(gammaincinv(np.maximum(A, 1e-3), np.clip(u, 1e-12, 1 - 1e-12)), 1e-300)
+    return np.asarray(g / g.sum(axis=2, keepdims=True))
+
+
+def _even_points(dimension: int, size: int, rng: np.random.Generator) -> Floats:
+    """Points in the unit cube, (size, dimension): a scrambled Sobol set, so that few of them go far."""
+    if dimension > qmc.Sobol.MAXDIM:
+        return rng.random((size, dimension))
+    power = 1 << int(np.ceil(np.log2(max(size, 2))))
+    points = qmc.Sobol(dimension, scramble=True, seed=rng).random(power)
+    return np.asarray(points[rng.permutation(power)[:size]])

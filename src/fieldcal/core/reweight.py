@@ -76,21 +76,21 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class Parts:
-    """What the value of every group is made of."""
+    """What the estimate of every group is made of."""
 
     mean_prediction: Floats  # (G, K)
     urc: Floats  # (G, K) URC's estimate
-    common: Floats  # (K,) URC's estimate of the whole field
+    whole: Floats  # (K,) URC's estimate of the whole field
     n: Floats  # (G,) rows
 
-    def value(self, sigma: float, tau: float) -> Floats:
+    def estimate(self, sigma: float, tau: float) -> Floats:
         """``q_g · (p_common / q_common)^σ · ((p_g / p_common) / (q_g / q_common))^τ``, normalised; q is the mean."""
         if sigma == tau == 1.0:
             return self.urc
         if sigma == tau == 0.0 or not len(self.mean_prediction):
             return self.mean_prediction
         average = safe_log(np.average(self.mean_prediction, axis=0, weights=np.maximum(self.n, _TINY)))
-        q, urc, common = safe_log(self.mean_prediction), safe_log(self.urc), safe_log(self.common)
+        q, urc, common = safe_log(self.mean_prediction), safe_log(self.urc), safe_log(self.whole)
         logs = q + sigma * (common - average) + tau * (urc - common - q + average)
         value = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(value / value.sum(axis=1, keepdims=True))
@@ -99,29 +99,29 @@ class Parts:
         """``(p_common / p_lab)^σ · (p_g / p_common)^τ``, the largest of each group scaled to one."""
         if sigma == tau:
             return class_weights(self.urc, p_lab, trust=tau)
-        common = safe_log(self.common)
+        common = safe_log(self.whole)
         logs = sigma * (common - safe_log(p_lab)) + tau * (safe_log(self.urc) - common)
         return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
 
-    def doubt(self, sigma: float, tau: float, *, about_common: bool, about_groups: bool) -> Floats:
+    def trust_variance(self, sigma: float, tau: float, *, about_overall: bool, about_between: bool) -> Floats:
         """Variance, on the logit scale, of exponents that were never rehearsed: the truth may be anywhere in [0, 1]."""
         total = np.zeros(self.mean_prediction.shape)
-        if about_common:
-            total = total + self._swing((0.0, tau), (1.0, tau)) * _spread(sigma)
-        if about_groups:
-            total = total + self._swing((sigma, 0.0), (sigma, 1.0)) * _spread(tau)
+        if about_overall:
+            total = total + self._logit_range((0.0, tau), (1.0, tau)) * _spread(sigma)
+        if about_between:
+            total = total + self._logit_range((sigma, 0.0), (sigma, 1.0)) * _spread(tau)
         return total
 
-    def held_back(self, sigma: float, tau: float, earned: float) -> Floats:
+    def withheld_variance(self, sigma: float, tau: float, earned: float) -> Floats:
         """Variance, on the logit scale, of a trust below what a rehearsal earned: that answer must stay inside."""
         return (
-            self._swing((sigma, tau), (sigma, earned))
+            self._logit_range((sigma, tau), (sigma, earned))
             if tau < earned
             else np.zeros(self.mean_prediction.shape)
         )
 
-    def _swing(self, low: tuple[float, float], high: tuple[float, float]) -> Floats:
-        ends = [logit(np.clip(self.value(*e), 1e-6, 1 - 1e-6)) for e in (low, high)]
+    def _logit_range(self, low: tuple[float, float], high: tuple[float, float]) -> Floats:
+        ends = [logit(np.clip(self.estimate(*e), 1e-6, 1 - 1e-6)) for e in (low, high)]
         return np.asarray((ends[1] - ends[0]) ** 2)
 
 

@@ -1,11 +1,11 @@
-"""Priors learnt from the field: the lab-centred prior of one population, the pooled prior of many groups.
+"""Shrinkage by empirical Bayes: priors whose strength the field itself speaks for.
 
 *Lab-centred*: ``Dirichlet(½ + c·κ₀·p_lab)``. Its strength ``κ₀`` is weighed by evidence that has the noise of M inside:
 a field that has not moved is left alone as soon as its rows show it, and one that moved is not held back.
 
-*Pooled*: ``p_g ~ Dirichlet(κ·μ)``. ``κ`` comes from the spread of the histograms in the directions in which prevalences
-move them, and only there: misfit elsewhere cannot pass for spread. One ``(κ_s, μ_s)`` for every draw ``M_s``: the mean
-of the groups carries the noise of M too.
+*Pooled* (partial pooling): ``p_g ~ Dirichlet(κ·μ)``. ``κ`` comes from the spread of the histograms in the directions in
+which prevalences move them, and only there: misfit elsewhere cannot pass for spread. One ``(κ_s, μ_s)`` for every draw
+``M_s``: the mean of the groups carries the noise of M too.
 
 Everything here sees histogram columns only: rows of ``A / A.sum(1)`` and of ``M`` sum to one. ``A`` is F plus
 smoothing.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fieldcal.core.posterior_binary import binary_draws
 from fieldcal.core.posterior_mcmc import hmc_draws
-from fieldcal.core.priors import Penalty
+from fieldcal.core.problem import Penalty, Problem
 from fieldcal.core.response import smoothing_cells
 from fieldcal.core.solve import solve
 from fieldcal.types import Floats
@@ -31,9 +31,11 @@ STRENGTHS = np.concatenate([[0.0], np.logspace(0, 6, 25)])
 #: Strengths beyond this many times the rows that field and lab are worth would only repeat "has not moved".
 STRENGTH_CAP = 10.0
 #: How probable it is, before a field of many rows is seen, that it moved anywhere at all: the weight of strength 0.
-MOVED = 0.9
-#: A field of so many rows is given half of that: what a handful of rows says is no reason to leave the lab.
-HANDFUL = 10.0
+EXPECTED_TO_MOVE = 0.9
+#: A field worth so many rows is given half of that: fewer are no reason to leave the lab.
+ROWS_OF_HALF_DOUBT = 10.0
+#: Below this many groups the spread between them is a guess: intervals do not lean on it.
+FEW_GROUPS = 5
 #: Groups that the hyperparameters are learnt from, at most.
 GROUPS = 1000
 #: No class of the pooled mean is rarer than this, divided by K.
@@ -71,19 +73,19 @@ def effective_scale(A: Floats, n: float, p: Floats) -> float:
 def lab_strength(A: Floats, v: Floats, n: float, *, p_lab: Floats) -> Floats:
     """Weights (J,) of `STRENGTHS` for a histogram v of n rows.
 
-    Before the field is seen: ``MOVED`` for strength 0, less for a handful of rows; the rest is log-uniform.
+    Before the field is seen: ``EXPECTED_TO_MOVE`` for strength 0, less for a handful of rows; the rest is log-uniform.
     """
     rows = 1 / (1 / max(n, 1.0) + (p_lab**2 / A.sum(axis=1)).sum())
     use = STRENGTH_CAP * max(rows, 1.0) >= STRENGTHS
     evidence = np.full(len(STRENGTHS), -np.inf)
-    evidence[use] = [movement_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
-    moved = MOVED * rows / (rows + HANDFUL) if n > 0 else 0.0
+    evidence[use] = [shift_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
+    moved = EXPECTED_TO_MOVE * rows / (rows + ROWS_OF_HALF_DOUBT) if n > 0 else 0.0
     with np.errstate(divide="ignore"):
         evidence += np.log(np.where(STRENGTHS == 0, moved, (1 - moved) / max(use[1:].sum(), 1)))
     return normalised(evidence)
 
 
-def movement_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
+def shift_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
     """Gaussian log evidence of the histogram v (n rows) when p ~ Dirichlet(alpha) and M ~ Dirichlet(A).
 
     The first two moments are exact. Noise of M and of the field are both inside: a residual that they explain is no
@@ -97,8 +99,12 @@ def movement_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
     lab = (mu**2 + np.diag(spread)) / (rows + 1)
     noise = np.diag(lab @ M) - (M * lab[:, None]).T @ M
     S = (1 - 1 / n) * M.T @ spread @ M + multinomial_covariance(q) / n + noise
-    residual, S = (v - q)[:-1], S[:-1, :-1]  # histograms sum to one: the last bin adds nothing
-    L = np.linalg.cholesky(S + 1e-14 * np.eye(len(S)))
+    return gaussian_evidence((v - q)[:-1], S[:-1, :-1])  # histograms sum to one: the last bin adds nothing
+
+
+def gaussian_evidence(residual: Floats, covariance: Floats) -> float:
+    """Log density of a residual under a normal, but for a constant."""
+    L = np.linalg.cholesky(covariance + 1e-14 * np.eye(len(covariance)))
     z = np.linalg.solve(L, residual)
     return float(-0.5 * z @ z - np.log(np.diag(L)).sum())
 
@@ -163,7 +169,12 @@ def _kappa_draws(M: Floats, V: Floats, mu: Floats, rng: np.random.Generator) -> 
 
 
 def informative(V: Floats, limit: int, rng: np.random.Generator) -> Floats:
-    """At most ``limit`` groups that have rows, drawn with weight n / (n + 50) (Efraimidis and Spirakis)."""
+    """At most ``limit`` groups that have rows, drawn with weight n / (n + 50).
+
+    References
+    ----------
+    Efraimidis, P. and Spirakis, P. (2006). Weighted random sampling with a reservoir. Inf. Process. Lett. 97.
+    """
     n = V.sum(axis=1)
     V, n = V[n > 0], n[n > 0]
     if len(n) <= limit:
@@ -172,7 +183,9 @@ def informative(V: Floats, limit: int, rng: np.random.Generator) -> Floats:
     return np.asarray(V[np.sort(np.argpartition(-score, limit)[:limit])])
 
 
-def plug_in(F: Floats, V: Floats, *, smoothing: float, p_lab: Floats) -> tuple[Floats, Floats]:
+def approximate_posterior_mean(
+    F: Floats, V: Floats, *, smoothing: float, p_lab: Floats
+) -> tuple[Floats, Floats]:
     """Fast, deterministic stand-in for the pooled posterior: common (K,) and each (G, K), strictly positive.
 
     Modes in softmax coordinates at the best M, under the lab-centred prior (averaged over its strength) for the whole
@@ -265,26 +278,38 @@ def kappa_evidence(M: Floats, mu: Floats, V: Floats) -> tuple[Floats, Floats]:
     U, lam = spread_directions(M, mu)
     n = V.sum(axis=1)[:, None]
     z = (V / n) @ U  # G, r
-    out = np.empty(len(KAPPAS))
-    for j, k in enumerate(KAPPAS):
-        w = 1 / (1 / n + (1 - 1 / n) * lam / (k + 1))
-        total = w.sum(axis=0)
-        residual = z - (w * z).sum(axis=0) / total
-        out[j] = 0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum())
-    return out, lam
+    variances = (1 / n + (1 - 1 / n) * lam / (k + 1) for k in KAPPAS)
+    return np.array([restricted_evidence(z, variance) for variance in variances]), lam
+
+
+def restricted_evidence(z: Floats, variance: Floats) -> float:
+    """Log likelihood of groups z (G, r) with these variances around a common mean, which is profiled out (REML)."""
+    w = 1 / variance
+    total = w.sum(axis=0)
+    residual = z - (w * z).sum(axis=0) / total
+    return float(0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum()))
 
 
 def spread_directions(M: Floats, mu: Floats) -> tuple[Floats, Floats]:
     """Directions (m, r) in which prevalences move a histogram, white under multinomial noise, and how much (r,)."""
     q = mu @ M
+    U, lam = white_directions(np.sqrt(mu)[:, None] * (M - q), q)
+    r = max(1, len(mu) - 1)  # prevalences sum to one
+    return U[:, :r], lam[:r]
+
+
+def white_directions(moves: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Directions (m, r) in which the rows of ``moves`` (K, m) change a histogram q, white under its multinomial noise.
+
+    And how much they change it in each, (r,).
+    """
     seen = q > 1e-9
     root = np.sqrt(q[seen])
-    X = np.sqrt(mu)[:, None] * (M - q)[:, seen] / root
-    _, s, basis = np.linalg.svd(X, full_matrices=False)
-    r = max(1, min(len(mu) - 1, len(s)))
+    _, s, basis = np.linalg.svd(moves[:, seen] / root, full_matrices=False)
+    r = max(1, min(len(s), int(seen.sum()) - 1))  # histograms sum to one
     U = np.zeros((len(q), r))
     U[seen] = basis[:r].T / root[:, None]
-    return U, np.clip(s[:r] ** 2, 1e-12, 1.0)
+    return U, np.maximum(s[:r] ** 2, 1e-12)
 
 
 def edge_of(weights: Floats) -> Edge:
@@ -315,3 +340,26 @@ def normalised(log: Floats) -> Floats:
 def multinomial_covariance(q: Floats) -> Floats:
     """Covariance of one multinomial row."""
     return np.asarray(np.diag(q) - np.outer(q, q))
+
+
+def default_priors(problem: Problem, M: Floats, rng: np.random.Generator) -> tuple[PooledPrior, Floats]:
+    """The prior of the point, and Dirichlet parameters (S, K) for the interval, learnt from the histograms.
+
+    One population: the point under the lab-centred prior (two classes: at the best M), the interval under a flat one.
+    Groups: both under the pooled prior, its mean drawn to the lab for the point only; below `FEW_GROUPS` groups with
+    rows, flat intervals. M (S, K, m) without columns for labels. Bins that A rules out are left out.
+    """
+    bins = np.flatnonzero(problem.A.max(axis=0) > 0)
+    A, V, M, p_lab = problem.A[:, bins], problem.V[:, bins], M[:, :, bins], problem.p_lab
+    flat = np.ones(M.shape[:2])
+    if not problem.grouped or len(V) == 1:
+        n = float(V.sum())
+        cut = len(A) > 2 or problem.grouped or problem.averages_over_M
+        v = V.sum(axis=0) / max(n, 1e-300)
+        alpha, kappa = lab_prior(A, v, n, p_lab=p_lab, n_draws=len(M), rng=rng, cut=cut)
+        return PooledPrior(alpha, kappa, p_lab, ""), flat
+    M = M / M.sum(axis=2, keepdims=True)
+    point = fit_pooled(A, M, V, p_lab=p_lab, centre="lab", rng=rng)
+    if np.count_nonzero(V.sum(axis=1)) < FEW_GROUPS:
+        return point, flat
+    return point, fit_pooled(A, M, V, p_lab=p_lab, centre="flat", rng=rng).alpha

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import rel_entr, xlogy
+from scipy.special import rel_entr, softmax, xlogy
 
-from fieldcal.core.priors import Penalty
+from fieldcal.core import likelihood
+from fieldcal.core.posterior_mcmc import conditional_mode, make_target
+from fieldcal.core.problem import Penalty
 from fieldcal.types import Floats
 
 #: The gap per field row below which a group counts as solved.
 TOLERANCE = 1e-10
+#: The same in softmax coordinates, where a step is certain to less.
+SOFT_TOLERANCE = 1e-6
 _CELLS = 4_000_000  # floats per work array: groups are solved in chunks of bounded memory
 
 
@@ -33,7 +37,7 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _Chunk:
     """One chunk of groups: minimise ``−Σ_j V_j log(p@M)_j − Σ_i D_i log p_i + s Σ_i p_i log(p_i/c_i)``.
 
     Everything is divided by the number of rows and pseudo-rows, so that tolerances mean the same for all.
@@ -47,7 +51,7 @@ class _Problem:
 
     def loss(self, p: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = -xlogy(self.V, p @ self.M).sum(axis=1) - xlogy(self.D, p).sum(axis=1)
+            value = likelihood.nll(p, self.M, self.V) - xlogy(self.D, p).sum(axis=1)
             value = value + np.where(self.s > 0, self.s * rel_entr(p, self.c), 0.0).sum(axis=1)
         return np.asarray(value)
 
@@ -72,12 +76,12 @@ class _Problem:
             inner = np.where(p > 0, p * g, 0.0).sum(axis=1)
         return np.asarray(np.maximum(inner - g.min(axis=1), 0.0))
 
-    def take(self, rows: NDArray[np.intp]) -> _Problem:
-        return _Problem(self.M, self.V[rows], self.D[rows], self.s[rows], self.c)
+    def take(self, rows: NDArray[np.intp]) -> _Chunk:
+        return _Chunk(self.M, self.V[rows], self.D[rows], self.s[rows], self.c)
 
-    def mirrored(self) -> _Problem:
+    def mirrored(self) -> _Chunk:
         """The classes in reverse order."""
-        return _Problem(self.M[::-1], self.V, self.D[:, ::-1], self.s, self.c[::-1])
+        return _Chunk(self.M[::-1], self.V, self.D[:, ::-1], self.s, self.c[::-1])
 
 
 def solve(
@@ -95,6 +99,8 @@ def solve(
     -----
     A group without rows and without a proper prior is answered with equal prevalences, gap 0.
     """
+    if penalty.terms:
+        return _with_terms(M, np.asarray(V, dtype=np.float64), penalty, max_iter)
     possible = M.max(axis=0) > 0
     # Only ratios within a column matter: scaled, no column is too small to be squared.
     largest = M[:, possible].max(axis=0)
@@ -108,7 +114,7 @@ def solve(
     for start in range(0, max(len(V), 1), step):
         rows = slice(start, start + step)
         size = scale[rows]
-        problem = _Problem(M, V[rows] / size, D[rows] / size, penalty.entropy / size, penalty.centre)
+        problem = _Chunk(M, V[rows] / size, D[rows] / size, penalty.entropy / size, penalty.centre)
         method = _newton_binary if len(M) == 2 else _interior_point
         p, n_iter = method(problem, tolerance, max_iter)
         gap = problem.gap(p)
@@ -118,7 +124,27 @@ def solve(
     return Solution(p, loss, gap, n_iter, gap <= max(tolerance, 1e-8))
 
 
-def _newton_binary(problem: _Problem, tolerance: float, max_iter: int) -> tuple[Floats, NDArray[np.int64]]:
+def _with_terms(M: Floats, V: Floats, penalty: Penalty, max_iter: int) -> Solution:
+    """With summands that only their gradients describe: Newton's method in ``x``, ``p = softmax(x)``."""
+    possible = M.max(axis=0) > 0
+    M, V = M[:, possible], V[:, possible] + penalty.bins[possible]
+    D = np.broadcast_to(penalty.classes, (len(V), len(M)))
+    target = make_target(
+        M[None], V, D[None], entropy=penalty.entropy, centre=penalty.centre, terms=penalty.terms
+    )
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        x, _, n_iter = conditional_mode(target, max_iter=max_iter, tolerance=1e-10)
+    p = softmax(x[0], axis=-1)
+    scale = np.maximum(V.sum(axis=1) + D.sum(axis=1) + penalty.entropy, 1.0)[:, None]
+    chunk = _Chunk(M, V / scale, D / scale, penalty.entropy / scale, penalty.centre)
+    slope = chunk.gradient(p) + sum(term.gradient(p) for term in penalty.terms) / scale
+    gap = (slope * p).sum(axis=1) - slope.min(axis=1)
+    return Solution(
+        p, -target.value(x)[0], gap, np.full(len(V), n_iter, dtype=np.int64), gap <= SOFT_TOLERANCE
+    )
+
+
+def _newton_binary(problem: _Chunk, tolerance: float, max_iter: int) -> tuple[Floats, NDArray[np.int64]]:
     """The share of the rarer class, whichever that is: near zero it keeps all its digits."""
     p = np.full(problem.D.shape, 0.5)
     n_iter = np.zeros(len(p), dtype=np.int64)
@@ -131,9 +157,7 @@ def _newton_binary(problem: _Problem, tolerance: float, max_iter: int) -> tuple[
     return p, n_iter
 
 
-def _newton_below_half(
-    problem: _Problem, tolerance: float, max_iter: int
-) -> tuple[Floats, NDArray[np.int64]]:
+def _newton_below_half(problem: _Chunk, tolerance: float, max_iter: int) -> tuple[Floats, NDArray[np.int64]]:
     """Newton on ``f'(t)``, ``p = (1 − t, t)``, inside a bracket of the root in [0, ½]; exactly 0 where that is best."""
     G = len(problem.V)
     low, high = np.zeros(G), np.full(G, 0.5)
@@ -161,7 +185,7 @@ def _newton_below_half(
     return t, n_iter
 
 
-def _slope_and_curvature(problem: _Problem, t: Floats) -> tuple[Floats, Floats]:
+def _slope_and_curvature(problem: _Chunk, t: Floats) -> tuple[Floats, Floats]:
     difference = problem.M[1] - problem.M[0]
     q = problem.M[0] + t[:, None] * difference
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -178,7 +202,7 @@ def _slope_and_curvature(problem: _Problem, t: Floats) -> tuple[Floats, Floats]:
     return slope, curvature
 
 
-def _interior_point(problem: _Problem, tolerance: float, max_iter: int) -> tuple[Floats, NDArray[np.int64]]:
+def _interior_point(problem: _Chunk, tolerance: float, max_iter: int) -> tuple[Floats, NDArray[np.int64]]:
     """A primal-dual path, damped to stay inside.
 
     Each logarithm of the loss is ``−b log a`` with ``a = p @ A``; a barrier ``−μ log p``, ``μ → 0``, joins those
@@ -209,7 +233,7 @@ def _interior_point(problem: _Problem, tolerance: float, max_iter: int) -> tuple
 
 
 def _newton_step(
-    problem: _Problem, A: Floats, b: Floats, p: Floats, y: Floats
+    problem: _Chunk, A: Floats, b: Floats, p: Floats, y: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Newton's direction for ``entropy'(p) − A y = ν``, ``a·y = b``, ``Σ p = 1``; ``ν`` comes out as its new value."""
     G, K = p.shape
@@ -229,7 +253,7 @@ def _newton_step(
 
 
 def _damped(
-    problem: _Problem, A: Floats, b: Floats, p: Floats, y: Floats, dp: Floats, dy: Floats, nu: Floats
+    problem: _Chunk, A: Floats, b: Floats, p: Floats, y: Floats, dp: Floats, dy: Floats, nu: Floats
 ) -> Floats:
     """The largest step that keeps a and y positive and does not make the residual worse.
 

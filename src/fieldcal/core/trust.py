@@ -20,7 +20,17 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 from scipy.stats import t as student
 
-from fieldcal.core.goodness_of_fit import ONE_SE, Movement, common_movement, effective_number, group_movement
+from fieldcal.core.goodness_of_fit import (
+    Misfit,
+    ShiftExplained,
+    between_shift,
+    effective_number,
+    misfit,
+    overall_shift,
+)
+from fieldcal.core.likelihood import novel
+from fieldcal.core.policy import POLICY
+from fieldcal.core.problem import Problem
 from fieldcal.core.response import count_cells
 from fieldcal.types import Floats, Ints
 
@@ -29,24 +39,8 @@ Estimator = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
 EXPONENTS = np.linspace(0.0, 1.0, 21)
 FOLDS = 5
-#: The bound that a rehearsed exponent must meet when the field is plainly another population than the lab.
-SURE = 0.95
-#: Explained share (lower bound) below which nothing is believed, and above which everything is.
-RAMP = (0.85, 0.95)
-#: The same for one population, whose user came for URC, on the most that its misfit leaves possible.
-ALONE = (0.9, 1.0)
-#: The most that evidence without labels can earn for groups.
-CAP = 0.9
-#: Harm in log loss that may be risked on weak evidence.
-TOLERANCE = 0.002
-#: A rehearsal vouches for corrections up to this many times the size it has seen.
-REACH = 2.0
-#: Mean and standard deviation of an exponent before any rehearsal.
-PRIOR = (0.5, 0.5)
-#: Lab groups smaller than this say nothing about how far group prevalences miss.
-WIDTH_ROWS = 20
 
-_FLOOR = 1e-15
+_FLOOR, _TINY = 1e-15, 1e-300
 
 
 @dataclass(frozen=True)
@@ -60,22 +54,84 @@ class Rehearsal:
     n_groups: int
     n_rows: int
     exponents: Floats  # (T,)
-    curve: Floats  # (T,) mean change of log loss at each exponent
-    curve_se: Floats  # (T,) groups as the sampling unit
+    change_by_exponent: Floats  # (T,) mean change of log loss at each exponent
+    change_by_exponent_se: Floats  # (T,) groups as the sampling unit
     slope: float  # the exponent that the slope at 0 points to, unbounded
     slope_se: float
     size: float  # of the full correction between groups
-    excess: Floats | None  # (T, K) variance, on the logit scale, by which group prevalences miss beyond noise
+    excess_variance: (
+        Floats | None
+    )  # (T, K) variance, on the logit scale, by which group prevalences miss beyond noise
 
 
 @dataclass(frozen=True)
 class Trust:
-    """The two exponents and where they come from."""
+    """The two exponents, and whether the caller set them."""
 
-    common: float  # σ
-    groups: float  # τ
-    movement: Movement  # of the whole field
-    group_movement: Movement | None  # of the field's groups, where there was no rehearsal
+    overall: float  # σ, of the whole field
+    between: float  # τ, of the differences between groups
+    set_by_caller: bool = False
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no prediction is changed."""
+        return self.overall == 0 and self.between == 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured, once; trust and findings both read it."""
+
+    whole: Misfit  # of the field as one population
+    misfit: Misfit  # of every group
+    novel: Floats  # (G,) rows in bins that the lab never filled
+    overall: ShiftExplained  # the whole field against the lab
+    between: ShiftExplained | None  # the groups against each other, where no rehearsal says more
+    rehearsal: Rehearsal | None
+    edge: str  # where the strength of the pooling is at the edge of its range
+    converged: NDArray[np.bool_] | None = None  # (G,) of the mode, where that is the estimate
+
+    @property
+    def unlike_any_mixture(self) -> bool:
+        """A field so unlike the lab that nothing learnt there applies: another model, or a fault in scoring."""
+        return bool(self.whole.effect[0] > POLICY.large_effect and self.whole.p_value[0] < POLICY.noise)
+
+    @property
+    def inconsistent(self) -> NDArray[np.bool_]:
+        """Groups that no mixture of the classes explains: beyond chance over all groups, and large enough to matter."""
+        found = self.misfit.adjusted < POLICY.false_discoveries
+        return np.asarray(found & (self.misfit.effect > POLICY.small_effect))
+
+    def another_population(self, *, alone: bool) -> bool:
+        """Whether the misfit speaks against label shift so plainly that nothing of it is believed."""
+        shift = self.overall
+        refused = shift.upper < POLICY.explained_alone[0] if alone else shift.share < POLICY.explained[0]
+        return shift.contradicted and refused
+
+
+def measure(
+    problem: Problem,
+    *,
+    urc: Floats,
+    whole: Floats,
+    rehearsal: Rehearsal | None = None,
+    edge: str = "",
+    converged: NDArray[np.bool_] | None = None,
+) -> Evidence:
+    """Fit, shift and rehearsal of a field whose prevalences under label shift are urc (G, K), together whole (K,)."""
+    rows, total = problem.A.sum(axis=1), problem.V.sum(axis=0)
+    F, smoothing = problem.F, problem.smoothing
+    unrehearsed = problem.grouped and rehearsal is None
+    return Evidence(
+        whole=misfit(problem.M, total[None], whole[None], rows=rows),
+        misfit=misfit(problem.M, problem.V, urc, rows=rows),
+        novel=novel(F, problem.V),
+        overall=overall_shift(F, total, smoothing=smoothing),
+        between=between_shift(F, problem.V, smoothing=smoothing) if unrehearsed else None,
+        rehearsal=rehearsal,
+        edge=edge,
+        converged=converged,
+    )
 
 
 def rehearse(
@@ -132,55 +188,45 @@ def rehearse(
 
 
 def decide_trust(
-    F: Floats,
-    V: Floats,
-    *,
-    p_lab: Floats,
-    common: Floats,
-    each: Floats,
-    centres: Floats,
-    offset: Floats,
-    rehearsal: Rehearsal | None,
-    grouped: bool,
-    smoothing: float,
+    problem: Problem, evidence: Evidence, *, urc: Floats, whole: Floats, centres: Floats, offset: Floats
 ) -> Trust:
     """The two exponents, from counts and estimates alone.
 
     Parameters
     ----------
-    F, V : lab and field counts
-    p_lab, common, each : prevalences of the lab (K,), the whole field (K,), the groups (G, K)
+    problem, evidence : lab and field, and what was measured of them
+    urc, whole : prevalences of the groups (G, K) and of the whole field (K,) under label shift
     centres : (m, K) mean prediction in each bin
     offset : (K,) what the model's implied prior lacks in the lab, see `calibration_offset`
-    rehearsal : the lab's, if it has one
-    grouped : whether the field has groups; one population alone is URC's own case
     """
-    total = V.sum(axis=0)
-    movement = common_movement(F, total, smoothing=smoothing)
-    explained = _ramp(movement.lower) if movement.moved else 1.0
-    shift = np.log(common) - np.log(p_lab)
-    size = correction_size(centres, total[None], shift[None])
-    if not grouped:
+    if len(centres) == 1 or evidence.unlike_any_mixture:
+        return Trust(0.0, 0.0)
+    overall, rehearsal = evidence.overall, evidence.rehearsal
+    whole, urc = np.maximum(whole, _TINY), np.maximum(urc, _TINY)
+    shift = np.log(whole) - np.log(problem.p_lab)
+    size = correction_size(centres, problem.V.sum(axis=0)[None], shift[None])
+    if not problem.grouped:
         # URC's own case: trusted unless the misfit contradicts it, and then as far as that leaves possible.
-        alone = _ramp(movement.upper, ALONE) if movement.moved else 1.0
-        if rehearsal is not None and movement.moved:
-            alone *= _held_back(rehearsal, size)
-        return Trust(alone, alone, movement, None)
-    ratio = np.log(each) - np.log(common)
-    sigma = CAP * explained if movement.moved else 0.0
-    spread = None
+        alone = _ramp(overall.upper, POLICY.explained_alone) if overall.shifted else 1.0
+        if rehearsal is not None and overall.shifted:
+            alone *= _withheld(rehearsal, size)
+        return Trust(alone, alone)
+    explained = _ramp(overall.lower) if overall.shifted else 1.0
+    sigma = POLICY.most_unrehearsed * explained if overall.shifted else 0.0
     if rehearsal is None:
-        spread = group_movement(F, V, smoothing=smoothing)
-        tau = CAP * _ramp(spread.lower) if spread.moved else 0.0
+        between = evidence.between
+        tau = (
+            POLICY.most_unrehearsed * _ramp(between.lower) if between is not None and between.shifted else 0.0
+        )
     else:
-        group_size = correction_size(centres, V, ratio)
-        reach = min(1.0, np.sqrt(REACH * rehearsal.size / max(group_size, 1e-12)))
+        group_size = correction_size(centres, problem.V, np.log(urc) - np.log(whole))
+        reach = min(1.0, np.sqrt(POLICY.rehearsed_reach * rehearsal.size / max(group_size, 1e-12)))
         # A field that moved inexplicably is another population: only the sure part, or what cannot hurt much.
-        timid = max(reach * rehearsal.tau_sure, min(reach * rehearsal.tau, _bounded_harm(group_size)))
-        tau = explained * reach * rehearsal.tau + (1 - explained) * timid
-        sigma = max(sigma * _held_back(rehearsal, size), min(tau, _bounded_harm(size)))
-    sigma += _opposition(offset, p_lab, shift)
-    return Trust(float(np.clip(sigma, 0, 1)), float(np.clip(tau, 0, 1)), movement, spread)
+        cautious = max(reach * rehearsal.tau_sure, min(reach * rehearsal.tau, _bounded_harm(group_size)))
+        tau = explained * reach * rehearsal.tau + (1 - explained) * cautious
+        sigma = max(sigma * _withheld(rehearsal, size), min(tau, _bounded_harm(size)))
+    sigma += _already_corrected(offset, problem.p_lab, shift)
+    return Trust(float(np.clip(sigma, 0, 1)), float(np.clip(tau, 0, 1)))
 
 
 def correction_size(centres: Floats, V: Floats, log_weights: Floats) -> float:
@@ -240,7 +286,7 @@ def _summary(change: Floats, squares: Floats, rows: Floats, size: float, excess:
     between = G / (G - 1) * np.square(change - rows[:, None] * mean).sum(axis=0)
     se = np.sqrt(np.maximum(between, squares)) / N  # groups as the unit, and never less than rows
     groups = effective_number(rows)
-    one, sure = student.ppf(ONE_SE, groups - 1), student.ppf(SURE, groups - 1)
+    one, sure = student.ppf(POLICY.one_se, groups - 1), student.ppf(POLICY.sure, groups - 1)
     best, best_sure = int(np.argmin(mean + one * se)), int(np.argmin(mean + sure * se))
     scale = 2 * max(size, 1e-12) * EXPONENTS[1]
     return Rehearsal(
@@ -251,12 +297,12 @@ def _summary(change: Floats, squares: Floats, rows: Floats, size: float, excess:
         n_groups=G,
         n_rows=int(N),
         exponents=EXPONENTS,
-        curve=mean,
-        curve_se=se,
+        change_by_exponent=mean,
+        change_by_exponent_se=se,
         slope=float(-mean[1] / scale),
         slope_se=float(one * se[1] / scale),
         size=size,
-        excess=excess,
+        excess_variance=excess,
     )
 
 
@@ -264,14 +310,18 @@ def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Flo
     """Per exponent and class: how far lab groups miss beyond noise, as a variance on the logit scale.
 
     An upper bound by the Q-profile: the variance at which the standardised squares are as small as they are in
-    one of six cases; wide by itself when groups are few.
+    one of six cases; wide by itself when groups are few. Differs from the reference: one-sided, at one standard error.
+
+    References
+    ----------
+    Viechtbauer, W. (2007). Confidence intervals for the amount of heterogeneity in meta-analysis. Stat. Med. 26.
     """
-    used = V.sum(axis=1) >= WIDTH_ROWS
+    used = V.sum(axis=1) >= POLICY.rows_of_a_miss
     share, V, log_ratio = share[used], V[used], log_ratio[used]
     if len(V) < 2:
         return None
     table = np.empty((len(EXPONENTS), share.shape[1]))
-    quantile = chi2.ppf(1 - ONE_SE, len(V))
+    quantile = chi2.ppf(1 - POLICY.one_se, len(V))
     for i, t in enumerate(EXPONENTS):
         value, variance = mean_recalibrated(centres, V, t * log_ratio)
         s = np.maximum(value * (1 - value), 1e-9)
@@ -305,31 +355,31 @@ def mean_recalibrated(centres: Floats, V: Floats, log_weights: Floats) -> tuple[
     return mean, variance
 
 
-def _ramp(share: float, ends: tuple[float, float] = RAMP) -> float:
+def _ramp(share: float, ends: tuple[float, float] = POLICY.explained) -> float:
     return float(np.clip((share - ends[0]) / (ends[1] - ends[0]), 0, 1))
 
 
 def _bounded_harm(size: float) -> float:
-    """The exponent ``s`` with ``size · (s² + s) = TOLERANCE``.
+    """The exponent ``s`` with ``size · (s² + s) = POLICY.tolerated_harm``.
 
     Near zero the change of log loss is about ``size · (s² − 2 s s*)``; this is its value where the truth ``s*`` lies
     half a full correction in the other direction.
     """
-    return float((np.sqrt(1 + 4 * TOLERANCE / max(size, 1e-12)) - 1) / 2)
+    return float((np.sqrt(1 + 4 * POLICY.tolerated_harm / max(size, 1e-12)) - 1) / 2)
 
 
-def _held_back(rehearsal: Rehearsal, size: float) -> float:
-    """What a rehearsal leaves of the trust in a common movement; it can only hold back."""
+def _withheld(rehearsal: Rehearsal, size: float) -> float:
+    """What a rehearsal leaves of the trust in a shift of the whole field; it can only withhold."""
     weight = 1 / rehearsal.slope_se**2 if 0 < rehearsal.slope_se < np.inf else 0.0
-    prior = 1 / PRIOR[1] ** 2
-    mean = (rehearsal.slope * weight + PRIOR[0] * prior) / (weight + prior)
+    prior = 1 / POLICY.exponent_prior[1] ** 2
+    mean = (rehearsal.slope * weight + POLICY.exponent_prior[0] * prior) / (weight + prior)
     deviation = (weight + prior) ** -0.5
     doubt = min(1.0, 2 * float(np.clip(mean + deviation, 0, 1)))  # even read kindly, the groups disobey
     beyond = 1 - (1 - float(np.clip(mean, 0, 1))) * np.sqrt(min(1.0, rehearsal.size / max(size, 1e-12)))
     return float(doubt * beyond)
 
 
-def _opposition(offset: Floats, p_lab: Floats, shift: Floats) -> float:
+def _already_corrected(offset: Floats, p_lab: Floats, shift: Floats) -> float:
     """The part of the common correction that a model miscalibrated in the lab has already made, −1 to 0."""
 
     def covariance(x: Floats, z: Floats) -> float:

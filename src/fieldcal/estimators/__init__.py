@@ -4,8 +4,9 @@
     learn        ──► count ──► estimate           ──► recalibrate
     = lab_           = field_    = prevalence_
 
-`Recalibrator` is fed with probabilities, `RecalibratedClassifier` with features. Before `adapt` no field has been
-seen, and both answer what the model itself says.
+`Recalibrator` is fed with probabilities, `RecalibratedClassifier` with features: it fits the classifier itself, or
+takes one that is fitted as scikit-learn's `FrozenEstimator`. Before `adapt` no field has been seen, and both answer
+what the model itself says.
 """
 
 from fieldcal.estimators.classifier import RecalibratedClassifier

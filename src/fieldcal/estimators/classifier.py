@@ -15,28 +15,26 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
-from fieldcal.errors import InputTypeError, WeightWarning
+from fieldcal.errors import InputTypeError, Option, WeightWarning
 from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, distinct
 from fieldcal.estimators.cross_fitting import (
-    NeverRefitted,
+    AsItIs,
     calibrated,
     calibration_splits,
+    check_fit_or_frozen,
+    is_frozen,
     out_of_fold,
     splits_of,
     take_features,
+    unfrozen,
     with_input_of,
     without_none,
 )
 from fieldcal.types import Point, Unseen
-
-_NOT_FITTED = (
-    "This %(name)s is not fitted yet, but cv='prefit' says that it is. Fit it first, or pass cv=5 to have it fitted "
-    "here. If it was fitted, a clone has lost it, as in GridSearchCV: wrap it in sklearn.frozen.FrozenEstimator."
-)
 
 
 class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc]
@@ -45,15 +43,14 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     Parameters
     ----------
     estimator : classifier
-        The classifier with ``predict_proba``; ``decision_function`` will do if ``calibration`` is set.
-    cv : "prefit", int, cross-validation splitter or iterable, default="prefit"
-        Where the lab's predictions come from.
-
-        - "prefit": the estimator is already fitted, on other rows than those given to `fit`, and is never refitted.
-          `clone`, and with it `GridSearchCV`, takes fitted state away; wrap the estimator in
-          `sklearn.frozen.FrozenEstimator` to keep it.
-        - otherwise: copies of the estimator predict the rows that they were not fitted on, and one copy is fitted on
-          all rows and used from then on. Pass `GroupKFold` to keep groups together.
+        The classifier with ``predict_proba``; ``decision_function`` will do if ``calibration`` is set. It is fitted
+        here, on the rows of `fit`. One that was fitted elsewhere goes in as
+        `sklearn.frozen.FrozenEstimator`: it is never refitted, and the rows of `fit`, which it must not have been
+        trained on, are the lab. There is no default: which classifier is to adapt is the caller's to say.
+    cv : None, int, cross-validation splitter or iterable, default=None
+        Where the lab's predictions come from: copies of the estimator predict the rows that they were not fitted on,
+        and one copy is fitted on all rows and used from then on. None is 5 folds, stratified by class; pass
+        `GroupKFold` to keep groups together. A `FrozenEstimator` needs no folds.
     partition : "auto", int, Quantiles, Edges, Simplex or Expected, default="auto"
         How predictions are sent to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
@@ -73,9 +70,9 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         alone, or refuse.
     calibration : None, "sigmoid", "isotonic" or "temperature", default=None
         Calibrate the classifier on the lab first, with scikit-learn's `CalibratedClassifierCV`. The lab is then
-        learnt from cross-fitted predictions: no calibrator speaks about rows it has seen. With a ``cv`` other than
-        "prefit" this nests, and fits the estimator six times per fold. "isotonic" makes exact 0 and 1, which nothing
-        that the field shows can move.
+        learnt from cross-fitted predictions: no calibrator speaks about rows it has seen. An estimator that is fitted
+        here is fitted six times per fold then. "isotonic" makes exact 0 and 1, which nothing that the field shows can
+        move.
     random_state : int, RandomState instance or None, default=0
         Seed of whatever is drawn.
 
@@ -111,18 +108,25 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = make_classification(n_samples=3000, random_state=0)
-    >>> classifier = LogisticRegression().fit(X[:1000], y[:1000])
-    >>> adaptive = fieldcal.RecalibratedClassifier(classifier, trust=1).fit(X[1000:2000], y[1000:2000])
+    >>> adaptive = fieldcal.RecalibratedClassifier(LogisticRegression(), trust=1).fit(X[:2000], y[:2000])
     >>> few = [i for i in range(2000, 3000) if y[i] == 0 or i % 10 == 0]  # a field with few of class 1
     >>> adaptive.score(X[few], y[few]) < adaptive.adapt(X[few]).score(X[few], y[few])
     True
+
+    A classifier that was fitted on other rows, and is to stay as it is:
+
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> fitted = LogisticRegression().fit(X[:1000], y[:1000])
+    >>> around = fieldcal.RecalibratedClassifier(FrozenEstimator(fitted)).fit(X[1000:2000], y[1000:2000])
+    >>> around.lab_.n
+    1000
     """
 
     def __init__(
         self,
         estimator: Any,
         *,
-        cv: Any = "prefit",
+        cv: Any = None,
         partition: PartitionLike = "auto",
         smoothing: float | Literal["auto"] = "auto",
         ordered: bool = False,
@@ -155,7 +159,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         Parameters
         ----------
         X : array-like (n, n_features)
-            Features of labelled rows; with ``cv="prefit"``, rows the estimator was not trained on.
+            Features of labelled rows; of a `FrozenEstimator`, rows that it was not trained on.
         y : array-like (n,)
             The true classes.
         groups : array-like (n,), optional
@@ -175,11 +179,11 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         X, y = indexable(X, y)
         y = checked_labels(self, y)
         self.classes_ = self._classes(y)
-        splits = calibration_splits(X, y, self.classes_) if self._prefit and self.calibration else []
+        splits = calibration_splits(X, y, self.classes_) if self._frozen and self.calibration else []
         model, params = self._model(groups=groups, sample_weight=sample_weight, fit_params=fit_params)
         self.model_ = clone(model).fit(X, y, **params)
         take_features(self, self.model_)
-        splits = splits if self._prefit else splits_of(self.cv, X, y, groups, classifier=True)
+        splits = splits if self._frozen else splits_of(self.cv, X, y, groups, classifier=True)
         lab_proba = out_of_fold(model, X, y, splits, params) if splits else self.model_.predict_proba(X)
         return self._learn(lab_proba, y, groups=groups, sample_weight=sample_weight)
 
@@ -191,7 +195,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         MetadataRouter
         """
         router = MetadataRouter(owner=self).add_self_request(self)
-        if not self._prefit:
+        if not self._frozen:
             router.add(
                 estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit")
             )
@@ -201,39 +205,32 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         return with_input_of(super().__sklearn_tags__(), self.estimator)
 
     @property
-    def _prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "prefit"
+    def _frozen(self) -> bool:
+        return is_frozen(self.estimator)
 
     def _check_estimator(self, fit_params: dict[str, Any]) -> None:
         if not hasattr(self.estimator, "predict_proba") and self.calibration is None:
             raise InputTypeError(
-                f"{type(self.estimator).__name__} has no predict_proba. Set calibration='sigmoid' to make "
-                "probabilities of its decision_function."
+                f"{type(unfrozen(self.estimator)).__name__} has no predict_proba. Set ",
+                Option("calibration", "sigmoid"),
+                " to make probabilities of its decision_function.",
             )
-        if not self._prefit:
-            return
-        if hasattr(self.estimator, "fit"):  # scikit-learn cannot say whether anything else is fitted
-            check_is_fitted(self.estimator, msg=_NOT_FITTED)
-        if fit_params:
-            raise InputTypeError(
-                f"With cv='prefit' the estimator is not fitted, but fit was given {sorted(fit_params)} for it. "
-                "Leave them out, or pass cv=5."
-            )
+        check_fit_or_frozen(self.estimator, fit_params)
 
     def _classes(self, y: NDArray[Any]) -> NDArray[Any]:
         """The classes that the model's columns stand for."""
-        given = getattr(self.estimator, "classes_", None) if self._prefit else None
+        given = getattr(self.estimator, "classes_", None) if self._frozen else None
         return distinct(y) if given is None else np.asarray(given)
 
     def _model(
         self, *, groups: Any, sample_weight: Any, fit_params: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """What is to be fitted, and with which parameters besides X and y."""
-        base = NeverRefitted(self.estimator) if self._prefit else self.estimator
+        base = AsItIs(unfrozen(self.estimator)) if self._frozen else self.estimator
         if self.calibration is not None:
-            model = calibrated(base, self.calibration, fitted=self._prefit)
+            model = calibrated(base, self.calibration, fitted=self._frozen)
             return model, without_none(sample_weight=sample_weight) | fit_params
-        if self._prefit:
+        if self._frozen:
             return base, {}
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", groups=groups, sample_weight=sample_weight, **fit_params)

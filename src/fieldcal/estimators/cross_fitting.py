@@ -12,8 +12,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.validation import check_is_fitted
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.estimators.adaptive import Calibration
 from fieldcal.types import Floats
 from fieldcal.validation import as_labels
@@ -46,14 +47,53 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[X.argmax(axis=1)])
 
 
-class NeverRefitted(FrozenEstimator):  # type: ignore[misc]
-    """A fitted classifier that is not refitted, and takes the weights that the calibrators need without a warning."""
+class AsItIs(FrozenEstimator):  # type: ignore[misc]
+    """A frozen classifier that may be anything that predicts, and whose ``fit`` names the weights of the calibrators.
+
+    Differs from scikit-learn's: whether it is fitted is not asked again, which only estimators of scikit-learn can
+    answer, and no calibrator warns that ``sample_weight`` is not among the parameters of ``fit``.
+    """
 
     __metadata_request__fit: ClassVar = {"sample_weight": True}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Nothing to learn."""
         return self
+
+
+def is_frozen(estimator: Any) -> bool:
+    """Whether the estimator was fitted elsewhere and stays as it is: scikit-learn's way to say so."""
+    return isinstance(estimator, FrozenEstimator)
+
+
+def unfrozen(estimator: Any) -> Any:
+    """What a `FrozenEstimator` holds; any other estimator itself."""
+    return estimator.estimator if is_frozen(estimator) else estimator
+
+
+def check_fit_or_frozen(estimator: Any, fit_params: dict[str, Any]) -> None:
+    """Refuse what can neither be fitted here nor was fitted elsewhere, and parameters for a fit that never happens."""
+    kind = type(unfrozen(estimator)).__name__
+    if not is_frozen(estimator):
+        if not hasattr(estimator, "fit"):
+            raise InputTypeError(
+                f"{kind} has no fit, so that it cannot be fitted here. If it can predict as it is, wrap it: "
+                "sklearn.frozen.FrozenEstimator(…)."
+            )
+        return
+    if hasattr(
+        unfrozen(estimator), "__sklearn_tags__"
+    ):  # scikit-learn cannot say whether anything else is fitted
+        check_is_fitted(
+            unfrozen(estimator),
+            msg=f"The FrozenEstimator holds a {kind} that is not fitted yet. Fit it first, on other rows than those "
+            "of the lab, or pass it without FrozenEstimator to have it fitted here.",
+        )
+    if fit_params:
+        raise InputTypeError(
+            f"A FrozenEstimator is not fitted again, but fit was given {sorted(fit_params)} for it. Leave them out, "
+            f"or pass the {kind} without FrozenEstimator."
+        )
 
 
 def calibrated(base: Any, method: Calibration, *, fitted: bool) -> CalibratedClassifierCV:
@@ -95,7 +135,7 @@ def out_of_fold(model: Any, X: Any, y: NDArray[Any], splits: Splits, params: dic
 
 
 def splits_of(cv: Any, X: Any, y: NDArray[Any], groups: Any, *, classifier: bool) -> Splits:
-    """The folds that ``cv`` stands for, by groups where it splits by them."""
+    """The folds that ``cv`` stands for, None for five, by groups where it splits by them."""
     splitter = check_cv(cv, y, classifier=classifier)
     by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
     return list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
@@ -121,9 +161,10 @@ def take_features(wrapper: Any, model: Any) -> None:
 
 def with_input_of(tags: Any, estimator: Any) -> Any:
     """Tags of a wrapper that takes what its estimator takes."""
-    if hasattr(estimator, "__sklearn_tags__"):
-        inside = get_tags(estimator).input_tags
-        tags.input_tags.sparse, tags.input_tags.allow_nan = inside.sparse, inside.allow_nan
+    # skpro's regressors, and whatever else a FrozenEstimator may hold, have no tags.
+    if hasattr(unfrozen(estimator), "__sklearn_tags__"):
+        taken = get_tags(unfrozen(estimator)).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = taken.sparse, taken.allow_nan
     return tags
 
 

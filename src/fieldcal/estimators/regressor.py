@@ -14,14 +14,21 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError
 from fieldcal.estimators.adaptive import seed
-from fieldcal.estimators.cross_fitting import splits_of, take_features, tested_once, with_input_of
+from fieldcal.estimators.cross_fitting import (
+    check_fit_or_frozen,
+    is_frozen,
+    splits_of,
+    take_features,
+    tested_once,
+    unfrozen,
+    with_input_of,
+)
 from fieldcal.objects import Field, Lab, Prevalence
-from fieldcal.regression import verbs
 from fieldcal.regression.parametric import from_moments
 from fieldcal.regression.piecewise import from_quantiles
 from fieldcal.regression.predictions import Predictions
 from fieldcal.types import Floats, Unseen
-from fieldcal.verbs import estimate
+from fieldcal.verbs import count, estimate, learn, recalibrate
 
 #: Levels of the quantiles that stand for a distribution.
 LEVELS = np.arange(1, 40) / 40
@@ -35,11 +42,12 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     estimator : regressor
         With ``predict_quantiles(X, alpha)``, or ``predict(X, return_std=True)``, its own distributions are used. Any
         other regressor gets the distribution of its errors on rows that it was not fitted on, the same for all rows.
-    cv : "prefit", int, cross-validation splitter or iterable, default=5
+        One that was fitted elsewhere, on other rows than those of `fit`, goes in as `sklearn.frozen.FrozenEstimator`.
+    cv : None, int, cross-validation splitter or iterable, default=None
         Where the lab's predictions come from, as in `RecalibratedClassifier`: copies predict the rows that they were
-        not fitted on, and one copy is fitted on all rows; or, with "prefit", the estimator is already fitted elsewhere.
+        not fitted on, and one copy is fitted on all rows. None is 5 folds. A `FrozenEstimator` needs none.
     intervals : "auto", int or edges, default="auto"
-        Intervals of the support; see `fieldcal.regression.learn`.
+        Intervals of the number; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
     trust : "auto" or float, default="auto"
     level : float, default=0.9
@@ -84,7 +92,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self,
         estimator: Any,
         *,
-        cv: Any = 5,
+        cv: Any = None,
         intervals: Any = "auto",
         prior: PriorLike = "auto",
         trust: float | Literal["auto"] = "auto",
@@ -119,15 +127,16 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         for name in ("field_", "prevalence_"):
             self.__dict__.pop(name, None)
         # skpro's regressors have no tags of scikit-learn, and are no classifiers.
-        if hasattr(self.estimator, "__sklearn_tags__") and is_classifier(self.estimator):
+        wrapped = unfrozen(self.estimator)
+        if hasattr(wrapped, "__sklearn_tags__") and is_classifier(wrapped):
             raise InputTypeError(
-                f"{type(self.estimator).__name__} is a classifier, but numbers are to be predicted here. Use "
+                f"{type(wrapped).__name__} is a classifier, but numbers are to be predicted here. Use "
                 "RecalibratedClassifier, or a regressor."
             )
+        check_fit_or_frozen(self.estimator, {})
         X, y = indexable(X, y)
         y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
-        if self._prefit:
-            check_is_fitted(self.estimator)
+        if is_frozen(self.estimator):
             self.model_ = self.estimator
             found = self._raw(self.model_, X)
         else:
@@ -135,7 +144,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             found = self._out_of_fold(X, y, groups)
         take_features(self, self.model_)
         self.errors_ = np.quantile(y - found[0], LEVELS) if len(found) == 1 else None
-        self.lab_ = verbs.learn(
+        self.lab_ = learn(
             self._distribution(found),
             y,
             groups=groups,
@@ -158,7 +167,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self
         """
         check_is_fitted(self, "lab_")
-        self.field_ = verbs.count(self.lab_, self._predicted(X), groups=groups)
+        self.field_ = count(self.lab_, self._predicted(X), groups=groups)
         self.prevalence_ = estimate(
             self.lab_,
             self.field_,
@@ -186,7 +195,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         predicted = self._predicted(X)
         if not hasattr(self, "prevalence_"):
             return predicted
-        return verbs.recalibrate(self.prevalence_, predicted, groups=groups, unseen=self.unseen)
+        return recalibrate(self.prevalence_, predicted, groups=groups, unseen=self.unseen)
 
     def predict(self, X: Any, *, groups: Any = None) -> Floats:
         """The mean of the recalibrated distribution of each row."""
@@ -206,10 +215,6 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     def __sklearn_tags__(self) -> Any:
         return with_input_of(super().__sklearn_tags__(), self.estimator)
-
-    @property
-    def _prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "prefit"
 
     def _raw(self, model: Any, X: Any) -> tuple[Floats, ...]:
         """What the model says: quantiles at LEVELS and nothing, mean and deviation, or the point alone."""

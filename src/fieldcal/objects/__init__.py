@@ -1,21 +1,24 @@
 """Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
 
-from fieldcal.objects.batch import Batch
-from fieldcal.objects.field import SCORE_UNIT, Field
+from fieldcal.objects.field import SCORE_UNIT, UNNAMED, Batch, Field
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.outcome import Columns, Support
+from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
 from fieldcal.objects.prevalence import Fit, Interval, Prevalence
-from fieldcal.objects.verdict import Verdict
+from fieldcal.objects.verdict import Finding, Verdict
 
 __all__ = [
     "SCORE_UNIT",
+    "UNNAMED",
     "Batch",
+    "Classes",
     "Columns",
     "Field",
+    "Finding",
     "Fit",
     "Interval",
+    "Intervals",
     "Lab",
+    "Outcome",
     "Prevalence",
-    "Support",
     "Verdict",
 ]

@@ -123,6 +123,24 @@ PartitionField = Annotated[
 ]
 
 
+def _learnt(values: Any) -> dict[str, Any]:
+    """Numbers, texts and tables by name."""
+    if not isinstance(values, dict):
+        raise ValueError("numbers by name expected")
+    return {str(name): _record_value(value) for name, value in values.items()}
+
+
+Learnt = Annotated[
+    dict[str, Any],
+    PlainValidator(_learnt),
+    PlainSerializer(
+        lambda found: {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in found.items()},
+        return_type=dict,
+    ),
+    WithJsonSchema({"type": "object"}),
+]
+
+
 def sealed(values: Any) -> NDArray[Any]:
     """An array that nobody writes to: what an object derives must stay true to it."""
     array = np.asarray(values)

@@ -1,43 +1,105 @@
-"""Field: histograms of predictions per group."""
+"""Field: histograms of predictions per group, batch by batch, so that batches merge and are taken out exactly."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import model_validator
 
-from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import show
-from fieldcal.objects.alike import check_alike, check_mergeable, strays
-from fieldcal.objects.artefact import Artefact, Counts, KeyTuple, Texts, sealed
-from fieldcal.objects.batch import (
-    Batch,
-    Batches,
-    Part,
-    check_id,
-    check_parts,
-    exact,
-    in_order,
-    same,
-    total,
-    within,
-    without,
-)
+from fieldcal.core.response import whole
+from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.objects import group_keys, show
+from fieldcal.objects.artefact import Artefact, Counts, Frozen, KeyTuple, Texts, sealed
 from fieldcal.storage import did_you_mean
+from fieldcal.types import Ints, Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
 
+Time = str | dt.date | dt.datetime | None
+Table = NDArray[Any]
+
 #: Sums of predictions are kept in whole units of 2**-30, so that merging is exact in any order.
 SCORE_UNIT = 2.0**-30
+#: The id of what was counted without a name. It sorts before all others.
+UNNAMED = ""
+#: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
+AXES = {"V": ("m",), "score_sums": ("K",)}
+#: Whole numbers from here on go on as floats: two that are smaller add up within 64 bits.
+_LIMIT = 2**62
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
-Time = str | dt.date | dt.datetime | None
+
+class Batch(Frozen):
+    """Counts per group of the rows that came together, in canonical order of the groups.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, [0.1, 0.7], groups=["Leeds", "York"], batch="monday")
+    >>> field.batches["monday"].groups, field.batches["monday"].V.sum(axis=1).tolist()
+    (('Leeds', 'York'), [1, 1])
+    """
+
+    groups: KeyTuple
+    V: Counts  # (G, m)
+    score_sums: Counts  # (G, K) sums of the predictions, in units of SCORE_UNIT
+    dropped: int = Slot(default=0, ge=0)
+    clipped: int = Slot(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not group_keys.in_order(self.groups):
+            raise ValueError("the groups of a batch are in another order than ours")
+        return self
+
+    @cached_property
+    def holders(self) -> Ints:
+        """How many batches have each group. A sum of batches counts them here, so that `_minus` knows who is left."""
+        return sealed(np.ones(len(self.groups), dtype=np.intp))
+
+    def alone(self) -> Batch:
+        """The same counts as one batch, of however many they are the sum."""
+        return Batch.model_construct(**{name: getattr(self, name) for name in Batch.model_fields})
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all counts are whole numbers, which add up alike in any order."""
+        return all(getattr(self, name).dtype.kind == "i" for name in AXES)
+
+    def same(self, other: Batch) -> bool:
+        """Whether both hold the same counts of the same groups, whole numbers or floats."""
+        tables = [(getattr(self, name), getattr(other, name)) for name in AXES]
+        return (
+            (self.dropped, self.clipped) == (other.dropped, other.clipped)
+            and group_keys.same(self.groups, other.groups)
+            and all(mine.dtype == its.dtype and np.array_equal(mine, its) for mine, its in tables)
+        )
+
+
+class Batches(dict[str, Batch]):
+    """Batches by id, in the order of the ids; read-only, like everything that an artefact holds."""
+
+    def __init__(self, given: dict[str, Batch]) -> None:
+        super().__init__(sorted(given.items()))
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("The batches of a Field cannot be changed. Use field.add(…) and field.retract(…).")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batches, (dict(self),)
 
 
 class Field(Artefact):
@@ -47,21 +109,23 @@ class Field(Artefact):
 
     Attributes
     ----------
-    groups : the G group keys; the single key None when there are no groups
+    batches : the counts by the id they were added under, in the order of the ids; what has no name is under ``""``
+    batch_ids : the ids of those that have a name
+    groups : the G group keys of all batches; the single key None when there are no groups
     by : names of the columns that the keys come from; empty if they came from arrays
     V : (G, m) rows per group and bin
+    score_sums : (G, K) sums of the predictions, in units of 2**-30
     n, mean_prediction : (G,) rows and (G, K) mean prediction per group
     dropped, clipped : rows left out for missing predictions; predictions moved into [0, 1]
-    batches : what was counted under a name, in the order of the names
-    rest : what was counted without one; None where nothing has a name, for then it is the whole
 
     Notes
     -----
-    All counts are totals over the batches and the rest. Both are stored beside the totals, and a group belongs to each
-    part that has it, with rows or without. So `retract` brings back what was there before `add`, to the last byte:
-    whole numbers are subtracted; floats (weights that are not whole) are never, but added up again from what is left,
-    in the order of the ids. Batches give the same bytes in any order, weighted or not. Only shards *without* a name
-    whose weights are not multiples of a power of two can differ, by rounding, with the order of merging.
+    A field is its batches; everything else is summed from them when it is first asked for. A group belongs to each
+    batch that has it, with rows or without. So `retract` brings back what was there before `add`, to the last byte.
+    A sum of whole numbers is carried on from field to field, and a batch is added to it or subtracted, which is exact;
+    floats (weights that are not whole) are added up again, in the order of the ids. Batches give the same bytes in any
+    order, weighted or not. Only shards *without* a name whose weights are not multiples of a power of two can differ,
+    by rounding, with the order of merging.
 
     Examples
     --------
@@ -83,53 +147,70 @@ class Field(Artefact):
 
     lab: str  # digest of the lab whose partition was used
     classes: KeyTuple
-    n_bins: int = Slot(ge=1)
+    n_bins: int = Slot(ge=1, lt=2**31)
     grouped: bool
     by: Texts = ()
-    groups: KeyTuple
-    V: Counts
-    score_sums: Counts  # (G, K) sums of the predictions, in units of SCORE_UNIT
-    dropped: int = Slot(default=0, ge=0)
-    clipped: int = Slot(default=0, ge=0)
-    batches: Batches = ()
-    rest: Part | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_shapes(cls, values: Any) -> Any:
-        """JSON cannot tell the width of a table without rows."""
-        if not isinstance(values, dict):
-            return values
-        widths = {"V": values.get("n_bins"), "score_sums": np.size(values.get("classes", ()))}
-        values = _with_widths(values, widths)
-        if isinstance(values.get("batches"), list):
-            values = {**values, "batches": [_with_widths(batch, widths) for batch in values["batches"]]}
-        return {**values, "rest": _with_widths(values.get("rest"), widths)}
+    batches: dict[str, Batch]
 
     @model_validator(mode="after")
-    def _shapes(self) -> Self:
-        if self.V.shape != (len(self.groups), self.n_bins):
-            raise ValueError(
-                f"V has shape {self.V.shape} for {len(self.groups)} groups and {self.n_bins} bins"
+    def _fits(self) -> Self:
+        if self.by and not self.grouped:
+            raise ValueError("one population has no group columns")
+        batches = {id: self._checked(id, batch) for id, batch in self.batches.items()}
+        self.__dict__["batches"] = self._without_blank(batches)
+        return self
+
+    def _checked(self, id: str, batch: Batch) -> Batch:
+        """The batch, if it fits; JSON cannot tell the width of a table without rows, so that it is given here."""
+        where = f"the batch {id!r:.60}"
+        if id != UNNAMED:
+            check_id(id)
+        if not self.grouped and batch.groups != (None,):
+            raise ValueError(f"{where} of one population does not have the single group null")
+        if len(set(self.by)) < len(self.by) or _strays(self.by, batch.groups):
+            raise ValueError(f"{where} has groups without one value for each of the columns {self.by!r:.80}")
+        if not batch.groups:
+            empty = self._blank
+            batch = batch.model_copy(
+                update={n: getattr(empty, n) for n in AXES if not getattr(batch, n).size}
             )
-        if self.score_sums.shape != (len(self.groups), len(self.classes)):
-            raise ValueError(f"score_sums has shape {self.score_sums.shape}")
-        if not self.grouped and (self.groups != (None,) or self.by):
-            raise ValueError("one population has the single group null and no group columns")
-        if len(set(self.by)) < len(self.by) or strays(self.by, self.groups):
-            raise ValueError(f"the groups do not have one value for each of the columns {self.by!r:.80}")
-        return self
+        for name, shape in self._shapes(len(batch.groups)).items():
+            if getattr(batch, name).shape != shape:
+                raise ValueError(f"{where}: {name} has shape {getattr(batch, name).shape}, not {shape}")
+        return batch
 
-    @model_validator(mode="after")
-    def _parts_fit(self) -> Self:
-        if (self.rest is None) != (not self.batches):
-            raise ValueError("there is a rest beside the batches, and only there")
-        if self.rest is not None:
-            check_parts(self._everything, self.rest, self.batches)
-        return self
+    @property
+    def batch_ids(self) -> tuple[str, ...]:
+        """The ids of the batches that have a name, in order."""
+        return tuple(id for id in self.batches if id != UNNAMED)
+
+    @property
+    def groups(self) -> Keys:
+        """The keys of all batches, in canonical order."""
+        return self._total.groups
+
+    @property
+    def V(self) -> Table:
+        """Rows (or their weights) per group and bin."""
+        return self._total.V
+
+    @property
+    def score_sums(self) -> Table:
+        """Sums of the predictions per group and class, in units of SCORE_UNIT."""
+        return self._total.score_sums
+
+    @property
+    def dropped(self) -> int:
+        """Rows left out for missing predictions."""
+        return self._total.dropped
+
+    @property
+    def clipped(self) -> int:
+        """Predictions moved into [0, 1]."""
+        return self._total.clipped
 
     @cached_property
-    def n(self) -> NDArray[Any]:
+    def n(self) -> Table:
         """Rows (or their weights) per group."""
         return sealed(self.V.sum(axis=1))
 
@@ -141,21 +222,17 @@ class Field(Artefact):
         equal = np.full(self.score_sums.shape, 1.0 / max(1, len(self.classes)))
         return sealed(np.divide(self.score_sums, total, out=equal, where=total > 0))
 
-    @property
-    def batch_ids(self) -> tuple[str, ...]:
-        """The names of the batches, in order."""
-        return tuple(batch.id for batch in self.batches)
-
     def __add__(self, other: object) -> Field:
         if not isinstance(other, Field):
             return NotImplemented
-        check_mergeable(self, other)
-        rest = self._merged_rest(other)
-        batches = tuple(sorted((*self.batches, *other.batches), key=lambda batch: batch.id))
-        everything = None
-        if batches and exact((rest, *batches)):
-            everything = total((self._everything, other._everything))
-        return self._made_of(rest, batches, everything, by=self.by or other.by)
+        _check_mergeable(self, other)
+        batches = {**self.batches, **other.batches}
+        if UNNAMED in self.batches and UNNAMED in other.batches:
+            batches[UNNAMED] = _plus([self.batches[UNNAMED], other.batches[UNNAMED]]).alone()
+        known = None
+        if self._adds_up and other._adds_up:
+            known = _plus([self._total, other._total])
+        return self._of(batches, known, by=self.by or other.by)
 
     def __radd__(self, other: object) -> Field:
         """So that ``sum(fields)`` works: it starts from 0."""
@@ -175,14 +252,12 @@ class Field(Artefact):
             As from ``count(…, batch=id)``.
         """
         check_id(id)
-        if self.batches:
+        if self.batch_ids:
             raise InputError(
-                f"This field has batches already, the first is {self.batches[0].id!r:.60}, so that it cannot be "
+                f"This field has batches already, the first is {self.batch_ids[0]!r:.60}, so that it cannot be "
                 f"named {id!r:.60} as a whole. Merge it with field + other, which keeps the names."
             )
-        counts = {name: getattr(self._everything, name) for name in Part.model_fields}
-        batch = Batch.model_construct(id=id, **counts)
-        return self._made_of(self._blank, (batch,))
+        return self._of({id: self._total.alone()})
 
     def add(self, batch: Field, id: str) -> Field:
         """Merge a batch under a name; once, however often it is sent.
@@ -203,13 +278,11 @@ class Field(Artefact):
             raise InputTypeError(
                 f"add takes a Field, but got {type(batch).__name__}. Count it first: fieldcal.count(lab, …)."
             )
-        alone = batch.batch_ids == (id,) and batch._is_blank(batch._unnamed)
-        new = batch if alone else batch.named(id)
-        known = self._by_id.get(id)
-        if known is None:
+        new = batch if tuple(batch.batches) == (id,) != (UNNAMED,) else batch.named(id)
+        if id not in self.batches:
             return self + new
-        check_alike(self, new)
-        if not same(known, new.batches[0]):
+        _check_alike(self, new)
+        if not self.batches[id].same(new.batches[id]):
             raise InputError(
                 f"The batch {id!r:.60} is here already, with other counts. If these replace them, retract it first: "
                 f"field.retract({id!r:.60}).add(…)."
@@ -229,13 +302,10 @@ class Field(Artefact):
         Field
             A new one. Groups that only this batch had are gone.
         """
-        gone = self._find(id)
-        batches = tuple(batch for batch in self.batches if batch is not gone)
-        parts = (self._unnamed, *batches)
-        everything = None
-        if batches and exact((self._everything, gone, *parts)):
-            everything = without(self._everything, gone, parts)
-        return self._made_of(self._unnamed, batches, everything)
+        gone = self.batches[self._find(id)]
+        batches = {i: batch for i, batch in self.batches.items() if i != id}
+        left = _minus(self._total, gone) if self._adds_up and len(batches) > 1 else None
+        return self._of(batches, left)
 
     def only(self, ids: Iterable[str]) -> Field:
         """Some of the batches, and nothing that was counted without a name.
@@ -250,8 +320,8 @@ class Field(Artefact):
         """
         if not isinstance(ids, Iterable):
             raise InputTypeError(f"only takes the names of batches, but got {ids!r:.60}.")
-        wanted = {self._find(id).id for id in ([ids] if isinstance(ids, str) else ids)}
-        return self._made_of(self._blank, tuple(batch for batch in self.batches if batch.id in wanted))
+        wanted = {self._find(id) for id in ([ids] if isinstance(ids, str) else ids)}
+        return self._of({id: batch for id, batch in self.batches.items() if id in wanted})
 
     def window(self, start: Time = None, end: Time = None) -> Field:
         """The batches of a stretch of time, where their names are dates or times in ISO format.
@@ -275,98 +345,253 @@ class Field(Artefact):
         >>> sum(days).window("2020-03-03", "2020-03-05").batch_ids
         ('2020-03-03', '2020-03-04')
         """
-        if not self.batches:
+        if not self.batch_ids:
             raise InputError(
-                "This field has no batches, so no windows. Count with batch=…, or with time=… and every=…, first."
+                "This field has no batches, so no windows. Count with ",
+                Option("batch"),
+                ", or with ",
+                Option("time"),
+                " and ",
+                Option("every"),
+                ", first.",
             )
-        return self.only(within(self.batch_ids, start, end))
+        return self.only(_within(self.batch_ids, start, end))
 
     @cached_property
-    def _by_id(self) -> dict[str, Batch]:
-        return {batch.id: batch for batch in self.batches}
+    def _total(self) -> Batch:
+        """All batches together."""
+        parts = list(self.batches.values())
+        return (parts[0] if len(parts) == 1 else _plus(parts)) if parts else self._blank
 
     @cached_property
-    def _everything(self) -> Part:
-        """The totals, in canonical order; those of batches are, those of a Field made by hand may not be."""
-        everything = Part.model_construct(**{name: getattr(self, name) for name in Part.model_fields})
-        return everything if self.batches else in_order(everything)
+    def _adds_up(self) -> bool:
+        """Whether the total can be carried on. Halves that add up to whole numbers cannot: the next sum may not."""
+        return self._total.is_exact and all(batch.is_exact for batch in self.batches.values())
 
     @property
-    def _unnamed(self) -> Part:
-        """What was counted without a name."""
-        return self._everything if self.rest is None else self.rest
-
-    @property
-    def _blank(self) -> Part:
+    def _blank(self) -> Batch:
         """Nothing counted; one population is there even so."""
         groups = () if self.grouped else (None,)
-        V, score_sums = (np.zeros((len(groups), size), np.int64) for size in (self.n_bins, len(self.classes)))
-        return Part.model_construct(groups=groups, V=sealed(V), score_sums=sealed(score_sums))
+        tables = {n: np.zeros(shape, np.int64) for n, shape in self._shapes(len(groups)).items()}
+        return _batch(groups, tables)
 
-    def _is_blank(self, part: Part) -> bool:
-        return len(part.groups) == len(self._blank.groups) and same(part, self._blank)
+    def _shapes(self, n_groups: int) -> dict[str, tuple[int, ...]]:
+        sizes = {"m": self.n_bins, "K": len(self.classes)}
+        return {name: (n_groups, *(sizes[axis] for axis in axes)) for name, axes in AXES.items()}
 
-    def _merged_rest(self, other: Field) -> Part:
-        """What neither field has under a name; that of one alone stays as it is, to the last byte."""
-        if self._is_blank(other._unnamed):
-            return self._unnamed
-        return other._unnamed if self._is_blank(self._unnamed) else total((self._unnamed, other._unnamed))
+    def _without_blank(self, batches: dict[str, Batch]) -> Batches:
+        """What has no name is a batch where there is something, so that equal fields have equal bytes."""
+        nothing = UNNAMED in batches and batches[UNNAMED].same(self._blank)
+        return Batches({id: batch for id, batch in batches.items() if not (nothing and id == UNNAMED)})
 
-    def _made_of(
-        self,
-        rest: Part,
-        batches: tuple[Batch, ...],
-        everything: Part | None = None,
-        *,
-        by: tuple[str, ...] | None = None,
+    def _of(
+        self, batches: dict[str, Batch], total: Batch | None = None, *, by: tuple[str, ...] | None = None
     ) -> Field:
-        """The field of these parts. Their totals, where known, save adding them up, unless they had to become floats.
+        """The field of these batches; their total saves adding them up, unless it became floats on the way.
 
         Not validated: to check all batches whenever one is added would make a long stream slow.
         """
-        if not batches:
-            everything = rest
-        elif everything is None or not exact([everything]):
-            everything = total((rest, *batches))
-        return Field.model_construct(
+        made = Field.model_construct(
             lab=self.lab,
             classes=self.classes,
             n_bins=self.n_bins,
             grouped=self.grouped,
             by=self.by if by is None else by,
-            **{name: getattr(everything, name) for name in Part.model_fields},
-            batches=batches,
-            rest=rest if batches else None,
+            batches=self._without_blank(batches),
         )
+        if total is not None and total.is_exact and len(batches) > 1:
+            made.__dict__.update(_total=total, _adds_up=True)
+        return made
 
-    def _find(self, id: str) -> Batch:
-        if isinstance(id, str) and id in self._by_id:
-            return self._by_id[id]
-        count = f"the {len(self.batches):,} here" if self.batches else "those here: there are none"
+    def _find(self, id: str) -> str:
+        if isinstance(id, str) and id != UNNAMED and id in self.batches:
+            return id
+        ids = self.batch_ids
+        count = f"the {len(ids):,} here" if ids else "those here: there are none"
         raise InputError(
-            f"There is no batch {id!r:.60} among {count}.{did_you_mean(id, self.batch_ids)} See field.batch_ids."
+            f"There is no batch {id!r:.60} among {count}.{did_you_mean(id, ids)} See field.batch_ids."
         )
 
     def __repr__(self) -> str:
         groups = f"{len(self.groups):,} groups" if self.grouped else "one population"
-        batches = f", {len(self.batches):,} batch{'es' * (len(self.batches) > 1)}" if self.batches else ""
+        n = len(self.batch_ids)
+        batches = f", {n:,} batch{'es' * (n > 1)}" if n else ""
         dropped = f", {self.dropped:,} rows dropped (missing predictions)" if self.dropped else ""
         return f"Field: {show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{batches}{dropped}"
 
     def __rich__(self) -> Group:
-        return show.stacked(show.field_parts(self))
+        return show.stacked(show.field_sheet(self).parts())
 
     def _repr_html_(self) -> str:
-        return show.field_page(self)
+        return show.field_sheet(self).page()
 
 
-def _with_widths(values: Any, widths: dict[str, Any]) -> Any:
-    """A dictionary of tables in which those without rows have their width."""
-    if not isinstance(values, dict) or np.size(values.get("V", 0)) > 0:
-        return values
-    tables = {
-        name: np.zeros((0, width), np.int64)
-        for name, width in widths.items()
-        if type(width) is int and np.size(values.get(name, 0)) == 0
-    }
-    return {**values, **tables}
+# Sums of batches
+
+
+def _batch(groups: Keys, tables: dict[str, Table], dropped: int = 0, clipped: int = 0) -> Batch:
+    """A batch of what is known to fit; ``holders`` may be among the tables."""
+    made = Batch.model_construct(**dict[str, Any](groups=groups, dropped=dropped, clipped=clipped))
+    made.__dict__.update({name: sealed(table) for name, table in tables.items()})
+    return made
+
+
+def _plus(parts: Sequence[Batch]) -> Batch:
+    """All parts together; where they hold floats, added in the order given."""
+    groups = group_keys.union(*(part.groups for part in parts))
+    at = _places(groups, [part.groups for part in parts])
+    return _batch(
+        groups,
+        {name: _added(len(groups), at, [getattr(p, name) for p in parts]) for name in (*AXES, "holders")},
+        sum(part.dropped for part in parts),
+        sum(part.clipped for part in parts),
+    )
+
+
+def _minus(total: Batch, gone: Batch) -> Batch:
+    """What `_plus` makes of the parts that stay: for whole numbers only, whose differences are exact.
+
+    A group goes with the last batch that has it, and stays, even without rows, where another one has it.
+    """
+    (at,) = _places(total.groups, [gone.groups])
+    tables = {name: getattr(total, name).copy() for name in (*AXES, "holders")}
+    for name, table in tables.items():
+        table[at] -= getattr(gone, name)
+    groups, stay = total.groups, tables["holders"] > 0
+    if not stay.all():
+        groups = tuple(groups[g] for g in np.flatnonzero(stay))
+        tables = {name: table[stay] for name, table in tables.items()}
+    return _batch(groups, tables, total.dropped - gone.dropped, total.clipped - gone.clipped)
+
+
+def _places(groups: Keys, lists: Sequence[Keys]) -> list[Ints | slice]:
+    """Where the keys of each list stand among the groups; the dictionary of all of them is made once."""
+    if all(group_keys.same(groups, wanted) for wanted in lists if wanted):
+        return [slice(None) if wanted else slice(0) for wanted in lists]
+    everywhere = group_keys.positions(groups, tuple(chain.from_iterable(lists)))
+    return list(np.split(everywhere, np.cumsum([len(wanted) for wanted in lists])[:-1]))
+
+
+def _added(n_groups: int, at: Sequence[Ints | slice], tables: Sequence[Table]) -> Table:
+    """The sum of tables whose rows stand at the given places; floats where integers would overflow."""
+    out = np.zeros((n_groups, *tables[0].shape[1:]), dtype=np.result_type(*tables))
+    for rows, table in zip(at, tables, strict=True):
+        out = _wide(out, table)
+        out[rows] += table
+    return whole(_wide(out, out))
+
+
+def _wide(out: Table, table: Table) -> Table:
+    """The first of two tables, as floats where whole numbers of either reach the limit."""
+    large = out.dtype.kind == "i" and max(out.max(initial=0), table.max(initial=0)) >= _LIMIT
+    return out.astype(np.float64) if large else out
+
+
+# Which fields belong together
+
+
+def _check_mergeable(one: Field, two: Field) -> None:
+    """Refuse fields that do not belong together, or that share a batch."""
+    _check_alike(one, two)
+    twice = sorted(set(one.batch_ids) & set(two.batch_ids))
+    if twice:
+        raise InputError(
+            f"The batch {twice[0]!r:.60} is in both fields: merging would count its rows twice. Leave one out."
+        )
+
+
+def _check_alike(one: Field, two: Field) -> None:
+    """Refuse fields that were not counted the same way."""
+    differences = []
+    if one.classes != two.classes:
+        differences.append(f"classes {one.classes!r:.80} and {two.classes!r:.80}")
+    if one.n_bins != two.n_bins:
+        differences.append(f"{one.n_bins} and {two.n_bins} bins")
+    if one.lab != two.lab:
+        differences.append(f"labs {one.lab[:8]}… and {two.lab[:8]}…")
+    if differences:
+        raise InputError(
+            f"These counts were made with different labs: {'; '.join(differences)}. Count again with one lab."
+        )
+    if one.grouped != two.grouped:
+        raise InputError("One of these fields has groups and the other has none. Count both the same way.")
+    if one.by != two.by:
+        _check_columns(one, two)
+
+
+def _check_columns(one: Field, two: Field) -> None:
+    """Counts of arrays have no names of columns; they can join others whose keys have as many parts."""
+    if one.by and two.by:
+        raise InputError(
+            f"One of these fields was counted by {_listed(one.by)} and the other by {_listed(two.by)}. "
+            "Count both by the same columns, in the same order."
+        )
+    named, other = (one, two) if one.by else (two, one)
+    odd = _strays(named.by, other.groups)
+    if odd:
+        raise InputError(
+            f"One of these fields was counted by {_listed(named.by)}, but the other has the group "
+            f"{group_keys.show(odd[0])!r}. Count both the same way."
+        )
+
+
+def _strays(by: tuple[str, ...], groups: Keys) -> list[Any]:
+    """Keys that do not have one part for each of several columns."""
+    if len(by) < 2:
+        return []
+    return [key for key in groups if type(key) is not tuple or len(key) != len(by)]
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"{name!r:.40}" for name in names[:6]) + (", …" if len(names) > 6 else "")
+
+
+def check_id(id: Any) -> None:
+    """Refuse what cannot name a batch."""
+    if not isinstance(id, str):
+        raise InputTypeError(f"A batch is named by a string, but got {id!r:.60}. Use str(…).")
+    if not id or any("\ud800" <= c <= "\udfff" for c in id):  # half of a pair: no file can hold it
+        raise InputError(
+            f"{id!r:.60} cannot name a batch: it is empty or no valid text. Choose another name."
+        )
+
+
+# Windows of time
+
+
+def _within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
+    """The ids, which are dates or times in ISO format, that lie in [start, end)."""
+    times = {id: _instant(id, "the batch id") for id in ids}
+    low = None if start is None else _instant(start, "start")
+    high = None if end is None else _instant(end, "end")
+    bounds = [bound for bound in (low, high) if bound is not None]
+    if len({time.utcoffset() is None for time in (*times.values(), *bounds)}) > 1:
+        raise InputError(
+            "Times with and without an offset from UTC cannot be compared, and the batch ids, start and end have "
+            "both. Give all of them one, such as '2020-01-01T00:00+00:00', or none."
+        )
+    if low is not None and high is not None and low > high:
+        raise InputError(f"The window starts at {low} and ends before that, at {high}. Swap start and end.")
+    return [
+        id for id, time in times.items() if (low is None or low <= time) and (high is None or time < high)
+    ]
+
+
+def _instant(value: Any, name: str) -> dt.datetime:
+    """A date, a time, or either in ISO format; a date is its midnight."""
+    given = group_keys.normalize(value)
+    if isinstance(given, dt.datetime):
+        return given
+    if isinstance(given, dt.date):
+        return dt.datetime.combine(given, dt.time())
+    if not isinstance(given, str):
+        raise InputTypeError(f"{name} must be a date, a time or text in ISO format, but got {value!r:.60}.")
+    try:
+        if _DATE.match(given):
+            return dt.datetime.fromisoformat(given)
+    except ValueError:
+        pass
+    raise InputError(
+        f"A window of time needs dates or times in ISO format, such as '2020-02-29' or '2020-02-29T12:00', but "
+        f"{name} is {given!r:.60}. Use only([…]) to choose batches by name."
+    )

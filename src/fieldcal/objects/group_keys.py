@@ -1,7 +1,9 @@
-"""Group keys: any hashable value, kept apart by type, in one canonical order, to JSON and back.
+"""Group keys and classes: of a few types, which are kept apart, in one canonical order, to JSON and back.
 
-``1``, ``"1"``, ``1.0`` and ``True`` are four groups. ``None``, NaN and every other null are one group, ``None``;
-``""`` is not null. Several columns make tuples, never joined strings.
+A key is text, a whole number, true or false, a date, a time, null, or a tuple of such. ``1``, ``"1"`` and ``True`` are
+three groups. ``None``, NaN and every other null are one group, ``None``; ``""`` is not null. Several columns make
+tuples, never joined strings. Floats that are whole numbers are whole numbers: pandas has no others in a column with
+gaps, where 1, 2 and null come as 1.0, 2.0 and NaN. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -9,9 +11,8 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import operator
-import uuid
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,13 @@ from numpy.typing import NDArray
 from fieldcal.errors import ArtefactError, InputError, InputTypeError
 from fieldcal.types import Ints, Keys
 
+#: What every refusal says, here and in engines and warehouses.
+KINDS = "Groups and classes are text, whole numbers, true or false, dates, times, null, or tuples of these"
 _PLAIN = (str, int, bool)
+_ONE_TYPE: tuple[set[type], ...] = ({int}, {str}, {dt.date}, set())  # whose values Python sorts as we do
 _MAX_DEPTH = 16  # of tuples in tuples, in a file
-_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_EXACT = 2.0**53  # from here on floats leave out whole numbers
+_TAGS = {"date": dt.date, "datetime": dt.datetime}
 _TOO_FINE = "The time {} is finer than a microsecond, and such keys would merge. Round or format them first."
 
 
@@ -41,7 +46,7 @@ def factorize(groups: Any, *, n: int, name: str = "groups") -> tuple[Keys, Ints]
         raise InputError(f"There are {n} predictions but {len(values)} {name}. Give one group per row.")
     if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
         return _factorize_integers(values)
-    return _factorize_objects(values.tolist() if isinstance(values, np.ndarray) else values, name)
+    return _factorize_objects(values.tolist() if isinstance(values, np.ndarray) else values)
 
 
 def arrange(values: Any) -> tuple[Keys, Ints]:
@@ -63,9 +68,38 @@ def positions(keys: Keys, wanted: Keys) -> Ints:
     return np.fromiter((where.get(_identity(k), -1) for k in wanted), dtype=np.intp, count=len(wanted))
 
 
-def union(first: Keys, second: Keys) -> Keys:
-    """All keys of both, once, in canonical order."""
-    return _ordered({_identity(k): k for k in (*first, *second)}.values())
+def union(*lists: Keys) -> Keys:
+    """All keys of lists that are in canonical order, once, in that order; a list that repeats costs a comparison."""
+    found: list[Keys] = []
+    for keys in lists:
+        if keys and not (found and same(found[-1], keys)):
+            found.append(keys)
+    if len(found) < 2:
+        return found[0] if found else ()
+    return _ordered({_identity(k): k for k in chain.from_iterable(found)}.values())
+
+
+def same(one: Keys, two: Keys) -> bool:
+    """Whether the keys are the same, in the same order; 1 and True are not, although Python has them equal."""
+    if one is two:
+        return True
+    types = list(map(type, one))
+    if one != two or types != list(map(type, two)):
+        return False
+    return tuple not in types or all(map(operator.eq, map(_identity, one), map(_identity, two)))
+
+
+def in_order(keys: Keys) -> bool:
+    """Whether keys are in canonical order; where Python's own order shows it, a million take an instant."""
+    known: tuple[Any, ...] = keys[:-1] if keys and keys[-1] is None else keys  # null is last
+    columns: list[Any] = [known]
+    if set(map(type, known)) == {tuple}:
+        widths = set(map(len, known))
+        columns = [map(operator.itemgetter(i), known) for i in range(max(widths))] if len(widths) == 1 else []
+    plain = bool(columns) and all(set(map(type, column)) in _ONE_TYPE for column in columns)
+    if plain and all(map(operator.lt, known, islice(known, 1, None))):
+        return True
+    return same(keys, _ordered(keys))
 
 
 def distinct(keys: Keys) -> bool:
@@ -76,21 +110,13 @@ def distinct(keys: Keys) -> bool:
 
 def encode(key: Hashable, depth: int = 0) -> Any:
     """A key as JSON that remembers its type."""
-    if key is None or type(key) in _PLAIN:
-        return key
-    if type(key) is float:
-        if not np.isfinite(key):
-            raise InputError(f"The group key {key!r} cannot be saved. Use a string instead.")
-        return key
     if type(key) is tuple and depth < _MAX_DEPTH:
         return [encode(part, depth + 1) for part in key]
-    for tag, (kind, write, _) in _TAGS.items():
-        if type(key) is kind:
-            return {tag: write(key)}
-    raise InputTypeError(
-        f"The key {_short(key)} of type {type(key).__name__} cannot be saved as JSON. "
-        "Use strings, numbers, dates or tuples of them."
-    )
+    if type(key) is dt.datetime or type(key) is dt.date:
+        return {type(key).__name__: key.isoformat()}
+    if key is None or type(key) in _PLAIN:
+        return key
+    raise InputTypeError(f"The key {_short(key)} cannot be saved. {KINDS}.")
 
 
 def decode(value: Any, depth: int = 0) -> Hashable:
@@ -99,16 +125,16 @@ def decode(value: Any, depth: int = 0) -> Hashable:
         if depth == _MAX_DEPTH:
             raise ArtefactError("A group key is a tuple nested too deep.")
         return tuple(decode(part, depth + 1) for part in value)
-    if isinstance(value, dict):
-        tag, text = next(iter(value.items())) if len(value) == 1 else ("", "")
-        try:
-            key = _TAGS[tag][2](text)
-        except (KeyError, TypeError, ValueError, ArithmeticError):
-            raise ArtefactError(f"A group key of unknown kind: {_short(value)}.") from None
-        if encode(normalize(key)) != value:
-            raise ArtefactError(f"A group key in another spelling than ours: {_short(value)}.")
-        return key
-    return value  # type: ignore[no-any-return]
+    if value is None or type(value) in _PLAIN:
+        return value  # type: ignore[no-any-return]
+    tag, text = next(iter(value.items())) if isinstance(value, dict) and len(value) == 1 else ("", "")
+    try:
+        key = _TAGS[tag].fromisoformat(text)
+    except (KeyError, TypeError, ValueError):
+        raise ArtefactError(f"A group key of unknown kind: {_short(value)}.") from None
+    if encode(normalize(key)) != value:
+        raise ArtefactError(f"A group key in another spelling than ours: {_short(value)}.")
+    return key
 
 
 def show(key: Hashable, *, width: int = 40) -> str:
@@ -118,33 +144,32 @@ def show(key: Hashable, *, width: int = 40) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def short(key: Hashable) -> str:
+    """A key under an axis; an empty text is seen as such."""
+    return show(key, width=28).strip() or '""'
+
+
 def normalize(key: Any) -> Hashable:
-    """Nulls become None, numpy scalars and enums plain Python; equal keys of one type get one spelling."""
+    """Nulls become None, numpy scalars and enums plain Python; other types than those of keys are refused."""
     if key is None or type(key) in _PLAIN:
         return key  # type: ignore[no-any-return]
     if isinstance(key, tuple):
         return tuple(normalize(part) for part in key)
     if is_null(key):
         return None
-    if isinstance(key, (float, np.floating)):
-        return float(key) + 0.0  # −0.0 is 0.0
+    if isinstance(key, np.datetime64):
+        return _datetimes(np.array([key]))[0]  # type: ignore[no-any-return]
+    if isinstance(key, np.generic) and not isinstance(key, np.longdouble):  # whose own item is a longdouble
+        key = key.item()
+    if isinstance(key, (float, np.longdouble)):
+        return _whole(float(key))
     if isinstance(key, str):
         return str.__str__(key)
     if isinstance(key, int):
-        return int(key)
-    if isinstance(key, decimal.Decimal):
-        return _one_spelling(key)
-    if isinstance(key, dt.datetime) and key.tzinfo is not None and not hasattr(key, "to_pydatetime"):
-        return key.astimezone(dt.UTC)  # equal moments get one spelling
-    if isinstance(key, np.datetime64):
-        return _datetimes(np.array([key]))[0]  # type: ignore[no-any-return]
-    if isinstance(key, np.generic):
-        return key.item()  # type: ignore[no-any-return]
-    if hasattr(key, "to_pydatetime"):
-        if getattr(key, "nanosecond", 0):
-            raise InputError(_TOO_FINE.format(key))
-        return normalize(key.to_pydatetime())
-    return key  # type: ignore[no-any-return]
+        return key if isinstance(key, bool) else int(key)
+    if isinstance(key, dt.date):
+        return _moment(key)
+    raise InputTypeError(f"The key {_short(key)} is of type {type(key).__name__}. {KINDS}: use str(…).")
 
 
 def is_null(value: Any) -> bool:
@@ -158,10 +183,23 @@ def is_null(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
-def _one_spelling(value: decimal.Decimal) -> decimal.Decimal:
-    """1.50 and 1.5, 1E+2 and 100: equal, hence one group, spelt alike whatever row comes first."""
-    short = _EXACT.plus(value.normalize(_EXACT))
-    return decimal.Decimal(f"{short:f}") if abs(short.adjusted()) < 28 else short
+def _whole(value: float) -> int:
+    """A whole number that came as a float, as those of a pandas column with gaps do."""
+    if not (value.is_integer() and abs(value) < _EXACT):
+        raise InputTypeError(
+            f"The key {value!r} is a float and no whole number. {KINDS}: use str(…), or round it. Whole numbers may be "
+            'floats, as in a pandas column with gaps: 1.0 is the key 1, which is neither "1" nor True.'
+        )
+    return int(value)
+
+
+def _moment(key: dt.date) -> dt.date:
+    """A date or a time of Python's own; equal moments of two zones get one spelling."""
+    if getattr(key, "nanosecond", 0):
+        raise InputError(_TOO_FINE.format(key))
+    if hasattr(key, "to_pydatetime"):
+        key = key.to_pydatetime()
+    return key.astimezone(dt.UTC) if isinstance(key, dt.datetime) and key.tzinfo is not None else key
 
 
 def _datetimes(values: NDArray[np.datetime64]) -> NDArray[Any]:
@@ -205,21 +243,12 @@ def _factorize_integers(values: NDArray[Any]) -> tuple[Keys, Ints]:
     return tuple(listed), codes.astype(np.intp, copy=False)
 
 
-def _factorize_objects(values: Sequence[Any], name: str) -> tuple[Keys, Ints]:
-    """Anything hashable, through a dictionary; the type is part of the key."""
-    try:
-        uniform = set(map(type, values)) <= {str}
-        if not uniform:
-            values = [normalize(v) for v in values]
-            identities: Iterable[Hashable] = [_identity(v) for v in values]
-        else:
-            identities = values
-        first = dict(zip(identities, values, strict=True))
-    except TypeError as error:
-        raise InputTypeError(
-            f"{name} must be hashable (strings, numbers, dates, tuples), but {error}. Convert them first."
-        ) from None
-    keys = _ordered(first.values())
+def _factorize_objects(values: Sequence[Any]) -> tuple[Keys, Ints]:
+    """Any keys, through a dictionary; the type is part of the key."""
+    uniform = set(map(type, values)) <= {str}
+    values = values if uniform else list(map(normalize, values))
+    identities = values if uniform else list(map(_identity, values))
+    keys = _ordered(dict(zip(identities, values, strict=True)).values())
     code = {_identity(k) if not uniform else k: i for i, k in enumerate(keys)}
     return keys, np.fromiter(map(code.__getitem__, identities), dtype=np.intp, count=len(values))
 
@@ -235,20 +264,18 @@ def _identity(key: Hashable) -> Hashable:
 
 def _ordered(keys: Iterable[Hashable]) -> Keys:
     listed = list(keys)
-    if all(type(k) is str for k in listed):
-        return tuple(sorted(listed, key=str))
-    try:
-        return tuple(sorted(listed, key=_sort_key))
-    except TypeError:
-        return tuple(sorted(listed, key=lambda k: (type(k).__name__, repr(k))))
+    plain = all(type(k) is str for k in listed)
+    return tuple(sorted(listed, key=None if plain else _sort_key))  # type: ignore[type-var, arg-type]
 
 
-def _sort_key(key: Hashable) -> tuple[Any, ...]:
-    """Null last; types apart; tuples part by part."""
+def _sort_key(key: Any) -> tuple[Any, ...]:
+    """Null last; types apart; tuples part by part; times of no zone, which others do not compare with, first."""
     if key is None:
-        return (1, "", 0)
+        return (1,)
     if isinstance(key, tuple):
         return (0, "tuple", tuple(map(_sort_key, key)))
+    if isinstance(key, dt.datetime):
+        return (0, "datetime", key.tzinfo is not None, key)
     return (0, type(key).__name__, key)
 
 
@@ -286,13 +313,3 @@ def _as_list(values: Any) -> list[Any]:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
-
-
-_TAGS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Hashable]]] = {
-    "datetime": (dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
-    "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
-    "time": (dt.time, dt.time.isoformat, dt.time.fromisoformat),
-    "decimal": (decimal.Decimal, str, decimal.Decimal),
-    "uuid": (uuid.UUID, str, uuid.UUID),
-    "bytes": (bytes, bytes.hex, bytes.fromhex),
-}

@@ -14,8 +14,9 @@ from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibrat
 from fieldcal.core.response import Conditioning, conditioning, response_matrix, smoothing_cells
 from fieldcal.core.trust import Rehearsal, calibration_offset
 from fieldcal.objects import group_keys, show
-from fieldcal.objects.artefact import Artefact, Counts, KeyTuple, PartitionField, record, sealed
-from fieldcal.objects.outcome import Columns, Support
+from fieldcal.objects.artefact import Artefact, Counts, PartitionField, record, sealed
+from fieldcal.objects.outcome import Columns, Outcome
+from fieldcal.types import Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -39,15 +40,13 @@ class Lab(Artefact):
 
     kind: ClassVar[str] = "lab"
 
-    classes: KeyTuple
+    outcome: Outcome  # what is told apart: classes, or intervals of a number
     partition: PartitionField
     F: Counts
     smoothing: float = Slot(ge=0)
     bin_scores: Counts  # (m, K) sums of the predictions in each bin, in units of SCORE_UNIT
     n: int = Slot(ge=0)
     clipped: int = Slot(default=0, ge=0)
-    ordered: bool = False  # whether the order of the classes means something
-    support: Support | None = None  # of a regression: the intervals that are its classes
     log_loss: float | None = None
     accuracy: float | None = None
     decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction
@@ -57,32 +56,26 @@ class Lab(Artefact):
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
-        shape = (len(self.classes), self.partition.m)
-        if (
-            len(self.classes) < 2
-            or len(set(map(repr, self.classes))) < len(self.classes)
-            or None in self.classes
-        ):
-            raise ValueError("classes must be at least two, distinct, and none of them null")
+        shape = (self.outcome.size, self.partition.m)
         if self.F.shape != shape:
             raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")
         if self.bin_scores.shape != shape[::-1] or self.decisions.shape != (*shape, shape[0]):
             raise ValueError("bin_scores or decisions do not have the shape that classes and bins need")
-        self._check_columns()
-        if self.support is not None and (self.support.size != shape[0] or not self.ordered):
-            raise ValueError(f"a support of {self.support.size} intervals for {shape[0]} classes")
+        if self.columns is not None:
+            self.outcome.check_columns(self.columns)
         if not self.F.any(axis=1).all():
             raise ValueError("F has a class without rows")
         return self
 
-    def _check_columns(self) -> None:
-        if self.columns is None:
-            return
-        if self.columns.levels is not None:
-            if self.support is None:
-                raise ValueError("levels of quantiles without a support")
-        elif len(self.columns.scores) not in (1, len(self.classes)):
-            raise ValueError(f"{len(self.columns.scores)} columns of scores for {len(self.classes)} classes")
+    @cached_property
+    def classes(self) -> Keys:
+        """What is told apart, in order: the classes, or the intervals as people write them."""
+        return self.outcome.labels
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the classes means something."""
+        return self.outcome.ordered
 
     @cached_property
     def M(self) -> NDArray[np.float64]:
@@ -142,7 +135,7 @@ class Lab(Artefact):
         return show.lab_title(self, f" ({classes}{more})") + (f"\n  {rehearsal}" if rehearsal else "")
 
     def __rich__(self) -> Group:
-        return show.stacked(show.lab_parts(self))
+        return show.stacked(show.lab_sheet(self).parts())
 
     def _repr_html_(self) -> str:
-        return show.lab_page(self)
+        return show.lab_sheet(self).page()

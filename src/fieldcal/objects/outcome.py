@@ -1,18 +1,27 @@
-"""Columns: where a table has the predictions, the label and the groups."""
+"""Outcome: what a lab tells apart, classes or intervals of a number; and where a table has it all.
+
+The verbs work on masses, one number per row and class or interval. An outcome says what they are of predictions, and
+makes predictions of new ones.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Hashable, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, model_validator
 from pydantic import Field as Slot
 
-from fieldcal.errors import InputError
-from fieldcal.objects.artefact import Flags, Frozen, Numbers, Texts, sealed
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import group_keys
+from fieldcal.objects.artefact import Flags, Frozen, KeyTuple, Numbers, Texts, sealed
+from fieldcal.storage import did_you_mean
+from fieldcal.types import Floats, Ints, Keys
 
 Levels = Annotated[tuple[float, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+MOST_DIGITS = 17  # enough to tell any two floats apart
 
 
 class Columns(Frozen):
@@ -39,8 +48,119 @@ class Columns(Frozen):
         return self
 
 
-class Support(Frozen):
-    """Where the line of numbers is cut.
+#: Options that go with one outcome alone: what they are when nobody gives them, and what to do instead.
+Foreign = dict[str, tuple[Any, str]]
+
+_OF_NUMBERS: Foreign = {
+    "quantiles": (None, "Name the columns with scores=…."),
+    "intervals": ("auto", "Leave it out."),
+    "atoms": ("auto", "Leave it out."),
+    "crossing": ("error", "Leave it out."),
+}
+_OF_CLASSES: Foreign = {
+    "scores": (None, "Name the columns with quantiles=…."),
+    "classes": (None, "Use intervals=…."),
+    "ordered": (False, "Intervals of a number are in order anyway: leave it out."),
+    "normalize": (False, "Leave it out."),
+    "missing": ("error", "Drop rows without a prediction first."),
+    "time": (None, "Count every window by itself, with batch=…, and add the fields up."),
+    "every": (None, "Count every window by itself, with batch=…, and add the fields up."),
+}
+
+
+class _Words(Frozen):
+    """What both outcomes say of themselves."""
+
+    noun: ClassVar[str]
+    plural: ClassVar[str]
+    predictions: ClassVar[str]  # what a model predicts of it
+    foreign: ClassVar[Foreign]
+
+    @classmethod
+    def refuse(cls, **options: Any) -> None:
+        """Refuse options that go with the other outcome alone, if anybody gave them."""
+        for name in filter(options.__contains__, cls.foreign):
+            given, (unset, way_out) = options[name], cls.foreign[name]
+            if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
+                raise InputError(
+                    f"{name}=… does not go with {cls.predictions}, which this is about. {way_out}"
+                )
+
+
+class Classes(_Words):
+    """Classes, predicted by their probabilities: the masses are the predictions themselves.
+
+    Examples
+    --------
+    >>> from fieldcal.objects import Classes
+    >>> grades = Classes(labels=("low", "middle", "high"), ordered=True)
+    >>> grades.codes(["high", "low"]).tolist()
+    [2, 0]
+    >>> grades.size, grades.noun
+    (3, 'class')
+    """
+
+    noun: ClassVar[str] = "class"
+    plural: ClassVar[str] = "classes"
+    predictions: ClassVar[str] = "probabilities of classes"
+    foreign: ClassVar[Foreign] = _OF_NUMBERS
+
+    kind: Literal["classes"] = "classes"
+    labels: KeyTuple
+    ordered: bool = False  # whether their order means something
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if len(self.labels) < 2 or len(set(map(repr, self.labels))) < len(self.labels) or None in self.labels:
+            raise ValueError("classes must be at least two, distinct, and none of them null")
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many classes there are."""
+        return len(self.labels)
+
+    @property
+    def short_labels(self) -> tuple[str, ...]:
+        """The classes for people, short and on one line."""
+        return tuple(map(group_keys.short, self.labels))
+
+    def codes(self, y: Any) -> Ints:
+        """The class of each label, as its place; not all of them need appear."""
+        present, codes = factorize_labels(y)
+        return np.asarray(places_of(present, self.labels)[codes])
+
+    def masses(self, predictions: Any) -> Any:
+        """The probabilities as they were given; distributions of a number are refused."""
+        if are_distributions(predictions):
+            raise InputTypeError(
+                f"This lab was learnt from class probabilities, but a {type(predictions).__name__} holds predictive "
+                f"distributions of a number. Pass probabilities of {listed(self.labels)}, or learn a lab from "
+                "distributions: fieldcal.learn(distributions, numbers)."
+            )
+        return predictions
+
+    def rebuild(self, predictions: Any, masses: Floats) -> Floats:
+        """New probabilities, (n,) or (n, K) in the order of the classes, in the shape and order of the given ones."""
+        if masses.ndim == 1:  # given as (n,) or (n, 1)
+            return masses.reshape(tuple(getattr(predictions, "shape", None) or np.shape(predictions)))
+        order = column_order(predictions, self.labels)
+        if order is None:
+            return masses
+        new = np.empty_like(masses)
+        new[:, order] = masses
+        return new
+
+    def check_columns(self, columns: Columns) -> None:
+        """Refuse columns that cannot hold the predictions."""
+        if columns.levels is not None:
+            raise ValueError("levels of quantiles, but the outcome is classes and has no intervals")
+        if len(columns.scores) not in (1, self.size):
+            raise ValueError(f"{len(columns.scores)} columns of scores for {self.size} classes")
+
+
+class Intervals(_Words):
+    """Intervals of a number, predicted by distributions: where the line of numbers is cut.
 
     Boundary ``i`` lies just after ``points[i]``, or just before it where ``before[i]``. So intervals are right-closed,
     and a value with an atom, which has a boundary on either side, is an interval of its own. The first and the last
@@ -48,21 +168,28 @@ class Support(Frozen):
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
-    >>> support = Support.of([1.0, 2.5], atoms=[0.0])
+    >>> from fieldcal.objects import Intervals
+    >>> support = Intervals.of([1.0, 2.5], atoms=[0.0])
     >>> support.labels
     ('< 0', '0', '(0, 1]', '(1, 2.5]', '> 2.5')
     >>> support.codes([-3, 0, 0.5, 2.5, 9]).tolist()
     [0, 1, 2, 3, 4]
     """
 
+    noun: ClassVar[str] = "interval"
+    plural: ClassVar[str] = "intervals"
+    predictions: ClassVar[str] = "distributions of a number"
+    foreign: ClassVar[Foreign] = _OF_CLASSES
+    ordered: ClassVar[bool] = True
+
+    kind: Literal["intervals"] = "intervals"
     points: Numbers
     before: Flags
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.points.ndim != 1 or self.before.shape != self.points.shape or not len(self.points):
-            raise ValueError("a support needs one flag for each of its boundaries, and at least one of them")
+            raise ValueError("intervals need one flag for each boundary, and at least one boundary")
         if not np.isfinite(self.points).all():
             raise ValueError("boundaries must be finite")
         order = list(zip(self.points.tolist(), (~self.before).tolist(), strict=True))
@@ -71,7 +198,7 @@ class Support(Frozen):
         return self
 
     @classmethod
-    def of(cls, edges: ArrayLike, *, atoms: ArrayLike = ()) -> Support:
+    def of(cls, edges: ArrayLike, *, atoms: ArrayLike = ()) -> Intervals:
         """Cut after each of the edges, and around each of the atoms."""
         cuts, own = (np.asarray(x, dtype=np.float64).ravel() for x in (edges, atoms))
         if not (np.isfinite(cuts).all() and np.isfinite(own).all()):
@@ -82,7 +209,7 @@ class Support(Frozen):
         points = np.concatenate([np.unique(own), after])
         before = np.repeat([True, False], [len(np.unique(own)), len(after)])
         if not len(points):
-            raise InputError("A support needs at least one edge, or there is nothing to tell apart.")
+            raise InputError("Intervals need at least one edge, or there is nothing to tell apart.")
         order = np.lexsort((~before, points))
         return cls(points=sealed(points[order]), before=sealed(before[order]))
 
@@ -108,7 +235,17 @@ class Support(Frozen):
         opening, closing = "[" if self.before[i - 1] else "(", ")" if self.before[i] else "]"
         return f"{opening}{ends[i - 1]}, {ends[i]}{closing}"
 
-    def codes(self, y: ArrayLike) -> NDArray[np.intp]:
+    @property
+    def short_labels(self) -> tuple[str, ...]:
+        """The intervals with as few digits as keep their ends apart, three at least."""
+        short = self.points
+        for digits in range(3, MOST_DIGITS + 1):
+            short = np.array([float(f"{x:.{digits}g}") for x in self.points])
+            if len(np.unique(short)) == len(np.unique(self.points)):
+                break
+        return Intervals(points=sealed(short), before=self.before).labels
+
+    def codes(self, y: ArrayLike) -> Ints:
         """The interval of each number; NaN is in none, and refused."""
         values = np.asarray(y, dtype=np.float64)
         if np.isnan(values).any():
@@ -116,3 +253,122 @@ class Support(Frozen):
         before, after = self.points[self.before], self.points[~self.before]
         passed = np.searchsorted(before, values, side="right") + np.searchsorted(after, values, side="left")
         return np.asarray(passed, dtype=np.intp)
+
+    def masses(self, predictions: Any) -> Floats:
+        """The probability of each interval, (n, K), of predictions such as `fieldcal.regression` has."""
+        return np.asarray(predictions.masses(self))
+
+    def rebuild(self, predictions: Any, masses: Floats) -> Any:
+        """The distributions with new masses, of the form that was given; the shape inside each interval is kept."""
+        return predictions.reshaped(self, masses)
+
+    def check_columns(self, columns: Columns) -> None:
+        """Refuse columns that cannot hold the predictions."""
+        if columns.levels is None:
+            raise ValueError("columns of quantiles without their levels")
+
+
+Outcome = Annotated[Classes | Intervals, Slot(discriminator="kind")]
+
+
+def are_distributions(predictions: Any) -> bool:
+    """Whether these are predictive distributions, by what they can do: no module of theirs is loaded to ask.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import regression
+    >>> from fieldcal.objects.outcome import are_distributions
+    >>> are_distributions(regression.from_moments([0.0], [1.0])), are_distributions(np.array([0.1, 0.9]))
+    (True, False)
+    """
+    one = predictions[0] if isinstance(predictions, (list, tuple)) and len(predictions) else predictions
+    return callable(getattr(one, "cdf", None)) and callable(getattr(one, "ppf", None))
+
+
+def as_numbers(y: Any) -> Floats:
+    """The true numbers as float64, one column, none missing.
+
+    Examples
+    --------
+    >>> from fieldcal.objects.outcome import as_numbers
+    >>> as_numbers([1, 2.5]).tolist()
+    [1.0, 2.5]
+    """
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"The numbers y must be numbers, but hold {str(y)[:60]!r}. Convert them with np.asarray(y, dtype=float)."
+        ) from None
+    if numbers.ndim != 1:
+        raise InputError(f"The numbers y must be one column, but have shape {numbers.shape}.")
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        raise InputError(
+            f"{int(bad.sum()):,} of the numbers y are missing (NaN or infinity), the first in row {int(bad.argmax())}. "
+            "Drop those rows."
+        )
+    return numbers
+
+
+def factorize_labels(y: Any) -> tuple[Keys, Ints]:
+    """The distinct labels, sorted, and each row's place among them."""
+    shape = tuple(getattr(y, "shape", ()))
+    if len(shape) > 1 and shape[1:] != (1,):
+        raise InputError(
+            f"The labels must be one column, but have shape {shape}. Are they one-hot? Take the argmax."
+        )
+    present, codes = group_keys.factorize(y, n=n_labels(y), name="labels")
+    if None in present:
+        raise InputError(f"{int((codes == present.index(None)).sum())} labels are missing. Drop those rows.")
+    return present, codes
+
+
+def places_of(labels: Keys, classes: Keys) -> Ints:
+    """Where each label stands among the classes."""
+    where = group_keys.positions(classes, labels)
+    for i in np.flatnonzero(where < 0):  # 1.0 or True may stand for the class 1: equal, of another type
+        where[i] = next((k for k, c in enumerate(classes) if c == labels[i]), -1)
+    if (where < 0).any():
+        stray = labels[int(np.argmax(where < 0))]
+        raise InputError(
+            f"The label {stray!r} is not among the classes {listed(classes)}.{did_you_mean(stray, classes)}"
+        )
+    return where
+
+
+def n_labels(y: Any) -> int:
+    """How many labels there are."""
+    try:
+        return len(y)
+    except TypeError:
+        raise InputTypeError(f"Expected one label per row, but got {str(y)[:60]!r}.") from None
+
+
+def column_order(proba: Any, classes: Sequence[Hashable]) -> list[int] | None:
+    """Where a table has the column of each class; None for anything without columns named after the classes."""
+    names = getattr(proba, "columns", None) if not isinstance(proba, np.ndarray) else None
+    if names is None or not hasattr(proba, "shape"):
+        return None
+    names = list(getattr(proba, "column_names", names))
+    return None if names == list(range(len(names))) or len(names) == 1 else _places(names, classes)
+
+
+def _places(names: list[Any], classes: Sequence[Hashable]) -> list[int]:
+    order = {str(n): i for i, n in enumerate(names)} | {(type(n), n): i for i, n in enumerate(names)}
+    found = [order.get((type(c), c), order.get(str(c))) for c in classes]
+    if len(names) != len(classes) or any(i is None for i in found):
+        lost = next((c for c, i in zip(classes, found, strict=True) if i is None), None)
+        raise InputError(
+            f"The columns {listed(names)} do not match the classes {listed(classes)}"
+            + (f": none is named {str(lost)!r}.{did_you_mean(lost, names)}" if lost is not None else ".")
+            + " Name the columns after the classes, or pass an array with the columns in that order."
+        )
+    return [i for i in found if i is not None]
+
+
+def listed(values: Sequence[Any]) -> str:
+    """The first of them, for a message."""
+    shown = ", ".join(repr(v)[:40] for v in values[:8])
+    return f"[{shown}{', …' if len(values) > 8 else ''}]"

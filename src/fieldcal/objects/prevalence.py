@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Slot
-from pydantic import model_validator
+from pydantic import PrivateAttr, model_validator
 
-from fieldcal.core.goodness_of_fit import Movement
-from fieldcal.core.likelihood import with_labels
-from fieldcal.core.ordered import Shape, smooth_draws
-from fieldcal.core.posterior import joint_draws, response_draws
+from fieldcal.core.goodness_of_fit import ShiftExplained
+from fieldcal.core.priors import N_DRAWS, Prior, prior_from
+from fieldcal.core.problem import Problem
+from fieldcal.core.response import response_draws
 from fieldcal.errors import InputError
 from fieldcal.objects import group_keys, show
-from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Numbers, Texts, record
+from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Learnt, Numbers, Texts, record
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.verdict import Verdict
-from fieldcal.types import Floats, Keys
+from fieldcal.types import Floats, Ints, Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -35,15 +35,17 @@ _FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
 class Fit(Frozen):
     """How the estimate was reached and how well it fits, per group."""
 
-    gap: Numbers  # (G,) optimality gap of the mode, per row
-    n_iter: Counts  # (G,)
-    converged: Flags  # (G,)
+    gap: Numbers | None  # (G,) optimality gap of the mode, per row; None where the mean is the estimate
+    n_iter: Counts | None  # (G,)
+    converged: Flags | None  # (G,)
     novel: Counts  # (G,) rows in bins that the lab never filled
     statistic: Numbers  # (G,) of the misfit, chi-square if the assumption holds
     df: int
     p_value: Numbers  # (G,)
     adjusted: Numbers  # (G,) under false-discovery control
     effect: Numbers  # (G,) Cohen's w of the misfit
+    whole_effect: float  # the same of the field as one population
+    whole_p_value: float
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Prevalence(Artefact):
     n : (G,) rows per group
     mean_prediction : (G, K) mean prediction
     urc : (G, K) URC's estimate, whatever the trust
-    common : (K,) URC's estimate for the whole field
+    whole : (K,) URC's estimate for the whole field
     estimate : (G, K) the prevalence after recalibration: the mean prediction at trust 0, URC's at trust 1
     lower, upper : (G, K) interval of ``estimate`` at ``level``
     trust_between : how far differences between groups are followed
@@ -97,41 +99,42 @@ class Prevalence(Artefact):
     >>> sorted(prev.performance())
     ['count', 'precision', 'recall']
     >>> prev.to_frame("polars").shape
-    (4, 10)
+    (4, 11)
     """
 
     kind: ClassVar[str] = "prevalence"
 
     lab: Lab
     field: Field
-    prior: dict[str, float | str]
+    prior: dict[str, Any]  # its name and parameters
+    learnt: Learnt  # what the field taught of it
     point: Literal["mean", "mode"]
     level: float | None = Slot(gt=0, lt=1)
     seed: int
-    alpha: Numbers  # (S, K) Dirichlet parameters of the groups, one row per draw of M
     labelled: Numbers | None
     urc: Numbers
-    common: Numbers
+    whole: Numbers
     estimate: Numbers
     lower: Numbers | None
     upper: Numbers | None
     trust_between: float = Slot(ge=0, le=1)
     trust_overall: float = Slot(ge=0, le=1)
-    movement: record(Movement)  # type: ignore[valid-type]
+    overall_shift: record(ShiftExplained)  # type: ignore[valid-type]
     weights: Numbers  # (G, K) what predictions are multiplied with
     overall_weights: Numbers  # (K,) the same for groups that were never seen
     status: Texts
     verdict: Verdict
     protected: bool
     fit: Fit
+    _prior: Prior | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
     def _empty_shapes(cls, values: Any) -> Any:
         """JSON cannot tell the width of a table without rows."""
-        if not isinstance(values, dict) or np.size(values.get("common", 0)) < 2:
+        if not isinstance(values, dict) or np.size(values.get("whole", 0)) < 2:
             return values
-        empty = np.zeros((0, np.size(values["common"])))
+        empty = np.zeros((0, np.size(values["whole"])))
         tables = ("urc", "estimate", "lower", "upper", "weights", "labelled")
         return values | {n: empty for n in tables if values.get(n) is not None and np.size(values[n]) == 0}
 
@@ -147,14 +150,15 @@ class Prevalence(Artefact):
             "upper": (G, K),
             "weights": (G, K),
         }
-        shapes |= {"labelled": (G, K), "common": (K,), "overall_weights": (K,)}
+        shapes |= {"labelled": (G, K), "whole": (K,), "overall_weights": (K,)}
         for name, shape in shapes.items():
             table = getattr(self, name)
             if table is not None and (table.shape != shape or table.min(initial=0.0) < 0):
                 raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
-        if len(self.status) != G or self.alpha.shape[1:] != (K,):
-            raise ValueError("status or alpha do not fit the groups and classes")
-        if any(getattr(self.fit, n).shape != (G,) for n in type(self.fit).model_fields if n != "df"):
+        if len(self.status) != G:
+            raise ValueError("status does not fit the groups")
+        tables = [value for value in vars(self.fit).values() if isinstance(value, np.ndarray)]
+        if any(table.shape != (G,) for table in tables):
             raise ValueError("fit must have one number per group")
         return self
 
@@ -189,19 +193,22 @@ class Prevalence(Artefact):
             if groups is None
             else np.array([self._row(g) for g in groups], dtype=int)
         )
-        rng = np.random.default_rng(self.seed)
-        V = np.asarray(self.field.V, dtype=np.float64)
         # In one order, each group once: a group asked for twice, or in another place, has the same draws.
         rows, back = np.unique(at, return_inverse=True)
-        M = response_draws(self.lab.A, len(self.alpha), rng)
-        M, V = with_labels(M, V[rows], None if self.labelled is None else self.labelled[rows])
+        prior = self._prior if self._prior is not None else prior_from(self.prior)
+        posterior = prior.posterior(self._problem(rows), random_state=self.seed, learnt=self.learnt)
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
-        if self.prior["name"] in ("smooth", "continuity"):
-            shape = Shape(*(float(self.prior[name]) for name in Shape._fields))
-            return np.asarray(smooth_draws(M, V, self.alpha, rng, per_draw=per_draw, shape=shape)[back])
-        entropy = float(self.prior["strength"]) if self.prior["name"] == "kl" else 0.0
-        draws = joint_draws(M, V, self.alpha, rng, per_draw=per_draw, entropy=entropy, centre=self.lab.p_lab)
-        return np.asarray(draws[back])
+        return np.asarray(posterior.draws(per_draw=per_draw)[back])
+
+    def _problem(self, rows: Ints) -> Problem:
+        F, V = (np.asarray(counts, dtype=np.float64) for counts in (self.lab.F, self.field.V[rows]))
+        labelled = None if self.labelled is None else self.labelled[rows]
+        return Problem(F, V, self.lab.smoothing, self.field.grouped, labelled)
+
+    def remembering(self, prior: Prior) -> Self:
+        """The same, with the prior itself at hand: one made of functions is in no file."""
+        self._prior = prior
+        return self
 
     def contrast(
         self,
@@ -301,7 +308,7 @@ class Prevalence(Artefact):
     def _confusion_draws(self, n_draws: int) -> Floats:
         """Draws of P(decision | class), (D, K, K), that share their M with `draws`."""
         rng = np.random.default_rng(self.seed)
-        M = response_draws(self.lab.A, len(self.alpha), rng)
+        M = response_draws(self.lab.A, N_DRAWS, rng)
         share = self.lab.decisions.sum(axis=0) + 1e-3
         within = self.lab.decisions + 0.5 * share / share.sum(
             axis=1, keepdims=True
@@ -387,14 +394,14 @@ class Prevalence(Artefact):
         if len(self.classes) == 2:
             return 1
         rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.estimate - self.mean_prediction)
-        return int((rows if rows.any() else np.abs(self.common - self.lab.p_lab)).argmax())
+        return int((rows if rows.any() else np.abs(self.whole - self.lab.p_lab)).argmax())
 
     def shown(self) -> list[tuple[Hashable, int, int]]:
         """The lines of `table`: what each is called, its group's row and its class's column."""
         if self.field.grouped:
             at = show.largest(self.n, _SHOWN_GROUPS)
             return [(self.groups[g], g, self.shown_class()) for g in at]
-        moved = show.largest(np.abs(self.common - self.lab.p_lab), _SHOWN_GROUPS)
+        moved = show.largest(np.abs(self.whole - self.lab.p_lab), _SHOWN_GROUPS)
         return [(self.classes[k], 0, k) for k in sorted(moved)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
@@ -445,4 +452,4 @@ class Prevalence(Artefact):
         return show.stacked([*show.prevalence_parts(self), *show.verdict_parts(self.verdict)])
 
     def _repr_html_(self) -> str:
-        return show.prevalence_page(self)
+        return show.prevalence_sheet(self).page() + show.verdict_page(self.verdict)

@@ -1,37 +1,101 @@
-"""Verdict: may this be used, and why."""
+"""Finding: one thing that was seen, judged once. Verdict: all of them, and the worst."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from fieldcal.objects import group_keys, show
-from fieldcal.objects.artefact import Frozen, Texts
+from fieldcal.objects.artefact import Frozen, KeyTuple
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 Level = Literal["ok", "care", "do_not_use"]
+#: Only people can answer where it says "ask": such a finding is on the checklist, and decides nothing.
+State = Literal["ok", "ask", "care", "do_not_use"]
+
+WORDS = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
+_ORDER: tuple[State, ...] = ("ok", "ask", "care", "do_not_use")
+#: What is told among the reasons although nothing is wrong with it: what trust rests on.
+_TOLD = ("rehearsed", "unmoved")
+
+
+class Finding(Frozen):
+    """All that is ever said about an estimate, in one shape.
+
+    Attributes
+    ----------
+    code : stable and documented, such as ``"not_rehearsed"``
+    question : what was asked, such as "Did the whole field move only in its mix of classes?"
+    state : ``"ok"``, ``"care"``, ``"do_not_use"``; ``"ask"`` where only people can know
+    text : what was seen, with its numbers
+    remedy : what to do next; empty where there is nothing to do
+    groups : whom it concerns, the worst first, at most twenty; empty for all
+
+    Examples
+    --------
+    >>> from fieldcal.objects import Finding
+    >>> Finding(code="unmoved", question="Did the field move?", state="ok", text="Not beyond noise.").state
+    'ok'
+    """
+
+    code: str
+    question: str
+    state: State
+    text: str
+    remedy: str = ""
+    groups: KeyTuple = ()
+
+
+Findings = Annotated[
+    tuple[Finding, ...], BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
+]
 
 
 class Verdict(Frozen):
-    """Whether to use recalibrated predictions: ``ok``, ``care`` or ``do_not_use``, with reasons in plain words.
+    """Whether to use recalibrated predictions: ``ok``, ``care`` or ``do_not_use``, and every finding behind it.
 
     Examples
     --------
     >>> from fieldcal import Verdict
-    >>> Verdict(level="care", reasons=("The trust was set by hand.",))
+    >>> from fieldcal.objects import Finding
+    >>> by_hand = Finding(code="trust_set", question="Was it tested?", state="care", text="Trust was set by hand.")
+    >>> Verdict(findings=(by_hand,))
     Use with care
-      - The trust was set by hand.
+      - Trust was set by hand.
     """
 
-    level: Level
-    reasons: Texts
+    findings: Findings = ()
+
+    @property
+    def level(self) -> Level:
+        """The worst state of all findings."""
+        states = {finding.state for finding in self.findings}
+        return "do_not_use" if "do_not_use" in states else "care" if "care" in states else "ok"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What speaks against use and what to do about it, the weightiest first; and what trust rests on."""
+        told = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
+        ranked = sorted(told, key=lambda f: -_ORDER.index(f.state))
+        return tuple(f"{f.text} {f.remedy}".strip() for f in ranked)
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What to do next, the weightiest first, each once."""
+        ranked = sorted(self.findings, key=lambda f: -_ORDER.index(f.state))
+        return tuple(dict.fromkeys(f.remedy for f in ranked if f.remedy))
+
+    def finding(self, code: str) -> Finding | None:
+        """The finding of this code, if it was made."""
+        return next((f for f in self.findings if f.code == code), None)
 
     def __repr__(self) -> str:
-        words = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
         # They may come from a file: none of them is two lines, or a command to the terminal.
         reasons = [f"  - {group_keys.show(reason, width=1_000)}" for reason in self.reasons]
-        return "\n".join([words[self.level], *reasons])
+        return "\n".join([WORDS[self.level], *reasons])
 
     def __rich__(self) -> Group:
         return show.stacked(show.verdict_parts(self))

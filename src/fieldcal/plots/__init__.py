@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fieldcal.objects import Lab, Prevalence
-from fieldcal.plots import style
-from fieldcal.plots import tables as plot_data
+from fieldcal.plots import style, tables
 from fieldcal.plots.style import quiet
 from fieldcal.plots.tables import Table
 from fieldcal.storage import require
@@ -65,15 +64,15 @@ def trust(lab: Lab, *, used: float | None = None, ax: Axes | None = None) -> Axe
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(n_lab=4000, n_groups=12)
-    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab, groups=plot_data.groups_lab)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
     >>> plots.trust(lab, ax=Figure().subplots()).get_ylabel()
     'change of log loss (below 0 is better)'
     """
-    return _drawn("trust", plot_data.trust(lab, used=used), ax)
+    return _drawn("trust", tables.trust(lab, used=used), ax)
 
 
 def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes | None = None) -> Axes:
-    """The prevalence of one class per group: mean prediction, and estimate with its interval.
+    """The share of one class per group: mean prediction, and estimate with its interval.
 
     Where there are more groups than lines, half of the lines are for the largest groups. The others are for those that
     no mixture of the classes explains, and for those whose estimate departs most, and for sure, from the mean
@@ -99,16 +98,16 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes |
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
-    >>> field = fieldcal.count(lab, plot_data.proba_field, groups=plot_data.groups_field)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> ax = plots.forest(prev, ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['1', '0']
-    >>> plots.data.forest(prev)["status"]
+    >>> plots.tables.forest(prev)["status"]
     ['ok', 'ok']
     """
-    return _drawn("forest", plot_data.forest(prev, of=of, limit=limit), ax)
+    return _drawn("forest", tables.forest(prev, of=of, limit=limit), ax)
 
 
 def bins(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
@@ -132,13 +131,13 @@ def bins(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> 
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab, partition=fieldcal.Edges([0.2, 0.6]))
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, plot_data.proba_field), trust=1)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=fieldcal.Edges([0.2, 0.6]))
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
     >>> ax = plots.bins(prev, ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['0–0.2', '0.2–0.6', '0.6–1']
     """
-    return _drawn("bins", plot_data.bins(prev, group=group), ax)
+    return _drawn("bins", tables.bins(prev, group=group), ax)
 
 
 def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8, ax: Axes | None = None) -> Axes:
@@ -166,15 +165,15 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8, ax: Axes | N
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
-    >>> field = fieldcal.count(lab, plot_data.proba_field, groups=plot_data.groups_field)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> plots.curve(prev, ax=Figure().subplots()).get_xlabel()
     'old prediction of 1'
-    >>> [line["name"] for line in plots.data.curve(prev)["curves"]]
+    >>> [line["name"] for line in plots.tables.curve(prev)["curves"]]
     ['1', '0']
     """
-    return _drawn("curve", plot_data.curve(prev, of=of, limit=limit), ax)
+    return _drawn("curve", tables.curve(prev, of=of, limit=limit), ax)
 
 
 def reliability(lab: Lab, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
@@ -198,11 +197,11 @@ def reliability(lab: Lab, *, of: Hashable = None, ax: Axes | None = None) -> Axe
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
     >>> plots.reliability(lab, ax=Figure().subplots()).get_xlabel()
     'mean prediction of 1'
     """
-    return _drawn("reliability", plot_data.reliability(lab, of=of), ax)
+    return _drawn("reliability", tables.reliability(lab, of=of), ax)
 
 
 def reliability_of(
@@ -238,14 +237,14 @@ def reliability_of(
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1]], n_field=4000)
-    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, plot_data.proba_field), trust=1)
-    >>> new = fieldcal.recalibrate(prev, plot_data.proba_field)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> new = fieldcal.recalibrate(prev, data.proba_field)
     >>> ax = Figure().subplots()
-    >>> plots.reliability_of(plot_data.proba_field, new, plot_data.y_field, classes=lab.classes, ax=ax).get_ylabel()
+    >>> plots.reliability_of(data.proba_field, new, data.y_field, classes=lab.classes, ax=ax).get_ylabel()
     'share of 1'
     """
-    return _drawn("reliability", plot_data.reliability_of(before, after, y, classes=classes, of=of), ax)
+    return _drawn("reliability", tables.reliability_of(before, after, y, classes=classes, of=of), ax)
 
 
 def response(lab: Lab, *, ax: Axes | None = None) -> Axes:
@@ -267,11 +266,11 @@ def response(lab: Lab, *, ax: Axes | None = None) -> Axes:
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
     >>> plots.response(lab, ax=Figure().subplots()).get_xlabel()
     'bin of the prediction'
     """
-    return _drawn("response", plot_data.response(lab), ax)
+    return _drawn("response", tables.response(lab), ax)
 
 
 def changes(prev: Prevalence, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
@@ -295,15 +294,15 @@ def changes(prev: Prevalence, *, of: Hashable = None, ax: Axes | None = None) ->
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
     >>> data = fieldcal.datasets.label_shift(n_groups=50, n_field=20_000)
-    >>> lab = fieldcal.learn(plot_data.proba_lab, plot_data.y_lab)
-    >>> field = fieldcal.count(lab, plot_data.proba_field, groups=plot_data.groups_field)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> plots.changes(prev, ax=Figure().subplots()).get_ylabel()
     'share of rows'
-    >>> sum(plots.data.changes(prev)[way] for way in ("up", "down"))
+    >>> sum(plots.tables.changes(prev)[way] for way in ("up", "down"))
     50
     """
-    return _drawn("changes", plot_data.changes(prev, of=of), ax)
+    return _drawn("changes", tables.changes(prev, of=of), ax)
 
 
 def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
@@ -312,7 +311,7 @@ def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = N
     Parameters
     ----------
     prev : Prevalence
-        Of a lab whose classes have an order: from `fieldcal.regression.learn`, or learnt with ``ordered=True``.
+        Of a lab whose classes have an order: from `fieldcal.learn`, or learnt with ``ordered=True``.
     group : optional
         One group; by default the whole field, which has intervals only where there are no groups.
     ax : Axes, optional
@@ -331,14 +330,14 @@ def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = N
     >>> rng = np.random.default_rng(0)
     >>> y = rng.normal(size=4000)
     >>> predicted = regression.from_moments((y + 0.7 * rng.normal(size=4000)) / 1.49, 0.573)
-    >>> lab = regression.learn(predicted, y, intervals=[-1, 0, 1])
-    >>> field = regression.count(lab, predicted.take(y > -0.5))
+    >>> lab = fieldcal.learn(predicted, y, intervals=[-1, 0, 1])
+    >>> field = fieldcal.count(lab, predicted.take(y > -0.5))
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> ax = plots.distribution(prev, ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['≤ -1', '(-1, 0]', '(0, 1]', '> 1']
     """
-    return _drawn("distribution", plot_data.distribution(prev, group=group), ax)
+    return _drawn("distribution", tables.distribution(prev, group=group), ax)
 
 
 def pit(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -> Axes:
@@ -370,10 +369,10 @@ def pit(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -> Axe
     >>> wide, right = (regression.from_moments(np.zeros(1000), sd) for sd in (2.0, 1.0))
     >>> plots.pit(wide, right, y, ax=Figure().subplots()).get_ylabel()
     'share of 1,000 rows'
-    >>> plots.data.pit(wide, right, y)["before"][0]
+    >>> plots.tables.pit(wide, right, y)["before"][0]
     0.007
     """
-    return _drawn("pit", plot_data.pit(before, after, y), ax)
+    return _drawn("pit", tables.pit(before, after, y), ax)
 
 
 def coverage(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -> Axes:
@@ -401,10 +400,10 @@ def coverage(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -
     >>> narrow, right = (regression.from_moments(np.zeros(1000), sd) for sd in (0.5, 1.0))
     >>> plots.coverage(narrow, right, y, ax=Figure().subplots()).get_xlabel()
     'interval should hold'
-    >>> plots.data.coverage(narrow, right, y)["before"][4] < 0.65
+    >>> plots.tables.coverage(narrow, right, y)["before"][4] < 0.65
     True
     """
-    return _drawn("coverage", plot_data.coverage(before, after, y), ax)
+    return _drawn("coverage", tables.coverage(before, after, y), ax)
 
 
 def _drawn(picture: str, table: Table, ax: Axes | None) -> Axes:

@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from fieldcal.plots import style
-from fieldcal.plots.style import ABOVE, BAND, ESTIMATE, FONT, GRID, INK, MUTED, NAIVE, SHAPES
+from fieldcal.plots.style import ABOVE, BAND, ESTIMATE, FONT, GRID, INK, MEAN_PREDICTION, MUTED, SHAPES
 from fieldcal.plots.style import floats as _floats
 from fieldcal.plots.tables import Table
 from fieldcal.types import Floats
@@ -72,7 +72,7 @@ def trust(table: Table, ax: Axes) -> Axes:
 
 def forest(table: Table, ax: Axes) -> Axes:
     """One line per group: mean prediction, estimate with interval, labels."""
-    style.plain(ax, x="prevalence" if table["class"] is None else f"prevalence of {table['class']}", grid="x")
+    style.plain(ax, x="share" if table["class"] is None else f"share of {table['class']}", grid="x")
     y = np.arange(table["shown"], dtype=np.float64)
     references = _reference_lines(table, ax, y)
     ax.hlines(y, _floats(table["mean_prediction"]), _floats(table["estimate"]), color=MUTED, linewidth=0.8)
@@ -160,10 +160,12 @@ def bins(table: Table, ax: Axes) -> Axes:
     lab = ax.stairs(_floats(table["lab"]), np.arange(m + 1) - 0.5, fill=True, color=GRID)
     (expected,) = ax.plot(x - 0.13, _floats(table["expected"]), linestyle="none", **SHAPES["estimate"])
     observed, noise = _floats(table["observed"]), _floats(table["noise"])
-    ax.vlines(x + 0.13, np.maximum(observed - noise, 0.0), observed + noise, color=NAIVE, linewidth=1.2)
+    ax.vlines(
+        x + 0.13, np.maximum(observed - noise, 0.0), observed + noise, color=MEAN_PREDICTION, linewidth=1.2
+    )
     (seen,) = ax.plot(x + 0.13, observed, linestyle="none", zorder=3, **SHAPES["mean_prediction"])
     where = "field" if table["group"] is None else table["group"]
-    words = [f"{where}, ± 2 standard errors", "expected under the estimate", "lab"]
+    words = [f"{where}, ± 2 standard errors", "expected under label shift", "lab"]
     style.legend(ax, [seen, expected, lab], words, ncols=2, **ABOVE)
     style.name_bins(ax, table["labels"], x)
     ax.set_ylim(bottom=0.0)
@@ -286,9 +288,9 @@ def _scale_of(mesh: QuadMesh, ax: Axes) -> None:
 
 
 def changes(table: Table, ax: Axes) -> Axes:
-    """Share of rows by how far the prevalence of their group moves."""
+    """Share of rows by how far the estimate of their group is from its mean prediction."""
     which = style.shortened(table["class"], _IN_LABEL)
-    label = f"change of the prevalence of {which} (estimate − mean prediction)"
+    label = f"change of the share of {which} (estimate − mean prediction)"
     style.plain(ax, x=label, y="share of rows", grid="y")
     ax.stairs(_floats(table["rows_share"]), _floats(table["edges"]), fill=True, color=ESTIMATE)
     ax.axvline(0.0, color=INK, linewidth=1.0)
@@ -339,7 +341,7 @@ def pit(table: Table, ax: Axes) -> Axes:
         style.floats(table["before"]),
         width,
         facecolor="none",
-        edgecolor=NAIVE,
+        edgecolor=MEAN_PREDICTION,
         linewidth=1.4,
     )
     after = ax.bar(middle + 0.55 * width, style.floats(table["after"]), width, color=ESTIMATE)

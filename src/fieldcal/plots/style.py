@@ -20,7 +20,7 @@ INK = "#1f2933"
 MUTED = "#7b8794"
 GRID = "#d9dee3"
 ESTIMATE = "#0072b2"
-NAIVE = "#d55e00"
+MEAN_PREDICTION = "#d55e00"
 TRUTH = "#009e73"
 BAND = "#cfe3f0"
 # Cells of a heat map keep their colour in the dark, and so must the numbers on them: none of the colours above.
@@ -31,7 +31,12 @@ FONT = 9
 
 # Shapes differ as well as colours.
 SHAPES: dict[str, dict[str, Any]] = {
-    "mean_prediction": {"marker": "o", "markersize": 7.5, "markerfacecolor": "none", "color": NAIVE},
+    "mean_prediction": {
+        "marker": "o",
+        "markersize": 7.5,
+        "markerfacecolor": "none",
+        "color": MEAN_PREDICTION,
+    },
     "estimate": {"marker": "o", "markersize": 6, "color": ESTIMATE},
     "truth": {"marker": "D", "markersize": 5, "color": TRUTH},
 }

@@ -1,4 +1,9 @@
-"""Numbers that JSON can hold."""
+"""The table behind each picture: plain lists that JSON can hold, in the order in which they are drawn.
+
+Each function of `fieldcal.plots` has one of the same name here. A table has one entry per place on an axis; numbers are
+Python's floats, None where there is none; names are short and on one line. Where there are more groups than there is
+room for, the table says how many were left out.
+"""
 
 from __future__ import annotations
 
@@ -10,53 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.core.goodness_of_fit import Misfit
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
-from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Fit, Lab, Prevalence, Support, group_keys
-from fieldcal.objects.artefact import sealed
+from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.types import Floats, Ints
-from fieldcal.verbs.findings import whole_misfit
 
 Table = dict[str, Any]
-
-
-def plain(values: ArrayLike) -> list[float | None]:
-    """A list of Python's floats; None for what is not finite."""
-    return [number(value) for value in np.asarray(values, dtype=np.float64).tolist()]
-
-
-def number(value: Any) -> float | None:
-    """One of Python's floats, or None."""
-    return float(value) if math.isfinite(value) else None
-
-
-NAME_WIDTH = 28
-_IN_BIN = 12  # a class name inside the label of a bin
-_MOST_DIGITS = 17  # enough to tell any two floats apart
-
-
-def names(given: Sequence[Hashable]) -> list[str]:
-    """Group or class keys for people, short and on one line; an empty text is seen as such."""
-    return [group_keys.show(key, width=NAME_WIDTH).strip() or '""' for key in given]
-
-
-def class_labels(lab: Lab) -> list[str]:
-    """The classes under an axis; intervals with as few digits as keep their ends apart, three at least."""
-    if lab.support is None:
-        return names(lab.classes)
-    points = lab.support.points
-    for digits in range(3, _MOST_DIGITS + 1):
-        short = np.array([float(f"{x:.{digits}g}") for x in points])
-        if len(np.unique(short)) == len(np.unique(points)):
-            break
-    return list(Support(points=sealed(short), before=lab.support.before).labels)
-
-
-def bin_labels(lab: Lab) -> list[str]:
-    """One short label per bin of the lab's partition."""
-    return lab.partition.labels([group_keys.show(name, width=_IN_BIN) for name in lab.classes])
-
 
 __all__ = [
     "bin_labels",
@@ -74,11 +38,18 @@ __all__ = [
     "trust",
 ]
 
+#: Central intervals whose coverage is drawn.
+NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+#: Letters of a name from the data.
+NAME_WIDTH = 28
 
-_POINTS = 51
-_BARS = 30
+_POINTS = 51  # of a curve
+_BARS = 30  # of changes, at most
+_PIT_BARS = 10
 _NARROW = 0.005  # changes are never drawn as if less than this were far
 _SAME = 1e-9  # changes smaller than this are rounding
+_HALF_OF_90 = 1.645  # half an interval of 90 %, in standard errors
+_IN_BIN = 12  # letters of a class inside the label of a bin
 
 
 def focus(prev: Prevalence, of: Hashable = None) -> int:
@@ -92,12 +63,14 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
     if rehearsal is None:
         raise InputError(
             "This lab has no rehearsal to draw: it was learnt without groups, or with too few of them. "
-            "Learn it with groups: fieldcal.learn(proba, y, groups=…)."
+            "Learn it with groups: fieldcal.learn(proba, y, ",
+            Option("groups"),
+            ").",
         )
     return {
         "exponents": plain(rehearsal.exponents),
-        "change": plain(rehearsal.curve),
-        "se": plain(rehearsal.curve_se),
+        "change": plain(rehearsal.change_by_exponent),
+        "se": plain(rehearsal.change_by_exponent_se),
         "chosen": float(rehearsal.tau),
         "used": None if used is None else float(used),
         "groups": int(rehearsal.n_groups),
@@ -106,7 +79,7 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
 
 
 def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Floats | None = None) -> Table:
-    """Prevalence per group of one class; of one population, one line per class.
+    """Share of one class per group; of one population, one line per class.
 
     ``truth`` are shares among labelled rows, (G, K), NaN where there are none; by default those of the estimate.
     """
@@ -119,9 +92,9 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
     at = (chosen, k) if grouped else (0, chosen)
     groups = chosen.tolist() if grouped else [0] * len(chosen)
     return {
-        "class": names(prev.classes)[k] if grouped else None,
+        "class": short_names(prev.classes)[k] if grouped else None,
         "level": prev.level,
-        "groups": names([(prev.groups if grouped else prev.classes)[i] for i in chosen]),
+        "groups": short_names([(prev.groups if grouped else prev.classes)[i] for i in chosen]),
         "n": np.asarray(prev.n)[groups].tolist(),
         **{
             name: _cells(getattr(prev, name), at)
@@ -134,90 +107,6 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
         "common": _whole(prev, lines.estimate) if grouped else None,
         "lab": float(prev.lab.p_lab[k]) if grouped else None,
         "lab_each": None if grouped else plain(prev.lab.p_lab[chosen]),
-    }
-
-
-def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
-    """Rows per bin: observed, expected under the estimate, and in the lab. The default is the whole field."""
-    lab, field = prev.lab, prev.field
-    misfit: Misfit | Fit = prev.fit
-    if group is ...:
-        misfit = whole_misfit(lab, field, prev.common)
-        name, V, p, at = None, field.V.sum(axis=0), prev.common, 0
-    else:
-        at = prev._row(group)
-        name, V, p = names([prev.groups[at]])[0], field.V[at], prev.urc[at]
-    n = V.sum()
-    expected = p @ lab.M
-    # The noise of the expected share: an empty bin is not free of noise.
-    noise = 2.0 * np.sqrt(expected * (1.0 - expected) / n) if n > 0 else np.full(len(V), np.nan)
-    return {
-        "group": name,
-        "labels": bin_labels(lab),
-        "observed": plain(V / n if n > 0 else np.full(len(V), np.nan)),
-        "expected": plain(expected),
-        "lab": plain(lab.F.sum(axis=0) / lab.F.sum()),
-        "noise": plain(noise),
-        "n": n.item(),
-        "effect": number(misfit.effect[at]),
-        "p_value": number(misfit.p_value[at]),
-        "df": int(misfit.df),
-    }
-
-
-def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
-    """Old against new predictions of one class, for groups that differ, and for the whole field."""
-    k = focus(prev, of)
-    old = np.linspace(0.0, 1.0, _POINTS)
-    rows = np.asarray(prev.n, dtype=np.float64)
-    shown: list[int] = []
-    if prev.field.grouped:
-        shift = _shift(prev.weights, prev.mean_prediction, k)
-        shown = sorted(spread_of(shift, rows, limit), key=lambda g: -shift[g])
-    # One population is its only group; otherwise what a group gets that was never seen.
-    weights = prev.overall_weights if prev.field.grouped else prev.weights[0]
-    whole = _shift(weights[None], mean_over_rows(prev, prev.mean_prediction)[None], k)[0]
-    return {
-        "class": names(prev.classes)[k],
-        "old": plain(old),
-        "curves": [
-            {
-                "name": names([prev.groups[g]])[0],
-                "n": prev.n[g].item(),
-                "new": plain(_shifted(old, shift[g])),
-            }
-            for g in shown
-        ],
-        "whole": plain(_shifted(old, whole)),
-        "total": len(prev.groups) if prev.field.grouped else 0,
-    }
-
-
-def response(lab: Lab) -> Table:
-    """The response matrix: where the predictions of each class fall."""
-    return {
-        "classes": names(lab.classes),
-        "labels": bin_labels(lab),
-        "M": lab.M.tolist(),
-        "rows": lab.F.sum(axis=1).tolist(),
-    }
-
-
-def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
-    """How far the prevalence of a class moves, over all groups: the share of rows per bar, one bar around zero."""
-    k = focus(prev, of)
-    rows = np.asarray(prev.n, dtype=np.float64)
-    used = rows > 0
-    change, rows = (prev.estimate[:, k] - prev.mean_prediction[:, k])[used], rows[used]
-    edges = _edges_around_zero(change)
-    share = np.histogram(change.clip(edges[0], edges[-1]), edges, weights=rows)[0] / max(rows.sum(), 1e-300)
-    return {
-        "class": names(prev.classes)[k],
-        "edges": plain(edges),
-        "rows_share": plain(share),
-        "groups": len(change),
-        "up": int((change > _SAME).sum()),
-        "down": int((change < -_SAME).sum()),
     }
 
 
@@ -251,6 +140,70 @@ def _whole(prev: Prevalence, value: Floats) -> float | None:
     return float(np.average(value, weights=rows)) if rows.sum() > 0 else None
 
 
+def _cells(table: Floats | None, at: Any) -> list[float | None]:
+    """Some cells of a table (G, K); None for each where there is no table."""
+    if table is None:
+        return [None] * int(np.size(at[0] if np.ndim(at[0]) else at[1]))
+    return plain(np.asarray(table)[at])
+
+
+def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
+    """Rows per bin: observed, expected under label shift, and in the lab. The default is the whole field."""
+    lab, field = prev.lab, prev.field
+    fit = prev.fit
+    if group is ...:
+        name, V, p = None, field.V.sum(axis=0), prev.whole
+        effect, p_value = fit.whole_effect, fit.whole_p_value
+    else:
+        at = prev._row(group)
+        effect, p_value = fit.effect[at], fit.p_value[at]
+        name, V, p = short_names([prev.groups[at]])[0], field.V[at], prev.urc[at]
+    n = V.sum()
+    expected = p @ lab.M
+    # The noise of the expected share: an empty bin is not free of noise.
+    noise = 2.0 * np.sqrt(expected * (1.0 - expected) / n) if n > 0 else np.full(len(V), np.nan)
+    return {
+        "group": name,
+        "labels": bin_labels(lab),
+        "observed": plain(V / n if n > 0 else np.full(len(V), np.nan)),
+        "expected": plain(expected),
+        "lab": plain(lab.F.sum(axis=0) / lab.F.sum()),
+        "noise": plain(noise),
+        "n": n.item(),
+        "effect": number(effect),
+        "p_value": number(p_value),
+        "df": int(fit.df),
+    }
+
+
+def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
+    """Old against new predictions of one class, for groups that differ, and for the whole field."""
+    k = focus(prev, of)
+    old = np.linspace(0.0, 1.0, _POINTS)
+    rows = np.asarray(prev.n, dtype=np.float64)
+    shown: list[int] = []
+    if prev.field.grouped:
+        shift = _shift(prev.weights, prev.mean_prediction, k)
+        shown = sorted(spread_of(shift, rows, limit), key=lambda g: -shift[g])
+    # One population is its only group; otherwise what a group gets that was never seen.
+    weights = prev.overall_weights if prev.field.grouped else prev.weights[0]
+    whole = _shift(weights[None], mean_over_rows(prev, prev.mean_prediction)[None], k)[0]
+    return {
+        "class": short_names(prev.classes)[k],
+        "old": plain(old),
+        "curves": [
+            {
+                "name": short_names([prev.groups[g]])[0],
+                "n": prev.n[g].item(),
+                "new": plain(_shifted(old, shift[g])),
+            }
+            for g in shown
+        ],
+        "whole": plain(_shifted(old, whole)),
+        "total": len(prev.groups) if prev.field.grouped else 0,
+    }
+
+
 def _shift(weights: Floats, mean_prediction: Floats, k: int) -> Floats:
     """What the log odds of class k are moved by, (G,).
 
@@ -272,6 +225,24 @@ def _shifted(old: Floats, shift: float) -> Floats:
     return np.asarray(np.divide(old * up, total, out=old.copy(), where=total > 0))
 
 
+def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
+    """How far the estimate of a class is from the mean prediction: share of rows per bar, one bar around zero."""
+    k = focus(prev, of)
+    rows = np.asarray(prev.n, dtype=np.float64)
+    used = rows > 0
+    change, rows = (prev.estimate[:, k] - prev.mean_prediction[:, k])[used], rows[used]
+    edges = _edges_around_zero(change)
+    share = np.histogram(change.clip(edges[0], edges[-1]), edges, weights=rows)[0] / max(rows.sum(), 1e-300)
+    return {
+        "class": short_names(prev.classes)[k],
+        "edges": plain(edges),
+        "rows_share": plain(share),
+        "groups": len(change),
+        "up": int((change > _SAME).sum()),
+        "down": int((change < -_SAME).sum()),
+    }
+
+
 def _edges_around_zero(change: Floats) -> Floats:
     """At most 30 bars of a round width, one of them with zero in its middle."""
     low, high = float(change.min(initial=-_NARROW)), float(change.max(initial=_NARROW))
@@ -281,11 +252,41 @@ def _edges_around_zero(change: Floats) -> Floats:
     return np.asarray((np.arange(np.round(low / step), np.round(high / step) + 2) - 0.5) * step)
 
 
-def _cells(table: Floats | None, at: Any) -> list[float | None]:
-    """Some cells of a table (G, K); None for each where there is no table."""
-    if table is None:
-        return [None] * int(np.size(at[0] if np.ndim(at[0]) else at[1]))
-    return plain(np.asarray(table)[at])
+def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
+    """Share of each class in its order: mean prediction, estimate with its interval, lab. By default the whole field.
+
+    The whole of a field with groups has no interval: those of its groups do not add up to one.
+    """
+    if not prev.lab.ordered:
+        raise InputError(
+            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with ",
+            Option("ordered", True),
+            " if they have one, or draw plots.forest.",
+        )
+    whole = group is ... and prev.field.grouped
+    at = 0 if group is ... else prev._row(group)
+    ends = (None, None) if whole else (prev.lower, prev.upper)
+    return {
+        "group": None if group is ... else short_names([prev.groups[at]])[0],
+        "labels": class_labels(prev.lab),
+        "mean_prediction": plain(
+            mean_over_rows(prev, prev.mean_prediction) if whole else prev.mean_prediction[at]
+        ),
+        "estimate": plain(mean_over_rows(prev, prev.estimate) if whole else prev.estimate[at]),
+        **{
+            name: [None] * len(prev.classes) if end is None else plain(end[at])
+            for name, end in zip(("lower", "upper"), ends, strict=True)
+        },
+        "lab": plain(prev.lab.p_lab),
+        "level": None if whole else prev.level,
+        "n": (np.sum(prev.n) if whole else prev.n[at]).item(),
+    }
+
+
+def mean_over_rows(prev: Prevalence, table: Floats) -> Floats:
+    """The mean of a (G, K) table over all rows of the field, (K,); the lab's prevalences where there are no rows."""
+    rows = np.asarray(prev.n, dtype=np.float64)
+    return np.asarray(np.average(table, axis=0, weights=rows) if rows.sum() > 0 else prev.lab.p_lab)
 
 
 def reliability(lab: Lab, *, of: Hashable = None) -> Table:
@@ -298,7 +299,7 @@ def reliability(lab: Lab, *, of: Hashable = None) -> Table:
     k = _class_at(lab.classes, of, lab.p_lab)
     n = lab.F.sum(axis=0).astype(np.float64)
     series = _series("lab", lab.bin_means[:, k] * n, lab.F[k].astype(np.float64), n)
-    return {"class": names(lab.classes)[k], "series": [series]}
+    return {"class": short_names(lab.classes)[k], "series": [series]}
 
 
 def reliability_of(
@@ -320,7 +321,7 @@ def reliability_of(
     k = _class_at(tuple(classes), of, np.abs(new.sum(axis=0) - old.sum(axis=0)))
     hit = (codes == k).astype(np.float64)
     series = [_binned(name, p[:, k], hit, bins) for name, p in (("before", old), ("after", new))]
-    return {"class": names(tuple(classes))[k], "series": series}
+    return {"class": short_names(tuple(classes))[k], "series": series}
 
 
 def _binned(name: str, score: Floats, hit: Floats, bins: int) -> Table:
@@ -372,48 +373,23 @@ def _check_labelled(old: Floats, new: Floats, codes: NDArray[Any], n_classes: in
         )
 
 
-#: Central intervals whose coverage is drawn.
-NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_INTERVAL_BARS = 10
-
-
-def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
-    """Share of each class in its order: mean prediction, estimate with its interval, lab. By default the whole field.
-
-    The whole of a field with groups has no interval: those of its groups do not add up to one.
-    """
-    if not prev.lab.ordered:
-        raise InputError(
-            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with "
-            "ordered=True if they have one, or draw plots.forest."
-        )
-    whole = group is ... and prev.field.grouped
-    at = 0 if group is ... else prev._row(group)
-    ends = (None, None) if whole else (prev.lower, prev.upper)
+def response(lab: Lab) -> Table:
+    """The response matrix: where the predictions of each class fall."""
     return {
-        "group": None if group is ... else names([prev.groups[at]])[0],
-        "labels": class_labels(prev.lab),
-        "mean_prediction": plain(
-            mean_over_rows(prev, prev.mean_prediction) if whole else prev.mean_prediction[at]
-        ),
-        "estimate": plain(mean_over_rows(prev, prev.estimate) if whole else prev.estimate[at]),
-        **{
-            name: [None] * len(prev.classes) if end is None else plain(end[at])
-            for name, end in zip(("lower", "upper"), ends, strict=True)
-        },
-        "lab": plain(prev.lab.p_lab),
-        "level": None if whole else prev.level,
-        "n": (np.sum(prev.n) if whole else prev.n[at]).item(),
+        "classes": short_names(lab.classes),
+        "labels": bin_labels(lab),
+        "M": lab.M.tolist(),
+        "rows": lab.F.sum(axis=1).tolist(),
     }
 
 
 def pit(before: Any, after: Any, y: ArrayLike) -> Table:
     """Share of rows by which quantile of its prediction the number turned out to be: before, after, and by chance."""
     truth = _numbers_of(before, after, y)
-    edges = np.linspace(0.0, 1.0, _INTERVAL_BARS + 1)
+    edges = np.linspace(0.0, 1.0, _PIT_BARS + 1)
     n = len(truth)
     shares = [np.histogram(_transform(p, truth), edges)[0] / n for p in (before, after)]
-    even = 1.0 / _INTERVAL_BARS
+    even = 1.0 / _PIT_BARS
     return {
         "edges": plain(edges),
         "before": plain(shares[0]),
@@ -434,12 +410,6 @@ def coverage(before: Any, after: Any, y: ArrayLike) -> Table:
         "se": plain(np.sqrt(nominal * (1.0 - nominal) / len(truth))),
         "n": len(truth),
     }
-
-
-def mean_over_rows(prev: Prevalence, table: Floats) -> Floats:
-    """The mean of a (G, K) table over all rows of the field, (K,); the lab's prevalences where there are no rows."""
-    rows = np.asarray(prev.n, dtype=np.float64)
-    return np.asarray(np.average(table, axis=0, weights=rows) if rows.sum() > 0 else prev.lab.p_lab)
 
 
 def _transform(predicted: Any, y: Floats) -> Floats:
@@ -483,7 +453,7 @@ def _numbers_of(before: Any, after: Any, y: ArrayLike) -> Floats:
     return truth
 
 
-_SURE = 1.645  # half an interval of 90 %, in standard errors
+# -- which groups are shown, where there are more than there is room for ---------------------------------------
 
 
 @dataclass(frozen=True)
@@ -521,6 +491,17 @@ def moved_for_sure(lines: Lines) -> Ints:
     return np.lexsort((-change / np.maximum(half, 1e-12), -beyond))
 
 
+def _half_width(lines: Lines) -> Floats:
+    """Of the interval; of the noise of so many rows where no interval was asked for."""
+    if lines.lower is None or lines.upper is None:
+        noise = np.sqrt(lines.estimate * (1.0 - lines.estimate) / np.maximum(lines.rows, 1.0))
+        return np.asarray(_HALF_OF_90 * noise)
+    # From the end of the interval that the mean prediction lies beyond.
+    return np.where(
+        lines.mean_prediction < lines.estimate, lines.estimate - lines.lower, lines.upper - lines.estimate
+    )
+
+
 def spread_of(shift: Floats, rows: Floats, limit: int) -> list[int]:
     """The lowest, the highest and the largest; groups without rows only where there is room for all."""
     check_limit(limit)
@@ -551,12 +532,29 @@ def check_limit(limit: int) -> None:
         raise InputError(f"limit must be a whole number of at least 1, but got {limit!r:.60}.")
 
 
-def _half_width(lines: Lines) -> Floats:
-    """Of the interval; of the noise of so many rows where no interval was asked for."""
-    if lines.lower is None or lines.upper is None:
-        noise = np.sqrt(lines.estimate * (1.0 - lines.estimate) / np.maximum(lines.rows, 1.0))
-        return np.asarray(_SURE * noise)
-    # From the end of the interval that the mean prediction lies beyond.
-    return np.where(
-        lines.mean_prediction < lines.estimate, lines.estimate - lines.lower, lines.upper - lines.estimate
-    )
+# -- names and numbers -----------------------------------------------------------------------------------------
+
+
+def short_names(given: Sequence[Hashable]) -> list[str]:
+    """Group or class keys for people, short and on one line; an empty text is seen as such."""
+    return [group_keys.show(key, width=NAME_WIDTH).strip() or '""' for key in given]
+
+
+def class_labels(lab: Lab) -> list[str]:
+    """The classes under an axis; intervals with as few digits as keep their ends apart, three at least."""
+    return list(lab.outcome.short_labels)
+
+
+def bin_labels(lab: Lab) -> list[str]:
+    """One short label per bin of the lab's partition."""
+    return lab.partition.labels([group_keys.show(name, width=_IN_BIN) for name in lab.classes])
+
+
+def plain(values: ArrayLike) -> list[float | None]:
+    """A list of Python's floats; None for what is not finite."""
+    return [number(value) for value in np.asarray(values, dtype=np.float64).tolist()]
+
+
+def number(value: Any) -> float | None:
+    """One of Python's floats, or None."""
+    return float(value) if math.isfinite(value) else None

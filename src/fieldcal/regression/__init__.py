@@ -1,41 +1,18 @@
 """Predictive distributions of a number, in the forms people have them, and with new masses of intervals."""
 
-from fieldcal.regression.frames import count_table, learn_table, read_labelled, recalibrate_table
-from fieldcal.regression.parametric import Moments, as_predictions, from_distribution, from_moments
-from fieldcal.regression.piecewise import (
-    GridCDF,
-    IntervalMasses,
-    Quantiles,
-    Samples,
-    from_cdf,
-    from_masses,
-    from_quantiles,
-    from_samples,
-)
+from fieldcal.regression.parametric import Distribution, as_predictions, from_distribution, from_moments
+from fieldcal.regression.piecewise import PiecewiseLinear, from_cdf, from_masses, from_quantiles, from_samples
 from fieldcal.regression.predictions import Predictions
-from fieldcal.regression.reshaped import Reshaped
-from fieldcal.regression.verbs import count, learn, recalibrate
 
 __all__ = [
-    "GridCDF",
-    "IntervalMasses",
-    "Moments",
+    "Distribution",
+    "PiecewiseLinear",
     "Predictions",
-    "Quantiles",
-    "Reshaped",
-    "Samples",
     "as_predictions",
-    "count",
-    "count_table",
     "from_cdf",
     "from_distribution",
     "from_masses",
     "from_moments",
     "from_quantiles",
     "from_samples",
-    "learn",
-    "learn_table",
-    "read_labelled",
-    "recalibrate",
-    "recalibrate_table",
 ]

@@ -1,4 +1,4 @@
-"""From numbers to intervals: where to cut the support, and whether predictions can tell the intervals apart."""
+"""Intervals: where to cut the support, whether predictions can tell neighbours apart, and masses, checked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import numpy as np
 
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.errors import InputError
-from fieldcal.objects import Support
+from fieldcal.objects import Intervals
 from fieldcal.types import Floats, Ints
 
+#: Rows of masses may miss a sum of one by this much, and are rescaled.
+SUM_TOLERANCE = 1e-6
+#: A mass below this, in an interval that had none, is rounding; more is an error.
+NO_MASS = 1e-9
 #: Intervals by default, and lab rows that each of them needs.
 INTERVALS, ROWS = 20, 50
 #: How often the outermost intervals are halved, where the choice is ours.
@@ -26,7 +30,7 @@ _BINS = 10
 
 def choose_support(
     y: Floats, intervals: int | None, atoms: Sequence[float] | Literal["auto"], weight: Floats | None
-) -> Support:
+) -> Intervals:
     """Intervals that hold equally many of the lab's numbers, atoms apart; as many as rows allow if not told."""
     if not len(y):
         raise InputError("There are no numbers to cut into intervals.")
@@ -39,7 +43,7 @@ def choose_support(
     cuts = _quantiles(y[rest], size[rest], number, tails) if rest.any() and number > 1 else np.empty(0)
     if not len(cuts) and (not len(own) or not rest.any()) and len(own) < 2:
         raise InputError(f"All {len(y):,} numbers are the same, {y[0]:g}: there is nothing to tell apart.")
-    return _without_empty(Support.of(cuts, atoms=own), y)
+    return _without_empty(Intervals.of(cuts, atoms=own), y)
 
 
 def _atoms(y: Floats, size: Floats) -> Floats:
@@ -76,16 +80,16 @@ def _round(cuts: Floats) -> Floats:
     return np.unique(np.round(cuts, digits)) + 0.0  # no −0
 
 
-def _without_empty(support: Support, y: Floats) -> Support:
+def _without_empty(support: Intervals, y: Floats) -> Intervals:
     """An interval without numbers joins its neighbour."""
     filled = np.bincount(support.codes(y), minlength=support.size) > 0
     keep = np.ones(len(support.points), dtype=bool)
     for k in np.flatnonzero(~filled):
         keep[min(int(k), len(keep) - 1)] = False
-    return Support(points=support.points[keep], before=support.before[keep])
+    return Intervals(points=support.points[keep], before=support.before[keep])
 
 
-def given_support(edges: Any, atoms: Sequence[float]) -> Support:
+def given_support(edges: Any, atoms: Sequence[float]) -> Intervals:
     """The support that the caller asked for."""
     cuts = np.asarray(edges, dtype=np.float64).ravel()
     if np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
@@ -93,10 +97,10 @@ def given_support(edges: Any, atoms: Sequence[float]) -> Support:
             f"Edges must strictly increase, but got {cuts.tolist()!r:.80}. Sort them, drop repeats."
         )
     # Open ends may be written out as infinity.
-    return Support.of(cuts[np.isfinite(cuts)], atoms=np.asarray(atoms, dtype=np.float64))
+    return Intervals.of(cuts[np.isfinite(cuts)], atoms=np.asarray(atoms, dtype=np.float64))
 
 
-def neighbours_alike(expected: Floats, codes: Ints, size: int) -> list[int]:
+def indistinguishable_neighbours(expected: Floats, codes: Ints, size: int) -> list[int]:
     """The intervals whose predictions look like those of the next one, as far as rows tell."""
     bins = np.searchsorted(np.quantile(expected, np.arange(1, _BINS) / _BINS), expected)
     table = np.zeros((size, _BINS))
@@ -104,7 +108,7 @@ def neighbours_alike(expected: Floats, codes: Ints, size: int) -> list[int]:
     return [k for k in range(size - 1) if homogeneity(table[k : k + 2, None]).p_value > ALIKE]
 
 
-def _joint(support: Support, k: int) -> int:
+def _joint(support: Intervals, k: int) -> int:
     """The boundary to give up so that interval k, or the next, is merged: of an atom's two rather the far side's."""
     points = support.points
     own = np.zeros(len(points), dtype=bool)  # boundaries of atoms
@@ -114,10 +118,10 @@ def _joint(support: Support, k: int) -> int:
     return beyond[0] if beyond else k
 
 
-def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
+def merge_indistinguishable(support: Intervals, expected: Floats, y: Floats) -> Intervals:
     """Fewer intervals, until each looks different from the next; at least two."""
     while support.size > 2:
-        alike = neighbours_alike(expected, support.codes(y), support.size)
+        alike = indistinguishable_neighbours(expected, support.codes(y), support.size)
         if not alike:
             break
         keep = np.ones(len(support.points), dtype=bool)
@@ -126,5 +130,74 @@ def told_apart(support: Support, expected: Floats, y: Floats) -> Support:
         )
         if not keep.any():
             keep[len(keep) // 2] = True
-        support = Support(points=support.points[keep], before=support.before[keep])
+        support = Intervals(points=support.points[keep], before=support.before[keep])
     return support
+
+
+def find_intervals(
+    expected: Floats, y: Floats, intervals: Any, atoms: Any, weight: Floats | None
+) -> Intervals:
+    """The intervals that are asked for, if predictions with these means can tell them apart; or as many as they can."""
+    if isinstance(intervals, str):
+        if intervals != "auto":
+            raise InputError(f"intervals must be 'auto', a number or edges, but got {intervals!r}.")
+        return merge_indistinguishable(choose_support(y, None, atoms, weight), expected, y)
+    if isinstance(intervals, (int, np.integer)) and not isinstance(intervals, bool):
+        if intervals < 2:
+            raise InputError(f"At least two intervals are needed, but got {intervals}.")
+        support = choose_support(y, int(intervals), atoms, weight)
+    else:
+        support = given_support(intervals, () if isinstance(atoms, str) else atoms)
+    codes = support.codes(y)
+    rows = np.bincount(codes, minlength=support.size)
+    if not rows.all():
+        empty = support.labels[int(rows.argmin())]
+        raise InputError(f"No number of the lab lies in the interval {empty}. Choose other edges, or 'auto'.")
+    alike = indistinguishable_neighbours(expected, codes, support.size)
+    if alike:
+        one, two = support.labels[alike[0]], support.labels[alike[0] + 1]
+        raise InputError(
+            f"The predictions cannot tell the intervals {one} and {two} apart ({len(alike)} of {support.size - 1} "
+            "pairs of neighbours). Use fewer intervals, or intervals='auto'."
+        )
+    return support
+
+
+def check_masses(array: Floats, support: Intervals, *, n: int | None = None) -> Floats:
+    """Checked masses of the intervals, (n, K); every row sums to one."""
+    if array.shape[1] != support.size or (n is not None and len(array) != n):
+        rows = "n" if n is None else f"{n}"
+        raise InputError(
+            f"The masses must have shape ({rows}, {support.size}), one column per interval of the support, but "
+            f"have {array.shape}."
+        )
+    if array.size and array.min() < 0.0:
+        row = int((array < 0.0).any(axis=1).argmax())
+        raise InputError(
+            f"Masses must not be negative, but row {row} holds {array[row].min():.4g}. Are these logarithms, or "
+            "cumulative masses? Pass the probability of each interval."
+        )
+    total = array.sum(axis=1, keepdims=True)
+    if array.size and np.abs(total - 1.0).max() > SUM_TOLERANCE:
+        row = int(np.abs(total - 1.0).argmax())
+        raise InputError(
+            f"The masses of a row must sum to one, but those of row {row} sum to {total[row, 0]:.6g}. "
+            "Divide each row by its sum if that is what you mean."
+        )
+    return np.asarray(array / total)
+
+
+def without_new_support(new: Floats, old: Floats, support: Intervals) -> Floats:
+    """New masses where there was mass before; a shape that does not exist cannot be kept."""
+    shapeless = (old <= 0.0) & (new > 0.0)
+    if not shapeless.any():
+        return new
+    worst = np.where(shapeless, new, 0.0)
+    if worst.max() > NO_MASS:
+        row, k = np.unravel_index(int(worst.argmax()), worst.shape)
+        raise InputError(
+            f"Row {row} should get mass {worst[row, k]:.4g} in the interval {support.labels[k]!r}, where its "
+            "distribution has none, so there is no shape to keep. Multiply the old masses by weights instead."
+        )
+    kept = np.where(shapeless, 0.0, new)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))

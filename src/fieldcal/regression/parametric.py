@@ -1,4 +1,7 @@
-"""Predictions that come as objects with a distribution and a quantile function: scipy's, or such as skpro's."""
+"""Distribution: anything that has a distribution and a quantile function, of scipy, of skpro, or your own.
+
+Means and standard deviations are a family of scipy with these moments. `as_predictions` is the way in for all forms.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from fieldcal.errors import InputError, InputTypeError
-from fieldcal.regression import checks
-from fieldcal.regression.predictions import Predictions
+from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.regression.predictions import Predictions, numbers, vector
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Floats, Ints
 
@@ -22,85 +24,33 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True, eq=False)
 class Distribution(Predictions):
-    """One frozen scipy distribution whose parameters are (n,)."""
+    """n distributions with functions ``cdf`` and ``ppf`` of their own. Build it with `from_distribution`.
 
-    frozen: Any
+    ``given`` is a frozen distribution of scipy with parameters (n,); or a tuple of n distributions, which need not be
+    of one family; or an object such as skpro's, which takes and gives arrays or frames of n rows. If that has a
+    ``shape``, points go in as arrays of that shape, (n, 1), one column after the other, as skpro wants it. Otherwise
+    all columns go in at once.
+    """
+
+    given: Any
     n: int
 
     def __len__(self) -> int:
         return self.n
 
-    # scipy broadcasts parameters (n,) along the last axis, so points go in with rows last.
-    def _cdf(self, x: Floats, before: bool) -> Floats:
-        return _cdf(self.frozen, x.T, before).T
-
-    def _pdf(self, x: Floats) -> Floats:
-        return _pdf(self.frozen, x.T).T
-
-    def _ppf(self, u: Floats) -> Floats:
-        return np.asarray(self.frozen.ppf(u.T), dtype=np.float64).T
-
-    def _breaks(self) -> Floats:
-        return _steps(self) if _is_discrete(self.frozen) else super()._breaks()
-
-    def _take(self, rows: Ints) -> Distribution:
-        return Distribution(_refrozen(self.frozen, self.n, rows), len(rows))
-
-    def mean(self) -> Floats:
-        """The means, (n,), from scipy."""
-        return np.array(np.broadcast_to(self.frozen.mean(), (self.n,)), dtype=np.float64)
-
-    def var(self) -> Floats:
-        """The variances, (n,), from scipy."""
-        return np.array(np.broadcast_to(self.frozen.var(), (self.n,)), dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Distributions(Predictions):
-    """n frozen distributions, one per row, that need not be of one family."""
-
-    each: tuple[Any, ...]
-
-    def __len__(self) -> int:
-        return len(self.each)
-
-    def _cdf(self, x: Floats, before: bool) -> Floats:
-        return np.array([_cdf(d, row, before) for d, row in zip(self.each, x, strict=True)]).reshape(x.shape)
-
-    def _pdf(self, x: Floats) -> Floats:
-        return np.array([_pdf(d, row) for d, row in zip(self.each, x, strict=True)]).reshape(x.shape)
-
-    def _ppf(self, u: Floats) -> Floats:
-        rows = [np.asarray(d.ppf(row), dtype=np.float64) for d, row in zip(self.each, u, strict=True)]
-        return np.array(rows).reshape(u.shape)
-
-    def _breaks(self) -> Floats:
-        return _steps(self) if any(_is_discrete(d) for d in self.each) else super()._breaks()
-
-    def _take(self, rows: Ints) -> Distributions:
-        return Distributions(tuple(self.each[i] for i in rows))
-
-
-@dataclass(frozen=True, eq=False)
-class FrameDistribution(Predictions):
-    """An object such as skpro's, which takes and gives frames of n rows.
-
-    If it has a ``shape``, points go in as arrays of that shape, (n, 1), one column after the other, as skpro wants
-    it. Otherwise all columns go in at once.
-    """
-
-    given: Any
-
-    def __len__(self) -> int:
-        return len(self.given)
-
-    def _call(self, name: str, at: Floats) -> Floats:
-        method = getattr(self.given, name)
+    def _ask(self, name: str, at: Floats) -> Floats:
+        """The function of that name at points (n, P)."""
+        if isinstance(self.given, tuple):
+            rows = [_evaluate(d, name, row) for d, row in zip(self.given, at, strict=True)]
+            return np.array(rows).reshape(at.shape)
+        if is_frozen(self.given):
+            # scipy broadcasts parameters (n,) along the last axis, so points go in with rows last.
+            return _evaluate(self.given, name, at.T).T
         if hasattr(self.given, "shape"):
-            parts = [checks.numbers(method(at[:, [j]]), name).reshape(-1, 1) for j in range(at.shape[1])]
-            answer = np.hstack([np.empty((len(self), 0)), *parts])
+            columns = [_evaluate(self.given, name, at[:, [j]]).reshape(-1, 1) for j in range(at.shape[1])]
+            answer = np.hstack([np.empty((self.n, 0)), *columns])
         else:
-            answer = checks.numbers(method(at), name)
+            answer = _evaluate(self.given, name, at)
         if answer.shape != at.shape:
             raise InputError(
                 f"{type(self.given).__name__}.{name} was asked at points of shape {at.shape} but gave "
@@ -109,36 +59,57 @@ class FrameDistribution(Predictions):
         return answer
 
     def _cdf(self, x: Floats, before: bool) -> Floats:
-        c = self._call("cdf", x)
-        return np.maximum(c - self._call("pmf", x), 0.0) if before and _discrete(self.given) else c
+        c = self._ask("cdf", x)
+        return np.maximum(c - self._ask("pmf", x), 0.0) if before and self._has_atoms else c
 
     def _pdf(self, x: Floats) -> Floats:
-        if _discrete(self.given):
-            return np.zeros(x.shape)
-        if not hasattr(self.given, "pdf"):
-            raise InputError(f"{type(self.given).__name__} has no pdf. Add one, or score with crps(y).")
-        return self._call("pdf", x)
+        return self._ask("pdf", x)
 
     def _ppf(self, u: Floats) -> Floats:
-        return self._call("ppf", u)
+        return self._ask("ppf", u)
+
+    @property
+    def _has_atoms(self) -> bool:
+        return any(_is_discrete(d) for d in (self.given if isinstance(self.given, tuple) else (self.given,)))
+
+    def _breaks(self) -> Floats:
+        """The levels between which a whole number stays the same; some of them if there are many."""
+        if not self._has_atoms:
+            return super()._breaks()
+        first, last = np.hsplit(self._ppf(np.tile([1e-9, 1.0 - 1e-9], (self.n, 1))), 2)
+        count = int(min(np.max(last - first, initial=0.0) + 1.0, _MOST_STEPS))
+        return self._cdf(first + np.round((last - first) * np.linspace(0.0, 1.0, count)), False)
 
     @property
     def _divisible(self) -> bool:
-        return hasattr(self.given, "iloc")
+        return isinstance(self.given, tuple) or is_frozen(self.given) or hasattr(self.given, "iloc")
 
-    def _breaks(self) -> Floats:
-        return _steps(self) if _discrete(self.given) else super()._breaks()
-
-    def _take(self, rows: Ints) -> FrameDistribution:
+    def _take(self, rows: Ints) -> Distribution:
+        if isinstance(self.given, tuple):
+            return Distribution(tuple(self.given[i] for i in rows), len(rows))
+        if is_frozen(self.given):
+            return Distribution(_refrozen(self.given, self.n, rows), len(rows))
         if not hasattr(self.given, "iloc"):
             raise InputTypeError(
                 f"{type(self.given).__name__} has no iloc, so its rows cannot be taken one by one. Pass a list with "
                 "one distribution per row instead."
             )
-        return FrameDistribution(self.given.iloc[rows])
+        return Distribution(self.given.iloc[rows], len(rows))
+
+    def mean(self) -> Floats:
+        """The means, (n,), from scipy where the family is scipy's."""
+        if not is_frozen(self.given):
+            return super().mean()
+        return np.array(np.broadcast_to(self.given.mean(), (self.n,)), dtype=np.float64)
+
+    def var(self) -> Floats:
+        """The variances, (n,), from scipy where the family is scipy's."""
+        if not is_frozen(self.given):
+            return super().var()
+        return np.array(np.broadcast_to(self.given.var(), (self.n,)), dtype=np.float64)
 
 
-def from_distribution(dist: Any) -> Predictions:
+def from_distribution(dist: Any) -> Distribution:
     """Predictive distributions from objects with ``cdf`` and ``ppf``.
 
     Parameters
@@ -157,9 +128,9 @@ def from_distribution(dist: Any) -> Predictions:
     """
     if is_frozen(dist):
         n = _rows(dist)
-        known: Predictions = Distribution(_refrozen(dist, n, np.arange(n, dtype=np.intp)), n)
+        known = Distribution(_refrozen(dist, n, np.arange(n, dtype=np.intp)), n)
     elif has_functions(dist):
-        known = FrameDistribution(dist)
+        known = Distribution(dist, len(dist))
         shape = getattr(dist, "shape", (len(dist), 1))
         if tuple(shape) != (len(dist), 1):
             raise InputError(
@@ -167,7 +138,7 @@ def from_distribution(dist: Any) -> Predictions:
                 "an index with a row per prediction, and one column."
             )
     elif isinstance(dist, Sequence) and len(dist) and all(has_functions(d, rows=False) for d in dist):
-        known = Distributions(tuple(dist))
+        known = Distribution(tuple(dist), len(dist))
     else:
         raise InputTypeError(
             f"A {type(dist).__name__} is no distribution of numbers. Pass a frozen scipy distribution, a list of "
@@ -188,33 +159,22 @@ def has_functions(dist: Any, *, rows: bool = True) -> bool:
     return methods and (not rows or hasattr(dist, "__len__"))
 
 
-def _discrete(dist: Any) -> bool:
+def _is_discrete(dist: Any) -> bool:
     # skpro's continuous distributions have a pmf too, which is 0; they are told by their kind of measure.
     if hasattr(dist, "get_tag"):
         return bool(dist.get_tag("distr:measuretype", "mixed", raise_error=False) == "discrete")
-    return hasattr(dist, "pmf") and not hasattr(dist, "pdf")
-
-
-def _cdf(dist: Any, x: Floats, before: bool) -> Floats:
-    c = np.asarray(dist.cdf(x), dtype=np.float64)
-    return np.maximum(c - dist.pmf(x), 0.0) if before and _is_discrete(dist) else c
-
-
-def _pdf(dist: Any, x: Floats) -> Floats:
-    return np.zeros(x.shape) if _is_discrete(dist) else np.asarray(dist.pdf(x), dtype=np.float64)
-
-
-def _is_discrete(dist: Any) -> bool:
     # scipy's frozen continuous distributions have no pmf in some versions, and one that fails in others.
     family = getattr(dist, "dist", dist)
     return hasattr(family, "pmf") and not hasattr(family, "pdf")
 
 
-def _steps(known: Predictions) -> Floats:
-    """The levels between which the quantiles of a whole number stay the same; some of them if there are many."""
-    first, last = np.hsplit(known._ppf(np.tile([1e-9, 1.0 - 1e-9], (len(known), 1))), 2)
-    count = int(min(np.max(last - first, initial=0.0) + 1.0, _MOST_STEPS))
-    return known._cdf(first + np.round((last - first) * np.linspace(0.0, 1.0, count)), False)
+def _evaluate(dist: Any, name: str, at: Floats) -> Floats:
+    """The function of that name, where continuous distributions have no masses and whole numbers no density."""
+    if name == ("pdf" if _is_discrete(dist) else "pmf"):
+        return np.zeros(at.shape)
+    if not hasattr(dist, name):
+        raise InputError(f"{type(dist).__name__} has no {name}. Add one, or score with crps(y).")
+    return numbers(getattr(dist, name)(at), name)
 
 
 def _rows(dist: Any) -> int:
@@ -232,7 +192,7 @@ def _refrozen(dist: Any, n: int, rows: Ints) -> Any:
     return dist.dist(*args, **{k: np.broadcast_to(v, (n,))[rows] for k, v in dist.kwds.items()})
 
 
-def _check_parameters(known: Predictions) -> None:
+def _check_parameters(known: Distribution) -> None:
     bad = ~np.isfinite(known._ppf(np.full((len(known), 1), 0.5))[:, 0])
     if bad.any():
         raise InputError(
@@ -267,27 +227,7 @@ _FAMILIES: dict[str, Callable[[Floats, Floats], Any]] = {
 _POSITIVE = ("lognormal", "gamma")
 
 
-@dataclass(frozen=True, eq=False)
-class Moments(Distribution):
-    """A family with a mean and a standard deviation per row, both (n,)."""
-
-    centre: Floats
-    spread: Floats
-    family: str
-
-    def _take(self, rows: Ints) -> Moments:
-        return from_moments(self.centre[rows], self.spread[rows], family=self.family)
-
-    def mean(self) -> Floats:
-        """The means that were given."""
-        return self.centre.copy()
-
-    def var(self) -> Floats:
-        """The squares of the standard deviations that were given."""
-        return np.asarray(self.spread**2)
-
-
-def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "normal") -> Moments:
+def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "normal") -> Distribution:
     """Predictive distributions of a family, from their means and standard deviations.
 
     After reshaping they are no longer of the family; ``moments()`` gives the new means and standard deviations.
@@ -299,12 +239,12 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
 
     Examples
     --------
-    >>> from fieldcal.objects import Support
+    >>> from fieldcal.objects import Intervals
     >>> from fieldcal.regression import from_moments
     >>> three = from_moments([1.0, 2.0, 3.0], 0.5, family="gamma")
     >>> three.cdf([2.0]).round(3).tolist()
     [[0.958], [0.533], [0.013]]
-    >>> mean, sd = three.reshaped(Support.of([2.0]), [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]).moments()
+    >>> mean, sd = three.reshaped(Intervals.of([2.0]), [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]]).moments()
     >>> mean.round(3).tolist(), sd.round(3).tolist()
     ([1.081, 2.027, 2.901], [0.587, 0.503, 0.575])
     """
@@ -314,26 +254,32 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
             f"There is no family {family!r}.{did_you_mean(family, list(_FAMILIES))} Choose one of "
             f"{', '.join(_FAMILIES)}, or pass any scipy distribution to from_distribution."
         )
-    centre = checks.vector(mean, "means")
+    centre = vector(mean, "means")
     n = len(centre)
-    spread = checks.numbers(sd, "standard deviations")
-    spread = checks.vector(np.full(n, spread) if spread.ndim == 0 else spread, "standard deviations", n=n)
+    spread = numbers(sd, "standard deviations")
+    spread = vector(np.full(n, spread) if spread.ndim == 0 else spread, "standard deviations", n=n)
     _refuse(
         spread <= 0.0, spread, "standard deviations", "Give certain predictions as from_samples, one each."
     )
     if family in _POSITIVE:
         _refuse(
-            centre <= 0.0, centre, f"means of the family {family!r}", "Use family='normal' for such rows."
+            centre <= 0.0,
+            centre,
+            f"means of the family {family!r}",
+            "Use ",
+            Option("family", "normal"),
+            " for such rows.",
         )
-    return Moments(build(centre, spread), n, centre, spread, family)
+    return Distribution(build(centre, spread), n)
 
 
-def _refuse(bad: Any, values: Floats, what: str, next_step: str) -> None:
+def _refuse(bad: Any, values: Floats, what: str, *next_step: str | Option) -> None:
     if bad.any():
         row = int(bad.argmax())
         raise InputError(
             f"The {what} must be positive, but {int(bad.sum()):,} of {len(values):,} are not, the first is row {row} "
-            f"with {values[row]:.4g}. {next_step}"
+            f"with {values[row]:.4g}. ",
+            *next_step,
         )
 
 

@@ -1,27 +1,41 @@
-"""Lines: distribution functions of straight lines and jumps, with exponential tails."""
+"""PiecewiseLinear: distribution functions that run straight from knot to knot, and the forms that are such knots.
+
+Quantiles, a distribution function on a grid, masses of intervals and samples all become the same knots. Each
+constructor says what lies between and beyond its columns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fieldcal.errors import InputError
-from fieldcal.objects import Support
-from fieldcal.regression import checks
-from fieldcal.regression.predictions import Predictions
-from fieldcal.regression.transport import Transport, follow, passed, ratio, slope
-from fieldcal.types import Floats, Ints
+from fieldcal.errors import InputError, Option, Word
+from fieldcal.objects import Intervals
+from fieldcal.regression.intervals import check_masses
+from fieldcal.regression.predictions import Form, Predictions, chunks, matrix, vector
+from fieldcal.regression.transport import Transport, follow, ratio, slope
+from fieldcal.types import Crossing, Floats, Ints
+
+#: Quantiles that cross by less than this share of the row's range, and a distribution function that falls by less
+#: than this, are rounding and are straightened; more is an error.
+ROUNDING = 1e-9
+#: How far from 1 a distribution function may end.
+END_TOLERANCE = 1e-6
+#: Levels this many samples above a step are rounding, and still belong to the step.
+_STEP = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Lines(Predictions):
-    """The distribution function runs straight through the knots (``x``, ``c``), both (n, P).
+class PiecewiseLinear(Predictions):
+    """The distribution function runs straight through the knots (``x``, ``c``), both (n, P), increasing.
 
     Two knots at the same x are an atom. Below the first knot lies ``c[:, 0]`` in an exponential tail of scale ``low``,
-    above the last one the rest in one of scale ``high``, both (n,). Build it with ``through``.
+    above the last one the rest in one of scale ``high``, both (n,). Means, variances and the CRPS are exact. Build it
+    with `from_quantiles`, `from_cdf`, `from_masses` or `from_samples`, which also remember the columns as ``form``; of
+    other knots, with ``through``.
     """
 
     x: Floats
@@ -30,24 +44,32 @@ class Lines(Predictions):
     high: Floats
 
     @classmethod
-    def through(cls, x: Floats, c: Floats, *, low: Floats, high: Floats) -> Lines:
-        """A scale of 0 makes the mass beyond the end an atom at the end.
+    def through(
+        cls, x: Floats, c: Floats, *, low: Floats, high: Floats, form: Form | None = None
+    ) -> PiecewiseLinear:
+        """Lines through knots, where a scale of 0 makes the mass beyond an end an atom at that end.
 
         Examples
         --------
         >>> import numpy as np
-        >>> from fieldcal.regression.piecewise import Lines
+        >>> from fieldcal.regression import PiecewiseLinear
         >>> x, c = np.array([[0.0, 2.0]]), np.array([[0.5, 0.9]])
-        >>> line = Lines.through(x, c, low=np.array([0.0]), high=np.array([1.0]))
-        >>> line.cdf([-1.0, 0.0, 1.0, 3.0]).round(3).tolist()
+        >>> one = PiecewiseLinear.through(x, c, low=np.array([0.0]), high=np.array([1.0]))
+        >>> one.cdf([-1.0, 0.0, 1.0, 3.0]).round(3).tolist()
         [[0.0, 0.5, 0.7, 0.963]]
         """
         first = np.where(low[:, None] > 0.0, c[:, :1], 0.0)
         last = np.where(high[:, None] > 0.0, c[:, -1:], 1.0)
-        return cls(np.hstack([x[:, :1], x, x[:, -1:]]), np.hstack([first, c, last]), low, high)
+        knots = np.hstack([x[:, :1], x, x[:, -1:]]), np.hstack([first, c, last])
+        return cls(*knots, low, high, form=form)
 
     def __len__(self) -> int:
         return len(self.x)
+
+    @property
+    def _samples(self) -> int:
+        """How many samples a row has, 0 if it has none."""
+        return self.values.shape[1] if self.form and self.form.kind == "samples" else 0
 
     @property
     def _tails(self) -> tuple[Floats, Floats, Floats, Floats]:
@@ -63,6 +85,11 @@ class Lines(Predictions):
         return np.where(right > 0.0, 1.0 - above * np.exp(-right / high), c)
 
     def _pdf(self, x: Floats) -> Floats:
+        if self._samples:
+            raise InputError(
+                "Samples have no density, and so no log score. Use crps(y), or give the predictions in another form, "
+                "such as from_quantiles or from_moments."
+            )
         below, low, above, high = self._tails
         density = slope(self.x, self.c, x)
         left, right = np.minimum(x - self.x[:, :1], 0.0), np.maximum(x - self.x[:, -1:], 0.0)
@@ -70,6 +97,9 @@ class Lines(Predictions):
         return np.where(right > 0.0, above / high * np.exp(-right / high), density)
 
     def _ppf(self, u: Floats) -> Floats:
+        if S := self._samples:
+            step = np.clip(np.ceil(u * S - _STEP) - 1.0, 0.0, S - 1.0)
+            return np.take_along_axis(self.values, step.astype(np.intp), axis=1)
         below, low, above, high = self._tails
         x = follow(self.c, self.x, u, equal=u <= 0.0)
         with np.errstate(divide="ignore"):
@@ -77,56 +107,72 @@ class Lines(Predictions):
             right = high * np.log(np.where(1.0 - u < above, ratio(1.0 - u, above), 1.0))
         return np.where(u < below, self.x[:, :1] + left, np.where(1.0 - u < above, self.x[:, -1:] - right, x))
 
-    def _take(self, rows: Ints) -> Lines:
-        return Lines(self.x[rows], self.c[rows], self.low[rows], self.high[rows])
+    def _take(self, rows: Ints) -> PiecewiseLinear:
+        parts = (a[rows] for a in (self.x, self.c, self.low, self.high))
+        return PiecewiseLinear(*parts, form=self.form and self.form.take(rows))
 
     def _breaks(self) -> Floats:
         return self.c
 
+    def _inside(self, of: Callable[[Floats, Floats, slice], Floats]) -> Floats:
+        """The sum over segments of a function of knots, their levels and the rows."""
+        out = np.empty(len(self))
+        for block in chunks(len(self), 4 * self.x.shape[1]):
+            rows = slice(block[0], block[-1] + 1)  # views, not copies
+            out[rows] = of(self.x[rows], self.c[rows], rows).sum(axis=1)
+        return out
+
     def mean(self) -> Floats:
         """The means, (n,), exact."""
         below, low, above, high = self._tails
-        inside = (np.diff(self.c, axis=1) * (self.x[:, 1:] + self.x[:, :-1])).sum(axis=1) / 2.0
+        inside = self._inside(lambda x, c, rows: np.diff(c, axis=1) * (x[:, 1:] + x[:, :-1])) / 2.0
         outside = below * (self.x[:, :1] - low) + above * (self.x[:, -1:] + high)
         return np.asarray(inside + outside[:, 0])
 
     def var(self) -> Floats:
-        """The variances, (n,), exact."""
+        """The variances, (n,), exact; of samples divided by their number."""
         below, low, above, high = self._tails
-        x = self.x - self.mean()[:, None]
-        a, b = x[:, :-1], x[:, 1:]
-        inside = (np.diff(self.c, axis=1) * (a * a + a * b + b * b)).sum(axis=1) / 3.0
-        outside = below * ((x[:, :1] - low) ** 2 + low**2) + above * ((x[:, -1:] + high) ** 2 + high**2)
+        centre = self.mean()[:, None]
+        inside = self._inside(lambda x, c, rows: np.diff(c, axis=1) * _squares(x - centre[rows])) / 3.0
+        first, last = self.x[:, :1] - centre, self.x[:, -1:] - centre
+        outside = below * ((first - low) ** 2 + low**2) + above * ((last + high) ** 2 + high**2)
         return np.asarray(inside + outside[:, 0])
 
     def crps(self, y: ArrayLike) -> Floats:
         """The continuous ranked probability score, (n,), exact: the integral of (F(x) − [x ≥ y])²."""
-        truth = checks.vector(y, "numbers y", n=len(self))[:, None]
+        truth = vector(y, "numbers y", n=len(self))[:, None]
         below, low, above, high = self._tails
         short, far = np.maximum(self.x[:, :1] - truth, 0.0), np.maximum(truth - self.x[:, -1:], 0.0)
         tails = _tail_crps(below, low, short) + _tail_crps(above, high, far)
-        out = tails[:, 0]
-        for rows in checks.chunks(len(self), 4 * self.x.shape[1]):
-            out[rows] += _inner_crps(self.x[rows], self.c[rows], truth[rows])
-        return out
+        inside = self._inside(lambda x, c, rows: _inner_crps(x, c, truth[rows])) / 3.0
+        return np.asarray(tails[:, 0] + inside)
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> Predictions:
-        """With new masses of the intervals: lines again, unless a boundary cuts through a tail."""
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> Predictions:
+        """As of all predictions; samples become samples, as near to the new masses as S of them come.
+
+        Each cumulative mass is then met within 1/(2 S), and so is the shape inside an interval, relative to its mass.
+        """
+        new = super().reshaped(support, masses)
+        return _steps(new.values) if self._samples else new
+
+    def _transported(self, support: Intervals, T: Transport) -> Predictions:
+        """Lines again, unless a boundary cuts through a tail; the boundaries become knots, as the line bends there."""
         below, _, above, _ = self._tails
         cut_low = (support.points[0] < self.x[:, :1]) & (below > 0.0)
         cut_high = (support.points[-1] > self.x[:, -1:]) & (above > 0.0)
-        if (cut_low | cut_high).any():
-            return super().reshaped(support, masses)
-        return self._bent(support, self._transport(support, masses))
-
-    def _bent(self, support: Support, T: Transport) -> Lines:
-        """The boundaries become knots, as the line bends there."""
-        shape = (len(self), len(support.points))
-        x = np.hstack([self.x, np.broadcast_to(support.points, shape)])
+        if self._samples or (cut_low | cut_high).any():
+            return super()._transported(support, T)
+        x = np.hstack([self.x, np.broadcast_to(support.points, (len(self), len(support.points)))])
         c = np.hstack([self.c, T.old[:, 1:-1]])
         order = np.lexsort((c, x), axis=1)
         x, c = np.take_along_axis(x, order, axis=1), np.take_along_axis(c, order, axis=1)
-        return Lines(x, T.forward(np.maximum.accumulate(c, axis=1)), self.low, self.high)
+        return PiecewiseLinear(x, T.forward(np.maximum.accumulate(c, axis=1)), self.low, self.high)
+
+
+def _squares(x: Floats) -> Floats:
+    """Three times the mean square of each segment."""
+    a, b = x[:, :-1], x[:, 1:]
+    return np.asarray(a * a + a * b + b * b)
 
 
 def _tail_crps(mass: Floats, scale: Floats, depth: Floats) -> Floats:
@@ -135,97 +181,17 @@ def _tail_crps(mass: Floats, scale: Floats, depth: Floats) -> Floats:
 
 
 def _inner_crps(x: Floats, c: Floats, truth: Floats) -> Floats:
-    """Between the knots F is linear, so its square integrates to a third of (a² + ab + b²)."""
+    """Three times the score of each segment: F is linear, so its square integrates to (a² + ab + b²) / 3."""
     left, right, a, b = x[:, :-1], x[:, 1:], c[:, :-1], c[:, 1:]
     middle = np.clip(truth, left, right)
     at = a + (b - a) * ratio(middle - left, right - left)
     lower = (middle - left) * (a * a + a * at + at * at)
     a, b = 1.0 - at, 1.0 - b
     upper = (right - middle) * (a * a + a * b + b * b)
-    return np.asarray((lower + upper).sum(axis=1) / 3.0)
+    return np.asarray(lower + upper)
 
 
-#: Quantiles that cross by less than this share of the row's range, and a distribution function that falls by less
-#: than this, are rounding and are straightened; more is an error.
-ROUNDING = 1e-9
-#: How far from 1 a distribution function may end.
-END_TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class Table(Predictions):
-    """Columns of numbers, ``values``, and the distributions they stand for, ``law``.
-
-    After reshaping, ``values`` are what the new distributions have in the same columns, while ``law`` also keeps the
-    boundaries that lie between columns. So masses stay exact as long as the object is used. Reading the values alone
-    back in draws straight lines across such boundaries.
-    """
-
-    values: Floats
-    law: Predictions
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def _cdf(self, x: Floats, before: bool) -> Floats:
-        return self.law._cdf(x, before)
-
-    def _pdf(self, x: Floats) -> Floats:
-        return self.law._pdf(x)
-
-    def _ppf(self, u: Floats) -> Floats:
-        return self.law._ppf(u)
-
-    def _breaks(self) -> Floats:
-        return self.law._breaks()
-
-    def mean(self) -> Floats:
-        """The means, (n,)."""
-        return self.law.mean()
-
-    def var(self) -> Floats:
-        """The variances, (n,)."""
-        return self.law.var()
-
-    def crps(self, y: ArrayLike) -> Floats:
-        """The continuous ranked probability score, (n,)."""
-        return self.law.crps(y)
-
-
-@dataclass(frozen=True, eq=False)
-class Quantiles(Table):
-    """Quantiles ``values`` (n, Q) at ``levels`` (Q,)."""
-
-    levels: Floats
-
-    def _take(self, rows: Ints) -> Quantiles:
-        return Quantiles(self.values[rows], self.law._take(rows), self.levels)
-
-    def reshaped(self, support: Support, masses: ArrayLike) -> Quantiles:
-        """Quantiles at the same levels, of the distributions with new masses of the intervals."""
-        law = self.law.reshaped(support, masses)
-        return Quantiles(np.maximum.accumulate(law.ppf(self.levels), axis=1), law, self.levels)
-
-
-@dataclass(frozen=True, eq=False)
-class GridCDF(Table):
-    """Distribution functions ``values`` (n, P) on a ``grid`` (P,)."""
-
-    grid: Floats
-
-    def _take(self, rows: Ints) -> GridCDF:
-        return GridCDF(self.values[rows], self.law._take(rows), self.grid)
-
-    def reshaped(self, support: Support, masses: ArrayLike) -> GridCDF:
-        """Distribution functions on the same grid, with new masses of the intervals."""
-        law = self.law.reshaped(support, masses)
-        values = np.where(_left(self.grid), law.cdf(self.grid, before=True), law.cdf(self.grid))
-        return GridCDF(np.maximum.accumulate(values, axis=1), law, self.grid)
-
-
-def from_quantiles(
-    values: ArrayLike, levels: ArrayLike, *, crossing: Literal["error", "sort"] = "error"
-) -> Quantiles:
+def from_quantiles(values: ArrayLike, levels: ArrayLike, *, crossing: Crossing = "error") -> PiecewiseLinear:
     """Predictive distributions from quantile columns.
 
     Between two levels the quantile function is a straight line; equal quantiles are an atom. Beyond the outermost
@@ -247,7 +213,7 @@ def from_quantiles(
     >>> from_quantiles([[1.0, 3.0, 2.0]], [0.1, 0.5, 0.9], crossing="sort").values.tolist()
     [[1.0, 2.0, 3.0]]
     """
-    u, q = _levels(levels), checks.matrix(values, "quantiles")
+    u, q = _levels(levels), matrix(values, "quantiles")
     if crossing not in ("error", "sort"):
         raise InputError(f"crossing is 'error' or 'sort', not {crossing!r}.")
     if q.shape[1] != len(u):
@@ -259,16 +225,18 @@ def from_quantiles(
     if crossing == "error" and crossed.any():
         raise InputError(
             f"The quantiles cross in {int(crossed.sum()):,} of {len(q):,} rows, the first is row "
-            f"{int(crossed.argmax())}. Pass crossing='sort' to sort the quantiles of such rows, or check the order "
-            "of the levels."
+            f"{int(crossed.argmax())}. Pass ",
+            Option("crossing", "sort"),
+            " to sort the quantiles of such rows, or check the order of the levels.",
         )
     q = np.sort(q, axis=1)
     low = u[0] * (q[:, 1] - q[:, 0]) / (u[1] - u[0])
     high = (1.0 - u[-1]) * (q[:, -1] - q[:, -2]) / (u[-1] - u[-2])
-    return Quantiles(q, Lines.through(q, np.broadcast_to(u, q.shape), low=low, high=high), u)
+    c, form = np.broadcast_to(u, q.shape), Form("quantiles", q, u)
+    return PiecewiseLinear.through(q, c, low=low, high=high, form=form)
 
 
-def from_cdf(values: ArrayLike, grid: ArrayLike, *, repair: bool = False) -> GridCDF:
+def from_cdf(values: ArrayLike, grid: ArrayLike, *, repair: bool = False) -> PiecewiseLinear:
     """Predictive distributions from distribution functions on a grid.
 
     Between two grid points they are straight lines. What lies below the first grid point is an atom at it. For an
@@ -291,7 +259,7 @@ def from_cdf(values: ArrayLike, grid: ArrayLike, *, repair: bool = False) -> Gri
     >>> from_cdf([[0.0, 0.6, 0.5, 0.8]], [0.0, 1.0, 2.0, 3.0], repair=True).values.round(3).tolist()
     [[0.0, 0.75, 0.75, 1.0]]
     """
-    x, c = _grid(grid), checks.matrix(values, "distribution functions")
+    x, c = _grid(grid), matrix(values, "distribution functions")
     if c.shape[1] != len(x):
         raise InputError(
             f"The distribution functions have {c.shape[1]} columns but the grid has {len(x)} points. "
@@ -306,12 +274,124 @@ def from_cdf(values: ArrayLike, grid: ArrayLike, *, repair: bool = False) -> Gri
             "cannot be repaired. Extend the grid, or drop the row."
         )
     c = ratio(c, c[:, -1:])
-    zero = np.zeros(len(c))
-    return GridCDF(c, Lines.through(np.broadcast_to(x, c.shape), c, low=zero, high=zero), x)
+    zero, form = np.zeros(len(c)), Form("cdf", c, x)
+    return PiecewiseLinear.through(np.broadcast_to(x, c.shape), c, low=zero, high=zero, form=form)
+
+
+def from_samples(samples: ArrayLike) -> PiecewiseLinear:
+    """Predictive distributions from samples, such as posterior draws or the members of an ensemble.
+
+    The distribution function is the usual step function; there is no density.
+
+    Parameters
+    ----------
+    samples : (n, S)
+
+    Examples
+    --------
+    >>> from fieldcal.objects import Intervals
+    >>> from fieldcal.regression import from_samples
+    >>> draws = from_samples([[3.0, 1.0, 2.0, 4.0]])
+    >>> draws.cdf([2.0, 2.5]).tolist(), draws.ppf([0.5]).tolist()
+    ([[0.5, 0.5]], [[2.0]])
+    >>> draws.reshaped(Intervals.of([2.0]), [[0.25, 0.75]]).values.tolist()
+    [[1.0, 3.0, 3.0, 4.0]]
+    """
+    values = matrix(samples, "samples")
+    if not values.shape[1]:
+        raise InputError("Each row needs at least one sample, but there are no columns.")
+    return _steps(np.sort(values, axis=1))
+
+
+def _steps(values: Floats) -> PiecewiseLinear:
+    """Each of the sorted samples is an atom: two knots, of which the columns are every other."""
+    n, S = values.shape
+    x = np.repeat(values, 2, axis=1)
+    levels = np.repeat(np.arange(S + 1) / S, 2)[1:-1]
+    form = Form("samples", x[:, ::2], (np.arange(S) + 0.5) / S)
+    return PiecewiseLinear(x, np.broadcast_to(levels, x.shape), np.zeros(n), np.zeros(n), form=form)
+
+
+def from_masses(
+    masses: ArrayLike, support: Intervals, *, low: float | None = None, high: float | None = None
+) -> PiecewiseLinear:
+    """Predictive distributions from the probabilities of intervals.
+
+    Inside an interval the distribution is uniform; an atom is exact. The first and the last interval are open: they
+    get exponential tails that continue the density of the nearest interval with a width, or end at ``low`` and
+    ``high``. The scale of a tail is never wider than all inner intervals together, so that a nearly empty
+    neighbour does not throw it to infinity.
+
+    Parameters
+    ----------
+    masses : (n, K), rows sum to one
+    support : with K intervals
+    low, high : finite ends, outside of all boundaries
+
+    Examples
+    --------
+    >>> from fieldcal.objects import Intervals
+    >>> from fieldcal.regression import from_masses
+    >>> support = Intervals.of([1.0], atoms=[0.0])
+    >>> support.labels
+    ('< 0', '0', '(0, 1]', '> 1')
+    >>> one = from_masses([[0.1, 0.4, 0.3, 0.2]], support, low=-1.0)
+    >>> one.cdf([-0.5, 0.0, 0.5, 1.0]).round(3).tolist()
+    [[0.05, 0.5, 0.65, 0.8]]
+    >>> round(float(one.mean()[0]), 4)
+    0.4333
+    """
+    values = check_masses(matrix(masses, "masses"), support)
+    left, right = _end(low, support, below=True), _end(high, support, below=False)
+    n, points = len(values), np.concatenate([left, support.points, right])
+    inner = np.minimum(np.cumsum(values, axis=1)[:, :-1], 1.0)
+    c = np.hstack([np.zeros((n, len(left))), inner, np.ones((n, len(right)))])
+    return PiecewiseLinear.through(
+        np.broadcast_to(points, c.shape),
+        c,
+        low=np.zeros(n) if len(left) else _scale(values, support, first=True),
+        high=np.zeros(n) if len(right) else _scale(values, support, first=False),
+        form=Form("masses", values, support),
+    )
+
+
+def _end(end: float | None, support: Intervals, *, below: bool) -> Floats:
+    """A finite end, or nothing."""
+    if end is None:
+        return np.empty(0)
+    edge = float(support.points[0] if below else support.points[-1])
+    if not np.isfinite(end) or (end >= edge if below else end <= edge):
+        name, side = ("low", "below") if below else ("high", "above")
+        raise InputError(f"{name}={end:g} must be finite and {side} the outermost boundary {edge:g}.")
+    return np.array([float(end)])
+
+
+def _scale(masses: Floats, support: Intervals, *, first: bool) -> Floats:
+    """Scale of an open end: its mass, over the density of the nearest interval with a width."""
+    own = masses[:, 0] if first else masses[:, -1]
+    widths = np.diff(support.points)
+    wide = np.flatnonzero(widths > 0.0)
+    if not own.any():
+        return np.zeros(len(own))
+    if not len(wide):
+        raise InputError(
+            f"The support {support.labels} has no inner interval with a width, so nothing says how far its open "
+            "ends reach. Pass ",
+            Option("low", Word("...")),
+            " and ",
+            Option("high", Word("...")),
+            ", or a support with more edges.",
+        )
+    near = wide[0] if first else wide[-1]
+    neighbour = masses[:, near + 1]
+    cap = float(support.points[-1] - support.points[0])
+    with np.errstate(divide="ignore", over="ignore"):
+        raw = own * widths[near] / np.where(neighbour > 0.0, neighbour, np.nan)
+    return np.fmin(np.where(own > 0.0, raw, 0.0), cap)
 
 
 def _levels(levels: ArrayLike) -> Floats:
-    u = checks.vector(levels, "levels")
+    u = vector(levels, "levels")
     if len(u) < 2:
         raise InputError(f"Quantiles need at least two levels, but there are {len(u)}.")
     if (np.diff(u) <= 0.0).any():
@@ -329,18 +409,13 @@ def _levels(levels: ArrayLike) -> Floats:
 
 
 def _grid(grid: ArrayLike) -> Floats:
-    x = checks.vector(grid, "grid points")
+    x = vector(grid, "grid points")
     if len(x) < 2 or (np.diff(x) < 0.0).any() or (x[2:] == x[:-2]).any():
         raise InputError(
             "A grid needs at least two increasing points, and a point at most twice (for an atom), but is "
             f"{str(x.tolist())[:60]}. Sort the grid and the columns with it."
         )
     return x
-
-
-def _left(grid: Floats) -> NDArray[np.bool_]:
-    """Which grid points stand for the limit from below: the first of two that are equal."""
-    return np.append(grid[:-1] == grid[1:], False)
 
 
 def _refuse_bad_cdf(c: Floats) -> None:
@@ -353,190 +428,7 @@ def _refuse_bad_cdf(c: Floats) -> None:
             raise InputError(
                 f"The distribution function {what} in {int(bad.sum()):,} of {len(c):,} rows, the first is row {row} "
                 f"(from {c[row].min():.6g} to {c[row].max():.6g}, ending at {c[row, -1]:.6g}). Extend the grid or "
-                "check the columns, or pass repair=True to straighten and rescale such rows."
+                "check the columns, or pass ",
+                Option("repair", True),
+                " to straighten and rescale such rows.",
             )
-
-
-#: Levels this many samples above a step are rounding, and still belong to the step.
-_STEP = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Samples(Predictions):
-    """S samples of each row, ``values`` (n, S), sorted. The distribution function is the usual step function."""
-
-    values: Floats
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def size(self) -> int:
-        """How many samples a row has."""
-        return int(self.values.shape[1])
-
-    def _cdf(self, x: Floats, before: bool) -> Floats:
-        return np.asarray(passed(self.values, x, equal=not before) / self.size)
-
-    def _pdf(self, x: Floats) -> Floats:
-        raise InputError(
-            "Samples have no density, and so no log score. Use crps(y), or give the predictions in another form, "
-            "such as from_quantiles or from_moments."
-        )
-
-    def _ppf(self, u: Floats) -> Floats:
-        step = np.clip(np.ceil(u * self.size - _STEP) - 1.0, 0.0, self.size - 1.0)
-        return np.take_along_axis(self.values, step.astype(np.intp), axis=1)
-
-    def _take(self, rows: Ints) -> Samples:
-        return Samples(self.values[rows])
-
-    def mean(self) -> Floats:
-        """The means, (n,), exact."""
-        return np.asarray(self.values.mean(axis=1))
-
-    def var(self) -> Floats:
-        """The variances, (n,), exact for the step function: divided by S."""
-        return np.asarray(self.values.var(axis=1))
-
-    def crps(self, y: ArrayLike) -> Floats:
-        """The continuous ranked probability score, (n,), exact: E|X − y| − E|X − X'| / 2."""
-        truth = checks.vector(y, "numbers y", n=len(self))[:, None]
-        ranks = 2.0 * np.arange(1, self.size + 1) - self.size - 1.0
-        out = np.empty(len(self))
-        for rows in checks.chunks(len(self), 2 * self.size):
-            x = self.values[rows]
-            out[rows] = np.abs(x - truth[rows]).mean(axis=1) - (x @ ranks) / self.size**2
-        return out
-
-    def reshaped(self, support: Support, masses: ArrayLike) -> Samples:
-        """As many samples, in order, with new masses of the intervals: as near to them as S samples come.
-
-        Each cumulative mass is met within 1/(2 S), and so is the shape inside an interval, relative to its mass.
-        """
-        T = self._transport(support, masses)
-        u = (np.arange(self.size) + 0.5) / self.size
-        out = np.empty_like(self.values)
-        for rows in checks.chunks(len(self), 4 * self.size):
-            level = np.broadcast_to(u, (len(rows), self.size))
-            out[rows] = self._take(rows)._ppf(T.take(rows).backward(level))
-        return Samples(out)
-
-
-def from_samples(samples: ArrayLike) -> Samples:
-    """Predictive distributions from samples, such as posterior draws or the members of an ensemble.
-
-    Parameters
-    ----------
-    samples : (n, S)
-
-    Examples
-    --------
-    >>> from fieldcal.objects import Support
-    >>> from fieldcal.regression import from_samples
-    >>> draws = from_samples([[3.0, 1.0, 2.0, 4.0]])
-    >>> draws.cdf([2.0, 2.5]).tolist(), draws.ppf([0.5]).tolist()
-    ([[0.5, 0.5]], [[2.0]])
-    >>> draws.reshaped(Support.of([2.0]), [[0.25, 0.75]]).values.tolist()
-    [[1.0, 3.0, 3.0, 4.0]]
-    """
-    values = checks.matrix(samples, "samples")
-    if not values.shape[1]:
-        raise InputError("Each row needs at least one sample, but there are no columns.")
-    return Samples(np.sort(values, axis=1))
-
-
-@dataclass(frozen=True, eq=False)
-class IntervalMasses(Table):
-    """Masses ``values`` (n, K) of the intervals of a ``support``."""
-
-    support: Support
-
-    def _take(self, rows: Ints) -> IntervalMasses:
-        return IntervalMasses(self.values[rows], self.law._take(rows), self.support)
-
-    def reshaped(self, support: Support, masses: ArrayLike) -> IntervalMasses:
-        """The masses of the own intervals, of the distributions with new masses of the given ones."""
-        law = self.law.reshaped(support, masses)
-        if np.array_equal(support.points, self.support.points) and np.array_equal(
-            support.before, self.support.before
-        ):
-            return IntervalMasses(checks.numbers(masses, "masses"), law, self.support)
-        return IntervalMasses(law.masses(self.support), law, self.support)
-
-
-def from_masses(
-    masses: ArrayLike, support: Support, *, low: float | None = None, high: float | None = None
-) -> IntervalMasses:
-    """Predictive distributions from the probabilities of intervals.
-
-    Inside an interval the distribution is uniform; an atom is exact. The first and the last interval are open: they
-    get exponential tails that continue the density of the nearest interval with a width, or end at ``low`` and
-    ``high``. The scale of a tail is never wider than all inner intervals together, so that a nearly empty
-    neighbour does not throw it to infinity.
-
-    Parameters
-    ----------
-    masses : (n, K), rows sum to one
-    support : with K intervals
-    low, high : finite ends, outside of all boundaries
-
-    Examples
-    --------
-    >>> from fieldcal.objects import Support
-    >>> from fieldcal.regression import from_masses
-    >>> support = Support.of([1.0], atoms=[0.0])
-    >>> support.labels
-    ('< 0', '0', '(0, 1]', '> 1')
-    >>> one = from_masses([[0.1, 0.4, 0.3, 0.2]], support, low=-1.0)
-    >>> one.cdf([-0.5, 0.0, 0.5, 1.0]).round(3).tolist()
-    [[0.05, 0.5, 0.65, 0.8]]
-    >>> round(float(one.mean()[0]), 4)
-    0.4333
-    """
-    values = checks.interval_masses(masses, support)
-    left = _end(low, support, below=True)
-    right = _end(high, support, below=False)
-    n, points = len(values), support.points
-    c = np.minimum(np.cumsum(values, axis=1)[:, :-1], 1.0)
-    x = np.broadcast_to(points, (n, len(points)))
-    scales = [np.zeros(n), np.zeros(n)]
-    if left is None:
-        scales[0] = _scale(values, support, first=True)
-    else:
-        x, c = np.hstack([np.full((n, 1), left), x]), np.hstack([np.zeros((n, 1)), c])
-    if right is None:
-        scales[1] = _scale(values, support, first=False)
-    else:
-        x, c = np.hstack([x, np.full((n, 1), right)]), np.hstack([c, np.ones((n, 1))])
-    return IntervalMasses(values, Lines.through(x, c, low=scales[0], high=scales[1]), support)
-
-
-def _end(end: float | None, support: Support, *, below: bool) -> float | None:
-    if end is None:
-        return None
-    edge = float(support.points[0] if below else support.points[-1])
-    if not np.isfinite(end) or (end >= edge if below else end <= edge):
-        name, side = ("low", "below") if below else ("high", "above")
-        raise InputError(f"{name}={end:g} must be finite and {side} the outermost boundary {edge:g}.")
-    return float(end)
-
-
-def _scale(masses: Floats, support: Support, *, first: bool) -> Floats:
-    """Scale of an open end: its mass, over the density of the nearest interval with a width."""
-    own = masses[:, 0] if first else masses[:, -1]
-    widths = np.diff(support.points)
-    wide = np.flatnonzero(widths > 0.0)
-    if not own.any():
-        return np.zeros(len(own))
-    if not len(wide):
-        raise InputError(
-            f"The support {support.labels} has no inner interval with a width, so nothing says how far its open "
-            "ends reach. Pass low=... and high=..., or a support with more edges."
-        )
-    near = wide[0] if first else wide[-1]
-    neighbour = masses[:, near + 1]
-    cap = float(support.points[-1] - support.points[0])
-    with np.errstate(divide="ignore", over="ignore"):
-        raw = own * widths[near] / np.where(neighbour > 0.0, neighbour, np.nan)
-    return np.fmin(np.where(own > 0.0, raw, 0.0), cap)

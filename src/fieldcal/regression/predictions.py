@@ -1,32 +1,71 @@
-"""Predictions: what every form of predictive distributions of a number can do, for n rows at once."""
+"""Predictions: what predictive distributions of a number can do, for n rows at once, in whatever form they come.
+
+`Form` remembers the columns in which they were given, `Reshaped` is any of them with new masses of intervals, and the
+functions at the end check what callers pass.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldcal.errors import InputError
-from fieldcal.objects import Support
-from fieldcal.regression import checks
-from fieldcal.regression.quadrature import panels, width
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import Intervals
+from fieldcal.regression.intervals import check_masses, without_new_support
+from fieldcal.regression.quadrature import FIRST, LAST, panels, width
 from fieldcal.regression.transport import Transport
 from fieldcal.types import Floats, Ints
 
+#: Work arrays hold about this many numbers, however many rows there are.
+WORK = 4_000_000
 #: A jump of the distribution function below this is rounding, not an atom.
 _ATOM = 1e-12
 
 
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The columns ``values``, (n, P), in which distributions were given, so that new ones come back in the same.
+
+    ``at`` says where: the levels of "quantiles", the grid of a "cdf", the support of "masses". "samples" are in order,
+    and stand at the levels (i + 1/2) / S.
+    """
+
+    kind: Literal["quantiles", "cdf", "masses", "samples"]
+    values: Floats
+    at: Any
+
+    def read(self, new: Predictions, support: Intervals, masses: ArrayLike) -> Form:
+        """The same columns of ``new``, which were made to have these masses."""
+        if self.kind == "masses":
+            own = np.array_equal(support.points, self.at.points) and np.array_equal(
+                support.before, self.at.before
+            )
+            return replace(self, values=numbers(masses, "masses") if own else new.masses(self.at))
+        if self.kind == "cdf":
+            left = np.append(self.at[:-1] == self.at[1:], False)  # of two equal points the limit from below
+            values = np.where(left, new.cdf(self.at, before=True), new.cdf(self.at))
+        else:
+            values = new.ppf(self.at)
+        return replace(self, values=np.maximum.accumulate(values, axis=1))
+
+    def take(self, rows: Ints) -> Form:
+        """Some of the rows."""
+        return replace(self, values=self.values[rows])
+
+
+@dataclass(frozen=True, eq=False)
 class Predictions(ABC):
     """n predictive distributions of a number.
 
     Points are (P,), the same for all rows, or (n, P); answers are (n, P). Means, variances and the CRPS are exact
-    where the form allows it. Otherwise they are integrals over quantile levels, with a relative error below 1e-4 for
-    normal, logistic, Laplace, gamma and Student (5) distributions, and of at most 3e-3 for a lognormal one as skew as
-    σ = 1.5.
+    where the distributions allow it. Otherwise they are integrals over quantile levels, with a relative error below
+    1e-4 for normal, logistic, Laplace, gamma and Student (5) distributions, and of at most 3e-3 for a lognormal one as
+    skew as σ = 1.5.
 
     Examples
     --------
@@ -39,6 +78,9 @@ class Predictions(ABC):
     >>> two.crps([0.0, 3.0]).round(4).tolist()
     [0.2337, 1.2049]
     """
+
+    _: KW_ONLY
+    form: Form | None = None
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -64,17 +106,32 @@ class Predictions(ABC):
         """Levels, (n, B), where the quantile function bends or jumps."""
         return np.empty((len(self), 0))
 
+    @property
+    def values(self) -> Floats:
+        """The columns in the form that was given: quantiles, distribution functions, masses or samples.
+
+        After reshaping they are those of the new distributions, which also keep the boundaries between columns: so
+        masses stay exact as long as the object is used. Reading the values alone back in draws straight lines across
+        such boundaries.
+        """
+        if self.form is None:
+            raise InputError(
+                "These distributions were not given in columns, so they have no values. Use ppf(levels), cdf(grid) "
+                "or masses(support)."
+            )
+        return self.form.values
+
     def cdf(self, x: ArrayLike, *, before: bool = False) -> Floats:
         """The probability of a number up to x; of one below x where ``before``. They differ at atoms alone."""
-        return self._in_blocks(lambda part, at: part._cdf(at, before), checks.points(x, len(self), "points"))
+        return self._in_blocks(lambda part, at: part._cdf(at, before), _points(x, len(self), "points"))
 
     def pdf(self, x: ArrayLike) -> Floats:
         """The density; that of the part without atoms where there are some."""
-        return self._in_blocks(lambda part, at: part._pdf(at), checks.points(x, len(self), "points"))
+        return self._in_blocks(lambda part, at: part._pdf(at), _points(x, len(self), "points"))
 
     def ppf(self, u: ArrayLike) -> Floats:
         """The smallest number whose distribution function reaches u."""
-        return self._in_blocks(lambda part, at: part._ppf(at), checks.levels(u, len(self)))
+        return self._in_blocks(lambda part, at: part._ppf(at), _levels(u, len(self)))
 
     def predict_quantiles(self, alpha: ArrayLike) -> Floats:
         """The same as ``ppf``, under its name in skpro."""
@@ -115,7 +172,7 @@ class Predictions(ABC):
 
     def crps(self, y: ArrayLike) -> Floats:
         """The continuous ranked probability score, twice the integral of the pinball loss over all levels; (n,)."""
-        truth = checks.vector(y, "numbers y", n=len(self))[:, None]
+        truth = vector(y, "numbers y", n=len(self))[:, None]
         breaks = np.hstack([self._breaks(), self._cdf(truth, False)])
         return self._expectation(
             lambda q, u, rows: 2.0 * np.where(q < truth[rows], u, u - 1.0) * (truth[rows] - q), breaks
@@ -127,13 +184,13 @@ class Predictions(ABC):
         At an atom it is minus the logarithm of its mass. A mass is not a density: average such scores, and compare
         them, only among predictions with atoms at the same numbers.
         """
-        truth = checks.vector(y, "numbers y", n=len(self))[:, None]
+        truth = vector(y, "numbers y", n=len(self))[:, None]
         mass = self._cdf(truth, False) - self._cdf(truth, True)
         likelihood = np.where(mass > _ATOM, mass, self._pdf(truth))[:, 0]
         with np.errstate(divide="ignore"):
             return np.asarray(-np.log(likelihood))
 
-    def cumulative(self, support: Support) -> Floats:
+    def cumulative(self, support: Intervals) -> Floats:
         """The probability below each boundary of the support, (n, K − 1)."""
         out = np.empty((len(self), len(support.points)))
         for side in (True, False):
@@ -142,30 +199,44 @@ class Predictions(ABC):
                 out[:, chosen] = self.cdf(support.points[chosen], before=side)
         return np.maximum.accumulate(np.clip(out, 0.0, 1.0), axis=1)
 
-    def masses(self, support: Support) -> Floats:
+    def masses(self, support: Intervals) -> Floats:
         """The probability of each interval, (n, K)."""
         c = self.cumulative(support)
         return np.diff(c, axis=1, prepend=0.0, append=1.0)
 
     def take(self, rows: Any) -> Self:
         """Some of the rows: a slice, a mask, or their numbers, which may repeat."""
-        return self._take(checks.index(rows, len(self)))
+        try:
+            index = np.atleast_1d(np.arange(len(self), dtype=np.intp)[rows])
+        except IndexError:
+            raise InputError(f"These are not rows of {len(self):,} predictions: {str(rows)[:60]}.") from None
+        return self._take(index)
 
-    def reshaped(self, support: Support, masses: ArrayLike) -> Predictions:
+    def reshaped(self, support: Intervals, masses: ArrayLike) -> Predictions:
         """The distributions with new masses of the intervals, and the same shape inside each of them.
 
-        An interval without mass has no shape, so it cannot get any.
+        If they were given in columns, so is the answer: quantiles at the same levels, distribution functions on the
+        same grid, masses of the same intervals, as many samples. An interval without mass has no shape, so it cannot
+        get any.
+
+        Examples
+        --------
+        >>> from fieldcal.objects import Intervals
+        >>> from fieldcal.regression import from_quantiles
+        >>> old = from_quantiles([[0.0, 1.0, 3.0]], [0.25, 0.5, 0.75])
+        >>> old.reshaped(Intervals.of([1.0]), [[0.25, 0.75]]).values.round(4).tolist()
+        [[1.0, 2.3333, 3.8109]]
         """
-        from fieldcal.regression.reshaped import Reshaped  # a Predictions itself
-
-        T = self._transport(support, masses)
-        return Reshaped(self, T.old[:, 1:-1], T.new[:, 1:-1])
-
-    def _transport(self, support: Support, masses: ArrayLike) -> Transport:
         old = self.cumulative(support)
-        new = checks.interval_masses(masses, support, n=len(self))
-        new = checks.without_new_support(new, np.diff(old, axis=1, prepend=0.0, append=1.0), support)
-        return Transport.between(old, np.clip(np.cumsum(new, axis=1)[:, :-1], 0.0, 1.0))
+        asked = check_masses(matrix(masses, "masses"), support, n=len(self))
+        asked = without_new_support(asked, np.diff(old, axis=1, prepend=0.0, append=1.0), support)
+        T = Transport.between(old, np.clip(np.cumsum(asked, axis=1)[:, :-1], 0.0, 1.0))
+        new = self._transported(support, T)
+        return new if self.form is None else replace(new, form=self.form.read(new, support, masses))
+
+    def _transported(self, support: Intervals, T: Transport) -> Predictions:
+        """The distributions T(F(x)), where T bends at the boundaries of the support."""
+        return Reshaped(self, T)
 
     def _expectation(self, of: Callable[[Floats, Floats, Ints], Floats], breaks: Floats) -> Floats:
         """The integral over all levels u of a function of quantile, level and row."""
@@ -189,5 +260,137 @@ class Predictions(ABC):
 
     def _blocks(self, wide: int) -> list[Ints]:
         """Rows in blocks of which arrays of that width are small, if rows can be taken."""
-        blocks = list(checks.chunks(len(self), wide))
+        blocks = list(chunks(len(self), wide))
         return blocks if self._divisible else [np.arange(len(self), dtype=np.intp)]
+
+
+@dataclass(frozen=True, eq=False)
+class Reshaped(Predictions):
+    """Any predictive distributions, ``base``, seen through the map T from old to new cumulative masses.
+
+    Nothing is computed before it is asked for. Reshaping again puts one map after the other.
+
+    Examples
+    --------
+    >>> from fieldcal.objects import Intervals
+    >>> from fieldcal.regression import from_moments
+    >>> halves = Intervals.of([0.0])
+    >>> new = from_moments([0.0], [1.0]).reshaped(halves, [[0.2, 0.8]])
+    >>> new.masses(halves).tolist()
+    [[0.2, 0.8]]
+    >>> [x.round(4).tolist() for x in new.moments()]
+    [[0.4787], [0.878]]
+    """
+
+    base: Predictions
+    T: Transport
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def _cdf(self, x: Floats, before: bool) -> Floats:
+        return self.T.forward(self.base._cdf(x, before))
+
+    def _pdf(self, x: Floats) -> Floats:
+        return self.T.steepness(self.base._cdf(x, True)) * self.base._pdf(x)
+
+    def _ppf(self, u: Floats) -> Floats:
+        levels = self.T.backward(u)
+        # A level inside (0, 1) must not round to an end, where quantiles are infinite.
+        inside = np.clip(levels, FIRST, LAST)
+        return self.base._ppf(np.where((u > 0.0) & (u < 1.0), inside, levels))
+
+    @property
+    def _divisible(self) -> bool:
+        return self.base._divisible
+
+    def _take(self, rows: Ints) -> Reshaped:
+        form = self.form and self.form.take(rows)
+        return Reshaped(self.base._take(rows), self.T.take(rows), form=form)
+
+    def _breaks(self) -> Floats:
+        return np.hstack([self.T.new[:, 1:-1], self.T.forward(self.base._breaks())])
+
+
+def chunks(n: int, width: int) -> Iterator[Ints]:
+    """Rows in blocks, so that an array of that width stays below the bound for work arrays."""
+    step = max(1, WORK // max(width, 1))
+    for start in range(0, n, step):
+        yield np.arange(start, min(start + step, n), dtype=np.intp)
+
+
+def numbers(values: Any, what: str) -> Floats:
+    """As float64; anything that is not a number is refused."""
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        array = np.asarray(values)
+        text = array.dtype.kind == "O" and any(isinstance(v, (str, bytes)) for v in array.ravel())
+        if array.dtype.kind not in "fiubO" or text:
+            raise TypeError
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"The {what} must be numbers in rows of equal length, but are {str(values)[:60]!r}. "
+            "Convert them with np.asarray(..., dtype=float) first."
+        ) from None
+
+
+def matrix(values: Any, what: str) -> Floats:
+    """One row per prediction, every number finite."""
+    array = numbers(values, what)
+    if array.ndim != 2:
+        raise InputError(
+            f"The {what} must have one row per prediction, but have shape {array.shape}. "
+            "For a single prediction, pass a list with that one row."
+        )
+    _refuse_infinite(array, what)
+    return array
+
+
+def vector(values: Any, what: str, *, n: int | None = None) -> Floats:
+    """One finite number per row (or per column)."""
+    array = numbers(values, what)
+    if array.ndim != 1 or (n is not None and len(array) != n):
+        wanted = "in one list" if n is None else f"one for each of the {n:,} rows"
+        raise InputError(f"The {what} must be {wanted}, but have shape {array.shape}. Check what was passed.")
+    _refuse_infinite(array, what)
+    return array
+
+
+def _refuse_infinite(array: Floats, what: str) -> None:
+    """NaN and infinity are refused, with how many rows have them."""
+    bad = np.asarray(~np.isfinite(array))
+    if bad.any():
+        rows = np.asarray(bad.reshape(len(array), -1).any(axis=1))
+        raise InputError(
+            f"{int(rows.sum()):,} of {len(rows):,} rows of the {what} hold NaN or infinity, the first is row "
+            f"{int(rows.argmax())}. Drop those rows, or find out why the model left them empty."
+        )
+
+
+def _points(x: ArrayLike, n: int, what: str) -> Floats:
+    """Where to evaluate: (P,) for all rows alike, or (n, P); NaN is refused, infinity is not."""
+    array = numbers(x, what)
+    if np.isnan(array).any():
+        raise InputError(f"{int(np.isnan(array).sum()):,} of the {what} are NaN. Drop them.")
+    if array.ndim <= 1:
+        return np.broadcast_to(array.reshape(1, -1), (n, array.size))
+    if array.ndim != 2 or len(array) != n:
+        raise InputError(
+            f"The {what} must have shape (P,), the same for all rows, or ({n}, P), but have {array.shape}."
+        )
+    return array
+
+
+def _levels(u: ArrayLike, n: int) -> Floats:
+    """Points that are levels of a quantile function."""
+    array = _points(u, n, "quantile levels")
+    if array.size and (array.min() < 0.0 or array.max() > 1.0):
+        worst = array.max() if array.max() > 1.0 else array.min()
+        raise InputError(
+            f"Quantile levels must lie in [0, 1], but reach {worst:.4g}. If these are percent, divide by 100."
+        )
+    return array

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.errors import InputError
 from fieldcal.types import Floats, Ints
 
 
@@ -96,6 +97,11 @@ class Transport:
     @classmethod
     def between(cls, old: Floats, new: Floats) -> Transport:
         """From cumulative masses at the boundaries, (n, K − 1)."""
+        if old.shape != new.shape:
+            raise InputError(
+                f"Old and new cumulative masses must have the same rows and columns, but have shapes {old.shape} and "
+                f"{new.shape}. Use predictions.reshaped(support, masses)."
+            )
         zero, one = np.zeros((len(old), 1)), np.ones((len(old), 1))
         return cls(np.hstack([zero, old, one]), np.hstack([zero, new, one]))
 

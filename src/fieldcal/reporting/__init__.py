@@ -1,4 +1,4 @@
-"""The report: content (plain data) → pictures (SVG) → page (HTML), three steps that know nothing of each other's work.
+"""The report: content (one dict of plain data) → figures (SVG) → page (HTML, Markdown, JSON). No step looks back.
 
 `fieldcal.report` is the function; this folder has another name so that the two cannot be mistaken for each other.
 """

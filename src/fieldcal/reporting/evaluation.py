@@ -1,9 +1,9 @@
-"""Where labels of the field exist: was it right? Measures before and after, and the true share per group."""
+"""What labels of the field say, where there are any: measures before and after, and the true share per group."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from fieldcal import metrics
 from fieldcal.core.partition import as_columns
 from fieldcal.errors import InputError
-from fieldcal.objects import Prevalence, Support, group_keys
-from fieldcal.plots import tables as plot_data
+from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects.outcome import as_numbers
+from fieldcal.plots import tables
 from fieldcal.types import Floats
-from fieldcal.validation import as_codes, column_order, field_scores
-from fieldcal.verbs import recalibrate
+from fieldcal.validation import field_scores
+from fieldcal.verbs.outcomes import understood
+from fieldcal.verbs.recalibrate import recalibrated_masses
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
@@ -45,12 +47,12 @@ class Numbers:
     @cached_property
     def coverage(self) -> dict[str, Any]:
         """The table of `plots.coverage`."""
-        return plot_data.coverage(self.before, self.after, self.y)
+        return tables.coverage(self.before, self.after, self.y)
 
     @cached_property
     def pit(self) -> dict[str, Any]:
         """The table of `plots.pit`."""
-        return plot_data.pit(self.before, self.after, self.y)
+        return tables.pit(self.before, self.after, self.y)
 
     def covered(self, nominal: float) -> dict[str, float]:
         """The share of numbers in their central interval, before and after."""
@@ -80,10 +82,10 @@ class Evaluation:
     def table(self) -> list[Measure]:
         """Each measure before and after; less is better but for accuracy, and for shares in intervals."""
         measures: dict[str, Callable[[Floats, NDArray[np.intp]], float]] = {
-            "log loss": lambda p, y: metrics.log_loss(np.clip(p, _FLOOR, 1), y),
-            "Brier score": metrics.brier_score,
+            "log loss": _log_loss,
+            "Brier score": _brier_score,
             "calibration error": metrics.calibration_error,
-            "accuracy": metrics.accuracy,
+            "accuracy": lambda p, y: float((p.argmax(axis=1) == y).mean()),
         }
         if self.numbers is not None:
             crps, *shares = self.numbers.table()
@@ -114,42 +116,29 @@ class Evaluation:
         gain = np.log(np.maximum(self.before[at], _FLOOR)) - np.log(np.maximum(self.after[at], _FLOOR))
         return float(gain.mean()), float(gain.std() / np.sqrt(max(len(gain), 1)))
 
+    def better_or_worse(self) -> str:
+        """What the change of log loss says, beyond two standard errors."""
+        change, se = self.change()
+        return "better" if change < -2 * se else "worse" if change > 2 * se else "no different beyond noise"
 
-def evaluate(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Evaluation:
+
+def evaluate(prev: Prevalence, predictions: Any, y: Any, groups: Any) -> Evaluation:
     """Recalibrate labelled rows of the field and compare; of a regression, distributions and numbers."""
-    support = prev.lab.support
-    if support is None:
-        return _evaluate_classes(prev, proba, y, groups)
-    return _evaluate_numbers(prev, support, proba, y, groups)
-
-
-def _evaluate_numbers(prev: Prevalence, support: Support, predicted: Any, y: Any, groups: Any) -> Evaluation:
-    """The intervals as classes, and the distributions themselves."""
-    from fieldcal import regression  # which loads much that other reports do not need
-    from fieldcal.regression.checks import vector
-
-    before = regression.as_predictions(predicted)
-    truth = vector(y, "numbers y")
-    labels = np.array(support.labels, dtype=object)[support.codes(truth)]
-    found = _evaluate_classes(prev, before.masses(support), labels, groups)
-    after = regression.recalibrate(prev, before, groups=groups, acknowledge=True)
-    return replace(found, numbers=Numbers(before, after, truth))
-
-
-def _evaluate_classes(prev: Prevalence, proba: Any, y: Any, groups: Any) -> Evaluation:
-    scores = field_scores(prev.lab, proba, normalize=False, missing="error")
-    codes = as_codes(y, prev.classes)
+    outcome = prev.lab.outcome
+    before = understood(outcome, predictions)
+    truth = y if outcome.kind == "classes" else as_numbers(y)
+    scores = field_scores(prev.lab, outcome.masses(before), normalize=False, missing="error")
+    codes = outcome.codes(truth)
     if len(codes) != len(scores.values):
         raise InputError(
             f"There are {len(scores.values)} predictions but {len(codes)} labels. Give one each."
         )
     if not len(codes):
         raise InputError("There are no labelled rows to compare with. Leave proba and y out.")
-    new = recalibrate(prev, proba, groups=groups, acknowledge=True)
-    new = as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
-    order = column_order(proba, prev.classes)
-    after = new if order is None else new[:, order]
-    return Evaluation(as_columns(scores.values), after, codes, *_shares(prev, codes, groups))
+    new = recalibrated_masses(prev, before, groups=groups)
+    shares = _shares(prev, codes, groups)
+    numbers = None if outcome.kind == "classes" else Numbers(before, outcome.rebuild(before, new), truth)
+    return Evaluation(as_columns(scores.values), as_columns(new), codes, *shares, numbers)
 
 
 def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Floats, Floats]:
@@ -164,3 +153,13 @@ def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Flo
     total = counts.sum(axis=1, keepdims=True).astype(np.float64)
     shares = np.divide(counts, total, out=np.full((G, K), np.nan), where=total > 0)
     return np.asarray(shares), total[:, 0]
+
+
+def _log_loss(proba: Floats, y: NDArray[np.intp]) -> float:
+    return float(-np.log(np.clip(proba[np.arange(len(y)), y], _FLOOR, 1)).mean())
+
+
+def _brier_score(proba: Floats, y: NDArray[np.intp]) -> float:
+    """Of two classes that of the second, as usual; of more, summed over them."""
+    squares = (proba - np.eye(proba.shape[1])[y]) ** 2
+    return float((squares[:, 1] if proba.shape[1] == 2 else squares.sum(axis=1)).mean())

@@ -1,19 +1,23 @@
-"""A picture as SVG that stands inside a page: the same bytes every time, no styles, no scripts, no ids but its own.
+"""The pictures of a report: each an SVG element with a caption, and its numbers for who cannot see it.
 
 matplotlib writes ``style`` attributes, which a Content-Security-Policy worth having forbids, and fixed colours, which
 do not suit a dark page. So every style becomes a presentation attribute, which the page's own style sheet can answer.
+The element has the same bytes every time, no scripts, and no ids but those it refers to.
 """
 
 from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from fieldcal.plots import draw
 from fieldcal.plots.style import INK, quiet, size
+
+Table = dict[str, Any]
 
 #: Pixels per point: texts of 9 points are as large as the page's captions.
 SCALE = 1.5
@@ -33,6 +37,191 @@ _SETTINGS = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
+_MOST_NUMBERS = 600  # cells of a response matrix that are also written out
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, what is said below it, and its numbers as a table."""
+
+    name: str
+    svg: str
+    caption: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
+    """All pictures by section; a section without one has an empty list."""
+    figures = content["figures"]
+    one = {
+        "trust": _trust,
+        "forest": _forest,
+        "changes": _changes,
+        "curve": _curve,
+        "reliability": _reliability_in_the_lab,
+        "labelled": _reliability_in_the_field,
+        "response": _response,
+        "pit": _pit,
+        "coverage": _coverage,
+    }
+    several = {"bins": _bins, "distributions": _distribution}
+    return {
+        **{name: [make(figures[name])] if figures[name] else [] for name, make in one.items()},
+        **{name: [make(table, i) for i, table in enumerate(figures[name])] for name, make in several.items()},
+    }
+
+
+def _picture(
+    kind: str,
+    table: Table,
+    caption: str,
+    head: Sequence[str] = (),
+    rows: Iterable[tuple[str, ...]] = (),
+    *,
+    name: str | None = None,
+) -> Picture:
+    """Drawn by the function of `fieldcal.plots.draw` that is called ``kind``, which is its name on the page, too."""
+    name = name or kind
+    return Picture(name, as_svg(kind, table, name=name, label=caption), caption, tuple(head), tuple(rows))
+
+
+def _trust(table: Table) -> Picture:
+    caption = (
+        f"Rehearsal on {table['groups']:,} groups of the lab: change of log loss when predictions are corrected with "
+        "more and more strength. Below zero is better; the band is one standard error, groups as the unit."
+    )
+    points = zip(table["exponents"], table["change"], table["se"], strict=True)
+    rows = ((f"{t:.2f}", f"{c:+.4f}", f"{s:.4f}") for t, c, s in points)
+    return _picture("trust", table, caption, ("strength", "change of log loss", "standard error"), rows)
+
+
+def _forest(table: Table) -> Picture:
+    shown, total = table["shown"], table["total"]
+    which = f"{shown:,} of {total:,}: the largest and those that changed most. " if shown < total else ""
+    caption = (
+        f"{which}Hollow: the mean prediction. Filled: the estimate{_with_interval(table)}. All of them are in the "
+        "table below, where they can be searched."
+    )
+    return _picture("forest", table, caption)
+
+
+def _changes(table: Table) -> Picture:
+    caption = (
+        f"How far the estimate of {table['class']} is from the mean prediction, over {table['groups']:,} groups: "
+        "share of the field's rows."
+    )
+    bars = zip(table["edges"], table["edges"][1:], table["rows_share"], strict=False)
+    rows = ((f"{a:+.3f}", f"{b:+.3f}", f"{s:.1%}") for a, b, s in bars)
+    return _picture("changes", table, caption, ("change from", "to", "share of rows"), rows)
+
+
+def _bins(table: Table, i: int) -> Picture:
+    misfit = ""
+    if table["df"] > 0 and table["effect"] is not None and table["p_value"] is not None:
+        misfit = f"Misfit: Cohen's w {table['effect']:.2f} beyond noise, p = {table['p_value']:.2g}."
+    caption = (
+        f"{_who(table)}: where predictions fall, against where they should if only the mix of classes had changed. "
+        f"{misfit}"
+    )
+    cells = zip(table["labels"], table["observed"], table["expected"], table["lab"], strict=True)
+    rows = ((label, *map(_three_digits, numbers)) for label, *numbers in cells)
+    return _picture("bins", table, caption, ("bin", "observed", "expected", "lab"), rows, name=f"bins-{i}")
+
+
+def _curve(table: Table) -> Picture:
+    caption = (
+        f"What becomes of a predicted probability of {table['class']}. On the diagonal nothing changes; above it "
+        "predictions rise."
+    )
+    lines = [{"name": "whole field", "new": table["whole"]}, *table["curves"]]
+    points = list(enumerate(table["old"]))[::5]
+    rows = ((f"{old:.2f}", *(f"{line['new'][i]:.3f}" for line in lines)) for i, old in points)
+    return _picture("curve", table, caption, ("before", *(line["name"] for line in lines)), rows)
+
+
+def _reliability_in_the_lab(table: Table) -> Picture:
+    return _reliability(table, "The lab, before any recalibration", "reliability")
+
+
+def _reliability_in_the_field(table: Table) -> Picture:
+    return _reliability(table, "Labelled field rows", "labelled")
+
+
+def _reliability(table: Table, where: str, name: str) -> Picture:
+    caption = (
+        f"{where}: mean prediction of {table['class']} against its share, by bins of the prediction, ± 2 standard "
+        "errors. On the diagonal predictions are what they say."
+    )
+    rows = (
+        (series["name"], f"{mean:.3f}", f"{share:.3f}", f"{n:,.6g}")
+        for series in table["series"]
+        for mean, share, n in zip(series["mean"], series["share"], series["n"], strict=True)
+    )
+    return _picture(
+        "reliability", table, caption, ("series", "mean prediction", "share", "rows"), rows, name=name
+    )
+
+
+def _response(table: Table) -> Picture:
+    caption = (
+        "The partition and the response matrix: of the lab rows of each class, the share whose prediction falls into "
+        "each bin. Rows that look alike are classes that cannot be told apart."
+    )
+    if len(table["classes"]) * len(table["labels"]) > _MOST_NUMBERS:
+        return _picture("response", table, caption)
+    cells = zip(table["classes"], table["M"], strict=True)
+    rows = ((name, *map(_three_digits, shares)) for name, shares in cells)
+    return _picture("response", table, caption, ("class", *table["labels"]), rows)
+
+
+def _distribution(table: Table, i: int) -> Picture:
+    caption = (
+        f"{_who(table)}: the estimated distribution{_with_interval(table)}, against the mean of the predictions "
+        "themselves. Grey: the lab."
+    )
+    columns = [table[name] for name in ("mean_prediction", "estimate", "lower", "upper", "lab")]
+    rows = (
+        (label, *map(_three_digits, cells)) for label, *cells in zip(table["labels"], *columns, strict=True)
+    )
+    head = ("", "mean prediction", "estimate", "from", "to", "lab")
+    return _picture("distribution", table, caption, head, rows, name=f"distribution-{i}")
+
+
+def _pit(table: Table) -> Picture:
+    caption = (
+        f"Where {table['n']:,} true numbers fall in their predicted distributions. Calibrated predictions have bars of "
+        "one height, within the band; a slope means too low or too high, a hump too wide."
+    )
+    bars = zip(table["edges"], table["edges"][1:], table["before"], table["after"], strict=False)
+    rows = ((f"{a:.1f}", f"{b:.1f}", f"{old:.1%}", f"{new:.1%}") for a, b, old, new in bars)
+    return _picture("pit", table, caption, ("from", "to", "before", "after"), rows)
+
+
+def _coverage(table: Table) -> Picture:
+    caption = (
+        "How many of the numbers central intervals hold, against how many they should. Above the line intervals are "
+        "wider than needed, below it they promise too much."
+    )
+    points = zip(table["nominal"], table["before"], table["after"], strict=True)
+    rows = ((f"{share:.0%}", f"{old:.1%}", f"{new:.1%}") for share, old, new in points)
+    return _picture("coverage", table, caption, ("should hold", "before", "after"), rows)
+
+
+def _who(table: Table) -> str:
+    who = "The whole field" if table["group"] is None else table["group"]
+    return f"{who}, {table['n']:,.6g} rows"
+
+
+def _with_interval(table: Table) -> str:
+    return "" if table["level"] is None else f" with its {table['level']:.0%} interval"
+
+
+def _three_digits(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+# -- SVG that stands inside a page -----------------------------------------------------------------------------
 
 
 def as_svg(picture: str, table: dict[str, Any], *, name: str, label: str) -> str:
@@ -116,197 +305,3 @@ def _declarations(style: str) -> dict[str, str]:
 def _shorter(value: str) -> str:
     """A hundredth of a point is more than anybody sees."""
     return _NUMBER.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value)
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture with what is said below it, and its numbers for who cannot see it."""
-
-    name: str
-    svg: str
-    caption: str
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-
-
-def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
-    """All pictures by section; a section without one has an empty list."""
-    tables = content["figures"]
-    return {
-        "trust": [_trust(tables["trust"])] if tables["trust"] else [],
-        "forest": [_forest(tables["forest"])],
-        "changes": [_changes(tables["changes"])] if tables["changes"] else [],
-        "bins": [_bins(table, i) for i, table in enumerate(tables["bins"])],
-        "curve": [_curve(tables["curve"])],
-        "reliability": [_reliability(tables["reliability"], "reliability")] if tables["reliability"] else [],
-        "labelled": [_reliability(tables["labelled"], "labelled")] if tables["labelled"] else [],
-        "response": [_response(tables["response"])],
-        "distributions": [_distribution(table, i) for i, table in enumerate(tables["distributions"])],
-        "pit": [_pit(tables["pit"])] if tables["pit"] else [],
-        "coverage": [_coverage(tables["coverage"])] if tables["coverage"] else [],
-    }
-
-
-def _trust(table: dict[str, Any]) -> Picture:
-    caption = (
-        f"Rehearsal on {table['groups']:,} groups of the lab: change of log loss when predictions are corrected with "
-        "more and more strength. Below zero is better; the band is one standard error, groups as the unit."
-    )
-    rows = zip(table["exponents"], table["change"], table["se"], strict=True)
-    return Picture(
-        "trust",
-        as_svg("trust", table, name="trust", label=caption),
-        caption,
-        ("strength", "change of log loss", "standard error"),
-        tuple((f"{t:.2f}", f"{c:+.4f}", f"{s:.4f}") for t, c, s in rows),
-    )
-
-
-def _forest(table: dict[str, Any]) -> Picture:
-    shown, total = table["shown"], table["total"]
-    which = f"{shown:,} of {total:,}: the largest and those that changed most. " if shown < total else ""
-    interval = "" if table["level"] is None else f" with its {table['level']:.0%} interval"
-    caption = (
-        f"{which}Hollow: the mean prediction. Filled: the estimate{interval}. All of them are in the table below, "
-        "where they can be searched."
-    )
-    svg = as_svg("forest", table, name="forest", label=caption)
-    return Picture("forest", svg, caption)
-
-
-def _changes(table: dict[str, Any]) -> Picture:
-    caption = (
-        f"How far the estimate of {table['class']} is from the mean prediction, over {table['groups']:,} groups: "
-        "share of the field's rows."
-    )
-    bars = zip(table["edges"], table["edges"][1:], table["rows_share"], strict=False)
-    return Picture(
-        "changes",
-        as_svg("changes", table, name="changes", label=caption),
-        caption,
-        ("change from", "to", "share of rows"),
-        tuple((f"{a:+.3f}", f"{b:+.3f}", f"{s:.1%}") for a, b, s in bars),
-    )
-
-
-def _bins(table: dict[str, Any], i: int) -> Picture:
-    who = "The whole field" if table["group"] is None else table["group"]
-    tested = table["df"] > 0 and table["effect"] is not None and table["p_value"] is not None
-    misfit = (
-        f"Misfit: Cohen's w {table['effect']:.2f} beyond noise, p = {table['p_value']:.2g}." if tested else ""
-    )
-    caption = (
-        f"{who}, {table['n']:,.6g} rows: where predictions fall, against where they should if only the mix of classes "
-        f"had changed. {misfit}"
-    )
-    rows = zip(table["labels"], table["observed"], table["expected"], table["lab"], strict=True)
-    return Picture(
-        f"bins-{i}",
-        as_svg("bins", table, name=f"bins {i}", label=caption),
-        caption,
-        ("bin", "observed", "expected", "lab"),
-        tuple((label, "–" if o is None else f"{o:.3f}", f"{e:.3f}", f"{x:.3f}") for label, o, e, x in rows),
-    )
-
-
-def _curve(table: dict[str, Any]) -> Picture:
-    caption = (
-        f"What becomes of a predicted probability of {table['class']}. On the diagonal nothing changes; above it "
-        "predictions rise."
-    )
-    return Picture(
-        "curve",
-        as_svg("curve", table, name="curve", label=caption),
-        caption,
-        ("before", *(c["name"] for c in _lines(table))),
-        tuple(
-            (f"{x:.2f}", *(f"{c['new'][i]:.3f}" for c in _lines(table)))
-            for i, x in enumerate(table["old"])
-            if i % 5 == 0
-        ),
-    )
-
-
-def _lines(table: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"name": "whole field", "new": table["whole"]}, *table["curves"]]
-
-
-def _reliability(table: dict[str, Any], name: str) -> Picture:
-    where = "Labelled field rows" if name == "labelled" else "The lab, before any recalibration"
-    caption = (
-        f"{where}: mean prediction of {table['class']} against its share, by bins of the prediction, ± 2 standard "
-        "errors. On the diagonal predictions are what they say."
-    )
-    rows = [
-        (s["name"], f"{m:.3f}", f"{share:.3f}", f"{n:,.6g}")
-        for s in table["series"]
-        for m, share, n in zip(s["mean"], s["share"], s["n"], strict=True)
-    ]
-    return Picture(
-        name,
-        as_svg("reliability", table, name=name, label=caption),
-        caption,
-        ("series", "mean prediction", "share", "rows"),
-        tuple(rows),
-    )
-
-
-def _response(table: dict[str, Any]) -> Picture:
-    K, m = len(table["classes"]), len(table["labels"])
-    caption = (
-        "The partition and the response matrix: of the lab rows of each class, the share whose prediction falls into "
-        "each bin. Rows that look alike are classes that cannot be told apart."
-    )
-    svg = as_svg("response", table, name="response", label=caption)
-    if K * m > 600:
-        return Picture("response", svg, caption)
-    rows = ((c, *(f"{x:.3f}" for x in row)) for c, row in zip(table["classes"], table["M"], strict=True))
-    return Picture("response", svg, caption, ("class", *table["labels"]), tuple(rows))
-
-
-def _distribution(table: dict[str, Any], i: int) -> Picture:
-    who = "The whole field" if table["group"] is None else table["group"]
-    interval = "" if table["level"] is None else f" with its {table['level']:.0%} interval"
-    caption = (
-        f"{who}, {table['n']:,.6g} rows: the estimated distribution{interval}, against the mean of the predictions "
-        "themselves. Grey: the lab."
-    )
-    columns = [table[name] for name in ("mean_prediction", "estimate", "lower", "upper", "lab")]
-    rows = zip(table["labels"], *columns, strict=True)
-    return Picture(
-        f"distribution-{i}",
-        as_svg("distribution", table, name=f"distribution {i}", label=caption),
-        caption,
-        ("", "mean prediction", "estimate", "from", "to", "lab"),
-        tuple((label, *("–" if x is None else f"{x:.3f}" for x in numbers)) for label, *numbers in rows),
-    )
-
-
-def _pit(table: dict[str, Any]) -> Picture:
-    caption = (
-        f"Where {table['n']:,} true numbers fall in their predicted distributions. Calibrated predictions have bars of "
-        "one height, within the band; a slope means too low or too high, a hump too wide."
-    )
-    bars = zip(table["edges"], table["edges"][1:], table["before"], table["after"], strict=False)
-    return Picture(
-        "pit",
-        as_svg("pit", table, name="pit", label=caption),
-        caption,
-        ("from", "to", "before", "after"),
-        tuple((f"{a:.1f}", f"{b:.1f}", f"{old:.1%}", f"{new:.1%}") for a, b, old, new in bars),
-    )
-
-
-def _coverage(table: dict[str, Any]) -> Picture:
-    caption = (
-        "How many of the numbers central intervals hold, against how many they should. Above the line intervals are "
-        "wider than needed, below it they promise too much."
-    )
-    rows = zip(table["nominal"], table["before"], table["after"], strict=True)
-    return Picture(
-        "coverage",
-        as_svg("coverage", table, name="coverage", label=caption),
-        caption,
-        ("should hold", "before", "after"),
-        tuple((f"{share:.0%}", f"{old:.1%}", f"{new:.1%}") for share, old, new in rows),
-    )

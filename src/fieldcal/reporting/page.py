@@ -1,7 +1,8 @@
-"""The page: one HTML file with everything in it, for which nothing is ever fetched.
+"""The report as a document: HTML, Markdown or JSON, made of one content through one template engine.
 
-The Content-Security-Policy allows one script and one style sheet, by their hashes, and nothing else: a script that
-came in with a name would not run even if it got past the escaping.
+The HTML is one file with everything in it, for which nothing is ever fetched. Its Content-Security-Policy allows one
+script and one style sheet, by their hashes, and nothing else: a script that came in with a name would not run even if
+it got past the escaping. In both templates every value is escaped unless the template says otherwise.
 """
 
 from __future__ import annotations
@@ -14,56 +15,236 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fieldcal import storage
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Field, Lab, Prevalence
-from fieldcal.reporting.content import content
+from fieldcal.objects import Prevalence
+from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
 from fieldcal.storage import require
 
-#: Lines of the table of groups that are there without JavaScript, and on paper.
-STATIC_LINES = 400
+#: Lines of the table of groups that are in the HTML without JavaScript, and on paper; and in Markdown.
+STATIC_LINES, MARKDOWN_LINES = 400, 30
 #: Prevalences on the page are whole multiples of this.
 STEP = 1e-5
-
-_NUMBERS = ("mean_prediction", "estimate", "lower", "upper", "truth")
+#: How the state of a finding looks: a sign, and words.
 STATES = {
-    "fine": ("✓", "fine"),
-    "look": ("!", "look at it"),
-    "against": ("✗", "speaks against"),
+    "ok": ("✓", "fine"),
+    "care": ("!", "look at it"),
+    "do_not_use": ("✗", "speaks against"),
     "ask": ("?", "only you can know"),
 }
 
+_FRAME_HEIGHT = 800  # of the page in a notebook, in pixels
+_NUMBERS = ("mean_prediction", "estimate", "lower", "upper", "truth")
+#: What Markdown, or HTML inside it, would read as something other than itself.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@])")
 
-def page(content: dict[str, Any], pictures: dict[str, list[Picture]]) -> str:
-    """The HTML of a report."""
+
+@dataclass(frozen=True)
+class Report:
+    """What was found, for people: as a page, as Markdown, or as data.
+
+    Made by `fieldcal.report`. Equal inputs give equal bytes.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, n_groups=5, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> found = fieldcal.report(fieldcal.estimate(lab, field))
+    >>> found
+    Report: ...
+    >>> found.html().startswith("<!doctype html>"), found.markdown().startswith("# Recalibration report")
+    (True, True)
+    >>> sorted(found.dict())[:3]
+    ['changes', 'checklist', 'digests']
+    """
+
+    content: dict[str, Any] = field(repr=False)
+
+    def dict(self) -> dict[str, Any]:
+        """Everything on the page as plain data, pictures as the tables behind them; a copy."""
+        copy: dict[str, Any] = json.loads(self.json())
+        return copy
+
+    def json(self) -> str:
+        """The same as JSON text, in one spelling."""
+        return storage.canonical(self.content).decode("ascii")
+
+    def markdown(self) -> str:
+        """The words and the table as Markdown, without pictures."""
+        return as_markdown(self.content)
+
+    def html(self) -> str:
+        """The page: complete in itself, nothing is fetched."""
+        return self._page
+
+    @cached_property
+    def _page(self) -> str:
+        require("matplotlib", "report", purpose="to draw a report")
+        return as_html(self.content, pictures(self.content))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file, atomically; its ending says what: .html, .md or .json."""
+        ending = Path(path).suffix.lower()
+        kinds = {".html": self.html, ".htm": self.html, ".md": self.markdown, ".json": self.json}
+        if ending not in kinds:
+            raise InputError(
+                f"A report is saved as .html, .md or .json, but the file is {os.fspath(path)!r}. Add an ending."
+            )
+        storage.write_atomically(path, kinds[ending]().encode("utf-8"))
+
+    def _repr_html_(self) -> str:
+        """In a frame of its own, so that page and notebook leave each other alone."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html())}" width="100%" height="{_FRAME_HEIGHT}" '
+            'sandbox="allow-scripts allow-downloads" title="fieldcal report"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        verdict, summary = self.content["verdict"], self.content["summary"]
+        groups = "" if summary["groups"] is None else f", {summary['groups']:,} groups"
+        return f"Report: {verdict['headline']}; {summary['field_rows']:,.0f} field rows{groups}"
+
+
+def report(
+    prev: Prevalence,
+    *,
+    of: Hashable = None,
+    proba: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    title: str | None = None,
+) -> Report:
+    """A page for people: may I use this, where did it change, how sure is it?
+
+    Parameters
+    ----------
+    prev : Prevalence
+        What `fieldcal.estimate` returns; it holds its lab and its field.
+    of : class, optional
+        The class that pictures and table are about; by default the second of two, or the one that is corrected most.
+    proba, y, groups : array-like, optional
+        Field rows whose labels are known: predictions, labels, and the group of each row if there are groups. The
+        report then shows predictions before and after against the truth. They change no estimate.
+        Of a lab of `fieldcal.regression`: predictive distributions, and numbers.
+    title : str, optional
+
+    Returns
+    -------
+    Report
+        With ``html()``, ``markdown()``, ``json()``, ``dict()`` and ``save(path)``.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> found = fieldcal.report(prev, proba=data.proba_field, y=data.y_field, title="Week 12")
+    >>> found.dict()["labelled"]["rows"]
+    2000
+    """
+    if not isinstance(prev, Prevalence):
+        raise InputTypeError(
+            f"report takes a Prevalence, as fieldcal.estimate returns it, but got {type(prev).__name__}."
+        )
+    if (proba is None) != (y is None):
+        missing = "y" if y is None else "proba"
+        raise InputError(
+            f"Labelled rows need predictions and labels: {missing} is missing. Give both or none."
+        )
+    found = None if y is None else evaluate(prev, proba, y, groups)
+    return Report(report_content(prev, of=of, found=found, title=title))
+
+
+# -- the two templates -----------------------------------------------------------------------------------------
+
+
+def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
+    """The page."""
     script, sheet = _asset("page.js"), _asset("page.css")
+    groups = content["groups"]
     return str(
-        _environment()
+        _environment("html")
         .get_template("page.html")
         .render(
             content=content,
-            pictures=pictures,
-            policy=policy(script, sheet),
+            pictures=drawn,
+            policy=_security_policy(script, sheet),
             script=script,
             sheet=sheet,
-            data=packed(content["groups"]),
-            lines=lines(content["groups"]),
+            data=_packed(groups),
+            lines=first_lines(groups, STATIC_LINES),
             states=STATES,
-            statuses=sorted({flag for s in content["groups"]["status"] for flag in s.split(",")} - {"ok"}),
+            statuses=sorted({flag for s in groups["status"] for flag in s.split(",")} - {"ok"}),
         )
     )
 
 
-def policy(script: str, sheet: str) -> str:
+def as_markdown(content: dict[str, Any]) -> str:
+    """The same words, and the first lines of the table."""
+    lines = first_lines(content["groups"], MARKDOWN_LINES)
+    template = _environment("markdown").get_template("report.md")
+    return str(template.render(content=content, lines=lines, states=STATES))
+
+
+def escaped(value: Any) -> str:
+    """Text that shows as it is in Markdown, on one line.
+
+    Examples
+    --------
+    >>> from fieldcal.reporting.page import escaped
+    >>> print(escaped("a|b <i> *c*"))
+    a\\|b \\<i\\> \\*c\\*
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
+
+
+@cache
+def _environment(kind: Literal["html", "markdown"]) -> Any:
+    """Whatever a template prints is escaped: by jinja2 in HTML, by `escaped` in Markdown."""
+    jinja2 = require("jinja2", "report", purpose="to write a report")
+    escaping: dict[str, dict[str, Any]] = {
+        "html": {"autoescape": True},
+        "markdown": {"autoescape": False, "finalize": escaped},
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **escaping[kind],
+    )
+    environment.filters |= {"percent": _percent, "count": _count}
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("fieldcal.reporting") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def _security_policy(script: str, sheet: str) -> str:
     """What the browser may load: the two things that are here, and pictures that are written out."""
     return (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(sheet)}'; img-src data:; "
@@ -71,13 +252,24 @@ def policy(script: str, sheet: str) -> str:
     )
 
 
-def packed(groups: dict[str, Any]) -> str:
-    """The table of groups for the script: JSON, deflated, in base64, which no name can break out of."""
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+# -- the table of groups ---------------------------------------------------------------------------------------
+
+
+def _packed(groups: dict[str, Any]) -> str:
+    """All lines for the script: JSON, deflated, in base64, which no name can break out of."""
     columns = {
         **{key: groups[key] for key in ("unit", "names", "status", "n")},
         "effect": [round(x, 3) for x in groups["effect"]],
         "classes": [
-            {"class": c["class"], **{key: _steps(c[key]) for key in _NUMBERS}} for c in groups["classes"]
+            {
+                "class": c["class"],
+                **{key: None if c[key] is None else list(map(_step, c[key])) for key in _NUMBERS},
+            }
+            for c in groups["classes"]
         ],
         "step": STEP,
     }
@@ -85,8 +277,8 @@ def packed(groups: dict[str, Any]) -> str:
     return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
 
 
-def lines(groups: dict[str, Any]) -> list[dict[str, Any]]:
-    """The first lines of the table, numbers and texts, for who has no script.
+def first_lines(groups: dict[str, Any], most: int) -> list[dict[str, Any]]:
+    """The first lines, numbers and texts, for who has no script.
 
     Texts are made of the same whole steps as in the script, and with halves up: no line changes when it takes over.
     """
@@ -99,7 +291,7 @@ def lines(groups: dict[str, Any]) -> list[dict[str, Any]]:
                 **{key: None if first[key] is None else first[key][i] for key in _NUMBERS},
             }
         )
-        for i in range(min(len(groups["names"]), STATIC_LINES))
+        for i in range(min(len(groups["names"]), most))
     ]
 
 
@@ -131,255 +323,3 @@ def _share(steps: int | None) -> str:
 
 def _step(value: float | None) -> int | None:
     return None if value is None else round(value / STEP)
-
-
-def _steps(values: list[float | None] | None) -> list[int | None] | None:
-    return None if values is None else list(map(_step, values))
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-@cache
-def _asset(name: str) -> str:
-    return (files("fieldcal.reporting") / "templates" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Any:
-    jinja2 = require("jinja2", "report", purpose="to write a report")
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": _percent, "count": _count}
-    return environment
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
-
-
-#: Lines of the table of groups.
-MOST = 30
-#: What Markdown, or HTML inside it, would read as something other than itself.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@])")
-
-
-def markdown(content: dict[str, Any]) -> str:
-    """Verdict, changes, groups, checklist, settings."""
-    v, g = content["verdict"], content["groups"]
-    shown = lines(g)[:MOST]
-    parts = [
-        f"# {escaped(content['title'])}",
-        f"## {v['headline']}",
-        v["meaning"],
-        _bullets(v["reasons"]),
-        "### What to do",
-        _bullets(v["advice"]),
-        "## What changed, and for whom",
-        _bullets(content["changes"]),
-        _table(*_lines(g, shown)),
-        f"… and {len(g['names']) - len(shown):,} more" if len(g["names"]) > len(shown) else "",
-        "## Why trust it, and how far",
-        _bullets(content["trust"]),
-        *_labelled(content["labelled"]),
-        "## Reasons not to use it: a checklist",
-        _bullets(f"{STATES[i['state']][0]} {i['question']} {i['answer']}" for i in content["checklist"]),
-        "## Data quality",
-        _table(
-            ["What", "Count", "Note"],
-            [[q["what"], f"{q['count']:,.6g}", q["note"]] for q in content["quality"]],
-        ),
-        "## Settings, versions, digests",
-        _bullets(
-            f"{key}: {value}"
-            for section in ("settings", "versions", "digests")
-            for key, value in content[section].items()
-        ),
-    ]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def escaped(text: str) -> str:
-    """Text that shows as it is, on one line.
-
-    Examples
-    --------
-    >>> from fieldcal.reporting.page import escaped
-    >>> print(escaped("a|b <i> *c*"))
-    a\\|b \\<i\\> \\*c\\*
-    """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
-def _bullets(texts: Iterable[str]) -> str:
-    return "\n".join(f"- {escaped(text)}" for text in texts)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    made = ["|".join(["", *map(escaped, head), ""]), "|".join(["", *["---"] * len(head), ""])]
-    return "\n".join(made + ["|".join(["", *map(escaped, row), ""]) for row in rows])
-
-
-def _lines(groups: dict[str, Any], shown: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    of = f" of {groups['classes'][0]['class']}" if groups["unit"] == "group" else ""
-    ends = "from – to" if groups["unit"] == "interval" else "interval"
-    head = [groups["unit"], "rows", f"mean prediction{of}", "estimate", ends, "status"]
-    rows = []
-    for line in shown:
-        interval = "" if line["lower"] is None else f"{line['lower']:.1%} – {line['upper']:.1%}"
-        numbers = [f"{line['n']:,.6g}", f"{line['mean_prediction']:.1%}", f"{line['estimate']:.1%}", interval]
-        rows.append([line["name"], *numbers, line["status"]])
-    return head, rows
-
-
-def _labelled(found: dict[str, Any] | None) -> list[str]:
-    if found is None:
-        return []
-    rows = [[m["measure"], f"{m['before']:.4f}", f"{m['after']:.4f}"] for m in found["measures"]]
-    return [
-        "## Was it right? What labels of the field say",
-        _bullets(found["sentences"]),
-        _table(["measure", "before", "after"], rows),
-    ]
-
-
-_HEIGHT = 800  # of the frame in a notebook, in pixels
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was found, for people: as a page, as Markdown, or as data.
-
-    Made by `fieldcal.report`. Equal inputs give equal bytes.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, n_groups=5, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    >>> found = fieldcal.report(lab, field, fieldcal.estimate(lab, field))
-    >>> found
-    Report: ...
-    >>> found.html().startswith("<!doctype html>"), found.markdown().startswith("# Recalibration report")
-    (True, True)
-    >>> sorted(found.dict())[:3]
-    ['changes', 'checklist', 'digests']
-    """
-
-    content: dict[str, Any] = field(repr=False)
-
-    def dict(self) -> dict[str, Any]:
-        """Everything on the page as plain data, pictures as the tables behind them; a copy."""
-        copy: dict[str, Any] = json.loads(self.json())
-        return copy
-
-    def json(self) -> str:
-        """The same as JSON text, in one spelling."""
-        return storage.canonical(self.content).decode("ascii")
-
-    def markdown(self) -> str:
-        """The words and the table as Markdown, without pictures."""
-        return markdown(self.content)
-
-    def html(self) -> str:
-        """The page: complete in itself, nothing is fetched."""
-        return self._page
-
-    @cached_property
-    def _page(self) -> str:
-        require("matplotlib", "report", purpose="to draw a report")
-        return page(self.content, pictures(self.content))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a file, atomically; its ending says what: .html, .md or .json."""
-        ending = Path(path).suffix.lower()
-        kinds = {".html": self.html, ".htm": self.html, ".md": self.markdown, ".json": self.json}
-        if ending not in kinds:
-            raise InputError(
-                f"A report is saved as .html, .md or .json, but the file is {os.fspath(path)!r}. Add an ending."
-            )
-        storage.write_atomically(path, kinds[ending]().encode("utf-8"))
-
-    def _repr_html_(self) -> str:
-        """In a frame of its own, so that page and notebook leave each other alone."""
-        return (
-            f'<iframe srcdoc="{html.escape(self.html())}" width="100%" height="{_HEIGHT}" '
-            'sandbox="allow-scripts allow-downloads" title="fieldcal report"></iframe>'
-        )
-
-    def __repr__(self) -> str:
-        verdict, summary = self.content["verdict"], self.content["summary"]
-        groups = "" if summary["groups"] is None else f", {summary['groups']:,} groups"
-        return f"Report: {verdict['headline']}; {summary['field_rows']:,.0f} field rows{groups}"
-
-
-def report(
-    lab: Lab,
-    field: Field,
-    prev: Prevalence,
-    *,
-    of: Hashable = None,
-    proba: Any = None,
-    y: Any = None,
-    groups: Any = None,
-    title: str | None = None,
-) -> Report:
-    """A page for people: may I use this, where did it change, how sure is it?
-
-    Parameters
-    ----------
-    lab, field, prev : Lab, Field, Prevalence
-        ``prev`` must be the estimate of this lab and field.
-    of : class, optional
-        The class that pictures and table are about; by default the second of two, or the one that is corrected most.
-    proba, y, groups : array-like, optional
-        Field rows whose labels are known: predictions, labels, and the group of each row if there are groups. The
-        report then shows predictions before and after against the truth. They change no estimate.
-        Of a lab of `fieldcal.regression`: predictive distributions, and numbers.
-    title : str, optional
-
-    Returns
-    -------
-    Report
-        With ``html()``, ``markdown()``, ``json()``, ``dict()`` and ``save(path)``.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
-    >>> prev = fieldcal.estimate(lab, field, trust=1)
-    >>> found = fieldcal.report(lab, field, prev, proba=data.proba_field, y=data.y_field, title="Week 12")
-    >>> found.dict()["labelled"]["rows"]
-    2000
-    """
-    _check(lab, field, prev)
-    if (proba is None) != (y is None):
-        missing = "y" if y is None else "proba"
-        raise InputError(
-            f"Labelled rows need predictions and labels: {missing} is missing. Give both or none."
-        )
-    found = None if y is None else evaluate(prev, proba, y, groups)
-    return Report(content(lab, field, prev, of=of, found=found, title=title))
-
-
-def _check(lab: Lab, field: Field, prev: Prevalence) -> None:
-    given = tuple(type(x).__name__ for x in (lab, field, prev))
-    if given != ("Lab", "Field", "Prevalence"):
-        raise InputTypeError(f"report takes a Lab, a Field and a Prevalence, in this order, but got {given}.")
-    if prev.lab is not lab and prev.lab.digest != lab.digest:
-        raise InputError("This estimate was made with another lab. Pass prev.lab, or estimate again.")
-    if prev.field is not field and prev.field.digest != field.digest:
-        raise InputError("This estimate is of another field. Pass prev.field, or estimate again.")

@@ -1,27 +1,31 @@
-"""Score columns: which they are, what makes a row valid, and how it is repaired."""
+"""The columns of a table that hold scores or quantiles, groups and times: which they are, and what they may hold."""
 
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
 from fieldcal.core.partition import takes_ids
-from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Field, Lab, Prevalence, group_keys
+from fieldcal.errors import InputError, InputTypeError, Option, Word
+from fieldcal.objects import Columns, Field, Lab, Prevalence, group_keys
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
 from fieldcal.tables.count_table import Counted, as_field
 from fieldcal.tables.engines import Table
 from fieldcal.tables.expressions import Expr
+from fieldcal.types import Crossing, Floats
 from fieldcal.validation import CLIP
+
+if TYPE_CHECKING:
+    from fieldcal.regression import Predictions
 
 #: Stands in for null in memory, so that no condition on a score is null: libraries differ in what they make of those.
 #: In queries a null condition is not met, and is not added up.
@@ -105,18 +109,34 @@ class Scores:
         whole = row.total(columns)
         return [x / whole for x in columns]
 
+    def predictions(self, read: Mapping[str, Any]) -> Any:
+        """The scores of rows that were read, (n,) or (n, K); NaN where they are missing."""
+        if self.n_ids is not None:
+            return np.asarray(read[self.names()[0]])
+        columns = [floats(read[n]) for n in self.names()]
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+    def label(self, name: str) -> nw.Expr:
+        """The column of the true classes."""
+        self.table.require([name], role="label")
+        return self.table.column(name)
+
+    def labels(self, read: Any, name: str) -> Any:
+        """The true classes of rows that were read, as they are."""
+        return read
+
+    def remembered(self, label: str, by: tuple[str, ...]) -> Columns:
+        """What a lab keeps of them."""
+        return Columns(scores=self.columns, label=label, by=by)
+
 
 def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
     """The columns that are asked for, or the lab's: as many as the classes need."""
     if scores is None and lab.columns is None:
         raise InputError(
-            "This lab was learnt from arrays and knows no column names. Pass scores=…, in the order of the classes "
-            f"{lab.classes!r:.200}."
-        )
-    if scores is None and lab.columns is not None and lab.columns.levels is not None:
-        raise InputError(
-            "This lab was learnt from quantiles of a number, not from probabilities of classes. Use "
-            "fieldcal.regression.count_table and recalibrate_table, or the command line."
+            "This lab was learnt from arrays and knows no column names. Pass ",
+            Option("scores"),
+            f", in the order of the classes {lab.classes!r:.200}.",
         )
     asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
     columns = (asked,) if isinstance(asked, str) else tuple(asked)
@@ -136,7 +156,9 @@ def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[s
     if clash or len(set(new)) < len(new):
         raise InputError(
             f"The new column would be named {(clash or new)[0]!r:.60}, which the table already has. Choose another "
-            "with name='{}_new', where {} stands for the old name."
+            "with ",
+            Option("name", "{}_new"),
+            ", where {} stands for the old name.",
         )
     return new
 
@@ -211,9 +233,221 @@ def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order:
     if in_order:
         return columns
     raise InputError(
-        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass classes=… in the order "
-        "of the columns, or scores={class: column}."
+        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass ",
+        Option("classes"),
+        " in the order of the columns, or ",
+        Option("scores", Word("{class: column}")),
+        ".",
     )
+
+
+#: A pattern, or the column of each level.
+QuantilesLike = str | Mapping[float, str]
+
+_LEVEL = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
+_WAY_OUT = "Say it outright: quantiles={0.05: 'low', 0.95: 'high'}."
+
+
+@dataclass(frozen=True)
+class QuantileColumns:
+    """The columns of predicted quantiles of one table, by increasing level.
+
+    Unlike probabilities of classes, quantiles cannot be counted by a GROUP BY: they are read into memory.
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    levels: tuple[float, ...]
+    crossing: Crossing = "error"
+
+    @classmethod
+    def find(cls, table: Table, quantiles: QuantilesLike, *, crossing: Crossing) -> QuantileColumns:
+        """Those that a pattern or a mapping says, checked to be there and to hold numbers."""
+        if isinstance(quantiles, str):
+            found = levels_by_pattern(quantiles, table.names)
+        elif isinstance(quantiles, Mapping):
+            found = _by_level(quantiles)
+        else:
+            raise InputTypeError(
+                "quantiles must be a pattern such as 'q_*' or a mapping such as {0.05: 'low', 0.95: 'high'}, but got "
+                f"{quantiles!r:.60}."
+            )
+        levels = sorted(found)
+        return cls(table, tuple(found[level] for level in levels), tuple(levels), crossing).checked()
+
+    @classmethod
+    def of(
+        cls, table: Table, lab: Lab, quantiles: QuantilesLike | None, *, crossing: Crossing
+    ) -> QuantileColumns:
+        """Those that are asked for, or the lab's."""
+        if quantiles is not None:
+            return cls.find(table, quantiles, crossing=crossing)
+        if lab.columns is None or lab.columns.levels is None:
+            raise InputError(
+                "This lab was learnt from arrays and knows no quantile columns. Pass quantiles=…, a pattern such as "
+                "'q_*' or a mapping from level to column."
+            )
+        return cls(table, lab.columns.scores, lab.columns.levels, crossing).checked()
+
+    def checked(self) -> QuantileColumns:
+        """Refuse columns that are not there, appear twice or hold no numbers."""
+        self.table.require(self.columns, role="quantiles")
+        twice = [n for n in self.columns if self.columns.count(n) > 1]
+        if twice:
+            raise InputError(
+                f"The column {twice[0]!r:.60} is given for two levels. Name one column per level."
+            )
+        for name in self.columns:
+            require_numbers(self.table, name, "quantiles")
+        return self
+
+    def names(self) -> list[str]:
+        """Our names of the columns."""
+        return [self.table.helper(f"quantile_{k}") for k in range(len(self.columns))]
+
+    def raw(self) -> list[nw.Expr]:
+        """The columns as float64; null where they are null."""
+        return [self.table.column(c).cast(nw.Float64) for c in self.columns]
+
+    def predictions(self, read: Mapping[str, Any]) -> Predictions:
+        """The distributions of rows that were read; none may be missing."""
+        from fieldcal.regression import from_quantiles  # loads scipy.stats, which classes do not need
+
+        values = np.column_stack([floats(read[n]) for n in self.names()])
+        _refuse_missing(values, self.columns)
+        return from_quantiles(values, self.levels, crossing=self.crossing)
+
+    def label(self, name: str) -> nw.Expr:
+        """The column of the true numbers, as float64."""
+        require_numbers(self.table, name, "label")
+        return self.table.column(name).cast(nw.Float64)
+
+    def labels(self, read: Any, name: str) -> Floats:
+        """The true numbers of rows that were read; none may be missing."""
+        found = floats(read)
+        if np.isnan(found).any():
+            lost = int(np.isnan(found).sum())
+            raise InputError(
+                f"{lost:,} of {len(found):,} rows have no number in the label column {name!r:.60}. Drop those rows "
+                "from the lab data."
+            )
+        return found
+
+    def remembered(self, label: str, by: tuple[str, ...]) -> Columns:
+        """What a lab keeps of them."""
+        return Columns(scores=self.columns, label=label, by=by, levels=self.levels)
+
+
+def prediction_columns(
+    table: Table,
+    lab: Lab,
+    *,
+    scores: str | Sequence[str] | None,
+    quantiles: QuantilesLike | None,
+    normalize: bool = False,
+    crossing: Crossing = "error",
+) -> Scores | QuantileColumns:
+    """The columns that are asked for, or the lab's, of the kind that the lab was learnt from."""
+    lab.outcome.refuse(scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing)
+    if lab.outcome.kind == "intervals":
+        return QuantileColumns.of(table, lab, quantiles, crossing=crossing)
+    return Scores.of(table, lab, scores, normalize=normalize)
+
+
+def floats(values: Any) -> Floats:
+    """Null becomes NaN."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
+        return values.astype(np.float64, copy=False)
+    return np.array([np.nan if group_keys.is_null(v) else v for v in values], dtype=np.float64)
+
+
+def levels_by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
+    """The column of each level, where ``*`` stands for the level or a percentage.
+
+    Columns with anything but a number in place of ``*`` are others'.
+
+    Examples
+    --------
+    >>> from fieldcal.tables.columns import levels_by_pattern
+    >>> levels_by_pattern("q*", ["y", "q05", "q50", "q97.5", "quality"])
+    {0.05: 'q05', 0.5: 'q50', 0.975: 'q97.5'}
+    """
+    if pattern.count("*") != 1:
+        raise InputError(
+            f"The pattern {pattern!r:.60} must have one *, where names have the level, such as 'q_*'. {_WAY_OUT}"
+        )
+    head, _, tail = pattern.partition("*")
+    fitting = [n for n in names if isinstance(n, str) and n.startswith(head) and n.endswith(tail)]
+    inner = {n: n[len(head) : len(n) - len(tail)] for n in fitting if len(n) > len(head) + len(tail)}
+    numbers = {n: Decimal(text) for n, text in inner.items() if _LEVEL.fullmatch(text)}
+    if len(numbers) < 2:
+        _refuse_few_levels(pattern, list(numbers), names)
+    scale = _scale(pattern, numbers)
+    found: dict[float, str] = {}
+    for name, number in numbers.items():
+        other = found.setdefault(float(number / scale), name)
+        if other != name:
+            raise InputError(
+                f"The columns {other!r:.60} and {name!r:.60} are both of level {float(number / scale):g}. {_WAY_OUT}"
+            )
+    return found
+
+
+def _refuse_few_levels(pattern: str, found: list[str], names: Sequence[Any]) -> None:
+    listed = ", ".join(repr(n)[:60] for n in names[:12])
+    what = f"only {found[0]!r:.60}" if found else "no column"
+    raise InputError(
+        f"The pattern {pattern!r:.60} finds {what} with a number in place of *, but at least two are needed. "
+        f"The table has {listed}{', …' if len(names) > 12 else ''}."
+    )
+
+
+def _scale(pattern: str, numbers: Mapping[str, Decimal]) -> int:
+    """1 for levels, 100 for percentages."""
+    low, high = (f(numbers, key=numbers.__getitem__) for f in (min, max))
+    if numbers[high] <= 1:
+        return 1
+    if numbers[high] > 100:
+        raise InputError(
+            f"In {high!r:.60} the pattern {pattern!r:.60} finds {numbers[high]}, which is neither a level nor a "
+            f"percentage. {_WAY_OUT}"
+        )
+    if 0 < numbers[low] < 1:
+        raise InputError(
+            f"With the pattern {pattern!r:.60}, {high!r:.60} looks like a percentage and {low!r:.60} like a level. "
+            f"{_WAY_OUT}"
+        )
+    return 100
+
+
+def _by_level(quantiles: Mapping[float, str]) -> dict[float, str]:
+    for level in quantiles:
+        if isinstance(level, bool) or not isinstance(level, (int, float, np.integer, np.floating)):
+            raise InputTypeError(
+                f"The keys of quantiles must be levels between 0 and 1, but one is {level!r:.60}. Write "
+                "quantiles={0.05: 'low', 0.95: 'high'}."
+            )
+    return {float(level): name for level, name in quantiles.items()}
+
+
+def require_numbers(table: Table, name: str, role: str) -> None:
+    """Refuse a column that is not there or holds no numbers."""
+    table.require([name], role=role)
+    if not table.dtype(name).is_numeric():
+        raise InputTypeError(
+            f"The {role} in column {name!r:.60} must be numbers, but are {table.dtype(name)}. Cast the column first."
+        )
+
+
+def _refuse_missing(values: Floats, names: Sequence[str]) -> None:
+    empty = np.isnan(values)
+    rows = np.asarray(empty.any(axis=1))
+    if rows.any():
+        worst = names[int(empty.sum(axis=0).argmax())]
+        raise InputError(
+            f"{int(rows.sum()):,} of {len(rows):,} rows have a quantile that is null or NaN, most of them in column "
+            f"{worst!r:.60}. Drop those rows first, or find out why the model left them empty."
+        )
 
 
 def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -223,12 +457,16 @@ def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str
         return asked
     if asked:
         raise InputError(
-            f"This prevalence is of one population, but by={list(asked)!r:.80} was given. Count with by=… first, or "
-            "leave it out here."
+            "This prevalence is of one population, but ",
+            Option("by", list(asked)),
+            " was given. Count with ",
+            Option("by"),
+            " first, or leave it out here.",
         )
     raise InputError(
-        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass by=…, the column "
-        "or columns of the groups."
+        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass ",
+        Option("by"),
+        ", the column or columns of the groups.",
     )
 
 
@@ -247,7 +485,6 @@ _KINDS = {
     "bool": Kind(bool, False, "true or false"),
     "date": Kind(dt.date, dt.date(1970, 1, 1), "dates"),
     "datetime": Kind(dt.datetime, dt.datetime(1970, 1, 1), "times"),
-    "decimal": Kind(decimal.Decimal, decimal.Decimal(0), "decimals"),
 }
 
 
@@ -372,16 +609,15 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
             f"The group column {name!r:.60} holds times of a zone ({dtype.time_zone}), in which one reading of the "
             "clock can be two hours. Make it dates, or times without a zone, first."
         )
-    if dtype == nw.Datetime or dtype == nw.Decimal:
-        return _KINDS["datetime" if dtype == nw.Datetime else "decimal"], dtype
+    if dtype == nw.Datetime:
+        return _KINDS["datetime"], dtype
     if dtype.is_float():
         raise InputTypeError(
-            f"The group column {name!r:.60} holds decimal fractions ({dtype}), which engines compare differently. Make "
-            "it whole numbers or text first; in pandas, whole numbers with gaps are Int64."
+            f"The group column {name!r:.60} holds decimal fractions ({dtype}), which engines compare differently. "
+            f"{group_keys.KINDS}. Make it whole numbers or text first; in pandas, whole numbers with gaps are Int64."
         )
     raise InputTypeError(
-        f"The group column {name!r:.60} is of type {dtype}. Groups are text, whole numbers, true or false, dates, "
-        "times or decimals: convert it first."
+        f"The group column {name!r:.60} is of type {dtype}. {group_keys.KINDS}: convert it first, as str(…) does."
     )
 
 
@@ -414,11 +650,24 @@ class Window:
             return None
         if time is None or every is None or not _EVERY.fullmatch(every):
             raise InputError(
-                f"Windows need time=<column> and every=<length such as '1d', '1w', '1mo', '6h'>, but got "
-                f"time={time!r}, every={every!r}."
+                "Windows need ",
+                Option("time", Word("<column>")),
+                " and ",
+                Option("every", Word("<length such as '1d', '1w', '1mo', '6h'>")),
+                ", but got ",
+                Option("time", time),
+                ", ",
+                Option("every", every),
+                ".",
             )
         if batch is not None:
-            raise InputError("Windows are named after their start: give batch=… or time=…, not both.")
+            raise InputError(
+                "Windows are named after their start: give ",
+                Option("batch"),
+                " or ",
+                Option("time"),
+                ", not both.",
+            )
         table.require([time], role="time")
         dtype = table.dtype(time)
         if dtype not in (nw.Date, nw.Datetime):

@@ -8,13 +8,24 @@ from typing import Any, Literal
 
 import narwhals as nw
 
+from fieldcal import verbs
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
-from fieldcal.tables.columns import Grouping, Scores, Window, in_windows
+from fieldcal.tables.columns import (
+    Grouping,
+    QuantileColumns,
+    QuantilesLike,
+    Scores,
+    Window,
+    in_windows,
+    prediction_columns,
+)
 from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.rows import read_rows
 from fieldcal.tables.validity import Quality, examine, refuse
+from fieldcal.types import Crossing
 from fieldcal.verbs.count import check_batch, warn_if_ids
 
 
@@ -24,8 +35,10 @@ def count(
     *,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
+    quantiles: QuantilesLike | None = None,
     missing: Literal["error", "drop"] = "error",
     normalize: bool = False,
+    crossing: Crossing = "error",
     batch: str | None = None,
     time: str | None = None,
     every: str | None = None,
@@ -33,6 +46,7 @@ def count(
     """Count the predictions in a table, per group and bin, where the table lives.
 
     Only groups × bins numbers come back; they are the same, to the last bit, as `fieldcal.count` gives on arrays.
+    Quantiles of a number are read into memory.
 
     Parameters
     ----------
@@ -41,11 +55,13 @@ def count(
     by : column or columns of the groups
         By default those of the lab; ``[]`` counts one population. Several columns make tuples.
     scores : column or columns of the predictions, in the order of the classes
+    quantiles : columns of predicted quantiles, as in `learn`, of a lab that was learnt from such
         By default those of the lab.
     missing : "error" or "drop"
         What to do with rows whose prediction is null or NaN. Dropped rows are counted in ``Field.dropped``.
     normalize : bool
         Rescale the predictions of a row to sum to one.
+    crossing : as in `fieldcal.regression.from_quantiles`
     batch : str, optional
         A name for these rows, under which they can be taken out again (`Field.retract`).
     time, every : str, optional
@@ -72,11 +88,17 @@ def count(
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
     check_batch(batch)
+    lab.outcome.refuse(missing=missing, time=time, every=every)
     table = open_table(frame)
     window = Window.of(table, time, every, batch)
     grouping = Grouping.of(table, group_names(lab, by))
-    plan = Plan(lab, table, grouping, Scores.of(table, lab, scores, normalize=normalize), window)
-    field = _count(plan, missing, batch)
+    columns = prediction_columns(
+        table, lab, scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing
+    )
+    if isinstance(columns, QuantileColumns):
+        field = _count_distributions(lab, columns, grouping, batch)
+    else:
+        field = _count(Plan(lab, table, grouping, columns, window), missing, batch)
     warn_if_ids(len(field.groups), int(field.n.sum()))
     return field
 
@@ -143,6 +165,14 @@ class Plan:
             # Engines refuse to make a whole number of NaN: rows that are not valid count nothing.
             made[name] = row.units(backend, backend.when(valid, x, backend.number(0.0)))
         return made
+
+
+def _count_distributions(lab: Lab, columns: QuantileColumns, grouping: Grouping, batch: str | None) -> Field:
+    """In memory: no engine bins a distribution."""
+    rows = read_rows(columns, grouping)
+    field = verbs.count(lab, rows.predictions, groups=rows.groups)
+    field = field.model_copy(update={"by": grouping.columns})
+    return field if batch is None else field.named(batch)
 
 
 def _count(plan: Plan, missing: str, batch: str | None) -> Field:

@@ -14,8 +14,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import SCORE_UNIT, Field, Lab, group_keys
+from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Field, Lab, group_keys
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.types import Keys
 from fieldcal.verbs.count import warn_if_ids
@@ -132,17 +132,14 @@ def as_field(
         else:
             np.add.at(table, codes, part)
         tables.append(table)
+    batch = Batch(groups=names, V=tables[0], score_sums=tables[1], dropped=dropped, clipped=clipped)
     return Field(
         lab=lab.digest,
         classes=lab.classes,
         n_bins=lab.n_bins,
         grouped=grouped,
-        groups=names,
-        V=tables[0],
-        score_sums=tables[1],
-        dropped=dropped,
-        clipped=clipped,
         by=tuple(by),
+        batches={UNNAMED: batch},
     )
 
 
@@ -281,8 +278,9 @@ def _refuse(read: dict[str, Any], missing: str) -> None:
         )
     if _sum(read, MISSING) and missing == "error":
         raise InputError(
-            f"{_sum(read, MISSING):,} of {rows:,} rows have no score (null or NaN). Pass missing='drop' to "
-            "go on without them."
+            f"{_sum(read, MISSING):,} of {rows:,} rows have no score (null or NaN). Pass ",
+            Option("missing", "drop"),
+            " to go on without them.",
         )
 
 

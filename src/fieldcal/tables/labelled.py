@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
-from fieldcal.tables.columns import Grouping, Scores, group_columns
+from fieldcal.tables.columns import QuantilesLike, prediction_columns
 from fieldcal.tables.engines import open_table
-from fieldcal.tables.learn import read_rows
+from fieldcal.tables.rows import read_labelled_rows
+from fieldcal.tables.weight_table import counted_groups
+from fieldcal.types import Crossing
 
 
 def read_labelled(
@@ -19,6 +21,8 @@ def read_labelled(
     label: str | None = None,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
+    quantiles: QuantilesLike | None = None,
+    crossing: Crossing = "error",
 ) -> dict[str, Any]:
     """Predictions, labels and groups of the labelled rows of a table, as `fieldcal.report` takes them.
 
@@ -29,13 +33,14 @@ def read_labelled(
     ----------
     prev : Prevalence
     frame : as in `fieldcal.tables.learn`
-    label : column of the true classes; by default the lab's
-    by, scores : columns of the groups and the predictions; by default those that were counted
+    label : column of the true classes, or numbers; by default the lab's
+    by, scores, quantiles : columns of the groups and the predictions; by default those that were counted
+    crossing : as in `fieldcal.regression.from_quantiles`
 
     Returns
     -------
     dict
-        With ``proba``, ``y`` and ``groups``: ``fieldcal.report(lab, field, prev, **rows)``.
+        With ``proba``, ``y`` and ``groups``: ``fieldcal.report(prev, **rows)``.
 
     Examples
     --------
@@ -49,13 +54,13 @@ def read_labelled(
     >>> len(tables.read_labelled(prev, rows)["y"])
     300
     """
-    if prev.lab.support is not None:
-        raise InputError("This estimate is of a regression: use fieldcal.regression.read_labelled.")
     table = open_table(frame)
     known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
     if known is None:
-        raise InputError("The lab was learnt from arrays and knows no column of labels: pass label=….")
-    table.require([known], role="label")
-    grouping = Grouping.of(table, group_columns(prev, by))
-    rows = read_rows(Scores.of(table, prev.lab, scores, normalize=False), grouping, known, labelled_only=True)
-    return rows if grouping.columns else {**rows, "groups": None}
+        raise InputError(
+            "The lab was learnt from arrays and knows no column of labels: pass ", Option("label"), "."
+        )
+    columns = prediction_columns(table, prev.lab, scores=scores, quantiles=quantiles, crossing=crossing)
+    grouping = counted_groups(prev, by, table)
+    rows, y = read_labelled_rows(columns, grouping, known, labelled_only=True)
+    return {"proba": rows.predictions, "y": y, "groups": rows.groups}

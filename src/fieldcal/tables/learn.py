@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from fieldcal import verbs
 from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError
-from fieldcal.objects import Columns, Lab, group_keys
-from fieldcal.tables.columns import Grouping, Scores, match_classes
-from fieldcal.tables.engines import open_table
+from fieldcal.objects import Classes, Lab, group_keys
+from fieldcal.tables.columns import Grouping, QuantileColumns, QuantilesLike, Scores, match_classes
+from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.rows import read_labelled_rows
+from fieldcal.types import Crossing
 from fieldcal.validation import check_order
 
 
 def learn(
     frame: Any,
     *,
-    scores: str | Sequence[str] | Mapping[Hashable, str],
     label: str,
+    scores: str | Sequence[str] | Mapping[Hashable, str] | None = None,
+    quantiles: QuantilesLike | None = None,
     by: str | Sequence[str] = (),
     classes: Sequence[Hashable] | None = None,
     partition: PartitionLike = "auto",
     smoothing: float | Literal["auto"] = "auto",
     ordered: bool = False,
     normalize: bool = False,
+    intervals: int | Literal["auto"] | Sequence[float] = "auto",
+    atoms: Sequence[float] | Literal["auto"] = "auto",
+    crossing: Crossing = "error",
     random_state: int = 0,
 ) -> Lab:
     """Learn from a table of labelled predictions; the lab remembers the names of its columns.
@@ -40,9 +44,14 @@ def learn(
         One column, the probability of the second of two classes; or one column per class, as names, as a pattern
         such as ``"p_*"`` with ``*`` for the class, or as a mapping from class to name. Names are matched to classes by
         what they contain; names that do not tell their class are taken in the order of ``classes``.
-    label : column of the true classes
+    quantiles : str or mapping
+        In place of scores, of a model that predicts a number: a pattern such as ``"q_*"``, where ``*`` is the level
+        (0.05) or a percentage (5, 05), which it is if any of the numbers is above 1; or a mapping from level to column,
+        ``{0.05: "low", 0.5: "middle", 0.95: "high"}``.
+    label : column of the true classes, or numbers
     by : column or columns of the groups, for the rehearsal; later steps use the same
-    classes, partition, smoothing, ordered, normalize, random_state : as in `fieldcal.learn`
+    classes, partition, smoothing, ordered, normalize, intervals, atoms, random_state : as in `fieldcal.learn`
+    crossing : as in `fieldcal.regression.from_quantiles`
 
     Returns
     -------
@@ -57,59 +66,69 @@ def learn(
     >>> rows = pa.table({"p_0": 1 - data.proba_lab, "p_1": data.proba_lab, "y": data.y_lab})
     >>> tables.learn(rows, scores="p_*", label="y").columns.scores
     ('p_0', 'p_1')
+
+    A model that predicts quantiles of a number:
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=4000)
+    >>> middle = (y + 0.7 * rng.normal(size=4000)) / 1.49
+    >>> rows = pa.table({"y": y, "q_10": middle - 0.73, "q_50": middle, "q_90": middle + 0.73})
+    >>> lab = tables.learn(rows, quantiles="q_*", label="y", intervals=[-1, 0, 1])
+    >>> lab.columns.scores, lab.columns.levels
+    (('q_10', 'q_50', 'q_90'), (0.1, 0.5, 0.9))
     """
+    _one_kind(scores, quantiles)
     table = open_table(frame)
     names = (by,) if isinstance(by, str) else tuple(by or ())
     grouping = Grouping.of(table, names)
-    table.require([label], role="label")
-    y = table.column(label).alias(table.helper("label"))
-    found = _classes(table.collect(table.frame.select(y))[table.helper("label")], classes)
-    if ordered and classes is None:
-        check_order(found)
-    columns = match_classes(scores, table.names, found, in_order=classes is not None)
-    ids = partition.m if takes_ids(partition) else None
-    rows = read_rows(Scores(table, columns, normalize, ids).checked(), grouping, label)
+    columns: Scores | QuantileColumns
+    if quantiles is not None:
+        columns = QuantileColumns.find(table, quantiles, crossing=crossing)
+    else:
+        Classes.refuse(intervals=intervals, atoms=atoms, crossing=crossing)
+        classes, in_order = _classes(table, label, classes, ordered), classes is not None
+        ids = partition.m if takes_ids(partition) else None
+        named = match_classes(scores or (), table.names, classes, in_order=in_order)
+        columns = Scores(table, named, normalize, ids).checked()
+    rows, y = read_labelled_rows(columns, grouping, label)
     lab = verbs.learn(
-        rows["proba"],
-        rows["y"],
-        groups=rows["groups"],
-        classes=found,
+        rows.predictions,
+        y,
+        groups=rows.groups,
+        classes=classes,
         partition=partition,
         smoothing=smoothing,
         ordered=ordered,
         normalize=normalize,
+        intervals=intervals,
+        atoms=atoms,
         random_state=random_state,
     )
-    return lab.model_copy(update={"columns": Columns(scores=columns, label=label, by=names)})
+    return lab.model_copy(update={"columns": columns.remembered(label, names)})
 
 
-def _classes(y: Any, classes: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+def _one_kind(scores: object, quantiles: object) -> None:
+    if (scores is None) == (quantiles is None):
+        raise InputError(
+            f"Of scores=… and quantiles=… {'none is' if scores is None else 'both are'} given, but one is needed: "
+            "scores names columns with probabilities of classes, quantiles columns with quantiles of a number."
+        )
+
+
+def _classes(
+    table: Table, label: str, classes: Sequence[Hashable] | None, ordered: bool
+) -> tuple[Hashable, ...]:
     """The classes in the order of the columns; by default the sorted labels."""
+    table.require([label], role="label")
     if classes is not None:
         return tuple(group_keys.normalize(c) for c in classes)
+    name = table.helper("label")
+    y = table.collect(table.frame.select(table.column(label).alias(name)))[name]
     present, codes = group_keys.factorize(y, n=len(y), name="labels")
     if None in present:
         missing = int((codes == present.index(None)).sum())
         raise InputError(f"{missing:,} labels are missing. Drop those rows from the lab data.")
+    if ordered:
+        check_order(present)
     return present
-
-
-def read_rows(
-    scores: Scores, grouping: Grouping, label: str, *, labelled_only: bool = False
-) -> dict[str, Any]:
-    """Predictions, labels and groups of a table's rows, or of those with a label, as arrays and lists."""
-    table, name = scores.table, scores.table.helper("label")
-    # All of it in one query: a lazy table may have its rows in another order the next time.
-    predictions = [x.alias(n) for x, n in zip(scores.raw(), scores.names(), strict=True)]
-    frame = table.frame.filter(~table.column(label).is_null()) if labelled_only else table.frame
-    read = table.collect(frame.select(table.column(label).alias(name), *predictions, *grouping.expressions()))
-    groups = grouping.decode([read[n] for n in grouping.names()])
-    return {"proba": _predictions(scores, read), "y": read[name], "groups": groups}
-
-
-def _predictions(scores: Scores, read: Mapping[str, Any]) -> Any:
-    if scores.n_ids is not None:
-        return np.asarray(read[scores.names()[0]])
-    values = ([np.nan if group_keys.is_null(v) else v for v in read[n]] for n in scores.names())
-    columns = [np.array(column, dtype=np.float64) for column in values]
-    return columns[0] if len(columns) == 1 else np.column_stack(columns)

@@ -7,15 +7,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
+import numpy as np
 
-from fieldcal.errors import InputError
+from fieldcal import verbs
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
-from fieldcal.tables.columns import Scores, new_names
+from fieldcal.tables.columns import (
+    QuantileColumns,
+    QuantilesLike,
+    Scores,
+    new_names,
+    prediction_columns,
+)
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
+from fieldcal.tables.rows import read_rows
 from fieldcal.tables.validity import examine, refuse
-from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, bind, ratios
-from fieldcal.types import Unseen
+from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, bind, counted_groups, ratios
+from fieldcal.types import Crossing, Ints, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
 if TYPE_CHECKING:
@@ -28,9 +37,11 @@ def recalibrate(
     *,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
+    quantiles: QuantilesLike | None = None,
     unseen: Unseen = "global",
     missing: Literal["error", "keep"] = "error",
     normalize: bool = False,
+    crossing: Crossing = "error",
     acknowledge: bool = False,
     name: str = "{}_recalibrated",
     check: bool = True,
@@ -41,7 +52,8 @@ def recalibrate(
     ----------
     prev : Prevalence
     frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
-    by, scores : columns of the groups and of the predictions
+        With quantiles of a number, a table in memory: collect others first, or use ``fieldcal recalibrate`` on files.
+    by, scores, quantiles : columns of the groups and of the predictions
         By default those that were counted.
     unseen : "global", "raw" or "error"
         Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), leave
@@ -50,6 +62,7 @@ def recalibrate(
         Whether rows without a score are refused or stay without one.
     normalize : bool
         Rescale the predictions of a row to sum to one first.
+    crossing : as in `fieldcal.regression.from_quantiles`
     acknowledge : bool
         Apply an estimate over groups that were declared ``protected``.
     name : str
@@ -57,6 +70,7 @@ def recalibrate(
     check : bool
         Look through the scores and groups now, and raise or warn as arrays would. A lazy table is read for this once,
         those columns only. Without it nothing is read: scores that are none give null, unseen groups go as told.
+        Quantiles are read and looked through anyway.
 
     Returns
     -------
@@ -75,13 +89,8 @@ def recalibrate(
     >>> tables.recalibrate(prev, field_rows).columns
     ['p', 'town', 'p_recalibrated']
     """
-    return apply(
-        prev,
-        open_table(frame),
-        by=by,
-        scores=scores,
-        options=RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check),
-    )
+    options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, crossing)
+    return apply(prev, open_table(frame), by=by, scores=scores, quantiles=quantiles, options=options)
 
 
 def apply(
@@ -90,11 +99,77 @@ def apply(
     *,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
+    quantiles: QuantilesLike | None = None,
     options: RecalibrateOptions,
+    row: str | None = None,
 ) -> Any:
-    """Recalibrate a table that is open."""
+    """Recalibrate a table that is open.
+
+    Parameters
+    ----------
+    row : of a table in files, the column that will say where a row stands
+    """
     check_applicable(prev, acknowledge=options.acknowledge)
-    columns = Scores.of(table, prev.lab, scores, normalize=options.normalize)
+    prev.lab.outcome.refuse(missing=options.missing)
+    columns = prediction_columns(
+        table,
+        prev.lab,
+        scores=scores,
+        quantiles=quantiles,
+        normalize=options.normalize,
+        crossing=options.crossing,
+    )
+    if isinstance(columns, QuantileColumns):
+        return _apply_to_quantiles(prev, columns, by, options, row)
+    return _apply_to_scores(prev, columns, by, options)
+
+
+def _apply_to_quantiles(
+    prev: Prevalence,
+    columns: QuantileColumns,
+    by: str | Sequence[str] | None,
+    options: RecalibrateOptions,
+    row: str | None,
+) -> Any:
+    """Read into memory, recalibrated there, and put beside the rows that they came from."""
+    table = columns.table
+    new = new_names(columns.columns, table.names, options.name)
+    grouping = counted_groups(prev, by, table)
+    if table.lazy and row is None:
+        native = type(table.frame.to_native())
+        raise InputError(
+            "Recalibrating quantiles needs a table in memory, but got "
+            f"{native.__module__}.{native.__name__}. Collect it first, or use `fieldcal recalibrate` on files."
+        )
+    numbered = None if row is None else table.prepare([])
+    place = {} if row is None else {"place": nw.col(row).cast(nw.Int64)}
+    rows = read_rows(columns, grouping, others=place, frame=numbered)
+    answer = verbs.recalibrate(
+        prev, rows.predictions, groups=rows.groups, unseen=options.unseen, acknowledge=True
+    )
+    made = dict(zip(new, map(np.ascontiguousarray, answer.values.T), strict=True))
+    if row is None:
+        small = nw.from_dict(made, backend=table.frame.implementation)
+        return table.finish(small, {n: nw.col(n) for n in new})
+    places = np.asarray(rows.others["place"], dtype=np.int64)
+    return _joined(table, numbered, made, row=row, places=places)
+
+
+def _joined(table: Table, numbered: Any, made: dict[str, Any], *, row: str, places: Ints) -> Any:
+    """The new columns beside the rows that they were made of, found again by their place."""
+    at = table.helper("place")
+    helpers = {table.helper(f"new_{k}"): name for k, name in enumerate(made)}
+    columns = {at: places, **{helper: made[name] for helper, name in helpers.items()}}
+    small = table.small(columns, {at: nw.Int64, **dict.fromkeys(helpers, nw.Float64)})
+    joined = table.look_up(numbered, small, {row: at})
+    return table.finish(joined, {name: nw.col(helper) for helper, name in helpers.items()})
+
+
+def _apply_to_scores(
+    prev: Prevalence, columns: Scores, by: str | Sequence[str] | None, options: RecalibrateOptions
+) -> Any:
+    """One expression in the table's engine, after one join where there are groups."""
+    table = columns.table
     if columns.n_ids is not None:
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
     new = new_names(columns.columns, table.names, options.name)
@@ -104,8 +179,11 @@ def apply(
     if not prev.field.grouped:
         if by:
             raise InputError(
-                "This prevalence is of one population, but group columns were given. Count with by=… first, or leave "
-                "by=… out here."
+                "This prevalence is of one population, but group columns were given. Count with ",
+                Option("by"),
+                " first, or leave ",
+                Option("by"),
+                " out here.",
             )
         prepared = table.prepare(columns.expressions())
         return table.finish(*job.answers(prepared, [nw.lit(r) for r in ratios(prev.weights)[0]], new))
@@ -135,6 +213,7 @@ def recalibrate_file(
     *,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
+    quantiles: QuantilesLike | None = None,
     **options: Any,
 ) -> int:
     """Recalibrate a table in files into another file; how many rows were written.
@@ -144,11 +223,13 @@ def recalibrate_file(
     prev : Prevalence
     session, source : from `fieldcal.tables.files.session`
     target : where to write; its ending says what
-    by, scores, **options : as in `recalibrate`
+    by, scores, quantiles, **options : as in `recalibrate`
     """
     check_target(os.fspath(target), source.inputs)
-    source = bind(prev, source, by=by, scores=scores)
+    source = bind(prev, source, by=by, scores=scores if quantiles is None else quantiles)
     relation, row_id = source.with_row_id()
     table = open_table(relation, row_id=row_id)
-    answer = apply(prev, table, by=by, scores=scores, options=RecalibrateOptions(**options))
+    row = row_id[0] if row_id else table.helper("row")
+    chosen = RecalibrateOptions(**options)
+    answer = apply(prev, table, by=by, scores=scores, quantiles=quantiles, options=chosen, row=row)
     return session.write(answer, target, sources=[source])

@@ -7,12 +7,12 @@ from typing import Any
 
 import narwhals as nw
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import group_keys
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Scores
 from fieldcal.tables.engines import Table
-from fieldcal.validation import CLIP, likely_cause
+from fieldcal.validation import CLIP, MISSING_OTHERWISE, likely_cause
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,9 @@ def refuse(quality: Quality, scores: Scores, *, missing: str) -> None:
     named = ", ".join(f"{c!r:.60}" for c in scores.columns[:4]) + (", …" if len(scores.columns) > 4 else "")
     if quality.missing and missing == "error":
         raise InputError(
-            f"{quality.missing:,} of {quality.rows:,} rows have no score (null or NaN) in {named}. Drop those rows, or "
-            "say what to do with missing='drop' (count) or missing='keep' (recalibrate)."
+            f"{quality.missing:,} of {quality.rows:,} rows have no score (null or NaN) in {named}. Drop those rows",
+            *MISSING_OTHERWISE,
+            ".",
         )
     if quality.outside and scores.n_ids is not None:
         raise InputError(
@@ -103,5 +104,7 @@ def refuse(quality: Quality, scores: Scores, *, missing: str) -> None:
         worst = max(quality.sums, key=lambda s: abs(s - 1.0))
         raise InputError(
             f"The scores {named} of a row must sum to one, but in {quality.unsummed:,} rows they do not (one sums to "
-            f"{worst:.6g}). Are these one-against-rest scores? Pass normalize=True to rescale each row."
+            f"{worst:.6g}). Are these one-against-rest scores? Pass ",
+            Option("normalize", True),
+            " to rescale each row.",
         )

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import narwhals as nw
 import numpy as np
 
-from fieldcal.errors import InputError, UnseenGroupWarning
+from fieldcal.errors import InputError, Option, UnseenGroupWarning
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, LookUp, Scores, group_columns
 from fieldcal.tables.engines import Table
-from fieldcal.types import Floats, Keys, Unseen
+from fieldcal.types import Crossing, Floats, Keys, Unseen
 from fieldcal.verbs.recalibrate import unseen_words
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class RecalibrateOptions:
     acknowledge: bool = False
     name: str = "{}_recalibrated"
     check: bool = True
+    crossing: Crossing = "error"
 
     def __post_init__(self) -> None:
         if self.unseen not in ("global", "raw", "error"):
@@ -79,7 +80,12 @@ class RecalibrateOptions:
         if self.missing not in ("error", "keep"):
             raise InputError(f"missing must be 'error' or 'keep', but got {self.missing!r}.")
         if self.unseen == "error" and not self.check:
-            raise InputError("unseen='error' needs check=True: without it no group is looked at.")
+            raise InputError(
+                Option("unseen", "error"),
+                " needs ",
+                Option("check", True),
+                ": without it no group is looked at.",
+            )
 
 
 @dataclass(frozen=True)
@@ -167,8 +173,8 @@ class Groups:
         key = group_keys.normalize(tuple(parts) if len(parts) > 1 else parts[0])
         what = f"{rows:,} rows are of groups that were not in the field (one is {group_keys.show(key)!r})"
         if options.unseen == "error":
-            raise InputError(unseen_words(what, "error"))
-        warnings.warn(unseen_words(what, "global"), UnseenGroupWarning, stacklevel=4)
+            raise InputError(*unseen_words(what, "error"))
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=4)
 
 
 def bind(
@@ -189,6 +195,14 @@ def bind(
 
 def _ratio(table: Table, k: int) -> str:
     return table.helper(f"ratio_{k}")
+
+
+def counted_groups(prev: Prevalence, by: str | Sequence[str] | None, table: Table) -> Grouping:
+    """The group columns that are asked for, or those that were counted; some group must be able to stand in them."""
+    grouping = Grouping.of(table, group_columns(prev, by))
+    if grouping.columns and len(prev.groups) and not grouping.matches(prev.groups).any():
+        refuse_kinds(grouping, prev)
+    return grouping
 
 
 def refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
@@ -228,7 +242,7 @@ def weights_table(prev: Prevalence) -> WeightTable:
 
 def refuse_numbers(lab: Lab) -> None:
     """Refuse a lab of a regression: its rows are distributions, which no statement bins."""
-    if lab.support is not None:
+    if lab.outcome.kind == "intervals":
         raise InputError(
             "This lab is of a regression: its predictions are distributions of a number, for which no SQL can be "
             "written. Export the table to Parquet or CSV and use `fieldcal count` and `fieldcal recalibrate`."
@@ -270,7 +284,8 @@ def _key_texts(key: Hashable, n_parts: int, has_truth: bool) -> KeyTexts:
     if len(parts) != n_parts:
         raise InputError(
             f"The group {group_keys.show(key)!r} has {len(parts)} parts, but {n_parts} columns are to hold it. Name "
-            "one per part with by=…"
+            "one per part with ",
+            Option("by"),
         )
     return tuple(_text(part, has_truth) for part in parts)
 

@@ -1,9 +1,11 @@
-"""The four verbs on arrays, one file each, and what goes with them.
+"""The four verbs on arrays and on predictive distributions, one file each, and what goes with them.
 
 learn            count             estimate                  recalibrate
-lab scores  ──►  field scores ──►  prevalence per group ──►  new probabilities
-+ labels         (any size)        + interval + verdict      (same rows, same order)
+lab scores  ──►  field scores ──►  prevalence per group ──►  new predictions
++ labels         (any size)        + interval + verdict      (same rows, order and kind)
   = Lab            = Field           = Prevalence
+
+What scores and labels are, probabilities and classes or distributions and numbers, the lab's outcome knows.
 """
 
 from fieldcal.verbs.count import count

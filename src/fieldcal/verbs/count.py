@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from fieldcal.core.response import count_cells
-from fieldcal.errors import GroupWarning, InputError, InputTypeError
-from fieldcal.objects import Field, Lab, group_keys
+from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
+from fieldcal.objects import UNNAMED, Batch, Field, Lab, group_keys
 from fieldcal.types import Missing
 from fieldcal.validation import Scores, as_weights, bin_ids, field_scores, score_sums
+from fieldcal.verbs.outcomes import masses_of
 
 #: Fewer rows may well be as many groups.
 _MANY_ROWS = 100
@@ -19,7 +20,7 @@ _MANY_ROWS = 100
 
 def count(
     lab: Lab,
-    proba: Any,
+    predictions: Any,
     *,
     groups: Any = None,
     sample_weight: Any = None,
@@ -32,10 +33,11 @@ def count(
     Parameters
     ----------
     lab : Lab
-    proba : array-like (n,) or (n, K), or a table of columns named after the classes
-        Predictions in the field, as given to `learn`.
+    predictions : array-like (n,) or (n, K), a table of columns named after the classes, or predictive distributions
+        Predictions in the field, of the kind that was given to `learn`.
     groups : array-like (n,), optional
-        The subpopulation of each row: any hashable values; null is a group of its own.
+        The subpopulation of each row: text, whole numbers, true or false, dates, times, or tuples of them; null is a
+        group of its own.
     sample_weight : array-like (n,), optional
         A weight of 2 is the row twice.
     missing : "error" or "drop"
@@ -62,11 +64,12 @@ def count(
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
     check_batch(batch)
+    masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
     given_ids = lab.partition.takes == "ids"
     scores = (
-        bin_ids(proba, lab.partition)
+        bin_ids(masses, lab.partition)
         if given_ids
-        else field_scores(lab, proba, normalize=normalize, missing=missing)
+        else field_scores(lab, masses, normalize=normalize, missing=missing)
     )
     n = len(scores.values)
     weight = as_weights(sample_weight, n=n)
@@ -85,16 +88,19 @@ def count(
     bins = lab.partition.assign(scores.values)
     V = count_cells(codes, bins, shape=(len(names), lab.n_bins), weight=weight)
     shares = lab.F if given_ids else None
-    field = Field(
-        lab=lab.digest,
-        classes=lab.classes,
-        n_bins=lab.n_bins,
-        grouped=groups is not None,
+    counted = Batch(
         groups=names,
         V=V,
         score_sums=score_sums(codes, len(names), scores, weight, shares=shares, bins=bins),
         dropped=scores.n_missing,
         clipped=scores.clipped,
+    )
+    field = Field(
+        lab=lab.digest,
+        classes=lab.classes,
+        n_bins=lab.n_bins,
+        grouped=groups is not None,
+        batches={UNNAMED: counted},
     )
     return field if batch is None else field.named(batch)
 
@@ -102,7 +108,11 @@ def count(
 def check_batch(batch: object) -> None:
     """Batches are named by text."""
     if batch is not None and not isinstance(batch, str):
-        raise InputTypeError(f"batch must be a name, a string, but got {batch!r:.60}. Use batch=str(…).")
+        raise InputTypeError(
+            f"batch must be a name, a string, but got {batch!r:.60}. Use ",
+            Option("batch", Word("str(…)")),
+            ".",
+        )
 
 
 def warn_if_ids(n_groups: int, n_rows: int) -> None:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal.core import likelihood
-from fieldcal.core.goodness_of_fit import common_movement, misfit
+from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
+from fieldcal.core.problem import Problem
 from fieldcal.core.reweight import Parts, beta_interval, class_weights, learn_from_labels, safe_log
 from fieldcal.core.solve import Solution
-from fieldcal.core.trust import Rehearsal, Trust, decide_trust, mean_recalibrated
-from fieldcal.errors import ConvergenceWarning, InputError, InputTypeError, PoolingWarning, TrustWarning
-from fieldcal.objects import Field, Fit, Lab, Prevalence, group_keys
-from fieldcal.objects.verdict import Verdict
+from fieldcal.core.trust import Evidence, Rehearsal, Trust, decide_trust, mean_recalibrated, measure
+from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, group_keys
 from fieldcal.types import Floats, Keys, Point
-from fieldcal.verbs.findings import Findings, group_status, is_foreign, judge, whole_misfit
-from fieldcal.verbs.solving import DEFAULT_LEVEL, Answer, Task, solve_task, whole_field
+from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
-_TINY = 1e-300
+DEFAULT_LEVEL = 0.9
 
 
 def estimate(
@@ -96,40 +94,48 @@ def estimate(
     """
     chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
     _check(lab, field, chosen, level=level, point=point)
-    labels = _labels(labelled, lab, field)
-    task = Task(lab, field, chosen, point, level, labels, random_state, max_iter, progress)
-    answer = solve_task(task)
-    common = whole_field(task, answer)
-    decided = _trust(trust, task, answer, common)
-    findings = _findings(task, answer, common, decided, asked=trust != "auto")
-    _warn(task, answer, findings)
-    parts = _parts(field, answer.urc, common)
-    value = parts.value(decided.common, decided.groups)
-    value, lower, upper = _interval(task, answer, parts, value, decided, asked=trust != "auto")
-    return Prevalence(
+    problem = _problem(lab, field, _labels(labelled, lab, field))
+    posterior = chosen.posterior(problem, random_state=random_state)
+    found = _solved(posterior, point, level, max_iter, progress)
+    whole = _whole_field(chosen, problem, found.urc, point, random_state, max_iter)
+    evidence = measure(
+        problem,
+        urc=found.urc,
+        whole=whole,
+        rehearsal=lab.rehearsal,
+        edge=posterior.edge,
+        converged=None if found.mode is None else found.mode.converged,
+    )
+    believed = _trust(trust, lab, problem, evidence, found.urc, whole)
+    parts = _parts(field, found.urc, whole)
+    mixed = _mixed(lab, problem, found, parts, believed, evidence, level)
+    said = findings(Seen(lab, field, evidence, believed, protected))
+    warn_about_field(said)
+    prev = Prevalence(
         lab=lab,
         field=field,
-        prior=answer.prior,
+        prior=chosen.spec(),
+        learnt=posterior.learnt,
         point=point,
         level=level,
         seed=random_state,
-        alpha=answer.alpha,
-        labelled=task.labelled,
-        urc=answer.urc,
-        common=common,
-        estimate=value,
-        lower=lower,
-        upper=upper,
-        trust_between=decided.groups,
-        trust_overall=decided.common,
-        movement=decided.movement,
-        weights=parts.weights(lab.p_lab, decided.common, decided.groups),
-        overall_weights=class_weights(common, lab.p_lab, trust=decided.common),
-        status=group_status(lab, field, findings, answer.mode.converged),
-        verdict=judge(lab, field, findings),
+        labelled=problem.labelled,
+        urc=found.urc,
+        whole=whole,
+        estimate=mixed.estimate,
+        lower=mixed.lower,
+        upper=mixed.upper,
+        trust_between=believed.between,
+        trust_overall=believed.overall,
+        overall_shift=evidence.overall,
+        weights=parts.weights(lab.p_lab, believed.overall, believed.between),
+        overall_weights=class_weights(whole, lab.p_lab, trust=believed.overall),
+        status=group_status(lab, field, evidence),
+        verdict=Verdict(findings=said),
         protected=protected,
-        fit=_fit(answer.mode, findings),
+        fit=_fit(found.mode, evidence),
     )
+    return prev.remembering(chosen)
 
 
 def check(lab: Lab, field: Field, **options: Any) -> Verdict:
@@ -172,7 +178,9 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
     if level is None:
         if point == "mean":
             raise InputError(
-                "Without a level there is no posterior to average. Use point='mode', or give a level."
+                "Without a level there is no posterior to average. Use ",
+                Option("point", "mode"),
+                ", or give a level.",
             )
     elif not 0 < level < 1:
         raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r}.")
@@ -224,30 +232,74 @@ def _label_row(counts: Any, classes: Keys) -> Floats:
     return row
 
 
-def _trust(trust: Any, task: Task, answer: Answer, common: Floats) -> Trust:
-    lab, V = task.lab, task.V
-    F = np.asarray(lab.F, dtype=np.float64)
-    if trust == "auto" and (lab.n_bins == 1 or is_foreign(whole_misfit(lab, task.field, common))):
-        return Trust(0.0, 0.0, common_movement(F, V.sum(axis=0), smoothing=lab.smoothing), None)
-    if trust == "auto":
-        return decide_trust(
-            F,
-            V,
-            p_lab=lab.p_lab,
-            common=np.maximum(common, _TINY),
-            each=np.maximum(answer.urc, _TINY),
-            centres=lab.bin_means,
-            offset=lab.offset,
-            rehearsal=lab.rehearsal,
-            grouped=task.field.grouped,
-            smoothing=lab.smoothing,
-        )
+def _problem(lab: Lab, field: Field, labelled: Floats | None) -> Problem:
+    """From here on core's letters, and arrays alone."""
+    F, V = (np.asarray(counts, dtype=np.float64) for counts in (lab.F, field.V))
+    return Problem(F, V, lab.smoothing, field.grouped, labelled)
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """The prevalences under label shift, of every group."""
+
+    urc: Floats  # (G, K)
+    spread: Summary | None  # None where no interval is asked for
+    mode: Solution | None  # where the mode is the estimate
+
+
+def _solved(
+    posterior: Posterior,
+    point: Point,
+    level: float | None,
+    max_iter: int = 200,
+    progress: Callable[[int, int], None] | None = None,
+) -> _Solved:
+    """Point, spread and interval; the mode only where it is asked for."""
+    if point == "mean":
+        spread = posterior.summary(level or DEFAULT_LEVEL, _counting(progress, len(posterior.V)))
+        return _Solved(spread.mean, spread, None)
+    mode = posterior.mode(max_iter)
+    if level is None:
+        return _Solved(mode.p, None, mode)
+    spread = posterior.summary(level, _counting(progress, len(posterior.V)))
+    lower, upper = np.minimum(spread.lower, mode.p), np.maximum(spread.upper, mode.p)
+    return _Solved(mode.p, replace(spread, lower=lower, upper=upper), mode)
+
+
+def _counting(tell: Callable[[int, int], None] | None, total: int) -> Callable[[int], None] | None:
+    """How the posterior tells of groups that are done."""
+    if tell is None:
+        return None
+    done = 0
+
+    def more(finished: int) -> None:
+        nonlocal done
+        done += finished
+        tell(done, total)
+
+    return more
+
+
+def _whole_field(
+    prior: Prior, problem: Problem, urc: Floats, point: Point, random_state: int, max_iter: int
+) -> Floats:
+    """The estimate for the field as one population, (K,); the lab's where no row says anything."""
+    if len(urc) == 1:
+        return np.asarray(urc[0])
+    if not problem.V.sum():
+        return problem.p_lab
+    whole = prior.posterior(problem.whole(), random_state=random_state)
+    return np.asarray(_solved(whole, point, None, max_iter).urc[0])
+
+
+def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, urc: Floats, whole: Floats) -> Trust:
+    if isinstance(trust, str) and trust == "auto":
+        return decide_trust(problem, evidence, urc=urc, whole=whole, centres=lab.bin_means, offset=lab.offset)
     if isinstance(trust, bool) or not isinstance(trust, (int, float, np.number)) or not 0 <= trust <= 1:
         raise InputError(
             f"trust must be 'auto' or a number from 0 (leave alone) to 1 (URC), but got {trust!r}."
         )
-    movement = common_movement(F, V.sum(axis=0), smoothing=lab.smoothing)
-    return Trust(float(trust), float(trust), movement, None)
+    return Trust(float(trust), float(trust), set_by_caller=True)
 
 
 def _parts(field: Field, urc: Floats, common: Floats) -> Parts:
@@ -258,86 +310,68 @@ def _parts(field: Field, urc: Floats, common: Floats) -> Parts:
     return Parts(np.where(n[:, None] > 0, field.mean_prediction, everywhere), urc, common, n)
 
 
-def _interval(
-    task: Task, answer: Answer, parts: Parts, value: Floats, trust: Trust, *, asked: bool
-) -> tuple[Floats, Floats | None, Floats | None]:
-    """The interval of ``estimate``, see the notes of `estimate` for what it means; and the value after field labels."""
-    sigma, tau = trust.common, trust.groups
-    rehearsal = task.lab.rehearsal if task.field.grouped else None
-    if answer.sd is None or (sigma == tau == 1.0 and rehearsal is None):
-        return value, answer.lower, answer.upper
-    logs = safe_log(parts.weights(task.lab.p_lab, sigma, tau))
-    _, labels = mean_recalibrated(task.lab.bin_means, task.V, logs)
+@dataclass(frozen=True)
+class _Mixed:
+    """The prevalence after trust, with its interval."""
+
+    estimate: Floats
+    lower: Floats | None
+    upper: Floats | None
+
+
+def _mixed(
+    lab: Lab,
+    problem: Problem,
+    found: _Solved,
+    parts: Parts,
+    trust: Trust,
+    evidence: Evidence,
+    level: float | None,
+) -> _Mixed:
+    """The estimate after trust; see the notes of `estimate` for what its interval means."""
+    sigma, tau, spread = trust.overall, trust.between, found.spread
+    value = parts.estimate(sigma, tau)
+    rehearsal = evidence.rehearsal if problem.grouped else None
+    if spread is None:
+        return _Mixed(value, None, None)
+    if level is not None and sigma == tau == 1.0 and rehearsal is None:
+        return _Mixed(value, spread.lower, spread.upper)
+    logs = safe_log(parts.weights(problem.p_lab, sigma, tau))
+    _, labels = mean_recalibrated(lab.bin_means, problem.V, logs)
     on_logit = _excess_variance(rehearsal, tau) + np.zeros(value.shape)
-    if not asked:
-        unrehearsed = task.field.grouped and rehearsal is None
-        on_logit += parts.doubt(sigma, tau, about_common=trust.movement.moved, about_groups=unrehearsed)
+    if not trust.set_by_caller:
+        unrehearsed = problem.grouped and rehearsal is None
+        shifted = evidence.overall.shifted
+        on_logit += parts.trust_variance(sigma, tau, about_overall=shifted, about_between=unrehearsed)
         if rehearsal is not None:
-            on_logit += parts.held_back(sigma, tau, rehearsal.tau)
-    # The value moves along odds, so the posterior's spread enters on that scale too.
-    on_logit += (max(sigma, tau) * answer.sd / np.maximum(answer.urc * (1 - answer.urc), 1e-9)) ** 2
+            on_logit += parts.withheld_variance(sigma, tau, rehearsal.tau)
+    # The estimate moves along odds, so the posterior's spread enters on that scale too.
+    on_logit += (max(sigma, tau) * spread.sd / np.maximum(found.urc * (1 - found.urc), 1e-9)) ** 2
     variance = labels + (value * (1 - value)) ** 2 * on_logit
-    if task.labelled is not None and not sigma == tau == 1.0:
-        value, variance = learn_from_labels(value, variance, task.labelled)
-    return value, *beta_interval(value, variance, task.level or DEFAULT_LEVEL, n=parts.n)
+    if problem.labelled is not None and not sigma == tau == 1.0:
+        value, variance = learn_from_labels(value, variance, problem.labelled)
+    return _Mixed(value, *beta_interval(value, variance, level or DEFAULT_LEVEL, n=parts.n))
 
 
 def _excess_variance(rehearsal: Rehearsal | None, tau: float) -> Floats | float:
     """How far lab groups missed beyond noise at this trust, as a variance on the logit scale."""
-    if rehearsal is None or rehearsal.excess is None:
+    if rehearsal is None or rehearsal.excess_variance is None:
         return 0.0
-    return np.array([np.interp(tau, rehearsal.exponents, column) for column in rehearsal.excess.T])
+    return np.array([np.interp(tau, rehearsal.exponents, column) for column in rehearsal.excess_variance.T])
 
 
-def _findings(task: Task, answer: Answer, common: Floats, trust: Trust, *, asked: bool) -> Findings:
-    lab, V = task.lab, task.V
-    return Findings(
-        whole=whole_misfit(lab, task.field, common),
-        misfit=misfit(lab.M, V, answer.urc, rows=lab.A.sum(axis=1)),
-        novel=likelihood.novel(np.asarray(lab.F, dtype=np.float64), V),
-        trust=trust,
-        asked=asked,
-        edge=answer.edge,
-    )
-
-
-def _fit(mode: Solution, findings: Findings) -> Fit:
-    misfit = findings.misfit
+def _fit(mode: Solution | None, evidence: Evidence) -> Fit:
+    misfit = evidence.misfit
     return Fit(
-        gap=mode.gap,
-        n_iter=mode.n_iter,
-        converged=mode.converged,
-        novel=findings.novel,
+        gap=None if mode is None else mode.gap,
+        n_iter=None if mode is None else mode.n_iter,
+        converged=None if mode is None else mode.converged,
+        novel=evidence.novel,
         statistic=misfit.statistic,
         df=misfit.df,
         p_value=misfit.p_value,
         adjusted=misfit.adjusted,
         effect=misfit.effect,
+        whole_effect=float(evidence.whole.effect[0]),
+        whole_p_value=float(evidence.whole.p_value[0]),
     )
-
-
-def _warn(task: Task, answer: Answer, findings: Findings) -> None:
-    mode = answer.mode
-    if not mode.converged.all():
-        warnings.warn(
-            f"{int((~mode.converged).sum())} of {len(mode.gap)} groups stopped at the iteration limit, the worst "
-            f"with an optimality gap of {mode.gap.max():.2g} per row. Raise max_iter.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    if answer.edge == "low":
-        warnings.warn(
-            "The groups differ more than prevalences can (κ at the low edge of its range): misfit that looks like "
-            "variance. Read the verdict before you use the estimates.",
-            PoolingWarning,
-            stacklevel=3,
-        )
-    trust = findings.trust
-    unrehearsed = task.lab.rehearsal is None or not task.field.grouped
-    if not findings.asked and unrehearsed and trust.movement.moved and trust.common > 0:
-        warnings.warn(
-            "The field has moved, and whether by label shift was not rehearsed: give learn(…, groups=…) the grouping "
-            "that the field has, or set trust yourself. The verdict says more.",
-            TrustWarning,
-            stacklevel=3,
-        )

@@ -1,132 +1,220 @@
-"""The warnings of a lab, the status of each group, and the verdict over all."""
+"""From evidence to findings. Each finding is a small function in a list; to add one, write it and add it to the list.
+
+`LAB` looks at a lab alone (`learn` warns of what it finds), `FIELD` at everything that `estimate` measured. The
+report's checklist is both lists in their order; thresholds are in `core.policy`, nowhere else.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.goodness_of_fit import NOISE, Misfit, Movement, misfit
-from fieldcal.core.response import POOR_CONDITION, confusable_classes
-from fieldcal.core.trust import ALONE, RAMP, Trust
-from fieldcal.errors import CalibrationWarning, IdentifiabilityWarning, SmallSampleWarning
-from fieldcal.objects import Field, Lab
-from fieldcal.objects.verdict import Level, Verdict
+from fieldcal.core.policy import POLICY
+from fieldcal.core.response import confusable_classes
+from fieldcal.core.trust import Evidence, Trust
+from fieldcal.errors import (
+    CalibrationWarning,
+    ConvergenceWarning,
+    FieldcalWarning,
+    IdentifiabilityWarning,
+    Option,
+    PoolingWarning,
+    SmallSampleWarning,
+    TrustWarning,
+)
+from fieldcal.objects import Field, Finding, Lab, group_keys
+from fieldcal.objects.verdict import State
 
-FEW_CLASS_ROWS = 5
-#: Lab rows of a class below which nothing is simply "ok".
-ENOUGH_CLASS_ROWS = 30
-FEW_GROUP_ROWS = 20
-#: Misfits smaller than this (Cohen's w) are real in a large group and do not matter.
-SMALL_EFFECT = 0.1
-#: A field that misses every mixture by this much (Cohen's w) is not of this model.
-LARGE_EFFECT = 0.5
-FALSE_DISCOVERIES = 0.05
-#: Standard errors below zero that a free prevalence must reach to be called impossible.
-OUTSIDE = 3.0
-#: Mean distance between predictions and shares in the lab that deserves a warning, if it is no chance.
-POOR_CALIBRATION = 0.03
-#: A trust below this share of what the rehearsal earned is told.
-HELD_BACK = 0.75
-#: A lab this good is probably the training set.
-TOO_GOOD = 0.005
-
-
-Concern = tuple[type[Warning], str]
+#: Groups that a finding names, at most.
+_NAMED = 20
+#: Findings of a lab that `learn` warns of, and of a field that `estimate` warns of; each with its category.
+WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
+    "worse_than_chance": CalibrationWarning,
+    "few_class_rows": SmallSampleWarning,
+    "confusable_classes": IdentifiabilityWarning,
+    "too_good": CalibrationWarning,
+    "uncalibrated": CalibrationWarning,
+}
+WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
+    "not_converged": ConvergenceWarning,
+    "overdispersed": PoolingWarning,
+    "shift_not_rehearsed": TrustWarning,
+}
+#: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
+_CLASSES, _GROUPS = Option("classes"), Option("groups", verb="learn")
+_SIGMOID, _PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What the estimate noticed, for the verdict to weigh."""
+class Seen:
+    """Everything a finding may look at."""
 
-    whole: Misfit  # of the whole field as one population
-    misfit: Misfit
-    novel: NDArray[np.float64]
+    lab: Lab
+    field: Field
+    evidence: Evidence
     trust: Trust
-    asked: bool  # whether the caller set the trust
-    edge: str
+    protected: bool = False
+
+    @property
+    def refused(self) -> State:
+        """How bad a doubt about the assumption is: fatal where nothing is believed."""
+        return "do_not_use" if self.trust.nothing else "care"
+
+
+def findings(seen: Seen) -> tuple[Finding, ...]:
+    """All that is to be said about an estimate, in the order of the checklist."""
+    found = (*(ask(seen.lab) for ask in LAB), *(ask(seen) for ask in FIELD))
+    return tuple(finding for finding in found if finding is not None)
 
 
 def warn_about_lab(lab: Lab) -> None:
     """Warn of what makes every estimate from this lab shaky."""
-    for category, message in lab_concerns(lab):
-        warnings.warn(message, category, stacklevel=3)
+    _warn((ask(lab) for ask in LAB), WARNED_IN_LAB)
 
 
-def lab_concerns(lab: Lab) -> list[Concern]:
-    """What is shaky about a lab, in words."""
-    found = (_backwards(lab), _few_rows(lab), _alike(lab), _too_good(lab), _uncalibrated(lab))
-    return [concern for concern in found if concern is not None]
+def warn_about_field(found: Iterable[Finding]) -> None:
+    """Warn of what makes this estimate shaky, beyond what `learn` warned of."""
+    _warn(found, WARNED_IN_FIELD)
 
 
-def _backwards(lab: Lab) -> Concern | None:
-    worst = worse_than_chance(lab)
+def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWarning]]) -> None:
+    for finding in found:
+        if finding is not None and finding.code in categories:
+            text = f"{finding.text} {finding.remedy}".strip()
+            warnings.warn(categories[finding.code](*_parts(text)), stacklevel=4)
+
+
+def _parts(text: str) -> tuple[str | Option, ...]:
+    """The text as a warning takes it, in parts before and after the option that it speaks of."""
+    for option in (_CLASSES, _GROUPS, _SIGMOID, _PROTECTED):
+        before, found, after = text.rpartition(str(option))
+        if found:
+            return before, option, after
+    return (text,)
+
+
+# The lab ----------------------------------------------------------------------------------------------------
+
+
+def better_than_chance(lab: Lab) -> Finding:
+    """Columns in another order than the classes, or a model that learnt the opposite."""
+    question = "Are predictions for a class higher on its own rows?"
+    worst = _worse_than_chance(lab)
     if worst is None:
-        return None
-    return (
-        CalibrationWarning,
-        f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: worse than "
-        f"chance. Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass classes=… in their "
+        return Finding(code="better_than_chance", question=question, state="ok", text="Yes, for every class.")
+    return Finding(
+        code="worse_than_chance",
+        question=question,
+        state="do_not_use",
+        text=f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: worse "
+        "than chance.",
+        remedy=f"Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass {_CLASSES} in their "
         "order.",
     )
 
 
-def _few_rows(lab: Lab) -> Concern | None:
+def enough_rows(lab: Lab) -> Finding:
+    """A class whose predictions are mostly a guess."""
     rows = lab.F.sum(axis=1)
     rarest = int(rows.argmin())
-    if rows[rarest] > FEW_CLASS_ROWS:
-        return None
-    return (
-        SmallSampleWarning,
-        f"Class {lab.classes[rarest]!r} has {rows[rarest]:g} lab rows: where its predictions fall is mostly a "
-        "guess, and the intervals will be wide. Label more rows of it.",
-    )
+    name, n = lab.classes[rarest], rows[rarest]
+    question = "Has the lab enough rows of every class?"
+    remedy = f"Label more rows of {group_keys.show(name, width=30)}."
+    if n > POLICY.few_class_rows and n < POLICY.enough_class_rows:
+        text = f"The lab has only {n:g} rows of class {name!r}: little can be put to the test."
+        return Finding(code="some_class_rows", question=question, state="care", text=text, remedy=remedy)
+    if n <= POLICY.few_class_rows:
+        text = f"Class {name!r} has {n:g} lab rows: where its predictions fall is mostly a guess, and the intervals "
+        text += "will be wide."
+        return Finding(
+            code="few_class_rows", question=question, state="care", text=text, remedy="Label more rows of it."
+        )
+    text = f"The rarest, {group_keys.show(name, width=30)}, has {n:,.6g}."
+    return Finding(code="enough_class_rows", question=question, state="ok", text=text)
 
 
-def _alike(lab: Lab) -> Concern | None:
+def told_apart(lab: Lab) -> Finding:
+    """Classes that no histogram tells from each other."""
+    question = "Do the predictions tell the classes apart?"
+    number = lab.conditioning.condition_number
+    if lab.n_bins == 1:
+        text = "All lab predictions fall into one bin: every field looks the same."
+        return Finding(code="one_bin", question=question, state="do_not_use", text=text)
     # Neighbours in an order are hard to tell apart by nature: the smooth prior is made for that.
-    if lab.ordered or lab.n_bins == 1 or lab.conditioning.condition_number < POOR_CONDITION:
-        return None
+    if lab.ordered or number < POLICY.poor_condition:
+        text = f"Condition number of the response matrix {number:.3g}; below {POLICY.poor_condition:g} is good enough."
+        return Finding(code="told_apart", question=question, state="ok", text=text)
     pairs = confusable_classes(lab.M)
     which = f" ({lab.classes[pairs[0][0]]!r} and {lab.classes[pairs[0][1]]!r})" if pairs else ""
-    return (
-        IdentifiabilityWarning,
-        f"The bins hardly tell some classes apart{which}: condition number of M "
-        f"{lab.conditioning.condition_number:.3g}. Estimates will lean on the prior. Use more bins, a better "
-        "model, or merge classes.",
+    return Finding(
+        code="confusable_classes",
+        question=question,
+        state="care",
+        text=f"The bins hardly tell some classes apart{which}: condition number of M {number:.3g}. Estimates will lean "
+        "on the prior.",
+        remedy="Use more bins, a better model, or merge classes.",
     )
 
 
-def _too_good(lab: Lab) -> Concern | None:
-    if lab.log_loss is None or lab.n < 100 or lab.log_loss >= TOO_GOOD:
+def held_out(lab: Lab) -> Finding:
+    """A lab that is the training set."""
+    question = "Were the lab rows kept out of training?"
+    if lab.log_loss is None:
+        return Finding(code="maybe_held_out", question=question, state="ask", text="Only you can know.")
+    if lab.n < POLICY.too_good_rows or lab.log_loss >= POLICY.too_good:
+        text = f"Their log loss is {lab.log_loss:.3g}: plausible."
+        return Finding(code="held_out", question=question, state="ok", text=text)
+    return Finding(
+        code="too_good",
+        question=question,
+        state="care",
+        text=f"The lab's log loss is {lab.log_loss:.2g}, implausibly low. Are these rows the model was trained on?",
+        remedy="Use held-out rows, or the field will look as if it had moved.",
+    )
+
+
+def calibrated(lab: Lab) -> Finding:
+    """Predictions that are not the shares they claim to be."""
+    question = "Is the model calibrated on the lab?"
+    error, p_value = lab.calibration.error, lab.calibration.p_value
+    if error <= POLICY.poor_calibration or p_value >= POLICY.poor_calibration_p:
+        text = f"Predictions and shares differ by {error:.3f} on average in the lab."
+        return Finding(code="calibrated", question=question, state="ok", text=text)
+    return Finding(
+        code="uncalibrated",
+        question=question,
+        state="care",
+        text=f"The model is not calibrated on the lab: predictions and shares differ by {error:.3f} on average. "
+        "Prevalences stay right, recalibrated probabilities inherit the error.",
+        remedy=f"Calibrate first, for instance with {_SIGMOID} in Recalibrator.",
+    )
+
+
+def homogeneous(lab: Lab) -> Finding | None:
+    """Lab groups in which a class does not look like itself."""
+    found = lab.homogeneity
+    if found is None:
         return None
-    return (
-        CalibrationWarning,
-        f"The lab's log loss is {lab.log_loss:.2g}, implausibly low. Are these rows the model was trained on? "
-        "Use held-out rows, or the field will look as if it had moved.",
-    )
+    question = "Does a class look the same in all lab groups?"
+    measured = f"Cramér's V {found.effect:.2f}"
+    if found.effect <= POLICY.small_effect or found.p_value >= POLICY.heterogeneity_p:
+        return Finding(code="homogeneous", question=question, state="ok", text=f"Yes ({measured}).")
+    text = f"The lab's groups differ in what a class looks like ({measured}): they differ by more than their "
+    return Finding(code="heterogeneous", question=question, state="care", text=f"{text}prevalences.")
 
 
-def _uncalibrated(lab: Lab) -> Concern | None:
-    if lab.calibration.error <= POOR_CALIBRATION or lab.calibration.p_value >= 1e-4:
-        return None
-    return (
-        CalibrationWarning,
-        f"The model is not calibrated on the lab: predictions and shares differ by "
-        f"{lab.calibration.error:.3f} on average. Prevalences stay right, recalibrated probabilities inherit "
-        "the error. Calibrate first, for instance with calibration='sigmoid' in Recalibrator.",
-    )
-
-
-def worse_than_chance(lab: Lab) -> int | None:
+def _worse_than_chance(lab: Lab) -> int | None:
     """A class whose predictions are clearly lower on its own rows than on the others; None if there is none."""
     F = np.asarray(lab.F, dtype=np.float64)
     for k, own in enumerate(F):
-        means = [_mean(lab.bin_means[:, k], rows) for rows in (own, F.sum(axis=0) - own)]
-        (high, high_error), (low, low_error) = means
-        if high - low < -4 * np.hypot(high_error, low_error) - 1e-12:
+        (high, high_error), (low, low_error) = (
+            _mean(lab.bin_means[:, k], rows) for rows in (own, F.sum(axis=0) - own)
+        )
+        if high - low < -POLICY.worse_than_chance * np.hypot(high_error, low_error) - 1e-12:
             return k
     return None
 
@@ -138,181 +226,289 @@ def _mean(values: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[float
     return mean, float(np.sqrt(max(float(rows @ values**2) / n - mean**2, 0.0) / n))
 
 
-def group_status(lab: Lab, field: Field, findings: Findings, converged: NDArray[np.bool_]) -> tuple[str, ...]:
-    """What to know about each group: flags joined by commas, or "ok"."""
-    misfit, n = findings.misfit, field.n
-    with np.errstate(divide="ignore", invalid="ignore"):
-        outside = (misfit.free < -OUTSIDE * np.maximum(misfit.free_se, 1e-12)).any(axis=1) & (n > 0)
-    flags = {
-        "prior_only": (n == 0) | (lab.n_bins == 1),
-        "few_rows": (n > 0) & (n < FEW_GROUP_ROWS),
-        "novel": findings.novel > 0,
-        "inconsistent": inconsistent(misfit),
-        "boundary": outside & (n >= FEW_GROUP_ROWS),
-        "not_converged": ~converged,
-    }
-    table = np.column_stack(list(flags.values()))
-    names = np.array(list(flags))
-    calm = np.asarray(~table.any(axis=1))
-    return tuple("ok" if calm[g] else ",".join(names[table[g]]) for g in range(len(n)))
+# Trust ------------------------------------------------------------------------------------------------------
 
 
-def whole_misfit(lab: Lab, field: Field, common: NDArray[np.float64]) -> Misfit:
-    """How far the whole field is from every mixture of the classes."""
-    total = np.asarray(field.V.sum(axis=0, keepdims=True), dtype=np.float64)
-    return misfit(lab.M, total, common[None], rows=lab.A.sum(axis=1))
+def set_by_caller(seen: Seen) -> Finding | None:
+    """A trust that nobody earned."""
+    if not seen.trust.set_by_caller:
+        return None
+    text = f"The trust was set by hand, to {seen.trust.between:g}: nothing was put to the test."
+    return Finding(code="trust_set", question="Was the trust earned?", state="care", text=text)
 
 
-def is_foreign(whole: Misfit) -> bool:
-    """A field so unlike the lab that nothing learnt there applies: another model, a scoring fault, another world."""
-    return bool(whole.effect[0] > LARGE_EFFECT and whole.p_value[0] < NOISE)
-
-
-def inconsistent(misfit: Misfit) -> NDArray[np.bool_]:
-    """Groups that no mixture of the classes explains: beyond chance over all groups, and large enough to matter."""
-    return np.asarray((misfit.adjusted < FALSE_DISCOVERIES) & (misfit.effect > SMALL_EFFECT))
-
-
-def judge(lab: Lab, field: Field, findings: Findings) -> Verdict:
-    """Weigh everything: the worst reason decides."""
-    reasons: list[tuple[Level, str]] = [("care", message) for _, message in lab_concerns(lab)]
-    if worse_than_chance(lab) is not None:
-        reasons.append(("do_not_use", "The predictions are worse than chance in the lab itself."))
-    if lab.n_bins == 1:
-        reasons.append(("do_not_use", "All lab predictions fall into one bin: every field looks the same."))
-    rows = lab.F.sum(axis=1)
-    if FEW_CLASS_ROWS < rows.min() < ENOUGH_CLASS_ROWS:
-        few = lab.classes[int(rows.argmin())]
-        reasons.append(
-            ("care", f"The lab has only {rows.min():g} rows of class {few!r}: little can be put to the test.")
+def rehearsed(seen: Seen) -> Finding | None:
+    """What happened when the lab's own groups played the field."""
+    found, trust = seen.evidence.rehearsal, seen.trust
+    if trust.set_by_caller or not seen.field.grouped or found is None:
+        return None
+    text = f"Rehearsed on {found.n_groups:,} groups and {found.n_rows:,} rows of the lab: "
+    if found.tau == 0:
+        text += "no strength of the correction helped for sure; differences between groups are left alone."
+    else:
+        change, error = (
+            float(np.interp(trust.between, found.exponents, curve))
+            for curve in (found.change_by_exponent, found.change_by_exponent_se)
         )
-    if is_foreign(findings.whole):
-        reasons.append(
-            (
-                "do_not_use",
-                "The field does not look like any mixture of the lab's classes "
-                f"(Cohen's w {findings.whole.effect[0]:.2f}): another model, a fault in scoring, or another world.",
-            )
-        )
-    reasons += _about_trust(lab, field, findings)
-    reasons += _about_field(field, findings)
-    if (
-        lab.homogeneity is not None
-        and lab.homogeneity.effect > SMALL_EFFECT
-        and lab.homogeneity.p_value < 1e-3
-    ):
-        reasons.append(
-            (
-                "care",
-                "The lab's groups differ in what a class looks like (Cramér's V "
-                f"{lab.homogeneity.effect:.2f}): they differ by more than their prevalences.",
-            )
-        )
-    if findings.edge == "low":
-        reasons.append(
-            ("care", "The groups differ more than prevalences can: misfit that looks like variance.")
-        )
-    order: tuple[Level, ...] = ("ok", "care", "do_not_use")
-    level: Level = max((r[0] for r in reasons), key=order.index, default="ok")
-    ranked = sorted(reasons, key=lambda r: -order.index(r[0]))
-    return Verdict(level=level, reasons=tuple(text for _, text in ranked))
+        text += f"log loss is expected to change by {change:+.3f} ± {error:.3f}."
+    # The full correction does harm, beyond noise.
+    harms = bool(found.change_by_exponent[-1] > found.change_by_exponent_se[-1])
+    refused = trust.nothing and (seen.evidence.overall.shifted or harms)
+    state: State = "do_not_use" if refused else "care" if found.tau == 0 else "ok"
+    return Finding(code="rehearsed", question=_BY_MIX, state=state, text=text)
 
 
-def _about_trust(lab: Lab, field: Field, findings: Findings) -> list[tuple[Level, str]]:
-    trust, moved = findings.trust, findings.trust.movement
-    if findings.asked:
-        return [("care", f"The trust was set by hand, to {trust.groups:g}: nothing was put to the test.")]
-    found: list[tuple[Level, str]] = []
-    rehearsal = lab.rehearsal
-    nothing = trust.common == 0 and trust.groups == 0
-    if field.grouped and rehearsal is not None:
-        text = f"Rehearsed on {rehearsal.n_groups:,} groups and {rehearsal.n_rows:,} rows of the lab: "
-        if rehearsal.tau == 0:
-            text += (
-                "no strength of the correction helped for sure; differences between groups are left alone."
-            )
-        else:
-            change, error = (
-                float(np.interp(trust.groups, rehearsal.exponents, curve))
-                for curve in (rehearsal.curve, rehearsal.curve_se)
-            )
-            text += f"log loss is expected to change by {change:+.3f} ± {error:.3f}."
-        harms = bool(
-            rehearsal.curve[-1] > rehearsal.curve_se[-1]
-        )  # the full correction does harm, beyond noise
-        refused = nothing and (moved.moved or harms)
-        found.append(("do_not_use" if refused else "care" if rehearsal.tau == 0 else "ok", text))
-        if trust.groups < HELD_BACK * rehearsal.tau:
-            beyond = "because the field goes beyond what was rehearsed"
-            earned = f"The rehearsal earned a trust of {rehearsal.tau:.2f} in how groups differ"
-            found.append(("care", f"{earned}; {trust.groups:.2f} is used, {beyond}."))
-    elif field.grouped:
-        found.append(_unrehearsed(trust, nothing))
-    if moved.moved:
-        found += _about_movement(trust, nothing, alone=not field.grouped)
-    elif not field.grouped:
-        found.append(("ok", "The field has not moved from the lab beyond noise: there is little to correct."))
-    return found
+def withheld(seen: Seen) -> Finding | None:
+    """A field that goes beyond what was rehearsed."""
+    found, trust = seen.evidence.rehearsal, seen.trust
+    if trust.set_by_caller or not seen.field.grouped or found is None:
+        return None
+    if trust.between >= POLICY.withheld * found.tau:
+        return None
+    text = (
+        f"The rehearsal earned a trust of {found.tau:.2f} in how groups differ; {trust.between:.2f} is used, "
+    )
+    text += "because the field goes beyond what was rehearsed."
+    return Finding(
+        code="trust_withheld", question="Is the field like what was rehearsed?", state="care", text=text
+    )
 
 
-def _about_movement(trust: Trust, nothing: bool, *, alone: bool) -> list[tuple[Level, str]]:
+def not_rehearsed(seen: Seen) -> Finding | None:
+    """Groups whose differences only histograms speak of."""
+    if seen.trust.set_by_caller or not seen.field.grouped or seen.evidence.rehearsal is not None:
+        return None
+    remedy = f"Give {_GROUPS} to rehearse it."
+    between = seen.evidence.between
+    if between is None or not between.shifted:
+        text = "The groups do not differ beyond noise: nothing to correct between them."
+        return Finding(code="groups_alike", question=_BY_MIX, state="care", text=text, remedy=remedy)
+    text = f"Label shift explains {_share(between.share)} of how the groups differ; not rehearsed."
+    return Finding(code="not_rehearsed", question=_BY_MIX, state=seen.refused, text=text, remedy=remedy)
+
+
+def one_population(seen: Seen) -> Finding | None:
+    """No groups, so none that could differ."""
+    if seen.field.grouped:
+        return None
+    return Finding(
+        code="one_population", question=_BY_MIX, state="ok", text="There is one population, without groups."
+    )
+
+
+def shift(seen: Seen) -> Finding:
     """A field that moved as a whole: contradicted, not known well enough, or believed."""
-    moved = trust.movement
-    share = f"Label shift explains {_share(moved.share)} of how the whole field moved"
-    level: Level = "do_not_use" if nothing else "care"
-    if is_another_population(moved, alone=alone):
-        return [(level, f"{share}: the field is another population, not another mix of classes.")]
-    if not moved.testable:
-        return [
-            (
-                "care",
-                "The field has moved; with as many bins as classes, whether by label shift cannot be tested.",
-            )
-        ]
-    if moved.lower < RAMP[0]:
-        end = "it is not relied on" if nothing else "look at it"
-        return [
-            (level, f"{share}, but as far as these rows tell it may be only {_share(moved.lower)}: {end}.")
-        ]
-    if trust.common > 0:
-        return [("care", f"{share}. A movement of everything cannot be rehearsed; look at it.")]
-    return []
+    found, alone, question = seen.evidence.overall, not seen.field.grouped, _WHOLE
+    if not found.shifted:
+        text = "The field has not moved from the lab beyond noise: there is little to correct."
+        return Finding(code="unmoved", question=question, state="ok", text=text)
+    share = f"Label shift explains {_share(found.share)} of how the whole field moved"
+    if seen.evidence.another_population(alone=alone):
+        text = f"{share}: the field is another population, not another mix of classes."
+        return Finding(
+            code="another_population", question=question, state=_doubted(seen), text=text, remedy=_LABEL_SOME
+        )
+    if not found.testable:
+        text = "The field has moved; with as many bins as classes, whether by label shift cannot be tested."
+        return Finding(
+            code="shift_untestable", question=question, state="care", text=text, remedy=_LABEL_SOME
+        )
+    if found.lower < POLICY.explained[0]:
+        end = "it is not relied on" if seen.trust.nothing else "look at it"
+        text = f"{share}, but as far as these rows tell it may be only {_share(found.lower)}: {end}."
+        return Finding(
+            code="shift_uncertain", question=question, state=_doubted(seen), text=text, remedy=_LABEL_SOME
+        )
+    return _explained(seen, share)
 
 
-def is_another_population(moved: Movement, *, alone: bool) -> bool:
-    """Whether the misfit speaks against label shift so plainly that nothing of it is believed."""
-    refused = moved.upper < ALONE[0] if alone else moved.share < RAMP[0]
-    return moved.contradicted and refused
+def _explained(seen: Seen, share: str) -> Finding:
+    """A shift that label shift explains: believed as far as unlabelled rows can earn."""
+    trust = seen.trust
+    if trust.set_by_caller or trust.overall == 0:
+        return Finding(code="shift_explained", question=_WHOLE, state="ok", text=f"{share}.")
+    if seen.evidence.rehearsal is None or not seen.field.grouped:
+        return Finding(
+            code="shift_not_rehearsed",
+            question=_WHOLE,
+            state="care",
+            text=f"{share}. Whether it moved by label shift was not rehearsed.",
+            remedy=f"Give {_GROUPS} the grouping that the field has, or set trust yourself.",
+        )
+    text = f"{share}. A movement of everything cannot be rehearsed; look at it."
+    return Finding(code="shift_believed", question=_WHOLE, state="care", text=text, remedy=_LABEL_SOME)
+
+
+def _doubted(seen: Seen) -> State:
+    return "care" if seen.trust.set_by_caller else seen.refused
+
+
+# The field --------------------------------------------------------------------------------------------------
+
+
+def looks_alike(seen: Seen) -> Finding:
+    """A field that no mixture of the lab's classes explains."""
+    question, whole = "Does the field look like a mixture of the lab's classes?", seen.evidence.whole
+    measured = f"Cohen's w {float(whole.effect[0]):.2f}"
+    if whole.df <= 0 or not seen.field.n.sum():
+        text = "Cannot be tested: there are no more bins than classes, or no rows."
+        return Finding(code="mixture_untestable", question=question, state="ask", text=text)
+    if seen.evidence.unlike_any_mixture:
+        return Finding(
+            code="unlike_any_mixture",
+            question=question,
+            state="do_not_use",
+            text=f"The field does not look like any mixture of the lab's classes ({measured}): another model, a fault "
+            "in scoring, or another world.",
+            remedy="Check that lab and field were scored by the same model, in the same units.",
+        )
+    if not seen.field.grouped and seen.evidence.inconsistent.any():
+        text = f"The field does not look like any mixture of the classes ({measured}; .1 is small, .5 large)."
+        return Finding(code="misfit", question=question, state="care", text=text)
+    text = f"As far as can be seen ({measured} beyond noise; below .1 is small)."
+    return Finding(code="looks_alike", question=question, state="ok", text=text)
+
+
+def groups_fit(seen: Seen) -> Finding | None:
+    """Groups that no mixture of the classes explains."""
+    if not seen.field.grouped:
+        return None
+    question, odd = "Does every group look like a mixture of the classes?", seen.evidence.inconsistent
+    if not odd.any():
+        return Finding(code="groups_fit", question=question, state="ok", text="None stands out.")
+    G, effect = len(odd), np.where(odd, seen.evidence.misfit.effect, -1.0)
+    worst = np.argsort(-effect, kind="stable")[: min(_NAMED, int(odd.sum()))]
+    text = (
+        f"{int(odd.sum()):,} of {G:,} groups ({odd.mean():.0%}) do not look like any mixture of the classes."
+    )
+    return Finding(
+        code="groups_inconsistent",
+        question=question,
+        state="care",
+        text=text,
+        remedy="Look at the groups marked inconsistent: what is different about them?",
+        groups=tuple(seen.field.groups[g] for g in worst),
+    )
+
+
+def overdispersed(seen: Seen) -> Finding | None:
+    """Misfit that looks like variance."""
+    if seen.evidence.edge != "low":
+        return None
+    text = "The groups differ more than prevalences can (κ at the low edge of its range): misfit that looks like "
+    return Finding(
+        code="overdispersed",
+        question="Do groups differ as prevalences can?",
+        state="care",
+        text=f"{text}variance.",
+        remedy="Read the verdict before you use the estimates.",
+    )
+
+
+def converged(seen: Seen) -> Finding | None:
+    """A solver that stopped at its limit."""
+    done = seen.evidence.converged
+    if done is None or done.all():
+        return None
+    text = f"{int((~done).sum())} of {len(done)} groups stopped at the iteration limit."
+    return Finding(
+        code="not_converged",
+        question="Is every mode found?",
+        state="care",
+        text=text,
+        remedy="Raise max_iter.",
+    )
+
+
+def complete(seen: Seen) -> Finding:
+    """Rows without a prediction."""
+    dropped, question = seen.field.dropped, "Does every field row have a prediction?"
+    total = dropped + float(seen.field.n.sum())
+    if dropped > POLICY.many_dropped * total:
+        text = f"{dropped:,} rows had no prediction and were dropped."
+        return Finding(code="rows_dropped", question=question, state="care", text=text)
+    text = f"{dropped:,} of {total:,.0f} rows had none and were dropped."
+    return Finding(code="complete", question=question, state="ok", text=text)
+
+
+def no_new_class(seen: Seen) -> Finding:
+    """Rows where the lab had none."""
+    question, novel = "Could the field hold a class that the lab never saw?", float(seen.evidence.novel.sum())
+    if novel > 0:
+        text = f"{novel:g} rows fall into bins that the lab never filled."
+        return Finding(code="novel", question=question, state="care", text=text)
+    text = "Only you can know. No row falls where the lab had none."
+    return Finding(code="maybe_new_class", question=question, state="ask", text=text)
+
+
+def may_depend_on_groups(seen: Seen) -> Finding:
+    """Groups that must not decide."""
+    question = "May decisions depend on the group?"
+    if seen.protected:
+        text = "No: declared protected. Estimated, but not to be applied."
+        remedy = "Use the prevalences to watch the groups; predictions are not to be changed by them."
+        return Finding(code="protected", question=question, state="ask", text=text, remedy=remedy)
+    if not seen.field.grouped:
+        return Finding(code="no_groups", question=question, state="ok", text="There are no groups.")
+    text = f"Only you can know. If not, estimate with {_PROTECTED}."
+    return Finding(code="maybe_protected", question=question, state="ask", text=text)
+
+
+def no_bias(seen: Seen) -> Finding:
+    """A feature that stands for the group."""
+    text = "Only you can know. A feature that stands for the group would make the correction count twice."
+    question = "Is the model free of bias for these groups?"
+    return Finding(code="maybe_biased", question=question, state="ask", text=text)
 
 
 def _share(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0):.0%}"
 
 
-def _unrehearsed(trust: Trust, nothing: bool) -> tuple[Level, str]:
-    spread = trust.group_movement or Movement(1.0, 1.0, 1.0, 1.0)
-    remedy = "Give learn(…, groups=…) to rehearse it."
-    if not spread.moved:
-        return ("care", f"The groups do not differ beyond noise: nothing to correct between them. {remedy}")
-    text = f"Label shift explains {_share(spread.share)} of how the groups differ; not rehearsed. {remedy}"
-    return ("do_not_use" if nothing else "care", text)
+_BY_MIX = "Do groups differ only in their mix of classes?"
+_WHOLE = "Did the whole field move only in its mix of classes?"
+_LABEL_SOME = "Label a few hundred field rows drawn at random and report again with them: they would tell."
+
+LAB: list[Callable[[Lab], Finding | None]] = [
+    better_than_chance,
+    enough_rows,
+    told_apart,
+    held_out,
+    calibrated,
+    homogeneous,
+]
+FIELD: list[Callable[[Seen], Finding | None]] = [
+    looks_alike,
+    set_by_caller,
+    rehearsed,
+    withheld,
+    not_rehearsed,
+    one_population,
+    shift,
+    groups_fit,
+    overdispersed,
+    converged,
+    complete,
+    no_new_class,
+    may_depend_on_groups,
+    no_bias,
+]
 
 
-def _about_field(field: Field, findings: Findings) -> list[tuple[Level, str]]:
-    found: list[tuple[Level, str]] = []
-    odd = int(inconsistent(findings.misfit).sum())
-    if odd:
-        share = odd / max(len(field.groups), 1)
-        found.append(
-            (
-                "care",
-                f"{odd:,} of {len(field.groups):,} groups ({share:.0%}) do not look like any mixture of the classes."
-                if field.grouped
-                else "The field does not look like any mixture of the classes.",
-            )
-        )
-    if findings.novel.sum() > 0:
-        found.append(("care", f"{findings.novel.sum():g} rows fall into bins that the lab never filled."))
-    if field.dropped > 0.05 * (field.dropped + float(field.n.sum())):
-        found.append(("care", f"{field.dropped:,} rows had no prediction and were dropped."))
-    return found
+def group_status(lab: Lab, field: Field, evidence: Evidence) -> tuple[str, ...]:
+    """What to know about each group: flags joined by commas, or "ok"."""
+    misfit, n = evidence.misfit, field.n
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = misfit.free < -POLICY.impossible * np.maximum(misfit.free_se, 1e-12)
+    flags = {
+        "prior_only": (n == 0) | (lab.n_bins == 1),
+        "few_rows": (n > 0) & (n < POLICY.few_group_rows),
+        "novel": evidence.novel > 0,
+        "inconsistent": evidence.inconsistent,
+        "boundary": below.any(axis=1) & (n >= POLICY.few_group_rows),
+        "not_converged": np.zeros(len(n), dtype=bool) if evidence.converged is None else ~evidence.converged,
+    }
+    table = np.column_stack(list(flags.values()))
+    names = np.array(list(flags))
+    calm = np.asarray(~table.any(axis=1))
+    return tuple("ok" if calm[g] else ",".join(names[table[g]]) for g in range(len(n)))

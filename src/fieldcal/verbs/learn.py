@@ -9,26 +9,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal import metrics
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
-from fieldcal.core.ordered import smooth_plug_in
+from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import as_columns
 from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
-from fieldcal.core.shrinkage import plug_in
+from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
 from fieldcal.errors import InputError, TrustWarning
-from fieldcal.objects import Lab, group_keys
-from fieldcal.types import Floats, Ints
-from fieldcal.validation import as_labels, as_weights, bin_ids, check_order, lab_scores, score_sums
+from fieldcal.objects import Intervals, Lab, group_keys
+from fieldcal.objects.outcome import n_labels
+from fieldcal.types import Floats, Ints, Keys
+from fieldcal.validation import as_weights, bin_ids, lab_scores, score_sums
 from fieldcal.verbs.findings import warn_about_lab
+from fieldcal.verbs.outcomes import Labelled, are_of_a_number, with_classes, with_numbers
 
 #: The largest lab groups that are compared with each other; more would add memory, not knowledge.
 _HOMOGENEITY_GROUPS = 2_000
 
 
 def learn(
-    proba: Any,
+    predictions: Any,
     y: Any,
     *,
     groups: Any = None,
@@ -38,16 +39,20 @@ def learn(
     smoothing: float | Literal["auto"] = "auto",
     ordered: bool = False,
     normalize: bool = False,
+    intervals: int | Literal["auto"] | Sequence[float] = "auto",
+    atoms: Sequence[float] | Literal["auto"] = "auto",
     random_state: int = 0,
 ) -> Lab:
-    """Learn from labelled lab data how predictions are distributed given the class.
+    """Learn from labelled lab data how predictions are distributed given the class, or the number.
 
     Parameters
     ----------
-    proba : array-like (n,) or (n, K), or a table of columns named after the classes
+    predictions : array-like (n,) or (n, K), a table of columns named after the classes, or predictive distributions
         Predictions of the model on rows it was not trained on. Shape (n,): the probability of the second class.
+        Distributions of a number: made by `fieldcal.regression.from_quantiles` and its like, or objects with ``cdf``
+        and ``ppf`` such as scipy's and skpro's.
     y : array-like (n,)
-        The true classes.
+        The true classes; of distributions, the true numbers.
     groups : array-like (n,), optional
         Any grouping of the lab rows, best the one that the field will have. With it, `learn` rehearses: the lab's own
         groups play the field, and ``Lab.rehearsal`` holds how far the correction helped on labels held out.
@@ -56,7 +61,7 @@ def learn(
     sample_weight : array-like (n,), optional
         A weight of 2 is the row twice.
     partition : "auto", int, Quantiles, Edges, Simplex, Expected or Bins
-        How predictions are sent to bins.
+        How predictions are sent to bins. Distributions are binned by their means by default.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
         two classes, one row per class for more.
@@ -65,12 +70,19 @@ def learn(
         ``classes``. Bins are then of the expected place in the order, and `estimate` lets neighbours inform each other.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
+    intervals : "auto", int or edges
+        Of distributions: how many intervals, equally filled by the lab's numbers; or where to cut. By default 20, fewer
+        where rows are few or where predictions cannot tell neighbours apart. Asked for explicitly, intervals that
+        cannot be told apart are refused.
+    atoms : "auto" or values
+        Of distributions: values with an interval of their own, by default those of a twentieth of the rows or more.
     random_state : int
         Seed of whatever is drawn.
 
     Returns
     -------
     Lab
+        Of distributions, its classes are the intervals in order, and ``lab.outcome`` says where they lie.
 
     Examples
     --------
@@ -78,46 +90,79 @@ def learn(
     >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
     >>> fieldcal.learn(data.proba_lab, data.y_lab)
     Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins, condition number ...
+
+    A model that predicts distributions of a number:
+
+    >>> import numpy as np
+    >>> from fieldcal import regression
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=4000)
+    >>> predicted = regression.from_moments((y + 0.7 * rng.normal(size=4000)) / 1.49, np.full(4000, 0.57))
+    >>> fieldcal.learn(predicted, y, intervals=[-1, 0, 1]).classes
+    ('≤ -1', '(-1, 0]', '(0, 1]', '> 1')
     """
-    names, y_codes = as_labels(y, classes=classes)
-    if ordered and classes is None:
-        check_order(names)
-    weight = as_weights(sample_weight, n=len(y_codes))
-    given_ids = parts.takes_ids(partition)
-    scores = bin_ids(proba, partition) if parts.takes_ids(partition) else lab_scores(proba, names, normalize)
-    if len(scores.values) != len(y_codes):
-        raise InputError(
-            f"There are {len(scores.values)} predictions but {len(y_codes)} labels. Give one label per row."
+    weight = as_weights(sample_weight, n=n_labels(y))
+    if are_of_a_number(predictions, intervals=intervals, atoms=atoms):
+        Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
+        given = with_numbers(
+            predictions, y, intervals=intervals, atoms=atoms, weight=weight, partition=partition
         )
-    fitted = parts.fit_partition(
-        partition, scores.values, y_codes, len(names), weight=weight, ordered=ordered
+    else:
+        given = with_classes(predictions, y, classes=classes, ordered=ordered, partition=partition)
+    lab = _learn(given, groups, weight, smoothing, normalize=normalize, random_state=random_state)
+    warn_about_lab(lab)
+    return lab
+
+
+def _learn(
+    given: Labelled,
+    groups: Any,
+    weight: Floats | None,
+    smoothing: float | Literal["auto"],
+    *,
+    normalize: bool,
+    random_state: int,
+) -> Lab:
+    names, y, partition = given.outcome.labels, given.y, given.partition
+    ids = parts.takes_ids(partition)  # in place of predictions
+    scores = (
+        bin_ids(given.masses, partition)
+        if parts.takes_ids(partition)
+        else lab_scores(given.masses, names, normalize)
     )
-    bins = fitted.assign(scores.values)
-    F = response_counts(bins, y_codes, n_classes=len(names), n_bins=fitted.m, weight=weight)
-    if not F.any(axis=1).all():
+    if len(scores.values) != len(y):
         raise InputError(
-            f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so that nothing can be "
-            "learnt about it. Give them weight, or leave the class out."
+            f"There are {len(scores.values)} predictions but {len(y)} labels. Give one label per row."
         )
-    rows = _Rows(_predictions(scores.values, bins, F, given_ids), y_codes, bins, weight)
+    ordered = given.outcome.ordered
+    fitted = parts.fit_partition(partition, scores.values, y, len(names), weight=weight, ordered=ordered)
+    bins = fitted.assign(scores.values)
+    F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
+    _refuse_weightless(F, names)
+    rows = _Rows(_predictions(scores.values, bins, F, ids), y, bins, weight)
     amount = auto_smoothing(F) if smoothing == "auto" else _smoothing(smoothing)
-    lab = Lab(
-        classes=names,
+    return Lab(
+        outcome=given.outcome,
         partition=fitted,
         F=F,
         smoothing=amount,
-        bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if given_ids else None),
-        n=len(y_codes),
+        bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if ids else None),
+        n=len(y),
         clipped=scores.clipped,
-        ordered=ordered,
         decisions=_decisions(rows, n_bins=fitted.m),
         **_quality(rows),
         **_rehearsal(
             rows, groups, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
         ),
     )
-    warn_about_lab(lab)
-    return lab
+
+
+def _refuse_weightless(F: Any, names: Keys) -> None:
+    if not F.any(axis=1).all():
+        raise InputError(
+            f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so that nothing can be "
+            "learnt about it. Give them weight, or leave the class out."
+        )
 
 
 @dataclass(frozen=True)
@@ -166,7 +211,7 @@ def _rehearsal(
             f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, hardly two each: nothing can be "
             "rehearsed. Is this an id? Use a coarser grouping.",
             TrustWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return {}
     rows, codes = rows.in_one_order(codes)
@@ -175,8 +220,8 @@ def _rehearsal(
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
         p_lab = F.sum(axis=1) / F.sum()
         if ordered and K > 2:
-            return smooth_plug_in(F + smoothing_cells(F, smoothing), V, p_lab=p_lab)
-        return plug_in(F, V, smoothing=smoothing, p_lab=p_lab)
+            return approximate_ordered_mean(F + smoothing_cells(F, smoothing), V, p_lab=p_lab)
+        return approximate_posterior_mean(F, V, smoothing=smoothing, p_lab=p_lab)
 
     rehearsal = rehearse(
         rows.proba,
@@ -212,6 +257,10 @@ def _smoothing(value: Any) -> float:
 
 def _quality(rows: _Rows) -> dict[str, Any]:
     rows, _ = rows.in_one_order(np.zeros_like(rows.y))
-    loss = metrics.log_loss(rows.proba, rows.y, sample_weight=rows.weight)
-    quality = {"accuracy": metrics.accuracy(rows.proba, rows.y, sample_weight=rows.weight)}
+    # A row without weight is no row, however wrong its prediction.
+    used = slice(None) if rows.weight is None else rows.weight > 0
+    proba, y, weight = rows.proba[used], rows.y[used], None if rows.weight is None else rows.weight[used]
+    with np.errstate(divide="ignore"):
+        loss = float(np.average(-np.log(proba[np.arange(len(y)), y]), weights=weight))
+    quality = {"accuracy": float(np.average(proba.argmax(axis=1) == y, weights=weight))}
     return quality | ({"log_loss": loss} if np.isfinite(loss) else {})

@@ -1,38 +1,66 @@
-"""recalibrate: from prevalences to new probabilities, and decide: to hard decisions."""
+"""recalibrate: from prevalences to new predictions, and decide: to hard decisions."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import reweight, reweight_binary
-from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
+from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Prevalence, group_keys
-from fieldcal.types import Floats, Ints, Keys, Missing, Unseen
-from fieldcal.validation import column_order, field_scores
+from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
+from fieldcal.validation import field_scores
+from fieldcal.verbs.outcomes import masses_of, understood
+
+if TYPE_CHECKING:
+    from fieldcal.regression import Predictions
+
+
+@overload
+def recalibrate(
+    prev: Prevalence,
+    predictions: DistributionLike,
+    *,
+    groups: Any = ...,
+    unseen: Unseen = ...,
+    acknowledge: bool = ...,
+) -> Predictions: ...
+
+
+@overload
+def recalibrate(
+    prev: Prevalence,
+    predictions: Any,
+    *,
+    groups: Any = ...,
+    unseen: Unseen = ...,
+    normalize: bool = ...,
+    missing: Missing = ...,
+    acknowledge: bool = ...,
+) -> Floats: ...
 
 
 def recalibrate(
     prev: Prevalence,
-    proba: Any,
+    predictions: Any,
     *,
     groups: Any = None,
     unseen: Unseen = "global",
     normalize: bool = False,
     missing: Missing = "error",
     acknowledge: bool = False,
-) -> Floats:
-    """New probabilities for the same rows, in the same order and shape.
+) -> Any:
+    """New predictions for the same rows, in the same order, of the kind that was given.
 
     Parameters
     ----------
     prev : Prevalence
-    proba : array-like (n,) or (n, K), or a table of columns named after the classes
-        Predictions to recalibrate.
+    predictions : array-like (n,) or (n, K), a table of columns named after the classes, or predictive distributions
+        Predictions to recalibrate, of the kind that was given to `learn`.
     groups : array-like (n,), optional
         The group of each row; needed if and only if the prevalence has groups.
     unseen : "global", "raw" or "error"
@@ -47,7 +75,10 @@ def recalibrate(
 
     Returns
     -------
-    ndarray of the shape of ``proba``, columns in its order
+    ndarray of the shape of the predictions, columns in their order; or distributions
+        Distributions have other masses of the intervals and the same shape inside each. They come in the form that was
+        given where that form can hold it (quantiles, a CDF, samples, masses); else as an object with ``cdf``, ``ppf``,
+        ``mean`` and so on.
 
     Examples
     --------
@@ -59,25 +90,33 @@ def recalibrate(
     >>> fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field).shape
     (1000,)
     """
-    if unseen not in ("global", "raw", "error"):
-        raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
-    if missing not in ("error", "keep"):
-        raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
+    check_options(unseen, missing)
     check_applicable(prev, acknowledge=acknowledge)
-    scores = field_scores(prev.lab, proba, normalize=normalize, missing=missing)
+    outcome = prev.lab.outcome
+    given = understood(outcome, predictions)
+    new = recalibrated_masses(prev, given, groups=groups, unseen=unseen, normalize=normalize, missing=missing)
+    return outcome.rebuild(given, new)
+
+
+def recalibrated_masses(
+    prev: Prevalence,
+    predictions: Any,
+    *,
+    groups: Any,
+    unseen: Unseen = "global",
+    normalize: bool = False,
+    missing: Missing = "error",
+) -> Floats:
+    """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column."""
+    masses = masses_of(prev.lab, predictions, normalize=normalize, missing=missing)
+    scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
     weights = _row_weights(prev, groups, n=len(scores.values), unseen=unseen)
-    if not scores.columns:
-        return reweight_binary(scores.values, weights).reshape(_shape(proba))
-    new = reweight(scores.values, weights)
-    order = column_order(proba, prev.classes)
-    if order is not None:  # a table is answered in the order of its own columns
-        new[:, order] = new.copy()
-    return new
+    return (reweight if scores.columns else reweight_binary)(scores.values, weights)
 
 
 def decide(
     prev: Prevalence,
-    proba: Any,
+    predictions: Any,
     *,
     groups: Any = None,
     goal: Literal["accuracy", "balanced"] | Any = "accuracy",
@@ -88,7 +127,7 @@ def decide(
 
     Parameters
     ----------
-    prev, proba, groups, unseen, acknowledge : as in `recalibrate`
+    prev, predictions, groups, unseen, acknowledge : as in `recalibrate`; of classes, not of a number
     goal : "accuracy", "balanced" or (K, K) costs
         Decide for the most probable class; for the class that is most over-represented relative to its
         prevalence, which serves all classes equally (the best mean recall); or for the lowest expected cost,
@@ -107,11 +146,15 @@ def decide(
     >>> fieldcal.decide(prev, [0.01, 0.95], goal=[[0, 1], [20, 0]])
     array([0, 1])
     """
+    check_options(unseen)
+    check_applicable(prev, acknowledge=acknowledge)
+    if prev.lab.outcome.kind == "intervals":
+        raise InputError(
+            "decide chooses one of several classes, but this estimate is of a number. Take a number from the "
+            "recalibrated distributions: fieldcal.recalibrate(prev, predictions).mean(), or .ppf([0.5])."
+        )
     classes = _as_array(prev.classes)
-    new = recalibrate(prev, proba, groups=groups, unseen=unseen, acknowledge=acknowledge)
-    new = as_columns(new[:, 0] if new.ndim == 2 and new.shape[1] == 1 else new)
-    order = column_order(proba, prev.classes)
-    new = new if order is None else new[:, order]
+    new = as_columns(recalibrated_masses(prev, predictions, groups=groups, unseen=unseen))
     if isinstance(goal, str):
         if goal not in ("accuracy", "balanced"):
             raise InputError(f"goal must be 'accuracy', 'balanced' or a matrix of costs, but got {goal!r}.")
@@ -128,6 +171,14 @@ def decide(
     return np.asarray(classes[(new @ costs).argmin(axis=1)])
 
 
+def check_options(unseen: object, missing: object = "error") -> None:
+    """Refuse words that are none of the choices."""
+    if unseen not in ("global", "raw", "error"):
+        raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
+    if missing not in ("error", "keep"):
+        raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
+
+
 def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
     """Refuse what is no estimate, and one over protected groups unless that is acknowledged."""
     if not isinstance(prev, Prevalence):
@@ -137,13 +188,10 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
     if prev.protected and not acknowledge:
         raise InputError(
             "These groups were declared protected: their prevalences are estimated but not applied, because "
-            "predictions would depend on the group. Pass acknowledge=True if that is meant."
+            "predictions would depend on the group. Pass ",
+            Option("acknowledge", True),
+            " if that is meant.",
         )
-
-
-def _shape(proba: Any) -> tuple[int, ...]:
-    """(n,) or (n, 1), as it was given."""
-    return tuple(getattr(proba, "shape", None) or np.shape(proba))
 
 
 def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
@@ -159,19 +207,21 @@ def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Fl
     first = group_keys.show(names[int(lost.argmax())])
     what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
     if unseen == "error":
-        raise InputError(unseen_words(what, unseen))
+        raise InputError(*unseen_words(what, unseen))
     if unseen == "global":
-        warnings.warn(unseen_words(what, unseen), UnseenGroupWarning, stacklevel=3)
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=4)
     substitute = prev.overall_weights if unseen == "global" else np.ones(len(prev.classes))
     table = np.vstack([prev.weights, substitute[None]])
     return np.asarray(table[where][codes])
 
 
-def unseen_words(what: str, unseen: Unseen) -> str:
+def unseen_words(what: str, unseen: Unseen) -> tuple[str | Option, ...]:
     """What is said of groups that the estimate never saw, and what can be done."""
     if unseen == "error":
-        return f"{what}. Count and estimate them too, or pass unseen='global' or unseen='raw'."
-    return f"{what}: they get the estimate of the whole field. Pass unseen='raw' to leave them alone."
+        ways = Option("unseen", "global"), " or ", Option("unseen", "raw")
+        return (f"{what}. Count and estimate them too, or pass ", *ways, ".")
+    raw = Option("unseen", "raw")
+    return (f"{what}: they get the estimate of the whole field. Pass ", raw, " to leave them alone.")
 
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
@@ -190,13 +240,16 @@ def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[Keys, Ints, I
     if not prev.field.grouped:
         if groups is not None:
             raise InputError(
-                "This prevalence is of one population, but groups were given. Count with groups=… first, or "
-                "leave groups out here."
+                "This prevalence is of one population, but groups were given. Count with ",
+                Option("groups"),
+                " first, or leave groups out here.",
             )
         return None
     if groups is None:
         raise InputError(
-            f"This prevalence is per group ({len(prev.groups):,} of them): pass groups=…, one per row."
+            f"This prevalence is per group ({len(prev.groups):,} of them): pass ",
+            Option("groups"),
+            ", one per row.",
         )
     names, codes = group_keys.factorize(groups, n=n)
     return names, codes, group_keys.positions(prev.groups, names)

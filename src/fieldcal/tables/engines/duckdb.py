@@ -30,7 +30,7 @@ class DuckDB(Table):
         self.row_id = list(row_id)
 
     def collect(self, frame: Any) -> dict[str, Any]:
-        """Arrays where DuckDB's are exact, lists elsewhere (dates, decimals)."""
+        """Arrays where DuckDB's are exact, lists elsewhere (dates, times)."""
         with translated("the table"):
             return self._collect(frame.to_native())
 
@@ -79,4 +79,4 @@ def _array(values: Any) -> Any:
         array = np.asarray(values)
         if array.dtype.kind in "bi":  # larger ones would become floats
             return array
-    return np.array(list(map(str, values)), dtype=object)  # DuckDB reads dates, times and decimals from text
+    return np.array(list(map(str, values)), dtype=object)  # DuckDB reads dates and times from text

@@ -41,9 +41,7 @@ class Spark(Table):
             listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
             plain = _TYPES.get(type(listed[0])) if listed else "string"
             schema.add(name, plain or "string")
-            lists.append(
-                listed if plain else list(map(str, listed))
-            )  # dates, times and decimals are read from text
+            lists.append(listed if plain else list(map(str, listed)))  # dates and times are read from text
         rows = list(zip(*lists, strict=True))
         native = functions.broadcast(self._native.sparkSession.createDataFrame(rows, schema))
         return nw.from_native(native).select(*(nw.col(name).cast(dtypes[name]) for name in columns))

@@ -15,7 +15,7 @@ import fieldcal
 from fieldcal import regression, tables
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
 from fieldcal.objects import Columns
-from fieldcal.regression.quantile_columns import by_pattern
+from fieldcal.tables.columns import levels_by_pattern
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 NAMES = tuple(f"q_{u:g}" for u in LEVELS)
@@ -67,7 +67,7 @@ def known():
 
 @pytest.fixture(scope="module")
 def lab(known):
-    return regression.learn_table(known[3], quantiles="q_*", label="y", by="site", intervals=EDGES)
+    return tables.learn(known[3], quantiles="q_*", label="y", by="site", intervals=EDGES)
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +78,17 @@ def unknown():
 
 @pytest.fixture(scope="module")
 def prev(lab, unknown):
-    return fieldcal.estimate(lab, regression.count_table(lab, unknown[2]), trust=1)
+    return fieldcal.estimate(lab, tables.count(lab, unknown[2]), trust=1)
 
 
 @pytest.mark.parametrize("kind", IN_MEMORY | ELSEWHERE)
 def test_a_lab_of_a_table_is_that_of_its_arrays_and_knows_the_columns(kind, known, lab):
     quantiles, y, site, rows = known
-    arrays = regression.learn(
+    arrays = fieldcal.learn(
         regression.from_quantiles(quantiles, LEVELS), y, groups=site, intervals=EDGES, random_state=0
     )
     native = (IN_MEMORY | ELSEWHERE)[kind](rows)
-    found = regression.learn_table(native, quantiles="q_*", label="y", by="site", intervals=EDGES)
+    found = tables.learn(native, quantiles="q_*", label="y", by="site", intervals=EDGES)
     assert found.columns == Columns(scores=NAMES, label="y", by=("site",), levels=LEVELS)
     assert found == lab
     assert found.model_copy(update={"columns": None}).to_json() == arrays.to_json()
@@ -98,8 +98,8 @@ def test_a_lab_of_a_table_is_that_of_its_arrays_and_knows_the_columns(kind, know
 @pytest.mark.parametrize("kind", IN_MEMORY | ELSEWHERE)
 def test_a_field_of_a_table_is_that_of_its_arrays(kind, lab, unknown):
     quantiles, site, rows = unknown
-    arrays = regression.count(lab, regression.from_quantiles(quantiles, LEVELS), groups=site)
-    field = regression.count_table(lab, (IN_MEMORY | ELSEWHERE)[kind](rows))
+    arrays = fieldcal.count(lab, regression.from_quantiles(quantiles, LEVELS), groups=site)
+    field = tables.count(lab, (IN_MEMORY | ELSEWHERE)[kind](rows))
     assert field.by == ("site",)
     assert field.model_copy(update={"by": ()}).to_json() == arrays.to_json()
     assert fieldcal.Field.from_json(field.to_json()) == field
@@ -108,9 +108,9 @@ def test_a_field_of_a_table_is_that_of_its_arrays(kind, lab, unknown):
 @pytest.mark.parametrize("kind", IN_MEMORY)
 def test_recalibrated_columns_are_those_of_the_arrays_in_the_same_table(kind, prev, unknown):
     quantiles, site, rows = unknown
-    wanted = regression.recalibrate(prev, regression.from_quantiles(quantiles, LEVELS), groups=site)
+    wanted = fieldcal.recalibrate(prev, regression.from_quantiles(quantiles, LEVELS), groups=site)
     given = IN_MEMORY[kind](rows)
-    answer = regression.recalibrate_table(prev, given)
+    answer = tables.recalibrate(prev, given)
     assert type(answer) is type(given)
     new = [f"{n}_recalibrated" for n in NAMES]
     got = np.column_stack([np.asarray(answer[n], dtype=np.float64) for n in new])
@@ -126,17 +126,17 @@ def test_tables_that_are_elsewhere_are_not_recalibrated_behind_the_back(kind, pr
     with pytest.raises(
         InputError, match=r"needs a table in memory, but got .* Collect it first, or .* on files"
     ):
-        regression.recalibrate_table(prev, ELSEWHERE[kind](unknown[2]))
+        tables.recalibrate(prev, ELSEWHERE[kind](unknown[2]))
 
 
 def test_new_columns_are_named_as_told_and_never_over_others(prev, unknown):
     rows = unknown[2]
-    assert regression.recalibrate_table(prev, rows, name="new {}").columns[-1] == "new q_0.95"
-    again = regression.recalibrate_table(prev, rows)
+    assert tables.recalibrate(prev, rows, name="new {}").columns[-1] == "new q_0.95"
+    again = tables.recalibrate(prev, rows)
     with pytest.raises(InputError, match=r"'q_0.05_recalibrated', which the table already has"):
-        regression.recalibrate_table(prev, again)
+        tables.recalibrate(prev, again)
     # What was added does not disturb the pattern.
-    assert regression.count_table(prev.lab, again, quantiles="q_*") == prev.field
+    assert tables.count(prev.lab, again, quantiles="q_*") == prev.field
 
 
 def test_null_is_a_group_and_several_columns_make_tuples(lab, unknown):
@@ -144,48 +144,48 @@ def test_null_is_a_group_and_several_columns_make_tuples(lab, unknown):
         site=pl.when(pl.col("row") % 9 == 0).then(None).otherwise("site"),
         day=pl.Series([dt.date(2026, 1, 1 + i % 2) for i in range(900)]),
     )
-    field = regression.count_table(lab, rows)
+    field = tables.count(lab, rows)
     assert field.groups == ("Bath", "Leeds", "York", None)
     assert field.n[-1] == 100
-    both = regression.count_table(lab, rows, by=["site", "day"])
+    both = tables.count(lab, rows, by=["site", "day"])
     assert both.by == ("site", "day")
     assert (None, dt.date(2026, 1, 1)) in both.groups
     prev = fieldcal.estimate(lab, field, trust=1)
-    answer = regression.recalibrate_table(prev, rows)
+    answer = tables.recalibrate(prev, rows)
     nowhere = np.array([s is None for s in rows["site"]])
     groups = rows["site"].to_list()
     predicted = regression.from_quantiles(unknown[0], LEVELS)
-    wanted = regression.recalibrate(prev, predicted, groups=groups).values[nowhere, 0]
+    wanted = fieldcal.recalibrate(prev, predicted, groups=groups).values[nowhere, 0]
     np.testing.assert_allclose(answer["q_0.05_recalibrated"].to_numpy()[nowhere], wanted, atol=1e-12)
 
 
 def test_one_population_needs_no_groups(lab, unknown):
-    field = regression.count_table(lab, unknown[2], by=[], batch="monday")
+    field = tables.count(lab, unknown[2], by=[], batch="monday")
     assert not field.grouped
     assert field.by == ()
     assert field.batch_ids == ("monday",)
     prev = fieldcal.estimate(lab, field, trust=1)
-    assert regression.recalibrate_table(prev, unknown[2]).width == unknown[2].width + 5
+    assert tables.recalibrate(prev, unknown[2]).width == unknown[2].width + 5
     with pytest.raises(InputError, match="one population"):
-        regression.recalibrate_table(prev, unknown[2], by="site")
+        tables.recalibrate(prev, unknown[2], by="site")
 
 
 def test_unseen_groups_are_warned_of_and_groups_of_another_type_refused(prev, unknown):
     rows = unknown[2].with_columns(site=pl.lit("Hull"))
     with pytest.warns(UnseenGroupWarning, match="Hull"):
-        regression.recalibrate_table(prev, rows)
-    raw = regression.recalibrate_table(prev, rows, unseen="raw")
+        tables.recalibrate(prev, rows)
+    raw = tables.recalibrate(prev, rows, unseen="raw")
     np.testing.assert_allclose(raw["q_0.5_recalibrated"], rows["q_0.5"], atol=1e-9)
     with pytest.raises(InputError, match="none can match"):
-        regression.recalibrate_table(prev, unknown[2].with_columns(site=pl.col("row")))
+        tables.recalibrate(prev, unknown[2].with_columns(site=pl.col("row")))
 
 
 def test_protected_groups_need_an_acknowledgement(lab, unknown):
-    field = regression.count_table(lab, unknown[2])
+    field = tables.count(lab, unknown[2])
     prev = fieldcal.estimate(lab, field, trust=1, protected=True)
     with pytest.raises(InputError, match="protected"):
-        regression.recalibrate_table(prev, unknown[2])
-    assert regression.recalibrate_table(prev, unknown[2], acknowledge=True).height == 900
+        tables.recalibrate(prev, unknown[2])
+    assert tables.recalibrate(prev, unknown[2], acknowledge=True).height == 900
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_protected_groups_need_an_acknowledgement(lab, unknown):
     ],
 )
 def test_a_pattern_understands_levels_and_percentages(names, levels):
-    assert sorted(by_pattern("q*", names)) == levels
+    assert sorted(levels_by_pattern("q*", names)) == levels
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,13 @@ def test_a_pattern_understands_levels_and_percentages(names, levels):
 )
 def test_a_pattern_that_can_be_misread_is_refused(pattern, names, message):
     with pytest.raises(InputError, match=message):
-        by_pattern(pattern, names)
+        levels_by_pattern(pattern, names)
 
 
 def test_a_mapping_says_the_level_of_any_column_in_any_order(known, lab):
     rows = known[3].rename({"q_0.05": "low", "q_0.95": "high"})
     asked = {0.95: "high", 0.5: "q_0.5", 0.05: "low", np.float64(0.25): "q_0.25", 0.75: "q_0.75"}
-    found = regression.learn_table(rows, quantiles=asked, label="y", by="site", intervals=EDGES)
+    found = tables.learn(rows, quantiles=asked, label="y", by="site", intervals=EDGES)
     assert found.columns.scores == ("low", "q_0.25", "q_0.5", "q_0.75", "high")
     assert found.columns.levels == LEVELS
     np.testing.assert_array_equal(found.F, lab.F)
@@ -261,7 +261,7 @@ def test_a_mapping_says_the_level_of_any_column_in_any_order(known, lab):
 def test_wrong_columns_are_told_by_name(change, error, message, known):
     asked = {"quantiles": "q_*", "label": "y", "by": "site", **change}
     with pytest.raises(error, match=message):
-        regression.learn_table(known[3], **asked)
+        tables.learn(known[3], **asked)
 
 
 @pytest.mark.parametrize("kind", IN_MEMORY | ELSEWHERE)
@@ -271,7 +271,7 @@ def test_rows_without_a_quantile_are_refused_with_their_number(kind, nothing, la
         pl.when(pl.col("row") < 3).then(nothing).otherwise("q_0.5").alias("q_0.5"),
     )
     with pytest.raises(InputError, match=r"3 of 900 rows have a quantile that is null or NaN.* 'q_0.5'"):
-        regression.count_table(lab, (IN_MEMORY | ELSEWHERE)[kind](rows))
+        tables.count(lab, (IN_MEMORY | ELSEWHERE)[kind](rows))
 
 
 @pytest.mark.parametrize("kind", IN_MEMORY | ELSEWHERE)
@@ -279,51 +279,50 @@ def test_lab_rows_without_a_number_are_refused_with_their_number(kind, known):
     rows = known[3].with_columns(y=pl.when(pl.col("y") > 2).then(None).otherwise("y"))
     missing = int((known[1] > 2).sum())
     with pytest.raises(InputError, match=f"{missing} of 2,400 rows have no number in the label column 'y'"):
-        regression.learn_table((IN_MEMORY | ELSEWHERE)[kind](rows), quantiles="q_*", label="y")
+        tables.learn((IN_MEMORY | ELSEWHERE)[kind](rows), quantiles="q_*", label="y")
 
 
 def test_quantiles_that_cross_are_refused_or_sorted(known, prev, unknown):
     rows = unknown[2].rename({"q_0.25": "q_0.75", "q_0.75": "q_0.25"})
     with pytest.raises(InputError, match=r"cross in 900 of 900 rows.*crossing='sort'"):
-        regression.count_table(prev.lab, rows)
+        tables.count(prev.lab, rows)
     with pytest.raises(InputError, match="cross"):
-        regression.recalibrate_table(prev, rows)
+        tables.recalibrate(prev, rows)
     with pytest.raises(InputError, match="cross"):
-        regression.learn_table(
-            known[3].rename({"q_0.25": "q_0.75", "q_0.75": "q_0.25"}), quantiles="q_*", label="y"
-        )
-    assert regression.count_table(prev.lab, rows, crossing="sort") == prev.field
-    answer = regression.recalibrate_table(prev, rows, crossing="sort")
-    wanted = regression.recalibrate_table(prev, unknown[2])
+        tables.learn(known[3].rename({"q_0.25": "q_0.75", "q_0.75": "q_0.25"}), quantiles="q_*", label="y")
+    assert tables.count(prev.lab, rows, crossing="sort") == prev.field
+    answer = tables.recalibrate(prev, rows, crossing="sort")
+    wanted = tables.recalibrate(prev, unknown[2])
     new = [f"{n}_recalibrated" for n in NAMES]
     assert answer.select(new).equals(wanted.select(new))
 
 
 def test_an_empty_table_stays_empty(lab, prev, unknown):
     nothing = unknown[2].head(0)
-    assert regression.count_table(lab, nothing).groups == ()
-    assert regression.recalibrate_table(prev, nothing).shape == (0, unknown[2].width + 5)
+    assert tables.count(lab, nothing).groups == ()
+    assert tables.recalibrate(prev, nothing).shape == (0, unknown[2].width + 5)
     with pytest.raises(InputError, match="The field is empty"):
-        regression.count_table(lab, nothing, by=[])
+        tables.count(lab, nothing, by=[])
 
 
 def test_a_lab_from_arrays_asks_for_the_columns(known, unknown):
-    arrays = regression.learn(regression.from_quantiles(known[0], LEVELS), known[1], intervals=EDGES)
+    arrays = fieldcal.learn(regression.from_quantiles(known[0], LEVELS), known[1], intervals=EDGES)
     with pytest.raises(InputError, match=r"knows no quantile columns. Pass quantiles="):
-        regression.count_table(arrays, unknown[2])
-    field = regression.count_table(arrays, unknown[2], quantiles="q_*", by="site")
+        tables.count(arrays, unknown[2])
+    field = tables.count(arrays, unknown[2], quantiles="q_*", by="site")
     assert field.groups == ("Bath", "Leeds", "York")
 
 
 def test_labs_of_classes_and_of_numbers_are_not_mixed_up(lab, prev, unknown):
     data = fieldcal.datasets.label_shift(n_lab=500, random_state=0)
     classes = fieldcal.learn(data.proba_lab, data.y_lab)
-    with pytest.raises(InputError, match="class probabilities"):
-        regression.count_table(classes, unknown[2], quantiles="q_*")
-    with pytest.raises(InputError, match=r"quantiles of a number.*count_table"):
-        tables.count(lab, unknown[2])
-    with pytest.raises(InputError, match=r"quantiles of a number.*recalibrate_table"):
-        tables.recalibrate(prev, unknown[2])
+    with pytest.raises(
+        InputError, match=r"quantiles=… does not go with probabilities of classes.*with scores="
+    ):
+        tables.count(classes, unknown[2], quantiles="q_*")
+    for verb, given in ((tables.count, lab), (tables.recalibrate, prev), (tables.read_labelled, prev)):
+        with pytest.raises(InputError, match=r"scores=… does not go with distributions.*with quantiles="):
+            verb(given, unknown[2], scores="q_0.5")
     for refused in (
         lambda: tables.sql_count(lab, "log", dialect="postgres"),
         lambda: tables.sql_recalibrate(prev, "log", dialect="postgres"),
@@ -340,17 +339,49 @@ def test_columns_and_levels_have_to_fit(change):
         Columns(scores=NAMES, label="y", **change)
 
 
-def test_levels_need_a_support(lab):
-    content = {**lab.content(), "support": None}
-    with pytest.raises(ValueError, match="levels of quantiles without a support"):
-        fieldcal.Lab.model_validate(content)
+def test_levels_need_intervals_and_intervals_levels(lab):
+    content = lab.content()
+    classes = {"kind": "classes", "labels": list(lab.classes), "ordered": True}
+    with pytest.raises(ValueError, match="levels of quantiles, but the outcome is classes"):
+        fieldcal.Lab.model_validate({**content, "outcome": classes})
+    with pytest.raises(ValueError, match="quantiles without their levels"):
+        fieldcal.Lab.model_validate({**content, "columns": {**content["columns"], "levels": None}})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "none is given, but one is needed: scores names columns"),
+        ({"scores": "q_0.5", "quantiles": "q_*"}, "both are given"),
+        ({"quantiles": "q_*", "classes": ["a", "b"]}, r"classes=… does not go with .* Use intervals="),
+        ({"quantiles": "q_*", "normalize": True}, "normalize=… does not go with distributions of a number"),
+        ({"quantiles": "q_*", "ordered": True}, "in order anyway"),
+        ({"scores": "q_0.5", "intervals": 3}, "intervals=… does not go with probabilities of classes"),
+        ({"scores": "q_0.5", "atoms": [0.0]}, "atoms=… does not go with probabilities of classes"),
+        ({"scores": "q_0.5", "crossing": "sort"}, "crossing=… does not go with probabilities of classes"),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(options, message, known):
+    with pytest.raises(InputError, match=message):
+        tables.learn(known[3], label="y", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"missing": "drop"}, "missing=… does not go .* Drop rows without a prediction first"),
+        ({"normalize": True}, "normalize=… does not go"),
+        ({"time": "day", "every": "1d"}, r"time=… does not go .* with batch=…"),
+    ],
+)
+def test_options_of_classes_do_not_go_with_counts_of_distributions(options, message, lab, unknown):
+    with pytest.raises(InputError, match=message):
+        tables.count(lab, unknown[2], **options)
 
 
 def test_labelled_rows_are_read_without_the_others(prev, unknown):
-    from fieldcal.regression import frames
-
     rows = unknown[2].with_columns(y=pl.when(pl.col("row") < 200).then("y"))
-    found = frames.read_labelled(prev, rows)
+    found = tables.read_labelled(prev, rows)
     assert len(found["proba"]) == len(found["y"]) == len(found["groups"]) == 200
     np.testing.assert_array_equal(found["y"], rows["y"][:200])
 
@@ -359,4 +390,4 @@ def test_pyarrow_scalars_of_other_types_of_number_are_numbers(lab, unknown):
     rows = unknown[2].to_arrow()
     at = rows.column_names.index("q_0.5")
     narrow = rows.set_column(at, "q_0.5", rows.column("q_0.5").cast(pa.float32()))
-    assert regression.count_table(lab, narrow).n.sum() == 900
+    assert tables.count(lab, narrow).n.sum() == 900

@@ -1,0 +1,202 @@
+"""What is asked, in arrays alone: the lab's counts, the field's histograms, and what is believed before (L_reg)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from scipy.special import rel_entr, xlogy
+
+from fieldcal.core.response import smoothing_cells
+from fieldcal.errors import InputError
+from fieldcal.types import Floats
+
+#: A label of the field counts as a bin of its own; other classes fall there next to never.
+_LABEL_FLOOR = 1e-12
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Lab and field, as everything below `estimate` takes them."""
+
+    F: Floats  # (K, m) lab counts
+    V: Floats  # (G, m) field counts
+    smoothing: float  # pseudo-rows per class behind M
+    grouped: bool  # whether the rows of V are groups of one field
+    labelled: Floats | None = None  # (G, K) field rows whose label is known, not counted in V
+    #: One population that will be compared with groups: its point averages over M as theirs do.
+    averages_over_M: bool = False
+
+    @cached_property
+    def A(self) -> Floats:
+        """F plus smoothing: the Dirichlet parameters of M's own posterior."""
+        return np.asarray(self.F + smoothing_cells(self.F, self.smoothing))
+
+    @cached_property
+    def M(self) -> Floats:
+        """The response matrix."""
+        return np.asarray(self.A / self.A.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def p_lab(self) -> Floats:
+        """Prevalences in the lab."""
+        return np.asarray(self.F.sum(axis=1) / self.F.sum())
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """G, K, m."""
+        return len(self.V), *self.F.shape
+
+    def whole(self) -> Problem:
+        """The field as one population."""
+        labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
+        V = self.V.sum(axis=0, keepdims=True)
+        return replace(self, V=V, grouped=False, labelled=labelled, averages_over_M=self.grouped)
+
+    def take(self, rows: Floats) -> Problem:
+        """Some of the groups."""
+        return replace(self, V=self.V[rows], labelled=None if self.labelled is None else self.labelled[rows])
+
+    def with_labels(self, M: Floats) -> tuple[Floats, Floats]:
+        """M (S, K, m) and V with one more bin per class, for field rows whose label is known."""
+        if self.labelled is None:
+            return M, self.V
+        S, K, _ = M.shape
+        sure = np.broadcast_to(np.maximum(np.eye(K), _LABEL_FLOOR), (S, K, K))
+        return np.concatenate([M, sure], axis=2), np.concatenate([self.V, self.labelled], axis=1)
+
+
+class Term(Protocol):
+    """One more summand of L_reg: a convex function of p with its gradient."""
+
+    def value(self, p: Floats) -> Floats:
+        """(..., K) → (...)."""
+
+    def gradient(self, p: Floats) -> Floats:
+        """(..., K) → (..., K)."""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """L_reg as a sum, each summand convex in p, so that the combined loss has no local minima.
+
+    - ``−Σ_j E_j log (p @ M)_j``: pseudo-rows ``E`` per bin, like the likelihood itself;
+    - ``−Σ_i D_i log p_i``: pseudo-rows ``D`` per class, like labels from the field;
+    - ``s Σ_i p_i log (p_i / c_i)``: negative entropy plus a linear function;
+    - `terms`: any others.
+
+    By the paper's combined-loss theorem the minimum is the maximum a posteriori estimate. Differs from the paper: the
+    prior is proportional to ``exp(−L_reg)``.
+    """
+
+    bins: Floats  # E, (m,)
+    classes: Floats  # D, (K,) or (G, K)
+    entropy: float  # s
+    centre: Floats  # c, (K,)
+    terms: tuple[Term, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        *,
+        bins: Floats | float = 0.0,
+        classes: Floats | float = 0.0,
+        entropy: float = 0.0,
+        centre: Floats | None = None,
+        terms: tuple[Term, ...] = (),
+    ) -> Penalty:
+        """What is not named is nothing; the centre is the lab's prevalences."""
+        _, K, m = problem.shape
+        return cls(
+            np.broadcast_to(np.asarray(bins, dtype=np.float64), (m,)),
+            np.asarray(classes, dtype=np.float64) + np.zeros(K),
+            float(entropy),
+            problem.p_lab if centre is None else centre,
+            terms,
+        )
+
+    def __add__(self, other: Penalty) -> Penalty:
+        return Penalty(
+            self.bins + other.bins,
+            self.classes + other.classes,
+            self.entropy + other.entropy,
+            _common_centre(self, other),
+            self.terms + other.terms,
+        )
+
+    def with_labels(self, labelled: Floats | None) -> Penalty:
+        """Labels of the field are pseudo-rows that are none."""
+        return self if labelled is None else replace(self, classes=self.classes + labelled)
+
+    def value(self, p: Floats, M: Floats) -> Floats:
+        """L_reg, one value per group (up to a constant)."""
+        loss = -xlogy(self.bins, p @ M).sum(axis=-1) - xlogy(self.classes, p).sum(axis=-1)
+        if self.entropy > 0:  # the divergence may be infinite, and zero times that is not a number
+            loss = loss + self.entropy * rel_entr(p, self.centre).sum(axis=-1)
+        return np.asarray(sum((term.value(p) for term in self.terms), start=loss))
+
+
+def _common_centre(one: Penalty, two: Penalty) -> Floats:
+    """Two divergences are one, from the geometric mean of their centres, but for a constant."""
+    total = one.entropy + two.entropy
+    if not total:
+        return one.centre
+    logs = sum(x.entropy / total * np.log(np.maximum(x.centre, 1e-300)) for x in (one, two))
+    centre = np.exp(logs)
+    return np.asarray(centre / centre.sum())
+
+
+@dataclass(frozen=True)
+class Squares:
+    """``strength × Σ (p_{k+1} − p_k)²``: the paper's continuity term."""
+
+    strength: float
+
+    def value(self, p: Floats) -> Floats:
+        """One number per group."""
+        return np.asarray(self.strength * (np.diff(p, axis=-1) ** 2).sum(axis=-1))
+
+    def gradient(self, p: Floats) -> Floats:
+        """What each class feels of the steps on both sides of it."""
+        steps = np.diff(p, axis=-1)
+        ends = np.zeros((*steps.shape[:-1], 1))
+        return np.asarray(-2 * self.strength * np.diff(np.concatenate([ends, steps, ends], axis=-1), axis=-1))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A caller's own convex function of the prevalences, with its gradient."""
+
+    of: Callable[[Floats], Floats]
+    slope: Callable[[Floats], Floats]
+
+    def value(self, p: Floats) -> Floats:
+        """Checked to be one number per group."""
+        found = np.asarray(self.of(p), dtype=np.float64)
+        if found.shape != p.shape[:-1]:
+            raise InputError(
+                f"A penalty must give one number for each row of prevalences, shape {p.shape[:-1]}, but gave "
+                f"{found.shape}. Sum over the last axis."
+            )
+        return found
+
+    def gradient(self, p: Floats) -> Floats:
+        """Checked to be one number per group and class."""
+        found = np.asarray(self.slope(p), dtype=np.float64)
+        if found.shape != p.shape:
+            raise InputError(
+                f"The gradient of a penalty must have the shape of the prevalences, {p.shape}, but has {found.shape}."
+            )
+        return found
+
+
+def curvature(term: Term, p: Floats, step: float = 1e-6) -> Floats:
+    """Second derivatives of a term, (..., K, K), from differences of its gradient, symmetric."""
+    K = p.shape[-1]
+    columns = [(term.gradient(p + step * e) - term.gradient(p - step * e)) / (2 * step) for e in np.eye(K)]
+    H = np.stack(columns, axis=-1)
+    return np.asarray(0.5 * (H + H.swapaxes(-1, -2)))

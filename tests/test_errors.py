@@ -1,0 +1,168 @@
+"""Errors and warnings carry the options that they speak of, and each front end spells them its own way."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pathlib
+import pickle
+import re
+import warnings
+
+import pytest
+
+import fieldcal
+from fieldcal import estimators, plots, regression, tables
+from fieldcal.cli.main import command
+from fieldcal.cli.output import FLAGS, as_flag, explain
+from fieldcal.errors import FieldcalWarning, InputError, MissingExtraError, Option, Word
+
+SOURCE = pathlib.Path(fieldcal.__file__).parent
+
+#: Where ``name=`` is no advice that a front end could spell: markup, statements, and what is stored or shown as Python.
+NOT_MESSAGES = {
+    "cli": "speaks of its own flags",
+    "objects/show.py": "HTML",
+    "reporting": "HTML, and text that shows how to do it in Python",
+    "tables/files/csv.py": "SQL",
+    "_NOT_FITTED": "a text of scikit-learn's check_is_fitted",
+}
+
+
+def public_options():
+    """Every keyword argument of a public function or class."""
+    found = set()
+    for module in (fieldcal, tables, regression, estimators, plots):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                try:
+                    found |= set(inspect.signature(thing).parameters)
+                except ValueError:  # a class without a signature
+                    continue
+    return found - {"args", "kwargs", "n", "strength", "values", "parts"}  # of partitions, priors and errors
+
+
+def texts(path):
+    """Every string of a module that is not its documentation, and the name of what it is in."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and isinstance(node.body[0], ast.Expr)
+    }
+
+    def walk(node, inside):
+        if isinstance(node, ast.FunctionDef):
+            inside = node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and not inside:
+            inside = node.targets[0].id
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield inside, node
+        for below in ast.iter_child_nodes(node):
+            yield from walk(below, inside)
+
+    yield from walk(tree, "")
+
+
+def modules():
+    skipped = {name for name in NOT_MESSAGES if not name.startswith("_")}
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if name not in skipped and name.partition("/")[0] not in skipped:
+            yield path
+
+
+@pytest.mark.parametrize("path", list(modules()), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_message_names_an_option_by_hand(path):
+    spelled = re.compile(rf"(?<![\w.$])(?:{'|'.join(sorted(public_options()))})=")
+    by_hand = [
+        f"{path.name}:{node.lineno}: {node.value!r}"
+        for inside, node in texts(path)
+        if inside not in NOT_MESSAGES and spelled.search(node.value)
+    ]
+    assert not by_hand, "Put an Option among the parts of the message: " + "\n".join(by_hand)
+
+
+def test_the_walk_sees_a_message_that_names_an_option_by_hand(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        'def f(n):\n    """Pass missing=1."""\n    raise InputError(f"{n} rows: pass missing=\'drop\'.")\n'
+    )
+    assert [(inside, node.value) for inside, node in texts(path) if "missing=" in node.value] == [
+        ("f", " rows: pass missing='drop'.")
+    ]
+    with pytest.raises(AssertionError, match=r"module.py:3"):
+        test_no_message_names_an_option_by_hand(path)
+
+
+def named_options():
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Option":
+                yield ast.literal_eval(node.args[0]), path
+
+
+def flags(group):
+    for found in group.commands.values():
+        yield from flags(found) if hasattr(found, "commands") else (o for p in found.params for o in p.opts)
+
+
+def test_every_option_of_a_message_is_a_flag_or_known_to_have_none():
+    known = set(flags(command()))
+    named = list(named_options())
+    assert len(named) > 40
+    for name, path in named:
+        flag = FLAGS.get(name, name)
+        assert flag is None or f"--{flag}" in known, f"{path}: {name}"
+
+
+@pytest.mark.parametrize(
+    ("option", "python", "flag"),
+    [
+        (Option("missing", "drop"), "missing='drop'", "--missing drop"),
+        (Option("acknowledge", True), "acknowledge=True", "--acknowledge"),
+        (Option("groups"), "groups=…", "--by …"),
+        (Option("groups", verb="learn"), "learn(…, groups=…)", "fieldcal learn --by …"),
+        (Option("partition", 2), "partition=2", "--bins 2"),
+        (Option("every", None), "every=None", "no --every"),
+        (Option("time", Word("<column>")), "time=<column>", "--time <column>"),
+        (Option("name", "{}_new"), "name='{}_new'", "--name {}_new"),
+        (Option("by", ["a", "b"]), "by=['a', 'b']", "--by a,b"),
+        (
+            Option("quantiles", {0.05: "low", 0.95: "high"}),
+            "quantiles={0.05: 'low', 0.95: 'high'}",
+            "--quantiles 0.05=low,0.95=high",
+        ),
+        (Option("sample_weight"), "sample_weight=…", "sample_weight=…"),
+    ],
+    ids=str,
+)
+def test_an_option_is_spelled_for_python_and_for_the_command_line(option, python, flag):
+    error = InputError("Braces {} and % are text. Pass ", option, ".")
+    assert str(error) == f"Braces {{}} and % are text. Pass {python}."
+    assert explain(error) == f"Braces {{}} and % are text. Pass {flag}."
+
+
+def test_values_from_data_are_never_taken_for_options():
+    assert explain(InputError("There is no column \"missing='drop'\".")) == (
+        "There is no column \"missing='drop'\"."
+    )
+
+
+def test_an_endless_value_is_cut():
+    assert len(str(Option("by", ["x" * 10_000]))) < 100
+    assert len(as_flag(Option("by", ["x" * 10_000]))) < 100
+
+
+@pytest.mark.parametrize("kind", [InputError, MissingExtraError, fieldcal.errors.TrustWarning])
+def test_a_message_survives_a_process_boundary(kind):
+    error = pickle.loads(pickle.dumps(kind("Pass ", Option("missing", "drop"), ".")))
+    assert type(error) is kind
+    assert str(error) == "Pass missing='drop'."
+
+
+def test_a_warning_in_parts_is_caught_by_its_text():
+    with pytest.warns(FieldcalWarning, match=r"^Pass groups=…\.$"):
+        warnings.warn(FieldcalWarning("Pass ", Option("groups"), "."), stacklevel=1)
