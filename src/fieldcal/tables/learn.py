@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
 from fieldcal import verbs
-from fieldcal.core.partition import Bins, PartitionLike
+from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Classes, Intervals, Lab, group_keys
 from fieldcal.tables.columns import Grouping, QuantileColumns, QuantilesLike, Scores, match_classes
@@ -89,7 +89,7 @@ def learn(
     else:
         Classes.refuse(intervals=intervals, atoms=atoms, crossing=crossing)
         classes, in_order = _classes(table, label, classes, ordered), classes is not None
-        ids = partition.n if isinstance(partition, Bins) else None
+        ids = partition.m if takes_ids(partition) else None
         named = match_classes(scores or (), table.names, classes, in_order=in_order)
         columns = Scores(table, named, normalize, ids).checked()
     rows, y = read_labelled_rows(columns, grouping, label)
