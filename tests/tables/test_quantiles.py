@@ -15,7 +15,7 @@ import fieldcal
 from fieldcal import regression, tables
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
 from fieldcal.objects import Columns
-from fieldcal.tables.columns import levels_by_pattern
+from fieldcal.tables.quantile_columns import levels_by_pattern
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 NAMES = tuple(f"q_{u:g}" for u in LEVELS)

@@ -1,12 +1,10 @@
-"""The columns of a table that hold scores or quantiles, groups and times: which they are, and what they may hold."""
+"""The columns of a table that hold predictions and groups: which they are, what they may hold, and their rows."""
 
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +13,17 @@ import numpy as np
 
 from fieldcal.core.partition import takes_ids
 from fieldcal.errors import InputError, InputTypeError, Option, Word
-from fieldcal.objects import Columns, Field, Lab, Prevalence, group_keys
+from fieldcal.objects import Columns, Lab, Prevalence, group_keys
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
-from fieldcal.tables.count_table import Counted, as_field
 from fieldcal.tables.engines import Table
 from fieldcal.tables.expressions import Expr
-from fieldcal.types import Crossing, Floats
+from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike, floats
+from fieldcal.types import Crossing
 from fieldcal.validation import CLIP
 
 if TYPE_CHECKING:
-    from fieldcal.regression import Predictions
+    pass
 
 
 #: Stands in for null in memory, so that no condition on a score is null: libraries differ in what they make of those.
@@ -242,105 +240,6 @@ def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order:
     )
 
 
-#: A pattern, or the column of each level.
-QuantilesLike = str | Mapping[float, str]
-
-_LEVEL = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
-_OUTRIGHT = Option("quantiles", {0.05: "low", 0.95: "high"})
-_WAY_OUT = ("Say it outright: ", _OUTRIGHT, ".")
-
-
-@dataclass(frozen=True)
-class QuantileColumns:
-    """The columns of predicted quantiles of one table, by increasing level.
-
-    Unlike probabilities of classes, quantiles cannot be counted by a GROUP BY: they are read into memory.
-    """
-
-    table: Table
-    columns: tuple[str, ...]
-    levels: tuple[float, ...]
-    crossing: Crossing = "error"
-
-    @classmethod
-    def find(cls, table: Table, quantiles: QuantilesLike, *, crossing: Crossing) -> QuantileColumns:
-        """Those that a pattern or a mapping says, checked to be there and to hold numbers."""
-        if isinstance(quantiles, str):
-            found = levels_by_pattern(quantiles, table.names)
-        elif isinstance(quantiles, Mapping):
-            found = _by_level(quantiles)
-        else:
-            raise InputTypeError(
-                "quantiles must be a pattern such as 'q_*' or a mapping such as {0.05: 'low', 0.95: 'high'}, but got "
-                f"{quantiles!r:.60}."
-            )
-        levels = sorted(found)
-        return cls(table, tuple(found[level] for level in levels), tuple(levels), crossing).checked()
-
-    @classmethod
-    def of(
-        cls, table: Table, lab: Lab, quantiles: QuantilesLike | None, *, crossing: Crossing
-    ) -> QuantileColumns:
-        """Those that are asked for, or the lab's."""
-        if quantiles is not None:
-            return cls.find(table, quantiles, crossing=crossing)
-        if lab.columns is None or lab.columns.levels is None:
-            raise InputError(
-                "This lab was learnt from arrays and knows no quantile columns. Pass ",
-                Option("quantiles"),
-                ", a pattern such as 'q_*' or a mapping from level to column.",
-            )
-        return cls(table, lab.columns.scores, lab.columns.levels, crossing).checked()
-
-    def checked(self) -> QuantileColumns:
-        """Refuse columns that are not there, appear twice or hold no numbers."""
-        self.table.require(self.columns, role="quantiles")
-        twice = [n for n in self.columns if self.columns.count(n) > 1]
-        if twice:
-            raise InputError(
-                f"The column {twice[0]!r:.60} is given for two levels. Name one column per level."
-            )
-        for name in self.columns:
-            require_numbers(self.table, name, "quantiles")
-        return self
-
-    def names(self) -> list[str]:
-        """Our names of the columns."""
-        return [self.table.helper(f"quantile_{k}") for k in range(len(self.columns))]
-
-    def raw(self) -> list[nw.Expr]:
-        """The columns as float64; null where they are null."""
-        return [self.table.column(c).cast(nw.Float64) for c in self.columns]
-
-    def predictions(self, read: Mapping[str, Any]) -> Predictions:
-        """The distributions of rows that were read; none may be missing."""
-        from fieldcal.regression import from_quantiles  # loads scipy.stats, which classes do not need
-
-        values = np.column_stack([floats(read[n]) for n in self.names()])
-        _refuse_missing(values, self.columns)
-        return from_quantiles(values, self.levels, crossing=self.crossing)
-
-    def label(self, name: str) -> nw.Expr:
-        """The column of the true numbers, as float64."""
-        require_numbers(self.table, name, "label")
-        return self.table.column(name).cast(nw.Float64)
-
-    def labels(self, read: Any, name: str) -> Floats:
-        """The true numbers of rows that were read; none may be missing."""
-        found = floats(read)
-        if np.isnan(found).any():
-            lost = int(np.isnan(found).sum())
-            raise InputError(
-                f"{lost:,} of {len(found):,} rows have no number in the label column {name!r:.60}. Drop those rows "
-                "from the lab data."
-            )
-        return found
-
-    def remembered(self, label: str, by: tuple[str, ...]) -> Columns:
-        """What a lab keeps of them."""
-        return Columns(scores=self.columns, label=label, by=by, levels=self.levels)
-
-
 def prediction_columns(
     table: Table,
     lab: Lab,
@@ -355,106 +254,6 @@ def prediction_columns(
     if lab.outcome.kind == "intervals":
         return QuantileColumns.of(table, lab, quantiles, crossing=crossing)
     return Scores.of(table, lab, scores, normalize=normalize)
-
-
-def floats(values: Any) -> Floats:
-    """Null becomes NaN."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
-        return values.astype(np.float64, copy=False)
-    return np.array([np.nan if group_keys.is_null(v) else v for v in values], dtype=np.float64)
-
-
-def levels_by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
-    """The column of each level, where ``*`` stands for the level or a percentage.
-
-    Columns with anything but a number in place of ``*`` are others'.
-
-    Examples
-    --------
-    >>> from fieldcal.tables.columns import levels_by_pattern
-    >>> levels_by_pattern("q*", ["y", "q05", "q50", "q97.5", "quality"])
-    {0.05: 'q05', 0.5: 'q50', 0.975: 'q97.5'}
-    """
-    if pattern.count("*") != 1:
-        raise InputError(
-            f"The pattern {pattern!r:.60} must have one *, where names have the level, such as 'q_*'. ",
-            *_WAY_OUT,
-        )
-    head, _, tail = pattern.partition("*")
-    fitting = [n for n in names if isinstance(n, str) and n.startswith(head) and n.endswith(tail)]
-    inner = {n: n[len(head) : len(n) - len(tail)] for n in fitting if len(n) > len(head) + len(tail)}
-    numbers = {n: Decimal(text) for n, text in inner.items() if _LEVEL.fullmatch(text)}
-    if len(numbers) < 2:
-        _refuse_few_levels(pattern, list(numbers), names)
-    scale = _scale(pattern, numbers)
-    found: dict[float, str] = {}
-    for name, number in numbers.items():
-        other = found.setdefault(float(number / scale), name)
-        if other != name:
-            raise InputError(
-                f"The columns {other!r:.60} and {name!r:.60} are both of level {float(number / scale):g}. ",
-                *_WAY_OUT,
-            )
-    return found
-
-
-def _refuse_few_levels(pattern: str, found: list[str], names: Sequence[Any]) -> None:
-    listed = ", ".join(repr(n)[:60] for n in names[:12])
-    what = f"only {found[0]!r:.60}" if found else "no column"
-    raise InputError(
-        f"The pattern {pattern!r:.60} finds {what} with a number in place of *, but at least two are needed. "
-        f"The table has {listed}{', …' if len(names) > 12 else ''}."
-    )
-
-
-def _scale(pattern: str, numbers: Mapping[str, Decimal]) -> int:
-    """1 for levels, 100 for percentages."""
-    low, high = (f(numbers, key=numbers.__getitem__) for f in (min, max))
-    if numbers[high] <= 1:
-        return 1
-    if numbers[high] > 100:
-        raise InputError(
-            f"In {high!r:.60} the pattern {pattern!r:.60} finds {numbers[high]}, which is neither a level nor a "
-            "percentage. ",
-            *_WAY_OUT,
-        )
-    if 0 < numbers[low] < 1:
-        raise InputError(
-            f"With the pattern {pattern!r:.60}, {high!r:.60} looks like a percentage and {low!r:.60} like a level. ",
-            *_WAY_OUT,
-        )
-    return 100
-
-
-def _by_level(quantiles: Mapping[float, str]) -> dict[float, str]:
-    for level in quantiles:
-        if isinstance(level, bool) or not isinstance(level, (int, float, np.integer, np.floating)):
-            raise InputTypeError(
-                f"The keys of quantiles must be levels between 0 and 1, but one is {level!r:.60}. Write ",
-                _OUTRIGHT,
-                ".",
-            )
-    return {float(level): name for level, name in quantiles.items()}
-
-
-def require_numbers(table: Table, name: str, role: str) -> None:
-    """Refuse a column that is not there or holds no numbers."""
-    table.require([name], role=role)
-    if not table.dtype(name).is_numeric():
-        raise InputTypeError(
-            f"The {role} in column {name!r:.60} must be numbers, but are {table.dtype(name)}. Cast the column first."
-        )
-
-
-def _refuse_missing(values: Floats, names: Sequence[str]) -> None:
-    empty = np.isnan(values)
-    rows = np.asarray(empty.any(axis=1))
-    if rows.any():
-        worst = names[int(empty.sum(axis=0).argmax())]
-        raise InputError(
-            f"{int(rows.sum()):,} of {len(rows):,} rows have a quantile that is null or NaN, most of them in column "
-            f"{worst!r:.60}. Drop those rows first, or find out why the model left them empty."
-        )
 
 
 def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -630,109 +429,6 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
 
 def _as(expression: nw.Expr, dtype: Any, wanted: Any) -> nw.Expr:
     return expression if dtype == wanted else expression.cast(wanted)
-
-
-_EVERY = re.compile(r"([1-9][0-9]{0,3})(s|m|h|d|w|mo|q|y)")
-#: What the engine cuts at, for each unit; multiples of it are put together here, as no engine has them all.
-_CUT = {"s": "1s", "m": "1m", "h": "1h", "d": "1d", "w": "1d", "mo": "1mo", "q": "1mo", "y": "1y"}
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_MONTHS = {"mo": 1, "q": 3, "y": 12}
-_MONDAY = dt.datetime(
-    1970, 1, 5
-)  # the first of the epoch: weeks begin on Mondays, other lengths count from here
-
-
-@dataclass(frozen=True)
-class Window:
-    """A column of times, cut into windows of one length."""
-
-    table: Table
-    column: str
-    every: str
-
-    @classmethod
-    def of(cls, table: Table, time: str | None, every: str | None, batch: str | None) -> Window | None:
-        """Checked; None where no windows are asked for."""
-        if time is None and every is None:
-            return None
-        if time is None or every is None or not _EVERY.fullmatch(every):
-            raise InputError(
-                "Windows need ",
-                Option("time", Word("<column>")),
-                " and ",
-                Option("every", Word("<length such as '1d', '1w', '1mo', '6h'>")),
-                ", but got ",
-                Option("time", time),
-                ", ",
-                Option("every", every),
-                ".",
-            )
-        if batch is not None:
-            raise InputError(
-                "Windows are named after their start: give ",
-                Option("batch"),
-                " or ",
-                Option("time"),
-                ", not both.",
-            )
-        table.require([time], role="time")
-        dtype = table.dtype(time)
-        if dtype not in (nw.Date, nw.Datetime):
-            raise InputTypeError(
-                f"The column {time!r:.60} must hold dates or times, but is {dtype}. Cast it first."
-            )
-        return cls(table, time, every)
-
-    @property
-    def name(self) -> str:
-        """Our name of the column of starts."""
-        return self.table.helper("window")
-
-    def expression(self) -> nw.Expr:
-        """The start of each row's window, or of the unit that the window is made of."""
-        column, dtype = self.table.column(self.column), self.table.dtype(self.column)
-        if (
-            dtype == nw.Datetime and dtype.time_zone is not None
-        ):  # cut by the clock of that zone, in every engine
-            column = column.dt.replace_time_zone(None)
-        # Cast at the end, as Spark's are of a zone after that, whatever they were, and come as those of Python's.
-        return column.dt.truncate(_CUT[self._length()[1]]).cast(nw.Datetime("us")).alias(self.name)
-
-    def ids(self, starts: Any) -> list[str | None]:
-        """As text that sorts in time: a date where windows are whole days."""
-        times, unit = self._length()
-        listed = starts.tolist() if isinstance(starts, np.ndarray) else starts
-        begun = [None if group_keys.is_null(s) else _start(s, times, unit) for s in listed]
-        whole_days = unit not in ("s", "m", "h")
-        return [b if b is None else (b.date() if whole_days else b).isoformat() for b in begun]
-
-    def _length(self) -> tuple[int, str]:
-        match = _EVERY.fullmatch(self.every)
-        assert match is not None  # checked in `of`
-        return int(match[1]), match[2]
-
-
-def in_windows(lab: Lab, counted: Counted, seen: Counted, *, by: Sequence[str], **found: Any) -> Field:
-    """One batch per window; rows without a time, and what was left out, are in no batch."""
-    windows = np.array([w or "" for w in counted.windows or ()], dtype=object)
-    nothing = np.zeros(0, dtype=np.intp)
-    field = as_field(lab, counted.part(nothing), by=by, seen=None if seen is counted else seen, **found)
-    for start in sorted(set(windows.tolist())):
-        part = as_field(lab, counted.part(np.flatnonzero(windows == start)), by=by)
-        field = field + (part if not start else part.named(start))
-    return field
-
-
-def _start(value: dt.date | dt.datetime, times: int, unit: str) -> dt.datetime:
-    """The start of the window that a time is in."""
-    moment = value if isinstance(value, dt.datetime) else dt.datetime(value.year, value.month, value.day)
-    if unit in _MONTHS:
-        length = times * _MONTHS[unit]
-        months = (moment.year * 12 + moment.month - 1) // length * length
-        return dt.datetime(months // 12, months % 12 + 1, 1, tzinfo=moment.tzinfo)
-    zero = _MONDAY.replace(tzinfo=moment.tzinfo)
-    length = times * _SECONDS[unit]
-    return zero + dt.timedelta(seconds=(moment - zero) // dt.timedelta(seconds=length) * length)
 
 
 @dataclass(frozen=True)

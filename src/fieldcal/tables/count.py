@@ -13,18 +13,11 @@ from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
-from fieldcal.tables.columns import (
-    Grouping,
-    QuantileColumns,
-    QuantilesLike,
-    Scores,
-    Window,
-    in_windows,
-    prediction_columns,
-    read_rows,
-)
+from fieldcal.tables.columns import Grouping, Scores, prediction_columns, read_rows
 from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import Quality, examine, refuse
+from fieldcal.tables.windows import Window, in_windows
 from fieldcal.types import Crossing
 from fieldcal.verbs.count import check_batch, warn_if_ids
 
@@ -90,7 +83,7 @@ def count(
     check_batch(batch)
     lab.outcome.refuse(missing=missing, time=time, every=every)
     table = open_table(frame)
-    window = Window.of(table, time, every, batch)
+    window = None if time is None and every is None else Window.of(table, time, every, batch)
     grouping = Grouping.of(table, group_names(lab, by))
     columns = prediction_columns(
         table, lab, scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing

@@ -7,8 +7,9 @@ from typing import Any
 
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
-from fieldcal.tables.columns import QuantilesLike, prediction_columns, read_labelled_rows
+from fieldcal.tables.columns import prediction_columns, read_labelled_rows
 from fieldcal.tables.engines import open_table
+from fieldcal.tables.quantile_columns import QuantilesLike
 from fieldcal.tables.weight_table import counted_groups
 from fieldcal.types import Crossing
 

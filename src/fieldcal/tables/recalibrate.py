@@ -12,16 +12,10 @@ import numpy as np
 from fieldcal import verbs
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
-from fieldcal.tables.columns import (
-    QuantileColumns,
-    QuantilesLike,
-    Scores,
-    new_names,
-    prediction_columns,
-    read_rows,
-)
+from fieldcal.tables.columns import Scores, new_names, prediction_columns, read_rows
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
+from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import examine, refuse
 from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, bind, counted_groups, ratios
 from fieldcal.types import Crossing, Ints, Unseen

@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 from fieldcal.errors import InputError
+from fieldcal.objects import group_keys
 from fieldcal.storage import did_you_mean
+from fieldcal.types import Floats
 
 #: Columns of a small table, by name.
 Small = Mapping[str, Any]
@@ -138,3 +141,10 @@ def _free_prefix(names: Any) -> str:
     while any(str(name).lower().startswith(prefix) for name in names):
         prefix += "_"
     return prefix
+
+
+def floats(values: Any) -> Floats:
+    """Null becomes NaN."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
+        return values.astype(np.float64, copy=False)
+    return np.array([np.nan if group_keys.is_null(v) else v for v in values], dtype=np.float64)
