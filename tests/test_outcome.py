@@ -85,10 +85,10 @@ def test_numbers_that_are_none_are_refused(y, error, message):
 def test_options_of_the_other_outcome_are_refused_and_unset_ones_are_not():
     ABC.refuse(intervals="auto", crossing="error", normalize=True, classes=["a"])
     HALVES.refuse(classes=None, ordered=np.bool_(False), missing="error", intervals=[0.0])
-    with pytest.raises(InputError, match=r"intervals=… does not go with probabilities of classes"):
+    with pytest.raises(InputError, match=r"intervals=.* does not go with probabilities of classes"):
         ABC.refuse(intervals=np.array([0.0, 1.0]))
     with pytest.raises(
-        InputError, match=r"classes=… does not go with distributions of a number.*Use intervals=…"
+        InputError, match=r"classes=.* does not go with distributions of a number.*Use intervals=…"
     ):
         HALVES.refuse(classes=np.array(["a", "b"]))
 

@@ -330,7 +330,7 @@ def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> 
     )
 
 
-def bin_ids(ids: Any, partition: parts.FittedPartition) -> Scores:
+def bin_ids(ids: Any, partition: parts.Partition) -> Scores:
     """Bin ids in place of predictions."""
     checked = partition.assign(np.asarray(ids))
     return Scores(checked, None, 0, columns=False)  # type: ignore[arg-type]

@@ -185,10 +185,10 @@ def test_a_failed_recalibration_leaves_no_file(estimated, call, one_error, rows)
     [
         (
             "count lab.json log.csv --scores q_0.5 -o x.json",
-            "--scores does not go with distributions of a number",
+            "--scores q_0.5 does not go with distributions of a number",
         ),
-        ("count lab.json log.csv --missing drop -o x.json", "--missing does not go with distributions"),
-        ("count lab.json log.csv --time row --every 1d -o x.json", "with --batch, and add the fields up"),
+        ("count lab.json log.csv --missing drop -o x.json", "--missing drop does not go with distributions"),
+        ("count lab.json log.csv --time row --every 1d -o x.json", "with --batch …, and merge"),
         ("count lab.json log.csv --quantiles 'p_*' -o x.json", "'p_*' finds no column"),
         ("count lab.json log.csv --by sitte -o x.json", "Did you mean 'site'?"),
         ("count lab.json field.csv -o x.json", "There is no column 'q_0.05' for the quantiles"),
@@ -204,7 +204,7 @@ def test_a_failed_recalibration_leaves_no_file(estimated, call, one_error, rows)
         ),
         (
             "learn numbers.csv --label y --quantiles 'q_*' --classes a,b -o x.json",
-            "--classes does not go with",
+            "--classes a,b does not go with",
         ),
         ("sql count lab.json log --dialect postgres", "This lab is of a regression"),
         ("sql recalibrate prevalence.json log --dialect postgres", "This lab is of a regression"),
@@ -220,7 +220,7 @@ def test_quantiles_do_not_go_with_a_lab_of_classes(artefacts, call, one_error):
         "count lab.json field.csv --quantiles 'q_*' -o x.json",
         "recalibrate prevalence.json field.csv --quantiles 'q_*' -o x.csv",
     ):
-        assert "--quantiles does not go with probabilities of classes" in one_error(call(line))
+        assert "--quantiles q_* does not go with probabilities of classes" in one_error(call(line))
 
 
 def test_names_of_columns_may_be_odd(estimated, call, rows, python):

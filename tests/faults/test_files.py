@@ -13,7 +13,7 @@ import pytest
 
 from fieldcal.errors import InputError
 from fieldcal.storage import write_atomically
-from fieldcal.tables.files.duckdb_errors import told
+from fieldcal.tables.files.duckdb_errors import translated
 from fieldcal.tables.files.session import Session
 
 
@@ -154,7 +154,7 @@ def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path, name, order, wor
 ENDLESS = """
 import sys
 from fieldcal.tables.files.session import Session
-from fieldcal.tables.files.duckdb_errors import told
+
 with Session(threads=2, temp_directory=sys.argv[2]) as session:
     session.write(session.connection.sql("SELECT md5(range::VARCHAR) AS p FROM range(100_000_000_000)"), sys.argv[1])
 """
@@ -184,9 +184,9 @@ def test_fault43_ctrl_c_ends_a_write_at_once_as_what_it_is(tmp_path):
 
 
 def test_fault43_an_interrupted_query_is_ctrl_c():
-    with pytest.raises(KeyboardInterrupt), told("t.csv"):
+    with pytest.raises(KeyboardInterrupt), translated("t.csv"):
         raise RuntimeError("Query interrupted")
-    with pytest.raises(RuntimeError, match="something else"), told("t.csv"):
+    with pytest.raises(RuntimeError, match="something else"), translated("t.csv"):
         raise RuntimeError("something else")
 
 
@@ -209,7 +209,7 @@ def test_fault43_a_closed_pipe_is_told_to_the_caller(session, monkeypatch):
 def test_fault44_nothing_is_loaded_from_a_network(session):
     for name in ("autoinstall_known_extensions", "autoload_known_extensions"):
         assert session.connection.execute(f"SELECT current_setting('{name}')").fetchall() == [(False,)]
-    with told("t.parquet"), pytest.raises(Exception, match="requires the extension httpfs"):
+    with translated("t.parquet"), pytest.raises(Exception, match="requires the extension httpfs"):
         session.connection.read_parquet("https://127.0.0.1:1/t.parquet")
 
 

@@ -97,7 +97,7 @@ def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number, code)
     table, prevalence = tmp_path / "in" / "log.csv", tmp_path / "in" / "prevalence.json"
     table.write_text("p\n0.5\n0.25\n")
     with Session() as session:
-        field = tables.count(lab, session.open(table).relation)
+        field = tables.count(lab, session.open(table, scores="p").relation)
     fieldcal.estimate(lab, field, trust=1).save(prevalence)
     with writing(tmp_path / "out" / "out.parquet", ENDLESS_COMMAND, prevalence, table) as process:
         process.send_signal(number)
@@ -200,7 +200,8 @@ READABLE = {
 @pytest.mark.parametrize("data", READABLE.values(), ids=READABLE)
 def test_csv_as_people_write_it_is_read(session, lab, tmp_path, data):
     (tmp_path / "t.csv").write_bytes(data)
-    field = tables.count(lab, session.open(tmp_path / "t.csv").relation, by="g")
+    source = session.open(tmp_path / "t.csv").bound(lab, by="g")
+    field = tables.count(lab, source.relation, by="g")
     assert field == tables.count(lab, pl.DataFrame({"p": [0.25, 0.5], "g": ["York", "Leeds"]}), by="g")
 
 

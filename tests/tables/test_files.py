@@ -53,32 +53,40 @@ def read(session, tmp_path):
     ],
     ids=lambda cells: cells[0],
 )
-def test_text_that_a_value_would_not_give_back_stays_text(read, cells):
-    rows, types = read("g,p\n" + "".join(f"{c},0.5\n" for c in cells))
+@pytest.mark.parametrize("role", ["by", "label", "time"])
+def test_text_that_a_value_would_not_give_back_stays_text(read, cells, role):
+    rows, types = read("g,p\n" + "".join(f"{c},0.5\n" for c in cells), scores="p", **{role: "g"})
     assert types == ["VARCHAR", "DOUBLE"]
     assert [g for g, _ in rows] == cells
 
 
 @pytest.mark.parametrize(
-    ("cells", "kind", "values"),
+    ("role", "cells", "kind", "values"),
     [
-        (["1", "-20"], "BIGINT", [1, -20]),
-        ([" 1", "2 "], "BIGINT", [1, 2]),
-        (["1", "0.5"], "DOUBLE", [1.0, 0.5]),
-        (["1e-3", "+0.5"], "DOUBLE", [1e-3, 0.5]),
-        (["0.1234567890123456789", "1"], "DOUBLE", [0.12345678901234568, 1.0]),
-        (["true", "false"], "BOOLEAN", [True, False]),
-        (["2024-02-29", "2024-03-01"], "DATE", [datetime.date(2024, 2, 29), datetime.date(2024, 3, 1)]),
-        (["2024-02-29T12:30", "2024-03-01 00:00:00"], "TIMESTAMP", None),
-        (["1", ""], "BIGINT", [1, None]),
-        (["0.5", "NA"], "DOUBLE", [0.5, None]),
-        (["0.5", '""'], "DOUBLE", [0.5, None]),
+        ("label", ["1", "-20"], "BIGINT", [1, -20]),
+        ("by", [" 1", "2 "], "BIGINT", [1, 2]),
+        ("label", ["1", "0.5"], "DOUBLE", [1.0, 0.5]),
+        ("scores", ["1", "0"], "DOUBLE", [1.0, 0.0]),
+        ("scores", ["1e-3", "+0.5"], "DOUBLE", [1e-3, 0.5]),
+        ("label", ["1e-3", "+0.5"], "DOUBLE", [1e-3, 0.5]),
+        ("scores", ["0.1234567890123456789", "1"], "DOUBLE", [0.12345678901234568, 1.0]),
+        ("label", ["true", "false"], "BOOLEAN", [True, False]),
+        ("by", ["true", "false"], "BOOLEAN", [True, False]),
+        ("by", ["2024-02-29", "2024-03-01"], "DATE", [datetime.date(2024, 2, 29), datetime.date(2024, 3, 1)]),
+        ("time", ["2024-02-29T12:30", "2024-03-01 00:00:00"], "TIMESTAMP", None),
+        ("by", ["1", ""], "BIGINT", [1, None]),
+        ("scores", ["0.5", "NA"], "DOUBLE", [0.5, None]),
+        ("scores", ["0.5", '""'], "DOUBLE", [0.5, None]),
+        ("scores", ["0.5", "-inf"], "DOUBLE", [0.5, -np.inf]),
+        ("scores", ["NaN", "nan"], "DOUBLE", None),
+        ("by", ["0.5", "1"], "VARCHAR", ["0.5", "1"]),
+        ("scores", ["0.5", "none"], "VARCHAR", ["0.5", "none"]),
     ],
     ids=lambda case: case[0] if isinstance(case, list) else case,
 )
-def test_a_column_is_of_a_type_if_every_cell_is(read, cells, kind, values):
-    rows, types = read("x,p\n" + "".join(f"{c},0.5\n" for c in cells))
-    assert types == [kind, "DOUBLE"]
+def test_a_column_with_a_role_has_its_type_if_every_cell_has(read, role, cells, kind, values):
+    rows, types = read("x,p\n" + "".join(f"{c},0.5\n" for c in cells), **{role: "x"})
+    assert types == [kind, "VARCHAR"]
     assert values is None or [x for x, _ in rows] == values
 
 
@@ -86,13 +94,13 @@ def test_a_column_is_of_a_type_if_every_cell_is(read, cells, kind, values):
     ("last", "kind"), [("01", "VARCHAR"), ("x", "VARCHAR"), ("0.5", "DOUBLE"), ("7", "BIGINT")]
 )
 def test_the_last_row_has_the_same_say_as_the_first(read, last, kind):
-    rows, types = read("g,p\n" + "1,0.5\n" * LATE + f"{last},0.5\n")
+    rows, types = read("g,p\n" + "1,0.5\n" * LATE + f"{last},0.5\n", label="g", scores="p")
     assert types == [kind, "DOUBLE"]
     assert str(rows[-1][0]) == last
 
 
 def test_columns_named_as_text_are_text(read):
-    rows, types = read("g,p\n1,0.5\n2,0.5\n", text=["g", "no such column"])
+    rows, types = read("g,p\n1,0.5\n2,0.5\n", scores="p", by="g", text=["g", "no such column"])
     assert (rows, types) == ([("1", 0.5), ("2", 0.5)], ["VARCHAR", "DOUBLE"])
 
 
@@ -101,21 +109,23 @@ def test_rows_that_start_with_a_hash_are_rows(read):
 
 
 def test_an_empty_cell_is_null_and_quotes_around_nothing_are_empty_text(read):
-    assert read('g,p\n"",0.5\n,0.25\n')[0] == [("", 0.5), (None, 0.25)]
+    assert read('g,p\n"",0.5\n,0.25\n', scores="p", by="g")[0] == [("", 0.5), (None, 0.25)]
 
 
 def test_quotes_that_come_late_are_quotes(read):
-    rows, _ = read("g,p\n" + "a,0.5\n" * LATE + '"b, c",0.5\n')
+    rows, _ = read("g,p\n" + "a,0.5\n" * LATE + '"b, c",0.5\n', scores="p")
     assert rows[-1] == ("b, c", 0.5)
 
 
 def test_decimal_commas_are_read_and_points_beside_them_are_not_harmed(read):
-    assert read("p;x\n0,25;1,5\n1;2\n") == ([(0.25, 1.5), (1.0, 2.0)], ["DOUBLE", "DOUBLE"])
-    assert read("p;x\n0.25;1,5\n") == ([(0.25, "1,5")], ["DOUBLE", "VARCHAR"])
+    both = {"scores": ["p", "x"]}
+    assert read("p;x\n0,25;1,5\n1;2\n", **both) == ([(0.25, 1.5), (1.0, 2.0)], ["DOUBLE", "DOUBLE"])
+    assert read("p;x\n0.25;1,5\n", **both) == ([(0.25, "1,5")], ["DOUBLE", "VARCHAR"])
+    assert read("p;y\n0;1,5\n1;2\n", scores="p", label="y")[0] == [(0.0, 1.5), (1.0, 2.0)]
 
 
 def test_columns_may_be_named_like_classes(read):
-    rows, _ = read("0,1,2\n0.1,0.2,0.7\n")
+    rows, _ = read("0,1,2\n0.1,0.2,0.7\n", scores={"a": "0", "b": "1", "c": "2"})
     assert rows == [(0.1, 0.2, 0.7)]
 
 
@@ -130,7 +140,7 @@ def test_odd_names_are_kept(session, tmp_path):
     (tmp_path / "t.csv").write_text(quoted + "\n" + ",".join("1" * len(names)) + "\n")
     source = session.open(tmp_path / "t.csv")
     assert source.columns == [*names[:7], "column7", names[8]]
-    assert source.relation.fetchall() == [(1,) * len(names)]
+    assert source.relation.fetchall() == [("1",) * len(names)]
 
 
 def test_a_csv_goes_through_duckdb_and_comes_back_alike(session, tmp_path):
@@ -140,6 +150,54 @@ def test_a_csv_goes_through_duckdb_and_comes_back_alike(session, tmp_path):
     (tmp_path / "t.csv").write_text(text)
     assert session.write(session.open(tmp_path / "t.csv").relation, tmp_path / "out.csv") == 4
     assert (tmp_path / "out.csv").read_text() == text
+
+
+#: Cells that any reading as a value would change.
+ODD = [
+    "0.50",
+    "1e3",
+    "007",
+    "+1",
+    "TRUE",
+    "yes",
+    "2024-1-1",
+    "1,5",
+    "NaN",
+    "NA",
+    "NULL",
+    " x ",
+    "-0",
+    "1E400",
+]
+
+
+def test_columns_without_a_role_keep_their_text_from_csv_to_csv_byte_for_byte(session, tmp_path):
+    quoted = [f'"{cell}"' if "," in cell else cell for cell in ODD]
+    text = "p,odd\n" + "".join(f"0.5,{cell}\n" for cell in quoted)
+    (tmp_path / "t.csv").write_text(text)
+    source = session.open(tmp_path / "t.csv", scores="p")
+    assert [odd for _, odd in source.relation.fetchall()] == ODD
+    session.write(source.relation, tmp_path / "out.csv", sources=[source])
+    assert (tmp_path / "out.csv").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kind"),
+    [("1", "2", "BIGINT"), ("1.5", "2", "DOUBLE"), ("1", "x", "VARCHAR"), ("2024-01-01", "", "DATE")],
+)
+def test_columns_without_a_role_take_duckdbs_types_into_parquet_if_every_cell_fits(
+    session, tmp_path, first, last, kind
+):
+    (tmp_path / "t.csv").write_text("p,x,g\n" + f"0.5,{first},01\n" * LATE + f"0.5,{last},02\n")
+    source = session.open(tmp_path / "t.csv", scores="p", by="g")
+    assert session.write(source.relation, tmp_path / "out.parquet", sources=[source]) == LATE + 1
+    made = session.open(tmp_path / "out.parquet").relation
+    assert list(map(str, made.types)) == ["DOUBLE", kind, "VARCHAR"]
+
+
+def test_a_pattern_binds_the_columns_that_it_matches(read):
+    _, types = read("p_a,p_b,q,p_\n0.25,0.75,1,x\n", scores="p_*")
+    assert types == ["DOUBLE", "DOUBLE", "VARCHAR", "VARCHAR"]
 
 
 def test_moments_are_written_in_the_same_zone_everywhere(session, tmp_path, monkeypatch):

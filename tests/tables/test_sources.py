@@ -65,7 +65,7 @@ def test_several_files_are_one_table_in_the_order_of_their_names(lab, session, t
             part.write_parquet(tmp_path / f"part_{i}.parquet", row_group_size=1000)
         else:
             part.write_csv(tmp_path / f"part_{i}.csv")
-    log = session.open(str(tmp_path / f"part_*.{suffix}"))
+    log = session.open(str(tmp_path / f"part_*.{suffix}")).bound(lab)
     field = tables.count(lab, log.relation)
     assert field == tables.count(lab, rows)
     tables.recalibrate_file(estimate(lab, field), session, log, tmp_path / "out.parquet")
@@ -92,7 +92,7 @@ def test_what_is_written_is_read_back_alike(session, tmp_path, name):
     rows_of(100).write_parquet(tmp_path / "log.parquet")
     log = session.open(tmp_path / "log.parquet")
     assert session.write(log.relation, tmp_path / name, sources=[log]) == 100
-    again = session.open(tmp_path / name).relation
+    again = session.open(tmp_path / name, scores=["p", "x"], by=["id", "g"]).relation
     assert again.fetchall() == log.relation.fetchall()
 
 
@@ -102,18 +102,21 @@ def test_standard_input_is_a_table_whatever_its_format(lab, session, tmp_path, m
     text = rows.write_csv().encode()
     for data in ((tmp_path / "log.parquet").read_bytes(), text, gzip.compress(text)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        assert tables.count(lab, session.open("-").relation) == tables.count(lab, rows)
+        assert tables.count(lab, session.open("-").bound(lab).relation) == tables.count(lab, rows)
 
 
 def test_codes_and_answers_stay_text(session, tmp_path):
     (tmp_path / "t.csv").write_text("code,number,sign,ill,well\n007,7,+1,yes,true\n12,12,2,no,false\n")
-    found = session.open(tmp_path / "t.csv").relation.fetchall()
+    by = ["code", "number", "sign", "ill", "well"]
+    found = session.open(tmp_path / "t.csv", by=by).relation.fetchall()
     assert found == [("007", 7, "+1", "yes", True), ("12", 12, "2", "no", False)]
 
 
 def test_columns_can_be_asked_for_as_text(session, tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2024-01-01\n")
-    assert session.open(tmp_path / "t.csv", text=["a", "b"]).relation.fetchall() == [("1", "2024-01-01")]
+    both = ["a", "b"]
+    found = session.open(tmp_path / "t.csv", by=both, text=both).relation.fetchall()
+    assert found == [("1", "2024-01-01")]
 
 
 def test_what_spills_to_disk_is_gone_when_the_session_ends(tmp_path):
@@ -141,7 +144,4 @@ def test_counts_of_a_warehouse_come_back_through_csv_and_parquet(lab, session, t
     expected = tables.count(lab, rows)
     assert expected.groups == ("01", None)
     for name in ("counts.csv", "counts.parquet"):
-        assert (
-            tables.read_counts(lab, session.open(tmp_path / name, text=["fieldcal_group_1"]).relation)
-            == expected
-        )
+        assert tables.read_counts(lab, session.open(tmp_path / name).relation) == expected

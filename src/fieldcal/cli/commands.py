@@ -304,8 +304,10 @@ COMMANDS: tuple[Callable[..., int | None], ...] = (
 def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, label: str, **given: Any) -> Lab:
     from fieldcal import tables
 
-    bins, classes = given.pop("bins"), _typed(given.pop("classes"), source.relation, label)
-    given |= {"partition": "auto" if bins is None else bins, "classes": classes}
+    source = source.bound(scores=_predictions(given), label=label, by=by)
+    bins = given.pop("bins")
+    given["partition"] = "auto" if bins is None else bins
+    given["classes"] = _typed(given["classes"], source.relation, label)
     with out.working(settings, "learn"):
         return tables.learn(source.relation, label=label, by=by or (), **given)
 
@@ -313,8 +315,9 @@ def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, labe
 def _count(settings: Settings, lab: Lab, source: Source, **given: Any) -> Field:
     from fieldcal import tables
 
+    columns = {"scores": _predictions(given), "by": given["by"], "time": given.get("time")}
     with out.working(settings, "count"):
-        return tables.count(lab, source.relation, **given)
+        return tables.count(lab, source.bound(lab, **columns).relation, **given)
 
 
 def _field(settings: Settings, lab: Lab, path: Path, **given: Any) -> Field:
@@ -325,10 +328,7 @@ def _field(settings: Settings, lab: Lab, path: Path, **given: Any) -> Field:
     if path.suffix.lower() == ".json":
         return Field.load(path)
     with _session(settings) as opened:
-        columns = opened.open(path).columns
-        keys = [name for name in columns if name.lower().startswith("fieldcal_group_")]
-        table = opened.open(path, text=keys)  # a key such as 01 must not become 1
-        return tables.read_counts(lab, table.relation, **given)
+        return tables.read_counts(lab, opened.open(path).relation, **given)
 
 
 def _estimate(settings: Settings, lab: Lab, field: Field, **given: Any) -> Prevalence:
@@ -348,7 +348,9 @@ def _recalibrate(
 
 def _labelled(settings: Settings, prev: Prevalence, source: Source, **given: Any) -> dict[str, Any]:
     from fieldcal import tables
+    from fieldcal.tables.weight_table import bind
 
+    source = bind(prev, source, scores=_predictions(given), by=given["by"], label=given["label"])
     with out.working(settings, "read labels"):
         return tables.read_labelled(prev, source.relation, **given)
 
@@ -366,6 +368,11 @@ def _report(
         made = fieldcal.report(prev, of=of, title=title, **(rows or {}))
         made.save(target)
     return made
+
+
+def _predictions(given: Mapping[str, Any]) -> Any:
+    """The columns of scores or of quantiles, as far as they are named."""
+    return given.get("quantiles") if given.get("scores") is None else given["scores"]
 
 
 # What goes into `run`'s folder.

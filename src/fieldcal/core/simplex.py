@@ -5,10 +5,12 @@ Labels are not asked where to cut: the trees grow where the model's own belief c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fieldcal.core.backend import Backend, Expr
 from fieldcal.types import Floats, Ints
 
 #: Rows that a partition is grown on, at most: more move no cut by anything that matters.
@@ -49,16 +51,34 @@ class TreeNodes:
             waiting.append((self.right[node], rows[~low]))
         return bins
 
+    def expression(self, backend: Backend, proba: Sequence[Expr], first: int = 0, node: int = 0) -> Expr:
+        """The bin of a row, counted from ``first``, for engines other than numpy."""
+        if self.feature[node] < 0:
+            return backend.integer(first + self.leaf[node])
+        low = proba[self.feature[node]] <= backend.number(self.threshold[node])
+        children = (self.left[node], self.right[node])
+        return backend.when(low, *(self.expression(backend, proba, first, child) for child in children))
+
+    def check(self) -> None:
+        """Refuse node arrays, read from a file, in which a row would walk for ever or to no bin."""
+        columns = (self.threshold, self.left, self.right, self.leaf)
+        nodes = list(zip(self.feature, *columns, strict=True))
+        for i, (feature, _, left, right, _) in enumerate(nodes):
+            if feature >= 0 and not (i < left < len(nodes) and i < right < len(nodes)):
+                raise ValueError(f"node {i} of the tree has no place for its children")
+        if sorted(node[4] for node in nodes if node[0] < 0) != list(range(self.m)):
+            raise ValueError("the leaves of the tree are not numbered")
+
 
 @dataclass(frozen=True)
-class _Rows:
-    """What trees are grown on: predictions and weights."""
+class _Sample:
+    """The lab rows that trees are grown on: predictions and weights."""
 
     proba: Floats  # (n, K)
     weight: Floats  # (n,)
 
     @classmethod
-    def of(cls, proba: Floats, weight: Floats | None) -> _Rows:
+    def of(cls, proba: Floats, weight: Floats | None) -> _Sample:
         """A row without weight is no row, and a part of very many rows will do."""
         rows = cls(proba, np.ones(len(proba)) if weight is None else weight)
         rows = rows[np.flatnonzero(rows.weight > 0)]
@@ -66,8 +86,8 @@ class _Rows:
             rows = rows[np.random.default_rng(0).permutation(len(rows.proba))[:GROWN_ON]]
         return rows
 
-    def __getitem__(self, at: Ints) -> _Rows:
-        return _Rows(self.proba[at], self.weight[at])
+    def __getitem__(self, at: Ints) -> _Sample:
+        return _Sample(self.proba[at], self.weight[at])
 
 
 @dataclass
@@ -113,13 +133,13 @@ def grow(
     proba: Floats, cells: int, min_rows: int, n_classes: int, weight: Floats | None = None
 ) -> list[TreeNodes]:
     """One tree in the region of each predicted class, with so many leaves in all."""
-    rows = _Rows.of(proba, weight)
+    rows = _Sample.of(proba, weight)
     top = rows.proba.argmax(axis=1)
     grown = _grow(rows, [np.flatnonzero(top == k) for k in range(n_classes)], cells, min_rows)
     return [tree.by_confidence(rows.proba[:, k], rows.weight) for k, tree in enumerate(grown)]
 
 
-def _grow(rows: _Rows, roots: list[Ints], leaves: int, min_rows: int) -> list[_Growing]:
+def _grow(rows: _Sample, roots: list[Ints], leaves: int, min_rows: int) -> list[_Growing]:
     """Best-first growth of one tree per root."""
     trees = [_Growing.from_root(root) for root in roots]
     best = {(t, 0): _best_split(rows[root], min_rows) for t, root in enumerate(roots)}
@@ -133,7 +153,7 @@ def _grow(rows: _Rows, roots: list[Ints], leaves: int, min_rows: int) -> list[_G
     return trees
 
 
-def _best_split(rows: _Rows, min_rows: int) -> tuple[float, int, float]:
+def _best_split(rows: _Sample, min_rows: int) -> tuple[float, int, float]:
     """The largest drop in entropy (in nats, summed over rows) and where it is: gain, class, threshold."""
     best = (0.0, -1, 0.0)
     shares, total = rows.proba * rows.weight[:, None], rows.weight.sum()

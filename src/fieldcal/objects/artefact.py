@@ -27,8 +27,6 @@ from pydantic_core import PydanticSerializationError
 
 from fieldcal import storage
 from fieldcal.core import partition as parts
-from fieldcal.core.partition import ExpectedEdges, SimplexTrees
-from fieldcal.core.simplex import TreeNodes
 from fieldcal.errors import ArtefactError, FieldcalError
 from fieldcal.objects import group_keys
 
@@ -107,57 +105,20 @@ KeyTuple = Annotated[
 Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
 
 
-def _partition_from(values: Any) -> Any:
-    kinds = {
-        "edges": parts.Edges,
-        "simplex": SimplexTrees,
-        "expected": ExpectedEdges,
-        "bins": parts.Bins,
-    }
-    if isinstance(values, tuple(kinds.values())):
-        return values
-    try:
-        rest = {k: _tuples(v) for k, v in values.items() if k != "kind"}
-        partition = kinds[values["kind"]](**rest)
-        _check_nodes(partition)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"not a partition: {error}") from None
-    return partition
-
-
-def _check_nodes(partition: parts.FittedPartition) -> None:
-    """What the constructors take on trust: that a tree's children come after it."""
-    if isinstance(partition, SimplexTrees):
-        for tree in partition.trees:
-            _check_tree(tree)
-
-
-def _check_tree(tree: TreeNodes) -> None:
-    columns = (tree.threshold, tree.left, tree.right, tree.leaf)
-    nodes = list(zip(tree.feature, *columns, strict=True))
-    for i, (feature, _, left, right, _) in enumerate(nodes):
-        if feature >= 0 and not (i < left < len(nodes) and i < right < len(nodes)):
-            raise ValueError(f"node {i} of the tree has no place for its children")
-    if sorted(n[4] for n in nodes if n[0] < 0) != list(range(tree.m)):
-        raise ValueError("the leaves of the tree are not numbered")
-
-
-def _partition_to(partition: parts.FittedPartition) -> dict[str, Any]:
-    return {"kind": partition.kind, **{k: _lists(v) for k, v in vars(partition).items()}}
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _lists(value: Any) -> Any:
-    return list(map(_lists, value)) if isinstance(value, tuple) else value
+def _partition(values: Any) -> parts.Partition:
+    if not isinstance(values, parts.Partition):
+        return parts.from_spec(values)
+    if not parts.is_registered(values):
+        raise ValueError(
+            f"decorate {type(values).__name__} with register_partition, so that files can hold it"
+        )
+    return values
 
 
 PartitionField = Annotated[
-    Any,
-    BeforeValidator(_partition_from),
-    PlainSerializer(_partition_to, return_type=dict),
+    parts.Partition,
+    BeforeValidator(_partition),
+    PlainSerializer(lambda partition: partition.spec(), return_type=dict),
     WithJsonSchema({"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}),
 ]
 

@@ -51,21 +51,22 @@ class Columns(Frozen):
 #: Options that go with one outcome alone: what they are when nobody gives them, and what to do instead.
 Foreign = dict[str, tuple[Any, tuple[str | Option, ...]]]
 
+_LEAVE_OUT = ("Leave it out.",)
+_EACH_WINDOW = ("Count every window by itself, with ", Option("batch"), ", and merge.")
 _OF_NUMBERS: Foreign = {
     "quantiles": (None, ("Name the columns with ", Option("scores"), ".")),
-    "intervals": ("auto", ("Leave it out.",)),
-    "atoms": ("auto", ("Leave it out.",)),
-    "crossing": ("error", ("Leave it out.",)),
+    "intervals": ("auto", _LEAVE_OUT),
+    "atoms": ("auto", _LEAVE_OUT),
+    "crossing": ("error", _LEAVE_OUT),
 }
-_BY_BATCH = ("Count every window by itself, with ", Option("batch"), ", and add the fields up.")
 _OF_CLASSES: Foreign = {
     "scores": (None, ("Name the columns with ", Option("quantiles"), ".")),
     "classes": (None, ("Use ", Option("intervals"), ".")),
     "ordered": (False, ("Intervals of a number are in order anyway: leave it out.",)),
-    "normalize": (False, ("Leave it out.",)),
+    "normalize": (False, _LEAVE_OUT),
     "missing": ("error", ("Drop rows without a prediction first.",)),
-    "time": (None, _BY_BATCH),
-    "every": (None, _BY_BATCH),
+    "time": (None, _EACH_WINDOW),
+    "every": (None, _EACH_WINDOW),
 }
 
 
@@ -84,7 +85,9 @@ class _Words(Frozen):
             given, (unset, way_out) = options[name], cls.foreign[name]
             if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
                 raise InputError(
-                    Option(name), f" does not go with {cls.predictions}, which this is about. ", *way_out
+                    Option(name, given),
+                    f" does not go with {cls.predictions}, which this is about. ",
+                    *way_out,
                 )
 
 

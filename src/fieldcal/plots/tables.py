@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.core.partition import Bins, Edges, SimplexTrees, as_columns, cut, quantile_cuts
+from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.types import Floats, Ints
@@ -51,7 +50,6 @@ _NARROW = 0.005  # changes are never drawn as if less than this were far
 _SAME = 1e-9  # changes smaller than this are rounding
 _HALF_OF_90 = 1.645  # half an interval of 90 %, in standard errors
 _IN_BIN = 12  # letters of a class inside the label of a bin
-_MOST_DIGITS = 17  # enough to tell any two floats apart
 
 
 def focus(prev: Prevalence, of: Hashable = None) -> int:
@@ -293,7 +291,7 @@ def mean_over_rows(prev: Prevalence, table: Floats) -> Floats:
 
 def reliability(lab: Lab, *, of: Hashable = None) -> Table:
     """Mean prediction and share of a class in each bin of the lab; by default the second of two, or the largest."""
-    if isinstance(lab.partition, Bins):
+    if lab.partition.takes == "ids":
         raise InputError(
             "This lab was learnt from bin ids, so there are no predictions to compare with the labels. "
             "Learn it from probabilities to see how reliable they are."
@@ -549,27 +547,7 @@ def class_labels(lab: Lab) -> list[str]:
 
 def bin_labels(lab: Lab) -> list[str]:
     """One short label per bin of the lab's partition."""
-    partition = lab.partition
-    if isinstance(partition, Edges):
-        ends = _numbers([0.0, *partition.edges, 1.0])
-        return [f"{low}–{high}" for low, high in pairwise(ends)]
-    if isinstance(partition, SimplexTrees):
-        return [
-            f"{group_keys.show(name, width=_IN_BIN)} {j + 1}"  # from unsure to sure
-            for name, tree in zip(lab.classes, partition.trees, strict=True)
-            for j in range(tree.m)
-        ]
-    return [f"bin {j + 1}" for j in range(lab.n_bins)]
-
-
-def _numbers(ends: Sequence[float]) -> list[str]:
-    """As few digits as keep neighbours apart, two at least."""
-    texts: list[str] = []
-    for digits in range(2, _MOST_DIGITS + 1):
-        texts = [f"{end:.{digits}g}" for end in ends]
-        if len(set(texts)) == len(texts):
-            break
-    return texts
+    return lab.partition.labels([group_keys.show(name, width=_IN_BIN) for name in lab.classes])
 
 
 def plain(values: ArrayLike) -> list[float | None]:

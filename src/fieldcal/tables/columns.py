@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from fieldcal.core.partition import Bins
+from fieldcal.core.partition import takes_ids
 from fieldcal.errors import InputError, InputTypeError, Option, Word
 from fieldcal.objects import Columns, Field, Lab, Prevalence, group_keys
 from fieldcal.storage import did_you_mean
@@ -44,7 +44,7 @@ class Scores:
     @classmethod
     def of(cls, table: Table, lab: Lab, scores: str | Sequence[str] | None, *, normalize: bool) -> Scores:
         """The columns that are asked for, or the lab's; checked to be there and to hold numbers."""
-        ids = lab.partition.n if isinstance(lab.partition, Bins) else None
+        ids = lab.n_bins if takes_ids(lab.partition) else None
         return cls(table, score_names(lab, scores), normalize, ids).checked()
 
     def checked(self) -> Scores:
@@ -76,7 +76,7 @@ class Scores:
         if not self.table.lazy:
             filled = [x.fill_null(-1 if self.n_ids is not None else _NO_SCORE) for x in filled]
         if repair and self.n_ids is None:
-            filled = [row.clipped(self.table.words, x) for x in filled]
+            filled = [row.clipped(self.table.backend, x) for x in filled]
         return [x.alias(n) for x, n in zip(filled, self.names(), strict=True)]
 
     def missing(self) -> nw.Expr:
@@ -88,15 +88,15 @@ class Scores:
 
     def valid(self, columns: Sequence[nw.Expr], *, slack: float = 0.0) -> Expr:
         """Whether a row under our names can be binned as it is."""
-        words = self.table.words
+        backend = self.table.backend
         if self.n_ids is not None:
             return (columns[0] >= 0) & (columns[0] < self.n_ids)
-        inside = row.inside(words, columns, slack=slack)
+        inside = row.inside(backend, columns, slack=slack)
         if len(columns) == 1:
             return inside
         if self.normalize:
-            return inside & (row.total(columns) > words.number(0.0))
-        return inside & row.is_one(words, row.total(columns))
+            return inside & (row.total(columns) > backend.number(0.0))
+        return inside & row.is_one(backend, row.total(columns))
 
     def usable(self, columns: Sequence[nw.Expr]) -> Expr:
         """Whether a row could be repaired: in range but for rounding."""
@@ -140,7 +140,7 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
         )
     asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
     columns = (asked,) if isinstance(asked, str) else tuple(asked)
-    width = 1 if isinstance(lab.partition, Bins) else len(lab.classes)
+    width = 1 if lab.partition.takes == "ids" else len(lab.classes)
     if len(columns) != width and (width, len(columns)) != (2, 1):
         raise InputError(
             f"There are {len(columns)} columns of scores for {len(lab.classes)} classes. Name one per class, in the "

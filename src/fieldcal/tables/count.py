@@ -9,7 +9,6 @@ from typing import Any, Literal
 import narwhals as nw
 
 from fieldcal import verbs
-from fieldcal.core.partition import Edges
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab
 from fieldcal.tables import count_table
@@ -140,8 +139,9 @@ class Plan:
             names = [self.table.helper(f"final_{k}") for k in range(len(final))]
             rows = rows.with_columns(*(e.alias(n) for e, n in zip(final, names, strict=True)))
             final = [nw.col(n) for n in names]
-        if not isinstance(self.lab.partition, Edges):  # a column, as every bin asks for it
-            rows = rows.with_columns(row.bin_of(self.table.words, self.lab.partition, final).alias(bins))
+        partition, backend = self.lab.partition, self.table.backend
+        if partition.below(backend, final) is None:  # a column, as every bin asks for it
+            rows = rows.with_columns(partition.expression(backend, final).alias(bins))
         made = {count_table.VALID: self.table.indicator(valid), **self._measures(final, nw.col(bins), valid)}
         marked = rows.select(*self.keys(), *(e.alias(n) for n, e in made.items()))
         totals = [nw.len().alias(count_table.ROWS), *(nw.col(n).sum() for n in made)]
@@ -157,13 +157,13 @@ class Plan:
 
     def _measures(self, columns: list[nw.Expr], bins: nw.Expr, valid: nw.Expr) -> dict[str, nw.Expr]:
         """What is added up: whether the row is in a bin or before it, and its predictions in whole units."""
-        words, lab = self.table.words, self.lab
-        below = row.below(words, lab.partition, columns, bins)
+        backend, lab = self.table.backend, self.lab
+        below = row.below(lab.partition, backend, columns, bins)
         made = dict(zip(count_table.below_columns(lab), map(self.table.indicator, below), strict=True))
         summed = columns[-1:] if len(lab.classes) == 2 else columns
         for name, x in zip(count_table.units_columns(lab), summed, strict=False):
             # Engines refuse to make a whole number of NaN: rows that are not valid count nothing.
-            made[name] = row.units(words, words.when(valid, x, words.number(0.0)))
+            made[name] = row.units(backend, backend.when(valid, x, backend.number(0.0)))
         return made
 
 

@@ -1,4 +1,8 @@
-"""The table of counts, one row per group: what every engine and every warehouse makes, and a Field is made of."""
+"""The table of counts, one row per group: the names of its columns, the Field that it makes, and how it is read.
+
+Engines and warehouses make the same table. `Counted` is that table in memory, `as_field` makes a Field of it, and
+`read_counts` takes it from the answer of a warehouse's statement.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.partition import Bins
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Field, Lab, group_keys
 from fieldcal.tables.engines import Table, open_table
@@ -24,10 +27,10 @@ MISSING, OUTSIDE, UNSUMMED, CLIPPED = (
     "fieldcal_unsummed",
     "fieldcal_clipped",
 )
-#: Only warehouses say these: elsewhere a second look does.
+#: Columns that only a warehouse's table has: an engine is asked again where rows are not valid (`validity.examine`).
 FLAWS = (MISSING, OUTSIDE, UNSUMMED, CLIPPED)
 
-Ints = NDArray[np.int64]
+Int64s = NDArray[np.int64]
 
 
 def group_column(i: int) -> str:
@@ -47,7 +50,7 @@ def below_columns(lab: Lab) -> list[str]:
 
 def units_columns(lab: Lab) -> list[str]:
     """Sums of predictions in whole units: of the second of two classes, or of every class; none for given bin ids."""
-    if isinstance(lab.partition, Bins):
+    if lab.partition.takes == "ids":
         return []
     K = len(lab.classes)
     return ["fieldcal_units_2"] if K == 2 else [f"fieldcal_units_{k + 1}" for k in range(K)]
@@ -58,10 +61,10 @@ class Counted:
     """A table of counts in memory: group keys as they came, and whole numbers."""
 
     groups: Any  # as group_keys.factorize takes them; None for one population
-    rows: Ints
-    valid: Ints
-    below: Ints  # (rows of the table, m − 1)
-    units: Ints  # (rows of the table, 1 or K)
+    rows: Int64s
+    valid: Int64s
+    below: Int64s  # (rows of the table, m − 1)
+    units: Int64s  # (rows of the table, 1 or K)
     windows: Sequence[str | None] | None = None  # the window of each row, where there are windows
 
     @classmethod
@@ -71,7 +74,7 @@ class Counted:
         """From the columns of a table of counts."""
         rows, valid = _ints(columns[ROWS]), _ints(columns[VALID])
 
-        def stack(names: list[str]) -> Ints:
+        def stack(names: list[str]) -> Int64s:
             parts = [_ints(columns[c]) for c in names]
             return np.column_stack(parts) if parts else np.zeros((len(rows), 0), dtype=np.int64)
 
@@ -84,12 +87,12 @@ class Counted:
             groups = groups[at] if isinstance(groups, np.ndarray) else [groups[i] for i in at]
         return Counted(groups, self.rows[at], self.valid[at], self.below[at], self.units[at])
 
-    def tables(self, lab: Lab) -> tuple[Ints, Ints]:
+    def tables(self, lab: Lab) -> tuple[Int64s, Int64s]:
         """Rows per bin, and sums of predictions per class."""
         V = np.empty((len(self.rows), lab.n_bins), dtype=np.int64)
         V[:, :-1], V[:, -1] = self.below, self.valid
         V[:, 1:] -= self.below  # of the bins up to this one, those before it
-        if isinstance(lab.partition, Bins):
+        if lab.partition.takes == "ids":
             return V, _shares_in_units(lab, V)
         if len(lab.classes) > 2:
             return V, self.units
@@ -140,7 +143,7 @@ def as_field(
     )
 
 
-def _shares_in_units(lab: Lab, V: Ints) -> Ints:
+def _shares_in_units(lab: Lab, V: Int64s) -> Int64s:
     """With given bin ids there are no predictions; the lab's share of each class in the bin stands in for them."""
     shares = lab.F.T / np.maximum(lab.F.sum(axis=0), 1e-300)[:, None]
     second = np.floor(shares / SCORE_UNIT + 0.5).astype(np.int64)
@@ -149,7 +152,7 @@ def _shares_in_units(lab: Lab, V: Ints) -> Ints:
     return np.asarray(V @ second)
 
 
-def _ints(values: Any) -> Ints:
+def _ints(values: Any) -> Int64s:
     """Whole numbers, however the engine writes them (decimals, floats, text)."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return values.astype(np.int64)
@@ -187,7 +190,7 @@ def read_counts(
     Field: 1,000 rows, one population, 8 bins
     """
     table = open_table(frame)
-    names = {str(n).lower(): n for n in table.names}  # some warehouses shout
+    names = {str(n).lower(): n for n in table.names}  # Snowflake and Oracle return names in upper case
     parts = _parts(names)
     needed = [ROWS, VALID, *below_columns(lab), *units_columns(lab)]
     _require(names, needed)
@@ -244,7 +247,7 @@ def _read(table: Table, names: dict[str, Any], wanted: Sequence[str], parts: int
             )
         keyed.append(table.column(name).alias(group_column(i)))
         if null_column(i) in names:
-            keyed.append(table.column(names[null_column(i)]).alias(null_column(i)))
+            keyed.append(table.column(names[null_column(i)]).cast(nw.Int64).alias(null_column(i)))
     numbers = [table.column(names[n]).cast(nw.Int64).alias(n) for n in wanted if n in names]
     return table.collect(table.frame.select(*keyed, *numbers))
 

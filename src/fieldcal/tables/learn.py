@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
 from fieldcal import verbs
-from fieldcal.core.partition import Bins, PartitionLike
+from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, Option
-from fieldcal.objects import Classes, Lab, group_keys
+from fieldcal.objects import Classes, Intervals, Lab, group_keys
 from fieldcal.tables.columns import Grouping, QuantileColumns, QuantilesLike, Scores, match_classes
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.rows import read_labelled_rows
@@ -84,11 +84,12 @@ def learn(
     grouping = Grouping.of(table, names)
     columns: Scores | QuantileColumns
     if quantiles is not None:
+        Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
         columns = QuantileColumns.find(table, quantiles, crossing=crossing)
     else:
         Classes.refuse(intervals=intervals, atoms=atoms, crossing=crossing)
         classes, in_order = _classes(table, label, classes, ordered), classes is not None
-        ids = partition.n if isinstance(partition, Bins) else None
+        ids = partition.m if takes_ids(partition) else None
         named = match_classes(scores or (), table.names, classes, in_order=in_order)
         columns = Scores(table, named, normalize, ids).checked()
     rows, y = read_labelled_rows(columns, grouping, label)
@@ -115,8 +116,8 @@ def _one_kind(scores: object, quantiles: object) -> None:
             Option("scores"),
             " and ",
             Option("quantiles"),
-            f" {'none is' if scores is None else 'both are'} given, but one is needed: scores names columns with "
-            "probabilities of classes, quantiles columns with quantiles of a number.",
+            f" {'none is' if scores is None else 'both are'} given, but one is needed: the first names columns with "
+            "probabilities of classes, the second columns with quantiles of a number.",
         )
 
 

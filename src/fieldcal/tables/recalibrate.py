@@ -23,7 +23,7 @@ from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.rows import read_rows
 from fieldcal.tables.validity import examine, refuse
-from fieldcal.tables.weight_table import Groups, Job, Options, counted_groups, ratios, rows_column
+from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, bind, counted_groups, ratios
 from fieldcal.types import Crossing, Ints, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
@@ -89,7 +89,7 @@ def recalibrate(
     >>> tables.recalibrate(prev, field_rows).columns
     ['p', 'town', 'p_recalibrated']
     """
-    options = Options(unseen, missing, normalize, acknowledge, name, check, crossing)
+    options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, crossing)
     return apply(prev, open_table(frame), by=by, scores=scores, quantiles=quantiles, options=options)
 
 
@@ -100,7 +100,7 @@ def apply(
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
     quantiles: QuantilesLike | None = None,
-    options: Options,
+    options: RecalibrateOptions,
     row: str | None = None,
 ) -> Any:
     """Recalibrate a table that is open.
@@ -128,7 +128,7 @@ def _apply_to_quantiles(
     prev: Prevalence,
     columns: QuantileColumns,
     by: str | Sequence[str] | None,
-    options: Options,
+    options: RecalibrateOptions,
     row: str | None,
 ) -> Any:
     """Read into memory, recalibrated there, and put beside the rows that they came from."""
@@ -166,7 +166,7 @@ def _joined(table: Table, numbered: Any, made: dict[str, Any], *, row: str, plac
 
 
 def _apply_to_scores(
-    prev: Prevalence, columns: Scores, by: str | Sequence[str] | None, options: Options
+    prev: Prevalence, columns: Scores, by: str | Sequence[str] | None, options: RecalibrateOptions
 ) -> Any:
     """One expression in the table's engine, after one join where there are groups."""
     table = columns.table
@@ -192,7 +192,7 @@ def _apply_to_scores(
     small = table.align(prepared, groups.small, groups.look_up.on())
     if options.check:
         groups.check(prepared, small)
-    joined = table.look_up(prepared, small.drop(rows_column(table)), groups.look_up.on())
+    joined = table.look_up(prepared, small, groups.look_up.on())
     return table.finish(*job.answers(joined, groups.weights(), new))
 
 
@@ -226,9 +226,10 @@ def recalibrate_file(
     by, scores, quantiles, **options : as in `recalibrate`
     """
     check_target(os.fspath(target), source.inputs)
+    source = bind(prev, source, by=by, scores=scores if quantiles is None else quantiles)
     relation, row_id = source.with_row_id()
     table = open_table(relation, row_id=row_id)
     row = row_id[0] if row_id else table.helper("row")
-    chosen = Options(**options)
+    chosen = RecalibrateOptions(**options)
     answer = apply(prev, table, by=by, scores=scores, quantiles=quantiles, options=chosen, row=row)
     return session.write(answer, target, sources=[source])

@@ -12,9 +12,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sqlglot import exp
 
-from fieldcal.core.partition import Bins, Edges
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.storage import refuse_repeats, require
@@ -23,15 +21,14 @@ from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import group_columns, new_names, score_names
 from fieldcal.tables.count import group_names
 from fieldcal.tables.expressions import Expr
-from fieldcal.tables.sql_dialect import SqlWords
 from fieldcal.tables.weight_table import (
     WAREHOUSE_FLOOR,
-    Columns,
-    as_columns,
+    WeightTable,
     ratio_column,
     ratios,
     refuse_numbers,
     require_groups,
+    weight_columns,
     weights_table,
 )
 from fieldcal.types import Floats
@@ -39,10 +36,16 @@ from fieldcal.validation import CLIP
 from fieldcal.verbs.recalibrate import check_applicable
 
 if TYPE_CHECKING:
-    from fieldcal.tables.sql_dialect import SqlWords
-
+    from fieldcal.tables.sql_dialect import SqlBackend
 
 __all__ = ["count_statement", "recalibrate_statement", "weights_table"]
+
+_ROW, _GIVEN, _WEIGHTS = "fieldcal_row", "fieldcal_given", "fieldcal_weights"
+_STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
+_VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
+#: Scores below count as 0 in products, which underflow otherwise: an error in some engines. With ratios no further
+#: from 1 than `weight_table.WAREHOUSE_FLOOR` that changes no answer by more than its last bits.
+TINY = 1e-160
 
 
 def count_statement(
@@ -90,15 +93,14 @@ def count_statement(
       FROM sales.leads AS "fieldcal_row"
     ), ...
     """
-    words = _words(dialect)
+    backend = _backend(dialect)
     if not isinstance(lab, Lab):
         raise InputTypeError(
             f"The statement needs a Lab first, but got {type(lab).__name__}. Learn one first."
         )
     refuse_numbers(lab)
     columns = _names(group_names(lab, by), "by")
-
-    return words.write(counting(words, lab, table, _names(score_names(lab, scores), "scores"), columns))
+    return backend.write(_counting(backend, lab, table, _names(score_names(lab, scores), "scores"), columns))
 
 
 def recalibrate_statement(
@@ -149,7 +151,7 @@ def recalibrate_statement(
       CASE WHEN ... END AS "p_recalibrated"
     FROM leads AS "fieldcal_row"
     """
-    words = _words(dialect)
+    backend = _backend(dialect)
     check_applicable(prev, acknowledge=acknowledge)
     refuse_numbers(prev.lab)
     if unseen not in ("global", "raw"):
@@ -159,17 +161,17 @@ def recalibrate_statement(
         )
     columns = _prediction_names(prev.lab, scores)
     grouped = _names(group_columns(prev, by), "by")
-
     source = None
     if weights is not None:
-        source = given(words, weights)
+        source = backend.source(weights, _GIVEN)
         require_groups(prev)
     elif len(prev.groups) and prev.field.grouped:
-        source = written_out(
-            words, as_columns(prev, len(grouped), loose_text=words.loose_text, has_truth=words.has_truth)
+        source = _written_out(
+            backend,
+            weight_columns(prev, len(grouped), loose_text=backend.loose_text, has_truth=backend.has_truth),
         )
-    query = recalibrating(
-        words,
+    query = _recalibrating(
+        backend,
         table,
         columns,
         new_names(columns, [*columns, *grouped], name),
@@ -177,15 +179,15 @@ def recalibrate_statement(
         weights=source,
         substitute=_substitute(prev, unseen).tolist(),
     )
-    return words.write(query)
+    return backend.write(query)
 
 
-def _words(dialect: str) -> SqlWords:
-    """The only door to sqlglot, which is an extra."""
+def _backend(dialect: str) -> SqlBackend:
+    """sqlglot is an extra: this is the only place that imports it, when a statement is asked for."""
     require("sqlglot", "sql", purpose="to write SQL statements")
-    from fieldcal.tables.sql_dialect import SqlWords
+    from fieldcal.tables.sql_dialect import SqlBackend
 
-    return SqlWords(dialect)
+    return SqlBackend(dialect)
 
 
 def _names(names: Sequence[str], role: str) -> tuple[str, ...]:
@@ -197,7 +199,7 @@ def _names(names: Sequence[str], role: str) -> tuple[str, ...]:
 
 
 def _prediction_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
-    if isinstance(lab.partition, Bins):
+    if lab.partition.takes == "ids":
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
     return _names(score_names(lab, scores), "scores")
 
@@ -210,102 +212,92 @@ def _substitute(prev: Prevalence, unseen: str) -> Floats:
     return ratios(overall if unseen == "global" else np.ones_like(overall), floor=WAREHOUSE_FLOOR)
 
 
-_ROW, _GIVEN, _WEIGHTS = "fieldcal_row", "fieldcal_given", "fieldcal_weights"
-_STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
-_VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
-#: Scores below count as 0 in products, which underflow otherwise: an error in some engines. With ratios no further
-#: from 1 than `weights.WAREHOUSE_FLOOR` that changes no answer by more than its last bits.
-TINY = 1e-160
-
-
-def counting(words: SqlWords, lab: Lab, source: str, scores: Sequence[str], by: Sequence[str]) -> Expr:
+def _counting(backend: SqlBackend, lab: Lab, source: str, scores: Sequence[str], by: Sequence[str]) -> Expr:
     """One row per group: how many rows are valid, or why not; rows per bin; sums of predictions."""
     keys = [f(i) for i in range(len(by)) for f in (count_table.group_column, count_table.null_column)]
     raw, clean = ([f"fieldcal_{kind}_{k + 1}" for k in range(len(scores))] for kind in ("raw", "score"))
     steps = {
-        "fieldcal_input": _input(words, source, scores, raw, by),
-        "fieldcal_judged": _judged(words, lab, [*keys, *raw], raw),
-        "fieldcal_cleaned": _cleaned(words, lab, keys, raw, clean),
+        "fieldcal_input": _input(backend, source, scores, raw, by),
+        "fieldcal_judged": _judged(backend, lab, [*keys, *raw], raw),
+        "fieldcal_cleaned": _cleaned(backend, lab, keys, raw, clean),
     }
-    if not isinstance(lab.partition, Edges):  # edges are compared with the score itself
-        steps["fieldcal_binned"] = _binned(words, lab, [*keys, *clean, _STATE, _CLIPPED_CELLS], clean)
-    query = _counted(words, lab, keys, clean).from_(_named(list(steps)[-1]))
-    for name, step in steps.items():
-        query = query.with_(words.name(name), as_=step)
-    return query
+    if lab.partition.below(backend, [backend.column(name) for name in clean]) is None:
+        steps["fieldcal_binned"] = _binned(backend, lab, [*keys, *clean, _STATE, _CLIPPED_CELLS], clean)
+    return backend.after(steps, _counted(backend, lab, keys, clean, list(steps)[-1]))
 
 
 def _input(
-    words: SqlWords, source: str, scores: Sequence[str], raw: Sequence[str], by: Sequence[str]
-) -> exp.Select:
+    backend: SqlBackend, source: str, scores: Sequence[str], raw: Sequence[str], by: Sequence[str]
+) -> Expr:
     """Keys as text with a flag for null, so that no file format loses the difference; scores as float64."""
     made: dict[str, Expr] = {}
     for i, name in enumerate(by):
-        made[count_table.group_column(i)] = words.text(words.column(name, _ROW))
-        made[count_table.null_column(i)] = words.is_null(words.column(name, _ROW))
-    made |= {new: words.double(words.column(old, _ROW)) for old, new in zip(scores, raw, strict=True)}
-    return _select(words, [], made).from_(words.source(source, _ROW))
+        made[count_table.group_column(i)] = backend.text(backend.column(name, _ROW))
+        made[count_table.null_column(i)] = backend.is_null(backend.column(name, _ROW))
+    made |= {new: backend.double(backend.column(old, _ROW)) for old, new in zip(scores, raw, strict=True)}
+    return backend.select([], made, backend.source(source, _ROW))
 
 
-def _judged(words: SqlWords, lab: Lab, kept: Sequence[str], raw: Sequence[str]) -> exp.Select:
+def _judged(backend: SqlBackend, lab: Lab, kept: Sequence[str], raw: Sequence[str]) -> Expr:
     """Whether the row can be used, or why not. A later question is asked only of rows that passed the earlier."""
-    x = [words.column(name) for name in raw]
-    valid, outside, unsummed = (words.integer(state) for state in (_VALID, _OUTSIDE, _UNSUMMED))
-    if isinstance(lab.partition, Bins):
-        in_range = (x[0] >= words.integer(0)) & (x[0] <= words.integer(lab.n_bins - 1))
-        passed = words.when(words.floor(x[0]) >= x[0], valid, outside)
+    x = [backend.column(name) for name in raw]
+    valid, outside, unsummed = (backend.integer(state) for state in (_VALID, _OUTSIDE, _UNSUMMED))
+    if lab.partition.takes == "ids":
+        in_range = (x[0] >= backend.integer(0)) & (x[0] <= backend.integer(lab.n_bins - 1))
+        passed = backend.when(backend.floor(x[0]) >= x[0], valid, outside)
     else:
-        in_range = row.inside(words, x, slack=CLIP)
-        whole = row.total([row.clipped(words, c) for c in x])
-        passed = words.when(row.is_one(words, whole), valid, unsummed) if len(x) > 1 else valid
-    present = reduce(and_, [words.is_number(c) for c in x])
-    state = words.when(present, words.when(in_range, passed, outside), words.integer(_MISSING))
-    return _select(words, kept, {_STATE: state}).from_(_named("fieldcal_input"))
+        in_range = row.inside(backend, x, slack=CLIP)
+        whole = row.total([row.clipped(backend, c) for c in x])
+        passed = backend.when(row.is_one(backend, whole), valid, unsummed) if len(x) > 1 else valid
+    present = reduce(and_, [backend.is_number(c) for c in x])
+    state = backend.when(present, backend.when(in_range, passed, outside), backend.integer(_MISSING))
+    return backend.select(kept, {_STATE: state}, backend.step("fieldcal_input"))
 
 
 def _cleaned(
-    words: SqlWords, lab: Lab, keys: Sequence[str], raw: Sequence[str], clean: Sequence[str]
-) -> exp.Select:
+    backend: SqlBackend, lab: Lab, keys: Sequence[str], raw: Sequence[str], clean: Sequence[str]
+) -> Expr:
     """The scores of valid rows, rounding clipped; null elsewhere, and no condition is true for null."""
-    x = [words.column(name) for name in raw]
-    one, zero = words.integer(1), words.integer(0)
+    x = [backend.column(name) for name in raw]
+    one, zero = backend.integer(1), backend.integer(0)
     cells, scores = zero, x
-    if not isinstance(lab.partition, Bins):
-        cells = row.total([words.when(row.is_rounding(words, c), one, zero) for c in x])
-        scores = [row.clipped(words, c) for c in x]
-    made = {_CLIPPED_CELLS: words.when(_is(words, _VALID), cells, zero)}
-    made |= {name: words.when(_is(words, _VALID), c) for name, c in zip(clean, scores, strict=True)}
-    return _select(words, [*keys, _STATE], made).from_(_named("fieldcal_judged"))
+    if lab.partition.takes != "ids":
+        cells = row.total([backend.when(row.is_rounding(backend, c), one, zero) for c in x])
+        scores = [row.clipped(backend, c) for c in x]
+    made = {_CLIPPED_CELLS: backend.when(_is(backend, _VALID), cells, zero)}
+    made |= {name: backend.when(_is(backend, _VALID), c) for name, c in zip(clean, scores, strict=True)}
+    return backend.select([*keys, _STATE], made, backend.step("fieldcal_judged"))
 
 
-def _binned(words: SqlWords, lab: Lab, kept: Sequence[str], clean: Sequence[str]) -> exp.Select:
+def _binned(backend: SqlBackend, lab: Lab, kept: Sequence[str], clean: Sequence[str]) -> Expr:
     """The bin of every valid row."""
-    bins = row.bin_of(words, lab.partition, [words.column(name) for name in clean])
-    made = {_BIN: words.when(_is(words, _VALID), bins)}
-    return _select(words, kept, made).from_(_named("fieldcal_cleaned"))
+    bins = lab.partition.expression(backend, [backend.column(name) for name in clean])
+    made = {_BIN: backend.when(_is(backend, _VALID), bins)}
+    return backend.select(kept, made, backend.step("fieldcal_cleaned"))
 
 
-def _counted(words: SqlWords, lab: Lab, keys: Sequence[str], clean: Sequence[str]) -> exp.Select:
-    x = [words.column(name) for name in clean]
-    below = row.below(words, lab.partition, x, words.column(_BIN))
+def _counted(backend: SqlBackend, lab: Lab, keys: Sequence[str], clean: Sequence[str], step: str) -> Expr:
+    """One row per group."""
+    x = [backend.column(name) for name in clean]
+    below = row.below(lab.partition, backend, x, backend.column(_BIN))
     states = {
         count_table.VALID: _VALID,
         count_table.MISSING: _MISSING,
         count_table.OUTSIDE: _OUTSIDE,
         count_table.UNSUMMED: _UNSUMMED,
     }
-    made = {count_table.ROWS: words.count()}
-    made |= {name: words.count(_is(words, state)) for name, state in states.items()}
-    made[count_table.CLIPPED] = words.sum(words.column(_CLIPPED_CELLS))
-    made |= dict(zip(count_table.below_columns(lab), map(words.count, below), strict=True))
+    made = {count_table.ROWS: backend.count()}
+    made |= {name: backend.count(_is(backend, state)) for name, state in states.items()}
+    made[count_table.CLIPPED] = backend.sum(backend.column(_CLIPPED_CELLS))
+    made |= dict(zip(count_table.below_columns(lab), map(backend.count, below), strict=True))
     if units := count_table.units_columns(lab):
         summed = x[-len(units) :]  # of two classes, the second
-        made |= {name: words.sum(row.units(words, c)) for name, c in zip(units, summed, strict=True)}
-    return _select(words, keys, made).group_by(*(words.column(key) for key in keys))
+        made |= {name: backend.sum(row.units(backend, c)) for name, c in zip(units, summed, strict=True)}
+    return backend.select(keys, made, backend.step(step)).group_by(*(backend.column(key) for key in keys))
 
 
-def recalibrating(
-    words: SqlWords,
+def _recalibrating(
+    backend: SqlBackend,
     source: str,
     scores: Sequence[str],
     new: Sequence[str],
@@ -318,85 +310,69 @@ def recalibrating(
 
     Parameters
     ----------
-    weights : where to find the weights of groups, from `written_out` or `words.source`; none if all rows share them
+    weights : where to find the weights of groups, as a table or written out; none if all rows share them
     substitute : the ratios of rows whose group is not there, or of all
     """
-    x = [words.double(words.column(name, _ROW)) for name in scores]
-    ratios = [words.number(r) for r in substitute]
+    x = [backend.double(backend.column(name, _ROW)) for name in scores]
+    ratios = [backend.number(r) for r in substitute]
     if weights is not None:
-        found = [words.column(ratio_column(k + 1), _WEIGHTS) for k in range(len(ratios))]
-        ratios = [exp.func("COALESCE", w, r) for w, r in zip(found, ratios, strict=True)]
-    answers = row.recalibrated(words, [_clipped_for_products(words, c) for c in x], ratios)
-    columns = [
-        words.alias(words.when(_usable(words, x), e), name) for e, name in zip(answers, new, strict=True)
-    ]
-    everything = exp.Column(this=exp.Star(), table=words.name(_ROW))
-    query = exp.select(everything, *columns).from_(words.source(source, _ROW))
+        found = [backend.column(ratio_column(k + 1), _WEIGHTS) for k in range(len(ratios))]
+        ratios = [backend.coalesce(w, r) for w, r in zip(found, ratios, strict=True)]
+    answers = row.recalibrated(backend, [_clipped_for_products(backend, c) for c in x], ratios)
+    made = {name: backend.when(_usable(backend, x), e) for e, name in zip(answers, new, strict=True)}
+    query = backend.select([], made, backend.source(source, _ROW), whole=_ROW)
     if weights is None:
         return query
-    query = query.join(_named(_WEIGHTS), on=_same_group(words, by), join_type="left")
-    return query.with_(words.name(_WEIGHTS), as_=_weights(words, weights, len(by), len(ratios)))
+    query = query.join(backend.step(_WEIGHTS), on=_same_group(backend, by), join_type="left")
+    return backend.after({_WEIGHTS: _weights(backend, weights, len(by), len(ratios))}, query)
 
 
-def written_out(words: SqlWords, columns: Columns) -> Expr:
+def _written_out(backend: SqlBackend, columns: WeightTable) -> Expr:
     """A small table inside the statement. Floats as text, which loses no bit; the statement casts them anyway."""
 
     def spell(value: str | int | float) -> Expr:
         if isinstance(value, int):
-            return words.integer(value)
-        return words.string(value if isinstance(value, str) else repr(value))
+            return backend.integer(value)
+        return backend.string(value if isinstance(value, str) else repr(value))
 
     rows = [[spell(value) for value in r] for r in zip(*columns.values(), strict=True)]
-    return words.values(rows, list(columns), _GIVEN)
+    return backend.values(rows, list(columns), _GIVEN)
 
 
-def given(words: SqlWords, table: str) -> Expr:
-    """A table of weights that the user has loaded."""
-    return words.source(table, _GIVEN)
-
-
-def _weights(words: SqlWords, source: Expr, n_keys: int, n_ratios: int) -> Expr:
+def _weights(backend: SqlBackend, source: Expr, n_keys: int, n_ratios: int) -> Expr:
     """Of one type, whatever the loader of a file has guessed."""
     made: dict[str, Expr] = {}
     for i in range(n_keys):
         key, null = count_table.group_column(i), count_table.null_column(i)
-        made[key] = words.text(words.column(key, _GIVEN))
-        made[null] = exp.cast(words.column(null, _GIVEN), "BIGINT")
+        made[key] = backend.text(backend.column(key, _GIVEN))
+        made[null] = backend.int64(backend.column(null, _GIVEN))
     for k in range(1, n_ratios + 1):
-        made[ratio_column(k)] = words.double(words.column(ratio_column(k), _GIVEN))
-    return _select(words, [], made).from_(source)
+        made[ratio_column(k)] = backend.double(backend.column(ratio_column(k), _GIVEN))
+    return backend.select([], made, source)
 
 
-def _same_group(words: SqlWords, by: Sequence[str]) -> Expr:
+def _same_group(backend: SqlBackend, by: Sequence[str]) -> Expr:
+    """Text and flag of every key column agree."""
     parts = []
     for i, name in enumerate(by):
-        column = words.column(name, _ROW)
-        parts.append(words.text(column).eq(words.column(count_table.group_column(i), _WEIGHTS)))
-        parts.append(words.is_null(column).eq(words.column(count_table.null_column(i), _WEIGHTS)))
-    return exp.and_(*parts)
+        column = backend.column(name, _ROW)
+        parts.append(backend.text(column).eq(backend.column(count_table.group_column(i), _WEIGHTS)))
+        parts.append(backend.is_null(column).eq(backend.column(count_table.null_column(i), _WEIGHTS)))
+    return reduce(and_, parts)
 
 
-def _usable(words: SqlWords, x: Sequence[Expr]) -> Expr:
+def _usable(backend: SqlBackend, x: Sequence[Expr]) -> Expr:
     """Not true for null and NaN."""
-    in_range = row.inside(words, x, slack=CLIP)
+    in_range = row.inside(backend, x, slack=CLIP)
     if len(x) == 1:
         return in_range
-    return in_range & row.is_one(words, row.total([row.clipped(words, c) for c in x]))
+    return in_range & row.is_one(backend, row.total([row.clipped(backend, c) for c in x]))
 
 
-def _clipped_for_products(words: SqlWords, x: Expr) -> Expr:
-    small = words.when(x < words.number(TINY), words.number(0.0), x)
-    return words.when(x > words.number(1.0), words.number(1.0), small)
+def _clipped_for_products(backend: SqlBackend, x: Expr) -> Expr:
+    small = backend.when(x < backend.number(TINY), backend.number(0.0), x)
+    return backend.when(x > backend.number(1.0), backend.number(1.0), small)
 
 
-def _is(words: SqlWords, state: int) -> Expr:
-    return words.column(_STATE).eq(words.integer(state))
-
-
-def _select(words: SqlWords, kept: Sequence[str], made: dict[str, Expr]) -> exp.Select:
-    columns = [words.column(name) for name in kept]
-    return exp.select(*columns, *(words.alias(e, name) for name, e in made.items()))
-
-
-def _named(step: str) -> exp.Table:
-    return exp.table_(step, quoted=True)
+def _is(backend: SqlBackend, state: int) -> Expr:
+    return backend.column(_STATE).eq(backend.integer(state))

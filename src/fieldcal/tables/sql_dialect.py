@@ -1,9 +1,9 @@
-"""The words of `expressions.Words` in SQL, with whatever dialects spell differently; sqlglot does the quoting."""
+"""`core.backend.Backend` in SQL, and whatever else dialects spell differently; sqlglot does the quoting."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlglot import ErrorLevel, exp
@@ -42,8 +42,8 @@ _SUBSTITUTING = {"databricks", "hive", "spark", "spark2"}
 _NO_TRUTH = {"fabric", "mysql", "oracle", "sqlite", "tsql"}
 
 
-class SqlWords:
-    """How one dialect spells things."""
+class SqlBackend:
+    """`core.backend.Backend` for one dialect of SQL, with casts, sums and names."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = _known(dialect)
@@ -79,7 +79,7 @@ class SqlWords:
 
     def floor(self, value: Expr) -> Expr:
         """The largest whole number not above, as int64."""
-        return exp.cast(exp.Floor(this=value), "BIGINT")
+        return self.int64(exp.Floor(this=value))
 
     def largest(self, values: Sequence[Expr]) -> Expr:
         """The largest of several, none of them null."""
@@ -90,11 +90,19 @@ class SqlWords:
         name = _DOUBLE.get(self.dialect)
         return exp.cast(value, exp.DataType.build(name, udt=True) if name else "DOUBLE")
 
+    def int64(self, value: Expr) -> Expr:
+        """As int64."""
+        return exp.cast(value, "BIGINT")
+
+    def coalesce(self, value: Expr, otherwise: Expr) -> Expr:
+        """The value, or something else where it is null."""
+        return exp.func("COALESCE", value, otherwise)
+
     def text(self, value: Expr) -> Expr:
         """As text, and never null."""
         name = _TEXT.get(self.dialect)
         kind = exp.DataType.build(name, dialect=self.dialect) if name else "TEXT"
-        return exp.func("COALESCE", exp.cast(value, kind), self.string(self.blank))
+        return self.coalesce(exp.cast(value, kind), self.string(self.blank))
 
     def is_null(self, value: Expr) -> Expr:
         """1 where null, 0 elsewhere."""
@@ -118,7 +126,7 @@ class SqlWords:
         """An exact sum of whole numbers, 0 of none."""
         if self.dialect in _NARROW_SUMS:
             value = exp.cast(value, "DECIMAL(38, 0)")
-        return exp.func("COALESCE", exp.Sum(this=value), self.integer(0))
+        return self.coalesce(exp.Sum(this=value), self.integer(0))
 
     def name(self, text: str) -> exp.Identifier:
         """A name, quoted. sqlglot does not know of ClickHouse's escapes in names."""
@@ -150,6 +158,25 @@ class SqlWords:
             return exp.values(tuples, alias=columns[0], columns=columns[1:])
         own = (self.alias(exp.column(f"column{i + 1}"), name) for i, name in enumerate(names))
         return exp.select(*own).from_(exp.values(tuples, alias="v")).subquery(columns[0])
+
+    def select(
+        self, kept: Sequence[str], made: Mapping[str, Expr], source: Expr, *, whole: str | None = None
+    ) -> Expr:
+        """Columns as they are (all of a table's with ``whole``) and made ones under their names, from one source."""
+        columns: list[Any] = [self.column(name) for name in kept]
+        if whole is not None:
+            columns.append(exp.Column(this=exp.Star(), table=self.name(whole)))
+        return exp.select(*columns, *(self.alias(e, name) for name, e in made.items())).from_(source)
+
+    def step(self, name: str) -> Expr:
+        """An earlier step of the same statement, as a source."""
+        return exp.table_(name, quoted=True)
+
+    def after(self, steps: Mapping[str, Expr], query: Expr) -> Expr:
+        """The query with earlier steps before it, each under its name."""
+        for name, step in steps.items():
+            query = query.with_(self.name(name), as_=step)
+        return query
 
     def write(self, query: Expr) -> str:
         """The statement."""

@@ -45,17 +45,17 @@ def examine(table: Table, scores: Scores) -> Quality:
 
 def _questions(table: Table, scores: Scores, columns: list[nw.Expr]) -> dict[str, nw.Expr]:
     """One number each, over the rows that have all their scores."""
-    words, asked = table.words, {}
+    backend, asked = table.backend, {}
     slack, top = (CLIP, 1.0) if scores.n_ids is None else (0.0, scores.n_ids - 1.0)
     for k, x in enumerate(columns):
         asked[f"outside_{k}"] = table.indicator((x < -slack) | (x > top + slack)).sum()
         asked[f"low_{k}"], asked[f"high_{k}"] = x.min(), x.max()
         if scores.n_ids is None:
-            asked[f"clipped_{k}"] = table.indicator(row.is_rounding(words, x)).sum()
+            asked[f"clipped_{k}"] = table.indicator(row.is_rounding(backend, x)).sum()
     if len(columns) > 1:
-        total = row.total([row.clipped(words, x) for x in columns])
+        total = row.total([row.clipped(backend, x) for x in columns])
         asked["empty"] = table.indicator(total <= 0.0).sum()
-        asked["unsummed"] = table.indicator(~row.is_one(words, total)).sum()
+        asked["unsummed"] = table.indicator(~row.is_one(backend, total)).sum()
         asked["least"], asked["most"] = total.min(), total.max()
     return asked
 

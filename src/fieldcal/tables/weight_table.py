@@ -1,12 +1,16 @@
-"""What predictions are multiplied with, in the form that tables carry: ratios to the first class."""
+"""The table of weights: what the predictions of each group are multiplied with, as ratios to the first class.
+
+First for engines, where it is joined to the rows, then for warehouses, where it is text that a statement or a file
+carries.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -20,13 +24,17 @@ from fieldcal.tables.engines import Table
 from fieldcal.types import Crossing, Floats, Keys, Unseen
 from fieldcal.verbs.recalibrate import unseen_words
 
-Columns = dict[str, list[Any]]
-Texts = tuple[str | None, ...]
+if TYPE_CHECKING:
+    from fieldcal.tables.files.session import Source
+
+#: Key columns, null flags and ratios of a warehouse's table of weights, by name.
+WeightTable = dict[str, list[Any]]
+KeyTexts = tuple[str | None, ...]
 
 #: A class that the estimate rules out keeps this share of the largest weight, so that a row which is certain of it
 #: stays as it is (as in `core.reweight`), and no ratio is 0/0 or infinite.
 FLOOR = 1e-300
-#: The same for a warehouse: in PostgreSQL a product that underflows is an error (see `statements.TINY`).
+#: The same for a warehouse: in PostgreSQL a product that underflows is an error (see `sql.TINY`).
 WAREHOUSE_FLOOR = 1e-70
 
 
@@ -54,109 +62,9 @@ def ratios(weights: Floats, *, floor: float = FLOOR) -> Floats:
     return np.asarray(scaled[..., 1:] / scaled[..., :1])
 
 
-def ratio_column(k: int) -> str:
-    """The name of the weight of class k over that of class 0."""
-    return f"fieldcal_ratio_{k + 1}"
-
-
-def weights_table(prev: Prevalence) -> Columns:
-    """The weights of all groups as columns, to be written as CSV and loaded where a statement would be too long.
-
-    Key columns hold text: load them as such, or "01" becomes 1. ``fieldcal_null_1`` is 1 where the key is null.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, [0.2, 0.7] * 20, groups=["York", None] * 20)
-    >>> weights_table(fieldcal.estimate(lab, field, prior="flat", trust=0))
-    {'fieldcal_group_1': ['York', ''], 'fieldcal_null_1': [0, 1], 'fieldcal_ratio_2': [1.0, 1.0]}
-    """
-    refuse_numbers(prev.lab)
-    require_groups(prev)
-    first = prev.groups[0] if prev.groups else None
-    parts = len(prev.field.by) or (len(first) if isinstance(first, tuple) else 1)
-    return as_columns(prev, parts)
-
-
-def refuse_numbers(lab: Lab) -> None:
-    """Refuse a lab of a regression: its rows are distributions, which no statement bins."""
-    if lab.outcome.kind == "intervals":
-        raise InputError(
-            "This lab is of a regression: its predictions are distributions of a number, for which no SQL can be "
-            "written. Export the table to Parquet or CSV and use `fieldcal count` and `fieldcal recalibrate`."
-        )
-
-
-def require_groups(prev: Prevalence) -> None:
-    """Refuse an estimate that has one row of weights and no key."""
-    if not prev.field.grouped:
-        raise InputError(
-            "This prevalence is of one population: its weights are in the statement, and no table of them is needed."
-        )
-
-
-def as_columns(prev: Prevalence, parts: int, *, loose_text: bool = False, has_truth: bool = True) -> Columns:
-    """The weights per group, with keys as a warehouse prints them.
-
-    Parameters
-    ----------
-    parts : how many columns a key has
-    loose_text : whether the warehouse compares text without regard to case and to blanks at its end
-    has_truth : whether it prints truth values as 'true' and 'false'
-    """
-    texts = [_key_texts(key, parts, has_truth) for key in prev.groups]
-    _refuse_double_matches(prev.groups, texts, loose_text)
-    columns: Columns = {}
-    for i in range(parts):
-        columns[count_table.group_column(i)] = [text[i] or "" for text in texts]
-        columns[count_table.null_column(i)] = [int(text[i] is None) for text in texts]
-    table = ratios(prev.weights, floor=WAREHOUSE_FLOOR)
-    return columns | {ratio_column(k + 1): table[:, k].tolist() for k in range(table.shape[1])}
-
-
-def _key_texts(key: Hashable, n_parts: int, has_truth: bool) -> Texts:
-    """The parts of a key as a warehouse prints them; None where null."""
-    parts = key if isinstance(key, tuple) else (key,)
-    if len(parts) != n_parts:
-        raise InputError(
-            f"The group {group_keys.show(key)!r} has {len(parts)} parts, but {n_parts} columns are to hold it. Name "
-            "one per part with ",
-            Option("by"),
-        )
-    return tuple(_text(part, has_truth) for part in parts)
-
-
-def _text(part: Hashable, has_truth: bool) -> str | None:
-    if part is None or type(part) is str:
-        return part
-    if type(part) is bool and has_truth:
-        return "true" if part else "false"
-    if type(part) in (int, dt.date):
-        return str(part)
-    raise InputError(
-        f"The group {group_keys.show(part)!r} is a {type(part).__name__}, which warehouses print in different ways. "
-        "Count with the statement of `fieldcal sql count`, so that groups are matched by the warehouse's own text."
-    )
-
-
-def _refuse_double_matches(groups: Keys, texts: Sequence[Texts], loose_text: bool) -> None:
-    """Two keys that a warehouse takes for one would give every row of theirs twice."""
-    seen: dict[Texts, Hashable] = {}
-    for key, text in zip(groups, texts, strict=True):
-        same = tuple(t.casefold().rstrip(" ") if t is not None else t for t in text) if loose_text else text
-        if same in seen:
-            raise InputError(
-                f"The groups {seen[same]!r:.60} and {key!r:.60} are one to this warehouse, and its rows would come out "
-                "twice. Count with the statement of `fieldcal sql count`, or rename one."
-            )
-        seen[same] = key
-
-
 @dataclass(frozen=True)
-class Options:
-    """How it is applied."""
+class RecalibrateOptions:
+    """How weights are applied to rows."""
 
     unseen: Unseen = "global"
     missing: Literal["error", "keep"] = "error"
@@ -187,17 +95,17 @@ class Job:
     prev: Prevalence
     table: Table
     scores: Scores
-    options: Options
+    options: RecalibrateOptions
 
     def answers(
         self, rows: Any, weights: list[nw.Expr], new: Sequence[str]
     ) -> tuple[Any, dict[str, nw.Expr]]:
         """The rows, and the new columns made of them: null where the scores are none."""
-        words = self.table.words
+        backend = self.table.backend
         raw = [nw.col(n) for n in self.scores.names()]
-        usable, clean = self.scores.usable(raw), [row.clipped(words, x) for x in raw]
+        usable, clean = self.scores.usable(raw), [row.clipped(backend, x) for x in raw]
         if len(raw) == 1:
-            made = row.recalibrated(words, clean, weights)
+            made = row.recalibrated(backend, clean, weights)
         else:  # step by step: one expression grows with the third power of the classes, too long for engines at ten
             rows, (usable, *clean) = self._held(rows, "clean", [usable, *clean])
             rows, final = self._held(rows, "final", self.scores.final(clean))
@@ -243,8 +151,6 @@ class Groups:
         for k in range(table.shape[1]):
             columns[_ratio(job.table, k)] = table[:, k]
             dtypes[_ratio(job.table, k)] = nw.Float64
-        columns[rows_column(job.table)] = np.asarray(job.prev.n)[known].astype(np.int64)
-        dtypes[rows_column(job.table)] = nw.Int64
         return cls(job, grouping, look_up, job.table.small(columns, dtypes))
 
     def weights(self) -> list[nw.Expr]:
@@ -256,7 +162,7 @@ class Groups:
     def check(self, prepared: Any, small: Any) -> None:
         """Warn of, or refuse, rows of groups that the estimate never saw."""
         options, table, on = self.job.options, self.job.table, self.look_up.on()
-        if options.unseen == "raw" or self._just_counted(prepared, small):
+        if options.unseen == "raw":
             return
         lost = prepared.join(small, left_on=list(on), right_on=list(on.values()), how="anti")
         rows = int(table.collect(lost.select(nw.len().alias("rows")))["rows"][0])
@@ -268,23 +174,23 @@ class Groups:
         what = f"{rows:,} rows are of groups that were not in the field (one is {group_keys.show(key)!r})"
         if options.unseen == "error":
             raise InputError(*unseen_words(what, "error"))
-        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=4)
-
-    def _just_counted(self, prepared: Any, small: Any) -> bool:
-        """Whether the table has the very groups that were counted, as often: the usual case, told at little cost."""
-        table, on = self.job.table, self.look_up.on()
-        now = table.fingerprint(prepared, list(on))
-        if now is None:
-            return False
-        counted = small.select(
-            *(nw.col(theirs).alias(ours) for ours, theirs in on.items()), rows_column(table)
-        )
-        return now == table.fingerprint(counted, list(on), rows_column(table))
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=5)
 
 
-def rows_column(table: Table) -> str:
-    """The column of the small table that says how many rows of a group were counted."""
-    return table.helper("rows")
+def bind(
+    prev: Prevalence,
+    source: Source,
+    *,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | Mapping[Any, str] | None = None,
+    label: str | None = None,
+) -> Source:
+    """A table in files, its columns bound to what was counted: groups that were text are text here too."""
+    columns = group_columns(prev, by)
+    keys = [key if isinstance(key, tuple) and len(columns) > 1 else (key,) for key in prev.groups]
+    held = zip(columns, zip(*keys, strict=True), strict=False) if keys else ()
+    text = [name for name, parts in held if any(type(part) is str for part in parts)]
+    return source.bound(prev.lab, scores=scores, label=label, by=columns, text=text)
 
 
 def _ratio(table: Table, k: int) -> str:
@@ -306,3 +212,105 @@ def refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
         f"The group columns {list(grouping.columns)!r:.200} hold {held}, but the estimate's groups are like "
         f"{prev.groups[0]!r:.60}: none can match. Cast the columns to the type that was counted, or count this table."
     )
+
+
+def ratio_column(k: int) -> str:
+    """The name of the weight of class k over that of class 0."""
+    return f"fieldcal_ratio_{k + 1}"
+
+
+def weights_table(prev: Prevalence) -> WeightTable:
+    """The weights of all groups as columns, to be written as CSV and loaded where a statement would be too long.
+
+    Key columns hold text: load them as such, or "01" becomes 1. ``fieldcal_null_1`` is 1 where the key is null.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, [0.2, 0.7] * 20, groups=["York", None] * 20)
+    >>> weights_table(fieldcal.estimate(lab, field, prior="flat", trust=0))
+    {'fieldcal_group_1': ['York', ''], 'fieldcal_null_1': [0, 1], 'fieldcal_ratio_2': [1.0, 1.0]}
+    """
+    refuse_numbers(prev.lab)
+    require_groups(prev)
+    first = prev.groups[0] if prev.groups else None
+    parts = len(prev.field.by) or (len(first) if isinstance(first, tuple) else 1)
+    return weight_columns(prev, parts)
+
+
+def refuse_numbers(lab: Lab) -> None:
+    """Refuse a lab of a regression: its rows are distributions, which no statement bins."""
+    if lab.outcome.kind == "intervals":
+        raise InputError(
+            "This lab is of a regression: its predictions are distributions of a number, for which no SQL can be "
+            "written. Export the table to Parquet or CSV and use `fieldcal count` and `fieldcal recalibrate`."
+        )
+
+
+def require_groups(prev: Prevalence) -> None:
+    """Refuse an estimate that has one row of weights and no key."""
+    if not prev.field.grouped:
+        raise InputError(
+            "This prevalence is of one population: its weights are in the statement, and no table of them is needed."
+        )
+
+
+def weight_columns(
+    prev: Prevalence, parts: int, *, loose_text: bool = False, has_truth: bool = True
+) -> WeightTable:
+    """The weights per group, with keys as a warehouse prints them.
+
+    Parameters
+    ----------
+    parts : how many columns a key has
+    loose_text : whether the warehouse compares text without regard to case and to blanks at its end
+    has_truth : whether it prints truth values as 'true' and 'false'
+    """
+    texts = [_key_texts(key, parts, has_truth) for key in prev.groups]
+    _refuse_double_matches(prev.groups, texts, loose_text)
+    columns: WeightTable = {}
+    for i in range(parts):
+        columns[count_table.group_column(i)] = [text[i] or "" for text in texts]
+        columns[count_table.null_column(i)] = [int(text[i] is None) for text in texts]
+    table = ratios(prev.weights, floor=WAREHOUSE_FLOOR)
+    return columns | {ratio_column(k + 1): table[:, k].tolist() for k in range(table.shape[1])}
+
+
+def _key_texts(key: Hashable, n_parts: int, has_truth: bool) -> KeyTexts:
+    """The parts of a key as a warehouse prints them; None where null."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) != n_parts:
+        raise InputError(
+            f"The group {group_keys.show(key)!r} has {len(parts)} parts, but {n_parts} columns are to hold it. Name "
+            "one per part with ",
+            Option("by"),
+        )
+    return tuple(_text(part, has_truth) for part in parts)
+
+
+def _text(part: Hashable, has_truth: bool) -> str | None:
+    if part is None or type(part) is str:
+        return part
+    if type(part) is bool and has_truth:
+        return "true" if part else "false"
+    if type(part) in (int, dt.date):
+        return str(part)
+    raise InputError(
+        f"The group {group_keys.show(part)!r} is a {type(part).__name__}, which warehouses print in different ways. "
+        "Count with the statement of `fieldcal sql count`, so that groups are matched by the warehouse's own text."
+    )
+
+
+def _refuse_double_matches(groups: Keys, texts: Sequence[KeyTexts], loose_text: bool) -> None:
+    """Two keys that a warehouse takes for one would give every row of theirs twice."""
+    seen: dict[KeyTexts, Hashable] = {}
+    for key, text in zip(groups, texts, strict=True):
+        same = tuple(t.casefold().rstrip(" ") if t is not None else t for t in text) if loose_text else text
+        if same in seen:
+            raise InputError(
+                f"The groups {seen[same]!r:.60} and {key!r:.60} are one to this warehouse, and its rows would come out "
+                "twice. Count with the statement of `fieldcal sql count`, or rename one."
+            )
+        seen[same] = key

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core import partition as parts
 from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, group_keys
@@ -66,7 +65,7 @@ def count(
         raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
     check_batch(batch)
     masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
-    given_ids = isinstance(lab.partition, parts.Bins)
+    given_ids = lab.partition.takes == "ids"
     scores = (
         bin_ids(masses, lab.partition)
         if given_ids

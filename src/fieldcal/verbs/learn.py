@@ -124,10 +124,10 @@ def _learn(
     random_state: int,
 ) -> Lab:
     names, y, partition = given.outcome.labels, given.y, given.partition
-    ids = isinstance(partition, parts.Bins)  # in place of predictions
+    ids = parts.takes_ids(partition)  # in place of predictions
     scores = (
         bin_ids(given.masses, partition)
-        if isinstance(partition, parts.Bins)
+        if parts.takes_ids(partition)
         else lab_scores(given.masses, names, normalize)
     )
     if len(scores.values) != len(y):

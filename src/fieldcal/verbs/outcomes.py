@@ -73,8 +73,14 @@ def with_numbers(
         raise InputError(f"There are {len(known)} predictions but {len(numbers)} numbers. Give one each.")
     outcome = find_intervals(known.mean(), numbers, intervals, atoms, weight)
     codes = outcome.codes(numbers)
-    if isinstance(partition, str) and partition == "auto" and outcome.size > 2:
-        means = np.bincount(codes, weights=numbers) / np.bincount(codes)
-        bins = int(np.clip(len(numbers) // 50, 4, max(8, 3 * outcome.size // 2)))
-        partition = Expected(bins, tuple(means.tolist()))
-    return Labelled(outcome, outcome.masses(known), codes, partition)
+    return Labelled(outcome, outcome.masses(known), codes, _by_mean(partition, numbers, codes, outcome.size))
+
+
+def _by_mean(partition: PartitionLike, y: Floats, codes: Ints, size: int) -> PartitionLike:
+    """Bins of the expected number, unless something else than their number is asked for."""
+    if isinstance(partition, str) and partition == "auto":
+        partition = int(np.clip(len(y) // 50, 4, max(8, 3 * size // 2))) if size > 2 else partition
+    if size == 2 or isinstance(partition, bool) or not isinstance(partition, (int, np.integer)):
+        return partition
+    means = np.bincount(codes, weights=y) / np.bincount(codes)
+    return Expected(int(partition), tuple(means.tolist()))

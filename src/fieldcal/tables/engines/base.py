@@ -15,8 +15,8 @@ from fieldcal.storage import did_you_mean
 Small = Mapping[str, Any]
 
 
-class Words:
-    """The row expressions in narwhals' words."""
+class NarwhalsBackend:
+    """`core.backend.Backend` in narwhals' expressions."""
 
     def number(self, value: float) -> nw.Expr:
         """A float64 constant."""
@@ -48,7 +48,7 @@ class Table(ABC):
     names : the names that its columns have for the user, in the same order; further columns are ours
     """
 
-    words = Words()
+    backend = NarwhalsBackend()
     lazy = True
     sorts = False  # whether it sorts a result of groups sooner than Python
 
@@ -97,13 +97,6 @@ class Table(ABC):
     def prepare(self, columns: Sequence[nw.Expr]) -> Any:
         """The table with columns of ours beside its own."""
         return self.frame.with_columns(*columns)
-
-    def fingerprint(self, frame: Any, keys: Sequence[str], times: str | None = None) -> int | None:
-        """A number that tables with the same keys as often share, and others hardly ever; None where there is none.
-
-        It costs a fraction of a join. ``times`` is a column that says how often a key is there.
-        """
-        return None
 
     def align(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
         """The small table with the very types that its keys have in the big one."""

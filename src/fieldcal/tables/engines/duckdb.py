@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal.tables.engines.base import Small, Table
-from fieldcal.tables.files.duckdb_errors import told
+from fieldcal.tables.files.duckdb_errors import translated
 
 _AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"}
 
@@ -31,7 +31,7 @@ class DuckDB(Table):
 
     def collect(self, frame: Any) -> dict[str, Any]:
         """Arrays where DuckDB's are exact, lists elsewhere (dates, times)."""
-        with told("the table"):
+        with translated("the table"):
             return self._collect(frame.to_native())
 
     @staticmethod
@@ -47,17 +47,6 @@ class DuckDB(Table):
         relation = self.frame.to_native().query("unused", "SELECT * FROM small_table")
         del small_table
         return nw.from_native(relation).select(*(nw.col(name).cast(dtypes[name]) for name in columns))
-
-    def fingerprint(self, frame: Any, keys: Sequence[str], times: str | None = None) -> int | None:
-        """Hashes added up, in 128 bits."""
-        import duckdb
-
-        mixed = duckdb.FunctionExpression("hash", *map(duckdb.ColumnExpression, keys))
-        if times is not None:
-            mixed = mixed.cast("HUGEINT") * duckdb.ColumnExpression(times)
-        with told("the table"):
-            found = frame.to_native().aggregate([duckdb.FunctionExpression("sum", mixed)]).fetchall()
-        return int(found[0][0] or 0)
 
     def prepare(self, columns: Sequence[nw.Expr]) -> Any:
         """With the row's number, where the source did not bring one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import narwhals as nw
@@ -29,15 +29,6 @@ class LazyPolars(Table):
 
         made = nw.from_native(pl.DataFrame(dict(columns)), eager_only=True)
         return made.select(*(nw.col(name).cast(dtypes[name]) for name in columns)).lazy()
-
-    def fingerprint(self, frame: Any, keys: Sequence[str], times: str | None = None) -> int | None:
-        """Hashes added up, modulo 2**64."""
-        import polars as pl
-
-        mixed = pl.struct(*keys).hash()
-        if times is not None:
-            mixed = mixed * pl.col(times).cast(pl.UInt64)
-        return int(frame.to_native().select(mixed.sum()).collect(engine="streaming").item())
 
     def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
         """A left join that keeps the order of the left side."""

@@ -1,7 +1,8 @@
-"""CSV as people write it. DuckDB finds the dialect and reads; what a column holds is asked of every row.
+"""CSV as people write it. DuckDB finds the dialect and reads text; only columns that have a role get a type.
 
 DuckDB's own guesses are made from the first rows, and lose what they do not expect: "01" becomes 1, "0x10" 16, "yes"
 true, rows that start with # are comments, a title is skipped, and the columns of a second file are taken by position.
+Here a column with a role has a type only if every cell of every file fits it; all other columns are their text.
 """
 
 from __future__ import annotations
@@ -19,18 +20,21 @@ from fieldcal.errors import InputError
 from fieldcal.storage import refuse_repeats, require
 from fieldcal.tables.files.paths import listed
 
-_SAMPLE = 20_000
 _DELIMITERS = ",;\t|"
 _NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
 #: What stands for a missing number; text keeps it.
 _NO_NUMBER = ("", "NA")
-#: What only looks like a number.
-_CODE = r"^[-+]?0[0-9xX]|_|^[+]\d+$"
 _DAY = r"\d{4}-\d{2}-\d{2}"
-_MOMENT = _DAY + r"[ T]\d{2}:\d{2}(:\d{2}([.]\d+)?)?"
-#: The types that are tried, the first that fits every cell is taken; without one, a column is text.
-_TYPES = ("BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP")
-_WRITTEN = {"BOOLEAN": "true|false", "DATE": _DAY, "TIMESTAMP": _MOMENT}
+#: How a cell of each type is written. Others would not come back as they were: 007, +7 and 0x7 are codes, and more
+#: digits than a float64 holds, without a point, are an id.
+_WRITTEN = {
+    "BIGINT": r"0|-?[1-9]\d*",
+    "DOUBLE": r"[-+]?(0|[1-9]\d*)?[.]\d*([eE][-+]?\d+)?|-?(0|[1-9]\d{0,14})([eE][-+]?\d+)?|(?i)nan|[-+]?inf(inity)?",
+    "BOOLEAN": "true|false",
+    "DATE": _DAY,
+    "TIMESTAMP": _DAY + r"[ T]\d{2}:\d{2}(:\d{2}([.]\d+)?)?",
+}
+_NUMBERS = ("BIGINT", "DOUBLE")
 
 
 @dataclass(frozen=True)
@@ -43,18 +47,85 @@ class Dialect:
     compression: str
 
 
-def read(connection: Any, paths: Sequence[Path], *, text: Sequence[str]) -> Any:
-    """A relation over the files; a column is a number or a date only if every cell says so."""
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are for. Names that the table lacks are refused later, by whoever needs them.
+
+    Parameters
+    ----------
+    scores : columns of predictions or quantiles; ``*`` stands for any part of a name
+    label, by, time : columns of the label, the groups and the time
+    text : columns of these that are text, whatever they hold
+    """
+
+    scores: tuple[str, ...] = ()
+    label: str | None = None
+    by: tuple[str, ...] = ()
+    time: str | None = None
+    text: tuple[str, ...] = ()
+
+    def types(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """For each column with a role, the types that are tried in this order; text where none fits.
+
+        Examples
+        --------
+        >>> Roles(scores=("p_*",), by=("town",)).types(["id", "p_no", "p_yes", "town"])
+        {'town': ('BIGINT', 'BOOLEAN', 'DATE', 'TIMESTAMP'), 'p_no': ('DOUBLE',), 'p_yes': ('DOUBLE',)}
+        """
+        scores = [n for n in names if any(n == p or _matches(n, p) for p in self.scores)]
+        tried: dict[str, tuple[str, ...]] = dict.fromkeys(self.by, ("BIGINT", "BOOLEAN", "DATE", "TIMESTAMP"))
+        tried |= {} if self.time is None else {self.time: ("DATE", "TIMESTAMP")}
+        tried |= {} if self.label is None else {self.label: ("BIGINT", "DOUBLE", "BOOLEAN")}
+        tried |= dict.fromkeys(scores, ("DOUBLE",))
+        return {n: () if n in self.text else kinds for n, kinds in tried.items() if n in names}
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """A star stands for anything; every other letter for itself."""
+    head, star, tail = pattern.partition("*")
+    return bool(star) and name.startswith(head) and name.endswith(tail) and len(name) >= len(pattern) - 1
+
+
+def columns(connection: Any, paths: Sequence[Path]) -> list[str]:
+    """The names in the header, which all files share."""
     dialect = _dialect(connection, paths[0])
     names = _header(paths[0], dialect)
     for path in paths[1:]:
         _refuse_another(path, paths[0], names, dialect)
+    return names
+
+
+def read(connection: Any, paths: Sequence[Path], roles: Roles) -> Any:
+    """A relation over the files: columns with a role typed, all others their text."""
+    dialect, names = _dialect(connection, paths[0]), columns(connection, paths)
     relation = _as_text(connection, paths, names, dialect)
-    tried = {name: _TYPES for name in names if name not in text}
-    sample = relation.limit(_SAMPLE)
-    decimal = _decimal(sample, dialect)
-    types = _fitting(relation, _fitting(sample, tried, decimal), decimal)
-    return relation.select(*(_typed(name, types.get(name, ()), decimal) for name in names))
+    tried = roles.types(names)
+    decimal = _decimal(relation, [n for n, kinds in tried.items() if "DOUBLE" in kinds], dialect)
+    types = _fitting(relation, tried, decimal)
+    return relation.select(*(_typed(name, types.get(name), decimal) for name in names))
+
+
+def duckdbs_types(connection: Any, paths: Sequence[Path], relation: Any, roles: Roles) -> dict[str, str]:
+    """For columns without a role, the types that DuckDB itself would give them, where every cell fits."""
+    duckdb = require("duckdb", "cli", purpose="to read files")
+    dialect = _dialect(connection, paths[0])
+    sniff = (
+        "SELECT Columns FROM sniff_csv($path, delim=$delimiter, quote=$quote, escape=$escape, "
+        "compression=$compression, header=true, comment='', skip=0)"
+    )
+    try:
+        answer = connection.execute(sniff, {"path": listed(paths)[0], **vars(dialect)}).fetchall()
+    except duckdb.Error:  # rows that only our dialect reads: everything stays text
+        return {}
+    guessed = zip(relation.columns, (column["type"] for column in answer[0][0]), strict=False)
+    taken = roles.types(relation.columns)
+    wanted = {name: kind for name, kind in guessed if kind != "VARCHAR" and name not in taken}
+    cells = {name: duckdb.ColumnExpression(name) for name in wanted}
+    asked = [
+        duckdb.CaseExpression(cells[name].is_not_null(), cells[name].try_cast(kind).is_not_null())
+        for name, kind in wanted.items()
+    ]
+    return {name: wanted[name] for name, fits in zip(wanted, _all(relation, asked), strict=True) if fits}
 
 
 def _refuse_another(path: Path, first: Path, names: Sequence[str], dialect: Dialect) -> None:
@@ -146,62 +217,59 @@ def _as_text(connection: Any, paths: Sequence[Path], names: Sequence[str], diale
     )
 
 
-def _decimal(sample: Any, dialect: Dialect) -> str:
-    """A comma, if there are columns of numbers with one and none with a point."""
-    if dialect.delimiter == ",":
+def _decimal(relation: Any, columns: Sequence[str], dialect: Dialect) -> str:
+    """A comma, if some columns of numbers are written with one and none with a point."""
+    if dialect.delimiter == "," or not columns:
         return "."
-    columns = list(zip(*sample.limit(1_000).fetchall(), strict=True))
-    written = [[c for c in column if c not in (None, *_NO_NUMBER)] for column in columns]
+    duckdb = require("duckdb", "cli", purpose="to read files")
+    sample = relation.select(*map(duckdb.ColumnExpression, columns)).limit(1_000).fetchall()
+    written = [[c for c in column if c not in (None, *_NO_NUMBER)] for column in zip(*sample, strict=True)]
     numbers = [column for column in written if column and all(_NUMBER.fullmatch(c) for c in column)]
     comma, point = (any(any(sign in c for c in column) for column in numbers) for sign in ",.")
     return "," if comma and not point else "."
 
 
-def _fitting(relation: Any, tried: Mapping[str, Sequence[str]], decimal: str) -> dict[str, tuple[str, ...]]:
-    """The types that hold every cell of each column; a column without any cell is text."""
-    duckdb = require("duckdb", "cli", purpose="to read files")
+def _fitting(relation: Any, tried: Mapping[str, Sequence[str]], decimal: str) -> dict[str, str]:
+    """The first type that holds every cell of a column, if one does and there is any cell."""
     asked = [(name, kind) for name, kinds in tried.items() for kind in kinds]
-    # Asked although nothing is to be learned: lines that are no rows of the table are found now.
-    questions = [duckdb.FunctionExpression("count", duckdb.StarExpression())]
-    questions += [duckdb.FunctionExpression("bool_and", _fits(name, kind, decimal)) for name, kind in asked]
-    answers = relation.aggregate([q.alias(f"a{i}") for i, q in enumerate(questions)]).fetchall()[0][1:]
-    fits = {pair for pair, answer in zip(asked, answers, strict=True) if answer}
-    return {name: tuple(k for k in kinds if (name, k) in fits) for name, kinds in tried.items()}
+    answers = _all(relation, [_fits(name, kind, decimal) for name, kind in asked])
+    fits = [pair for pair, answer in zip(asked, answers, strict=True) if answer]
+    return dict(reversed(fits))  # the first of a column is the last to be set
+
+
+def _all(relation: Any, conditions: Sequence[Any]) -> Sequence[bool | None]:
+    """Whether each condition is true in all rows where it is not null; null where it is null in all."""
+    duckdb = require("duckdb", "cli", purpose="to read files")
+    function = duckdb.FunctionExpression
+    questions = [function("bool_and", condition) for condition in conditions]
+    # Every cell is counted too, so that lines that are no rows and bytes that are no text are found now.
+    questions += [function("count", duckdb.ColumnExpression(name)) for name in relation.columns]
+    answers = relation.aggregate([q.alias(f"a{i}") for i, q in enumerate(questions)]).fetchall()[0]
+    return tuple(answers[: len(conditions)])
 
 
 def _fits(name: str, kind: str, decimal: str) -> Any:
-    """Whether a cell survives being a value of the type; null where there is nothing to survive."""
+    """Whether a cell is written as a value of the type; null where there is none."""
+    duckdb = require("duckdb", "cli", purpose="to read files")
+    value = _value(name, kind, decimal)
+    written = duckdb.FunctionExpression("regexp_full_match", value, duckdb.ConstantExpression(_WRITTEN[kind]))
+    return duckdb.CaseExpression(value.is_not_null(), value.try_cast(kind).is_not_null() & written)
+
+
+def _value(name: str, kind: str, decimal: str) -> Any:
+    """The cell's text; that of a number with a point, and null where it stands for none."""
     duckdb = require("duckdb", "cli", purpose="to read files")
     function, constant = duckdb.FunctionExpression, duckdb.ConstantExpression
     cell = duckdb.ColumnExpression(name)
-    if kind in _WRITTEN:
-        pattern = constant(_WRITTEN[kind])
-        return cell.try_cast(kind).is_not_null() & function("regexp_full_match", cell, pattern)
-    number = _number(cell, decimal)
-    if kind == "BIGINT":  # 007, +7 and 0x7 are codes
-        survives = (number.try_cast(kind).cast("VARCHAR") == number) & number.try_cast(kind).is_not_null()
-    else:  # more digits than a float64 has are no measurement
-        short = (function("length", number) <= constant(15)) | function("contains", number, constant("."))
-        code = function("regexp_matches", number, constant(_CODE))
-        survives = number.try_cast(kind).is_not_null() & short & ~code
-    return duckdb.CaseExpression(number.is_not_null(), survives)
-
-
-def _number(cell: Any, decimal: str) -> Any:
-    """The cell's text, with a point; null where it stands for no number."""
-    duckdb = require("duckdb", "cli", purpose="to read files")
-    bare = duckdb.FunctionExpression("trim", cell)
-    written = duckdb.CaseExpression(bare.isnotin(*map(duckdb.ConstantExpression, _NO_NUMBER)), bare)
-    if decimal == ".":
-        return written
-    signs = (duckdb.ConstantExpression(","), duckdb.ConstantExpression("."))
-    return duckdb.FunctionExpression("replace", written, *signs)
-
-
-def _typed(name: str, kinds: Sequence[str], decimal: str) -> Any:
-    duckdb = require("duckdb", "cli", purpose="to read files")
-    cell = duckdb.ColumnExpression(name)
-    if not kinds:
+    if kind not in _NUMBERS:
         return cell
-    value = cell if kinds[0] in _WRITTEN else _number(cell, decimal)
-    return value.cast(kinds[0]).alias(name)
+    bare = function("trim", cell)
+    number = duckdb.CaseExpression(bare.isnotin(*map(constant, _NO_NUMBER)), bare)
+    return number if decimal == "." else function("replace", number, constant(","), constant("."))
+
+
+def _typed(name: str, kind: str | None, decimal: str) -> Any:
+    duckdb = require("duckdb", "cli", purpose="to read files")
+    if kind is None:
+        return duckdb.ColumnExpression(name)
+    return _value(name, kind, decimal).cast(kind).alias(name)

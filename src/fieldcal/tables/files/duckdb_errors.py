@@ -18,7 +18,7 @@ _KIND = re.compile(r"^(\w+ )*Error: ")
 
 
 @contextlib.contextmanager
-def told(name: str) -> Iterator[None]:
+def translated(name: str) -> Iterator[None]:
     """DuckDB's errors as ours, and an interrupted query as the Ctrl-C that it was."""
     duckdb = require("duckdb", "cli", purpose="to read and write files")
     try:
@@ -31,14 +31,14 @@ def told(name: str) -> Iterator[None]:
             "row groups."
         ) from None
     except duckdb.Error as error:
-        raise InputError(in_words(name, str(error))) from None
+        raise InputError(_in_one_line(name, str(error))) from None
     except RuntimeError as error:
         if str(error) == "Query interrupted":  # what is left of a signal that came while DuckDB worked
             raise KeyboardInterrupt from None
         raise
 
 
-def in_words(name: str, message: str) -> str:
+def _in_one_line(name: str, message: str) -> str:
     """One line, without DuckDB's advice on options that fieldcal does not have."""
     if written := _WRITE.search(message):
         return _unwritten(name, written["path"], written["why"])

@@ -15,7 +15,7 @@ from fieldcal.storage import check_replaceable, did_you_mean
 
 #: What can be written.
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
-Kind = Literal["csv", "parquet"]
+Format = Literal["csv", "parquet"]
 _WILD = set("*?[")
 
 
@@ -60,19 +60,19 @@ def _parts_match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
     return fnmatch.fnmatchcase(parts[0], patterns[0]) and _parts_match(parts[1:], patterns[1:])
 
 
-def kind_of(paths: Sequence[Path], name: str) -> Kind:
+def format_of(paths: Sequence[Path], name: str) -> Format:
     """Told by the first bytes; a name that says otherwise is an error, and so are files of both kinds."""
-    kinds = {path: _kind_of(path, name if len(paths) == 1 else str(path)) for path in paths}
-    if len(set(kinds.values())) > 1:
-        other = next(path for path in paths if kinds[path] != kinds[paths[0]])
+    formats = {path: _format_of(path, name if len(paths) == 1 else str(path)) for path in paths}
+    if len(set(formats.values())) > 1:
+        other = next(path for path in paths if formats[path] != formats[paths[0]])
         raise InputError(
-            f"{name!r} finds files of two kinds: {paths[0].name!r} is {kinds[paths[0]]}, {other.name!r} is "
-            f"{kinds[other]}. Name one kind."
+            f"{name!r} finds files of two kinds: {paths[0].name!r} is {formats[paths[0]]}, {other.name!r} is "
+            f"{formats[other]}. Name one kind."
         )
-    return kinds[paths[0]]
+    return formats[paths[0]]
 
 
-def _kind_of(path: Path, name: str) -> Kind:
+def _format_of(path: Path, name: str) -> Format:
     try:
         with path.open("rb") as stream:
             head = stream.read(4)

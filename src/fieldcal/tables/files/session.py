@@ -1,8 +1,9 @@
 """Tables in files, larger than memory if need be: DuckDB reads them, and writes them whole or not at all.
 
-CSV has no types. A column of it holds whole numbers, numbers, true and false, days or moments if every cell in every
-row does, and loses nothing by it: "01" is not 1, so such a column stays text. A column may so be of one type in one
-file and of another in the next; name those that have to agree, such as groups, in ``text``. Parquet's types are kept.
+CSV has no types. The columns that the caller named have a role, and get the type that the role asks for if every cell
+fits it: scores are numbers, labels and groups whole numbers if nothing is lost by it ("01" is not 1, so such a column
+stays text), times are days or moments. All other columns are text: they go from CSV to CSV as they are, and take
+DuckDB's own types on the way into parquet. Parquet's types are kept.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fieldcal.errors import InputError
 from fieldcal.storage import atomic_path, require
 from fieldcal.tables.files import csv, parquet
-from fieldcal.tables.files.duckdb_errors import told
-from fieldcal.tables.files.paths import Kind, check_target, find, is_pattern, kind_of, spool
+from fieldcal.tables.files.duckdb_errors import translated
+from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
+
+if TYPE_CHECKING:
+    from fieldcal.objects import Lab
 
 Reader = Literal["auto", "csv", "parquet"]
 
@@ -52,8 +55,8 @@ class Session:
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "log.csv").write_text("p;town\\n0,25;York\\n0,5;Leeds\\n")
     >>> with Session(memory_limit="1GB") as session:
-    ...     log = session.open(folder / "log.csv")
-    ...     print(log.columns, session.write(log.relation, folder / "log.parquet"))
+    ...     log = session.open(folder / "log.csv", scores="p")
+    ...     print(log.columns, session.write(log.relation, folder / "log.parquet", sources=[log]))
     ['p', 'town'] 2
     """
 
@@ -125,23 +128,20 @@ class Session:
         self.connection.close()
         self._folder.cleanup()
 
-    def open(
-        self, source: str | os.PathLike[str], *, reader: Reader = "auto", text: Sequence[str] = ()
-    ) -> Source:
+    def open(self, source: str | os.PathLike[str], *, reader: Reader = "auto", **roles: Any) -> Source:
         """A table in one file or in several.
 
         Parameters
         ----------
         source : a path, a glob, or "-" for standard input
         reader : what the files are; by default told by their first bytes
-        text : columns of a CSV that are not to be read as numbers or dates
+        **roles : of columns, as in `Source.bound`; without one, a column of a CSV is text
         """
         given = os.fspath(source)
         paths = [spool(sys.stdin.buffer, Path(self._folder.name))] if given == "-" else find(given)
         name = "standard input" if given == "-" else given
-        found = kind_of(paths, name)
-        kind = found if reader == "auto" else reader
-        return Source(self, tuple(paths), kind, name, tuple(text))
+        found = format_of(paths, name)
+        return Source(self, tuple(paths), found if reader == "auto" else reader, name).bound(**roles)
 
     def write(self, relation: Any, target: str | os.PathLike[str], *, sources: Iterable[Source] = ()) -> int:
         """Write a relation; how many rows it has.
@@ -151,13 +151,16 @@ class Session:
         Parameters
         ----------
         target : a name that ends in .parquet, .csv, .csv.gz or .tsv; "-" writes CSV to standard output
-        sources : what is read for it, and must not be written over
+        sources : what is read for it, and must not be written over; columns of a CSV without a role go into parquet
+            with the types that DuckDB gives them
         """
-        given = os.fspath(target)
-        check_target(given, [given for source in sources for given in source.inputs])
+        given, sources = os.fspath(target), list(sources)
+        check_target(given, [path for source in sources for path in source.inputs])
         if given == "-":
             return self._to_stdout(relation)
-        with atomic_path(given) as temporary, told(given):
+        with atomic_path(given) as temporary, translated(given):
+            if given.lower().endswith(".parquet"):
+                relation = _with_types(relation, sources)
             return self._copy(relation, temporary, given)
 
     def _copy(self, relation: Any, path: Path, name: str) -> int:
@@ -177,7 +180,7 @@ class Session:
     def _to_stdout(self, relation: Any) -> int:
         """Worked out first, so that an error leaves half a table to nobody."""
         path = Path(self._folder.name) / "answer.csv"
-        with told("standard output"):
+        with translated("standard output"):
             rows = self._copy(relation, path, path.name)
         with path.open("rb") as stream:
             shutil.copyfileobj(stream, sys.stdout.buffer, 1 << 20)
@@ -188,29 +191,82 @@ class Session:
 
 @dataclass(frozen=True)
 class Source:
-    """A table in files."""
+    """A table in files, and what its columns are for."""
 
     session: Session
     paths: tuple[Path, ...]
-    kind: Kind
+    format: Format
     name: str
-    text: tuple[str, ...]
+    roles: csv.Roles = field(default_factory=csv.Roles)
+    _read: dict[csv.Roles, Any] = field(default_factory=dict, repr=False, compare=False)  # shared by `bound`
 
-    @cached_property
+    def bound(
+        self,
+        lab: Lab | None = None,
+        *,
+        scores: str | Iterable[str] | Mapping[Any, str] | None = None,
+        label: str | None = None,
+        by: str | Iterable[str] | None = None,
+        time: str | None = None,
+        text: Iterable[str] = (),
+    ) -> Source:
+        """The same table, its columns bound to their roles, by default to those that the lab remembers.
+
+        Parameters
+        ----------
+        lab : whose columns are the default
+        scores : columns of predictions or of quantiles, or a pattern such as ``"p_*"``
+        label, by, time : columns of the label, the groups and the time
+        text : columns of these that are text, whatever they hold
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from fieldcal.tables.files.session import Session
+        >>> path = Path(tempfile.mkdtemp()) / "log.csv"
+        >>> _ = path.write_text("id,p,town\\n007,0.50,01\\n008,0.25,02\\n")
+        >>> with Session() as session:
+        ...     session.open(path).bound(scores="p", by="town").relation.fetchall()
+        [('007', 0.5, '01'), ('008', 0.25, '02')]
+        """
+        known = None if lab is None else lab.columns
+        if known is not None:
+            scores = known.scores if scores is None else scores
+            label = known.label if label is None else label
+            by = known.by if by is None else by
+        named = list(scores.values()) if isinstance(scores, Mapping) else scores
+        return replace(self, roles=csv.Roles(_listed(named), label, _listed(by), time, tuple(text)))
+
+    @property
     def relation(self) -> Any:
         """The table, as a relation of DuckDB on the session's connection."""
+        if self.roles not in self._read:
+            with translated(self.name):
+                self._read[self.roles] = self._relation()
+        return self._read[self.roles]
+
+    def _relation(self) -> Any:
         connection = self.session.connection
-        with told(self.name):
-            if self.kind == "csv":
-                return csv.read(connection, self.paths, text=self.text)
-            if self.session.memory is not None:
-                largest = max(self.paths, key=lambda path: path.stat().st_size)
-                self.session.fit_threads(parquet.largest_row_group(connection, largest))
-            return parquet.read(connection, self.paths)
+        if self.format == "csv":
+            return csv.read(connection, self.paths, self.roles)
+        if self.session.memory is not None:
+            largest = max(self.paths, key=lambda path: path.stat().st_size)
+            self.session.fit_threads(parquet.largest_row_group(connection, largest))
+        return parquet.read(connection, self.paths)
+
+    def duckdbs_types(self) -> dict[str, str]:
+        """The types in which columns of text without a role go into parquet."""
+        if self.format != "csv":
+            return {}
+        return csv.duckdbs_types(self.session.connection, self.paths, self.relation, self.roles)
 
     @property
     def columns(self) -> list[str]:
-        """The names of its columns."""
+        """The names of its columns; of a CSV, the header is read for them and nothing else."""
+        if self.format == "csv":
+            with translated(self.name):
+                return csv.columns(self.session.connection, self.paths)
         return list(self.relation.columns)
 
     @property
@@ -224,9 +280,29 @@ class Source:
         while name in self.columns:
             name += "_"
         table = None
-        if self.kind == "parquet":
+        if self.format == "parquet":
             table = parquet.numbered(self.relation, len(self.paths), name)
         return (self.relation, []) if table is None else (table, [name])
+
+
+def _listed(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
+
+
+def _with_types(relation: Any, sources: Iterable[Source]) -> Any:
+    """Columns of text that came from a CSV and have no role, as what DuckDB takes them for."""
+    duckdb = require("duckdb", "cli", purpose="to write files")
+    types = {name: kind for source in sources for name, kind in source.duckdbs_types().items()}
+    held = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    if not any(held[name] == "VARCHAR" for name in types if name in held):
+        return relation
+    columns = [duckdb.ColumnExpression(name) for name in held]
+    return relation.select(
+        *(
+            column.cast(types[name]).alias(name) if name in types and held[name] == "VARCHAR" else column
+            for name, column in zip(held, columns, strict=True)
+        )
+    )
 
 
 def _bytes(limit: str) -> int:
