@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import dirichlet, entropy
 
-from fieldcal.core.priors import KL, Dirichlet, Flat, Pooled, as_prior
+from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Smooth, as_prior, prior_from
 from fieldcal.core.problem import Penalty
 from fieldcal.errors import InputError
 from known import known
 from parity.reference_prior import Reference
 
 PRIORS = [Flat(), KL(0.5), KL(20.0), Dirichlet(0.5), Dirichlet(20.0), Reference(3.0)]
+PRIORS += [Continuity(20.0), KL(2.0) + Dirichlet(3.0) + Continuity(0.5)]
 
 
 def setting(seed: int, n_classes: int = 3, n_bins: int = 5):
@@ -86,7 +89,13 @@ def test_penalties_are_convex_along_any_segment(prior, n_classes):
         assert np.all(between <= ends + 1e-12)
 
 
-@pytest.mark.parametrize("kind", [KL, Dirichlet, Reference])
+def test_continuity_is_its_strength_times_the_squared_steps_between_neighbours():
+    M, p_lab, p = setting(12, 4)
+    expected = [7 * sum((x[k + 1] - x[k]) ** 2 for k in range(3)) for x in p]
+    assert_allclose(Continuity(7).penalty(known(M, p_lab)).value(p, M), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [KL, Dirichlet, Reference, Continuity])
 def test_a_prior_without_strength_is_flat(kind):
     M, p_lab, p = setting(8)
     assert_allclose(kind(0).penalty(known(M, p_lab)).value(p, M), 0, atol=0)
@@ -114,7 +123,7 @@ def test_class_pseudo_rows_may_differ_between_groups():
     assert_allclose(penalty.value(p[:2], M), -(own * np.log(p[:2])).sum(axis=1), rtol=1e-14)
 
 
-@pytest.mark.parametrize("kind", [KL, Dirichlet])
+@pytest.mark.parametrize("kind", [KL, Dirichlet, Continuity])
 @pytest.mark.parametrize("strength", [-1, np.inf, np.nan])
 def test_strengths_that_count_no_rows_are_refused(kind, strength):
     with pytest.raises(InputError, match="strength"):
@@ -128,6 +137,8 @@ def test_strengths_that_count_no_rows_are_refused(kind, strength):
         ("kl", KL()),
         ("dirichlet", Dirichlet()),
         ("pooled", Pooled()),
+        ("smooth", Smooth()),
+        ("continuity", Continuity()),
         ("auto", Pooled()),
     ],
 )
@@ -136,7 +147,34 @@ def test_a_name_stands_for_a_prior_and_a_prior_for_itself(name, prior):
     assert as_prior(prior) is prior
 
 
-@pytest.mark.parametrize("wrong", ["ridge", "reference", None, 3, KL], ids=repr)
+def test_where_neighbours_mean_something_the_default_is_smooth():
+    assert as_prior("auto", ordered=True) == Smooth()
+    assert as_prior("pooled", ordered=True) == Pooled()
+
+
+@pytest.mark.parametrize("wrong", ["ridge", "reference", "custom", "sum", None, 3, KL], ids=repr)
 def test_what_is_no_prior_is_refused(wrong):
     with pytest.raises(InputError, match="prior must be one of"):
         as_prior(wrong)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [Flat(), KL(3), Dirichlet(0.5), Continuity(2), Pooled(), Smooth(), KL(3) + Continuity(0.5) + Flat()],
+    ids=lambda prior: prior.spec()["name"],
+)
+def test_a_prior_is_what_its_description_in_a_file_says(prior):
+    assert prior_from(json.loads(json.dumps(prior.spec()))) == prior
+
+
+@pytest.mark.parametrize(
+    "strength", [np.float64(3), np.float32(3), np.int64(3)], ids=lambda s: type(s).__name__
+)
+def test_strengths_from_an_array_can_be_written_to_a_file(strength):
+    prior = KL(strength) + Continuity(strength)
+    assert prior_from(json.loads(json.dumps(prior.spec()))) == KL(3) + Continuity(3)
+
+
+def test_a_file_that_names_an_unknown_prior_says_what_to_do():
+    with pytest.raises(InputError, match=r"'ridge' is not known here\. Import the module that defines it"):
+        prior_from({"name": "ridge", "strength": 3})

@@ -155,6 +155,17 @@ def test_a_group_without_rows_is_answered_with_the_minimum_of_the_penalty():
     assert_allclose(found.p, np.tile(best, (4, 1)), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "prior", [Flat(), Smooth(), Pooled(), Continuity(5), KL(10) + Continuity(5)], ids=repr
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_groups_give_no_answers(prior, n_classes):
+    task = problem(n_classes)
+    posterior = prior.posterior(task.take(slice(0)), random_state=0)
+    assert posterior.mode().p.shape == posterior.summary(0.9).mean.shape == (0, n_classes)
+    assert posterior.draws().shape == (0, 256, n_classes)
+
+
 # ------------------------------------------------------------------------------------ what + means
 
 

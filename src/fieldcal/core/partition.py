@@ -534,7 +534,7 @@ def default_recipe(
 
 def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Floats:
     """Interior cuts at the ``1/n, 2/n, …`` quantiles, ties merged, empty bins avoided."""
-    if weight is not None:  # a row without weight is no row
+    if weight is not None:  # rows of weight zero count as absent
         scores, weight = scores[weight > 0], weight[weight > 0]
     if n == 1 or not len(scores):
         return np.empty(0)

@@ -262,7 +262,7 @@ def binary_draws(
                 _own_blocks(M, V, prior, rows) if edges is None else _shared_blocks(M, V, prior, rows, edges)
             ):
                 theta[block] = cells.draw(rng, per_draw)
-    p = np.sin(theta.reshape(len(V), -1)) ** 2
+    p = np.sin(theta.reshape(len(V), len(M) * per_draw)) ** 2
     return np.stack([1 - p, p], axis=-1)
 
 

@@ -244,7 +244,7 @@ def conditional_mode(
         step = np.asarray(
             np.linalg.solve(target.information(x), gradient[..., None])[..., 0], dtype=np.float64
         )
-        if (step * gradient).sum(axis=-1).max() < tolerance:
+        if (step * gradient).sum(axis=-1).max(initial=0.0) < tolerance:
             break
         longest = np.abs(step).max(axis=-1, keepdims=True)
         x = _improved(target, x, value, np.asarray(step * np.minimum(1.0, 3.0 / np.maximum(longest, _TINY))))

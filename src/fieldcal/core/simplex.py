@@ -13,7 +13,7 @@ import numpy as np
 from fieldcal.core.backend import Backend, Expr
 from fieldcal.types import Floats, Ints
 
-#: Rows that a partition is grown on, at most: more move no cut by anything that matters.
+#: Rows that a partition is grown on, at most: finding cuts costs a sort per class and leaf.
 GROWN_ON = 100_000
 
 
@@ -79,7 +79,7 @@ class _Sample:
 
     @classmethod
     def of(cls, proba: Floats, weight: Floats | None) -> _Sample:
-        """A row without weight is no row, and a part of very many rows will do."""
+        """Rows of weight zero count as absent; of very many rows, `GROWN_ON` are drawn."""
         rows = cls(proba, np.ones(len(proba)) if weight is None else weight)
         rows = rows[np.flatnonzero(rows.weight > 0)]
         if len(rows.proba) > GROWN_ON:

@@ -18,7 +18,7 @@ from fieldcal.objects.outcome import as_numbers
 from fieldcal.plots import tables
 from fieldcal.types import Floats
 from fieldcal.validation import field_scores
-from fieldcal.verbs.outcomes import understood
+from fieldcal.verbs.count import understood
 from fieldcal.verbs.recalibrate import recalibrated_masses
 
 if TYPE_CHECKING:

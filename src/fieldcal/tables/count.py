@@ -21,9 +21,9 @@ from fieldcal.tables.columns import (
     Window,
     in_windows,
     prediction_columns,
+    read_rows,
 )
 from fieldcal.tables.engines import Table, open_table
-from fieldcal.tables.rows import read_rows
 from fieldcal.tables.validity import Quality, examine, refuse
 from fieldcal.types import Crossing
 from fieldcal.verbs.count import check_batch, warn_if_ids

@@ -7,9 +7,8 @@ from typing import Any
 
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
-from fieldcal.tables.columns import QuantilesLike, prediction_columns
+from fieldcal.tables.columns import QuantilesLike, prediction_columns, read_labelled_rows
 from fieldcal.tables.engines import open_table
-from fieldcal.tables.rows import read_labelled_rows
 from fieldcal.tables.weight_table import counted_groups
 from fieldcal.types import Crossing
 

@@ -9,9 +9,15 @@ from fieldcal import verbs
 from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Classes, Intervals, Lab, group_keys
-from fieldcal.tables.columns import Grouping, QuantileColumns, QuantilesLike, Scores, match_classes
+from fieldcal.tables.columns import (
+    Grouping,
+    QuantileColumns,
+    QuantilesLike,
+    Scores,
+    match_classes,
+    read_labelled_rows,
+)
 from fieldcal.tables.engines import Table, open_table
-from fieldcal.tables.rows import read_labelled_rows
 from fieldcal.types import Crossing
 from fieldcal.validation import check_order
 

@@ -18,10 +18,10 @@ from fieldcal.tables.columns import (
     Scores,
     new_names,
     prediction_columns,
+    read_rows,
 )
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
-from fieldcal.tables.rows import read_rows
 from fieldcal.tables.validity import examine, refuse
 from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, bind, counted_groups, ratios
 from fieldcal.types import Crossing, Ints, Unseen

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
-from fieldcal.objects import UNNAMED, Batch, Field, Lab, group_keys
+from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
 from fieldcal.types import Missing
 from fieldcal.validation import Scores, as_weights, bin_ids, field_scores, score_sums
-from fieldcal.verbs.outcomes import masses_of
+
+if TYPE_CHECKING:
+    from fieldcal.regression import Predictions
 
 #: Fewer rows may well be as many groups.
 _MANY_ROWS = 100
@@ -124,3 +126,21 @@ def warn_if_ids(n_groups: int, n_rows: int) -> None:
             GroupWarning,
             stacklevel=3,
         )
+
+
+def understood(outcome: Outcome, predictions: Any) -> Any:
+    """Predictions as the outcome takes them: probabilities as they are, distributions in a form that we know."""
+    return predictions if outcome.kind == "classes" else as_distributions(predictions)
+
+
+def masses_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> Any:
+    """The masses of predictions of the kind that the lab was learnt from; the options must go with that kind."""
+    lab.outcome.refuse(normalize=normalize, missing=missing)
+    return lab.outcome.masses(understood(lab.outcome, predictions))
+
+
+def as_distributions(predictions: Any) -> Predictions:
+    """Anything that stands for predictive distributions."""
+    from fieldcal.regression import as_predictions  # loads scipy.stats, which classes do not need
+
+    return as_predictions(predictions)

@@ -12,17 +12,17 @@ import numpy as np
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.ordered import approximate_ordered_mean
-from fieldcal.core.partition import as_columns
+from fieldcal.core.partition import Expected, PartitionLike, as_columns
 from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
 from fieldcal.errors import InputError, TrustWarning
-from fieldcal.objects import Intervals, Lab, group_keys
-from fieldcal.objects.outcome import n_labels
+from fieldcal.objects import Classes, Intervals, Lab, Outcome, group_keys
+from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
 from fieldcal.types import Floats, Ints, Keys
-from fieldcal.validation import as_weights, bin_ids, lab_scores, score_sums
+from fieldcal.validation import as_labels, as_weights, bin_ids, check_order, lab_scores, score_sums
+from fieldcal.verbs.count import as_distributions
 from fieldcal.verbs.findings import warn_about_lab
-from fieldcal.verbs.outcomes import Labelled, are_of_a_number, with_classes, with_numbers
 
 #: The largest lab groups that are compared with each other; more would add memory, not knowledge.
 _HOMOGENEITY_GROUPS = 2_000
@@ -264,3 +264,53 @@ def _quality(rows: _Rows) -> dict[str, Any]:
         loss = float(np.average(-np.log(proba[np.arange(len(y)), y]), weights=weight))
     quality = {"accuracy": float(np.average(proba.argmax(axis=1) == y, weights=weight))}
     return quality | ({"log_loss": loss} if np.isfinite(loss) else {})
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Lab rows, and what they are of."""
+
+    outcome: Outcome
+    masses: Any  # probabilities as they were given (or bin ids in their place), or the masses of intervals
+    y: Ints
+    partition: PartitionLike
+
+
+def are_of_a_number(predictions: Any, *, intervals: Any, atoms: Any) -> bool:
+    """Whether distributions were given, or what only goes with them."""
+    told = not (isinstance(intervals, str) and isinstance(atoms, str) and intervals == atoms == "auto")
+    return told or are_distributions(predictions)
+
+
+def with_classes(
+    predictions: Any, y: Any, *, classes: Sequence[Hashable] | None, ordered: bool, partition: PartitionLike
+) -> Labelled:
+    """Probabilities and the true classes."""
+    names, codes = as_labels(y, classes=classes)
+    if ordered and classes is None:
+        check_order(names)
+    return Labelled(Classes(labels=names, ordered=ordered), predictions, codes, partition)
+
+
+def with_numbers(
+    predictions: Any, y: Any, *, intervals: Any, atoms: Any, weight: Floats | None, partition: PartitionLike
+) -> Labelled:
+    """Distributions and the true numbers: a classification over intervals, binned by the expected number."""
+    from fieldcal.regression.intervals import find_intervals
+
+    known, numbers = as_distributions(predictions), as_numbers(y)
+    if len(known) != len(numbers):
+        raise InputError(f"There are {len(known)} predictions but {len(numbers)} numbers. Give one each.")
+    outcome = find_intervals(known.mean(), numbers, intervals, atoms, weight)
+    codes = outcome.codes(numbers)
+    return Labelled(outcome, outcome.masses(known), codes, _by_mean(partition, numbers, codes, outcome.size))
+
+
+def _by_mean(partition: PartitionLike, y: Floats, codes: Ints, size: int) -> PartitionLike:
+    """Bins of the expected number, unless something else than their number is asked for."""
+    if isinstance(partition, str) and partition == "auto":
+        partition = int(np.clip(len(y) // 50, 4, max(8, 3 * size // 2))) if size > 2 else partition
+    if size == 2 or isinstance(partition, bool) or not isinstance(partition, (int, np.integer)):
+        return partition
+    means = np.bincount(codes, weights=y) / np.bincount(codes)
+    return Expected(int(partition), tuple(means.tolist()))

@@ -14,7 +14,7 @@ from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarni
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
 from fieldcal.validation import field_scores
-from fieldcal.verbs.outcomes import masses_of, understood
+from fieldcal.verbs.count import masses_of, understood
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
