@@ -188,7 +188,7 @@ def test_a_failed_recalibration_leaves_no_file(estimated, call, one_error, rows)
             "--scores q_0.5 does not go with distributions of a number",
         ),
         ("count lab.json log.csv --missing drop -o x.json", "--missing drop does not go with distributions"),
-        ("count lab.json log.csv --time row --every 1d -o x.json", "with --batch …, and merge"),
+        ("count lab.json log.csv --time row --every 1d -o x.json", "with --batch, and merge"),
         ("count lab.json log.csv --quantiles 'p_*' -o x.json", "'p_*' finds no column"),
         ("count lab.json log.csv --by sitte -o x.json", "Did you mean 'site'?"),
         ("count lab.json field.csv -o x.json", "There is no column 'q_0.05' for the quantiles"),
