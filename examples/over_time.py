@@ -105,7 +105,7 @@ def follow(lab: fieldcal.Lab, stream: list[Month]) -> Iterator[Line]:
 
 
 def text(line: Line) -> str:
-    """year, n, naive, estimate, interval, and the truth."""
+    """year, n, mean prediction, estimate, interval, and the truth."""
     prev, k = line.prevalence, line.prevalence.classes.index(SHOWN)
     return (
         f"{line.year:>5}{prev.n[0]:>7}  {prev.mean_prediction[0, k]:>6.3f} {prev.estimate[0, k]:>9.3f} "
@@ -118,15 +118,15 @@ def main(until: int = 2002) -> list[Line]:
     lab, stream = lab_and_stream(portal(), until=until)
     print(lab)
     print(f"\nShare of {SHOWN} (desert pocket mouse) among the captures of the last {MONTHS} months.\n")
-    print(f"{'year':>5}{'n':>7}  {'naive':>6} {'estimate':>9} {'90 % interval':>15} {'true':>6}")
+    print(f"{'year':>5}{'n':>7}  {'predicted':>9} {'estimate':>9} {'90 % interval':>15} {'true':>6}")
     lines = []
     for line in follow(lab, stream):
         print(text(line))
         lines.append(line)
     true, k = np.array([line.true for line in lines]), lab.classes.index(SHOWN)
-    naive = np.array([line.prevalence.mean_prediction[0, k] for line in lines])
+    predicted = np.array([line.prevalence.mean_prediction[0, k] for line in lines])
     value = np.array([line.prevalence.estimate[0, k] for line in lines])
-    print(f"\nMean distance from the truth: naive {np.abs(naive - true).mean():.3f}, ", end="")
+    print(f"\nMean distance from the truth: mean prediction {np.abs(predicted - true).mean():.3f}, ", end="")
     print(f"estimate {np.abs(value - true).mean():.3f}.")
     return lines
 

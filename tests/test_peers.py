@@ -129,7 +129,7 @@ def test_a_table_is_taken_up_again_only_where_nothing_has_changed(table, tmp_pat
 
 def test_every_row_of_fieldcal_is_nearer_than_counting_in_the_papers_experiment():
     table, column = Table("t", "T", ""), Column("A")
-    rows = {"naive mean": methods.mean_prediction} | prevalence.flat_rows() | methods.DEFAULTS
+    rows = {"naive mean": methods.naive} | prevalence.flat_rows() | methods.DEFAULTS
     for seed in range(2):
         task = quantification(sizes=(3000,), random_state=seed)
         prevalence.collect(table, column, rows, task)

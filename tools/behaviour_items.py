@@ -21,6 +21,7 @@ RENAMED = {
     "naive": "mean_prediction",
     "trust": "trust_between",
     "common_trust": "trust_overall",
+    "common": "whole",
     "movement": "shift",
     "overall_shift": "shift",
     "shift_explained": "shift",
@@ -144,11 +145,12 @@ def of_field(field: Any) -> Items:
 
 def of_prevalence(prev: Any) -> Items:
     """What an estimate says."""
-    names = ("estimate", "mean_prediction", "urc", "common", "lower", "upper", "trust_overall", "weights")
+    names = ("estimate", "mean_prediction", "urc", "whole", "lower", "upper", "trust_overall", "weights")
     items = _artefact("prevalence", prev, (*names, "overall_weights", "status"))
     between = np.unique(get(prev, "trust_between"))  # one number; in old trees, once per group
     items["prevalence/trust_between"] = plain(between[0] if len(between) == 1 else between)
-    items |= fields("prevalence/prior", get(prev, "prior")) | fields("prevalence/fit", get(prev, "fit"))
+    learnt = {name: value for name, value in getattr(prev, "learnt", {}).items() if name != "alpha"}
+    items |= fields("prevalence/prior", {**prev.prior, **learnt}) | fields("prevalence/fit", get(prev, "fit"))
     items |= fields("prevalence/shift", get(prev, "shift"))
     items |= {
         "prevalence/verdict": prev.verdict.level,

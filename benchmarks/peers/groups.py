@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from benchmarks.many_groups import GROUPS, SETTINGS, scores
 from benchmarks.peers.data import Column, Table, attempt, progress, short
-from benchmarks.peers.methods import DEFAULT, DEFAULT_VALUE, FLAT, QUAPY, Floats, Method, naive
+from benchmarks.peers.methods import DEFAULT, DEFAULT_ESTIMATE, FLAT, QUAPY, Floats, Method, naive
 from numpy.typing import NDArray
 
 import fieldcal
@@ -104,7 +104,7 @@ def many_calls(data: Groups, mean: float, concentration: float) -> Calls:
 def tiny_calls(data: Groups) -> Calls:
     lab = fieldcal.learn(data.proba_lab, data.y_lab)
     prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba, groups=data.keys))
-    return per_group(data) | {DEFAULT: lambda: prev.urc[:, 1], DEFAULT_VALUE: lambda: prev.estimate[:, 1]}
+    return per_group(data) | {DEFAULT: lambda: prev.urc[:, 1], DEFAULT_ESTIMATE: lambda: prev.estimate[:, 1]}
 
 
 def add_errors(table: Table, column: Column, data: Groups, calls: Calls) -> None:
@@ -129,7 +129,7 @@ def many(replicas: int, *, n_groups: int = GROUPS) -> Table:
 
 def tiny(replicas: int) -> Table:
     table = Table(
-        "tiny_groups", "Tiny groups", f"{TINY_TEXT} {replicas} replicas.", ours=(DEFAULT, DEFAULT_VALUE)
+        "tiny_groups", "Tiny groups", f"{TINY_TEXT} {replicas} replicas.", ours=(DEFAULT, DEFAULT_ESTIMATE)
     )
     for n_groups, rows, mean, concentration in TINY:
         column = Column(f"{n_groups:,} × {rows} rows, mean {short(mean)}")
@@ -138,7 +138,7 @@ def tiny(replicas: int) -> Table:
             size = np.full(n_groups, rows, dtype=np.intp)
             data = draw(mean=mean, concentration=concentration, size=size, seed=seed)
             add_errors(table, column, data, tiny_calls(data))
-    table.notes[DEFAULT_VALUE] = (
-        "`value` follows `urc` as far as it is trusted; where it is not, it is the naive mean."
+    table.notes[DEFAULT_ESTIMATE] = (
+        "`estimate` follows `urc` as far as it is trusted; where it is not, it is the naive mean."
     )
     return table

@@ -143,5 +143,5 @@ OTHERS: dict[str, Method] = {
     "mlquantify EDy": mlquantify("matching", "EDy"),
 }
 DEFAULT = "fieldcal, defaults"
-DEFAULT_VALUE = "fieldcal, defaults, `value`"
-DEFAULTS: dict[str, Method] = {DEFAULT: urc(), DEFAULT_VALUE: urc(answer="value")}
+DEFAULT_ESTIMATE = "fieldcal, defaults, `estimate`"
+DEFAULTS: dict[str, Method] = {DEFAULT: urc(), DEFAULT_ESTIMATE: urc(answer="estimate")}

@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.peers.data import Column, Table, attempt, progress
 from benchmarks.peers.methods import (
     DEFAULT,
-    DEFAULT_VALUE,
+    DEFAULT_ESTIMATE,
     DEFAULTS,
     FLAT,
     OTHERS,
@@ -66,8 +66,8 @@ def binary(replicas: int) -> Table:
         table.columns.append(column)
         for replica in progress(range(replicas), title=f"prevalence, {scenario}", total=replicas):
             collect(table, column, methods, draw(scenario, replica))
-    table.notes[DEFAULT_VALUE] = (
-        "`value` is the mean of the recalibrated predictions; the row above is `urc`."
+    table.notes[DEFAULT_ESTIMATE] = (
+        "`estimate` is the mean of the recalibrated predictions; the row above is `urc`."
     )
     return table
 

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -15,10 +15,6 @@ from fieldcal.errors import InputError, InputTypeError, Option, Word
 from fieldcal.objects import Field, Lab, group_keys
 from fieldcal.tables.count_table import Counted, as_field
 from fieldcal.tables.engines import Table
-
-if TYPE_CHECKING:
-    pass
-
 
 _EVERY = re.compile(r"([1-9][0-9]{0,3})(s|m|h|d|w|mo|q|y)")
 #: What the engine cuts at, for each unit; multiples of it are put together here, as no engine has them all.
