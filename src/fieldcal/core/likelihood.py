@@ -51,10 +51,12 @@ def expected_rows(p: Floats, M: Floats, V: Floats) -> Floats:
 
 def information(p: Floats, M: Floats, V: Floats) -> Floats:
     """Observed information (the Hessian of L_nll) on ``p``, shape (..., K, K)."""
-    K = M.shape[-2]
+    if M.ndim > 2:  # one draw at a time: the pairs of classes of all of them are too many to hold
+        return np.stack([information(own, one, V) for own, one in zip(p, M, strict=True)])
+    K = len(M)
     weight = _ratio(V, np.square(p @ M))
-    pairs = (M[..., :, None, :] * M[..., None, :, :]).reshape(*M.shape[:-2], K * K, -1)
-    return np.asarray((weight @ pairs.swapaxes(-1, -2)).reshape(*weight.shape[:-1], K, K))
+    pairs = (M[:, None] * M[None]).reshape(K * K, -1)
+    return np.asarray((weight @ pairs.T).reshape(*weight.shape[:-1], K, K))
 
 
 def novel(M: Floats, V: Floats) -> Floats:

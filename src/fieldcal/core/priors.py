@@ -73,13 +73,20 @@ class Prior:
         penalty, rng = self.penalty(problem), np.random.default_rng(random_state)
         M, V = problem.with_labels(response_draws(problem.A, N_DRAWS, rng))
         V = V + np.pad(penalty.bins, (0, V.shape[1] - len(penalty.bins)))
+        if penalty.classes.ndim != 1:
+            raise InputError(
+                f"The prior {self.name!r} has pseudo-rows of shape {penalty.classes.shape}, but they are the same for all "
+                f"groups: one number for each of the {len(problem.F)} classes."
+            )
         alpha = np.ones((N_DRAWS, len(problem.F))) + penalty.classes
         return Posterior(problem, M, V, alpha, penalty, rng, {})
 
     def spec(self) -> dict[str, Any]:
         """The name and the parameters, as JSON has them."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.repr}
+        numbers = (np.generic, np.ndarray)
         return {"name": self.name} | {
-            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.repr
+            k: v.tolist() if isinstance(v, numbers) else v for k, v in values.items()
         }
 
     @classmethod
@@ -89,6 +96,10 @@ class Prior:
 
     def __add__(self, other: Prior) -> Prior:
         return Sum((*_parts(self), *_parts(other)))
+
+    def __radd__(self, other: object) -> Prior:
+        """So that ``sum(priors)`` works: it starts from 0."""
+        return self if other == 0 else Sum((*_parts(other), *_parts(self)))
 
 
 def register(prior: type[Prior]) -> type[Prior]:

@@ -195,8 +195,16 @@ class Function:
 
 
 def curvature(term: Term, p: Floats, step: float = 1e-6) -> Floats:
-    """Second derivatives of a term, (..., K, K), from differences of its gradient, symmetric."""
-    K = p.shape[-1]
-    columns = [(term.gradient(p + step * e) - term.gradient(p - step * e)) / (2 * step) for e in np.eye(K)]
+    """Second derivatives of a term, (..., K, K), from differences of its gradient, symmetric.
+
+    Steps are shorter than what a class has: where it has next to nothing, a term may still take its logarithm.
+    """
+    p = np.maximum(p, 1e-200)
+    h = np.minimum(step, 0.1 * p)
+    steps = np.eye(p.shape[-1]) * h[..., None, :]  # (..., K, K)
+    columns = [
+        (term.gradient(p + steps[..., k, :]) - term.gradient(p - steps[..., k, :])) / (2 * h[..., k : k + 1])
+        for k in range(p.shape[-1])
+    ]
     H = np.stack(columns, axis=-1)
     return np.asarray(0.5 * (H + H.swapaxes(-1, -2)))

@@ -132,16 +132,18 @@ def _with_terms(M: Floats, V: Floats, penalty: Penalty, max_iter: int) -> Soluti
     target = make_target(
         M[None], V, D[None], entropy=penalty.entropy, centre=penalty.centre, terms=penalty.terms
     )
-    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        x, _, n_iter = conditional_mode(target, max_iter=max_iter, tolerance=1e-10)
-    p = softmax(x[0], axis=-1)
     scale = np.maximum(V.sum(axis=1) + D.sum(axis=1) + penalty.entropy, 1.0)[:, None]
     chunk = _Chunk(M, V / scale, D / scale, penalty.entropy / scale, penalty.centre)
-    slope = chunk.gradient(p) + sum(term.gradient(p) for term in penalty.terms) / scale
-    gap = (slope * p).sum(axis=1) - slope.min(axis=1)
-    return Solution(
-        p, -target.value(x)[0], gap, np.full(len(V), n_iter, dtype=np.int64), gap <= SOFT_TOLERANCE
-    )
+    for tolerance in (1e-10, 1e-13, 1e-16):  # of Newton's decrement, which says little of the gap
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            x, _, n_iter = conditional_mode(target, max_iter=max_iter, tolerance=tolerance)
+        p = softmax(x[0], axis=-1)
+        slope = chunk.gradient(p) + sum(term.gradient(p) for term in penalty.terms) / scale
+        gap = np.maximum((slope * p).sum(axis=1) - slope.min(axis=1), 0.0)
+        if (gap <= SOFT_TOLERANCE).all():
+            break
+    loss = chunk.loss(p) * scale[:, 0] + sum(term.value(p) for term in penalty.terms)
+    return Solution(p, loss, gap, np.full(len(V), n_iter, dtype=np.int64), gap <= SOFT_TOLERANCE)
 
 
 def _newton_binary(problem: _Chunk, tolerance: float, max_iter: int) -> tuple[Floats, NDArray[np.int64]]:
