@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -17,14 +17,11 @@ from fieldcal.objects import Columns, Lab, Prevalence, group_keys
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
 from fieldcal.tables.engines import Table
+from fieldcal.tables.engines.base import floats
 from fieldcal.tables.expressions import Expr
-from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike, floats
+from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.types import Crossing
 from fieldcal.validation import CLIP
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Stands in for null in memory, so that no condition on a score is null: libraries differ in what they make of those.
 #: In queries a null condition is not met, and is not added up.
