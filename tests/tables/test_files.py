@@ -195,6 +195,19 @@ def test_columns_without_a_role_take_duckdbs_types_into_parquet_if_every_cell_fi
     assert list(map(str, made.types)) == ["DOUBLE", kind, "VARCHAR"]
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [["12345678901234567890", "12345678901234567891"], ["007", "12"], ["yes", "no"], ["+1", "2"]],
+    ids=lambda cells: cells[0],
+)
+def test_codes_in_columns_without_a_role_are_text_in_parquet_too(session, tmp_path, cells):
+    (tmp_path / "t.csv").write_text("p,id\n" + "".join(f"0.5,{cell}\n" for cell in cells))
+    source = session.open(tmp_path / "t.csv", scores="p")
+    session.write(source.relation, tmp_path / "out.parquet", sources=[source])
+    made = session.open(tmp_path / "out.parquet").relation
+    assert [cell for _, cell in made.fetchall()] == cells
+
+
 def test_a_pattern_binds_the_columns_that_it_matches(read):
     _, types = read("p_a,p_b,q,p_\n0.25,0.75,1,x\n", scores="p_*")
     assert types == ["DOUBLE", "DOUBLE", "VARCHAR", "VARCHAR"]

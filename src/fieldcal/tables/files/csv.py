@@ -106,7 +106,7 @@ def read(connection: Any, paths: Sequence[Path], roles: Roles) -> Any:
 
 
 def duckdbs_types(connection: Any, paths: Sequence[Path], relation: Any, roles: Roles) -> dict[str, str]:
-    """For columns without a role, the types that DuckDB itself would give them, where every cell fits."""
+    """For columns without a role, the types that DuckDB itself would give them, where no cell loses by it."""
     duckdb = require("duckdb", "cli", purpose="to read files")
     dialect = _dialect(connection, paths[0])
     sniff = (
@@ -120,11 +120,7 @@ def duckdbs_types(connection: Any, paths: Sequence[Path], relation: Any, roles: 
     guessed = zip(relation.columns, (column["type"] for column in answer[0][0]), strict=False)
     taken = roles.types(relation.columns)
     wanted = {name: kind for name, kind in guessed if kind != "VARCHAR" and name not in taken}
-    cells = {name: duckdb.ColumnExpression(name) for name in wanted}
-    asked = [
-        duckdb.CaseExpression(cells[name].is_not_null(), cells[name].try_cast(kind).is_not_null())
-        for name, kind in wanted.items()
-    ]
+    asked = [_is_written(duckdb.ColumnExpression(name), kind) for name, kind in wanted.items()]
     return {name: wanted[name] for name, fits in zip(wanted, _all(relation, asked), strict=True) if fits}
 
 
@@ -249,11 +245,18 @@ def _all(relation: Any, conditions: Sequence[Any]) -> Sequence[bool | None]:
 
 
 def _fits(name: str, kind: str, decimal: str) -> Any:
-    """Whether a cell is written as a value of the type; null where there is none."""
+    """Whether a cell is a value of the type; null where there is none."""
+    return _is_written(_value(name, kind, decimal), kind)
+
+
+def _is_written(value: Any, kind: str) -> Any:
+    """Whether a text is a value of the type, and written as one; null where it is null."""
     duckdb = require("duckdb", "cli", purpose="to read files")
-    value = _value(name, kind, decimal)
-    written = duckdb.FunctionExpression("regexp_full_match", value, duckdb.ConstantExpression(_WRITTEN[kind]))
-    return duckdb.CaseExpression(value.is_not_null(), value.try_cast(kind).is_not_null() & written)
+    fits = value.try_cast(kind).is_not_null()
+    if kind in _WRITTEN:
+        pattern = duckdb.ConstantExpression(_WRITTEN[kind])
+        fits = fits & duckdb.FunctionExpression("regexp_full_match", value, pattern)
+    return duckdb.CaseExpression(value.is_not_null(), fits)
 
 
 def _value(name: str, kind: str, decimal: str) -> Any:
