@@ -75,8 +75,8 @@ class Prior:
         V = V + np.pad(penalty.bins, (0, V.shape[1] - len(penalty.bins)))
         if penalty.classes.ndim != 1:
             raise InputError(
-                f"The prior {self.name!r} has pseudo-rows of shape {penalty.classes.shape}, but they are the same for all "
-                f"groups: one number for each of the {len(problem.F)} classes."
+                f"The prior {self.name!r} has pseudo-rows of shape {penalty.classes.shape}, but they are for all "
+                f"groups alike: one number for each of the {len(problem.F)} classes."
             )
         alpha = np.ones((N_DRAWS, len(problem.F))) + penalty.classes
         return Posterior(problem, M, V, alpha, penalty, rng, {})
