@@ -32,6 +32,7 @@ from fieldcal.core.likelihood import novel
 from fieldcal.core.policy import POLICY
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import count_cells
+from fieldcal.core.solve import Solution
 from fieldcal.types import Floats, Ints
 
 #: (F, V) -> common prevalence (K,), prevalence per group (G, K)
@@ -89,7 +90,7 @@ class Evidence:
     between: ShiftExplained | None  # the groups against each other, where no rehearsal says more
     rehearsal: Rehearsal | None
     edge: str  # where the strength of the pooling is at the edge of its range
-    converged: NDArray[np.bool_] | None = None  # (G,) of the mode, where that is the estimate
+    mode: Solution | None = None  # where the mode is the estimate
 
     @property
     def unlike_any_mixture(self) -> bool:
@@ -116,7 +117,7 @@ def measure(
     whole: Floats,
     rehearsal: Rehearsal | None = None,
     edge: str = "",
-    converged: NDArray[np.bool_] | None = None,
+    mode: Solution | None = None,
 ) -> Evidence:
     """Fit, shift and rehearsal of a field whose prevalences under label shift are urc (G, K), together whole (K,)."""
     rows, total = problem.A.sum(axis=1), problem.V.sum(axis=0)
@@ -130,7 +131,7 @@ def measure(
         between=between_shift(F, problem.V, smoothing=smoothing) if unrehearsed else None,
         rehearsal=rehearsal,
         edge=edge,
-        converged=converged,
+        mode=mode,
     )
 
 

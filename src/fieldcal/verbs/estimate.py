@@ -104,7 +104,7 @@ def estimate(
         whole=whole,
         rehearsal=lab.rehearsal,
         edge=posterior.edge,
-        converged=None if found.mode is None else found.mode.converged,
+        mode=found.mode,
     )
     believed = _trust(trust, lab, problem, evidence, found.urc, whole)
     parts = _parts(field, found.urc, whole)

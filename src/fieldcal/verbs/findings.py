@@ -407,10 +407,11 @@ def overdispersed(seen: Seen) -> Finding | None:
 
 def converged(seen: Seen) -> Finding | None:
     """A solver that stopped at its limit."""
-    done = seen.evidence.converged
-    if done is None or done.all():
+    mode = seen.evidence.mode
+    if mode is None or mode.converged.all():
         return None
-    text = f"{int((~done).sum())} of {len(done)} groups stopped at the iteration limit."
+    text = f"{int((~mode.converged).sum())} of {len(mode.gap)} groups stopped at the iteration limit, the worst with an "
+    text += f"optimality gap of {mode.gap.max():.2g} per row."
     return Finding(
         code="not_converged",
         question="Is every mode found?",
@@ -506,7 +507,7 @@ def group_status(lab: Lab, field: Field, evidence: Evidence) -> tuple[str, ...]:
         "novel": evidence.novel > 0,
         "inconsistent": evidence.inconsistent,
         "boundary": below.any(axis=1) & (n >= POLICY.few_group_rows),
-        "not_converged": np.zeros(len(n), dtype=bool) if evidence.converged is None else ~evidence.converged,
+        "not_converged": np.zeros(len(n), dtype=bool) if evidence.mode is None else ~evidence.mode.converged,
     }
     table = np.column_stack(list(flags.values()))
     names = np.array(list(flags))
