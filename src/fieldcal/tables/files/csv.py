@@ -119,7 +119,8 @@ def duckdbs_types(connection: Any, paths: Sequence[Path], relation: Any, roles: 
         return {}
     guessed = zip(relation.columns, (column["type"] for column in answer[0][0]), strict=False)
     taken = roles.types(relation.columns)
-    wanted = {name: kind for name, kind in guessed if kind != "VARCHAR" and name not in taken}
+    # Others lose something: parquet holds a HUGEINT as a float64.
+    wanted = {name: kind for name, kind in guessed if kind in _WRITTEN and name not in taken}
     asked = [_is_written(duckdb.ColumnExpression(name), kind) for name, kind in wanted.items()]
     return {name: wanted[name] for name, fits in zip(wanted, _all(relation, asked), strict=True) if fits}
 
@@ -252,11 +253,8 @@ def _fits(name: str, kind: str, decimal: str) -> Any:
 def _is_written(value: Any, kind: str) -> Any:
     """Whether a text is a value of the type, and written as one; null where it is null."""
     duckdb = require("duckdb", "cli", purpose="to read files")
-    fits = value.try_cast(kind).is_not_null()
-    if kind in _WRITTEN:
-        pattern = duckdb.ConstantExpression(_WRITTEN[kind])
-        fits = fits & duckdb.FunctionExpression("regexp_full_match", value, pattern)
-    return duckdb.CaseExpression(value.is_not_null(), fits)
+    written = duckdb.FunctionExpression("regexp_full_match", value, duckdb.ConstantExpression(_WRITTEN[kind]))
+    return duckdb.CaseExpression(value.is_not_null(), value.try_cast(kind).is_not_null() & written)
 
 
 def _value(name: str, kind: str, decimal: str) -> Any:
