@@ -19,7 +19,7 @@ def test_the_verdict_comes_first_with_its_reasons(level):
     headline = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}[level]
     title, second, *_ = [line for line in text.splitlines() if line]
     assert (title, second) == ("# Recalibration report", f"## {headline}")
-    for reason in prev.verdict.reasons:
+    for reason in (finding.text for finding in prev.verdict.told):
         assert f"- {escaped(reason)}" in text
     assert "|log loss|" in text
 

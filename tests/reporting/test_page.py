@@ -65,7 +65,7 @@ def test_each_verdict_has_a_page_that_begins_with_it(level):
     words = page.words()
     headline = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}[level]
     assert words.index(headline) < words.index("What changed, and for whom") < words.index("How to read this")
-    for reason in prev.verdict.reasons:
+    for reason in (finding.text for finding in prev.verdict.told):
         assert reason in words
     assert ("section", f"verdict {level}") in [(tag, a.get("class")) for tag, a in page.tags]
     assert "Was it right?" in words

@@ -76,11 +76,15 @@ class Verdict(Frozen):
         return "do_not_use" if "do_not_use" in states else "care" if "care" in states else "ok"
 
     @property
+    def told(self) -> tuple[Finding, ...]:
+        """The findings that speak against use, the weightiest first, and those that trust rests on."""
+        found = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
+        return tuple(sorted(found, key=lambda f: -_ORDER.index(f.state)))
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """What speaks against use and what to do about it, the weightiest first; and what trust rests on."""
-        told = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
-        ranked = sorted(told, key=lambda f: -_ORDER.index(f.state))
-        return tuple(f"{f.text} {f.remedy}".strip() for f in ranked)
+        return tuple(f"{f.text} {f.remedy}".strip() for f in self.told)
 
     @property
     def remedies(self) -> tuple[str, ...]:

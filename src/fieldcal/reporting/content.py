@@ -95,7 +95,7 @@ def _verdict_section(prev: Prevalence) -> dict[str, Any]:
         "level": level,
         "headline": WORDS[level],
         "meaning": _MEANING_OF_NO_TRUST if level == "care" and _is_untouched(prev) else _MEANINGS[level],
-        "reasons": list(prev.verdict.reasons),
+        "reasons": [finding.text for finding in prev.verdict.told],  # the remedies are the advice
         "advice": _advice(prev),
     }
 

@@ -410,7 +410,9 @@ def converged(seen: Seen) -> Finding | None:
     mode = seen.evidence.mode
     if mode is None or mode.converged.all():
         return None
-    text = f"{int((~mode.converged).sum())} of {len(mode.gap)} groups stopped at the iteration limit, the worst "
+    text = (
+        f"{int((~mode.converged).sum())} of {len(mode.gap)} groups stopped at the iteration limit, the worst "
+    )
     text += f"with an optimality gap of {mode.gap.max():.2g} per row."
     return Finding(
         code="not_converged",
