@@ -17,7 +17,8 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 import fieldcal
-from fieldcal.core.posterior import response_draws, summarise
+from fieldcal.core.posterior import summarise
+from fieldcal.core.response import response_draws
 from fieldcal.objects import SCORE_UNIT, Batch, Field
 
 SETTINGS = ((0.1, 20), (0.5, 10), (0.3, 100))

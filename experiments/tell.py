@@ -12,14 +12,14 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldcal.plots.style import ESTIMATE, FONT, GRID, INK, MUTED, NAIVE, TRUTH
+from fieldcal.plots.style import ESTIMATE, FONT, GRID, INK, MEAN_PREDICTION, MUTED, TRUTH
 
 #: Colours that people with any kind of colour vision tell apart (Okabe and Ito).
 COLOURS = {
     "ink": INK,
     "muted": MUTED,
     "orange": "#e69f00",
-    "vermilion": NAIVE,
+    "vermilion": MEAN_PREDICTION,
     "green": TRUTH,
     "sky": "#56b4e9",
     "blue": ESTIMATE,

@@ -49,17 +49,17 @@ def test_the_window_slides_by_month(over_time, followed):
     assert over_time["slide"](field, lab, stream[14]) == field, "a month that is sent again changes nothing"
 
 
-def test_the_table_has_one_line_per_year_with_n_naive_estimate_interval_and_truth(
+def test_the_table_has_one_line_per_year_with_n_mean_prediction_estimate_interval_and_truth(
     over_time, followed, monkeypatch, capsys
 ):
     lab, stream, lines = followed
     monkeypatch.setitem(over_time["main"].__globals__, "lab_and_stream", lambda *_, **__: (lab, stream))
     over_time["main"](1989)
     printed = capsys.readouterr().out.splitlines()
-    head = next(i for i, line in enumerate(printed) if line.split()[:3] == ["year", "n", "naive"])
+    head = next(i for i, line in enumerate(printed) if line.split()[:3] == ["year", "n", "predicted"])
     for line, shown in zip(lines, printed[head + 1 :], strict=False):
-        year, n, naive, estimate, lower, _, upper, true = shown.split()
+        year, n, predicted, estimate, lower, _, upper, true = shown.split()
         assert (int(year), int(n)) == (line.year, line.prevalence.n[0])
         assert 0 < float(lower) < float(estimate) < float(upper) < 0.2
-        assert abs(float(naive) - float(true)) < 0.05
-    assert printed[-1].startswith("Mean distance from the truth: naive 0.0")
+        assert abs(float(predicted) - float(true)) < 0.05
+    assert printed[-1].startswith("Mean distance from the truth: mean prediction 0.0")

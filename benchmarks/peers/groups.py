@@ -12,7 +12,8 @@ from benchmarks.peers.methods import DEFAULT, DEFAULT_ESTIMATE, FLAT, QUAPY, Flo
 from numpy.typing import NDArray
 
 import fieldcal
-from fieldcal.core.posterior import response_draws, summarise
+from fieldcal.core.posterior import summarise
+from fieldcal.core.response import response_draws
 
 KNOWN = "true prior known"
 POOLED = "fieldcal, pooled (default)"
