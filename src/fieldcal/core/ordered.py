@@ -235,7 +235,7 @@ def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) 
     for i, shape in enumerate(SHAPES):
         U, lam = _directions(M, common, walk(len(M), shape))
         z = (V / n) @ U
-        evidence[i] = [restricted_evidence(z, 1 / n + sigma**2 * lam) for sigma in SIGMAS]
+        evidence[i] = restricted_evidence(z, 1 / n + SIGMAS[:, None, None] ** 2 * lam)
     return _best(evidence)
 
 

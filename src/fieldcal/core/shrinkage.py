@@ -278,16 +278,30 @@ def kappa_evidence(M: Floats, mu: Floats, V: Floats) -> tuple[Floats, Floats]:
     U, lam = spread_directions(M, mu)
     n = V.sum(axis=1)[:, None]
     z = (V / n) @ U  # G, r
-    variances = (1 / n + (1 - 1 / n) * lam / (k + 1) for k in KAPPAS)
-    return np.array([restricted_evidence(z, variance) for variance in variances]), lam
+    return restricted_evidence(z, 1 / n + (1 - 1 / n) * lam / (KAPPAS[:, None, None] + 1)), lam
 
 
-def restricted_evidence(z: Floats, variance: Floats) -> float:
-    """Log likelihood of groups z (G, r) with these variances around a common mean, which is profiled out (REML)."""
+def restricted_evidence(z: Floats, variance: Floats) -> Floats:
+    """Log likelihood (J,) of groups z (G, r) around a common mean, which is profiled out (REML).
+
+    Parameters
+    ----------
+    variance : (J, G, r), one table for each of the hypotheses that are weighed
+    """
     w = 1 / variance
-    total = w.sum(axis=0)
-    residual = z - (w * z).sum(axis=0) / total
-    return float(0.5 * (np.log(w).sum() - (w * residual**2).sum() - np.log(total).sum()))
+    z = z - z.mean(axis=0)  # so that squares do not cancel
+    total = w.sum(axis=1)
+    first, second = (np.einsum("jgr,gr->jr", w, power) for power in (z, z**2))
+    squares = (second - first**2 / total).sum(axis=1)
+    return np.asarray(0.5 * (_sum_of_logs(w) - squares - np.log(total).sum(axis=1)))
+
+
+def _sum_of_logs(w: Floats) -> Floats:
+    """Of each of the J tables; products of eight first, since logarithms cost most and none of these is extreme."""
+    flat = w.reshape(len(w), -1)
+    padded = np.ones((len(w), -(-flat.shape[1] // 8) * 8))
+    padded[:, : flat.shape[1]] = flat
+    return np.asarray(np.log(padded.reshape(len(w), -1, 8).prod(axis=2)).sum(axis=1))
 
 
 def spread_directions(M: Floats, mu: Floats) -> tuple[Floats, Floats]:
