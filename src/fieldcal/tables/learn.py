@@ -88,9 +88,13 @@ def learn(
         columns = QuantileColumns.find(table, quantiles, crossing=crossing)
     else:
         Classes.refuse(intervals=intervals, atoms=atoms, crossing=crossing)
-        classes, in_order = _classes(table, label, classes, ordered), classes is not None
         ids = partition.m if takes_ids(partition) else None
-        named = match_classes(scores or (), table.names, classes, in_order=in_order)
+        if isinstance(scores, str) and ("*" not in scores or scores in table.names):
+            table.require([label], role="label")
+            named: tuple[str, ...] = (scores,)  # no class has to be known to find it
+        else:
+            classes, in_order = _classes(table, label, classes, ordered), classes is not None
+            named = match_classes(scores or (), table.names, classes, in_order=in_order)
         columns = Scores(table, named, normalize, ids).checked()
     rows, y = read_labelled_rows(columns, grouping, label)
     lab = verbs.learn(
