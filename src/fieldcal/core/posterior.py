@@ -39,8 +39,6 @@ BLOCK = 20_000
 #: Called with the number of groups that were finished since the last call.
 Progress = Callable[[int], None]
 
-_CELLS = 4_000_000  # floats per work array
-
 
 @dataclass(frozen=True)
 class Summary:
