@@ -270,7 +270,7 @@ def lab_data(lab: Lab) -> dict[str, Any]:
         else {
             "groups": rehearsal.n_groups,
             "rows": rehearsal.n_rows,
-            "trust": rehearsal.tau,
+            "trust": rehearsal.trust,
             "change_of_log_loss": rehearsal.change,
             "standard_error": rehearsal.change_se,
         },

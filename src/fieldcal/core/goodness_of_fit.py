@@ -212,7 +212,7 @@ class ShiftExplained:
     @property
     def shifted(self) -> bool:
         """Whether the shift is beyond noise."""
-        return self.p_value < POLICY.noise
+        return self.p_value < POLICY.moved
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def overall_shift(F: Floats, v: Floats, *, smoothing: float) -> ShiftExplained:
         return ShiftExplained(1.0, 1.0, 1.0, 1.0)
     p_value = float(chi2.sf((m - 1) * move / move_noise, m - 1))
     beyond = move - move_noise
-    if p_value >= POLICY.noise or beyond <= 0:
+    if p_value >= POLICY.moved or beyond <= 0:
         return ShiftExplained(p_value, 1.0, 1.0, 1.0)
     if d.df == 0:  # as many bins as classes: nothing is left over to test with
         return ShiftExplained(p_value, 1.0, 0.0, 1.0, testable=False)
@@ -280,8 +280,8 @@ def between_shift(F: Floats, V: Floats, *, smoothing: float) -> ShiftExplained:
     away = weight * (d.fit - d.own - d.shared)
     moved = weight * (d.move - d.noise * (1 - n / n.sum()))
     rest = moved.sum() - moved
-    if p_value >= POLICY.noise or d.df == 0 or (rest <= 0).any():
-        return ShiftExplained(p_value, 1.0, 0.0, effective_number(moved))
+    if p_value >= POLICY.moved or d.df == 0 or (rest <= 0).any():
+        return ShiftExplained(p_value, 1.0, 0.0, effective_number(moved), testable=d.df > 0)
     share = 1 - away.sum() / moved.sum()
     without = 1 - (away.sum() - away) / rest
     jackknife = np.sqrt((G - 1) / G * ((without - without.mean()) ** 2).sum())
@@ -289,8 +289,15 @@ def between_shift(F: Floats, V: Floats, *, smoothing: float) -> ShiftExplained:
     shared = np.sqrt(2 / d.df) * (weight * d.shared).sum() / moved.sum()
     error = float(np.hypot(max(jackknife, own), shared))
     groups = effective_number(moved)
-    lower = min(share, 1.0) - student.ppf(POLICY.one_se, groups - 1) * error
-    return ShiftExplained(p_value, float(share), float(lower), groups)
+    one, all_but = (student.ppf(at, groups - 1) * error for at in (POLICY.one_se, 1 - POLICY.noise))
+    return ShiftExplained(
+        p_value,
+        share=float(share),
+        lower=float(min(share, 1.0) - one),
+        groups=groups,
+        upper=float(min(share + all_but, 1.0)),
+        contradicted=bool(share + all_but < 1),
+    )
 
 
 def effective_number(weights: Floats) -> float:

@@ -14,30 +14,45 @@ class Policy:
     """What counts as noise, as enough, as too much."""
 
     # Noise -----------------------------------------------------------------------------------------------
-    #: A shift, or what label shift leaves of it, must be this improbable as noise before it means anything. (1)
+    #: What label shift leaves of a movement must be this improbable as noise before it contradicts anything. (1)
     noise: float = 0.01
+    #: A movement must be this improbable as noise before it is one; otherwise nothing is changed. (12)
+    moved: float = 0.05
     #: Lower bounds are one standard error below: this point of Student's t, or of a noncentral chi-square. (1)
     one_se: float = 0.8413
-    #: The bound that a rehearsed exponent must meet where the field is plainly another population. (1)
-    sure: float = 0.95
     #: Rate of false discoveries among groups that are called inconsistent.
     false_discoveries: float = 0.05
 
     # Trust -----------------------------------------------------------------------------------------------
-    #: Explained share (lower bound) below which nothing is believed, and above which everything is. (1)
-    explained: tuple[float, float] = (0.85, 0.95)
-    #: The same for one population, on the most that its misfit leaves possible. (8)
-    explained_alone: tuple[float, float] = (0.9, 1.0)
-    #: The most that evidence without labels can earn for groups. (1)
-    most_unrehearsed: float = 0.9
-    #: Harm in log loss that may be risked on weak evidence. (1)
-    tolerated_harm: float = 0.002
-    #: A rehearsal vouches for corrections up to this many times the size that it has seen. (1)
+    #: The most that histograms can earn, without a label. (12)
+    most_without_labels: float = 0.57
+    #: Where each piece of that evidence starts to count and where it is complete: the explained share, the least and
+    #: the most that noise leaves of it, and how much of the classes' entropy the lab's predictions explain. (12)
+    explained: tuple[float, float] = (0.8, 0.95)
+    explained_least: tuple[float, float] = (0.0, 0.7)
+    explained_most: tuple[float, float] = (0.98, 1.0)
+    skill: tuple[float, float] = (0.0, 0.4)
+    #: The bound that a rehearsed trust must meet, and where the field is plainly another population. (12)
+    rehearsed: float = 0.8
+    sure: float = 0.95
+    #: Standard errors by which the full correction must have harmed in the rehearsal to be refused. (12)
+    sure_harm: float = 2.0
+    #: A rehearsal vouches for corrections up to this many times the size that it has seen. (12)
     rehearsed_reach: float = 2.0
-    #: Mean and standard deviation of an exponent before any rehearsal. (1)
-    exponent_prior: tuple[float, float] = (0.5, 0.5)
     #: Lab groups with fewer rows say nothing about how far group prevalences miss. (2)
     rows_of_a_miss: int = 20
+
+    # What an interval holds until labels decide -----------------------------------------------------------
+    #: Label shift has at least this weight in it. (12)
+    story_label_shift: float = 0.4
+    #: Where the field moved, this share of the rest is that neither label shift nor the model is right. (12)
+    story_other: float = 0.5
+    #: How far that one goes, on the logit scale: this much, and this share of the distance between the other two. (12)
+    other_logit: tuple[float, float] = (0.4, 0.5)
+    #: How far off the mean prediction may be, on the logit scale, where the field moved and where it did not. (12)
+    same_logit: tuple[float, float] = (0.25, 0.05)
+    #: A field that has not moved beyond noise may have moved within it: this many times the noise of its labels. (12)
+    unseen_movement: float = 2.0
 
     # The lab ---------------------------------------------------------------------------------------------
     #: Lab rows of a class up to which its predictions are mostly a guess.
@@ -70,6 +85,19 @@ class Policy:
     many_dropped: float = 0.05
     #: A trust below this share of what the rehearsal earned is told.
     withheld: float = 0.75
+    #: Most of a movement that label shift can explain, and Cohen's w of the misfit, at which the field is refused. (12)
+    refused: tuple[float, float] = (0.8, 0.3)
+
+    def trust_without_labels(self, *, share: float, least: float, most: float, skill: float) -> float:
+        """The probability that label shift holds, as far as histograms can tell. (12)"""
+        # fmt: off
+        return self.most_without_labels * _ramp(share, self.explained) * _ramp(least, self.explained_least) * _ramp(most, self.explained_most) * _ramp(skill, self.skill)  # noqa: E501
+        # fmt: on
+
+
+def _ramp(value: float, ends: tuple[float, float]) -> float:
+    """0 up to the first end, 1 from the second on."""
+    return min(max((value - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)
 
 
 POLICY = Policy()

@@ -114,3 +114,20 @@ def _even_points(dimension: int, size: int, rng: np.random.Generator) -> Floats:
     power = 1 << int(np.ceil(np.log2(max(size, 2))))
     points = qmc.Sobol(dimension, scramble=True, seed=rng).random(power)
     return np.asarray(points[rng.permutation(power)[:size]])
+
+
+def rake(tables: Floats, *, rows: Floats, columns: Floats, max_iter: int = 200) -> Floats:
+    """Tables (D, K, m) scaled by rows and columns in turns until they have these sums, (D, K) and (m,).
+
+    References
+    ----------
+    Deming, W. and Stephan, F. (1940). On a least squares adjustment of a sampled frequency table. Ann. Math. Stat. 11.
+    """
+    tables = np.maximum(tables, 1e-12)
+    for _ in range(max_iter):
+        tables = tables * (columns / np.maximum(tables.sum(axis=1), 1e-300))[:, None, :]
+        ratio = rows / np.maximum(tables.sum(axis=2), 1e-300)
+        tables = tables * ratio[:, :, None]
+        if np.abs(ratio - 1).max() < 1e-6:
+            break
+    return np.asarray(tables)

@@ -1,26 +1,31 @@
-"""The known-bias lemma: ``C'_i ∝ C_i · p_i / p_lab_i``, tempered by trust."""
+"""The known-bias lemma, ``C'_i ∝ C_i · p_i / p_lab_i``, mixed with what the model said by the trust in it.
+
+Trust ``ω`` is the probability that label shift holds: the prediction is ``(1 − ω) · C + ω · reweight(C)``, the mean over
+both stories. No row can lose more than ``−log(1 − ω)``, whatever the field does. Groups have two such steps, one inside
+the other: the movement of the whole field, then the difference of the group.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv, logit
+from numpy.typing import NDArray
 
 from fieldcal.types import Floats
 
+_TINY = 1e-300
 
-def class_weights(p: Floats, p_lab: Floats, *, trust: float | Floats = 1.0) -> Floats:
-    """Weights ``(p / p_lab) ** trust`` per group and class, the largest of each group scaled to one.
 
-    Trust 1 is the paper's lemma, trust 0 leaves predictions alone. Only ratios matter, so scaling changes
-    nothing but keeps products in range.
+def class_weights(p: Floats, p_lab: Floats) -> Floats:
+    """Weights ``p / p_lab`` per group and class, the largest of each group scaled to one.
+
+    Only ratios matter, so scaling changes nothing but keeps products in range.
     """
-    exponent = np.asarray(trust, dtype=np.float64)[..., None]
     with np.errstate(divide="ignore"):
         log_ratio = np.log(p) - np.log(p_lab)
-    tempered = np.where(exponent == 0.0, 0.0, exponent * np.where(exponent == 0.0, 0.0, log_ratio))
-    return np.asarray(np.exp(tempered - tempered.max(axis=-1, keepdims=True)))
+    return np.asarray(np.exp(log_ratio - log_ratio.max(axis=-1, keepdims=True)))
 
 
 def reweight(proba: Floats, weights: Floats) -> Floats:
@@ -28,8 +33,8 @@ def reweight(proba: Floats, weights: Floats) -> Floats:
 
     Parameters
     ----------
-    proba : (n, K)
-    weights : (K,) or (n, K)
+    proba : (…, K)
+    weights : (K,) or (…, K)
 
     Notes
     -----
@@ -71,95 +76,56 @@ def reweight_binary(score: Floats, weights: Floats) -> Floats:
     return np.asarray(np.where(np.isnan(new), score, new))
 
 
-_TINY = 1e-300
-
-
 @dataclass(frozen=True)
-class Parts:
-    """What the estimate of every group is made of."""
+class Step:
+    """One mixture: predictions become ``C + ω · (reweight(C, weights) − C)``."""
 
-    mean_prediction: Floats  # (G, K)
-    urc: Floats  # (G, K) URC's estimate
-    whole: Floats  # (K,) URC's estimate of the whole field
-    n: Floats  # (G,) rows
+    trust: float  # ω
+    weights: Floats  # (K,), the same for all, or (G, K), of each group
 
-    def estimate(self, sigma: float, tau: float) -> Floats:
-        """``q_g · (p_common / q_common)^σ · ((p_g / p_common) / (q_g / q_common))^τ``, normalised; q is the mean."""
-        if sigma == tau == 1.0:
-            return self.urc
-        if sigma == tau == 0.0 or not len(self.mean_prediction):
-            return self.mean_prediction
-        average = safe_log(np.average(self.mean_prediction, axis=0, weights=np.maximum(self.n, _TINY)))
-        q, urc, common = safe_log(self.mean_prediction), safe_log(self.urc), safe_log(self.whole)
-        logs = q + sigma * (common - average) + tau * (urc - common - q + average)
-        value = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return np.asarray(value / value.sum(axis=1, keepdims=True))
+    def of(self, rows: slice | NDArray[Any]) -> Step:
+        """The same for these groups, or for rows by the place of their group."""
+        return self if self.weights.ndim == 1 else replace(self, weights=self.weights[rows])
 
-    def weights(self, p_lab: Floats, sigma: float, tau: float) -> Floats:
-        """``(p_common / p_lab)^σ · (p_g / p_common)^τ``, the largest of each group scaled to one."""
-        if sigma == tau:
-            return class_weights(self.urc, p_lab, trust=tau)
-        common = safe_log(self.whole)
-        logs = sigma * (common - safe_log(p_lab)) + tau * (safe_log(self.urc) - common)
-        return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+    def apply(self, proba: Floats) -> Floats:
+        """Predictions (n, K) with weights per row, or (G, m, K) with weights per group."""
+        weights = self.weights if self.weights.ndim == 1 or proba.ndim == 2 else self.weights[:, None, :]
+        return self._mixed(proba, reweight(proba, weights))
 
-    def trust_variance(self, sigma: float, tau: float, *, about_overall: bool, about_between: bool) -> Floats:
-        """Variance, on the logit scale, of exponents that were never rehearsed: the truth may be anywhere in [0, 1]."""
-        total = np.zeros(self.mean_prediction.shape)
-        if about_overall:
-            total = total + self._logit_range((0.0, tau), (1.0, tau)) * _spread(sigma)
-        if about_between:
-            total = total + self._logit_range((sigma, 0.0), (sigma, 1.0)) * _spread(tau)
-        return total
+    def apply_binary(self, score: Floats) -> Floats:
+        """The same for scores (n,) of the second class."""
+        return self._mixed(score, reweight_binary(score, self.weights))
 
-    def withheld_variance(self, sigma: float, tau: float, earned: float) -> Floats:
-        """Variance, on the logit scale, of a trust below what a rehearsal earned: that answer must stay inside."""
-        return (
-            self._logit_range((sigma, tau), (sigma, earned))
-            if tau < earned
-            else np.zeros(self.mean_prediction.shape)
-        )
-
-    def _logit_range(self, low: tuple[float, float], high: tuple[float, float]) -> Floats:
-        ends = [logit(np.clip(self.estimate(*e), 1e-6, 1 - 1e-6)) for e in (low, high)]
-        return np.asarray((ends[1] - ends[0]) ** 2)
+    def _mixed(self, old: Floats, new: Floats) -> Floats:
+        # In this form a prediction that the correction leaves alone stays what it is to the last digit.
+        return new if self.trust == 1 else np.asarray(old + self.trust * (new - old))
 
 
-def beta_interval(mean: Floats, variance: Floats, level: float, *, n: Floats) -> tuple[Floats, Floats]:
-    """Equal-tailed interval of the Beta with this mean and variance; one-sided where it piles up at an end.
+def steps_of(
+    *, urc: Floats, whole: Floats, p_lab: Floats, overall: float, between: float, grouped: bool
+) -> tuple[Step, ...]:
+    """What happens to predictions of each group: nothing, one step or two.
 
-    Predictions of exactly 0 leave no variance; but n rows cannot tell a prevalence of 0 from one of half a row.
+    Parameters
+    ----------
+    urc, whole, p_lab : prevalences of the groups (G, K), of the whole field and of the lab (K,)
+    overall, between : trust in the movement of the whole field, and in the differences between groups
     """
-    least = 0.5 / (n[:, None] + 1)
-    centre = np.clip(mean, least, 1 - least)
-    s = centre * (1 - centre)
-    at_end = (mean <= least) | (mean >= 1 - least)
-    variance = np.where(at_end, np.maximum(variance, s / (n[:, None] + 2)), variance)
-    strength = s / np.clip(variance, 1e-18, 0.9 * s) - 1
-    a, b = np.maximum(centre * strength, 1e-9), np.maximum((1 - centre) * strength, 1e-9)
-    tail = (1 - level) / 2
-    with np.errstate(all="ignore"):
-        lower = np.where(a < 1, 0.0, betaincinv(a, b, np.where(b < 1, 2 * tail, tail)))
-        upper = np.where(b < 1, 1.0, betaincinv(a, b, 1 - np.where(a < 1, 2 * tail, tail)))
-    lower, upper = np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
-    return np.minimum(lower, mean), np.maximum(upper, mean)
+    if not grouped:
+        between = 0.0
+    elif overall == between == 1.0:  # the paper's method: in one step, so that no rounding comes between
+        return (Step(1.0, class_weights(urc, p_lab)),)
+    first = Step(overall, class_weights(whole, p_lab)) if overall else None
+    second = Step(between, _ratio(urc, whole)) if between else None
+    return tuple(step for step in (first, second) if step is not None)
 
 
-def learn_from_labels(value: Floats, variance: Floats, labelled: Floats) -> tuple[Floats, Floats]:
-    """Update a value of known variance by labelled rows (G, K), as the Dirichlet with that mean and variance would."""
-    s = value * (1 - value)
-    strength = np.maximum((s / np.maximum(variance, 1e-18) - 1).min(axis=1, keepdims=True), 0.0)
-    rows = strength + labelled.sum(axis=1, keepdims=True)
-    new = (strength * value + labelled) / np.maximum(rows, 1e-300)
-    new = np.where(labelled.sum(axis=1, keepdims=True) > 0, new, value)
-    return new, np.where(labelled.sum(axis=1, keepdims=True) > 0, new * (1 - new) / (rows + 1), variance)
+def _ratio(p: Floats, base: Floats) -> Floats:
+    """`class_weights` where the base may have zeros too."""
+    logs = safe_log(p) - safe_log(base)
+    return np.asarray(np.exp(logs - logs.max(axis=-1, keepdims=True)))
 
 
 def safe_log(p: Floats) -> Floats:
     """The logarithm, finite at zero."""
     return np.asarray(np.log(np.maximum(p, _TINY)))
-
-
-def _spread(exponent: float) -> float:
-    """Squared distance to the farther end: "leave alone" and "URC" must both stay inside."""
-    return max(exponent, 1 - exponent) ** 2

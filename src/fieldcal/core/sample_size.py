@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from fieldcal.core.goodness_of_fit import histogram_covariance
 from fieldcal.types import Floats
@@ -72,3 +73,14 @@ def _times(variance: Callable[[float], float], target: float) -> float | None:
     if variance(1.0) <= target:
         return 1.0
     return float(np.exp(brentq(lambda c: variance(float(np.exp(c))) - target, 0.0, np.log(_LIMIT))))
+
+
+def labels_to_decide(one: Floats, other: Floats, *, power: float = 0.9, most: int = 100_000) -> int | None:
+    """Labelled rows, drawn at random, that tell two prevalences (K,) apart; None if no number that anyone has does.
+
+    For the class that tells most: a one-sided test at 5 % with this power.
+    """
+    middle = np.clip((one + other) / 2, 1e-6, 1 - 1e-6)
+    apart = float((np.square(one - other) / (middle * (1 - middle))).max())
+    n = (ndtri(0.95) + ndtri(power)) ** 2 / max(apart, 1e-300)
+    return int(np.ceil(max(n, 10.0))) if n <= most else None

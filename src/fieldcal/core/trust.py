@@ -1,8 +1,9 @@
-"""Trust: should URC be applied here, and how much?
+"""Trust: the probability that label shift holds here. Labels earn it; histograms earn little.
 
-Predictions of group ``g`` are multiplied by ``(p_common / p_lab)^σ · (p_g / p_common)^τ``. Two exponents, because
-two questions: ``τ``, do the groups differ by label shift, can be *rehearsed* where the lab has groups and labels;
-``σ``, did the whole field move by label shift, cannot, and is read from the field's histogram, with caution.
+Two questions, so two numbers. *Between*: do the groups differ by label shift? That is *rehearsed* where the lab has
+groups and labels. *Overall*: did the whole field move by label shift? That cannot be rehearsed, and is read from the
+field's histogram, which cannot tell label shift from a covariate shift that tilts the scores alike: see
+`Policy.trust_without_labels`, the one rule for all that no label speaks of.
 
 The *size* of a correction is the mean ``KL(C ‖ C')`` between predictions before and after it: what it would cost, in
 log loss, if the model was right all along.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import logsumexp
+from scipy.special import entr, logsumexp
 from scipy.stats import chi2
 from scipy.stats import t as student
 
@@ -32,13 +33,15 @@ from fieldcal.core.likelihood import novel
 from fieldcal.core.policy import POLICY
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import count_cells
+from fieldcal.core.reweight import Step
 from fieldcal.core.solve import Solution
 from fieldcal.types import Floats, Ints
 
 #: (F, V) -> common prevalence (K,), prevalence per group (G, K)
 Estimator = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
-EXPONENTS = np.linspace(0.0, 1.0, 21)
+#: Mixing weights that a rehearsal tries.
+GRID = np.linspace(0.0, 1.0, 21)
 FOLDS = 5
 
 _FLOOR, _TINY = 1e-15, 1e-300
@@ -48,17 +51,15 @@ _FLOOR, _TINY = 1e-15, 1e-300
 class Rehearsal:
     """What happened when the lab's own groups played the field."""
 
-    tau: float  # the exponent with the best lower bound of the gain; 0 if none is positive
-    tau_sure: float  # the same with the stricter bound
-    change: float  # mean change of log loss at tau; negative is better
+    trust: float  # the mixing weight with the best lower bound of the gain; 0 if none is positive
+    sure: float  # the same with the stricter bound
+    change: float  # mean change of log loss at that trust; negative is better
     change_se: float
     n_groups: int
     n_rows: int
-    exponents: Floats  # (T,)
-    change_by_exponent: Floats  # (T,) mean change of log loss at each exponent
-    change_by_exponent_se: Floats  # (T,) groups as the sampling unit
-    slope: float  # the exponent that the slope at 0 points to, unbounded
-    slope_se: float
+    grid: Floats  # (T,) mixing weights that were tried
+    change_by_trust: Floats  # (T,) mean change of log loss at each
+    change_by_trust_se: Floats  # (T,) groups as the sampling unit
     size: float  # of the full correction between groups
     excess_variance: (
         Floats | None
@@ -67,11 +68,12 @@ class Rehearsal:
 
 @dataclass(frozen=True)
 class Trust:
-    """The two exponents, and whether the caller set them."""
+    """The two probabilities, and whether the caller set them."""
 
-    overall: float  # σ, of the whole field
-    between: float  # τ, of the differences between groups
+    overall: float  # in the movement of the whole field
+    between: float  # in the differences between groups
     set_by_caller: bool = False
+    rehearsed: float = 0.0  # the share of `between` that the rehearsal vouches for
 
     @property
     def nothing(self) -> bool:
@@ -87,7 +89,7 @@ class Evidence:
     misfit: Misfit  # of every group
     novel: Floats  # (G,) rows in bins that the lab never filled
     overall: ShiftExplained  # the whole field against the lab
-    between: ShiftExplained | None  # the groups against each other, where no rehearsal says more
+    between: ShiftExplained | None  # the groups against each other; None without groups
     rehearsal: Rehearsal | None
     edge: str  # where the strength of the pooling is at the edge of its range
     mode: Solution | None = None  # where the mode is the estimate
@@ -103,11 +105,10 @@ class Evidence:
         found = self.misfit.adjusted < POLICY.false_discoveries
         return np.asarray(found & (self.misfit.effect > POLICY.small_effect))
 
-    def another_population(self, *, alone: bool) -> bool:
-        """Whether the misfit speaks against label shift so plainly that nothing of it is believed."""
-        shift = self.overall
-        refused = shift.upper < POLICY.explained_alone[0] if alone else shift.share < POLICY.explained[0]
-        return shift.contradicted and refused
+    def refused(self, shift: ShiftExplained, effect: float) -> bool:
+        """Whether a movement is inexplicable by label shift beyond noise, and the misfit large."""
+        most, large = POLICY.refused
+        return shift.shifted and shift.contradicted and shift.upper < most and effect > large
 
 
 def measure(
@@ -122,13 +123,12 @@ def measure(
     """Fit, shift and rehearsal of a field whose prevalences under label shift are urc (G, K), together whole (K,)."""
     rows, total = problem.A.sum(axis=1), problem.V.sum(axis=0)
     F, smoothing = problem.F, problem.smoothing
-    unrehearsed = problem.grouped and rehearsal is None
     return Evidence(
         whole=misfit(problem.M, total[None], whole[None], rows=rows),
         misfit=misfit(problem.M, problem.V, urc, rows=rows),
         novel=novel(F, problem.V),
         overall=overall_shift(F, total, smoothing=smoothing),
-        between=between_shift(F, problem.V, smoothing=smoothing) if unrehearsed else None,
+        between=between_shift(F, problem.V, smoothing=smoothing) if problem.grouped else None,
         rehearsal=rehearsal,
         edge=edge,
         mode=mode,
@@ -166,9 +166,8 @@ def rehearse(
         return None
     V = _floats(count_cells(groups, bins, shape=(n_groups, n_bins), weight=weight))
     fold = _deal(y, groups, np.random.default_rng(random_state))
-    log_proba = np.log(np.maximum(proba, _FLOOR))
-    change = np.zeros((n_groups, len(EXPONENTS)))
-    squares = np.zeros(len(EXPONENTS))
+    change = np.zeros((n_groups, len(GRID)))
+    squares = np.zeros(len(GRID))
     log_ratio = np.zeros((n_groups, n_classes))
     for k in range(FOLDS):
         out = fold == k
@@ -177,10 +176,11 @@ def rehearse(
         common, each = estimate(_floats(F), V)
         ratio = np.log(each) - np.log(common)
         log_ratio += ratio / FOLDS
-        for i, t in enumerate(EXPONENTS[1:], 1):
-            gain = size[out] * _change(log_proba[out], t * ratio[groups[out]], y[out])
-            change[:, i] += np.bincount(groups[out], gain, minlength=n_groups)
-            squares[i] += np.square(gain).sum()
+        gain = _gain(proba[out], ratio[groups[out]], y[out])
+        for i, t in enumerate(GRID[1:], 1):
+            lost = -size[out] * np.log1p(t * (gain - 1))
+            change[:, i] += np.bincount(groups[out], lost, minlength=n_groups)
+            squares[i] += np.square(lost).sum()
     rows = np.bincount(groups, weights=size, minlength=n_groups).astype(np.float64)
     centres = bin_centres(proba, bins, n_bins, weight)
     share = _floats(count_cells(groups, y, shape=(n_groups, n_classes), weight=weight)) / rows[:, None]
@@ -188,46 +188,73 @@ def rehearse(
     return _summary(change, squares, rows, correction_size(centres, V, log_ratio), excess)
 
 
-def decide_trust(
-    problem: Problem, evidence: Evidence, *, urc: Floats, whole: Floats, centres: Floats, offset: Floats
-) -> Trust:
-    """The two exponents, from counts and estimates alone.
+def decide_trust(problem: Problem, evidence: Evidence, *, urc: Floats, whole: Floats, centres: Floats) -> Trust:
+    """The two probabilities, from counts and estimates alone.
 
     Parameters
     ----------
     problem, evidence : lab and field, and what was measured of them
     urc, whole : prevalences of the groups (G, K) and of the whole field (K,) under label shift
     centres : (m, K) mean prediction in each bin
-    offset : (K,) what the model's implied prior lacks in the lab, see `calibration_offset`
     """
     if len(centres) == 1 or evidence.unlike_any_mixture:
         return Trust(0.0, 0.0)
-    overall, rehearsal = evidence.overall, evidence.rehearsal
-    whole, urc = np.maximum(whole, _TINY), np.maximum(urc, _TINY)
-    shift = np.log(whole) - np.log(problem.p_lab)
-    size = correction_size(centres, problem.V.sum(axis=0)[None], shift[None])
+    known, rehearsal = skill(problem.F), evidence.rehearsal
+    overall = without_labels(evidence.overall, known)
+    if rehearsal is not None:  # where label shift holds between the lab's groups for sure, it may hold here as surely
+        overall *= max(1.0, rehearsal.sure / POLICY.most_without_labels)
     if not problem.grouped:
-        # URC's own case: trusted unless the misfit contradicts it, and then as far as that leaves possible.
-        alone = _ramp(overall.upper, POLICY.explained_alone) if overall.shifted else 1.0
-        if rehearsal is not None and overall.shifted:
-            alone *= _withheld(rehearsal, size)
-        return Trust(alone, alone)
-    explained = _ramp(overall.lower) if overall.shifted else 1.0
-    sigma = POLICY.most_unrehearsed * explained if overall.shifted else 0.0
+        return Trust(overall, overall)
+    assert evidence.between is not None
+    between = without_labels(evidence.between, known)
     if rehearsal is None:
-        between = evidence.between
-        tau = (
-            POLICY.most_unrehearsed * _ramp(between.lower) if between is not None and between.shifted else 0.0
-        )
-    else:
-        group_size = correction_size(centres, problem.V, np.log(urc) - np.log(whole))
-        reach = min(1.0, np.sqrt(POLICY.rehearsed_reach * rehearsal.size / max(group_size, 1e-12)))
-        # A field that moved inexplicably is another population: only the sure part, or what cannot hurt much.
-        cautious = max(reach * rehearsal.tau_sure, min(reach * rehearsal.tau, _bounded_harm(group_size)))
-        tau = explained * reach * rehearsal.tau + (1 - explained) * cautious
-        sigma = max(sigma * _withheld(rehearsal, size), min(tau, _bounded_harm(size)))
-    sigma += _already_corrected(offset, problem.p_lab, shift)
-    return Trust(float(np.clip(sigma, 0, 1)), float(np.clip(tau, 0, 1)))
+        return Trust(overall, between)
+    apart = np.log(np.maximum(urc, _TINY)) - np.log(np.maximum(whole, _TINY))
+    seen = reach(rehearsal, correction_size(centres, problem.V, apart))
+    return Trust(overall, seen * _earned(rehearsal, evidence.overall) + (1 - seen) * between, rehearsed=seen)
+
+
+def skill(F: Floats) -> float:
+    """The share of the classes' entropy that the bins explain in the lab, 0 to 1.
+
+    Differs from the plug-in estimate by the first-order correction of its bias.
+
+    References
+    ----------
+    Miller, G. A. (1955). Note on the bias of information estimates. Information Theory in Psychology.
+    """
+    n, rows = F.sum(), F.sum(axis=0)
+    classes = entr(F.sum(axis=1) / n).sum()
+    if classes <= 0:
+        return 0.0
+    given = (entr(F / np.maximum(rows, _TINY)).sum(axis=0) * rows).sum() / n
+    bias = (len(F) - 1) * (np.count_nonzero(rows) - 1) / (2 * n)
+    return float(np.clip(1 - (given + bias) / classes, 0.0, 1.0))
+
+
+def without_labels(shift: ShiftExplained, known: float) -> float:
+    """Trust that histograms earn: none where nothing moved beyond noise."""
+    if not shift.shifted:
+        return 0.0
+    return POLICY.trust_without_labels(share=shift.share, least=shift.lower, most=shift.upper, skill=known)
+
+
+def reach(rehearsal: Rehearsal, size: float) -> float:
+    """How far a rehearsal vouches for a correction between groups of this size, 0 to 1."""
+    return float(min(1.0, POLICY.rehearsed_reach * rehearsal.size / max(size, 1e-12)))
+
+
+def excess_variance(rehearsal: Rehearsal, trust: float) -> Floats:
+    """How far lab groups missed beyond noise at this trust, as a variance on the logit scale, (K,) or one for all."""
+    if rehearsal.excess_variance is None:
+        return np.zeros(1)
+    return np.array([np.interp(trust, rehearsal.grid, column) for column in rehearsal.excess_variance.T])
+
+
+def _earned(rehearsal: Rehearsal, overall: ShiftExplained) -> float:
+    """What the rehearsal earned; only what is sure where the field moved inexplicably: it is another population."""
+    full = without_labels(overall, 1.0) / POLICY.most_without_labels if overall.shifted else 1.0
+    return full * rehearsal.trust + (1 - full) * rehearsal.sure
 
 
 def correction_size(centres: Floats, V: Floats, log_weights: Floats) -> float:
@@ -246,20 +273,6 @@ def bin_centres(proba: Floats, bins: Ints, n_bins: int, weight: Floats | None = 
     return np.where(n[:, None] > 0, sums / np.maximum(n, 1e-300)[:, None], sums.sum(axis=0) / n.sum())
 
 
-def calibration_offset(centres: Floats, bin_rows: Floats, p_lab: Floats) -> Floats:
-    """Log weights that make the mean prediction of the lab equal to its prevalences: zero if it already is."""
-    log_centres = np.log(np.maximum(centres, _FLOOR))
-    offset = np.zeros(len(p_lab))
-    for _ in range(200):
-        tilted = log_centres + offset
-        mean = np.average(np.exp(tilted - logsumexp(tilted, axis=1, keepdims=True)), axis=0, weights=bin_rows)
-        step = np.log(p_lab) - np.log(np.maximum(mean, 1e-300))
-        offset += step
-        if np.abs(step).max() < 1e-6:
-            break
-    return np.asarray(offset - offset @ p_lab)
-
-
 def _floats(counts: NDArray[np.float64] | NDArray[np.int64]) -> Floats:
     return counts.astype(np.float64)
 
@@ -272,43 +285,39 @@ def _deal(y: Ints, groups: Ints, rng: np.random.Generator) -> Ints:
     return fold
 
 
-def _change(log_proba: Floats, log_weights: Floats, y: Ints) -> Floats:
-    """Change of log loss per row when predictions are multiplied by weights."""
-    tilted = log_proba + log_weights
-    top = tilted.max(axis=1)
-    log_z = np.log(np.exp(tilted - top[:, None]).sum(axis=1)) + top
-    return np.asarray(log_z - log_weights[np.arange(len(y)), y])
+def _gain(proba: Floats, log_weights: Floats, y: Ints) -> Floats:
+    """How many times more probable the full correction makes each row's own class, (n,): ``w_y / Σ C_k w_k``."""
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    total = np.maximum((proba * weights).sum(axis=1), _FLOOR)
+    return np.asarray(weights[np.arange(len(y)), y] / total)
 
 
 def _summary(change: Floats, squares: Floats, rows: Floats, size: float, excess: Floats | None) -> Rehearsal:
-    """The exponent with the best lower bound of the gain."""
+    """The mixing weight with the best lower bound of the gain."""
     G, N = len(rows), rows.sum()
     mean = change.sum(axis=0) / N
     between = G / (G - 1) * np.square(change - rows[:, None] * mean).sum(axis=0)
     se = np.sqrt(np.maximum(between, squares)) / N  # groups as the unit, and never less than rows
     groups = effective_number(rows)
-    one, sure = student.ppf(POLICY.one_se, groups - 1), student.ppf(POLICY.sure, groups - 1)
+    one, sure = student.ppf(POLICY.rehearsed, groups - 1), student.ppf(POLICY.sure, groups - 1)
     best, best_sure = int(np.argmin(mean + one * se)), int(np.argmin(mean + sure * se))
-    scale = 2 * max(size, 1e-12) * EXPONENTS[1]
     return Rehearsal(
-        tau=float(EXPONENTS[best]),
-        tau_sure=float(EXPONENTS[best_sure]),
+        trust=float(GRID[best]),
+        sure=float(GRID[best_sure]),
         change=float(mean[best]),
         change_se=float(se[best]),
         n_groups=G,
         n_rows=int(N),
-        exponents=EXPONENTS,
-        change_by_exponent=mean,
-        change_by_exponent_se=se,
-        slope=float(-mean[1] / scale),
-        slope_se=float(one * se[1] / scale),
+        grid=GRID,
+        change_by_trust=mean,
+        change_by_trust_se=se,
         size=size,
         excess_variance=excess,
     )
 
 
 def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Floats | None:
-    """Per exponent and class: how far lab groups miss beyond noise, as a variance on the logit scale.
+    """Per mixing weight and class: how far lab groups miss beyond noise, as a variance on the logit scale.
 
     An upper bound by the Q-profile: the variance at which the standardised squares are as small as they are in
     one of six cases; wide by itself when groups are few. Differs from the reference: one-sided, at one standard error.
@@ -321,10 +330,11 @@ def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Flo
     share, V, log_ratio = share[used], V[used], log_ratio[used]
     if len(V) < 2:
         return None
-    table = np.empty((len(EXPONENTS), share.shape[1]))
+    table = np.empty((len(GRID), share.shape[1]))
     quantile = chi2.ppf(1 - POLICY.one_se, len(V))
-    for i, t in enumerate(EXPONENTS):
-        value, variance = mean_recalibrated(centres, V, t * log_ratio)
+    weights = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
+    for i, t in enumerate(GRID):
+        value, variance = mean_recalibrated(centres, V, (Step(t, weights),))
         s = np.maximum(value * (1 - value), 1e-9)
         for k in range(share.shape[1]):
             squares, noise = ((share[:, k] - value[:, k]) / s[:, k]) ** 2, variance[:, k] / s[:, k] ** 2
@@ -339,51 +349,21 @@ def _q_profile(squares: Floats, noise: Floats, quantile: float) -> float:
     return float(brentq(surplus, 0.0, squares.sum() / quantile + 1.0)) if surplus(0.0) > 0 else 0.0
 
 
-def mean_recalibrated(centres: Floats, V: Floats, log_weights: Floats) -> tuple[Floats, Floats]:
-    """Mean recalibrated prediction per group, (G, K), and the variance of the label share around it."""
+def mean_recalibrated(centres: Floats, V: Floats, steps: tuple[Step, ...]) -> tuple[Floats, Floats]:
+    """Mean recalibrated prediction per group, (G, K), and the variance of the label share around it.
+
+    Predictions stand at the centres of their bins, (m, K).
+    """
+    G, K = len(V), centres.shape[1]
     n = np.maximum(V.sum(axis=1), 1e-300)[:, None]
-    mean, variance = np.empty(log_weights.shape), np.empty(log_weights.shape)
-    log_centres = np.log(np.maximum(centres, _FLOOR))
-    step = max(1, 2_000_000 // centres.size)
-    for start in range(0, len(V), step):
-        part = slice(start, start + step)
-        tilted = log_centres[None] + log_weights[part, None, :]
-        Q = np.exp(tilted - tilted.max(axis=2, keepdims=True))
-        Q /= Q.sum(axis=2, keepdims=True)
+    mean, variance = np.empty((G, K)), np.empty((G, K))
+    chunk = max(1, 2_000_000 // centres.size)
+    for start in range(0, G, chunk):
+        part = slice(start, start + chunk)
+        Q = np.broadcast_to(centres, (len(V[part]), *centres.shape))
+        for step in steps:
+            Q = step.of(part).apply(Q)
         h = V[part] / n[part]
         mean[part] = np.einsum("gj,gjk->gk", h, Q)
         variance[part] = np.einsum("gj,gjk->gk", h, Q * (1 - Q)) / n[part]
     return mean, variance
-
-
-def _ramp(share: float, ends: tuple[float, float] = POLICY.explained) -> float:
-    return float(np.clip((share - ends[0]) / (ends[1] - ends[0]), 0, 1))
-
-
-def _bounded_harm(size: float) -> float:
-    """The exponent ``s`` with ``size · (s² + s) = POLICY.tolerated_harm``.
-
-    Near zero the change of log loss is about ``size · (s² − 2 s s*)``; this is its value where the truth ``s*`` lies
-    half a full correction in the other direction.
-    """
-    return float((np.sqrt(1 + 4 * POLICY.tolerated_harm / max(size, 1e-12)) - 1) / 2)
-
-
-def _withheld(rehearsal: Rehearsal, size: float) -> float:
-    """What a rehearsal leaves of the trust in a shift of the whole field; it can only withhold."""
-    weight = 1 / rehearsal.slope_se**2 if 0 < rehearsal.slope_se < np.inf else 0.0
-    prior = 1 / POLICY.exponent_prior[1] ** 2
-    mean = (rehearsal.slope * weight + POLICY.exponent_prior[0] * prior) / (weight + prior)
-    deviation = (weight + prior) ** -0.5
-    doubt = min(1.0, 2 * float(np.clip(mean + deviation, 0, 1)))  # even read kindly, the groups disobey
-    beyond = 1 - (1 - float(np.clip(mean, 0, 1))) * np.sqrt(min(1.0, rehearsal.size / max(size, 1e-12)))
-    return float(doubt * beyond)
-
-
-def _already_corrected(offset: Floats, p_lab: Floats, shift: Floats) -> float:
-    """The part of the common correction that a model miscalibrated in the lab has already made, −1 to 0."""
-
-    def covariance(x: Floats, z: Floats) -> float:
-        return float(p_lab @ (x * z) - (p_lab @ x) * (p_lab @ z))
-
-    return float(np.clip(covariance(offset, shift) / max(covariance(shift, shift), 1e-12), -1, 0))

@@ -3,7 +3,7 @@
 from fieldcal.objects.field import SCORE_UNIT, UNNAMED, Batch, Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
-from fieldcal.objects.prevalence import Fit, Interval, Prevalence
+from fieldcal.objects.prevalence import Fit, Interval, Prevalence, WholeField
 from fieldcal.objects.verdict import Finding, Verdict
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "Outcome",
     "Prevalence",
     "Verdict",
+    "WholeField",
 ]

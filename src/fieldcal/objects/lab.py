@@ -12,7 +12,7 @@ from pydantic import model_validator
 
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.response import Conditioning, conditioning, response_matrix, smoothing_cells
-from fieldcal.core.trust import Rehearsal, calibration_offset
+from fieldcal.core.trust import Rehearsal
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, PartitionField, record, sealed
 from fieldcal.objects.outcome import Columns, Outcome
@@ -116,9 +116,10 @@ class Lab(Artefact):
         return bin_calibration(self.F.astype(np.float64), self.bin_means)
 
     @cached_property
-    def offset(self) -> NDArray[np.float64]:
-        """Log weights that would make the mean prediction equal the lab's prevalences."""
-        return sealed(calibration_offset(self.bin_means, self.F.sum(axis=0).astype(np.float64), self.p_lab))
+    def miscalibration(self) -> NDArray[np.float64]:
+        """The share of each class in the lab less its mean prediction there, (K,)."""
+        rows = self.F.sum(axis=0)
+        return sealed(self.p_lab - rows @ self.bin_means / rows.sum())
 
     @property
     def n_bins(self) -> int:

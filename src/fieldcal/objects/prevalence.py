@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,13 +16,16 @@ from pydantic import PrivateAttr, model_validator
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
-from fieldcal.core.response import response_draws
+from fieldcal.core.response import rake, response_draws
+from fieldcal.core.reweight import Step, steps_of
+from fieldcal.core.stories import Doubt, Parts, story_draws, tell
+from fieldcal.core.trust import Trust, excess_variance, mean_recalibrated
 from fieldcal.errors import InputError
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Learnt, Numbers, Texts, record
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.verdict import Verdict
+from fieldcal.objects.verdict import WORDS, Level, Verdict
 from fieldcal.types import Floats, Ints, Keys
 
 if TYPE_CHECKING:
@@ -48,18 +53,122 @@ class Fit(Frozen):
     whole_p_value: float
 
 
+#: What derived numbers rest on: the estimate after trust, or label shift.
+Assume = Literal["trust", "label_shift"]
+
+
+def check_assume(assume: object) -> None:
+    """Refuse what is neither."""
+    if assume not in ("trust", "label_shift"):
+        raise InputError(f"assume must be 'trust' or 'label_shift', but got {assume!r:.60}.")
+
+
+def _rests_on(assume: Assume, verdict: Level) -> str:
+    return "if label shift holds" if assume == "label_shift" else f"verdict: {WORDS[verdict].lower()}"
+
+
 @dataclass(frozen=True)
 class Interval:
-    """A number with its interval, and the probability that it is above the point where nothing differs."""
+    """A number with its interval, the probability that it is above the point where nothing differs, and the verdict."""
 
     estimate: float
     lower: float
     upper: float
     probability: float  # that a difference is above 0, or a ratio above 1
     level: float
+    verdict: Level  # of the estimate that it comes from
+    assume: Assume = "trust"
 
     def __str__(self) -> str:
-        return f"{self.estimate:.3f} ({self.level:.0%} interval {self.lower:.3f} to {self.upper:.3f})"
+        ends = f"{self.level:.0%} interval {self.lower:.3f} to {self.upper:.3f}"
+        return f"{self.estimate:.3f} ({ends}; {_rests_on(self.assume, self.verdict)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """How likely each group is the one with the highest prevalence of a class, and the verdict behind it."""
+
+    groups: Keys
+    probability: Floats  # (G,), sums to one
+    of: Hashable
+    verdict: Level
+    assume: Assume = "trust"
+
+    def __repr__(self) -> str:
+        first = show.largest(self.probability, 5)
+        named = ", ".join(f"{group_keys.show(self.groups[g], width=30)} {self.probability[g]:.2f}" for g in first)
+        more = ", …" if len(self.groups) > len(first) else ""
+        of = group_keys.show(self.of, width=30)
+        return f"Highest prevalence of {of}: {named}{more} ({_rests_on(self.assume, self.verdict)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        names = [group_keys.show(g) for g in self.groups]
+        probability = dict(zip(names, self.probability.tolist(), strict=True))
+        return {"of": self.of, "probability": probability, "verdict": self.verdict, "assume": self.assume}
+
+
+class WholeField(Frozen):
+    """The field as one population, each number per class, (K,)."""
+
+    n: float
+    mean_prediction: Numbers
+    urc: Numbers  # whatever the trust
+    estimate: Numbers  # after trust
+    lower: Numbers | None
+    upper: Numbers | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows of each group, in core's letters, beside URC's estimate of it."""
+
+    lab: Lab
+    V: Floats  # (G, m) in rows that they are worth
+    mean_prediction: Floats  # (G, K); that of the whole field where a group has no rows
+    average: Floats  # (K,) that of the whole field
+    grouped: bool
+
+    @classmethod
+    def of(cls, lab: Lab, field: Field, *, grouped: bool) -> Rows:
+        """Of every group of a field."""
+        sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
+        average = sums / max(float(sums.sum()), 1e-300)
+        mean = np.where(np.asarray(field.n)[:, None] > 0, field.mean_prediction, average)
+        return cls(lab, np.asarray(field.V, dtype=np.float64), mean, average, grouped)
+
+    def together(self) -> Rows:
+        """Of the field as one population."""
+        V, average = self.V.sum(axis=0, keepdims=True), self.average[None]
+        return Rows(self.lab, V, average, self.average, grouped=False)
+
+    def at(self, rows: Ints) -> Rows:
+        """Of some of the groups."""
+        return replace(self, V=self.V[rows], mean_prediction=self.mean_prediction[rows])
+
+    def doubt(self, urc: Floats, whole: Floats, trust: Trust, *, spread: Floats | None = None) -> Doubt:
+        """What makes the prevalences of these groups uncertain."""
+        lab, n = self.lab, self.V.sum(axis=1)
+        steps = steps_of(
+            urc=urc,
+            whole=whole,
+            p_lab=lab.p_lab,
+            overall=trust.overall,
+            between=trust.between,
+            grouped=self.grouped,
+        )
+        rehearsal = lab.rehearsal if self.grouped else None
+        return Doubt(
+            parts=Parts(self.mean_prediction, urc, whole, self.average, n),
+            spread=np.zeros(urc.shape) if spread is None else spread,
+            labels=mean_recalibrated(lab.bin_means, self.V, steps)[1],
+            miscalibrated=lab.miscalibration,
+            excess=None if rehearsal is None else excess_variance(rehearsal, trust.between),
+        )
 
 
 class Prevalence(Artefact):
@@ -74,11 +183,11 @@ class Prevalence(Artefact):
     n : (G,) rows per group
     mean_prediction : (G, K) mean prediction
     urc : (G, K) URC's estimate, whatever the trust
-    whole : (K,) URC's estimate for the whole field
-    estimate : (G, K) the prevalence after recalibration: the mean prediction at trust 0, URC's at trust 1
+    estimate : (G, K) the prevalence after trust: the mean prediction at trust 0, URC's at trust 1
     lower, upper : (G, K) interval of ``estimate`` at ``level``
-    trust_between : how far differences between groups are followed
-    trust_overall : how far the movement of the whole field is followed
+    whole : the same of the field as one population: ``whole.estimate`` and so on, each (K,)
+    trust_between : the probability that groups differ by label shift
+    trust_overall : the probability that the whole field moved by label shift
     status : (G,) "ok", or what to know about the group
     verdict : whether to use it, and why
     fit : how the estimate was reached and how well it fits
@@ -92,7 +201,7 @@ class Prevalence(Artefact):
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> prev.groups, prev.classes, prev.status
     ((0, 1), (0, 1), ('ok', 'ok'))
-    >>> prev.draws().shape, prev.ranking().round(2).tolist()
+    >>> prev.draws().shape, prev.ranking().probability.round(2).tolist()
     ((2, 1024, 2), [0.0, 1.0])
     >>> 0.25 < prev.poststratify({0: 1, 1: 1}).estimate < 0.45
     True
@@ -113,15 +222,12 @@ class Prevalence(Artefact):
     seed: int
     labelled: Numbers | None
     urc: Numbers
-    whole: Numbers
     estimate: Numbers
     lower: Numbers | None
     upper: Numbers | None
-    trust_between: float = Slot(ge=0, le=1)
-    trust_overall: float = Slot(ge=0, le=1)
+    whole: WholeField
+    trust: record(Trust)  # type: ignore[valid-type]
     overall_shift: record(ShiftExplained)  # type: ignore[valid-type]
-    weights: Numbers  # (G, K) what predictions are multiplied with
-    overall_weights: Numbers  # (K,) the same for groups that were never seen
     status: Texts
     verdict: Verdict
     protected: bool
@@ -132,10 +238,12 @@ class Prevalence(Artefact):
     @classmethod
     def _empty_shapes(cls, values: Any) -> Any:
         """JSON cannot tell the width of a table without rows."""
-        if not isinstance(values, dict) or np.size(values.get("whole", 0)) < 2:
+        whole = values.get("whole") if isinstance(values, dict) else None
+        width = np.size(whole.get("urc", 0)) if isinstance(whole, dict) else 0
+        if width < 2:
             return values
-        empty = np.zeros((0, np.size(values["whole"])))
-        tables = ("urc", "estimate", "lower", "upper", "weights", "labelled")
+        empty = np.zeros((0, width))
+        tables = ("urc", "estimate", "lower", "upper", "labelled")
         return values | {n: empty for n in tables if values.get(n) is not None and np.size(values[n]) == 0}
 
     @model_validator(mode="after")
@@ -148,15 +256,17 @@ class Prevalence(Artefact):
             "estimate": (G, K),
             "lower": (G, K),
             "upper": (G, K),
-            "weights": (G, K),
+            "labelled": (G, K),
         }
-        shapes |= {"labelled": (G, K), "whole": (K,), "overall_weights": (K,)}
+        shapes |= {f"whole.{name}": (K,) for name in ("mean_prediction", "urc", "estimate", "lower", "upper")}
         for name, shape in shapes.items():
-            table = getattr(self, name)
+            table = attrgetter(name)(self)
             if table is not None and (table.shape != shape or table.min(initial=0.0) < 0):
                 raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
+        if not (0 <= self.trust.overall <= 1 and 0 <= self.trust.between <= 1 and 0 <= self.trust.rehearsed <= 1):
+            raise ValueError("trust must be probabilities")
         tables = [value for value in vars(self.fit).values() if isinstance(value, np.ndarray)]
         if any(table.shape != (G,) for table in tables):
             raise ValueError("fit must have one number per group")
@@ -182,12 +292,53 @@ class Prevalence(Artefact):
         """Mean prediction per group and class."""
         return self.field.mean_prediction
 
-    def draws(self, groups: list[Hashable] | None = None) -> Floats:
-        """Joint posterior draws of URC's prevalences, (groups, draws, K).
+    @property
+    def trust_overall(self) -> float:
+        """The probability that the whole field moved by label shift."""
+        return float(self.trust.overall)
 
-        Draw ``s`` of every group uses the same draw of M, so that draws of two groups may be subtracted. They are made
-        anew, and are the same, at every call.
+    @property
+    def trust_between(self) -> float:
+        """The probability that groups differ by label shift; that of the whole field where there are no groups."""
+        return float(self.trust.between)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """What happens to the predictions of every group: at most two mixtures, the weights of each (K,) or (G, K)."""
+        return steps_of(
+            urc=self.urc,
+            whole=self.whole.urc,
+            p_lab=self.lab.p_lab,
+            overall=self.trust.overall,
+            between=self.trust.between,
+            grouped=self.field.grouped,
+        )
+
+    @cached_property
+    def steps_unseen(self) -> tuple[Step, ...]:
+        """The same for a group that was never seen: it moves as the whole field does."""
+        return steps_of(
+            urc=self.whole.urc[None],
+            whole=self.whole.urc,
+            p_lab=self.lab.p_lab,
+            overall=self.trust.overall,
+            between=0.0,
+            grouped=False,
+        )
+
+    def draws(self, groups: list[Hashable] | None = None, *, assume: Assume = "trust") -> Floats:
+        """Joint draws of the prevalences, (groups, draws, K), after trust.
+
+        Every draw tells one story of all groups, as probable as trust makes it: that the model is right, that label
+        shift holds, or neither. Where label shift is told, draw ``s`` of every group uses the same draw of M, so that
+        draws of two groups may be subtracted. They are made anew, and are the same, at every call.
+
+        Parameters
+        ----------
+        groups : by default all
+        assume : "trust", or "label_shift" for the posterior if the assumption holds
         """
+        check_assume(assume)
         at = (
             np.arange(len(self.groups))
             if groups is None
@@ -198,7 +349,19 @@ class Prevalence(Artefact):
         prior = self._prior if self._prior is not None else prior_from(self.prior)
         posterior = prior.posterior(self._problem(rows), random_state=self.seed, learnt=self.learnt)
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
-        return np.asarray(posterior.draws(per_draw=per_draw)[back])
+        draws = np.asarray(posterior.draws(per_draw=per_draw))
+        if assume == "trust":
+            draws = self._told(rows, draws)
+        return np.asarray(draws[back])
+
+    def _told(self, rows: Ints, urc: Floats) -> Floats:
+        """Draws after trust, from those of URC's posterior (G, D, K)."""
+        grouped, trust = self.field.grouped, self.trust
+        doubt = Rows.of(self.lab, self.field, grouped=grouped).at(rows).doubt(self.urc[rows], self.whole.urc, trust)
+        if trust.set_by_caller and trust.overall == trust.between == 1 and doubt.excess is None:
+            return urc  # the posterior itself
+        stories = tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
+        return story_draws(stories, urc, np.random.default_rng([self.seed, 1]))
 
     def _problem(self, rows: Ints) -> Problem:
         F, V = (np.asarray(counts, dtype=np.float64) for counts in (self.lab.F, self.field.V[rows]))
@@ -217,17 +380,19 @@ class Prevalence(Artefact):
         *,
         of: Hashable = None,
         kind: Literal["difference", "ratio"] = "difference",
+        assume: Assume = "trust",
     ) -> Interval:
         """How much more prevalent a class is in group ``a`` than in group ``b``, with an interval.
 
-        From joint draws: the noise of M is shared by both groups and mostly cancels, so the interval is narrower than
-        the two groups' own intervals suggest. It is about URC's prevalences, under the consistency assumption.
+        From joint draws: what both groups share, the noise of M for one, mostly cancels, so the interval is narrower
+        than the two groups' own intervals suggest.
 
         Parameters
         ----------
         a, b : groups
         of : class, by default the last
         kind : "difference" or "ratio"
+        assume : "trust", or "label_shift" for what URC says if the assumption holds
 
         Examples
         --------
@@ -242,24 +407,31 @@ class Prevalence(Artefact):
         if kind not in ("difference", "ratio"):
             raise InputError(f"kind must be 'difference' or 'ratio', but got {kind!r}.")
         k = self._class(of)
-        one, two = self.draws([a, b])[..., k]
+        one, two = self.draws([a, b], assume=assume)[..., k]
         draws = one - two if kind == "difference" else one / np.maximum(two, 1e-12)
-        return self._interval(draws, neutral=0.0 if kind == "difference" else 1.0)
+        return self._interval(draws, neutral=0.0 if kind == "difference" else 1.0, assume=assume)
 
-    def ranking(self, *, of: Hashable = None) -> Floats:
-        """How likely each group has the highest prevalence of a class, (G,); sums to one. Under URC's estimate."""
-        top = self.draws()[..., self._class(of)].argmax(axis=0)
-        return np.bincount(top, minlength=len(self.groups)) / len(top)
+    def ranking(self, *, of: Hashable = None, assume: Assume = "trust") -> Ranking:
+        """How likely each group has the highest prevalence of a class; the probabilities sum to one.
 
-    def poststratify(self, totals: Any, *, of: Hashable = None) -> Interval:
+        Parameters
+        ----------
+        of : class, by default the last
+        assume : "trust", or "label_shift" for what URC says if the assumption holds
+        """
+        k = self._class(of)
+        top = self.draws(assume=assume)[..., k].argmax(axis=0)
+        probability = np.bincount(top, minlength=len(self.groups)) / len(top)
+        return Ranking(self.groups, probability, self.classes[k], self.verdict.level, assume)
+
+    def poststratify(self, totals: Any, *, of: Hashable = None, assume: Assume = "trust") -> Interval:
         """The prevalence of a class in a population made of these groups in other proportions, with an interval.
-
-        Under URC's estimate, whatever the trust.
 
         Parameters
         ----------
         totals : mapping from group to size, or (G,) sizes
         of : class, by default the last
+        assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
         if hasattr(totals, "items"):
             share = np.zeros(len(self.groups))
@@ -276,34 +448,50 @@ class Prevalence(Artefact):
             raise InputError(
                 f"totals must be one size per group ({len(self.groups)}), finite, not negative and not all zero."
             )
-        return self._interval((share / share.sum()) @ self.draws()[..., self._class(of)], neutral=0.0)
+        draws = self.draws(assume=assume)[..., self._class(of)]
+        return self._interval((share / share.sum()) @ draws, neutral=0.0, assume=assume)
 
-    def performance(self, group: Hashable = ...) -> dict[str, dict[Hashable, Interval]]:
+    def performance(
+        self, group: Hashable = ..., *, assume: Assume = "trust"
+    ) -> dict[str, dict[Hashable, Interval]]:
         """Rows, precision and recall of the raw model's decisions, per class, without labels.
 
-        Recall is the lab's (the assumption says that it stays), precision follows from it and URC's prevalence, and
-        ``count`` is the expected number of rows of the class. Under URC's estimate, whatever the trust.
+        Of every draw of the prevalences: the table of classes by bins that has the field's histogram and these
+        prevalences, and is nearest to the lab's (raking); the lab says what is decided in each cell. If label shift
+        holds that leaves recall as it is in the lab; if the model is right, precision within a bin.
 
         Parameters
         ----------
         group : the group to ask about; by default all of them together
+        assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
         at = list(self.groups) if group is ... else [group]
-        p = self.draws(at)
-        rows = np.asarray(self.n[[self._row(g) for g in at]], dtype=np.float64)
-        p = np.average(p, axis=0, weights=np.maximum(rows, 1e-300))  # (D, K)
-        confusion = self._confusion_draws(len(p))
-        joint = p[:, :, None] * confusion
+        rows = np.array([self._row(g) for g in at])
+        size = np.asarray(self.n[rows], dtype=np.float64)
+        p = np.average(self.draws(at, assume=assume), axis=0, weights=np.maximum(size, 1e-300))  # (D, K)
+        if assume == "label_shift":
+            joint = p[:, :, None] * self._confusion_draws(len(p))
+        else:
+            joint = self._raked_decisions(p, np.asarray(self.field.V[rows], dtype=np.float64).sum(axis=0))
         hits = np.einsum("dkk->dk", joint)
         tables = {
-            "count": p * rows.sum(),
+            "count": p * size.sum(),
             "precision": hits / np.maximum(joint.sum(axis=1), 1e-300),
-            "recall": np.einsum("dkk->dk", confusion),
+            "recall": hits / np.maximum(joint.sum(axis=2), 1e-300),
         }
         return {
-            name: {c: self._interval(table[:, k], neutral=0.0) for k, c in enumerate(self.classes)}
+            name: {c: self._interval(table[:, k], 0.0, assume) for k, c in enumerate(self.classes)}
             for name, table in tables.items()
         }
+
+    def _raked_decisions(self, p: Floats, v: Floats) -> Floats:
+        """Shares of class by decision, (D, K, K), for draws p (D, K) of the prevalences and a histogram v (m,)."""
+        rng = np.random.default_rng(self.seed)
+        M = response_draws(self.lab.A, N_DRAWS, rng)
+        cells = rake(np.repeat(M, len(p) // len(M), axis=0) * self.lab.p_lab[:, None], rows=p, columns=v / max(v.sum(), 1e-300))
+        share = self.lab.decisions.sum(axis=0) + 1e-3
+        within = self.lab.decisions + 0.5 * share / share.sum(axis=1, keepdims=True)
+        return np.asarray(np.einsum("dkb,kbj->dkj", cells, within / within.sum(axis=2, keepdims=True)))
 
     def _confusion_draws(self, n_draws: int) -> Floats:
         """Draws of P(decision | class), (D, K, K), that share their M with `draws`."""
@@ -376,11 +564,12 @@ class Prevalence(Artefact):
             raise InputError(f"There is no class {of!r}. The classes are {self.classes!r:.200}.")
         return at
 
-    def _interval(self, draws: Floats, *, neutral: float) -> Interval:
+    def _interval(self, draws: Floats, neutral: float, assume: Assume) -> Interval:
         level = self.level or 0.9
         lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+        above = float((draws > neutral).mean())
         return Interval(
-            float(draws.mean()), float(lower), float(upper), float((draws > neutral).mean()), level
+            float(draws.mean()), float(lower), float(upper), above, level, self.verdict.level, assume
         )
 
     def interval_text(self, g: int, k: int) -> str:
@@ -394,14 +583,14 @@ class Prevalence(Artefact):
         if len(self.classes) == 2:
             return 1
         rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.estimate - self.mean_prediction)
-        return int((rows if rows.any() else np.abs(self.whole - self.lab.p_lab)).argmax())
+        return int((rows if rows.any() else np.abs(self.whole.urc - self.lab.p_lab)).argmax())
 
     def shown(self) -> list[tuple[Hashable, int, int]]:
         """The lines of `table`: what each is called, its group's row and its class's column."""
         if self.field.grouped:
             at = show.largest(self.n, _SHOWN_GROUPS)
             return [(self.groups[g], g, self.shown_class()) for g in at]
-        moved = show.largest(np.abs(self.whole - self.lab.p_lab), _SHOWN_GROUPS)
+        moved = show.largest(np.abs(self.whole.urc - self.lab.p_lab), _SHOWN_GROUPS)
         return [(self.classes[k], 0, k) for k in sorted(moved)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:

@@ -182,7 +182,7 @@ def rehearsal_text(lab: Lab) -> str:
     if r is None:
         return ""
     return (
-        f"rehearsed on {r.n_groups:,} groups, {r.n_rows:,} rows: trust {r.tau:.2f}, "
+        f"rehearsed on {r.n_groups:,} groups, {r.n_rows:,} rows: trust {r.trust:.2f}, "
         f"expected change of log loss {r.change:+.3f} ± {r.change_se:.3f}"
     )
 

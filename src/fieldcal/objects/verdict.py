@@ -61,10 +61,10 @@ class Verdict(Frozen):
     --------
     >>> from fieldcal import Verdict
     >>> from fieldcal.objects import Finding
-    >>> by_hand = Finding(code="trust_set", question="Was it tested?", state="care", text="Trust was set by hand.")
+    >>> by_hand = Finding(code="assumed", question="Was it tested?", state="care", text="Assumed, not tested.")
     >>> Verdict(findings=(by_hand,))
     Use with care
-      - Trust was set by hand.
+      - Assumed, not tested.
     """
 
     findings: Findings = ()

@@ -11,11 +11,12 @@ import numpy as np
 from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
-from fieldcal.core.reweight import Parts, beta_interval, class_weights, learn_from_labels, safe_log
 from fieldcal.core.solve import Solution
-from fieldcal.core.trust import Evidence, Rehearsal, Trust, decide_trust, mean_recalibrated, measure
+from fieldcal.core.stories import Doubt, beta_interval, learn_from_labels, mixture_interval, mixture_variance, tell
+from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
-from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, group_keys
+from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField, group_keys
+from fieldcal.objects.prevalence import Rows
 from fieldcal.types import Floats, Keys, Point
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
@@ -97,19 +98,24 @@ def estimate(
     problem = _problem(lab, field, _labels(labelled, lab, field))
     posterior = chosen.posterior(problem, random_state=random_state)
     found = _solved(posterior, point, level, max_iter, progress)
-    whole = _whole_field(chosen, problem, found.urc, point, random_state, max_iter)
+    whole = _whole_field(chosen, problem, found, point, level, random_state, max_iter)
     evidence = measure(
         problem,
         urc=found.urc,
-        whole=whole,
+        whole=whole.urc[0],
         rehearsal=lab.rehearsal,
         edge=posterior.edge,
         mode=found.mode,
     )
-    believed = _trust(trust, lab, problem, evidence, found.urc, whole)
-    parts = _parts(field, found.urc, whole)
-    mixed = _mixed(lab, problem, found, parts, believed, evidence, level)
-    said = findings(Seen(lab, field, evidence, believed, protected))
+    believed = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
+    moved = evidence.overall.shifted
+    rows = Rows.of(lab, field, grouped=field.grouped)
+    each = _mixed(rows, found, whole.urc[0], believed, level, moved=moved, labelled=problem.labelled)
+    together = each
+    if len(found.urc) != 1:
+        labels = None if problem.labelled is None else problem.labelled.sum(axis=0, keepdims=True)
+        together = _mixed(rows.together(), whole, whole.urc[0], believed, level, moved=moved, labelled=labels)
+    said = findings(Seen(lab, field, evidence, believed, protected, whole=together.row()))
     warn_about_field(said)
     prev = Prevalence(
         lab=lab,
@@ -121,15 +127,12 @@ def estimate(
         seed=random_state,
         labelled=problem.labelled,
         urc=found.urc,
-        whole=whole,
-        estimate=mixed.estimate,
-        lower=mixed.lower,
-        upper=mixed.upper,
-        trust_between=believed.between,
-        trust_overall=believed.overall,
+        estimate=each.estimate,
+        lower=each.lower,
+        upper=each.upper,
+        whole=together.row(),
+        trust=believed,
         overall_shift=evidence.overall,
-        weights=parts.weights(lab.p_lab, believed.overall, believed.between),
-        overall_weights=class_weights(whole, lab.p_lab, trust=believed.overall),
         status=group_status(lab, field, evidence),
         verdict=Verdict(findings=said),
         protected=protected,
@@ -281,83 +284,81 @@ def _counting(tell: Callable[[int, int], None] | None, total: int) -> Callable[[
 
 
 def _whole_field(
-    prior: Prior, problem: Problem, urc: Floats, point: Point, random_state: int, max_iter: int
-) -> Floats:
-    """The estimate for the field as one population, (K,); the lab's where no row says anything."""
-    if len(urc) == 1:
-        return np.asarray(urc[0])
+    prior: Prior,
+    problem: Problem,
+    found: _Solved,
+    point: Point,
+    level: float | None,
+    random_state: int,
+    max_iter: int,
+) -> _Solved:
+    """The field as one population; the lab's prevalences where no row says anything."""
+    if len(found.urc) == 1:
+        return found
     if not problem.V.sum():
-        return problem.p_lab
+        nowhere = Summary(problem.p_lab[None], *(np.full((1, len(problem.p_lab)), x) for x in (0.5, 0.0, 1.0)))
+        return _Solved(nowhere.mean, nowhere, None)
     whole = prior.posterior(problem.whole(), random_state=random_state)
-    return np.asarray(_solved(whole, point, None, max_iter).urc[0])
+    return _solved(whole, point, level, max_iter)
 
 
 def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, urc: Floats, whole: Floats) -> Trust:
     if isinstance(trust, str) and trust == "auto":
-        return decide_trust(problem, evidence, urc=urc, whole=whole, centres=lab.bin_means, offset=lab.offset)
+        return decide_trust(problem, evidence, urc=urc, whole=whole, centres=lab.bin_means)
     if isinstance(trust, bool) or not isinstance(trust, (int, float, np.number)) or not 0 <= trust <= 1:
         raise InputError(
-            f"trust must be 'auto' or a number from 0 (leave alone) to 1 (URC), but got {trust!r}."
+            f"trust must be 'auto' or a probability from 0 (leave alone) to 1 (URC), but got {trust!r}."
         )
     return Trust(float(trust), float(trust), set_by_caller=True)
 
 
-def _parts(field: Field, urc: Floats, common: Floats) -> Parts:
-    """What the values are made of; a group without rows predicts what the whole field does."""
-    n = np.asarray(field.n, dtype=np.float64)
-    sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
-    everywhere = sums / max(float(sums.sum()), 1e-300)
-    return Parts(np.where(n[:, None] > 0, field.mean_prediction, everywhere), urc, common, n)
-
-
 @dataclass(frozen=True)
 class _Mixed:
-    """The prevalence after trust, with its interval."""
+    """The prevalence after trust, with its interval; what it is made of."""
 
+    doubt: Doubt
     estimate: Floats
     lower: Floats | None
     upper: Floats | None
 
+    def row(self) -> WholeField:
+        """Of the field as one population."""
+        parts, ends = self.doubt.parts, (self.lower, self.upper)
+        lower, upper = (None if end is None else end[0] for end in ends)
+        return WholeField(
+            n=float(parts.n[0]),
+            mean_prediction=parts.mean_prediction[0],
+            urc=parts.urc[0],
+            estimate=self.estimate[0],
+            lower=lower,
+            upper=upper,
+        )
+
 
 def _mixed(
-    lab: Lab,
-    problem: Problem,
+    rows: Rows,
     found: _Solved,
-    parts: Parts,
+    whole: Floats,
     trust: Trust,
-    evidence: Evidence,
     level: float | None,
+    *,
+    moved: bool,
+    labelled: Floats | None,
 ) -> _Mixed:
     """The estimate after trust; see the notes of `estimate` for what its interval means."""
-    sigma, tau, spread = trust.overall, trust.between, found.spread
-    value = parts.estimate(sigma, tau)
-    rehearsal = evidence.rehearsal if problem.grouped else None
-    if spread is None:
-        return _Mixed(value, None, None)
-    if level is not None and sigma == tau == 1.0 and rehearsal is None:
-        return _Mixed(value, spread.lower, spread.upper)
-    logs = safe_log(parts.weights(problem.p_lab, sigma, tau))
-    _, labels = mean_recalibrated(lab.bin_means, problem.V, logs)
-    on_logit = _excess_variance(rehearsal, tau) + np.zeros(value.shape)
-    if not trust.set_by_caller:
-        unrehearsed = problem.grouped and rehearsal is None
-        shifted = evidence.overall.shifted
-        on_logit += parts.trust_variance(sigma, tau, about_overall=shifted, about_between=unrehearsed)
-        if rehearsal is not None:
-            on_logit += parts.withheld_variance(sigma, tau, rehearsal.tau)
-    # The estimate moves along odds, so the posterior's spread enters on that scale too.
-    on_logit += (max(sigma, tau) * spread.sd / np.maximum(found.urc * (1 - found.urc), 1e-9)) ** 2
-    variance = labels + (value * (1 - value)) ** 2 * on_logit
-    if problem.labelled is not None and not sigma == tau == 1.0:
-        value, variance = learn_from_labels(value, variance, problem.labelled)
-    return _Mixed(value, *beta_interval(value, variance, level or DEFAULT_LEVEL, n=parts.n))
-
-
-def _excess_variance(rehearsal: Rehearsal | None, tau: float) -> Floats | float:
-    """How far lab groups missed beyond noise at this trust, as a variance on the logit scale."""
-    if rehearsal is None or rehearsal.excess_variance is None:
-        return 0.0
-    return np.array([np.interp(tau, rehearsal.exponents, column) for column in rehearsal.excess_variance.T])
+    spread = found.spread
+    doubt = rows.doubt(found.urc, whole, trust, spread=None if spread is None else spread.sd)
+    between = trust.between if rows.grouped else trust.overall
+    value = doubt.parts.mixed(trust.overall, between)
+    if spread is None or level is None:
+        return _Mixed(doubt, value, None, None)
+    if trust.overall == between == 1.0 and trust.set_by_caller and doubt.excess is None:
+        return _Mixed(doubt, value, spread.lower, spread.upper)  # the posterior itself
+    stories = tell(doubt, trust, moved=moved, grouped=rows.grouped)
+    if labelled is not None and labelled.any():
+        value, variance = learn_from_labels(value, mixture_variance(stories, doubt), labelled)
+        return _Mixed(doubt, value, *beta_interval(value, variance, level, n=doubt.parts.n))
+    return _Mixed(doubt, value, *mixture_interval(stories, doubt, level, estimate=value))
 
 
 def _fit(mode: Solution | None, evidence: Evidence) -> Fit:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import confusable_classes
+from fieldcal.core.sample_size import labels_to_decide
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import (
     CalibrationWarning,
@@ -24,9 +25,8 @@ from fieldcal.errors import (
     Option,
     PoolingWarning,
     SmallSampleWarning,
-    TrustWarning,
 )
-from fieldcal.objects import Field, Finding, Lab, group_keys
+from fieldcal.objects import Field, Finding, Lab, WholeField, group_keys
 from fieldcal.objects.verdict import State
 
 #: Groups that a finding names, at most.
@@ -42,7 +42,6 @@ WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
 WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
     "not_converged": ConvergenceWarning,
     "overdispersed": PoolingWarning,
-    "shift_not_rehearsed": TrustWarning,
 }
 #: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
 _CLASSES, _GROUPS = Option("classes"), Option("groups", verb="learn")
@@ -58,11 +57,7 @@ class Seen:
     evidence: Evidence
     trust: Trust
     protected: bool = False
-
-    @property
-    def refused(self) -> State:
-        """How bad a doubt about the assumption is: fatal where nothing is believed."""
-        return "do_not_use" if self.trust.nothing else "care"
+    whole: WholeField | None = None
 
 
 def findings(seen: Seen) -> tuple[Finding, ...]:
@@ -233,8 +228,8 @@ def set_by_caller(seen: Seen) -> Finding | None:
     """A trust that nobody earned."""
     if not seen.trust.set_by_caller:
         return None
-    text = f"The trust was set by hand, to {seen.trust.between:g}: nothing was put to the test."
-    return Finding(code="trust_set", question="Was the trust earned?", state="care", text=text)
+    text = f"Label shift is taken to hold with probability {seen.trust.overall:g}, as told: assumed, not tested."
+    return Finding(code="assumed", question="Was the trust earned?", state="care", text=text, remedy=_CAUSES)
 
 
 def rehearsed(seen: Seen) -> Finding | None:
@@ -243,19 +238,20 @@ def rehearsed(seen: Seen) -> Finding | None:
     if trust.set_by_caller or not seen.field.grouped or found is None:
         return None
     text = f"Rehearsed on {found.n_groups:,} groups and {found.n_rows:,} rows of the lab: "
-    if found.tau == 0:
-        text += "no strength of the correction helped for sure; differences between groups are left alone."
-    else:
+    if found.trust > 0:
         change, error = (
-            float(np.interp(trust.between, found.exponents, curve))
-            for curve in (found.change_by_exponent, found.change_by_exponent_se)
+            float(np.interp(trust.between, found.grid, curve))
+            for curve in (found.change_by_trust, found.change_by_trust_se)
         )
         text += f"log loss is expected to change by {change:+.3f} ± {error:.3f}."
-    # The full correction does harm, beyond noise.
-    harms = bool(found.change_by_exponent[-1] > found.change_by_exponent_se[-1])
-    refused = trust.nothing and (seen.evidence.overall.shifted or harms)
-    state: State = "do_not_use" if refused else "care" if found.tau == 0 else "ok"
-    return Finding(code="rehearsed", question=_BY_MIX, state=state, text=text)
+        return Finding(code="rehearsed", question=_BY_MIX, state="ok", text=text)
+    text += "no strength of the correction helped for sure"
+    text += "; differences between groups are left alone." if trust.between == 0 else "."
+    worst, error = found.change_by_trust[-1], found.change_by_trust_se[-1]
+    harms = bool(worst > POLICY.sure_harm * error) and trust.rehearsed == 1 and trust.nothing
+    if harms:
+        text += f" The full correction made log loss worse by {worst:.3f} ± {error:.3f}."
+    return Finding(code="rehearsed", question=_BY_MIX, state="do_not_use" if harms else "care", text=text)
 
 
 def withheld(seen: Seen) -> Finding | None:
@@ -263,28 +259,39 @@ def withheld(seen: Seen) -> Finding | None:
     found, trust = seen.evidence.rehearsal, seen.trust
     if trust.set_by_caller or not seen.field.grouped or found is None:
         return None
-    if trust.between >= POLICY.withheld * found.tau:
+    question = "Is the field like what was rehearsed?"
+    if trust.rehearsed < POLICY.withheld:
+        text = f"Groups differ more than those of the lab did: the rehearsal speaks for {trust.rehearsed:.0%} of it."
+        return Finding(code="beyond_rehearsal", question=question, state="care", text=text, remedy=_labels(seen))
+    if trust.between >= POLICY.withheld * found.trust:
         return None
     text = (
-        f"The rehearsal earned a trust of {found.tau:.2f} in how groups differ; {trust.between:.2f} is used, "
+        f"The rehearsal earned a trust of {found.trust:.2f} in how groups differ; {trust.between:.2f} is used, "
     )
-    text += "because the field goes beyond what was rehearsed."
-    return Finding(
-        code="trust_withheld", question="Is the field like what was rehearsed?", state="care", text=text
-    )
+    text += "because the field moved in a way that was not rehearsed."
+    return Finding(code="trust_withheld", question=question, state="care", text=text)
 
 
 def not_rehearsed(seen: Seen) -> Finding | None:
     """Groups whose differences only histograms speak of."""
-    if seen.trust.set_by_caller or not seen.field.grouped or seen.evidence.rehearsal is not None:
-        return None
-    remedy = f"Give {_GROUPS} to rehearse it."
     between = seen.evidence.between
-    if between is None or not between.shifted:
-        text = "The groups do not differ beyond noise: nothing to correct between them."
-        return Finding(code="groups_alike", question=_BY_MIX, state="care", text=text, remedy=remedy)
-    text = f"Label shift explains {_share(between.share)} of how the groups differ; not rehearsed."
-    return Finding(code="not_rehearsed", question=_BY_MIX, state=seen.refused, text=text, remedy=remedy)
+    if seen.trust.set_by_caller or between is None or seen.evidence.rehearsal is not None:
+        return None
+    if not between.shifted:
+        text = "The groups do not differ beyond noise: nothing is corrected between them."
+        return Finding(code="groups_alike", question=_BY_MIX, state="ok", text=text)
+    share = f"Label shift explains {_share(between.share)} of how the groups differ"
+    remedy = f"Give {_GROUPS} the grouping that the field has, to rehearse it."
+    n = np.maximum(np.asarray(seen.field.n, dtype=np.float64), 1e-300)
+    if seen.evidence.refused(between, float(np.average(seen.evidence.misfit.effect, weights=n))):
+        text = f"{share}: they are other populations, not other mixes of the classes."
+        return Finding(
+            code="other_populations", question=_BY_MIX, state="do_not_use", text=text, remedy=remedy
+        )
+    trust = seen.trust.between
+    end = f"followed with probability {trust:.2f}" if trust else "too little to follow, they are left alone"
+    text = f"{share}, as far as histograms tell: {end}; not rehearsed."
+    return Finding(code="not_rehearsed", question=_BY_MIX, state="care", text=text, remedy=remedy)
 
 
 def one_population(seen: Seen) -> Finding | None:
@@ -297,50 +304,52 @@ def one_population(seen: Seen) -> Finding | None:
 
 
 def shift(seen: Seen) -> Finding:
-    """A field that moved as a whole: contradicted, not known well enough, or believed."""
-    found, alone, question = seen.evidence.overall, not seen.field.grouped, _WHOLE
+    """A field that moved as a whole: not at all, inexplicably, or as label shift would have it move."""
+    found, given = seen.evidence.overall, seen.trust.set_by_caller
     if not found.shifted:
-        text = "The field has not moved from the lab beyond noise: there is little to correct."
-        return Finding(code="unmoved", question=question, state="ok", text=text)
+        text = "The field has not moved from the lab beyond noise"
+        if given and seen.trust.overall > 0:
+            text += ": what is corrected may be noise."
+            return Finding(code="unmoved", question=_WHOLE, state="care", text=text)
+        return Finding(code="unmoved", question=_WHOLE, state="ok", text=f"{text}: unchanged.")
     share = f"Label shift explains {_share(found.share)} of how the whole field moved"
-    if seen.evidence.another_population(alone=alone):
+    if seen.evidence.refused(found, float(seen.evidence.whole.effect[0])):
         text = f"{share}: the field is another population, not another mix of classes."
+        state: State = "care" if given else "do_not_use"
         return Finding(
-            code="another_population", question=question, state=_doubted(seen), text=text, remedy=_LABEL_SOME
+            code="another_population", question=_WHOLE, state=state, text=text, remedy=_labels(seen)
         )
     if not found.testable:
         text = "The field has moved; with as many bins as classes, whether by label shift cannot be tested."
         return Finding(
-            code="shift_untestable", question=question, state="care", text=text, remedy=_LABEL_SOME
-        )
-    if found.lower < POLICY.explained[0]:
-        end = "it is not relied on" if seen.trust.nothing else "look at it"
-        text = f"{share}, but as far as these rows tell it may be only {_share(found.lower)}: {end}."
-        return Finding(
-            code="shift_uncertain", question=question, state=_doubted(seen), text=text, remedy=_LABEL_SOME
+            code="shift_untestable", question=_WHOLE, state="care", text=text, remedy=_labels(seen)
         )
     return _explained(seen, share)
 
 
 def _explained(seen: Seen, share: str) -> Finding:
-    """A shift that label shift explains: believed as far as unlabelled rows can earn."""
-    trust = seen.trust
-    if trust.set_by_caller or trust.overall == 0:
-        return Finding(code="shift_explained", question=_WHOLE, state="ok", text=f"{share}.")
-    if seen.evidence.rehearsal is None or not seen.field.grouped:
+    """A movement that label shift explains in part: followed as far as unlabelled rows can earn."""
+    trust, found = seen.trust, seen.evidence.overall
+    range_ = f"(between {_share(found.lower)} and {_share(found.upper)})"
+    if trust.set_by_caller:
+        return Finding(code="shift_explained", question=_WHOLE, state="care", text=f"{share} {range_}.")
+    if trust.overall == 0:
+        text = f"{share} {range_}, or the predictions know too little of the classes: it is not followed."
         return Finding(
-            code="shift_not_rehearsed",
-            question=_WHOLE,
-            state="care",
-            text=f"{share}. Whether it moved by label shift was not rehearsed.",
-            remedy=f"Give {_GROUPS} the grouping that the field has, or set trust yourself.",
+            code="shift_uncertain", question=_WHOLE, state="care", text=text, remedy=_labels(seen)
         )
-    text = f"{share}. A movement of everything cannot be rehearsed; look at it."
-    return Finding(code="shift_believed", question=_WHOLE, state="care", text=text, remedy=_LABEL_SOME)
+    text = f"{share} {range_}. Other changes can look alike: it is followed with probability {trust.overall:.2f}."
+    return Finding(code="shift_believed", question=_WHOLE, state="care", text=text, remedy=_labels(seen))
 
 
-def _doubted(seen: Seen) -> State:
-    return "care" if seen.trust.set_by_caller else seen.refused
+def _labels(seen: Seen) -> str:
+    """How many labels would decide which story holds."""
+    if seen.whole is None:
+        return _LABEL_SOME
+    n = labels_to_decide(seen.whole.mean_prediction, seen.whole.urc)
+    if n is None:
+        return _LABEL_SOME
+    return f"About {n:,} labelled rows, drawn from the field at random, would decide: see fieldcal plan."
 
 
 # The field --------------------------------------------------------------------------------------------------
@@ -470,7 +479,11 @@ def _share(share: float) -> str:
 
 _BY_MIX = "Do groups differ only in their mix of classes?"
 _WHOLE = "Did the whole field move only in its mix of classes?"
-_LABEL_SOME = "Label a few hundred field rows drawn at random and report again with them: they would tell."
+_LABEL_SOME = "A few hundred labelled rows, drawn from the field at random, would decide: see fieldcal plan."
+_CAUSES = (
+    "Does the class cause what the model sees, as a species its measurements or a disease its symptoms? Then label "
+    "shift is plausible. Does what the model sees cause the class, as an occupation the income? Then it is not."
+)
 
 LAB: list[Callable[[Lab], Finding | None]] = [
     better_than_chance,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.partition import as_columns
-from fieldcal.core.reweight import reweight, reweight_binary
+from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
@@ -110,8 +110,7 @@ def recalibrated_masses(
     """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column."""
     masses = masses_of(prev.lab, predictions, normalize=normalize, missing=missing)
     scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
-    weights = _row_weights(prev, groups, n=len(scores.values), unseen=unseen)
-    return (reweight if scores.columns else reweight_binary)(scores.values, weights)
+    return _apply(prev, groups, scores.values, binary=not scores.columns, unseen=unseen)
 
 
 def decide(
@@ -194,25 +193,33 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
         )
 
 
-def _row_weights(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
-    """The class weights of each row, (n, K), or of all rows, (K,)."""
-    rows = _row_groups(prev, groups, n=n)
+def _apply(prev: Prevalence, groups: Any, values: Floats, *, binary: bool, unseen: Unseen) -> Floats:
+    """The steps of each row's group, one after the other."""
+    rows = _row_groups(prev, groups, n=len(values))
     if rows is None:
-        return np.asarray(prev.weights[0])
+        return _stepped(prev.steps, values, binary=binary)
     names, codes, where = rows
     lost = where < 0
+    place = where[codes]
+    new = _stepped(tuple(step.of(place) for step in prev.steps), values, binary=binary)
     if not lost.any():
-        return np.asarray(prev.weights[where][codes])
+        return new
     sizes = np.bincount(codes, minlength=len(names))[lost]
     first = group_keys.show(names[int(lost.argmax())])
     what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
     if unseen == "error":
         raise InputError(*unseen_words(what, unseen))
     if unseen == "global":
-        warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=4)
-    substitute = prev.overall_weights if unseen == "global" else np.ones(len(prev.classes))
-    table = np.vstack([prev.weights, substitute[None]])
-    return np.asarray(table[where][codes])
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=5)
+    strange = place < 0
+    new[strange] = _stepped(prev.steps_unseen if unseen == "global" else (), values[strange], binary=binary)
+    return new
+
+
+def _stepped(steps: tuple[Step, ...], values: Floats, *, binary: bool) -> Floats:
+    for step in steps:
+        values = step.apply_binary(values) if binary else step.apply(values)
+    return np.array(values) if not steps else values
 
 
 def unseen_words(what: str, unseen: Unseen) -> tuple[str | Option, ...]:
@@ -230,9 +237,7 @@ def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) ->
     if rows is None:
         return np.asarray(prev.estimate[0])
     _, codes, where = rows
-    substitute = prev.lab.p_lab
-    if unseen == "global" and len(prev.groups):
-        substitute = np.average(prev.estimate, axis=0, weights=np.maximum(prev.n, 1e-300))
+    substitute = prev.whole.estimate if unseen == "global" else prev.lab.p_lab
     return np.asarray(np.vstack([prev.estimate, substitute[None]])[where][codes])
 
 

@@ -1,0 +1,279 @@
+"""What a prevalence may be until labels decide: a few stories, each with its weight.
+
+*Same*: the model is right, and the share is its mean prediction. *Label shift*: the share is URC's. *Other*: neither.
+For groups the first two are told twice, of the movement of the whole field and of the difference of the group. The
+estimate is the mean over the stories that trust weighs, the interval that of their mixture, and a draw is a draw from
+one of them, the same for all groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import betaincinv, digamma, expit, logit, ndtr, ndtri, polygamma
+
+from fieldcal.core.policy import POLICY
+from fieldcal.core.reweight import safe_log
+from fieldcal.core.trust import Trust
+from fieldcal.types import Floats
+
+_STEPS = 40  # halvings of the range in which a quantile of a mixture lies
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the estimate of every group is made of."""
+
+    mean_prediction: Floats  # (G, K)
+    urc: Floats  # (G, K) URC's estimate
+    whole: Floats  # (K,) URC's estimate of the whole field
+    average: Floats  # (K,) the mean prediction of the whole field
+    n: Floats  # (G,) rows that the group is worth
+
+    def corner(self, overall: bool, between: bool, urc: Floats | None = None) -> Floats:
+        """The prevalence (…, G, K) if the whole field moved by label shift or not, and the groups differ by it or not.
+
+        ``urc``: draws of it, in place of the estimate.
+        """
+        urc = self.urc if urc is None else urc
+        if overall == between:
+            return urc if overall else np.broadcast_to(self.mean_prediction, urc.shape)
+        moved, average = safe_log(self.whole), safe_log(self.average)
+        if overall:
+            return np.broadcast_to(_shares(safe_log(self.mean_prediction) + moved - average), urc.shape)
+        return _shares(average + safe_log(urc) - moved)
+
+    def mixed(self, overall: float, between: float, urc: Floats | None = None) -> Floats:
+        """The mean over the four corners, weighed by the trust in each question."""
+        corners = (
+            (w, o, b) for o, x in _either(overall) for b, y in _either(between) if (w := x * y) > 0
+        )
+        return np.asarray(sum(w * self.corner(o, b, urc) for w, o, b in corners))
+
+
+def _either(trust: float) -> tuple[tuple[bool, float], tuple[bool, float]]:
+    return (False, 1 - trust), (True, trust)
+
+
+def _shares(logs: Floats) -> Floats:
+    value = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(value / value.sum(axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Story:
+    """One answer to what the prevalence is, and how sure it would be."""
+
+    weight: float
+    centre: Callable[[Floats], Floats]  # of URC's prevalences, or of draws of them: (…, G, K)
+    variance: Floats  # (G, K) around that
+    follows: float = 0.0  # how much of the posterior's own spread it has
+
+    def weighed(self, share: float) -> Story:
+        """The same with a share of its weight."""
+        return replace(self, weight=share * self.weight)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Everything that makes a prevalence uncertain beside the question which story holds."""
+
+    parts: Parts
+    spread: Floats  # (G, K) standard deviation of URC's posterior
+    labels: Floats  # (G, K) variance of the label share around the mean recalibrated prediction
+    miscalibrated: Floats  # (K,) by how much the mean prediction misses the lab's own shares
+    excess: Floats | None = None  # (K,) variance of a rehearsed group beyond noise, on the logit scale; None if unrehearsed
+
+    def same(self, overall: bool, moved: bool) -> Floats:
+        """Variance of the mean prediction, or of what the movement of the whole field makes of it."""
+        value = self.parts.corner(overall, False)
+        loose = POLICY.same_logit[0 if moved else 1] * value * (1 - value)
+        noise = self.labels * (1.0 if moved else 1 + POLICY.unseen_movement**2)
+        return np.asarray(noise + loose**2 + self.miscalibrated**2)
+
+    def label_shift(self) -> Floats:
+        """Variance of the realised share around URC's, beside the posterior's own."""
+        p = self.parts.urc
+        return np.asarray(p * (1 - p) / np.maximum(self.parts.n, 1.0)[:, None])
+
+    def other(self, weight: float) -> Story:
+        """Neither: somewhere around the middle of the two, as far as they are apart and further."""
+        ends = [logit(np.clip(p, 1e-6, 1 - 1e-6)) for p in (self.parts.mean_prediction, self.parts.urc)]
+        middle, apart = expit((ends[0] + ends[1]) / 2), np.abs(ends[1] - ends[0])
+        middle = middle / middle.sum(axis=1, keepdims=True)
+        alone, share = POLICY.other_logit
+        variance = self.labels + (middle * (1 - middle) * (alone + share * apart)) ** 2
+        return Story(weight, lambda urc: np.broadcast_to(middle, urc.shape), variance)
+
+
+def tell(doubt: Doubt, trust: Trust, *, moved: bool, grouped: bool) -> list[Story]:
+    """The stories of a field: those that its caller weighs, those that a rehearsal leaves, or all."""
+    if trust.set_by_caller:
+        return _told_by_caller(doubt, trust)
+    seen = trust.rehearsed if grouped else 0.0
+    told = [story.weighed(1 - seen) for story in _undecided(doubt, trust, moved=moved, grouped=grouped)]
+    return _after_rehearsal(doubt, trust, moved=moved) + (told if seen < 1 else []) if seen > 0 else told
+
+
+def _told_by_caller(doubt: Doubt, trust: Trust) -> list[Story]:
+    """The four corners with the caller's weights, or the one mixture with what the rehearsal adds to it."""
+    if doubt.excess is not None:
+        return [_rehearsed(doubt, trust.overall, trust.between, 1.0)]
+    corners = ((o, b, x * y) for o, x in _either(trust.overall) for b, y in _either(trust.between))
+    return [_corner(doubt, w, o, b, moved=True) for o, b, w in corners if w > 0]
+
+
+def _after_rehearsal(doubt: Doubt, trust: Trust, *, moved: bool) -> list[Story]:
+    """Groups differ as the lab's own did; how the whole field moved is still open."""
+    up = max(trust.overall, POLICY.story_label_shift) if moved else 0.0
+    rest = POLICY.story_other if moved else 0.0
+    weights = {0.0: (1 - up) * (1 - rest), 1.0: up}
+    told = [_rehearsed(doubt, o, trust.between, trust.rehearsed * w) for o, w in weights.items() if w > 0]
+    unknown = trust.rehearsed * (1 - up) * rest
+    return told + ([doubt.other(unknown)] if unknown > 0 else [])
+
+
+def _undecided(doubt: Doubt, trust: Trust, *, moved: bool, grouped: bool) -> list[Story]:
+    """The stories of a field that no label speaks of."""
+    least = POLICY.story_label_shift
+    up, apart = max(trust.overall, least), max(trust.between, least)
+    if not grouped:
+        corners = [(False, False, 1 - up), (True, True, up)]
+    else:
+        # A field that has not moved has no story of how it moved.
+        both = _either(up if moved else 0.0)
+        corners = [(o, b, x * y) for o, x in both for b, y in _either(apart)]
+    rest = POLICY.story_other if moved or grouped else 0.0
+    told = [_corner(doubt, w * (1.0 if o or b else 1 - rest), o, b, moved=moved) for o, b, w in corners if w > 0]
+    unknown = corners[0][2] * rest
+    return told + ([doubt.other(unknown)] if unknown > 0 else [])
+
+
+def _corner(doubt: Doubt, weight: float, overall: bool, between: bool, *, moved: bool) -> Story:
+    variance = doubt.label_shift() if between else doubt.same(overall, moved)
+    return Story(weight, lambda urc: doubt.parts.corner(overall, between, urc), variance, float(between))
+
+
+def _rehearsed(doubt: Doubt, overall: float, between: float, weight: float) -> Story:
+    """Groups that do as the lab's own did: the mixture itself, missed as far as it was missed there."""
+    value = doubt.parts.mixed(overall, between)
+    excess = 0.0 if doubt.excess is None else doubt.excess
+    variance = doubt.labels + (value * (1 - value)) ** 2 * excess
+    return Story(weight, lambda urc: doubt.parts.mixed(overall, between, urc), variance, between)
+
+
+def moments(stories: list[Story], doubt: Doubt) -> tuple[list[Floats], list[Floats], Floats]:
+    """Means (G, K) and variances (G, K) of the stories, and their weights."""
+    weights = np.array([story.weight for story in stories])
+    means = [story.centre(doubt.parts.urc) for story in stories]
+    variances = [story.variance + (story.follows * doubt.spread) ** 2 for story in stories]
+    return means, variances, weights / weights.sum()
+
+
+def mixture_variance(stories: list[Story], doubt: Doubt) -> Floats:
+    """Variance of the mixture, (G, K)."""
+    means, variances, weights = moments(stories, doubt)
+    centre = sum(w * m for w, m in zip(weights, means, strict=True))
+    parts = (w * (v + (m - centre) ** 2) for w, m, v in zip(weights, means, variances, strict=True))
+    return np.asarray(sum(parts))
+
+
+def mixture_interval(
+    stories: list[Story], doubt: Doubt, level: float, *, estimate: Floats
+) -> tuple[Floats, Floats]:
+    """Equal-tailed interval of the mixture; to 0 or 1 where it comes within half a row of it.
+
+    Each story is the Beta of its mean and variance, taken for normal on the logit scale with the Beta's own moments
+    there, so that a million groups cost a second.
+    """
+    means, variances, weights = moments(stories, doubt)
+    n = doubt.parts.n
+    if len(stories) == 1:
+        return beta_interval(means[0], variances[0], level, n=n, holds=estimate)
+    columns = slice(1, None) if estimate.shape[1] == 2 else slice(None)  # the other of two classes is the mirror
+    curves = [_on_logits(m[:, columns], v[:, columns], n) for m, v in zip(means, variances, strict=True)]
+    ends = [expit(_quantile(curves, weights, at)) for at in ((1 - level) / 2, (1 + level) / 2)]
+    least = 0.5 / (n[:, None] + 1)
+    lower, upper = np.where(ends[0] <= least, 0.0, ends[0]), np.where(ends[1] >= 1 - least, 1.0, ends[1])
+    if estimate.shape[1] == 2:
+        lower, upper = np.hstack([1 - upper, lower]), np.hstack([1 - lower, upper])
+    return np.minimum(lower, estimate), np.maximum(upper, estimate)
+
+
+def _on_logits(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of the logit of the Beta with these moments."""
+    a, b = _beta(mean, variance, n)
+    return digamma(a) - digamma(b), np.sqrt(polygamma(1, a) + polygamma(1, b))
+
+
+def _beta(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Parameters of the Beta with this mean and variance.
+
+    Predictions of exactly 0 leave no variance; but n rows cannot tell a prevalence of 0 from one of half a row.
+    """
+    least = 0.5 / (n[:, None] + 1)
+    centre = np.clip(mean, least, 1 - least)
+    s = centre * (1 - centre)
+    at_end = (mean <= least) | (mean >= 1 - least)
+    variance = np.where(at_end, np.maximum(variance, s / (n[:, None] + 2)), variance)
+    strength = s / np.clip(variance, 1e-18, 0.9 * s) - 1
+    return np.maximum(centre * strength, 1e-9), np.maximum((1 - centre) * strength, 1e-9)
+
+
+def _quantile(curves: list[tuple[Floats, Floats]], weights: Floats, at: float) -> Floats:
+    """By halving between the lowest and the highest of the stories' own quantiles."""
+    own = [m + s * ndtri(at) for m, s in curves]
+    low, high = np.minimum.reduce(own), np.maximum.reduce(own)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        below = sum(w * ndtr((middle - m) / s) for w, (m, s) in zip(weights, curves, strict=True)) < at
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return (low + high) / 2
+
+
+def beta_interval(
+    mean: Floats, variance: Floats, level: float, *, n: Floats, holds: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Equal-tailed interval of the Beta with this mean and variance; one-sided where it piles up at an end."""
+    a, b = _beta(mean, variance, n)
+    tail = (1 - level) / 2
+    with np.errstate(all="ignore"):
+        lower = np.where(a < 1, 0.0, betaincinv(a, b, np.where(b < 1, 2 * tail, tail)))
+        upper = np.where(b < 1, 1.0, betaincinv(a, b, 1 - np.where(a < 1, 2 * tail, tail)))
+    lower, upper = np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
+    holds = mean if holds is None else holds
+    return np.minimum(lower, holds), np.maximum(upper, holds)
+
+
+def story_draws(stories: list[Story], urc: Floats, rng: np.random.Generator) -> Floats:
+    """Joint draws (G, D, K): every draw tells one story of all groups; urc (G, D, K) are draws of URC's posterior."""
+    weights = np.array([story.weight for story in stories])
+    D = urc.shape[1]
+    chosen = rng.permutation(np.searchsorted(np.cumsum(weights / weights.sum()), (np.arange(D) + 0.5) / D))
+    draws = np.empty(urc.shape)
+    for i, story in enumerate(stories):
+        at = np.flatnonzero(np.minimum(chosen, len(stories) - 1) == i)
+        if len(at):
+            centre = np.moveaxis(story.centre(np.moveaxis(urc[:, at], 1, 0)), 0, 1)
+            draws[:, at] = _perturbed(centre, story.variance[:, None, :], rng)
+    return draws
+
+
+def _perturbed(p: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
+    """Shares around p with this variance of each, by noise on the logarithms; they sum to one."""
+    p = np.clip(p, 1e-12, 1.0)
+    rest = (np.square(p).sum(axis=-1, keepdims=True) - p**2) / np.maximum(1 - p, 1e-12) ** 2
+    sd = np.sqrt(variance) / np.maximum(p * (1 - p), 1e-9) / np.sqrt(1 + rest)
+    return _shares(np.log(p) + np.minimum(sd, 10.0) * rng.standard_normal(p.shape))
+
+
+def learn_from_labels(value: Floats, variance: Floats, labelled: Floats) -> tuple[Floats, Floats]:
+    """Update a value of known variance by labelled rows (G, K), as the Dirichlet with that mean and variance would."""
+    s = value * (1 - value)
+    strength = np.maximum((s / np.maximum(variance, 1e-18) - 1).min(axis=1, keepdims=True), 0.0)
+    rows = strength + labelled.sum(axis=1, keepdims=True)
+    new = (strength * value + labelled) / np.maximum(rows, 1e-300)
+    new = np.where(labelled.sum(axis=1, keepdims=True) > 0, new, value)
+    return new, np.where(labelled.sum(axis=1, keepdims=True) > 0, new * (1 - new) / (rows + 1), variance)
