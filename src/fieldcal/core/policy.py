@@ -25,13 +25,13 @@ class Policy:
 
     # Trust -----------------------------------------------------------------------------------------------
     #: The most that histograms can earn, without a label. (12)
-    most_without_labels: float = 0.57
+    most_without_labels: float = 0.59
     #: Where each piece of that evidence starts to count and where it is complete: the explained share, the least and
     #: the most that noise leaves of it, and how much of the classes' entropy the lab's predictions explain. (12)
     explained: tuple[float, float] = (0.8, 0.95)
-    explained_least: tuple[float, float] = (0.0, 0.7)
+    explained_least: tuple[float, float] = (-0.5, 0.5)
     explained_most: tuple[float, float] = (0.98, 1.0)
-    skill: tuple[float, float] = (0.0, 0.4)
+    skill: tuple[float, float] = (0.0, 0.3)
     #: The bound that a rehearsed trust must meet, and where the field is plainly another population. (12)
     rehearsed: float = 0.8
     sure: float = 0.95

@@ -63,6 +63,11 @@ def check_assume(assume: object) -> None:
         raise InputError(f"assume must be 'trust' or 'label_shift', but got {assume!r:.60}.")
 
 
+def _realised(share: Floats, rows: Floats, rng: np.random.Generator) -> Floats:
+    """Shares that so many rows may have by chance, each of them with this probability."""
+    return np.asarray(rng.beta(share * rows + 0.1, (1 - share) * rows + 0.1))
+
+
 def _rests_on(assume: Assume, verdict: Level) -> str:
     return "if label shift holds" if assume == "label_shift" else f"verdict: {WORDS[verdict].lower()}"
 
@@ -473,12 +478,16 @@ class Prevalence(Artefact):
             joint = p[:, :, None] * self._confusion_draws(len(p))
         else:
             joint = self._raked_decisions(p, np.asarray(self.field.V[rows], dtype=np.float64).sum(axis=0))
-        hits = np.einsum("dkk->dk", joint)
+        hits, decided, own = np.einsum("dkk->dk", joint), joint.sum(axis=1), joint.sum(axis=2)
         tables = {
             "count": p * size.sum(),
-            "precision": hits / np.maximum(joint.sum(axis=1), 1e-300),
-            "recall": hits / np.maximum(joint.sum(axis=2), 1e-300),
+            "precision": hits / np.maximum(decided, 1e-300),
+            "recall": hits / np.maximum(own, 1e-300),
         }
+        if assume == "trust":  # of these rows, not of all that could have been
+            rng = np.random.default_rng([self.seed, 2])
+            tables["precision"] = _realised(tables["precision"], decided * size.sum(), rng)
+            tables["recall"] = _realised(tables["recall"], own * size.sum(), rng)
         return {
             name: {c: self._interval(table[:, k], 0.0, assume) for k, c in enumerate(self.classes)}
             for name, table in tables.items()
