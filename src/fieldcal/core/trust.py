@@ -120,7 +120,7 @@ def measure(
     mode: Solution | None = None,
 ) -> Evidence:
     """Fit, shift and rehearsal of a field whose prevalences under label shift are urc (G, K), together whole (K,)."""
-    rows, total = problem.A.sum(axis=1), problem.V.sum(axis=0)
+    rows, total = problem.A.sum(axis=1), problem.total
     F, smoothing = problem.F, problem.smoothing
     unrehearsed = problem.grouped and rehearsal is None
     return Evidence(
@@ -205,7 +205,7 @@ def decide_trust(
     overall, rehearsal = evidence.overall, evidence.rehearsal
     whole, urc = np.maximum(whole, _TINY), np.maximum(urc, _TINY)
     shift = np.log(whole) - np.log(problem.p_lab)
-    size = correction_size(centres, problem.V.sum(axis=0)[None], shift[None])
+    size = correction_size(centres, problem.total[None], shift[None])
     if not problem.grouped:
         # URC's own case: trusted unless the misfit contradicts it, and then as far as that leaves possible.
         alone = _ramp(overall.upper, POLICY.explained_alone) if overall.shifted else 1.0

@@ -13,15 +13,15 @@ from pydantic import PrivateAttr, model_validator
 
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
-from fieldcal.core.problem import Problem
 from fieldcal.core.response import response_draws
 from fieldcal.errors import InputError
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Learnt, Numbers, Texts, record
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.problem import as_problem
 from fieldcal.objects.verdict import Verdict
-from fieldcal.types import Floats, Ints, Keys
+from fieldcal.types import Floats, Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -71,7 +71,8 @@ class Prevalence(Artefact):
     ----------
     groups : the G group keys; the single key None when the field has no groups
     classes : the K classes
-    n : (G,) rows per group
+    n : (G,) rows per group, or sums of their weights
+    design_effect : how many times larger the field's variance was taken to be than that of independent rows
     mean_prediction : (G, K) mean prediction
     urc : (G, K) URC's estimate, whatever the trust
     whole : (K,) URC's estimate for the whole field
@@ -112,6 +113,7 @@ class Prevalence(Artefact):
     level: float | None = Slot(gt=0, lt=1)
     seed: int
     labelled: Numbers | None
+    design_effect: float = Slot(default=1.0, ge=1)
     urc: Numbers
     whole: Numbers
     estimate: Numbers
@@ -196,14 +198,12 @@ class Prevalence(Artefact):
         # In one order, each group once: a group asked for twice, or in another place, has the same draws.
         rows, back = np.unique(at, return_inverse=True)
         prior = self._prior if self._prior is not None else prior_from(self.prior)
-        posterior = prior.posterior(self._problem(rows), random_state=self.seed, learnt=self.learnt)
+        problem = as_problem(
+            self.lab, self.field, labelled=self.labelled, design_effect=self.design_effect, rows=rows
+        )
+        posterior = prior.posterior(problem, random_state=self.seed, learnt=self.learnt)
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
         return np.asarray(posterior.draws(per_draw=per_draw)[back])
-
-    def _problem(self, rows: Ints) -> Problem:
-        F, V = (np.asarray(counts, dtype=np.float64) for counts in (self.lab.F, self.field.V[rows]))
-        labelled = None if self.labelled is None else self.labelled[rows]
-        return Problem(F, V, self.lab.smoothing, self.field.grouped, labelled)
 
     def remembering(self, prior: Prior) -> Self:
         """The same, with the prior itself at hand: one made of functions is in no file."""
@@ -310,9 +310,8 @@ class Prevalence(Artefact):
         rng = np.random.default_rng(self.seed)
         M = response_draws(self.lab.A, N_DRAWS, rng)
         share = self.lab.decisions.sum(axis=0) + 1e-3
-        within = self.lab.decisions + 0.5 * share / share.sum(
-            axis=1, keepdims=True
-        )  # half a row per class and bin
+        rows = self.lab.decisions * (self.lab.n_effective / self.lab.F.sum(axis=1))[:, None, None]
+        within = rows + 0.5 * share / share.sum(axis=1, keepdims=True)  # half a row per class and bin
         rounds = []
         for _ in range(n_draws // len(M)):
             D = rng.standard_gamma(within, size=(len(M), *within.shape)) + 1e-300

@@ -16,6 +16,7 @@ from fieldcal.core.solve import Solution
 from fieldcal.core.trust import Evidence, Rehearsal, Trust, decide_trust, mean_recalibrated, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, group_keys
+from fieldcal.objects.problem import as_problem
 from fieldcal.types import Floats, Keys, Point
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
@@ -31,6 +32,7 @@ def estimate(
     point: Point = "mean",
     level: float | None = 0.9,
     labelled: Any = None,
+    design_effect: float = 1.0,
     protected: bool = False,
     random_state: int = 0,
     max_iter: int = 200,
@@ -56,6 +58,11 @@ def estimate(
     labelled : (K,) or (G, K) counts, or a mapping from group to (K,) counts, optional
         Labels from the field, where a few have come in: rows per class, of rows that are *not* counted in ``field``.
         They enter the same likelihood exactly.
+    design_effect : float
+        How many times larger the variance of the field's histograms is than if its rows were independent: for m rows
+        per cluster (of one patient, one camera, one day) whose correlation is ρ, ``1 + (m − 1)·ρ``. By default rows are
+        taken to be independent, and where they are not, intervals are too narrow. Unequal weights are known from the
+        counts and need not be told.
     protected : bool
         Declare that the groups must not influence decisions. They are estimated; `recalibrate` refuses to apply them
         unless told ``acknowledge=True``.
@@ -94,7 +101,8 @@ def estimate(
     """
     chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
     _check(lab, field, chosen, level=level, point=point)
-    problem = _problem(lab, field, _labels(labelled, lab, field))
+    design_effect = _design_effect(design_effect)
+    problem = as_problem(lab, field, labelled=_labels(labelled, lab, field), design_effect=design_effect)
     posterior = chosen.posterior(problem, random_state=random_state)
     found = _solved(posterior, point, level, max_iter, progress)
     whole = _whole_field(chosen, problem, found.urc, point, random_state, max_iter)
@@ -109,7 +117,7 @@ def estimate(
     believed = _trust(trust, lab, problem, evidence, found.urc, whole)
     parts = _parts(field, found.urc, whole)
     mixed = _mixed(lab, problem, found, parts, believed, evidence, level)
-    said = findings(Seen(lab, field, evidence, believed, protected))
+    said = findings(Seen(lab, field, evidence, believed, protected, design_effect))
     warn_about_field(said)
     prev = Prevalence(
         lab=lab,
@@ -120,6 +128,7 @@ def estimate(
         level=level,
         seed=random_state,
         labelled=problem.labelled,
+        design_effect=design_effect,
         urc=found.urc,
         whole=whole,
         estimate=mixed.estimate,
@@ -130,7 +139,7 @@ def estimate(
         overall_shift=evidence.overall,
         weights=parts.weights(lab.p_lab, believed.overall, believed.between),
         overall_weights=class_weights(whole, lab.p_lab, trust=believed.overall),
-        status=group_status(lab, field, evidence),
+        status=group_status(lab, problem.V.sum(axis=1), evidence),
         verdict=Verdict(findings=said),
         protected=protected,
         fit=_fit(found.mode, evidence),
@@ -232,10 +241,14 @@ def _label_row(counts: Any, classes: Keys) -> Floats:
     return row
 
 
-def _problem(lab: Lab, field: Field, labelled: Floats | None) -> Problem:
-    """From here on core's letters, and arrays alone."""
-    F, V = (np.asarray(counts, dtype=np.float64) for counts in (lab.F, field.V))
-    return Problem(F, V, lab.smoothing, field.grouped, labelled)
+def _design_effect(value: Any) -> float:
+    """Checked: no sample is better than one of independent rows by more than chance."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 1 <= value < np.inf:
+        raise InputError(
+            f"design_effect must be a number, 1 (rows are independent) or more, but got {value!r:.60}. For m rows per "
+            "cluster with a correlation of r inside it is 1 + (m - 1)·r."
+        )
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -350,7 +363,7 @@ def _mixed(
     variance = labels + (value * (1 - value)) ** 2 * on_logit
     if problem.labelled is not None and not sigma == tau == 1.0:
         value, variance = learn_from_labels(value, variance, problem.labelled)
-    return _Mixed(value, *beta_interval(value, variance, level or DEFAULT_LEVEL, n=parts.n))
+    return _Mixed(value, *beta_interval(value, variance, level or DEFAULT_LEVEL, n=problem.V.sum(axis=1)))
 
 
 def _excess_variance(rehearsal: Rehearsal | None, tau: float) -> Floats | float:
