@@ -20,6 +20,7 @@ import fieldcal
 
 FIELD = 500
 PREVALENCES = (0.05, 0.3, 0.5)
+#: From a generator and the second class's scores: which rows are in the sample, and their weights.
 Weigh = Callable[[np.random.Generator, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -91,7 +92,6 @@ def contrasts(lab_rows: int, replicas: int) -> tuple[float, float]:
     return float(np.mean(inside)), float(np.mean(ratio))
 
 
-#: Sampling weights of field rows: (rng, second class's scores) → which rows are in the sample, and their weights.
 def lognormal(rng: np.random.Generator, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Weights that have nothing to do with the rows."""
     return np.arange(len(scores)), rng.lognormal(size=len(scores))
