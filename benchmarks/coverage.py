@@ -3,12 +3,14 @@
 Scores of the paper's quantification experiment. Lab 200 and 2,000 rows, field 500 rows, prevalence .05, .3 and .5, two
 and three classes; field labels are drawn, so the truth is the prevalence they are drawn from. Contrasts of two groups
 are compared with what the two groups' own intervals would imply. QuaPy's bootstrap is run on a part of the replicas.
+``--weights`` runs only fields of unequal weights and of clusters (without a design effect these are meant to miss).
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from sklearn.datasets import make_classification
@@ -18,6 +20,8 @@ import fieldcal
 
 FIELD = 500
 PREVALENCES = (0.05, 0.3, 0.5)
+#: From a generator and the second class's scores: which rows are in the sample, and their weights.
+Weigh = Callable[[np.random.Generator, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def pool(n_classes: int, seed: int) -> tuple[LogisticRegression, np.ndarray, np.ndarray]:
@@ -88,6 +92,79 @@ def contrasts(lab_rows: int, replicas: int) -> tuple[float, float]:
     return float(np.mean(inside)), float(np.mean(ratio))
 
 
+def lognormal(rng: np.random.Generator, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights that have nothing to do with the rows."""
+    return np.arange(len(scores)), rng.lognormal(size=len(scores))
+
+
+def ones_and_tenths(rng: np.random.Generator, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same, of two sizes."""
+    return np.arange(len(scores)), np.where(rng.random(len(scores)) < 0.3, 1.0, 0.1)
+
+
+def oversampled(rng: np.random.Generator, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """High scores are in the sample, of low ones a fifth, which weigh five times as much."""
+    share = np.where(scores > 0.5, 1.0, 0.2)
+    kept = np.flatnonzero(rng.random(len(scores)) < share)
+    return kept, 1 / share[kept]
+
+
+def undersampled(rng: np.random.Generator, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The other way round, which is hard on the rarer class."""
+    return oversampled(rng, 1 - scores)
+
+
+def weighted(weigh: Weigh, prevalence: float, replicas: int, *, lab_too: bool = False) -> list[bool]:
+    """One population whose rows have unequal weights; with ``lab_too`` those of the lab as well."""
+    inside = []
+    for seed in range(replicas):
+        rng = np.random.default_rng([seed, 11])
+        _, proba, y = pool(2, seed)
+        used = np.zeros(len(y), dtype=bool)
+        lab_at = draw(rng, y, np.array([0.5, 0.5]), 2000, used)
+        field_at = draw(rng, y, np.array([1 - prevalence, prevalence]), FIELD, used)
+        kept, weight = weigh(rng, proba[field_at, 1])
+        lab_weight = rng.lognormal(size=len(lab_at)) if lab_too else None
+        lab = fieldcal.learn(proba[lab_at], y[lab_at], sample_weight=lab_weight)
+        field = fieldcal.count(lab, proba[field_at[kept]], sample_weight=weight)
+        prev = fieldcal.estimate(lab, field, trust=1, random_state=seed)
+        inside.append(bool(prev.lower[0, 1] <= prevalence <= prev.upper[0, 1]))
+    return inside
+
+
+def clustered(size: int, design_effect: float, prevalence: float, replicas: int) -> list[bool]:
+    """One population in which every row is there ``size`` times."""
+    inside = []
+    for seed in range(replicas):
+        rng = np.random.default_rng([seed, 13])
+        _, proba, y = pool(2, seed)
+        used = np.zeros(len(y), dtype=bool)
+        lab_at = draw(rng, y, np.array([0.5, 0.5]), 2000, used)
+        field_at = draw(rng, y, np.array([1 - prevalence, prevalence]), FIELD, used)
+        lab = fieldcal.learn(proba[lab_at], y[lab_at])
+        field = fieldcal.count(lab, np.repeat(proba[field_at], size, axis=0))
+        prev = fieldcal.estimate(lab, field, trust=1, design_effect=design_effect, random_state=seed)
+        inside.append(bool(prev.lower[0, 1] <= prevalence <= prev.upper[0, 1]))
+    return inside
+
+
+def weights_and_clusters(replicas: int) -> None:
+    """Rows that say less than rows."""
+    for prevalence in PREVALENCES[:2]:
+        for weigh in (lognormal, ones_and_tenths, oversampled, undersampled):
+            inside = weighted(weigh, prevalence, replicas)
+            name = weigh.__name__.replace("_", " ")
+            report(f"weights {name}, prevalence {prevalence}", float(np.mean(inside)), len(inside))
+        inside = weighted(lognormal, prevalence, replicas, lab_too=True)
+        report(
+            f"weights lognormal in the lab too, prevalence {prevalence}", float(np.mean(inside)), len(inside)
+        )
+        for effect in (5.0, 1.0):
+            inside = clustered(5, effect, prevalence, replicas)
+            title = f"clusters of 5, design effect {effect:g}, prevalence {prevalence}"
+            report(title, float(np.mean(inside)), len(inside))
+
+
 def quapy_bootstrap(lab_rows: int, prevalence: float, replicas: int) -> tuple[float, float]:
     """Coverage and share of zero-width intervals of QuaPy's bootstrap around ACC, on the same draws."""
     from quapy.data import LabelledCollection
@@ -125,9 +202,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replicas", type=int, default=400)
     parser.add_argument("--quapy", action="store_true")
+    parser.add_argument("--weights", action="store_true", help="only unequal weights and clusters")
     options = parser.parse_args()
     warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
     warnings.filterwarnings("ignore", module="quapy")
+    weights_and_clusters(options.replicas)
+    if options.weights:
+        return
     for n_classes in (2, 3):
         for lab_rows in (200, 2000):
             for prevalence in PREVALENCES:

@@ -29,7 +29,11 @@ import pyarrow.parquet as pq
 import fieldcal
 from fieldcal.core.reweight import steps_of
 
-WAYS = {"lab groups": "groups in lab and field", "field groups": "groups in the field", "alone": "one population"}
+WAYS = {
+    "lab groups": "groups in lab and field",
+    "field groups": "groups in the field",
+    "alone": "one population",
+}
 KINDS = ("consistent", "moved", "random")
 TRUSTS = np.linspace(0, 1, 21)
 SMALLEST_ALONE = 100  # field rows of a group that is asked alone
@@ -65,7 +69,9 @@ class Case:
     between: float
     curve: tuple[float, ...]  # change at each of TRUSTS
     verdict: str
-    covered: float  # share of the intervals that hold the labels' share; one group and one class is one interval
+    covered: (
+        float  # share of the intervals that hold the labels' share; one group and one class is one interval
+    )
     intervals: int
     whole_covered: float
     contrasts: float = float("nan")
@@ -82,7 +88,9 @@ def read(path: Path) -> Data:
     table = pq.read_table(path)
     scores = [c for c in table.column_names if c.startswith("p_")]
     proba = np.column_stack([table[c].to_numpy().astype(float) for c in scores])
-    proba = np.column_stack([1 - proba, proba]) if len(scores) == 1 else proba / proba.sum(axis=1, keepdims=True)
+    proba = (
+        np.column_stack([1 - proba, proba]) if len(scores) == 1 else proba / proba.sum(axis=1, keepdims=True)
+    )
     split, group = (np.array(table[c].to_pylist(), dtype=object) for c in ("split", "group"))
     y, lab = table["y"].to_numpy().astype(int), split == "dev"
     return Data(proba[lab], y[lab], group[lab], proba[~lab], y[~lab], group[~lab])
@@ -285,7 +293,9 @@ def group_bars(found: list[Case]) -> Iterator[str]:
         yield bar(f"random: {kept:.1%} of the hindsight gain (≥ 90 %)", kept >= 0.9)
     if some["moved"]:
         total, best = (sum(getattr(c, name) for c in some["moved"]) for name in ("change", "hindsight"))
-        yield bar(f"moved: net change {total:+.4f} (< 0), {total / best:.0%} of the hindsight gain", total < 0)
+        yield bar(
+            f"moved: net change {total:+.4f} (< 0), {total / best:.0%} of the hindsight gain", total < 0
+        )
         worst = max(some["moved"], key=lambda c: c.change)
         yield bar(f"moved: worst file {worst.change:+.4f} (≤ +.01) {worst.file}", worst.change <= 0.01)
         over = float(np.mean([c.change > 0.005 for c in some["moved"]]))
@@ -297,14 +307,19 @@ def coverage_bars(found: list[Case]) -> Iterator[str]:
         some = [c for c in found if c.way == "alone" and c.kind == kind]
         if some:
             share = mean(c.covered for c in some)
-            yield bar(f"one population, {kind}: 90 % intervals cover {share:.3f} (.85 to .97)", 0.85 <= share <= 0.97)
+            yield bar(
+                f"one population, {kind}: 90 % intervals cover {share:.3f} (.85 to .97)",
+                0.85 <= share <= 0.97,
+            )
     for name in ("contrasts", "performance"):
         share = mean(getattr(c, name) for c in found if c.way == "lab groups")
         yield bar(f"{name} of real groups with a rehearsal cover {share:.3f} (≥ .83)", share >= 0.83)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--csv", type=Path, help="write every case here")
@@ -325,7 +340,15 @@ def main() -> None:
             writer = csv.DictWriter(target, names, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(asdict(c) for c in found)
-    lines = ["", *table(found), "", "1. One population", *alone_bars(found), "2. Verdicts", *verdict_bars(found)]
+    lines = [
+        "",
+        *table(found),
+        "",
+        "1. One population",
+        *alone_bars(found),
+        "2. Verdicts",
+        *verdict_bars(found),
+    ]
     print("\n".join([*lines, "3. With lab groups", *group_bars(found), "4. Coverage", *coverage_bars(found)]))
 
 

@@ -235,15 +235,18 @@ def test_score_is_the_weighted_accuracy_of_predict(classifier, lab, field):
     assert score == pytest.approx(np.average(right, weights=weight))
 
 
-def test_a_weight_of_two_is_the_row_twice_in_the_lab_and_in_the_field(proba, lab):
-    weight = np.where(np.arange(len(lab.y)) % 3, 1, 2)
-    twice = np.repeat(np.arange(len(lab.y)), weight)
-    weighted = Recalibrator(trust=1).fit(proba[0], lab.y, sample_weight=weight)
-    repeated = Recalibrator(trust=1).fit(proba[0][twice], lab.y[twice])
-    np.testing.assert_array_equal(weighted.lab_.F, repeated.lab_.F)
-    weighted.adapt(proba[1], sample_weight=weight)
-    repeated.adapt(proba[1][twice])
-    np.testing.assert_allclose(weighted.prevalence_.urc, repeated.prevalence_.urc, rtol=1e-9)
+def test_equal_weights_say_nothing_and_unequal_ones_widen_the_interval(proba, lab):
+    plain, equal, unequal = (Recalibrator(trust=1) for _ in range(3))
+    weight = np.where(np.arange(len(lab.y)) % 3, 0.2, 2.0)
+    plain.fit(proba[0], lab.y).adapt(proba[1])
+    equal.fit(proba[0], lab.y, sample_weight=np.full(len(lab.y), 3.0))
+    equal.adapt(proba[1], sample_weight=np.full(len(proba[1]), 0.3))
+    unequal.fit(proba[0], lab.y, sample_weight=weight).adapt(proba[1], sample_weight=weight)
+    for name in ("estimate", "lower", "upper"):
+        one, two = (getattr(made.prevalence_, name) for made in (plain, equal))
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-9, err_msg=name)
+    widths = [(made.prevalence_.upper - made.prevalence_.lower).mean() for made in (plain, unequal)]
+    assert widths[1] > 1.2 * widths[0]
 
 
 # -- streams ---------------------------------------------------------------------------------------------------

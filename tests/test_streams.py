@@ -156,7 +156,7 @@ def test_only_is_the_field_of_these_batches(stream, weighted, data):
 def test_the_totals_are_those_of_all_rows_counted_at_once(stream):
     made = of(stream)
     whole = field([row for some in stream.values() for row in some])
-    for name in ("V", "score_sums", "n", "mean_prediction"):
+    for name in ("V", "score_sums", "weight_squares", "n", "n_effective", "mean_prediction"):
         np.testing.assert_array_equal(getattr(made, name), getattr(whole, name), err_msg=name)
     assert [repr(g) for g in made.groups] == [repr(g) for g in whole.groups]
     assert (made.dropped, made.clipped) == (whole.dropped, whole.clipped)
@@ -491,7 +491,7 @@ def test_batches_are_frozen_like_everything_else():
     made = field([(0.1, "a", 1)]).add(field([(0.1, "b", 1)]), "x")
     added = made.add(field([(0.1, "c", 1)]), "y")
     parts = (made, added, added.retract("x"), *added.batches.values())
-    arrays = [table for part in parts for table in (part.V, part.score_sums)]
+    arrays = [table for part in parts for table in (part.V, part.score_sums, part.weight_squares)]
     assert all(not table.flags.writeable for table in arrays)
     with pytest.raises(ValueError, match="frozen"):
         made.batches["x"].dropped = 1
@@ -552,6 +552,9 @@ DAMAGES = {
     "a batch with an id": lambda c: part(c, "").update(id="z"),
     "totals beside the batches": lambda c: c.update(V=part(c)["V"]),
     "a batch without one of its tables": lambda c: part(c).pop("score_sums"),
+    "a batch without the squares of its weights": lambda c: part(c).pop("weight_squares"),
+    "rows whose weights have no squares": lambda c: part(c, "y").update(weight_squares=[0]),
+    "one sum of squares for two groups": lambda c: part(c).update(weight_squares=[1]),
     "dropped rows below none": lambda c: part(c).update(dropped=-1),
     "clipped rows as a float": lambda c: part(c).update(clipped=1.5),
     "a batch with a bin less": lambda c: part(c, "y").update(V=[[1] * 4]),

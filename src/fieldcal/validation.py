@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core import partition as parts
-from fieldcal.core.response import whole
+from fieldcal.core.response import row_per_weight, whole
 from fieldcal.errors import InputError, InputTypeError, Option, WeightWarning
 from fieldcal.objects import SCORE_UNIT, Lab, group_keys
 from fieldcal.objects.outcome import column_order, factorize_labels, listed, places_of
@@ -29,8 +29,8 @@ CLIP = 1e-6
 #: Rows of probabilities may miss a sum of one by this much (half-precision needs about 1e-2).
 SUM_TOLERANCE = 1e-3
 HALF_SUM_TOLERANCE = 1e-2
-#: Far more rows than there are; squares of it and sums of those stay finite.
-_MAX_WEIGHT = 1e100
+#: Far from what rows stand for, on both sides; squares of them and sums of those are neither infinite nor zero.
+_MIN_WEIGHT, _MAX_WEIGHT = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,11 @@ def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
         )
     if n and not (weight > 0).any():
         raise InputError("All sample weights are zero, so no row counts. Leave sample_weight out to use all.")
-    if n and weight.max() > _MAX_WEIGHT:
+    odd = (weight > _MAX_WEIGHT) | ((weight > 0) & (weight < _MIN_WEIGHT))
+    if odd.any():
         raise InputError(
-            f"Sample weights count rows, but row {int(weight.argmax())} has {weight.max():.4g}. Rescale them."
+            f"Sample weights say how many rows a row stands for, but row {int(odd.argmax())} has "
+            f"{weight[odd][0]:.4g}. Rescale them."
         )
     _warn_if_uneven(weight)
     return weight
@@ -151,7 +153,7 @@ def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
 
 def effective_size(weight: Floats) -> float:
     """Kish's effective sample size."""
-    return float(weight.sum() ** 2 / np.square(weight).sum()) if weight.any() else 0.0
+    return float(weight.sum() * row_per_weight(weight.sum(), np.square(weight).sum()))
 
 
 def _warn_if_uneven(weight: Floats) -> None:

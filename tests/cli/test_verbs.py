@@ -41,11 +41,17 @@ def test_priors_and_trust_are_read_from_text():
 
 
 def test_estimate_does_what_its_options_say(artefacts, call):
-    line = "estimate lab.json field.json --trust 0.5 --prior dirichlet:20 --level 0.8 -o new.json"
+    line = "estimate lab.json field.json --trust 0.5 --prior dirichlet:20 --level 0.8 --design-effect 2.5 -o new.json"
     assert call(line).code == 0
     lab, field = fieldcal.Lab.load("lab.json"), fieldcal.Field.load("field.json")
-    expected = fieldcal.estimate(lab, field, trust=0.5, prior=fieldcal.Dirichlet(20), level=0.8)
+    options = {"trust": 0.5, "prior": fieldcal.Dirichlet(20), "level": 0.8, "design_effect": 2.5}
+    expected = fieldcal.estimate(lab, field, **options)
     assert fieldcal.Prevalence.load("new.json") == expected
+
+
+def test_a_design_effect_below_one_is_refused_by_the_command_line_too(artefacts, call, one_error):
+    line = "estimate lab.json field.json --design-effect 0.5 -o new.json"
+    assert "1 (rows are independent) or more, but got 0.5" in one_error(call(line))
 
 
 @pytest.fixture

@@ -259,6 +259,7 @@ def assert_same_field(got, expected):
     assert got.groups == expected.groups
     np.testing.assert_array_equal(got.V, expected.V)
     np.testing.assert_array_equal(got.score_sums, expected.score_sums)
+    np.testing.assert_array_equal(got.weight_squares, expected.weight_squares)
     assert (got.dropped, got.clipped, got.grouped) == (expected.dropped, expected.clipped, expected.grouped)
     assert got.lab == expected.lab
 

@@ -117,6 +117,7 @@ def test_a_window_of_days_is_the_sum_of_its_days_and_days_can_be_taken_out(local
     assert window.batch_ids == ("2024-01-01", "2024-01-02")
     np.testing.assert_array_equal(window.V, alone.V)
     np.testing.assert_array_equal(window.score_sums, alone.score_sums)
+    np.testing.assert_array_equal(window.weight_squares, alone.weight_squares)
     left = field.retract("2024-01-01").retract("2024-01-02")
     others = truth.count(lab, rows.filter(pa.array([not i for i in inside])), ["town"])
     np.testing.assert_array_equal(left.V, others.V)

@@ -104,6 +104,7 @@ def assert_same_counts(field: Field, truth: Field) -> None:
     assert list(map(type, field.groups)) == list(map(type, truth.groups))
     np.testing.assert_array_equal(field.V, truth.V)
     np.testing.assert_array_equal(field.score_sums, truth.score_sums)
+    np.testing.assert_array_equal(field.weight_squares, truth.weight_squares)
     assert (field.dropped, field.clipped, field.by) == (truth.dropped, truth.clipped, truth.by)
     assert field.to_json() == truth.to_json()
 

@@ -180,6 +180,14 @@ class Estimating:
         ),
     ] = "auto"
     level: Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the intervals.")] = 0.9
+    design_effect: Annotated[
+        float,
+        typer.Option(
+            metavar="NUMBER",
+            help="How many times larger the field's variance is than that of independent rows: 1 + (m - 1)·r for "
+            "clusters of m rows with a correlation of r.",
+        ),
+    ] = 1.0
     protected: Annotated[
         bool,
         typer.Option("--protected", help="Decisions must be blind to the groups: estimate, do not apply."),

@@ -52,6 +52,7 @@ _EXTRAS = {
 FLAGS: dict[str, str | None] = {
     "groups": "by",
     "partition": "bins",
+    "design_effect": "design-effect",
     **dict.fromkeys(
         ("atoms", "calibration", "check", "cv", "family", "high", "low", "point", "repair", "sample_weight")
     ),

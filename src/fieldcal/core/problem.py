@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import rel_entr, xlogy
 
-from fieldcal.core.response import smoothing_cells
+from fieldcal.core.response import in_class_rows, row_per_weight, smoothing_cells
 from fieldcal.errors import InputError
 from fieldcal.types import Floats
 
@@ -22,18 +22,21 @@ _LABEL_FLOOR = 1e-12
 class Problem:
     """Lab and field, as everything below `estimate` takes them."""
 
-    F: Floats  # (K, m) lab counts
-    V: Floats  # (G, m) field counts
+    F: Floats  # (K, m) lab counts, as effective rows
+    V: Floats  # (G, m) field counts, as effective rows
     smoothing: float  # pseudo-rows per class behind M
     grouped: bool  # whether the rows of V are groups of one field
     labelled: Floats | None = None  # (G, K) field rows whose label is known, not counted in V
     #: One population that will be compared with groups: its point averages over M as theirs do.
     averages_over_M: bool = False
+    class_rows: Floats | None = None  # (K,) effective rows of each class behind M; None for those of F
+    sizes: Floats | None = None  # (G,) how much of the whole field each group is; None for the rows of V
 
     @cached_property
     def A(self) -> Floats:
         """F plus smoothing: the Dirichlet parameters of M's own posterior."""
-        return np.asarray(self.F + smoothing_cells(self.F, self.smoothing))
+        F = self.F if self.class_rows is None else in_class_rows(self.F, self.class_rows)
+        return np.asarray(F + smoothing_cells(self.F, self.smoothing))
 
     @cached_property
     def M(self) -> Floats:
@@ -50,15 +53,30 @@ class Problem:
         """G, K, m."""
         return len(self.V), *self.F.shape
 
+    @cached_property
+    def total(self) -> Floats:
+        """The histogram of the field as one population, (m,), as effective rows.
+
+        Groups take part with their sizes: one whose weights are unequal has fewer effective rows, but is no smaller.
+        """
+        if self.sizes is None:
+            return np.asarray(self.V.sum(axis=0))
+        used = self.sizes > 0
+        per_row = self.sizes[used] / self.V[used].sum(axis=1)  # Σ w² / Σ w, times the design effect
+        return np.asarray(
+            per_row @ self.V[used] * row_per_weight(self.sizes.sum(), per_row @ self.sizes[used])
+        )
+
     def whole(self) -> Problem:
         """The field as one population."""
         labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
-        V = self.V.sum(axis=0, keepdims=True)
-        return replace(self, V=V, grouped=False, labelled=labelled, averages_over_M=self.grouped)
+        V = self.total[None]
+        return replace(self, V=V, grouped=False, labelled=labelled, averages_over_M=self.grouped, sizes=None)
 
     def take(self, rows: Floats) -> Problem:
         """Some of the groups."""
-        return replace(self, V=self.V[rows], labelled=None if self.labelled is None else self.labelled[rows])
+        labelled, sizes = (None if of is None else of[rows] for of in (self.labelled, self.sizes))
+        return replace(self, V=self.V[rows], labelled=labelled, sizes=sizes)
 
     def with_labels(self, M: Floats) -> tuple[Floats, Floats]:
         """M (S, K, m) and V with one more bin per class, for field rows whose label is known."""

@@ -7,9 +7,10 @@ zero. The rank and conditioning of ``M`` say how well the bins tell the classes 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv
 from scipy.stats import qmc
 
@@ -43,6 +44,45 @@ def whole(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64
     if np.all(values == np.floor(values)) and np.all(np.abs(values) < 2.0**53):
         return values.astype(np.int64)
     return values
+
+
+def square_sums(
+    row: Ints, *, size: int, weight: Floats | None = None
+) -> NDArray[np.float64] | NDArray[np.int64]:
+    """Sums of squared weights, (size,), from row numbers; the number of rows where they have none."""
+    return count_cells(row, np.zeros_like(row), shape=(size, 1), weight=_squared(weight))[:, 0]
+
+
+def _squared(weight: Floats | None) -> Floats | None:
+    return None if weight is None else np.square(weight)
+
+
+def row_per_weight(weights: ArrayLike, squares: ArrayLike) -> Floats:
+    """How many rows of equal weight a weight of 1 stands for: ``Σ w / Σ w²``, exactly 1 where all weights are 1.
+
+    A sum of weights times this is Kish's effective sample size.
+
+    References
+    ----------
+    Kish, L. (1965). Survey Sampling. Wiley.
+    """
+    given = np.asarray(squares, dtype=np.float64)
+    return np.asarray(np.divide(weights, given, out=np.ones(given.shape), where=given > 0))
+
+
+def in_class_rows(F: NDArray[Any], rows: Floats) -> Floats:
+    """F with so many rows of each class, (K,), spread over the bins as they were; F itself where it has them."""
+    return np.asarray(F * (rows / F.sum(axis=1))[:, None])
+
+
+def equal_rows(weight: Floats | None) -> Floats | None:
+    """Weights scaled to sum up to the effective sample size; those that are all equal become exactly 1."""
+    if weight is None:
+        return None
+    used = weight[weight > 0]
+    if not len(used) or (used == used[0]).all():
+        return (weight > 0).astype(np.float64)
+    return np.asarray(weight * row_per_weight(used.sum(), np.square(used).sum()))
 
 
 def auto_smoothing(F: NDArray[np.float64] | NDArray[np.int64]) -> float:

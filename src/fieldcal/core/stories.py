@@ -47,9 +47,7 @@ class Parts:
 
     def mixed(self, overall: float, between: float, urc: Floats | None = None) -> Floats:
         """The mean over the four corners, weighed by the trust in each question."""
-        corners = (
-            (w, o, b) for o, x in _either(overall) for b, y in _either(between) if (w := x * y) > 0
-        )
+        corners = ((w, o, b) for o, x in _either(overall) for b, y in _either(between) if (w := x * y) > 0)
         return np.asarray(sum(w * self.corner(o, b, urc) for w, o, b in corners))
 
 
@@ -84,7 +82,9 @@ class Doubt:
     spread: Floats  # (G, K) standard deviation of URC's posterior
     labels: Floats  # (G, K) variance of the label share around the mean recalibrated prediction
     miscalibrated: Floats  # (K,) by how much the mean prediction misses the lab's own shares
-    excess: Floats | None = None  # (K,) variance of a rehearsed group beyond noise, on the logit scale; None if unrehearsed
+    excess: Floats | None = (
+        None  # (K,) variance of a rehearsed group beyond noise, on the logit scale; None if unrehearsed
+    )
 
     def same(self, overall: bool, moved: bool) -> Floats:
         """Variance of the mean prediction, or of what the movement of the whole field makes of it."""
@@ -146,7 +146,9 @@ def _undecided(doubt: Doubt, trust: Trust, *, moved: bool, grouped: bool) -> lis
         both = _either(up if moved else 0.0)
         corners = [(o, b, x * y) for o, x in both for b, y in _either(apart)]
     rest = POLICY.story_other if moved or grouped else 0.0
-    told = [_corner(doubt, w * (1.0 if o or b else 1 - rest), o, b, moved=moved) for o, b, w in corners if w > 0]
+    told = [
+        _corner(doubt, w * (1.0 if o or b else 1 - rest), o, b, moved=moved) for o, b, w in corners if w > 0
+    ]
     unknown = corners[0][2] * rest
     return told + ([doubt.other(unknown)] if unknown > 0 else [])
 
@@ -192,7 +194,9 @@ def mixture_interval(
     n = doubt.parts.n
     if len(stories) == 1:
         return beta_interval(means[0], variances[0], level, n=n, holds=estimate)
-    columns = slice(1, None) if estimate.shape[1] == 2 else slice(None)  # the other of two classes is the mirror
+    columns = (
+        slice(1, None) if estimate.shape[1] == 2 else slice(None)
+    )  # the other of two classes is the mirror
     curves = [_on_logits(m[:, columns], v[:, columns], n) for m, v in zip(means, variances, strict=True)]
     ends = [expit(_quantile(curves, weights, at)) for at in ((1 - level) / 2, (1 + level) / 2)]
     least = 0.5 / (n[:, None] + 1)

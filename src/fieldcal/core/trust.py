@@ -121,7 +121,7 @@ def measure(
     mode: Solution | None = None,
 ) -> Evidence:
     """Fit, shift and rehearsal of a field whose prevalences under label shift are urc (G, K), together whole (K,)."""
-    rows, total = problem.A.sum(axis=1), problem.V.sum(axis=0)
+    rows, total = problem.A.sum(axis=1), problem.total
     F, smoothing = problem.F, problem.smoothing
     return Evidence(
         whole=misfit(problem.M, total[None], whole[None], rows=rows),
@@ -188,7 +188,9 @@ def rehearse(
     return _summary(change, squares, rows, correction_size(centres, V, log_ratio), excess)
 
 
-def decide_trust(problem: Problem, evidence: Evidence, *, urc: Floats, whole: Floats, centres: Floats) -> Trust:
+def decide_trust(
+    problem: Problem, evidence: Evidence, *, urc: Floats, whole: Floats, centres: Floats
+) -> Trust:
     """The two probabilities, from counts and estimates alone.
 
     Parameters
@@ -201,7 +203,9 @@ def decide_trust(problem: Problem, evidence: Evidence, *, urc: Floats, whole: Fl
         return Trust(0.0, 0.0)
     known, rehearsal = skill(problem.F), evidence.rehearsal
     overall = without_labels(evidence.overall, known)
-    if rehearsal is not None:  # where label shift holds between the lab's groups for sure, it may hold here as surely
+    if (
+        rehearsal is not None
+    ):  # where label shift holds between the lab's groups for sure, it may hold here as surely
         overall *= max(1.0, rehearsal.sure / POLICY.most_without_labels)
     if not problem.grouped:
         return Trust(overall, overall)

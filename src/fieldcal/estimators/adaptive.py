@@ -60,7 +60,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         groups : array-like (n,), optional
             The subpopulation of each row: one prevalence for each. `predict_proba` needs them then, too.
         sample_weight : array-like (n,), optional
-            A weight of 2 is the row twice.
+            Sampling weights, as in `fieldcal.count`: equal weights say the same as none.
 
         Returns
         -------

@@ -166,7 +166,8 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
             Any grouping of the lab rows, best the one that the field will have. A ``cv`` that splits by groups
             gets them, too.
         sample_weight : array-like (n,), optional
-            A weight of 2 is the row twice. The estimator gets them, too, if it is fitted here and takes them.
+            Sampling weights, as in `fieldcal.learn`: equal weights say the same as none. The estimator gets them, too,
+            if it is fitted here and takes them.
         **fit_params
             For the estimator's ``fit``, if it is fitted here.
 

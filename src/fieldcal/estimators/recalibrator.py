@@ -130,7 +130,7 @@ class Recalibrator(Adaptive):
         groups : array-like (n,), optional
             Any grouping of the lab rows, best the one that the field will have.
         sample_weight : array-like (n,), optional
-            A weight of 2 is the row twice.
+            Sampling weights, as in `fieldcal.learn`: equal weights say the same as none.
 
         Returns
         -------

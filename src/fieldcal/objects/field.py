@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import model_validator
 
-from fieldcal.core.response import whole
+from fieldcal.core.response import row_per_weight, whole
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, Frozen, KeyTuple, Texts, sealed
@@ -32,7 +32,7 @@ SCORE_UNIT = 2.0**-30
 #: The id of what was counted without a name. It sorts before all others.
 UNNAMED = ""
 #: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
-AXES = {"V": ("m",), "score_sums": ("K",)}
+AXES: dict[str, tuple[str, ...]] = {"V": ("m",), "score_sums": ("K",), "weight_squares": ()}
 #: Whole numbers from here on go on as floats: two that are smaller add up within 64 bits.
 _LIMIT = 2**62
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -54,6 +54,7 @@ class Batch(Frozen):
     groups: KeyTuple
     V: Counts  # (G, m)
     score_sums: Counts  # (G, K) sums of the predictions, in units of SCORE_UNIT
+    weight_squares: Counts  # (G,) sums of the squared weights; rows where they have none
     dropped: int = Slot(default=0, ge=0)
     clipped: int = Slot(default=0, ge=0)
 
@@ -113,9 +114,11 @@ class Field(Artefact):
     batch_ids : the ids of those that have a name
     groups : the G group keys of all batches; the single key None when there are no groups
     by : names of the columns that the keys come from; empty if they came from arrays
-    V : (G, m) rows per group and bin
+    V : (G, m) rows per group and bin, or sums of their weights
     score_sums : (G, K) sums of the predictions, in units of 2**-30
-    n, mean_prediction : (G,) rows and (G, K) mean prediction per group
+    weight_squares : (G,) sums of the squared weights; the number of rows where they have none
+    n, mean_prediction : (G,) rows, or sums of their weights, and (G, K) mean prediction per group
+    n_effective : (G,) how many rows of equal weight would say as much; n itself where rows have no weights
     dropped, clipped : rows left out for missing predictions; predictions moved into [0, 1]
 
     Notes
@@ -177,6 +180,8 @@ class Field(Artefact):
         for name, shape in self._shapes(len(batch.groups)).items():
             if getattr(batch, name).shape != shape:
                 raise ValueError(f"{where}: {name} has shape {getattr(batch, name).shape}, not {shape}")
+        if not np.array_equal(batch.V.any(axis=1), batch.weight_squares > 0):
+            raise ValueError(f"{where} has rows without squares of their weights, or squares without rows")
         return batch
 
     @property
@@ -200,6 +205,11 @@ class Field(Artefact):
         return self._total.score_sums
 
     @property
+    def weight_squares(self) -> Table:
+        """Sums of the squared weights per group; the number of rows where they have none."""
+        return self._total.weight_squares
+
+    @property
     def dropped(self) -> int:
         """Rows left out for missing predictions."""
         return self._total.dropped
@@ -213,6 +223,16 @@ class Field(Artefact):
     def n(self) -> Table:
         """Rows (or their weights) per group."""
         return sealed(self.V.sum(axis=1))
+
+    @cached_property
+    def n_effective(self) -> NDArray[np.float64]:
+        """How many rows of equal weight would say as much, per group: Kish's ``(Σ w)² / Σ w²``.
+
+        References
+        ----------
+        Kish, L. (1965). Survey Sampling. Wiley.
+        """
+        return sealed(self.n * row_per_weight(self.n, self.weight_squares))
 
     @cached_property
     def mean_prediction(self) -> NDArray[np.float64]:

@@ -11,7 +11,13 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
-from fieldcal.core.response import Conditioning, conditioning, response_matrix, smoothing_cells
+from fieldcal.core.response import (
+    Conditioning,
+    conditioning,
+    in_class_rows,
+    row_per_weight,
+    smoothing_cells,
+)
 from fieldcal.core.trust import Rehearsal
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, PartitionField, record, sealed
@@ -42,7 +48,8 @@ class Lab(Artefact):
 
     outcome: Outcome  # what is told apart: classes, or intervals of a number
     partition: PartitionField
-    F: Counts
+    F: Counts  # (K, m) rows per class and bin, or sums of their weights
+    weight_squares: Counts  # (K,) sums of the squared weights; rows where they have none
     smoothing: float = Slot(ge=0)
     bin_scores: Counts  # (m, K) sums of the predictions in each bin, in units of SCORE_UNIT
     n: int = Slot(ge=0)
@@ -65,6 +72,8 @@ class Lab(Artefact):
             self.outcome.check_columns(self.columns)
         if not self.F.any(axis=1).all():
             raise ValueError("F has a class without rows")
+        if self.weight_squares.shape != shape[:1] or not (self.weight_squares > 0).all():
+            raise ValueError(f"weight_squares must be {shape[0]} sums, one per class, all above zero")
         return self
 
     @cached_property
@@ -80,12 +89,23 @@ class Lab(Artefact):
     @cached_property
     def M(self) -> NDArray[np.float64]:
         """The response matrix: `M[i, j]` is the probability of bin `j` given class `i`."""
-        return sealed(response_matrix(self.F, smoothing=self.smoothing))
+        return sealed(self.A / self.A.sum(axis=1, keepdims=True))
 
     @cached_property
     def A(self) -> NDArray[np.float64]:
-        """The counts behind M with their smoothing: the Dirichlet parameters of M's own posterior."""
-        return sealed(self.F + smoothing_cells(self.F, self.smoothing))
+        """The rows behind M with their smoothing: the Dirichlet parameters of M's own posterior."""
+        return sealed(in_class_rows(self.F, self.n_effective) + smoothing_cells(self.F, self.smoothing))
+
+    @cached_property
+    def n_effective(self) -> NDArray[np.float64]:
+        """How many rows of equal weight would say as much, per class: Kish's ``(Σ w)² / Σ w²``."""
+        rows = self.F.sum(axis=1)
+        return sealed(rows * row_per_weight(rows, self.weight_squares))
+
+    @cached_property
+    def F_effective(self) -> NDArray[np.float64]:
+        """F as effective rows of the whole lab: the shares of classes and bins are those of the weights."""
+        return sealed(self.F * row_per_weight(self.F.sum(), self.weight_squares.sum()))
 
     @cached_property
     def p_lab(self) -> NDArray[np.float64]:
@@ -113,7 +133,7 @@ class Lab(Artefact):
     @cached_property
     def calibration(self) -> Calibration:
         """How well the predictions match the labels, bin by bin."""
-        return bin_calibration(self.F.astype(np.float64), self.bin_means)
+        return bin_calibration(self.F_effective, self.bin_means)
 
     @cached_property
     def miscalibration(self) -> NDArray[np.float64]:

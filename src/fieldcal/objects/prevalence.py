@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -25,6 +25,7 @@ from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Learnt, Numbers, Texts, record
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.problem import as_problem
 from fieldcal.objects.verdict import WORDS, Level, Verdict
 from fieldcal.types import Floats, Ints, Keys
 
@@ -105,7 +106,9 @@ class Ranking:
 
     def __repr__(self) -> str:
         first = show.largest(self.probability, 5)
-        named = ", ".join(f"{group_keys.show(self.groups[g], width=30)} {self.probability[g]:.2f}" for g in first)
+        named = ", ".join(
+            f"{group_keys.show(self.groups[g], width=30)} {self.probability[g]:.2f}" for g in first
+        )
         more = ", …" if len(self.groups) > len(first) else ""
         of = group_keys.show(self.of, width=30)
         return f"Highest prevalence of {of}: {named}{more} ({_rests_on(self.assume, self.verdict)})"
@@ -139,21 +142,17 @@ class Rows:
     grouped: bool
 
     @classmethod
-    def of(cls, lab: Lab, field: Field, *, grouped: bool) -> Rows:
-        """Of every group of a field."""
+    def of(cls, lab: Lab, field: Field, problem: Problem, rows: Ints | slice = slice(None)) -> Rows:
+        """Of the groups that the problem is about."""
         sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
         average = sums / max(float(sums.sum()), 1e-300)
-        mean = np.where(np.asarray(field.n)[:, None] > 0, field.mean_prediction, average)
-        return cls(lab, np.asarray(field.V, dtype=np.float64), mean, average, grouped)
+        has_rows = np.asarray(field.n)[rows, None] > 0
+        mean = np.where(has_rows, field.mean_prediction[rows], average)
+        return cls(lab, problem.V, mean, average, field.grouped)
 
-    def together(self) -> Rows:
-        """Of the field as one population."""
-        V, average = self.V.sum(axis=0, keepdims=True), self.average[None]
-        return Rows(self.lab, V, average, self.average, grouped=False)
-
-    def at(self, rows: Ints) -> Rows:
-        """Of some of the groups."""
-        return replace(self, V=self.V[rows], mean_prediction=self.mean_prediction[rows])
+    def together(self, total: Floats) -> Rows:
+        """Of the field as one population, its histogram in rows that they are worth."""
+        return Rows(self.lab, total[None], self.average[None], self.average, grouped=False)
 
     def doubt(self, urc: Floats, whole: Floats, trust: Trust, *, spread: Floats | None = None) -> Doubt:
         """What makes the prevalences of these groups uncertain."""
@@ -185,7 +184,8 @@ class Prevalence(Artefact):
     ----------
     groups : the G group keys; the single key None when the field has no groups
     classes : the K classes
-    n : (G,) rows per group
+    n : (G,) rows per group, or sums of their weights
+    design_effect : how many times larger the field's variance was taken to be than that of independent rows
     mean_prediction : (G, K) mean prediction
     urc : (G, K) URC's estimate, whatever the trust
     estimate : (G, K) the prevalence after trust: the mean prediction at trust 0, URC's at trust 1
@@ -226,6 +226,7 @@ class Prevalence(Artefact):
     level: float | None = Slot(gt=0, lt=1)
     seed: int
     labelled: Numbers | None
+    design_effect: float = Slot(default=1.0, ge=1)
     urc: Numbers
     estimate: Numbers
     lower: Numbers | None
@@ -270,7 +271,9 @@ class Prevalence(Artefact):
                 raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
-        if not (0 <= self.trust.overall <= 1 and 0 <= self.trust.between <= 1 and 0 <= self.trust.rehearsed <= 1):
+        if not (
+            0 <= self.trust.overall <= 1 and 0 <= self.trust.between <= 1 and 0 <= self.trust.rehearsed <= 1
+        ):
             raise ValueError("trust must be probabilities")
         tables = [value for value in vars(self.fit).values() if isinstance(value, np.ndarray)]
         if any(table.shape != (G,) for table in tables):
@@ -352,26 +355,24 @@ class Prevalence(Artefact):
         # In one order, each group once: a group asked for twice, or in another place, has the same draws.
         rows, back = np.unique(at, return_inverse=True)
         prior = self._prior if self._prior is not None else prior_from(self.prior)
-        posterior = prior.posterior(self._problem(rows), random_state=self.seed, learnt=self.learnt)
+        problem = as_problem(
+            self.lab, self.field, labelled=self.labelled, design_effect=self.design_effect, rows=rows
+        )
+        posterior = prior.posterior(problem, random_state=self.seed, learnt=self.learnt)
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
         draws = np.asarray(posterior.draws(per_draw=per_draw))
         if assume == "trust":
-            draws = self._told(rows, draws)
+            draws = self._told(problem, rows, draws)
         return np.asarray(draws[back])
 
-    def _told(self, rows: Ints, urc: Floats) -> Floats:
+    def _told(self, problem: Problem, rows: Ints, urc: Floats) -> Floats:
         """Draws after trust, from those of URC's posterior (G, D, K)."""
         grouped, trust = self.field.grouped, self.trust
-        doubt = Rows.of(self.lab, self.field, grouped=grouped).at(rows).doubt(self.urc[rows], self.whole.urc, trust)
+        doubt = Rows.of(self.lab, self.field, problem, rows).doubt(self.urc[rows], self.whole.urc, trust)
         if trust.set_by_caller and trust.overall == trust.between == 1 and doubt.excess is None:
             return urc  # the posterior itself
         stories = tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
         return story_draws(stories, urc, np.random.default_rng([self.seed, 1]))
-
-    def _problem(self, rows: Ints) -> Problem:
-        F, V = (np.asarray(counts, dtype=np.float64) for counts in (self.lab.F, self.field.V[rows]))
-        labelled = None if self.labelled is None else self.labelled[rows]
-        return Problem(F, V, self.lab.smoothing, self.field.grouped, labelled)
 
     def remembering(self, prior: Prior) -> Self:
         """The same, with the prior itself at hand: one made of functions is in no file."""
@@ -497,7 +498,11 @@ class Prevalence(Artefact):
         """Shares of class by decision, (D, K, K), for draws p (D, K) of the prevalences and a histogram v (m,)."""
         rng = np.random.default_rng(self.seed)
         M = response_draws(self.lab.A, N_DRAWS, rng)
-        cells = rake(np.repeat(M, len(p) // len(M), axis=0) * self.lab.p_lab[:, None], rows=p, columns=v / max(v.sum(), 1e-300))
+        cells = rake(
+            np.repeat(M, len(p) // len(M), axis=0) * self.lab.p_lab[:, None],
+            rows=p,
+            columns=v / max(v.sum(), 1e-300),
+        )
         share = self.lab.decisions.sum(axis=0) + 1e-3
         within = self.lab.decisions + 0.5 * share / share.sum(axis=1, keepdims=True)
         return np.asarray(np.einsum("dkb,kbj->dkj", cells, within / within.sum(axis=2, keepdims=True)))
@@ -507,9 +512,8 @@ class Prevalence(Artefact):
         rng = np.random.default_rng(self.seed)
         M = response_draws(self.lab.A, N_DRAWS, rng)
         share = self.lab.decisions.sum(axis=0) + 1e-3
-        within = self.lab.decisions + 0.5 * share / share.sum(
-            axis=1, keepdims=True
-        )  # half a row per class and bin
+        rows = self.lab.decisions * (self.lab.n_effective / self.lab.F.sum(axis=1))[:, None, None]
+        within = rows + 0.5 * share / share.sum(axis=1, keepdims=True)  # half a row per class and bin
         rounds = []
         for _ in range(n_draws // len(M)):
             D = rng.standard_gamma(within, size=(len(M), *within.shape)) + 1e-300

@@ -87,16 +87,23 @@ class Counted:
             groups = groups[at] if isinstance(groups, np.ndarray) else [groups[i] for i in at]
         return Counted(groups, self.rows[at], self.valid[at], self.below[at], self.units[at])
 
-    def tables(self, lab: Lab) -> tuple[Int64s, Int64s]:
-        """Rows per bin, and sums of predictions per class."""
+    def tables(self, lab: Lab) -> dict[str, Int64s]:
+        """The tables of a batch. Rows of a table have no weights, so that their squares are the rows."""
+        V = self._rows_per_bin(lab)
+        return {"V": V, "score_sums": self._score_sums(lab, V), "weight_squares": self.valid}
+
+    def _rows_per_bin(self, lab: Lab) -> Int64s:
         V = np.empty((len(self.rows), lab.n_bins), dtype=np.int64)
         V[:, :-1], V[:, -1] = self.below, self.valid
         V[:, 1:] -= self.below  # of the bins up to this one, those before it
+        return V
+
+    def _score_sums(self, lab: Lab, V: Int64s) -> Int64s:
         if lab.partition.takes == "ids":
-            return V, _shares_in_units(lab, V)
+            return _shares_in_units(lab, V)
         if len(lab.classes) > 2:
-            return V, self.units
-        return V, np.column_stack([self.valid * int(1 / SCORE_UNIT) - self.units[:, 0], self.units[:, 0]])
+            return self.units
+        return np.column_stack([self.valid * int(1 / SCORE_UNIT) - self.units[:, 0], self.units[:, 0]])
 
 
 def as_field(
@@ -124,15 +131,15 @@ def as_field(
         if seen is not None and seen is not counted:
             present, (names, _) = names, group_keys.arrange(seen.groups)
             codes = group_keys.positions(names, present)[codes]
-    tables = []
-    for part in counted.tables(lab):
-        table = np.zeros((len(names), part.shape[1]), dtype=np.int64)
+    tables = {}
+    for name, part in counted.tables(lab).items():
+        table = np.zeros((len(names), *part.shape[1:]), dtype=np.int64)
         if len(names) == len(codes) > 1:  # every group once, the usual case
             table[codes] = part
         else:
             np.add.at(table, codes, part)
-        tables.append(table)
-    batch = Batch(groups=names, V=tables[0], score_sums=tables[1], dropped=dropped, clipped=clipped)
+        tables[name] = table
+    batch = Batch(groups=names, **tables, dropped=dropped, clipped=clipped)
     return Field(
         lab=lab.digest,
         classes=lab.classes,

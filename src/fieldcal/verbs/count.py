@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldcal.core.response import count_cells
+from fieldcal.core.response import count_cells, square_sums
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
 from fieldcal.types import Missing
@@ -41,7 +41,9 @@ def count(
         The subpopulation of each row: text, whole numbers, true or false, dates, times, or tuples of them; null is a
         group of its own.
     sample_weight : array-like (n,), optional
-        A weight of 2 is the row twice.
+        Sampling weights: how many rows of the population each row stands for. Only their ratios count: equal weights
+        say the same as none, and unequal ones widen the intervals (`Field.n_effective`). A row that was seen twice is
+        given twice.
     missing : "error" or "drop"
         What to do with rows whose prediction is NaN or null. Dropped rows are counted in ``Field.dropped``.
     normalize : bool
@@ -94,6 +96,7 @@ def count(
         groups=names,
         V=V,
         score_sums=score_sums(codes, len(names), scores, weight, shares=shares, bins=bins),
+        weight_squares=square_sums(codes, size=len(names), weight=weight),
         dropped=scores.n_missing,
         clipped=scores.clipped,
     )

@@ -12,11 +12,19 @@ from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
 from fieldcal.core.solve import Solution
-from fieldcal.core.stories import Doubt, beta_interval, learn_from_labels, mixture_interval, mixture_variance, tell
+from fieldcal.core.stories import (
+    Doubt,
+    beta_interval,
+    learn_from_labels,
+    mixture_interval,
+    mixture_variance,
+    tell,
+)
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField, group_keys
 from fieldcal.objects.prevalence import Rows
+from fieldcal.objects.problem import as_problem
 from fieldcal.types import Floats, Keys, Point
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
@@ -32,6 +40,7 @@ def estimate(
     point: Point = "mean",
     level: float | None = 0.9,
     labelled: Any = None,
+    design_effect: float = 1.0,
     protected: bool = False,
     random_state: int = 0,
     max_iter: int = 200,
@@ -57,6 +66,11 @@ def estimate(
     labelled : (K,) or (G, K) counts, or a mapping from group to (K,) counts, optional
         Labels from the field, where a few have come in: rows per class, of rows that are *not* counted in ``field``.
         They enter the same likelihood exactly.
+    design_effect : float
+        How many times larger the variance of the field's histograms is than if its rows were independent: for m rows
+        per cluster (of one patient, one camera, one day) whose correlation is ρ, ``1 + (m − 1)·ρ``. By default rows are
+        taken to be independent, and where they are not, intervals are too narrow. Unequal weights are known from the
+        counts and need not be told.
     protected : bool
         Declare that the groups must not influence decisions. They are estimated; `recalibrate` refuses to apply them
         unless told ``acknowledge=True``.
@@ -95,7 +109,8 @@ def estimate(
     """
     chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
     _check(lab, field, chosen, level=level, point=point)
-    problem = _problem(lab, field, _labels(labelled, lab, field))
+    design_effect = _design_effect(design_effect)
+    problem = as_problem(lab, field, labelled=_labels(labelled, lab, field), design_effect=design_effect)
     posterior = chosen.posterior(problem, random_state=random_state)
     found = _solved(posterior, point, level, max_iter, progress)
     whole = _whole_field(chosen, problem, found, point, level, random_state, max_iter)
@@ -109,13 +124,16 @@ def estimate(
     )
     believed = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
     moved = evidence.overall.shifted
-    rows = Rows.of(lab, field, grouped=field.grouped)
+    rows = Rows.of(lab, field, problem)
     each = _mixed(rows, found, whole.urc[0], believed, level, moved=moved, labelled=problem.labelled)
     together = each
     if len(found.urc) != 1:
         labels = None if problem.labelled is None else problem.labelled.sum(axis=0, keepdims=True)
-        together = _mixed(rows.together(), whole, whole.urc[0], believed, level, moved=moved, labelled=labels)
-    said = findings(Seen(lab, field, evidence, believed, protected, whole=together.row()))
+        together = _mixed(
+            rows.together(problem.total), whole, whole.urc[0], believed, level, moved=moved, labelled=labels
+        )
+    row = together.row(float(np.sum(field.n)))
+    said = findings(Seen(lab, field, evidence, believed, protected, whole=row, design_effect=design_effect))
     warn_about_field(said)
     prev = Prevalence(
         lab=lab,
@@ -126,14 +144,15 @@ def estimate(
         level=level,
         seed=random_state,
         labelled=problem.labelled,
+        design_effect=design_effect,
         urc=found.urc,
         estimate=each.estimate,
         lower=each.lower,
         upper=each.upper,
-        whole=together.row(),
+        whole=row,
         trust=believed,
         overall_shift=evidence.overall,
-        status=group_status(lab, field, evidence),
+        status=group_status(lab, problem.V.sum(axis=1), evidence),
         verdict=Verdict(findings=said),
         protected=protected,
         fit=_fit(found.mode, evidence),
@@ -235,10 +254,14 @@ def _label_row(counts: Any, classes: Keys) -> Floats:
     return row
 
 
-def _problem(lab: Lab, field: Field, labelled: Floats | None) -> Problem:
-    """From here on core's letters, and arrays alone."""
-    F, V = (np.asarray(counts, dtype=np.float64) for counts in (lab.F, field.V))
-    return Problem(F, V, lab.smoothing, field.grouped, labelled)
+def _design_effect(value: Any) -> float:
+    """Checked: no sample is better than one of independent rows by more than chance."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 1 <= value < np.inf:
+        raise InputError(
+            f"design_effect must be a number, 1 (rows are independent) or more, but got {value!r:.60}. For m rows per "
+            "cluster with a correlation of r inside it is 1 + (m - 1)·r."
+        )
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -296,7 +319,9 @@ def _whole_field(
     if len(found.urc) == 1:
         return found
     if not problem.V.sum():
-        nowhere = Summary(problem.p_lab[None], *(np.full((1, len(problem.p_lab)), x) for x in (0.5, 0.0, 1.0)))
+        nowhere = Summary(
+            problem.p_lab[None], *(np.full((1, len(problem.p_lab)), x) for x in (0.5, 0.0, 1.0))
+        )
         return _Solved(nowhere.mean, nowhere, None)
     whole = prior.posterior(problem.whole(), random_state=random_state)
     return _solved(whole, point, level, max_iter)
@@ -321,12 +346,12 @@ class _Mixed:
     lower: Floats | None
     upper: Floats | None
 
-    def row(self) -> WholeField:
-        """Of the field as one population."""
+    def row(self, n: float) -> WholeField:
+        """Of the field as one population, of n rows."""
         parts, ends = self.doubt.parts, (self.lower, self.upper)
         lower, upper = (None if end is None else end[0] for end in ends)
         return WholeField(
-            n=float(parts.n[0]),
+            n=n,
             mean_prediction=parts.mean_prediction[0],
             urc=parts.urc[0],
             estimate=self.estimate[0],

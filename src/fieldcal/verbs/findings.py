@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.policy import POLICY
-from fieldcal.core.response import confusable_classes
+from fieldcal.core.response import confusable_classes, row_per_weight
 from fieldcal.core.sample_size import labels_to_decide
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import (
@@ -28,6 +28,7 @@ from fieldcal.errors import (
 )
 from fieldcal.objects import Field, Finding, Lab, WholeField, group_keys
 from fieldcal.objects.verdict import State
+from fieldcal.types import Floats
 
 #: Groups that a finding names, at most.
 _NAMED = 20
@@ -46,6 +47,7 @@ WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
 #: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
 _CLASSES, _GROUPS = Option("classes"), Option("groups", verb="learn")
 _SIGMOID, _PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
+_DESIGN = Option("design_effect")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Seen:
     trust: Trust
     protected: bool = False
     whole: WholeField | None = None
+    design_effect: float = 1.0
 
 
 def findings(seen: Seen) -> tuple[Finding, ...]:
@@ -114,7 +117,7 @@ def better_than_chance(lab: Lab) -> Finding:
 
 def enough_rows(lab: Lab) -> Finding:
     """A class whose predictions are mostly a guess."""
-    rows = lab.F.sum(axis=1)
+    rows = lab.n_effective
     rarest = int(rows.argmin())
     name, n = lab.classes[rarest], rows[rarest]
     question = "Has the lab enough rows of every class?"
@@ -204,7 +207,7 @@ def homogeneous(lab: Lab) -> Finding | None:
 
 def _worse_than_chance(lab: Lab) -> int | None:
     """A class whose predictions are clearly lower on its own rows than on the others; None if there is none."""
-    F = np.asarray(lab.F, dtype=np.float64)
+    F = lab.F_effective
     for k, own in enumerate(F):
         (high, high_error), (low, low_error) = (
             _mean(lab.bin_means[:, k], rows) for rows in (own, F.sum(axis=0) - own)
@@ -228,7 +231,9 @@ def set_by_caller(seen: Seen) -> Finding | None:
     """A trust that nobody earned."""
     if not seen.trust.set_by_caller:
         return None
-    text = f"Label shift is taken to hold with probability {seen.trust.overall:g}, as told: assumed, not tested."
+    text = (
+        f"Label shift is taken to hold with probability {seen.trust.overall:g}, as told: assumed, not tested."
+    )
     return Finding(code="assumed", question="Was the trust earned?", state="care", text=text, remedy=_CAUSES)
 
 
@@ -262,12 +267,12 @@ def withheld(seen: Seen) -> Finding | None:
     question = "Is the field like what was rehearsed?"
     if trust.rehearsed < POLICY.withheld:
         text = f"Groups differ more than those of the lab did: the rehearsal speaks for {trust.rehearsed:.0%} of it."
-        return Finding(code="beyond_rehearsal", question=question, state="care", text=text, remedy=_labels(seen))
+        return Finding(
+            code="beyond_rehearsal", question=question, state="care", text=text, remedy=_labels(seen)
+        )
     if trust.between >= POLICY.withheld * found.trust:
         return None
-    text = (
-        f"The rehearsal earned a trust of {found.trust:.2f} in how groups differ; {trust.between:.2f} is used, "
-    )
+    text = f"The rehearsal earned a trust of {found.trust:.2f} in how groups differ; {trust.between:.2f} is used, "
     text += "because the field moved in a way that was not rehearsed."
     return Finding(code="trust_withheld", question=question, state="care", text=text)
 
@@ -335,9 +340,7 @@ def _explained(seen: Seen, share: str) -> Finding:
         return Finding(code="shift_explained", question=_WHOLE, state="care", text=f"{share} {range_}.")
     if trust.overall == 0:
         text = f"{share} {range_}, or the predictions know too little of the classes: it is not followed."
-        return Finding(
-            code="shift_uncertain", question=_WHOLE, state="care", text=text, remedy=_labels(seen)
-        )
+        return Finding(code="shift_uncertain", question=_WHOLE, state="care", text=text, remedy=_labels(seen))
     text = f"{share} {range_}. Other changes can look alike: it is followed with probability {trust.overall:.2f}."
     return Finding(code="shift_believed", question=_WHOLE, state="care", text=text, remedy=_labels(seen))
 
@@ -443,6 +446,21 @@ def complete(seen: Seen) -> Finding:
     return Finding(code="complete", question=question, state="ok", text=text)
 
 
+def independent(seen: Seen) -> Finding:
+    """Rows that say the same thing more than once."""
+    question, field, text = "Are field rows independent of each other?", seen.field, ""
+    n = float(field.n.sum())
+    rows = n * float(row_per_weight(n, field.weight_squares.sum()))
+    if rows != n:
+        text = f"Their weights, {n:,.6g} together, say as much as {rows:,.0f} rows of equal weight (Kish). "
+    if seen.design_effect > 1:
+        text += f"Not taken to be: with a design effect of {seen.design_effect:g} they say as much as "
+        text += f"{rows / seen.design_effect:,.0f} independent ones."
+        return Finding(code="design_effect", question=question, state="ask", text=text)
+    text += f"Assumed. If some share a person, a place or a day, estimate with {_DESIGN}, or intervals are too narrow."
+    return Finding(code="maybe_dependent", question=question, state="ask", text=text)
+
+
 def no_new_class(seen: Seen) -> Finding:
     """Rows where the lab had none."""
     question, novel = "Could the field hold a class that the lab never saw?", float(seen.evidence.novel.sum())
@@ -505,15 +523,16 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     overdispersed,
     converged,
     complete,
+    independent,
     no_new_class,
     may_depend_on_groups,
     no_bias,
 ]
 
 
-def group_status(lab: Lab, field: Field, evidence: Evidence) -> tuple[str, ...]:
-    """What to know about each group: flags joined by commas, or "ok"."""
-    misfit, n = evidence.misfit, field.n
+def group_status(lab: Lab, n: Floats, evidence: Evidence) -> tuple[str, ...]:
+    """What to know about each group of n effective rows: flags joined by commas, or "ok"."""
+    misfit = evidence.misfit
     with np.errstate(divide="ignore", invalid="ignore"):
         below = misfit.free < -POLICY.impossible * np.maximum(misfit.free_se, 1e-12)
     flags = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,14 @@ from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import Expected, PartitionLike, as_columns
-from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
+from fieldcal.core.response import (
+    auto_smoothing,
+    count_cells,
+    equal_rows,
+    response_counts,
+    smoothing_cells,
+    square_sums,
+)
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
 from fieldcal.errors import InputError, TrustWarning
@@ -59,7 +66,9 @@ def learn(
     classes : sequence, optional
         The classes in the order of the columns. By default the sorted labels.
     sample_weight : array-like (n,), optional
-        A weight of 2 is the row twice.
+        Sampling weights: how many rows of the population each row stands for. Only their ratios count: equal weights
+        say the same as none, and unequal ones are worth fewer rows (`Lab.n_effective`). A row that was seen twice is
+        given twice.
     partition : "auto", int, Quantiles, Edges, Simplex, Expected or Bins
         How predictions are sent to bins. Distributions are binned by their means by default.
     smoothing : "auto" or float
@@ -105,7 +114,7 @@ def learn(
     if are_of_a_number(predictions, intervals=intervals, atoms=atoms):
         Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
         given = with_numbers(
-            predictions, y, intervals=intervals, atoms=atoms, weight=weight, partition=partition
+            predictions, y, intervals=intervals, atoms=atoms, weight=equal_rows(weight), partition=partition
         )
     else:
         given = with_classes(predictions, y, classes=classes, ordered=ordered, partition=partition)
@@ -135,7 +144,9 @@ def _learn(
             f"There are {len(scores.values)} predictions but {len(y)} labels. Give one label per row."
         )
     ordered = given.outcome.ordered
-    fitted = parts.fit_partition(partition, scores.values, y, len(names), weight=weight, ordered=ordered)
+    fitted = parts.fit_partition(
+        partition, scores.values, y, len(names), weight=equal_rows(weight), ordered=ordered
+    )
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names)
@@ -145,6 +156,7 @@ def _learn(
         outcome=given.outcome,
         partition=fitted,
         F=F,
+        weight_squares=square_sums(y, size=len(names), weight=weight),
         smoothing=amount,
         bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if ids else None),
         n=len(y),
@@ -215,6 +227,7 @@ def _rehearsal(
         )
         return {}
     rows, codes = rows.in_one_order(codes)
+    rows = replace(rows, weight=equal_rows(rows.weight))
     K = rows.proba.shape[1]
 
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
