@@ -226,7 +226,14 @@ def test_groups_of_several_columns_come_as_a_table(table):
 def test_the_prevalences_are_recovered_and_lie_in_their_interval(K, options):
     data, lab, field, _ = learnt(K)
     prev = fieldcal.estimate(lab, field, **options)
-    for table in (prev.mean_prediction, prev.urc, prev.estimate, prev.lower, prev.upper, prev.weights):
+    for table in (
+        prev.mean_prediction,
+        prev.urc,
+        prev.estimate,
+        prev.lower,
+        prev.upper,
+        prev.steps[0].weights,
+    ):
         assert table.shape == (2, K)
     np.testing.assert_allclose(prev.urc, data.prevalence, atol=0.05)
     np.testing.assert_allclose(prev.urc.sum(axis=1), 1)
@@ -427,7 +434,9 @@ def test_unseen_groups_follow_the_option(K):
     row = data.proba_field[:1]
     with pytest.warns(UnseenGroupWarning, match="1 groups"):
         whole = fieldcal.recalibrate(prev, row, groups=["new"])
-    expected = np.atleast_2d(np.column_stack([1 - row, row]) if K == 2 else row) * prev.overall_weights
+    expected = (
+        np.atleast_2d(np.column_stack([1 - row, row]) if K == 2 else row) * prev.whole.urc / prev.lab.p_lab
+    )
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(whole, expected[:, 1] if K == 2 else expected)
     raw = fieldcal.recalibrate(prev, row, groups=["new"], unseen="raw")

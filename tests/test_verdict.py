@@ -11,7 +11,6 @@ import pytest
 from scipy.special import expit
 
 import fieldcal
-from fieldcal.errors import TrustWarning
 from fieldcal.objects import Finding, Verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -65,19 +64,19 @@ def test_one_population_that_has_not_moved_is_ok_and_says_so():
     p = ((0.5, 0.5),)
     verdict = judged(by_label(p, seed=2), grouped=False)
     assert verdict.level == "ok"
-    assert verdict.reasons == (
-        "The field has not moved from the lab beyond noise: there is little to correct.",
-    )
+    assert verdict.reasons == ("The field has not moved from the lab beyond noise: unchanged.",)
 
 
 # care
 
 
-def test_one_population_that_moved_by_label_shift_needs_care_and_warns_that_nothing_was_rehearsed():
-    with pytest.warns(TrustWarning, match="was not rehearsed"):
-        verdict = judged(by_label(((0.8, 0.2),)), groups_in_lab=False, grouped=False)
+def test_one_population_that_moved_by_label_shift_needs_care_and_is_told_what_would_decide():
+    verdict = judged(by_label(((0.8, 0.2),)), groups_in_lab=False, grouped=False)
     assert verdict.level == "care"
-    assert any("Label shift explains 100% of how the whole field moved." in r for r in verdict.reasons)
+    (told,) = (r for r in verdict.reasons if "of how the whole field moved" in r)
+    assert "Label shift explains 100%" in told
+    assert "it is followed with probability 0.5" in told
+    assert re.search(r"About \d+ labelled rows, drawn from the field at random, would decide", told)
 
 
 def test_groups_without_a_rehearsal_need_care_at_best():
@@ -90,7 +89,9 @@ def test_trust_by_hand_is_care_whatever_the_data():
     for trust in (0, 0.5, 1):
         verdict = judged(by_label(seed=3), trust=trust)
         assert verdict.level == "care"
-        assert f"set by hand, to {trust:g}" in verdict.reasons[0]
+        assert f"holds with probability {trust:g}" in verdict.reasons[0].replace("taken to hold", "holds")
+        assert "assumed, not tested" in verdict.reasons[0]
+        assert "Does the class cause what the model sees" in verdict.reasons[0]
 
 
 def test_groups_some_of_which_no_mixture_explains_need_care():
@@ -130,9 +131,17 @@ def test_groups_that_differ_by_a_covariate_are_not_to_be_used():
     assert repr(verdict).startswith("Do not use\n")
 
 
-def test_without_a_rehearsal_groups_that_label_shift_does_not_explain_are_not_to_be_used():
-    verdict = judged(by_covariate(), groups_in_lab=False)
+def test_without_a_rehearsal_groups_that_no_mixture_explains_are_not_to_be_used():
+    """Every group is squeezed to the middle by an amount of its own."""
+    (scores, y, lab_groups), (new, groups) = by_label(seed=3, n_field=20_000)
+    logits = np.log(new / (1 - new)) * np.linspace(0.1, 0.6, 20)[groups]
+    verdict = judged(((scores, y, lab_groups), (expit(logits), groups)), groups_in_lab=False)
     assert verdict.level == "do_not_use"
+
+
+def test_without_a_rehearsal_groups_that_label_shift_explains_in_part_need_care():
+    verdict = judged(by_covariate(), groups_in_lab=False)
+    assert verdict.level == "care"
     assert any("of how the groups differ" in r for r in verdict.reasons)
 
 
@@ -217,7 +226,7 @@ def test_a_verdict_is_frozen_and_survives_saving():
 
 
 def test_groups_that_differ_more_than_those_rehearsed_are_told_and_their_intervals_hold_the_truth():
-    """The trust is held back then, so that the value is not the truth; but the truth must stay inside."""
+    """Labels speak for part of the differences only; the truth must stay inside."""
     covered, levels = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -235,8 +244,9 @@ def test_groups_that_differ_more_than_those_rehearsed_are_told_and_their_interva
         prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
         covered.append((prev.lower[:, 1] <= truth) & (truth <= prev.upper[:, 1]))
         levels.append(prev.verdict.level)
-        assert prev.trust_between < lab.rehearsal.tau
-        assert any("goes beyond what was rehearsed" in reason for reason in prev.verdict.reasons)
+        assert any(
+            "Groups differ more than those of the lab did" in reason for reason in prev.verdict.reasons
+        )
     assert set(levels) == {"care"}
     assert np.mean(covered) > 0.8
 
@@ -252,7 +262,6 @@ def test_columns_in_the_wrong_order_are_not_to_be_used():
 
 
 def test_a_field_of_one_population_that_is_followed_is_not_called_another_population():
-    """The sentence and the trust rest on the same bound."""
     rng = np.random.default_rng(0)
     lab_scores = rng.beta(2, 2, 1500)
     lab = fieldcal.learn(lab_scores, (rng.random(1500) < lab_scores).astype(int))
@@ -264,11 +273,10 @@ def test_a_field_of_one_population_that_is_followed_is_not_called_another_popula
             warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
             prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
         said = "another population" in str(prev.verdict)
-        assert said == (
-            prev.overall_shift.shifted and prev.trust_overall == 0 and prev.overall_shift.contradicted
-        )
-        followed += prev.overall_shift.contradicted and prev.trust_overall > 0
-    assert followed > 0, "some fields are contradicted and followed in part"
+        assert not said or prev.trust_overall == 0
+        assert not prev.overall_shift.contradicted or prev.trust_overall < 0.59
+        followed += prev.trust_overall > 0
+    assert 0 < followed < 24, "some fields are followed and some are not"
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fieldcal.core.reweight import class_weights, reweight, reweight_binary
+from fieldcal.core.reweight import Step, class_weights, reweight, reweight_binary, steps_of
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=100)
 
@@ -112,38 +112,91 @@ def test_predictions_handed_in_are_not_changed():
 # Trust ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trust", [0.0, 0.25, 1.0])
-def test_weights_are_the_ratio_to_the_power_of_trust(trust):
-    _, p, p_lab, _ = setting(6)
-    expected = (p / p_lab) ** trust
-    weights = class_weights(p, p_lab, trust=trust)
-    assert_allclose(weights, expected / expected.max(), rtol=1e-13)
-    assert weights.max() == 1
+def test_a_step_is_the_mixture_of_the_old_and_the_reweighted_prediction():
+    proba, p, p_lab, _ = setting(6)
+    weights = class_weights(p, p_lab)
+    for trust in (0.0, 0.25, 1.0):
+        expected = (1 - trust) * proba + trust * reweight(proba, weights)
+        assert_allclose(Step(trust, weights).apply(proba), expected, rtol=1e-13)
 
 
-def test_no_trust_leaves_predictions_alone_even_where_a_class_is_ruled_out():
-    assert_array_equal(class_weights(np.array([0.0, 1.0]), np.array([0.5, 0.5]), trust=0.0), [1, 1])
+def test_no_row_loses_more_than_the_trust_allows_whatever_its_class():
+    proba, p, p_lab, _ = setting(7)
+    for trust in (0.1, 0.59, 0.9):
+        lost = np.log(proba) - np.log(Step(trust, class_weights(p, p_lab)).apply(proba))
+        assert lost.max() <= -np.log(1 - trust) + 1e-12
 
 
-def test_each_group_has_its_own_trust():
-    _, p, p_lab, r = setting(7)
-    both = class_weights(np.vstack([p, r]), p_lab, trust=np.array([0.0, 0.7]))
-    assert_array_equal(both[0], 1)
-    assert_allclose(both[1], class_weights(r, p_lab, trust=0.7), rtol=1e-15)
+def test_binary_steps_equal_steps_over_two_columns():
+    proba, p, p_lab, _ = setting(8, n_classes=2)
+    step = Step(0.4, class_weights(p, p_lab))
+    assert_allclose(step.apply_binary(proba[:, 1]), step.apply(proba)[:, 1], rtol=1e-13)
 
 
 def test_more_trust_moves_a_prediction_further():
     proba, p, p_lab, _ = setting(8, n_classes=2)
-    moved = [
-        reweight(proba, class_weights(p, p_lab, trust=t))[:, 1] - proba[:, 1] for t in np.linspace(0, 1, 6)
-    ]
-    towards = np.sign(p[1] - p_lab[1])
-    assert np.all(np.diff(moved, axis=0) * towards > 0)
+    weights = class_weights(p, p_lab)
+    moved = [Step(t, weights).apply(proba)[:, 1] - proba[:, 1] for t in np.linspace(0, 1, 6)]
+    assert np.all(np.diff(moved, axis=0) * np.sign(p[1] - p_lab[1]) > 0)
 
 
-def test_half_the_trust_twice_is_full_trust():
-    proba, p, p_lab, _ = setting(9)
-    half = class_weights(p, p_lab, trust=0.5)
-    assert_allclose(
-        reweight(reweight(proba, half), half), reweight(proba, class_weights(p, p_lab)), rtol=1e-13
+def test_certain_predictions_stay_certain_to_the_last_digit():
+    step = Step(0.3, np.array([0.2, 1.0]))
+    assert step.apply_binary(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
+
+
+def test_steps_of_groups_with_weights_of_their_own_go_by_the_place_of_the_row():
+    proba, p, p_lab, r = setting(9, n=2)
+    step = Step(0.5, class_weights(np.vstack([p, r]), p_lab))
+    each = [Step(0.5, class_weights(q, p_lab)).apply(proba[i : i + 1])[0] for i, q in enumerate((r, p))]
+    assert_allclose(step.of(np.array([1, 0])).apply(proba), each, rtol=1e-14)
+
+
+def steps(overall, between, grouped=True):
+    _, p, p_lab, r = setting(10)
+    return steps_of(
+        urc=np.vstack([p, r]),
+        whole=(p + r) / 2,
+        p_lab=p_lab,
+        overall=overall,
+        between=between,
+        grouped=grouped,
     )
+
+
+def test_full_trust_in_both_is_the_papers_lemma_in_one_step():
+    (only,) = steps(1.0, 1.0)
+    _, p, p_lab, r = setting(10)
+    assert only.trust == 1
+    assert_allclose(only.weights, class_weights(np.vstack([p, r]), p_lab), rtol=1e-14)
+
+
+def test_full_trust_in_two_steps_is_the_same_as_in_one():
+    proba, p, p_lab, _ = setting(11)
+    whole = np.full_like(p, 1 / len(p))
+    in_turn = Step(1.0, class_weights(p, whole)).apply(Step(1.0, class_weights(whole, p_lab)).apply(proba))
+    assert_allclose(in_turn, reweight(proba, class_weights(p, p_lab)), rtol=1e-12)
+
+
+def test_what_is_not_trusted_is_no_step_and_one_population_has_none_between_groups():
+    assert steps(0.0, 0.0) == ()
+    assert [step.weights.ndim for step in steps(0.4, 0.0)] == [1]
+    assert [step.weights.ndim for step in steps(0.0, 0.4)] == [2]
+    assert [step.trust for step in steps(0.4, 0.7)] == [0.4, 0.7]
+    assert [step.trust for step in steps(0.4, 0.4, grouped=False)] == [0.4]
+
+
+def test_a_class_that_the_whole_field_lacks_divides_nothing_by_zero():
+    found = steps_of(
+        urc=np.array([[0.0, 1.0], [0.3, 0.7]]),
+        whole=np.array([0.0, 1.0]),
+        p_lab=np.array([0.5, 0.5]),
+        overall=0.5,
+        between=0.5,
+        grouped=True,
+    )
+    new = np.array([[0.4, 0.6]])
+    for step in found:
+        new = step.of(np.array([0])).apply(new)
+    assert np.isfinite(new).all()
+    assert new.sum() == pytest.approx(1)

@@ -12,10 +12,11 @@ from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal.core.partition import fit_partition
+from fieldcal.core.policy import POLICY
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import auto_smoothing, count_cells
 from fieldcal.core.shrinkage import approximate_posterior_mean
-from fieldcal.core.trust import EXPONENTS, calibration_offset, decide_trust, measure, rehearse
+from fieldcal.core.trust import GRID, decide_trust, measure, rehearse, skill
 
 # Groups that differ by a covariate look like groups that differ more than prevalences can: that is meant.
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -89,10 +90,9 @@ def change(world, *, groups_in_lab=True, **options):
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_drawn_by_label_alone_rehearse_to_nearly_full_trust(seed):
     found = rehearsed(*by_label(seed).lab)
-    assert found.tau >= 0.8
-    assert found.tau_sure >= 0.6
+    assert found.trust >= 0.8
+    assert found.sure >= 0.6
     assert found.change < -2 * found.change_se < 0
-    assert found.slope == pytest.approx(1, abs=0.4)
     assert (found.n_groups, found.n_rows) == (20, 3000)
 
 
@@ -100,25 +100,25 @@ def test_groups_drawn_by_label_alone_rehearse_to_nearly_full_trust(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_that_differ_by_a_covariate_rehearse_to_little_or_no_trust(seed, shift):
     found = rehearsed(*by_covariate(seed, shift=shift).lab)
-    assert found.tau <= 0.1
+    assert found.trust <= 0.1
     assert found.change <= 0
-    assert found.change_by_exponent[-1] > 0.02, "full URC would have done harm"
+    assert found.change_by_trust[-1] > 0.02, "full URC would have done harm"
 
 
 def test_groups_that_do_not_differ_cannot_do_harm():
-    """Whatever exponent noise picks: groups alike are pooled, and nothing is left to apply."""
+    """Whatever trust noise picks: groups alike are pooled, and nothing is left to apply."""
     for seed in range(10):
         found = rehearsed(*at_random(seed).lab)
         assert found.size < 0.002
         assert found.change > -0.002
-        if found.tau:
+        if found.trust:
             assert change(at_random(seed)) < 0.001
 
 
 @pytest.mark.parametrize("world", [by_covariate, at_random], ids=["covariate", "random"])
 def test_a_lab_of_80_rows_mostly_ends_at_no_trust(world):
     found = [rehearsed(*world(seed, n_groups=4, rows=20).lab) for seed in range(20)]
-    assert np.mean([f.tau == 0 for f in found]) >= 0.8
+    assert np.mean([f.trust == 0 for f in found]) >= 0.8
     assert all(f.excess_variance is not None for f in found)
 
 
@@ -134,9 +134,9 @@ def test_relabelling_within_bins_takes_all_trust_away():
         rows = np.flatnonzero(bins == b)
         mixed[rows] = y[rng.permutation(rows)]
     after = rehearsed(scores, mixed, groups)
-    assert before.tau >= 0.8
-    assert after.tau == 0
-    assert after.change_by_exponent[-1] > 0.01
+    assert before.trust >= 0.8
+    assert after.trust == 0
+    assert after.change_by_trust[-1] > 0.01
 
 
 def test_mending_a_model_that_is_wrong_everywhere_does_not_pose_as_knowledge_about_groups():
@@ -144,7 +144,7 @@ def test_mending_a_model_that_is_wrong_everywhere_does_not_pose_as_knowledge_abo
     wrong = scores * 0.2 / (scores * 0.2 + (1 - scores) * 0.8)
     found = rehearsed(wrong, y, groups)
     assert log_loss(y, wrong) > log_loss(y, scores) + 0.1
-    assert found.change_by_exponent.min() > -0.002
+    assert found.change_by_trust.min() > -0.002
 
 
 def test_the_rows_that_score_an_estimate_had_no_part_in_its_response_matrix():
@@ -166,14 +166,14 @@ def test_the_rows_that_score_an_estimate_had_no_part_in_its_response_matrix():
         assert F.sum() == pytest.approx(0.8 * len(y), abs=1)
 
 
-def test_an_exponent_of_0_changes_nothing_and_the_curve_is_where_tau_says():
+def test_a_trust_of_0_changes_nothing_and_the_curve_is_where_the_rehearsed_trust_says():
     found = rehearsed(*by_label(1).lab)
-    assert found.change_by_exponent[0] == found.change_by_exponent_se[0] == 0
-    assert found.exponents.tolist() == EXPONENTS.tolist()
-    at = found.exponents.tolist().index(found.tau)
-    assert found.change == found.change_by_exponent[at]
-    assert found.change_se == found.change_by_exponent_se[at]
-    assert found.tau_sure <= found.tau
+    assert found.change_by_trust[0] == found.change_by_trust_se[0] == 0
+    assert found.grid.tolist() == GRID.tolist()
+    at = found.grid.tolist().index(found.trust)
+    assert found.change == found.change_by_trust[at]
+    assert found.change_se == found.change_by_trust_se[at]
+    assert found.sure <= found.trust
 
 
 def test_the_expected_change_is_what_the_field_then_shows():
@@ -188,9 +188,9 @@ def test_the_expected_change_is_what_the_field_then_shows():
 def test_the_same_seed_gives_the_same_rehearsal_and_another_seed_almost():
     scores, y, groups = by_label(2).lab
     one, same, other = (rehearsed(scores, y, groups, random_state=s) for s in (0, 0, 1))
-    for name in ("tau", "tau_sure", "change", "change_se", "slope", "size"):
+    for name in ("trust", "sure", "change", "change_se", "size"):
         assert getattr(one, name) == getattr(same, name)
-    assert other.tau == pytest.approx(one.tau, abs=0.2)
+    assert other.trust == pytest.approx(one.trust, abs=0.2)
     assert other.change == pytest.approx(one.change, rel=0.3)
 
 
@@ -211,7 +211,7 @@ def test_rows_and_groups_without_weight_take_no_part():
     weighted = fieldcal.learn(scores, y, groups=groups, sample_weight=weight)
     without = fieldcal.learn(scores[kept], y[kept], groups=groups[kept])
     assert weighted.rehearsal.n_groups == 7
-    np.testing.assert_allclose(weighted.rehearsal.change_by_exponent, without.rehearsal.change_by_exponent)
+    np.testing.assert_allclose(weighted.rehearsal.change_by_trust, without.rehearsal.change_by_trust)
     np.testing.assert_allclose(weighted.rehearsal.excess_variance, without.rehearsal.excess_variance)
 
 
@@ -222,8 +222,8 @@ def test_one_huge_group_beside_small_ones_is_not_many_groups():
     rng = np.random.default_rng(0)
     lopsided = (groups == 0) | (rng.random(len(groups)) < 0.05)
     some = rehearsed(scores[lopsided], y[lopsided], groups[lopsided])
-    assert even.tau_sure > 0.5
-    assert some.tau_sure == 0
+    assert even.sure > 0.5
+    assert some.sure == 0
 
 
 # How far lab groups miss beyond noise
@@ -241,7 +241,7 @@ def test_the_excess_is_small_at_full_trust_where_the_assumption_holds_and_large_
 
 def test_the_excess_of_two_classes_is_the_same_for_both_and_needs_groups_of_20_rows():
     found = rehearsed(*by_label(0).lab)
-    assert found.excess_variance.shape == (len(EXPONENTS), 2)
+    assert found.excess_variance.shape == (len(GRID), 2)
     np.testing.assert_allclose(
         found.excess_variance[:, 0], found.excess_variance[:, 1], rtol=1e-6, atol=1e-12
     )
@@ -249,17 +249,16 @@ def test_the_excess_of_two_classes_is_the_same_for_both_and_needs_groups_of_20_r
     assert rehearsed(scores, y, np.arange(len(y)) // 15).excess_variance is None
 
 
-# The two exponents
+# The two probabilities
 
 
-def decided(F, V, *, rehearsal=None, grouped=True, offset=None):
+def decided(F, V, *, rehearsal=None, grouped=True):
     """Trust, and the evidence for it, from true prevalences: what remains is the decision."""
     F, V = np.asarray(F, dtype=float), np.asarray(V, dtype=float)
     problem = Problem(F, V, auto_smoothing(F), grouped)
     whole, urc = approximate_posterior_mean(F, V, smoothing=problem.smoothing, p_lab=problem.p_lab)
     evidence = measure(problem, urc=urc, whole=whole, rehearsal=rehearsal)
-    centres, offset = (F / F.sum(axis=0)).T, np.zeros(len(F)) if offset is None else np.asarray(offset)
-    return decide_trust(problem, evidence, urc=urc, whole=whole, centres=centres, offset=offset), evidence
+    return decide_trust(problem, evidence, urc=urc, whole=whole, centres=(F / F.sum(axis=0)).T), evidence
 
 
 def counts(world, part):
@@ -275,16 +274,44 @@ M = np.array([[0.35, 0.25, 0.18, 0.12, 0.07, 0.03], [0.03, 0.07, 0.12, 0.18, 0.2
 MIDDLE = np.array([0.0, 0.0, 0.5, 0.5, 0.0, 0.0])
 
 
-def test_one_population_that_moved_by_label_shift_is_trusted_fully():
+def test_histograms_earn_one_population_that_moved_by_label_shift_what_they_can_and_no_more():
     trust, evidence = decided(5000 * M, [20_000 * np.array([0.8, 0.2]) @ M], grouped=False)
-    assert (trust.overall, trust.between) == (1, 1)
+    assert trust.overall == trust.between == POLICY.most_without_labels < 0.65
     assert evidence.overall.shifted
 
 
-def test_one_population_that_did_not_move_is_trusted_and_there_is_nothing_to_do():
+def test_one_population_that_did_not_move_is_left_alone():
     trust, evidence = decided(5000 * M, [20_000 * np.array([0.5, 0.5]) @ M], grouped=False)
-    assert (trust.overall, trust.between) == (1, 1)
+    assert (trust.overall, trust.between) == (0, 0)
     assert not evidence.overall.shifted
+
+
+@pytest.mark.parametrize("skill", [0.0, 0.1, 0.2])
+def test_predictions_that_know_less_earn_less(skill):
+    """Bins that are mixed towards their mean: the same prevalences, seen less sharply."""
+    blurred = 0.5 * M.sum(axis=0) + np.sqrt(skill) * (M - 0.5 * M.sum(axis=0))
+    trust, _ = decided(50_000 * blurred, [200_000 * np.array([0.9, 0.1]) @ blurred], grouped=False)
+    sharp, _ = decided(50_000 * M, [200_000 * np.array([0.9, 0.1]) @ M], grouped=False)
+    assert trust.overall < sharp.overall
+
+
+def test_less_evidence_never_earns_more_trust():
+    """In every one of its four pieces the rule rises."""
+    best = {"share": 1.0, "least": 1.0, "most": 1.0, "skill": 1.0}
+    for name in best:
+        values = [POLICY.trust_without_labels(**best | {name: x}) for x in np.linspace(-1, 1, 41)]
+        assert np.all(np.diff(values) >= 0)
+        assert values[0] == 0
+        assert values[-1] == POLICY.most_without_labels
+
+
+def test_skill_is_the_share_of_the_entropy_that_the_bins_explain():
+    assert skill(1e6 * np.eye(3)) == pytest.approx(1, abs=1e-4)
+    assert skill(1000 * np.ones((2, 8))) == 0
+    F = 1e6 * M
+    joint = F / F.sum()
+    information = (joint * np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0)))).sum()
+    assert skill(F) == pytest.approx(information / np.log(2), rel=1e-4)
 
 
 def test_one_population_that_no_mixture_explains_is_not_trusted():
@@ -296,7 +323,7 @@ def test_without_a_rehearsal_histograms_of_groups_decide_and_never_earn_full_tru
     world = by_label(0, n_groups=40, rows=1000)
     trust, evidence = decided(counts(world, "lab"), counts(world, "field"))
     assert evidence.between.shifted
-    assert 0.7 <= trust.between <= 0.9
+    assert 0.3 <= trust.between <= POLICY.most_without_labels
 
 
 def test_without_a_rehearsal_groups_within_noise_are_left_alone():
@@ -324,9 +351,9 @@ def test_a_rehearsal_decides_over_groups_that_differ_no_more_than_the_labs():
     rehearsal = rehearsed(*by_label(0).lab)
     V = groups_around_the_lab(spread=30.0)
     trust, evidence = decided(5000 * M, V, rehearsal=rehearsal)
-    assert evidence.between is None, "the histograms are not asked"
-    assert trust.between == pytest.approx(rehearsal.tau)
-    nothing = dataclasses.replace(rehearsal, tau=0.0, tau_sure=0.0)
+    assert trust.rehearsed == 1
+    assert trust.between == pytest.approx(rehearsal.trust)
+    nothing = dataclasses.replace(rehearsal, trust=0.0, sure=0.0)
     assert decided(5000 * M, V, rehearsal=nothing)[0].between == 0
 
 
@@ -335,41 +362,34 @@ def test_corrections_far_larger_than_rehearsed_are_trusted_less():
     small = dataclasses.replace(rehearsal, size=rehearsal.size / 20)
     near, _ = decided(5000 * M, groups_around_the_lab(), rehearsal=rehearsal)
     far, _ = decided(5000 * M, groups_around_the_lab(), rehearsal=small)
-    assert far.between < 0.6 * near.between
+    assert near.rehearsed == 1
+    assert far.rehearsed < 0.5
+    assert far.between < near.between
 
 
 def test_a_field_that_moved_inexplicably_keeps_only_the_sure_part():
-    rehearsal = dataclasses.replace(rehearsed(*by_label(0).lab), tau=0.9, tau_sure=0.2)
-    V = groups_around_the_lab(n=2000) + 2000 * MIDDLE
+    rehearsal = dataclasses.replace(rehearsed(*by_label(0).lab), trust=0.9, sure=0.2)
+    V = groups_around_the_lab(n=2000) + 600 * MIDDLE
     trust, evidence = decided(5000 * M, V, rehearsal=rehearsal)
-    assert evidence.overall.lower < 0.85
-    assert trust.between < 0.5
-    assert trust.overall < 0.5
+    assert evidence.overall.contradicted
+    assert trust.between == pytest.approx(0.2)
+    assert trust.overall == 0
 
 
-def test_a_lab_that_was_miscalibrated_the_same_way_is_not_corrected_twice():
-    V = groups_around_the_lab(n=2000)[:, ::-1] + 4000 * np.array([0.9, 0.1]) @ M
-    plain, _ = decided(5000 * M, V)
-    shift = np.log([0.8, 0.2])
-    opposed, _ = decided(5000 * M, V, offset=-(shift - shift.mean()))
-    assert plain.overall > 0
-    assert opposed.overall < plain.overall
-
-
-def test_the_calibration_offset_makes_the_mean_prediction_the_labs_prevalence():
-    centres = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
-    rows, p_lab = np.array([100.0, 300.0, 50.0]), np.array([0.8, 0.2])
-    tilted = centres * np.exp(calibration_offset(centres, rows, p_lab))
-    mean = np.average(tilted / tilted.sum(axis=1, keepdims=True), axis=0, weights=rows)
-    np.testing.assert_allclose(mean, p_lab, atol=1e-5)
-    right = np.average(centres, axis=0, weights=rows)
-    np.testing.assert_allclose(calibration_offset(centres, rows, right), 0, atol=1e-6)
+def test_a_rehearsal_that_is_sure_lets_the_whole_field_be_followed_further():
+    V = groups_around_the_lab(n=2000) + 2000 * np.array([0.9, 0.1]) @ M
+    without, _ = decided(5000 * M, V)
+    rehearsal = dataclasses.replace(rehearsed(*by_label(0).lab), sure=0.9)
+    sure, _ = decided(5000 * M, V, rehearsal=rehearsal)
+    unsure, _ = decided(5000 * M, V, rehearsal=dataclasses.replace(rehearsal, trust=0.0, sure=0.0))
+    assert without.overall == unsure.overall == pytest.approx(POLICY.most_without_labels)
+    assert sure.overall == pytest.approx(0.9)
 
 
 # Applied
 
 
-def test_predictions_are_multiplied_by_the_two_exponents_as_documented():
+def test_predictions_are_mixed_twice_one_inside_the_other_as_documented():
     around = np.random.default_rng(3).dirichlet([6, 2], size=20)
     data = fieldcal.datasets.label_shift(
         n_lab=3000, n_field=3000, n_groups=20, prevalence=around, random_state=3
@@ -377,14 +397,18 @@ def test_predictions_are_multiplied_by_the_two_exponents_as_documented():
     lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
     scores, groups = data.proba_field, data.groups_field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
-    assert 0 < prev.trust_overall != prev.trust_between > 0
-    weights = (prev.whole / lab.p_lab) ** prev.trust_overall * (prev.urc / prev.whole) ** prev.trust_between
-    np.testing.assert_allclose(prev.weights, weights / weights.max(axis=1, keepdims=True), rtol=1e-12)
+    assert 0 < prev.trust_overall < 1
+    assert 0 < prev.trust_between != prev.trust_overall
     at = np.searchsorted(prev.groups, groups)
-    odds = scores / (1 - scores) * weights[at, 1] / weights[at, 0]
-    np.testing.assert_allclose(
-        fieldcal.recalibrate(prev, scores, groups=groups), odds / (1 + odds), rtol=1e-12
-    )
+
+    def corrected(p, up, down):
+        return p * up / (p * up + (1 - p) * down)
+
+    moved = corrected(scores, prev.whole.urc[1] / lab.p_lab[1], prev.whole.urc[0] / lab.p_lab[0])
+    once = (1 - prev.trust_overall) * scores + prev.trust_overall * moved
+    own = prev.urc[at] / prev.whole.urc
+    twice = (1 - prev.trust_between) * once + prev.trust_between * corrected(once, own[:, 1], own[:, 0])
+    np.testing.assert_allclose(fieldcal.recalibrate(prev, scores, groups=groups), twice, rtol=1e-12)
 
 
 @pytest.mark.parametrize("K", [2, 3])

@@ -12,7 +12,7 @@ log loss, if the model was right all along.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,7 +210,8 @@ def decide_trust(
     if not problem.grouped:
         return Trust(overall, overall)
     assert evidence.between is not None
-    between = without_labels(evidence.between, known)
+    # Of several groups the share has an error of its own: it counts at its lower bound.
+    between = without_labels(replace(evidence.between, share=evidence.between.lower), known)
     if rehearsal is None:
         return Trust(overall, between)
     apart = np.log(np.maximum(urc, _TINY)) - np.log(np.maximum(whole, _TINY))

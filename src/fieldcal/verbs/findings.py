@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import confusable_classes, row_per_weight
 from fieldcal.core.sample_size import labels_to_decide
@@ -335,14 +336,25 @@ def shift(seen: Seen) -> Finding:
 def _explained(seen: Seen, share: str) -> Finding:
     """A movement that label shift explains in part: followed as far as unlabelled rows can earn."""
     trust, found = seen.trust, seen.evidence.overall
-    range_ = f"(between {_share(found.lower)} and {_share(found.upper)})"
+    range_ = f" (between {_share(found.lower)} and {_share(found.upper)})" if found.lower < 0.995 else ""
     if trust.set_by_caller:
-        return Finding(code="shift_explained", question=_WHOLE, state="care", text=f"{share} {range_}.")
+        return Finding(code="shift_explained", question=_WHOLE, state="care", text=f"{share}{range_}.")
     if trust.overall == 0:
-        text = f"{share} {range_}, or the predictions know too little of the classes: it is not followed."
+        text = f"{share}{range_}{_why_not(found)}: it is not followed."
         return Finding(code="shift_uncertain", question=_WHOLE, state="care", text=text, remedy=_labels(seen))
-    text = f"{share} {range_}. Other changes can look alike: it is followed with probability {trust.overall:.2f}."
+    text = (
+        f"{share}{range_}. Other changes can look alike: it is followed with probability {trust.overall:.2f}."
+    )
     return Finding(code="shift_believed", question=_WHOLE, state="care", text=text, remedy=_labels(seen))
+
+
+def _why_not(found: ShiftExplained) -> str:
+    """What a movement lacks that is not followed at all."""
+    if found.share <= POLICY.explained[0] or found.upper <= POLICY.explained_most[0]:
+        return ", too little"
+    if found.lower <= POLICY.explained_least[0]:
+        return ", but that may be noise"
+    return ", but the predictions know too little of the classes to tell"
 
 
 def _labels(seen: Seen) -> str:
