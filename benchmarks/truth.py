@@ -2,8 +2,8 @@
 
 Folders hold parquet files with the columns ``split`` ("dev" is the lab, the rest the field), ``group``, ``y`` (class
 index) and ``p_<class>`` (binary: ``p_1`` alone). The field's labels are used for measuring only. Names that start with
-``SYN_`` or ``letter_`` obey label shift by construction (*consistent*); of the others, those with ``random`` have lab and
-field rows drawn alike, and the rest a field that *moved*.
+``SYN_`` or ``letter_`` obey label shift by construction (*consistent*); of the others, those with ``random`` have lab
+and field rows drawn alike, and the rest a field that *moved*.
 
 Every file is asked three ways: with groups in lab and field, with groups in the field only, and as one population: the
 whole field, and each of its groups of at least 100 rows alone, the lab without groups. For each: the change of log loss

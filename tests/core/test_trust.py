@@ -350,7 +350,7 @@ def groups_around_the_lab(spread=8.0, n=500, n_groups=30):
 def test_a_rehearsal_decides_over_groups_that_differ_no_more_than_the_labs():
     rehearsal = rehearsed(*by_label(0).lab)
     V = groups_around_the_lab(spread=30.0)
-    trust, evidence = decided(5000 * M, V, rehearsal=rehearsal)
+    trust, _ = decided(5000 * M, V, rehearsal=rehearsal)
     assert trust.rehearsed == 1
     assert trust.between == pytest.approx(rehearsal.trust)
     nothing = dataclasses.replace(rehearsal, trust=0.0, sure=0.0)

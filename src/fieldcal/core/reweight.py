@@ -1,8 +1,8 @@
 """The known-bias lemma, ``C'_i ∝ C_i · p_i / p_lab_i``, mixed with what the model said by the trust in it.
 
-Trust ``ω`` is the probability that label shift holds: the prediction is ``(1 − ω) · C + ω · reweight(C)``, the mean over
-both stories. No row can lose more than ``−log(1 − ω)``, whatever the field does. Groups have two such steps, one inside
-the other: the movement of the whole field, then the difference of the group.
+Trust ``ω`` is the probability that label shift holds: the prediction is ``(1 − ω) · C + ω · reweight(C)``, the mean
+over both stories. No row can lose more than ``−log(1 − ω)``, whatever the field does. Groups have two such steps, one
+inside the other: the movement of the whole field, then the difference of the group.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import betaincinv, digamma, expit, logit, ndtr, ndtri, polygamma
+from scipy.special import betaincinv, expit, logit, ndtr, ndtri
 
 from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import safe_log
@@ -20,6 +20,7 @@ from fieldcal.core.trust import Trust
 from fieldcal.types import Floats
 
 _STEPS = 40  # halvings of the range in which a quantile of a mixture lies
+_WIDEST = 10.0  # standard deviation on the logit scale: anything at all
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,7 @@ def mixture_interval(
 ) -> tuple[Floats, Floats]:
     """Equal-tailed interval of the mixture; to 0 or 1 where it comes within half a row of it.
 
-    Each story is the Beta of its mean and variance, taken for normal on the logit scale with the Beta's own moments
-    there, so that a million groups cost a second.
+    Each story is normal on the logit scale, where a million groups cost seconds; one story alone is a Beta.
     """
     means, variances, weights = moments(stories, doubt)
     n = doubt.parts.n
@@ -207,22 +207,26 @@ def mixture_interval(
 
 
 def _on_logits(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of the logit of the Beta with these moments."""
-    a, b = _beta(mean, variance, n)
-    return digamma(a) - digamma(b), np.sqrt(polygamma(1, a) + polygamma(1, b))
+    """Mean and standard deviation on the logit scale."""
+    centre, variance = _off_the_ends(mean, variance, n)
+    return logit(centre), np.minimum(np.sqrt(variance) / (centre * (1 - centre)), _WIDEST)
 
 
-def _beta(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """Parameters of the Beta with this mean and variance.
-
-    Predictions of exactly 0 leave no variance; but n rows cannot tell a prevalence of 0 from one of half a row.
-    """
+def _off_the_ends(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Predictions of exactly 0 leave no variance; but n rows cannot tell a prevalence of 0 from one of half a row."""
     least = 0.5 / (n[:, None] + 1)
     centre = np.clip(mean, least, 1 - least)
     s = centre * (1 - centre)
     at_end = (mean <= least) | (mean >= 1 - least)
     variance = np.where(at_end, np.maximum(variance, s / (n[:, None] + 2)), variance)
-    strength = s / np.clip(variance, 1e-18, 0.9 * s) - 1
+    return centre, np.maximum(variance, 1e-18)
+
+
+def _beta(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Parameters of the Beta with this mean and variance."""
+    centre, variance = _off_the_ends(mean, variance, n)
+    s = centre * (1 - centre)
+    strength = s / np.minimum(variance, 0.9 * s) - 1
     return np.maximum(centre * strength, 1e-9), np.maximum((1 - centre) * strength, 1e-9)
 
 
@@ -270,7 +274,7 @@ def _perturbed(p: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
     p = np.clip(p, 1e-12, 1.0)
     rest = (np.square(p).sum(axis=-1, keepdims=True) - p**2) / np.maximum(1 - p, 1e-12) ** 2
     sd = np.sqrt(variance) / np.maximum(p * (1 - p), 1e-9) / np.sqrt(1 + rest)
-    return _shares(np.log(p) + np.minimum(sd, 10.0) * rng.standard_normal(p.shape))
+    return _shares(np.log(p) + np.minimum(sd, _WIDEST) * rng.standard_normal(p.shape))
 
 
 def learn_from_labels(value: Floats, variance: Floats, labelled: Floats) -> tuple[Floats, Floats]:

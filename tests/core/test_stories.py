@@ -1,0 +1,209 @@
+"""Prevalences until labels decide: mixtures of a few stories, against independent computations of the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import norm
+
+from fieldcal.core.policy import POLICY
+from fieldcal.core.response import rake
+from fieldcal.core.sample_size import labels_to_decide
+from fieldcal.core.stories import Doubt, Parts, mixture_interval, moments, story_draws, tell
+from fieldcal.core.trust import Trust
+
+G = 12
+
+
+def doubt(K=3, seed=0, excess=None, n=500.0):
+    rng = np.random.default_rng(seed)
+    mean, urc = (rng.dirichlet(np.full(K, 3.0), size=G) for _ in range(2))
+    parts = Parts(mean, urc, urc.mean(axis=0), mean.mean(axis=0), np.full(G, n))
+    return Doubt(
+        parts=parts,
+        spread=np.full((G, K), 0.02),
+        labels=mean * (1 - mean) / n / 2,
+        miscalibrated=np.full(K, 0.005),
+        excess=None if excess is None else np.full(K, excess),
+    )
+
+
+def told(found, overall, between, **options):
+    return tell(found, Trust(overall, between), **{"moved": True, "grouped": True} | options)
+
+
+# The estimate
+
+
+@pytest.mark.parametrize("K", [2, 5])
+def test_the_corners_are_the_mean_prediction_and_the_estimate_under_label_shift(K):
+    parts = doubt(K).parts
+    assert_allclose(parts.mixed(0.0, 0.0), parts.mean_prediction)
+    assert_allclose(parts.mixed(1.0, 1.0), parts.urc)
+    for overall, between in ((0.3, 0.8), (1.0, 0.0), (0.0, 1.0)):
+        assert_allclose(parts.mixed(overall, between).sum(axis=1), 1)
+
+
+def test_the_estimate_is_linear_in_either_trust():
+    parts = doubt().parts
+    ends = parts.mixed(0.0, 0.4), parts.mixed(1.0, 0.4)
+    assert_allclose(parts.mixed(0.3, 0.4), 0.7 * ends[0] + 0.3 * ends[1])
+
+
+def test_only_the_differences_move_where_the_whole_field_is_not_followed():
+    """Groups alike under label shift are left at the mean prediction of all."""
+    parts = doubt().parts
+    alike = Parts(parts.mean_prediction, np.tile(parts.whole, (G, 1)), parts.whole, parts.average, parts.n)
+    assert_allclose(alike.mixed(0.0, 1.0), np.tile(parts.average, (G, 1)))
+
+
+# Weights
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("moved", [True, False])
+@pytest.mark.parametrize("trust", [Trust(0.0, 0.0), Trust(0.5, 0.2), Trust(0.9, 1.0, rehearsed=0.6)])
+def test_weights_are_probabilities_and_label_shift_keeps_its_own_until_labels_decide(grouped, moved, trust):
+    stories = tell(doubt(), trust, moved=moved, grouped=grouped)
+    weights = np.array([story.weight for story in stories])
+    assert (weights > 0).all()
+    assert weights.sum() == pytest.approx(1)
+    if not grouped:
+        assert max(s.weight for s in stories if s.follows) == pytest.approx(
+            max(trust.overall, POLICY.story_label_shift)
+        )
+
+
+def test_a_caller_who_is_sure_hears_one_story():
+    assert [s.weight for s in tell(doubt(), Trust(1.0, 1.0, True), moved=True, grouped=True)] == [1.0]
+    assert [s.weight for s in tell(doubt(), Trust(0.0, 0.0, True), moved=True, grouped=True)] == [1.0]
+
+
+# Intervals
+
+
+def quantile_of_mixture(weights, means, variances, at):
+    """An independent computation: normals on the logit scale, by root finding."""
+    centre, sd = np.log(means / (1 - means)), np.sqrt(variances) / (means * (1 - means))
+    return expit(brentq(lambda x: weights @ norm.cdf(x, centre, sd) - at, -40, 40))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("trust", [(0.0, 0.0), (0.5, 0.3), (0.2, 0.9)])
+def test_the_interval_is_that_of_the_mixture(K, trust):
+    found = doubt(K, seed=4)
+    stories = told(found, *trust)
+    estimate = found.parts.mixed(*trust)
+    lower, upper = mixture_interval(stories, found, 0.9, estimate=estimate)
+    means, variances, weights = moments(stories, found)
+    for g in range(G):
+        for k in range(K):
+            m, v = (np.array([table[g, k] for table in tables]) for tables in (means, variances))
+            ends = [quantile_of_mixture(weights, m, v, at) for at in (0.05, 0.95)]
+            assert lower[g, k] == pytest.approx(min(ends[0], estimate[g, k]), abs=1e-8)
+            assert upper[g, k] == pytest.approx(max(ends[1], estimate[g, k]), abs=1e-8)
+
+
+def test_the_interval_of_two_classes_is_the_same_seen_from_either():
+    found = doubt(2)
+    lower, upper = mixture_interval(told(found, 0.5, 0.5), found, 0.9, estimate=found.parts.mixed(0.5, 0.5))
+    assert_allclose(lower[:, 0], 1 - upper[:, 1])
+
+
+def test_until_labels_decide_the_interval_holds_both_stories():
+    found = doubt(2, seed=1)
+    for trust in (0.0, 0.3, 0.59):
+        estimate = found.parts.mixed(trust, trust)
+        lower, upper = mixture_interval(
+            told(found, trust, trust, grouped=False), found, 0.9, estimate=estimate
+        )
+        for story in (found.parts.mean_prediction, found.parts.urc):
+            assert np.mean((lower <= story) & (story <= upper)) == 1
+
+
+def test_a_class_that_nothing_speaks_for_reaches_zero():
+    found = doubt(2)
+    none = np.tile([1.0, 0.0], (G, 1))
+    absent = Doubt(
+        parts=Parts(none, none, none[0], none[0], found.parts.n),
+        spread=np.full((G, 2), 1e-4),
+        labels=np.zeros((G, 2)),
+        miscalibrated=np.zeros(2),
+    )
+    lower, upper = mixture_interval(told(absent, 0.0, 0.0), absent, 0.9, estimate=none)
+    assert (lower[:, 1] == 0).all()
+    assert (upper[:, 1] < 0.02).all()
+    assert (upper[:, 0] == 1).all()
+
+
+def test_a_rehearsal_that_missed_widens_the_interval():
+    widths = []
+    for excess in (0.0, 0.3):
+        found = doubt(excess=excess)
+        stories = tell(found, Trust(0.0, 0.5, rehearsed=1.0), moved=False, grouped=True)
+        lower, upper = mixture_interval(stories, found, 0.9, estimate=found.parts.mixed(0.0, 0.5))
+        widths.append((upper - lower).mean())
+    assert widths[1] > 1.5 * widths[0]
+
+
+# Draws
+
+
+@pytest.mark.parametrize("K", [2, 4])
+def test_draws_have_the_quantiles_of_the_interval(K):
+    found = doubt(K, seed=2)
+    rng = np.random.default_rng(0)
+    urc = np.clip(found.parts.urc[:, None] + 0.02 * rng.standard_normal((G, 20_000, K)), 1e-3, 1)
+    urc /= urc.sum(axis=2, keepdims=True)
+    stories = told(found, 0.5, 0.3)
+    draws = story_draws(stories, urc, rng)
+    assert_allclose(draws.sum(axis=2), 1)
+    estimate = found.parts.mixed(0.5, 0.3)
+    for end, at in zip(mixture_interval(stories, found, 0.9, estimate=estimate), (0.05, 0.95), strict=True):
+        assert_allclose(np.quantile(draws, at, axis=1), end, atol=0.035)
+
+
+def test_every_draw_tells_one_story_of_all_groups():
+    """Told apart by a distance that no noise bridges: in each draw all groups are where the same story has them."""
+    found = doubt(2, n=1e9)
+    ends = np.tile([0.9, 0.1], (G, 1)), np.tile([0.1, 0.9], (G, 1))
+    sure = Doubt(
+        parts=Parts(*ends, ends[1][0], ends[0][0], found.parts.n),
+        spread=np.zeros((G, 2)),
+        labels=np.full((G, 2), 1e-8),
+        miscalibrated=np.zeros(2),
+    )
+    stories = tell(sure, Trust(0.3, 0.3, True), moved=True, grouped=False)
+    draws = story_draws(stories, np.tile(ends[1][:, None], (1, 1000, 1)), np.random.default_rng(0))
+    high = draws[..., 1] > 0.5
+    assert (high.all(axis=0) | ~high.any(axis=0)).all()
+
+
+# What performance and the plan rest on
+
+
+def test_raking_keeps_the_classes_looks_under_label_shift_and_the_bins_shares_if_the_model_is_right():
+    rng = np.random.default_rng(0)
+    M, p_lab = rng.dirichlet(np.ones(6), size=3), np.array([0.5, 0.3, 0.2])
+    joint = (p_lab[:, None] * M)[None]
+    p = np.array([[0.2, 0.3, 0.5]])
+    shifted = rake(joint, rows=p, columns=p[0] @ M)
+    assert_allclose(shifted[0] / shifted[0].sum(axis=1, keepdims=True), M, atol=1e-4)
+    h = rng.dirichlet(np.ones(6))
+    given_bin = joint[0] / joint[0].sum(axis=0)
+    right = rake(joint, rows=(given_bin @ h)[None], columns=h)
+    assert_allclose(right[0] / right[0].sum(axis=0), given_bin, atol=1e-4)
+    assert_allclose(right.sum(axis=1)[0], h, atol=1e-6)
+
+
+def test_so_many_labels_decide_in_nine_cases_of_ten():
+    one, other = np.array([0.7, 0.3]), np.array([0.55, 0.45])
+    n = labels_to_decide(one, other)
+    rng = np.random.default_rng(0)
+    middle = np.array([0.5 * (0.3 + 0.45)])
+    critical = 0.3 + 1.645 * np.sqrt(middle * (1 - middle) / n)
+    assert np.mean(rng.binomial(n, 0.45, 20_000) / n > critical) == pytest.approx(0.9, abs=0.03)
+    assert labels_to_decide(one, one) is None
