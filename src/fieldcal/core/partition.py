@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self, TypeGuard, TypeVar
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.backend import Backend, Expr, at_largest, bin_between, clipped, every_class, total
+from fieldcal.core.policy import POLICY
 from fieldcal.core.simplex import TreeNodes, grow
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.types import Floats, Ints
@@ -530,6 +531,22 @@ def default_recipe(
         return Quantiles(int(np.clip(min(np.sqrt(rows.sum() / 12.5), rows.min() / 12), 4, 8)))
     K = len(rows)
     return Simplex(int(np.clip(rows.mean() / 14, 2 * K, min(6 * K, max(30, 4 * K)))))
+
+
+def most_bins(class_rows: Floats, *, ordered: bool = False) -> int:
+    """The most bins that these lab rows can fill; never fewer than the default has."""
+    usual = default_recipe(class_rows, ordered=ordered)
+    rows = class_rows.min() if len(class_rows) == 2 else class_rows.mean()
+    return max(usual.cells if isinstance(usual, Simplex) else usual.n, int(rows // POLICY.rows_per_bin))
+
+
+def with_fewer_bins(partition: PartitionLike, most: int) -> PartitionLike | None:
+    """The same with so many bins at most; None for what the caller cut by hand, or wrote."""
+    if isinstance(partition, (int, np.integer)):
+        return most
+    if isinstance(partition, Simplex):
+        return replace(partition, cells=most)
+    return replace(partition, n=most) if isinstance(partition, (Quantiles, Expected)) else None
 
 
 def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Floats:

@@ -56,6 +56,15 @@ class Policy:
     worse_than_chance: float = 4.0
     #: Lab groups differ in what a class looks like: beyond this Cramér's V, with this p-value.
     heterogeneity_p: float = 1e-3
+    #: Lab rows behind a bin, at least: of the rarer of two classes, of an average one of more. With fewer, noise in M
+    #: blurs the classes and draws the estimate to the lab (4): lab 2,000, one half positive, field 80 %, from .798 with
+    #: 16 bins to .783 with 128 (8 rows), .766 with 256, .688 with 1,000, where no interval of eight holds the truth.
+    rows_per_bin: int = 10
+    #: One class against the rest, AUC: below the first, a misfit as small as `small_effect`, which nobody would see,
+    #: moves a prevalence by more than one half; below the second, by more than a quarter.
+    separates: tuple[float, float] = (0.55, 0.6)
+    #: Standard errors by which an AUC must lie above one half, or below a limit, to be sure of it.
+    separates_for_sure: float = 2.0
 
     # The field -------------------------------------------------------------------------------------------
     #: Cohen's w: smaller misfits are real in a large group and do not matter.
@@ -66,10 +75,33 @@ class Policy:
     few_group_rows: int = 20
     #: Standard errors below zero that a free prevalence must reach to be called impossible.
     impossible: float = 3.0
-    #: Share of the rows without a prediction that deserves care.
+    #: Share of the rows without a prediction, or of those (or of the groups) about which nothing is said, that deserves care.
     many_dropped: float = 0.05
     #: A trust below this share of what the rehearsal earned is told.
     withheld: float = 0.75
+    #: Width of an interval that leaves four fifths of all that is possible, and so says next to nothing.
+    wide: float = 0.8
+    #: A class whose recall falls below this share of what it was, from at least so much, is lost from hard decisions.
+    recall_kept: float = 0.5
+    recall_before: float = 0.1
+
+    # Faults ----------------------------------------------------------------------------------------------
+    #: Gain of log likelihood by which a fault must explain a field better than any mixture does: odds of a thousand
+    #: to one, which a likelihood ratio reaches by chance in at most one of a thousand cases.
+    clearly_better: float = 7.0
+    #: Faults that are less likely than the likeliest by no more than this (odds of twenty) are named with it.
+    as_likely: float = 3.0
+    #: Cohen's w up to which a fault explains a field (medium); it must also halve the misfit of the best mixture.
+    fault_fits: float = 0.3
+    #: A factor of the logits up to this, or one over it, is another version of the model; beyond, another link.
+    slight_slope: float = 1.25
+    #: Gain from which no doubt is left: odds of a million to one.
+    certain: float = 14.0
+    #: More than two classes: decisions and mean predictions that disagree by this much (Euclidean distance; fields that
+    #: obey label shift stay below .02 from a few thousand rows on, most permuted ones are above .05), of which a swap
+    #: must leave no more than this share.
+    disagree: float = 0.03
+    swap_leaves: float = 0.33
 
 
 POLICY = Policy()

@@ -45,6 +45,12 @@ def whole(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64
     return values
 
 
+def class_rows(F: NDArray[np.float64] | NDArray[np.int64], n: int) -> Floats:
+    """Lab rows of each class, (K,); where weights are fractions, n rows in all."""
+    rows = F.sum(axis=1).astype(np.float64)
+    return rows if F.dtype.kind != "f" else np.asarray(rows * (n / rows.sum()))
+
+
 def auto_smoothing(F: NDArray[np.float64] | NDArray[np.int64]) -> float:
     """Pseudo-rows per class: half a row per cell (Jeffreys) for two classes, one row in all for more."""
     return 0.5 * F.shape[1] if len(F) == 2 else 1.0

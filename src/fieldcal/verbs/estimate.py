@@ -109,7 +109,10 @@ def estimate(
     believed = _trust(trust, lab, problem, evidence, found.urc, whole)
     parts = _parts(field, found.urc, whole)
     mixed = _mixed(lab, problem, found, parts, believed, evidence, level)
-    said = findings(Seen(lab, field, evidence, believed, protected))
+    overall_weights = class_weights(whole, lab.p_lab, trust=believed.overall)
+    said = findings(
+        Seen(lab, field, evidence, believed, protected, width=mixed.width, overall_weights=overall_weights)
+    )
     warn_about_field(said)
     prev = Prevalence(
         lab=lab,
@@ -129,7 +132,7 @@ def estimate(
         trust_overall=believed.overall,
         overall_shift=evidence.overall,
         weights=parts.weights(lab.p_lab, believed.overall, believed.between),
-        overall_weights=class_weights(whole, lab.p_lab, trust=believed.overall),
+        overall_weights=overall_weights,
         status=group_status(lab, field, evidence),
         verdict=Verdict(findings=said),
         protected=protected,
@@ -317,6 +320,11 @@ class _Mixed:
     estimate: Floats
     lower: Floats | None
     upper: Floats | None
+
+    @property
+    def width(self) -> Floats | None:
+        """Of the intervals, where there are any."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
 
 
 def _mixed(

@@ -9,12 +9,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.core import guards
+from fieldcal.core.partition import Edges, most_bins
 from fieldcal.core.policy import POLICY
-from fieldcal.core.response import confusable_classes
+from fieldcal.core.response import class_rows, confusable_classes
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import (
     CalibrationWarning,
@@ -28,6 +31,7 @@ from fieldcal.errors import (
 )
 from fieldcal.objects import Field, Finding, Lab, group_keys
 from fieldcal.objects.verdict import State
+from fieldcal.types import Floats
 
 #: Groups that a finding names, at most.
 _NAMED = 20
@@ -38,6 +42,8 @@ WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
     "confusable_classes": IdentifiabilityWarning,
     "too_good": CalibrationWarning,
     "uncalibrated": CalibrationWarning,
+    "hard_decisions": CalibrationWarning,
+    "cannot_separate": IdentifiabilityWarning,
 }
 WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
     "not_converged": ConvergenceWarning,
@@ -58,6 +64,21 @@ class Seen:
     evidence: Evidence
     trust: Trust
     protected: bool = False
+    width: Floats | None = None  # (G, K) of the intervals
+    overall_weights: Floats | None = None  # (K,) of the whole field, as they are applied
+
+    @cached_property
+    def suspicions(self) -> dict[str, guards.Suspicion]:
+        """Faults of two classes that explain the field better than any mixture, by name."""
+        partition = self.lab.partition
+        if len(self.lab.classes) != 2 or not isinstance(partition, Edges):
+            return {}
+        V = np.asarray(self.field.V, dtype=np.float64)
+        rows = self.lab.F.sum(axis=1).astype(np.float64)
+        scores = guards.Scores(self.lab.M, rows, np.asarray(partition.edges), V)
+        return {
+            _FAULTS.get(s.fault, s.fault): s for s in guards.suspicions(scores, grouped=self.field.grouped)
+        }
 
     @property
     def refused(self) -> State:
@@ -177,9 +198,11 @@ def held_out(lab: Lab) -> Finding:
     )
 
 
-def calibrated(lab: Lab) -> Finding:
+def calibrated(lab: Lab) -> Finding | None:
     """Predictions that are not the shares they claim to be."""
     question = "Is the model calibrated on the lab?"
+    if _only_decisions(lab):  # said by `probabilities`: no calibration makes them what they are not
+        return None
     error, p_value = lab.calibration.error, lab.calibration.p_value
     if error <= POLICY.poor_calibration or p_value >= POLICY.poor_calibration_p:
         text = f"Predictions and shares differ by {error:.3f} on average in the lab."
@@ -205,6 +228,70 @@ def homogeneous(lab: Lab) -> Finding | None:
         return Finding(code="homogeneous", question=question, state="ok", text=f"Yes ({measured}).")
     text = f"The lab's groups differ in what a class looks like ({measured}): they differ by more than their "
     return Finding(code="heterogeneous", question=question, state="care", text=f"{text}prevalences.")
+
+
+def probabilities(lab: Lab) -> Finding | None:
+    """Hard decisions in place of probabilities."""
+    if not _only_decisions(lab):
+        return None
+    return Finding(
+        code="hard_decisions",
+        question="Are the predictions probabilities?",
+        state="care",
+        text="All lab predictions are exactly 0 or 1: these are hard decisions, not probabilities. Prevalences can be "
+        "estimated from them (it is the adjusted count), but whether the field moved by label shift cannot be tested, "
+        "and recalibrated they stay 0 and 1.",
+        remedy="Pass the model's probabilities: predict_proba, not predict.",
+    )
+
+
+def separates(lab: Lab) -> Finding | None:
+    """Predictions that say next to nothing about the class."""
+    if lab.n_bins == 1 or _worse_than_chance(lab) is not None:  # said above, and worse
+        return None
+    found = guards.separation(np.asarray(lab.F, dtype=np.float64), lab.bin_means)
+    low, high = POLICY.separates
+    margin = POLICY.separates_for_sure * found.error
+    blind = (found.auc < low) & (found.auc + margin < high)
+    weak = (found.auc < high) | (found.auc - margin < 0.5)
+    # Of classes in an order, those in the middle are never far from the rest: it is the best that counts.
+    if not (weak.all() if lab.ordered else weak.any()):
+        return None
+    worst = int(found.auc.argmin())
+    name = group_keys.show(lab.classes[worst], width=30)
+    which = "classes" if weak.all() else f"class {name}"
+    text = f"The predictions hardly tell {which} from the rest: AUC {found.auc[worst]:.2f} ± {found.error[worst]:.2f}, "
+    text += "where .5 is chance. What the field's predictions say about it is mostly noise."
+    return Finding(
+        code="cannot_separate",
+        question="Do the predictions separate the classes at all?",
+        state="do_not_use" if blind.all() else "care",
+        text=text,
+        remedy="Use a model with better features, or more lab rows if there are few; merge a class that stays blind.",
+    )
+
+
+def bins_filled(lab: Lab) -> Finding | None:
+    """More bins than the lab can fill; those that the caller cut, as others are limited by `learn`."""
+    most = most_bins(class_rows(lab.F, lab.n), ordered=lab.ordered)
+    if lab.n_bins <= most:
+        return None
+    return Finding(
+        code="many_bins",
+        question="Has the lab enough rows for its bins?",
+        state="care",
+        text=f"There are {lab.n_bins:,} bins, but the lab's rows fill {most:,} at most: noise in the bins blurs the "
+        "classes, and the estimate is biased towards the lab.",
+        remedy=f"Cut at fewer edges, {most:,} bins at most, or label more rows.",
+    )
+
+
+def _only_decisions(lab: Lab) -> bool:
+    """Whether every prediction was exactly 0 or 1: only then are all means of bins."""
+    if lab.partition.takes == "ids":
+        return False
+    means = lab.bin_means[lab.bin_scores.any(axis=1)]
+    return bool(np.isin(means, (0.0, 1.0)).all())
 
 
 def _worse_than_chance(lab: Lab) -> int | None:
@@ -464,6 +551,120 @@ def no_bias(seen: Seen) -> Finding:
     return Finding(code="maybe_biased", question=question, state="ask", text=text)
 
 
+def same_units(seen: Seen) -> Finding | None:
+    """Another unit, link or version of the model in the field."""
+    found = seen.suspicions.get("other_units")
+    if found is None:
+        return None
+    slight = found.fault == "slope" and abs(np.log(found.slope)) <= np.log(POLICY.slight_slope)
+    how = _UNITS.get(found.fault, f"if all logits had been multiplied by {found.slope:.2g}")
+    return Finding(
+        code="other_units",
+        question="Are the field's predictions in the lab's units?",
+        state="care" if slight else _sure(found),
+        text=f"The field looks as {how}, far more than like any mixture of the lab's classes ({_odds(found)}).",
+        remedy="Check that lab and field were scored by the same version of the model, in the same units and through "
+        "the same link.",
+    )
+
+
+def same_order(seen: Seen) -> Finding | None:
+    """Classes that were swapped in the field."""
+    question, remedy = "Are the field's classes in the lab's order?", _CHECK_ORDER
+    found = seen.suspicions.get("swapped")
+    if found is not None:
+        text = "The field looks as if its two classes were swapped (1 − p in place of p), far more than like any "
+        text += f"mixture of the lab's classes ({_odds(found)})."
+        return Finding(code="swapped", question=question, state=_sure(found), text=text, remedy=remedy)
+    lab, v = seen.lab, np.asarray(seen.field.V.sum(axis=0), dtype=np.float64)
+    if len(lab.classes) == 2 or lab.partition.takes == "ids" or not seen.evidence.overall.contradicted:
+        return None
+    sums = seen.field.score_sums.sum(axis=0, dtype=np.float64)
+    order = guards.reordered(lab.M, lab.bin_means, v, sums / sums.sum())
+    if order is None:
+        return None
+    moved = [group_keys.show(lab.classes[k], width=20) for k in range(len(order)) if order[k] != k]
+    text = "The field looks like no mixture of the classes, and far more like one if some columns were in another "
+    text += f"order: those of {', '.join(moved[:6])}{', …' if len(moved) > 6 else ''}."
+    return Finding(code="swapped", question=question, state="do_not_use", text=text, remedy=remedy)
+
+
+def counted_raw(seen: Seen) -> Finding | None:
+    """Predictions that were recalibrated before they were counted."""
+    found = seen.suspicions.get("recalibrated")
+    if found is None:
+        return None
+    text = (
+        f"The field looks as if its predictions had been recalibrated before, to {found.prevalence:.0%} of "
+    )
+    text += f"{group_keys.show(seen.lab.classes[1], width=30)}, far more than like any mixture of the lab's classes "
+    return Finding(
+        code="recalibrated_before",
+        question="Were raw predictions counted?",
+        state=_sure(found),
+        text=f"{text}({_odds(found)}).",
+        remedy="Count the predictions as the model gives them; a correction that is made twice is wrong.",
+    )
+
+
+def narrow(seen: Seen) -> Finding | None:
+    """Intervals that leave nearly everything possible."""
+    if seen.width is None:
+        return None
+    widest = np.asarray(seen.width).max(axis=1, initial=0.0)
+    wide = np.flatnonzero(widest > POLICY.wide)
+    if not len(wide):
+        return None
+    n = np.asarray(seen.field.n, dtype=np.float64)
+    many = n[wide].sum() >= POLICY.many_dropped * n.sum() or len(wide) >= POLICY.many_dropped * len(n)
+    whom = f"{len(wide):,} of {len(widest):,} groups" if seen.field.grouped else "this field"
+    worst = wide[np.argsort(-widest[wide], kind="stable")][:_NAMED]
+    return Finding(
+        code="says_nothing",
+        question="Do the intervals say anything?",
+        state="care" if many else "ok",
+        text=f"The interval of {whom} spans more than {POLICY.wide:.0%} of what is possible: the data say next to "
+        "nothing here.",
+        remedy="Do not act on these estimates; count more rows, merge small groups, or label some.",
+        groups=tuple(seen.field.groups[g] for g in worst) if seen.field.grouped else (),
+    )
+
+
+def recall_kept(seen: Seen) -> Finding | None:
+    """Classes that disappear from hard decisions."""
+    if seen.lab.outcome.kind == "intervals" or seen.overall_weights is None:
+        return None
+    lab = seen.lab
+    if np.allclose(seen.overall_weights, 1.0):
+        return None
+    before = guards.recall(lab.M, lab.bin_means, np.ones(len(lab.classes)))
+    after = guards.recall(lab.M, lab.bin_means, seen.overall_weights)
+    lost = np.flatnonzero((before >= POLICY.recall_before) & (after < POLICY.recall_kept * before))
+    if not len(lost):
+        return None
+    worst = lost[np.argsort(after[lost] - before[lost], kind="stable")][:_NAMED]
+    falls = ", ".join(
+        f"{group_keys.show(lab.classes[k], width=30)} from {before[k]:.2f} to {after[k]:.2f}" for k in worst
+    )
+    return Finding(
+        code="recall_lost",
+        question="Does every class survive in hard decisions?",
+        state="care",
+        text=f"If the largest recalibrated prediction decides, recall falls: {falls}. The probabilities are right, but "
+        "a class that got rare hardly ever has the largest.",
+        remedy='Decide with decide(…, goal="balanced") where every class matters, or by the costs of errors.',
+    )
+
+
+def _sure(found: guards.Suspicion) -> State:
+    """A real field can look a little like a fault, never so much."""
+    return "do_not_use" if found.gain >= POLICY.certain else "care"
+
+
+def _odds(found: guards.Suspicion) -> str:
+    return f"odds of a {'million' if found.gain >= POLICY.certain else 'thousand'} to one or more"
+
+
 def _share(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0):.0%}"
 
@@ -471,6 +672,14 @@ def _share(share: float) -> str:
 _BY_MIX = "Do groups differ only in their mix of classes?"
 _WHOLE = "Did the whole field move only in its mix of classes?"
 _LABEL_SOME = "Label a few hundred field rows drawn at random and report again with them: they would tell."
+_CHECK_ORDER = "Check the order of the columns, and which class a single column speaks of, in lab and field."
+#: Faults by the finding that speaks of them.
+_FAULTS = dict.fromkeys(("percent", "probit", "sigmoid_twice", "slope"), "other_units")
+_UNITS = {
+    "percent": "if its predictions had been divided by 100",
+    "probit": "if its logits had gone through a probit in place of a sigmoid",
+    "sigmoid_twice": "if a sigmoid had been applied to what are probabilities already",
+}
 
 LAB: list[Callable[[Lab], Finding | None]] = [
     better_than_chance,
@@ -479,6 +688,9 @@ LAB: list[Callable[[Lab], Finding | None]] = [
     held_out,
     calibrated,
     homogeneous,
+    probabilities,
+    separates,
+    bins_filled,
 ]
 FIELD: list[Callable[[Seen], Finding | None]] = [
     looks_alike,
@@ -495,6 +707,11 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     no_new_class,
     may_depend_on_groups,
     no_bias,
+    same_units,
+    same_order,
+    counted_raw,
+    narrow,
+    recall_kept,
 ]
 
 

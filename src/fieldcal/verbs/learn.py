@@ -13,10 +13,10 @@ from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import Expected, PartitionLike, as_columns
-from fieldcal.core.response import auto_smoothing, count_cells, response_counts, smoothing_cells
+from fieldcal.core.response import auto_smoothing, class_rows, count_cells, response_counts, smoothing_cells
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
-from fieldcal.errors import InputError, TrustWarning
+from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
 from fieldcal.types import Floats, Ints, Keys
@@ -135,7 +135,7 @@ def _learn(
             f"There are {len(scores.values)} predictions but {len(y)} labels. Give one label per row."
         )
     ordered = given.outcome.ordered
-    fitted = parts.fit_partition(partition, scores.values, y, len(names), weight=weight, ordered=ordered)
+    fitted = _fitted(given, scores.values, weight)
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names)
@@ -155,6 +155,31 @@ def _learn(
             rows, groups, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
         ),
     )
+
+
+def _fitted(given: Labelled, values: Floats, weight: Floats | None) -> parts.Partition:
+    """The partition that was asked for, with no more bins than the lab's rows can fill."""
+    K, ordered = given.outcome.size, given.outcome.ordered
+
+    def fit(partition: PartitionLike) -> parts.Partition:
+        return parts.fit_partition(partition, values, given.y, K, weight=weight, ordered=ordered)
+
+    fitted = fit(given.partition)
+    F = count_cells(given.y, np.zeros_like(given.y), shape=(K, 1), weight=weight)
+    most = parts.most_bins(class_rows(F, len(given.y)), ordered=ordered) if F.any() else fitted.m
+    fewer = None if fitted.m <= most else parts.with_fewer_bins(given.partition, most)
+    if fewer is None:
+        return fitted
+    warnings.warn(
+        BinsWarning(
+            f"{fitted.m:,} bins are more than the lab's {len(given.y):,} rows can fill: noise in them would draw every "
+            f"estimate to the lab. {most:,} are used. Ask for that many at most, with ",
+            Option("partition", most),
+            ", or label more rows.",
+        ),
+        stacklevel=5,
+    )
+    return fit(fewer)
 
 
 def _refuse_weightless(F: Any, names: Keys) -> None:
