@@ -8,9 +8,10 @@ small questions to a lab: how well it separates, and which decisions a correctio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -26,6 +27,8 @@ _TRIED = expit(np.linspace(-7.0, 7.0, 141))
 _SLOPES = np.exp(np.linspace(-np.log(4.0), np.log(4.0), 57))
 #: Bins without which a fault cannot be told from a mixture.
 _FEWEST_BINS = 4
+#: Up to so many classes all their orders are tried.
+_ALL_ORDERS = 5
 _FEW, _FAR = 1e-12, 40.0
 _SUM = 1e3  # how much it counts that prevalences sum to one
 
@@ -35,31 +38,34 @@ _SUM = 1e3  # how much it counts that prevalences sum to one
 
 @dataclass(frozen=True)
 class Separation:
-    """Of every class from all others together."""
+    """Of two classes from each other, for every pair of them."""
 
-    auc: Floats  # (K,) area under the curve of its own prediction, from bins: ties count half
-    error: Floats  # (K,) standard errors
+    pairs: tuple[tuple[int, int], ...]
+    auc: Floats  # area under the curve of their predictions, from bins: ties count half
+    error: Floats  # standard errors
 
 
 def separation(F: Floats, bin_means: Floats) -> Separation:
-    """One class against the rest, in the order of its mean prediction in the bins.
+    """Every pair of classes, in the order of what the mean predictions of the bins say of the two alone.
 
     References
     ----------
     DeLong, E., DeLong, D. and Clarke-Pearson, D. (1988). Comparing the areas under two or more correlated receiver
     operating characteristic curves. Biometrics 44.
     """
+    pairs = tuple(combinations(range(len(F)), 2))
     found = []
-    for k, own in enumerate(F):
-        rank = np.unique(bin_means[:, k], return_inverse=True)[1]  # bins of one mean are tied
-        high = np.bincount(rank, weights=own)
-        low = np.bincount(rank, weights=F.sum(axis=0) - own)
-        won = (low.cumsum() - low / 2) / low.sum()  # how many of the others a row of each bin beats
+    for a, b in pairs:
+        odds = bin_means[:, b] / np.maximum(bin_means[:, a] + bin_means[:, b], _FEW)
+        rank = np.unique(odds, return_inverse=True)[1]  # bins of one mean are tied
+        low, high = (np.bincount(rank, weights=F[k]) for k in (a, b))
+        won = (low.cumsum() - low / 2) / low.sum()  # how many of the one class a row of the other beats
         lost = 1 - (high.cumsum() - high / 2) / high.sum()
         auc = float(high @ won / high.sum())
         variance = high @ (won - auc) ** 2 / high.sum() ** 2 + low @ (lost - auc) ** 2 / low.sum() ** 2
-        found.append((auc, np.sqrt(variance)))
-    return Separation(*(np.array(column) for column in zip(*found, strict=True)))
+        found.append((auc, float(np.sqrt(variance))))
+    auc, error = np.array(found).T
+    return Separation(pairs, auc, error)
 
 
 # What a correction takes from hard decisions ----------------------------------------------------------------
@@ -153,16 +159,15 @@ def suspicions(scores: Scores, *, grouped: bool) -> tuple[Suspicion, ...]:
     found = [swapped(scores), other_units(scores)]
     found.append(max((recalibrated(scores, by_group=g) for g in {False, grouped}), key=lambda s: s.gain))
     best = max(suspicion.gain for suspicion in found)
-    likely = [
-        s for s in found if s.gain >= max(POLICY.clearly_better, best - POLICY.as_likely) and _fits(scores, s)
-    ]
+    least = max(POLICY.clearly_better, best - max(POLICY.as_likely, POLICY.interpolated * best))
+    likely = [suspicion for suspicion in found if suspicion.gain >= least and _fits(scores, suspicion)]
     return tuple(sorted(likely, key=lambda s: -s.gain))
 
 
 def _fits(scores: Scores, suspicion: Suspicion) -> bool:
     """A fault that explains most of the misfit; else it is none of those that are known here."""
     without = scores.compare("none", scores.mixtures).effect
-    return suspicion.effect < min(POLICY.fault_fits, without / 2)
+    return suspicion.effect < min(POLICY.large_effect, POLICY.fault_leaves * without)
 
 
 def swapped(scores: Scores) -> Suspicion:
@@ -219,8 +224,8 @@ def _through(x: Floats, y: Floats, at: Floats) -> Floats:
 def reordered(M: Floats, bin_means: Floats, v: Floats, mean: Floats) -> tuple[int, ...] | None:
     """The order of the field's columns in which two things agree that did not: decisions, and mean predictions.
 
-    Both follow from the prevalences, and both are known in any order of the columns. Two columns at a time change
-    places, as long as that helps. None where the field agrees as it is, or in no order.
+    Both follow from the prevalences, and both are known in any order of the columns. All orders of a few classes are
+    tried; of more, two change places as long as that helps. None where the field agrees as it is, or in no order.
 
     Parameters
     ----------
@@ -231,22 +236,30 @@ def reordered(M: Floats, bin_means: Floats, v: Floats, mean: Floats) -> tuple[in
     decided = np.array([np.bincount(top, weights=row, minlength=K) for row in (*M, v / v.sum())])
     expected = np.hstack([decided[:-1], M @ bin_means])
 
-    def apart(order: list[int]) -> float:
-        return _distance(expected, np.append(decided[-1, order], mean[order]))
+    def apart(order: tuple[int, ...]) -> float:
+        at = list(order)
+        return _distance(expected, np.append(decided[-1, at], mean[at]))
 
-    order = list(range(K))
-    best = given = apart(order)
-    for _ in range(K if given > POLICY.disagree else 0):
-        tried = [_exchanged(order, a, b) for a, b in combinations(range(K), 2)]
-        following = min(tried, key=apart)
-        if apart(following) >= best:
+    same = tuple(range(K))
+    given = apart(same)
+    if given < POLICY.disagree:
+        return None
+    order = min(permutations(same), key=apart) if K <= _ALL_ORDERS else _descended(same, apart)
+    return order if apart(order) < POLICY.swap_leaves * given else None
+
+
+def _descended(order: tuple[int, ...], cost: Callable[[tuple[int, ...]], float]) -> tuple[int, ...]:
+    """Two places are exchanged as long as that helps."""
+    for _ in order:
+        following = min((_exchanged(order, a, b) for a, b in combinations(order, 2)), key=cost)
+        if cost(following) >= cost(order):
             break
-        best, order = apart(following), following
-    return tuple(order) if best < POLICY.swap_leaves * given else None
+        order = following
+    return order
 
 
-def _exchanged(order: list[int], a: int, b: int) -> list[int]:
-    return [order[{a: b, b: a}.get(k, k)] for k in range(len(order))]
+def _exchanged(order: tuple[int, ...], a: int, b: int) -> tuple[int, ...]:
+    return tuple({a: b, b: a}.get(k, k) for k in order)
 
 
 def _distance(rows: Floats, to: Floats) -> float:

@@ -75,7 +75,7 @@ class Policy:
     few_group_rows: int = 20
     #: Standard errors below zero that a free prevalence must reach to be called impossible.
     impossible: float = 3.0
-    #: Share of the rows without a prediction, or of those (or of the groups) about which nothing is said, that deserves care.
+    #: Share of the rows without a prediction that deserves care; or of those, or of groups, that nothing is known of.
     many_dropped: float = 0.05
     #: A trust below this share of what the rehearsal earned is told.
     withheld: float = 0.75
@@ -89,10 +89,12 @@ class Policy:
     #: Gain of log likelihood by which a fault must explain a field better than any mixture does: odds of a thousand
     #: to one, which a likelihood ratio reaches by chance in at most one of a thousand cases.
     clearly_better: float = 7.0
-    #: Faults that are less likely than the likeliest by no more than this (odds of twenty) are named with it.
-    as_likely: float = 3.0
-    #: Cohen's w up to which a fault explains a field (medium); it must also halve the misfit of the best mixture.
-    fault_fits: float = 0.3
+    #: Faults that are less likely than the likeliest by no more than this (odds of a hundred) are named with it.
+    as_likely: float = 4.6
+    #: The same as a share of the gain: distributions between the edges of bins are known about as well as this.
+    interpolated: float = 0.1
+    #: The share of the mixture's misfit (Cohen's w) that a fault may leave if it is to explain the field.
+    fault_leaves: float = 0.5
     #: A factor of the logits up to this, or one over it, is another version of the model; beyond, another link.
     slight_slope: float = 1.25
     #: Gain from which no doubt is left: odds of a million to one.
@@ -100,7 +102,7 @@ class Policy:
     #: More than two classes: decisions and mean predictions that disagree by this much (Euclidean distance; fields that
     #: obey label shift stay below .02 from a few thousand rows on, most permuted ones are above .05), of which a swap
     #: must leave no more than this share.
-    disagree: float = 0.03
+    disagree: float = 0.025
     swap_leaves: float = 0.33
 
 

@@ -254,20 +254,20 @@ def separates(lab: Lab) -> Finding | None:
     margin = POLICY.separates_for_sure * found.error
     blind = (found.auc < low) & (found.auc + margin < high)
     weak = (found.auc < high) | (found.auc - margin < 0.5)
-    # Of classes in an order, those in the middle are never far from the rest: it is the best that counts.
+    # Neighbours in an order are hard to tell apart by nature.
     if not (weak.all() if lab.ordered else weak.any()):
         return None
     worst = int(found.auc.argmin())
-    name = group_keys.show(lab.classes[worst], width=30)
-    which = "classes" if weak.all() else f"class {name}"
-    text = f"The predictions hardly tell {which} from the rest: AUC {found.auc[worst]:.2f} ± {found.error[worst]:.2f}, "
-    text += "where .5 is chance. What the field's predictions say about it is mostly noise."
+    names = " and ".join(group_keys.show(lab.classes[k], width=30) for k in found.pairs[worst])
+    measured = f"AUC {found.auc[worst]:.2f} ± {found.error[worst]:.2f}, where .5 is chance"
+    text = f"The predictions hardly tell {names} apart: {measured}. What a field says about their prevalences is "
     return Finding(
         code="cannot_separate",
         question="Do the predictions separate the classes at all?",
         state="do_not_use" if blind.all() else "care",
-        text=text,
-        remedy="Use a model with better features, or more lab rows if there are few; merge a class that stays blind.",
+        text=f"{text}mostly noise.",
+        remedy="Use a model that knows more about them, or label more rows if there are few; of more than two classes, "
+        "merge these.",
     )
 
 
