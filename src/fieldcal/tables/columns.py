@@ -269,7 +269,7 @@ def warn_if_recalibrated(names: Sequence[str], lab: Lab) -> None:
             RecalibratedWarning(
                 f"The column {again[0]!r:.80} seems to hold predictions that were recalibrated before, which the lab's "
                 "were not. Name the model's own predictions with ",
-                Option("scores" if lab.outcome.kind == "classes" else "quantiles"),
+                Option("scores") if lab.outcome.kind == "classes" else Option("quantiles"),
                 ".",
             ),
             stacklevel=4,

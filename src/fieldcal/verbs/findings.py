@@ -45,6 +45,8 @@ WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
     "hard_decisions": CalibrationWarning,
     "cannot_separate": IdentifiabilityWarning,
 }
+#: Of these only the worst state is warned of.
+_WARNED_AT_WORST = ("cannot_separate",)
 WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
     "not_converged": ConvergenceWarning,
     "overdispersed": PoolingWarning,
@@ -53,6 +55,7 @@ WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
 #: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
 _CLASSES, _GROUPS = Option("classes"), Option("groups", verb="learn")
 _SIGMOID, _PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
+_BALANCED = Option("goal", "balanced", verb="decide")
 
 
 @dataclass(frozen=True)
@@ -104,14 +107,16 @@ def warn_about_field(found: Iterable[Finding]) -> None:
 
 def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWarning]]) -> None:
     for finding in found:
-        if finding is not None and finding.code in categories:
+        if finding is None or (finding.code in _WARNED_AT_WORST and finding.state != "do_not_use"):
+            continue
+        if finding.code in categories:
             text = f"{finding.text} {finding.remedy}".strip()
             warnings.warn(categories[finding.code](*_parts(text)), stacklevel=4)
 
 
 def _parts(text: str) -> tuple[str | Option, ...]:
     """The text as a warning takes it, in parts before and after the option that it speaks of."""
-    for option in (_CLASSES, _GROUPS, _SIGMOID, _PROTECTED):
+    for option in (_CLASSES, _GROUPS, _SIGMOID, _PROTECTED, _BALANCED):
         before, found, after = text.rpartition(str(option))
         if found:
             return before, option, after
@@ -253,11 +258,13 @@ def separates(lab: Lab) -> Finding | None:
     low, high = POLICY.separates
     margin = POLICY.separates_for_sure * found.error
     blind = (found.auc < low) & (found.auc + margin < high)
-    weak = (found.auc < high) | (found.auc - margin < 0.5)
+    enough = lab.F.sum(axis=1) >= POLICY.enough_class_rows  # of others, `enough_rows` speaks
+    known = np.array([enough[a] and enough[b] for a, b in found.pairs])
+    weak = known & ((found.auc < high) | (found.auc - margin < 0.5))
     # Neighbours in an order are hard to tell apart by nature.
     if not (weak.all() if lab.ordered else weak.any()):
         return None
-    worst = int(found.auc.argmin())
+    worst = int(np.where(weak, found.auc, np.inf).argmin())
     names = " and ".join(group_keys.show(lab.classes[k], width=30) for k in found.pairs[worst])
     measured = f"AUC {found.auc[worst]:.2f} ± {found.error[worst]:.2f}, where .5 is chance"
     text = f"The predictions hardly tell {names} apart: {measured}. What a field says about their prevalences is "
@@ -652,7 +659,7 @@ def recall_kept(seen: Seen) -> Finding | None:
         state="care",
         text=f"If the largest recalibrated prediction decides, recall falls: {falls}. The probabilities are right, but "
         "a class that got rare hardly ever has the largest.",
-        remedy='Decide with decide(…, goal="balanced") where every class matters, or by the costs of errors.',
+        remedy=f"Use {_BALANCED} where every class matters, or costs of errors as the goal.",
     )
 
 
