@@ -18,6 +18,7 @@ from fieldcal.errors import (
     CalibrationWarning,
     FieldcalWarning,
     IdentifiabilityWarning,
+    InputError,
     RecalibratedWarning,
 )
 from fieldcal.tables.sql import count_statement
@@ -301,7 +302,7 @@ def test_a_confident_model_with_some_exact_zeros_and_ones_predicts_probabilities
 
 
 @pytest.mark.parametrize("asked", [1000, 5000, Quantiles(1000)])
-def test_bins_are_limited_by_the_rows_of_the_lab(asked):
+def test_fault_59_bins_are_limited_by_the_rows_of_the_lab(asked):
     scores, y = scored(2000, 0.3)
     with pytest.warns(BinsWarning, match=r"more than the lab's 2,000 rows can fill.*partition=\d+"):
         lab = fieldcal.learn(scores, y, partition=asked)
@@ -310,6 +311,17 @@ def test_bins_are_limited_by_the_rows_of_the_lab(asked):
     with pytest.warns(BinsWarning):
         same = tables.learn(pl.DataFrame({"p": scores, "y": y}), scores="p", label="y", partition=asked)
     assert same.partition == lab.partition
+
+
+@pytest.mark.parametrize("recipe", [int, Quantiles, Simplex, fieldcal.Bins, fieldcal.Expected])
+def test_fault_59_bins_beyond_reason_are_refused(recipe):
+    with pytest.raises(InputError, match="1,000,000"):
+        fieldcal.learn(*scored(100, 0.5), partition=recipe(10**9))
+
+
+def test_many_bins_on_few_distinct_scores_are_few_and_nothing_is_said():
+    scores, y = scored(2000, 0.3)
+    assert fieldcal.learn(np.round(scores, 1), y, partition=1000).n_bins <= 11
 
 
 def test_bins_of_three_classes_are_limited_too():

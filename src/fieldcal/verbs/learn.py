@@ -61,7 +61,8 @@ def learn(
     sample_weight : array-like (n,), optional
         A weight of 2 is the row twice.
     partition : "auto", int, Quantiles, Edges, Simplex, Expected or Bins
-        How predictions are sent to bins. Distributions are binned by their means by default.
+        How predictions are sent to bins. Distributions are binned by their means by default. More bins than the lab
+        can fill, with ten rows of the rarer of two classes (of an average one of more) behind each, are not given.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
         two classes, one row per class for more.
@@ -164,11 +165,12 @@ def _fitted(given: Labelled, values: Floats, weight: Floats | None) -> parts.Par
     def fit(partition: PartitionLike) -> parts.Partition:
         return parts.fit_partition(partition, values, given.y, K, weight=weight, ordered=ordered)
 
-    fitted = fit(given.partition)
     F = count_cells(given.y, np.zeros_like(given.y), shape=(K, 1), weight=weight)
-    most = parts.most_bins(class_rows(F, len(given.y)), ordered=ordered) if F.any() else fitted.m
-    fewer = None if fitted.m <= most else parts.with_fewer_bins(given.partition, most)
-    if fewer is None:
+    most = parts.most_bins(class_rows(F, len(given.y)), ordered=ordered) if F.any() else len(given.y)
+    # As many bins as rows, at first: ties may leave few of them.
+    fitted = fit(parts.with_fewer_bins(given.partition, max(most, len(given.y))))
+    fewer = parts.with_fewer_bins(given.partition, most)
+    if fitted.m <= most or fewer is given.partition:
         return fitted
     warnings.warn(
         BinsWarning(
