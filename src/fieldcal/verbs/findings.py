@@ -257,12 +257,12 @@ def separates(lab: Lab) -> Finding | None:
     found = guards.separation(np.asarray(lab.F, dtype=np.float64), lab.bin_means)
     low, high = POLICY.separates
     margin = POLICY.separates_for_sure * found.error
-    blind = (found.auc < low) & (found.auc + margin < high)
     enough = lab.F.sum(axis=1) >= POLICY.enough_class_rows  # of others, `enough_rows` speaks
     known = np.array([enough[a] and enough[b] for a, b in found.pairs])
+    blind = known & (found.auc < low) & (found.auc + margin < high)
     weak = known & ((found.auc < high) | (found.auc - margin < 0.5))
-    # Neighbours in an order are hard to tell apart by nature.
-    if not (weak.all() if lab.ordered else weak.any()):
+    # Of many classes some are alike, and neighbours in an order are by nature: only what is next to chance is told.
+    if not (weak.all() if lab.ordered or len(lab.classes) == 2 else blind.any()):
         return None
     worst = int(np.where(weak, found.auc, np.inf).argmin())
     names = " and ".join(group_keys.show(lab.classes[k], width=30) for k in found.pairs[worst])
