@@ -53,7 +53,19 @@ FLAGS: dict[str, str | None] = {
     "groups": "by",
     "partition": "bins",
     **dict.fromkeys(
-        ("atoms", "calibration", "check", "cv", "family", "high", "low", "point", "repair", "sample_weight")
+        (
+            "atoms",
+            "calibration",
+            "check",
+            "cv",
+            "family",
+            "goal",
+            "high",
+            "low",
+            "point",
+            "repair",
+            "sample_weight",
+        )
     ),
 }
 
