@@ -58,8 +58,8 @@ class Policy:
     heterogeneity_p: float = 1e-3
     #: Lab rows behind a bin, at least: of the rarer of two classes, of an average one of more. With fewer, noise in M
     #: blurs the classes and draws the estimate to the lab (4). Lab 2,000, one half positive, field 80 %, classes 1.5
-    #: deviations apart: bias −.003 with 16 bins, −.017 with 128 (8 rows), −.034 with 256, −.112 with 1,000. It stops what
-    #: is absurd, and no more: with classes .6 apart, 64 bins (16 rows) are already off by −.089. The default is safer.
+    #: deviations apart: bias −.003 with 16 bins, −.017 with 128 (8 rows), −.034 with 256, −.112 with 1,000. It stops
+    #: the absurd, and no more: with classes .6 apart, 64 bins (16 rows) are already off by −.089. The default is safer.
     rows_per_bin: int = 10
     #: One class against the rest, AUC: below the first, a misfit as small as `small_effect`, which nobody would see,
     #: moves a prevalence by more than one half; below the second, by more than a quarter.
