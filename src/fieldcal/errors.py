@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "ArtefactError",
+    "BinsWarning",
     "CalibrationWarning",
     "ConvergenceWarning",
     "FieldcalError",
@@ -22,6 +23,7 @@ __all__ = [
     "MissingExtraError",
     "Option",
     "PoolingWarning",
+    "RecalibratedWarning",
     "SmallSampleWarning",
     "TrustWarning",
     "UnseenGroupWarning",
@@ -141,8 +143,16 @@ class SmallSampleWarning(FieldcalWarning):
     """A class has so few lab rows that its row of M is mostly noise."""
 
 
+class BinsWarning(FieldcalWarning):
+    """More bins were asked for than the lab has rows to fill."""
+
+
 class CalibrationWarning(FieldcalWarning):
     """The classifier is not calibrated on the lab data, or the lab data look wrong."""
+
+
+class RecalibratedWarning(FieldcalWarning):
+    """Predictions that seem to have been recalibrated before."""
 
 
 class WeightWarning(FieldcalWarning):

@@ -113,6 +113,23 @@ def test_bins_are_counted(folder, call):
     assert fieldcal.Lab.load("lab.json").n_bins == 5
 
 
+def test_fault_59_bins_that_the_lab_cannot_fill_are_not_given(folder, call):
+    done = call("learn lab.csv --label y --scores p --bins 5000 -o lab.json")
+    assert done.code == 0, done.err
+    most = fieldcal.Lab.load("lab.json").n_bins
+    assert f"--bins {most}" in done.err
+    assert most < 500
+
+
+def test_a_column_that_was_recalibrated_is_not_counted_without_a_word(artefacts, call):
+    done = call("recalibrate prevalence.json field.csv -o new.csv")
+    assert done.code == 0, done.err
+    done = call("count lab.json new.csv --scores p_recalibrated -o again.json")
+    assert done.code == 0, done.err
+    assert "recalibrated before" in done.err
+    assert "--scores" in done.err
+
+
 def test_parquet_globs_and_limits_give_the_counts_of_the_csv(artefacts, call):
     Path("parts").mkdir()
     rows = duckdb.read_csv("field.csv")

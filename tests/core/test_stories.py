@@ -26,6 +26,7 @@ def doubt(K=3, seed=0, excess=None, n=500.0):
         parts=parts,
         spread=np.full((G, K), 0.02),
         labels=mean * (1 - mean) / n / 2,
+        steps=(),
         miscalibrated=np.full(K, 0.005),
         excess=None if excess is None else np.full(K, excess),
     )
@@ -131,6 +132,7 @@ def test_a_class_that_nothing_speaks_for_reaches_zero():
         parts=Parts(none, none, none[0], none[0], found.parts.n),
         spread=np.full((G, 2), 1e-4),
         labels=np.zeros((G, 2)),
+        steps=(),
         miscalibrated=np.zeros(2),
     )
     lower, upper = mixture_interval(told(absent, 0.0, 0.0), absent, 0.9, estimate=none)
@@ -174,6 +176,7 @@ def test_every_draw_tells_one_story_of_all_groups():
         parts=Parts(*ends, ends[1][0], ends[0][0], found.parts.n),
         spread=np.zeros((G, 2)),
         labels=np.full((G, 2), 1e-8),
+        steps=(),
         miscalibrated=np.zeros(2),
     )
     stories = tell(sure, Trust(0.3, 0.3, True), moved=True, grouped=False)

@@ -728,7 +728,7 @@ def test_fault_25_with_a_prior_the_estimate_of_a_constant_classifier_is_the_prio
 # 26: ties
 
 
-@pytest.mark.filterwarnings(UNCALIBRATED)
+@pytest.mark.filterwarnings(UNCALIBRATED, "ignore:The predictions hardly tell")
 def test_fault_26_tied_edges_merge_and_the_true_number_of_bins_is_reported():
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=600)
@@ -1052,6 +1052,9 @@ def test_fault_37_a_smoothing_so_small_that_draws_of_M_underflow_leaks_nothing(p
         interval_is_sound(fieldcal.estimate(lab, fieldcal.count(lab, ids), prior=prior, trust=1))
 
 
+@pytest.mark.filterwarnings(
+    "ignore:All lab predictions are exactly 0 or 1:fieldcal.errors.CalibrationWarning"
+)
 def test_fault_37_a_lab_of_certain_and_wrong_predictions_does_not_leak_warnings():
     proba = np.repeat([0.0, 1.0], 50)
     labels = np.append(proba[:-1].astype(int), 0)

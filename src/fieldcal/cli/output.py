@@ -54,7 +54,19 @@ FLAGS: dict[str, str | None] = {
     "partition": "bins",
     "design_effect": "design-effect",
     **dict.fromkeys(
-        ("atoms", "calibration", "check", "cv", "family", "high", "low", "point", "repair", "sample_weight")
+        (
+            "atoms",
+            "calibration",
+            "check",
+            "cv",
+            "family",
+            "goal",
+            "high",
+            "low",
+            "point",
+            "repair",
+            "sample_weight",
+        )
     ),
 }
 

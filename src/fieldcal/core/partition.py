@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self, TypeGuard, TypeVar
 
@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.backend import Backend, Expr, at_largest, bin_between, clipped, every_class, total
+from fieldcal.core.policy import POLICY
 from fieldcal.core.simplex import TreeNodes, grow
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.types import Floats, Ints
 
 _FEW_CUTS = 32  # up to here, counting the cuts below a score beats a binary search
 _CHUNK = 65_536  # rows that stay in cache while the cuts are compared
+_MOST_BINS = 1_000_000  # more is a slip of the keyboard, and would not fit into memory
 _MOST_DIGITS = 17  # enough to tell any two floats apart
 
 
@@ -244,7 +246,7 @@ class Quantiles(Recipe):
     n: int
 
     def __post_init__(self) -> None:
-        at_least("Quantiles", "n", self.n, 1)
+        number_of_bins("Quantiles", "n", self.n)
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> Edges:
         """Cut lab scores of shape (n,) or (n, 2) into ``n`` intervals; merge ties."""
@@ -312,7 +314,7 @@ class Expected(Recipe):
     values: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        at_least("Expected", "n", self.n, 1)
+        number_of_bins("Expected", "n", self.n)
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> ExpectedEdges:
         """Cut at quantiles of the lab's expected values."""
@@ -416,7 +418,7 @@ class Simplex(Recipe):
     min_rows: int = 20
 
     def __post_init__(self) -> None:
-        at_least("Simplex", "cells", self.cells, 1)
+        number_of_bins("Simplex", "cells", self.cells)
         at_least("Simplex", "min_rows", self.min_rows, 1)
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> SimplexTrees:
@@ -445,7 +447,7 @@ class Bins(Partition):
     takes: ClassVar[Literal["probabilities", "ids"]] = "ids"
 
     def __post_init__(self) -> None:
-        at_least("Bins", "n", self.n, 1)
+        number_of_bins("Bins", "n", self.n)
 
     @property
     def m(self) -> int:
@@ -499,6 +501,10 @@ def fit_partition(
 
 def _as_many(n: int, n_classes: int, *, ordered: bool) -> Recipe:
     """The recipe for so many bins, whatever the number of classes."""
+    if n > _MOST_BINS:
+        raise InputError(
+            Option("partition", n), f" asks for more than {_MOST_BINS:,} bins. Ask for a few, 8 for instance."
+        )
     if n_classes == 2:
         return Quantiles(n)
     if ordered:
@@ -530,6 +536,24 @@ def default_recipe(
         return Quantiles(int(np.clip(min(np.sqrt(rows.sum() / 12.5), rows.min() / 12), 4, 8)))
     K = len(rows)
     return Simplex(int(np.clip(rows.mean() / 14, 2 * K, min(6 * K, max(30, 4 * K)))))
+
+
+def most_bins(class_rows: Floats, *, ordered: bool = False) -> int:
+    """The most bins that these lab rows can fill; never fewer than the default has."""
+    usual = default_recipe(class_rows, ordered=ordered)
+    rows = class_rows.min() if len(class_rows) == 2 else class_rows.mean()
+    return max(usual.cells if isinstance(usual, Simplex) else usual.n, int(rows // POLICY.rows_per_bin))
+
+
+def with_fewer_bins(partition: PartitionLike, most: int) -> PartitionLike:
+    """The same with so many bins at most; as it is where the caller cut by hand, or wrote it."""
+    if isinstance(partition, (int, np.integer)) and not isinstance(partition, bool):
+        return partition if partition > _MOST_BINS else min(int(partition), most)
+    if isinstance(partition, Simplex):
+        return replace(partition, cells=min(partition.cells, most))
+    if isinstance(partition, (Quantiles, Expected)):
+        return replace(partition, n=min(partition.n, most))
+    return partition
 
 
 def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Floats:
@@ -604,6 +628,15 @@ def at_least(owner: str, name: str, value: int, least: int) -> None:
     """Refuse what is no whole number, or too small."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{owner}({name}=…) must be a whole number of at least {least}, but got {value!r}.")
+
+
+def number_of_bins(owner: str, name: str, value: int) -> None:
+    """Refuse what is no number of bins."""
+    at_least(owner, name, value, 1)
+    if value > _MOST_BINS:
+        raise InputError(
+            f"{owner}({name}=…) must be at most {_MOST_BINS:,}, but got {value!r}. A few are enough, 8 for instance."
+        )
 
 
 def _second_class(scores: Floats) -> Floats:

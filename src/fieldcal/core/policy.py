@@ -71,6 +71,16 @@ class Policy:
     worse_than_chance: float = 4.0
     #: Lab groups differ in what a class looks like: beyond this Cramér's V, with this p-value.
     heterogeneity_p: float = 1e-3
+    #: Lab rows behind a bin, at least: of the rarer of two classes, of an average one of more. With fewer, noise in M
+    #: blurs the classes and draws the estimate to the lab (4). Lab 2,000, one half positive, field 80 %, classes 1.5
+    #: deviations apart: bias −.003 with 16 bins, −.017 with 128 (8 rows), −.034 with 256, −.112 with 1,000. It stops
+    #: the absurd, and no more: with classes .6 apart, 64 bins (16 rows) are already off by −.089. The default is safer.
+    rows_per_bin: int = 10
+    #: One class against the rest, AUC: below the first, a misfit as small as `small_effect`, which nobody would see,
+    #: moves a prevalence by more than one half; below the second, by more than a quarter.
+    separates: tuple[float, float] = (0.55, 0.6)
+    #: Standard errors by which an AUC must lie above one half, or below a limit, to be sure of it.
+    separates_for_sure: float = 2.0
 
     # The field -------------------------------------------------------------------------------------------
     #: Cohen's w: smaller misfits are real in a large group and do not matter.
@@ -81,12 +91,37 @@ class Policy:
     few_group_rows: int = 20
     #: Standard errors below zero that a free prevalence must reach to be called impossible.
     impossible: float = 3.0
-    #: Share of the rows without a prediction that deserves care.
+    #: Share of the rows without a prediction that deserves care; or of those, or of groups, that nothing is known of.
     many_dropped: float = 0.05
     #: A trust below this share of what the rehearsal earned is told.
     withheld: float = 0.75
     #: Most of a movement that label shift can explain, and Cohen's w of the misfit, at which the field is refused. (12)
     refused: tuple[float, float] = (0.8, 0.3)
+    #: Width of an interval that leaves four fifths of all that is possible, and so says next to nothing.
+    wide: float = 0.8
+    #: A class whose recall falls below this share of what it was, from at least so much, is lost from hard decisions.
+    recall_kept: float = 0.5
+    recall_before: float = 0.1
+
+    # Faults ----------------------------------------------------------------------------------------------
+    #: Gain of log likelihood by which a fault must explain a field better than any mixture does: odds of a thousand
+    #: to one, which a ratio of two given likelihoods reaches by chance in one of a thousand cases at most.
+    clearly_better: float = 7.0
+    #: Faults that are less likely than the likeliest by no more than this (odds of a hundred) are named with it.
+    as_likely: float = 4.6
+    #: The same as a share of the gain: distributions between the edges of bins are known about as well as this.
+    interpolated: float = 0.1
+    #: The share of the mixture's misfit (Cohen's w) that a fault may leave if it is to explain the field.
+    fault_leaves: float = 0.5
+    #: A factor of the logits up to this, or one over it, is another version of the model; beyond, another link.
+    slight_slope: float = 1.25
+    #: Gain from which no doubt is left: odds of a million to one.
+    certain: float = 14.0
+    #: More than two classes: decisions and mean predictions that disagree by this much (Euclidean distance; fields that
+    #: obey label shift stay below .02 from a few thousand rows on, most permuted ones are above .05), of which a swap
+    #: must leave no more than this share.
+    disagree: float = 0.025
+    swap_leaves: float = 0.33
 
     def trust_without_labels(self, *, share: float, least: float, most: float, skill: float) -> float:
         """The probability that label shift holds, as far as histograms can tell. (12)"""

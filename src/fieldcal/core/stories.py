@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import betaincinv, expit, logit, ndtr, ndtri
 
 from fieldcal.core.policy import POLICY
-from fieldcal.core.reweight import safe_log
+from fieldcal.core.reweight import Step, safe_log
 from fieldcal.core.trust import Trust
 from fieldcal.types import Floats
 
@@ -82,6 +82,7 @@ class Doubt:
     parts: Parts
     spread: Floats  # (G, K) standard deviation of URC's posterior
     labels: Floats  # (G, K) variance of the label share around the mean recalibrated prediction
+    steps: tuple[Step, ...]  # that predictions take
     miscalibrated: Floats  # (K,) by how much the mean prediction misses the lab's own shares
     excess: Floats | None = (
         None  # (K,) variance of a rehearsed group beyond noise, on the logit scale; None if unrehearsed
@@ -238,7 +239,7 @@ def _quantile(curves: list[tuple[Floats, Floats]], weights: Floats, at: float) -
         middle = (low + high) / 2
         below = sum(w * ndtr((middle - m) / s) for w, (m, s) in zip(weights, curves, strict=True)) < at
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
+    return np.asarray((low + high) / 2)
 
 
 def beta_interval(

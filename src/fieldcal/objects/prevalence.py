@@ -170,6 +170,7 @@ class Rows:
             parts=Parts(self.mean_prediction, urc, whole, self.average, n),
             spread=np.zeros(urc.shape) if spread is None else spread,
             labels=mean_recalibrated(lab.bin_means, self.V, steps)[1],
+            steps=steps,
             miscalibrated=lab.miscalibration,
             excess=None if rehearsal is None else excess_variance(rehearsal, trust.between),
         )

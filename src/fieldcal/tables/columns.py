@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -12,7 +13,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal.core.partition import takes_ids
-from fieldcal.errors import InputError, InputTypeError, Option, Word
+from fieldcal.errors import InputError, InputTypeError, Option, RecalibratedWarning, Word
 from fieldcal.objects import Columns, Lab, Prevalence, group_keys
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
@@ -26,6 +27,8 @@ from fieldcal.validation import CLIP
 #: Stands in for null in memory, so that no condition on a score is null: libraries differ in what they make of those.
 #: In queries a null condition is not met, and is not added up.
 _NO_SCORE = -1.0
+#: How the columns end that `recalibrate` makes.
+_RECALIBRATED = "_recalibrated"
 
 
 @dataclass(frozen=True)
@@ -248,9 +251,29 @@ def prediction_columns(
 ) -> Scores | QuantileColumns:
     """The columns that are asked for, or the lab's, of the kind that the lab was learnt from."""
     lab.outcome.refuse(scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing)
+    columns: Scores | QuantileColumns
     if lab.outcome.kind == "intervals":
-        return QuantileColumns.of(table, lab, quantiles, crossing=crossing)
-    return Scores.of(table, lab, scores, normalize=normalize)
+        columns = QuantileColumns.of(table, lab, quantiles, crossing=crossing)
+    else:
+        columns = Scores.of(table, lab, scores, normalize=normalize)
+    warn_if_recalibrated(columns.columns, lab)
+    return columns
+
+
+def warn_if_recalibrated(names: Sequence[str], lab: Lab) -> None:
+    """A column that `recalibrate` named: a correction that is made twice is wrong."""
+    learnt = () if lab.columns is None else lab.columns.scores
+    again = [name for name in names if name.endswith(_RECALIBRATED) and name not in learnt]
+    if again:
+        warnings.warn(
+            RecalibratedWarning(
+                f"The column {again[0]!r:.80} seems to hold predictions that were recalibrated before, which the lab's "
+                "were not. Name the model's own predictions with ",
+                Option("scores") if lab.outcome.kind == "classes" else Option("quantiles"),
+                ".",
+            ),
+            stacklevel=4,
+        )
 
 
 def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:

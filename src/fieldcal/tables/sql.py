@@ -18,7 +18,7 @@ from fieldcal.objects import Lab, Prevalence
 from fieldcal.storage import refuse_repeats, require
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
-from fieldcal.tables.columns import group_columns, new_names, score_names
+from fieldcal.tables.columns import group_columns, new_names, score_names, warn_if_recalibrated
 from fieldcal.tables.count import group_names
 from fieldcal.tables.expressions import Expr
 from fieldcal.tables.weight_table import (
@@ -99,8 +99,9 @@ def count_statement(
             f"The statement needs a Lab first, but got {type(lab).__name__}. Learn one first."
         )
     refuse_numbers(lab)
-    columns = _names(group_names(lab, by), "by")
-    return backend.write(_counting(backend, lab, table, _names(score_names(lab, scores), "scores"), columns))
+    columns, predictions = _names(group_names(lab, by), "by"), _names(score_names(lab, scores), "scores")
+    warn_if_recalibrated(predictions, lab)
+    return backend.write(_counting(backend, lab, table, predictions, columns))
 
 
 def recalibrate_statement(
@@ -201,7 +202,9 @@ def _names(names: Sequence[str], role: str) -> tuple[str, ...]:
 def _prediction_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
     if lab.partition.takes == "ids":
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
-    return _names(score_names(lab, scores), "scores")
+    names = _names(score_names(lab, scores), "scores")
+    warn_if_recalibrated(names, lab)
+    return names
 
 
 def _substitute(prev: Prevalence, unseen: str) -> Floats:

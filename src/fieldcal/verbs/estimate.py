@@ -11,6 +11,7 @@ import numpy as np
 from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
+from fieldcal.core.reweight import Step
 from fieldcal.core.solve import Solution
 from fieldcal.core.stories import (
     Doubt,
@@ -133,7 +134,19 @@ def estimate(
             rows.together(problem.total), whole, whole.urc[0], believed, level, moved=moved, labelled=labels
         )
     row = together.row(float(np.sum(field.n)))
-    said = findings(Seen(lab, field, evidence, believed, protected, whole=row, design_effect=design_effect))
+    seen = Seen(
+        lab,
+        field,
+        evidence,
+        believed,
+        protected,
+        whole=row,
+        width=each.width,
+        V=problem.V,
+        steps=together.steps,
+        design_effect=design_effect,
+    )
+    said = findings(seen)
     warn_about_field(said)
     prev = Prevalence(
         lab=lab,
@@ -358,6 +371,16 @@ class _Mixed:
             lower=lower,
             upper=upper,
         )
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """That predictions take, of the field as one population."""
+        return self.doubt.steps
+
+    @property
+    def width(self) -> Floats | None:
+        """Of the intervals, where there are any."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
 
 
 def _mixed(

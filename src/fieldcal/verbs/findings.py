@@ -9,13 +9,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.core import guards
 from fieldcal.core.goodness_of_fit import ShiftExplained
+from fieldcal.core.partition import Edges, most_bins
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import confusable_classes, row_per_weight
+from fieldcal.core.reweight import Step
 from fieldcal.core.sample_size import labels_to_decide
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import (
@@ -40,7 +44,11 @@ WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
     "confusable_classes": IdentifiabilityWarning,
     "too_good": CalibrationWarning,
     "uncalibrated": CalibrationWarning,
+    "hard_decisions": CalibrationWarning,
+    "cannot_separate": IdentifiabilityWarning,
 }
+#: Of these only the worst state is warned of.
+_WARNED_AT_WORST = ("cannot_separate",)
 WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
     "not_converged": ConvergenceWarning,
     "overdispersed": PoolingWarning,
@@ -49,6 +57,7 @@ WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
 _CLASSES, _GROUPS = Option("classes"), Option("groups", verb="learn")
 _SIGMOID, _PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
 _DESIGN = Option("design_effect")
+_BALANCED = Option("goal", "balanced", verb="decide")
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,21 @@ class Seen:
     protected: bool = False
     whole: WholeField | None = None
     design_effect: float = 1.0
+    width: Floats | None = None  # (G, K) of the intervals
+    steps: tuple[Step, ...] = ()  # that predictions of the whole field take
+    V: Floats | None = None  # (G, m) as effective rows
+
+    @cached_property
+    def suspicions(self) -> dict[str, guards.Suspicion]:
+        """Faults of two classes that explain the field better than any mixture, by name."""
+        partition = self.lab.partition
+        if len(self.lab.classes) != 2 or not isinstance(partition, Edges):
+            return {}
+        V = np.asarray(self.field.V, dtype=np.float64) if self.V is None else self.V
+        scores = guards.Scores(self.lab.M, self.lab.n_effective, np.asarray(partition.edges), V)
+        return {
+            _FAULTS.get(s.fault, s.fault): s for s in guards.suspicions(scores, grouped=self.field.grouped)
+        }
 
 
 def findings(seen: Seen) -> tuple[Finding, ...]:
@@ -82,14 +106,16 @@ def warn_about_field(found: Iterable[Finding]) -> None:
 
 def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWarning]]) -> None:
     for finding in found:
-        if finding is not None and finding.code in categories:
+        if finding is None or (finding.code in _WARNED_AT_WORST and finding.state != "do_not_use"):
+            continue
+        if finding.code in categories:
             text = f"{finding.text} {finding.remedy}".strip()
             warnings.warn(categories[finding.code](*_parts(text)), stacklevel=4)
 
 
 def _parts(text: str) -> tuple[str | Option, ...]:
     """The text as a warning takes it, in parts before and after the option that it speaks of."""
-    for option in (_CLASSES, _GROUPS, _SIGMOID, _PROTECTED):
+    for option in (_CLASSES, _GROUPS, _SIGMOID, _PROTECTED, _BALANCED):
         before, found, after = text.rpartition(str(option))
         if found:
             return before, option, after
@@ -176,9 +202,11 @@ def held_out(lab: Lab) -> Finding:
     )
 
 
-def calibrated(lab: Lab) -> Finding:
+def calibrated(lab: Lab) -> Finding | None:
     """Predictions that are not the shares they claim to be."""
     question = "Is the model calibrated on the lab?"
+    if _only_decisions(lab):  # said by `probabilities`: no calibration makes them what they are not
+        return None
     error, p_value = lab.calibration.error, lab.calibration.p_value
     if error <= POLICY.poor_calibration or p_value >= POLICY.poor_calibration_p:
         text = f"Predictions and shares differ by {error:.3f} on average in the lab."
@@ -204,6 +232,72 @@ def homogeneous(lab: Lab) -> Finding | None:
         return Finding(code="homogeneous", question=question, state="ok", text=f"Yes ({measured}).")
     text = f"The lab's groups differ in what a class looks like ({measured}): they differ by more than their "
     return Finding(code="heterogeneous", question=question, state="care", text=f"{text}prevalences.")
+
+
+def probabilities(lab: Lab) -> Finding | None:
+    """Hard decisions in place of probabilities."""
+    if not _only_decisions(lab):
+        return None
+    return Finding(
+        code="hard_decisions",
+        question="Are the predictions probabilities?",
+        state="care",
+        text="All lab predictions are exactly 0 or 1: these are hard decisions, not probabilities. Prevalences can be "
+        "estimated from them (it is the adjusted count), but whether the field moved by label shift cannot be tested, "
+        "and recalibrated they stay 0 and 1.",
+        remedy="Pass the model's probabilities: predict_proba, not predict.",
+    )
+
+
+def separates(lab: Lab) -> Finding | None:
+    """Predictions that say next to nothing about the class."""
+    if lab.n_bins == 1 or _worse_than_chance(lab) is not None:  # said above, and worse
+        return None
+    found = guards.separation(np.asarray(lab.F, dtype=np.float64), lab.bin_means)
+    low, high = POLICY.separates
+    margin = POLICY.separates_for_sure * found.error
+    enough = lab.F.sum(axis=1) >= POLICY.enough_class_rows  # of others, `enough_rows` speaks
+    known = np.array([enough[a] and enough[b] for a, b in found.pairs])
+    blind = known & (found.auc < low) & (found.auc + margin < high)
+    weak = known & ((found.auc < high) | (found.auc - margin < 0.5))
+    # Of many classes some are alike, and neighbours in an order are by nature: only what is next to chance is told.
+    if not (weak.all() if lab.ordered or len(lab.classes) == 2 else blind.any()):
+        return None
+    worst = int(np.where(weak, found.auc, np.inf).argmin())
+    names = " and ".join(group_keys.show(lab.classes[k], width=30) for k in found.pairs[worst])
+    measured = f"AUC {found.auc[worst]:.2f} ± {found.error[worst]:.2f}, where .5 is chance"
+    text = f"The predictions hardly tell {names} apart: {measured}. What a field says about their prevalences is "
+    return Finding(
+        code="cannot_separate",
+        question="Do the predictions separate the classes at all?",
+        state="do_not_use" if blind.all() else "care",
+        text=f"{text}mostly noise.",
+        remedy="Use a model that knows more about them, or label more rows if there are few; of more than two classes, "
+        "merge these.",
+    )
+
+
+def bins_filled(lab: Lab) -> Finding | None:
+    """More bins than the lab can fill; those that the caller cut, as others are limited by `learn`."""
+    most = most_bins(lab.n_effective, ordered=lab.ordered)
+    if lab.n_bins <= most:
+        return None
+    return Finding(
+        code="many_bins",
+        question="Has the lab enough rows for its bins?",
+        state="care",
+        text=f"There are {lab.n_bins:,} bins, but the lab's rows fill {most:,} at most: noise in the bins blurs the "
+        "classes, and the estimate is biased towards the lab.",
+        remedy=f"Cut at fewer edges, {most:,} bins at most, or label more rows.",
+    )
+
+
+def _only_decisions(lab: Lab) -> bool:
+    """Whether every prediction was exactly 0 or 1: only then are all means of bins."""
+    if lab.partition.takes == "ids":
+        return False
+    means = lab.bin_means[lab.bin_scores.any(axis=1)]
+    return bool(np.isin(means, (0.0, 1.0)).all())
 
 
 def _worse_than_chance(lab: Lab) -> int | None:
@@ -503,6 +597,117 @@ def no_bias(seen: Seen) -> Finding:
     return Finding(code="maybe_biased", question=question, state="ask", text=text)
 
 
+def same_units(seen: Seen) -> Finding | None:
+    """Another unit, link or version of the model in the field."""
+    found = seen.suspicions.get("other_units")
+    if found is None:
+        return None
+    slight = found.fault == "slope" and abs(np.log(found.slope)) <= np.log(POLICY.slight_slope)
+    how = _UNITS.get(found.fault, f"if all logits had been multiplied by {found.slope:.2g}")
+    return Finding(
+        code="other_units",
+        question="Are the field's predictions in the lab's units?",
+        state="care" if slight else _sure(found),
+        text=f"The field looks as {how}, far more than like any mixture of the lab's classes ({_odds(found)}).",
+        remedy="Check that lab and field were scored by the same version of the model, in the same units and through "
+        "the same link.",
+    )
+
+
+def same_order(seen: Seen) -> Finding | None:
+    """Classes that were swapped in the field."""
+    question, remedy = "Are the field's classes in the lab's order?", _CHECK_ORDER
+    found = seen.suspicions.get("swapped")
+    if found is not None:
+        text = "The field looks as if its two classes were swapped (1 − p in place of p), far more than like any "
+        text += f"mixture of the lab's classes ({_odds(found)})."
+        return Finding(code="swapped", question=question, state=_sure(found), text=text, remedy=remedy)
+    lab, v = seen.lab, np.asarray(seen.field.V.sum(axis=0), dtype=np.float64)
+    if len(lab.classes) == 2 or lab.partition.takes == "ids" or not seen.evidence.overall.contradicted:
+        return None
+    sums = seen.field.score_sums.sum(axis=0, dtype=np.float64)
+    order = guards.reordered(lab.M, lab.bin_means, v, sums / sums.sum())
+    if order is None:
+        return None
+    moved = [group_keys.show(lab.classes[k], width=20) for k in range(len(order)) if order[k] != k]
+    text = "The field looks like no mixture of the classes, and far more like one if some columns were in another "
+    text += f"order: those of {', '.join(moved[:6])}{', …' if len(moved) > 6 else ''}."
+    return Finding(code="swapped", question=question, state="do_not_use", text=text, remedy=remedy)
+
+
+def counted_raw(seen: Seen) -> Finding | None:
+    """Predictions that were recalibrated before they were counted."""
+    found = seen.suspicions.get("recalibrated")
+    if found is None:
+        return None
+    text = (
+        f"The field looks as if its predictions had been recalibrated before, to {found.prevalence:.0%} of "
+    )
+    text += f"{group_keys.show(seen.lab.classes[1], width=30)}, far more than like any mixture of the lab's classes "
+    return Finding(
+        code="recalibrated_before",
+        question="Were raw predictions counted?",
+        state=_sure(found),
+        text=f"{text}({_odds(found)}).",
+        remedy="Count the predictions as the model gives them; a correction that is made twice is wrong.",
+    )
+
+
+def narrow(seen: Seen) -> Finding | None:
+    """Intervals that leave nearly everything possible."""
+    if seen.width is None:
+        return None
+    widest = np.asarray(seen.width).max(axis=1, initial=0.0)
+    wide = np.flatnonzero(widest > POLICY.wide)
+    if not len(wide):
+        return None
+    n = np.asarray(seen.field.n, dtype=np.float64)
+    many = n[wide].sum() >= POLICY.many_dropped * n.sum() or len(wide) >= POLICY.many_dropped * len(n)
+    whom = f"{len(wide):,} of {len(widest):,} groups" if seen.field.grouped else "this field"
+    worst = wide[np.argsort(-widest[wide], kind="stable")][:_NAMED]
+    return Finding(
+        code="says_nothing",
+        question="Do the intervals say anything?",
+        state="care" if many else "ok",
+        text=f"The interval of {whom} spans more than {POLICY.wide:.0%} of what is possible: the data say next to "
+        "nothing here.",
+        remedy="Do not act on these estimates; count more rows, merge small groups, or label some.",
+        groups=tuple(seen.field.groups[g] for g in worst) if seen.field.grouped else (),
+    )
+
+
+def recall_kept(seen: Seen) -> Finding | None:
+    """Classes that disappear from hard decisions."""
+    if seen.lab.outcome.kind == "intervals" or not seen.steps:
+        return None
+    lab = seen.lab
+    before, after = (guards.recall(lab.M, lab.bin_means, steps) for steps in ((), seen.steps))
+    lost = np.flatnonzero((before >= POLICY.recall_before) & (after < POLICY.recall_kept * before))
+    if not len(lost):
+        return None
+    worst = lost[np.argsort(after[lost] - before[lost], kind="stable")][:_NAMED]
+    falls = ", ".join(
+        f"{group_keys.show(lab.classes[k], width=30)} from {before[k]:.2f} to {after[k]:.2f}" for k in worst
+    )
+    return Finding(
+        code="recall_lost",
+        question="Does every class survive in hard decisions?",
+        state="care",
+        text=f"If the largest recalibrated prediction decides, recall falls: {falls}. The probabilities are right, but "
+        "a class that got rare hardly ever has the largest.",
+        remedy=f"Use {_BALANCED} where every class matters, or costs of errors as the goal.",
+    )
+
+
+def _sure(found: guards.Suspicion) -> State:
+    """A real field can look a little like a fault, never so much."""
+    return "do_not_use" if found.gain >= POLICY.certain else "care"
+
+
+def _odds(found: guards.Suspicion) -> str:
+    return f"odds of a {'million' if found.gain >= POLICY.certain else 'thousand'} to one or more"
+
+
 def _share(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0):.0%}"
 
@@ -514,6 +719,14 @@ _CAUSES = (
     "Does the class cause what the model sees, as a species its measurements or a disease its symptoms? Then label "
     "shift is plausible. Does what the model sees cause the class, as an occupation the income? Then it is not."
 )
+_CHECK_ORDER = "Check the order of the columns, and which class a single column speaks of, in lab and field."
+#: Faults by the finding that speaks of them.
+_FAULTS = dict.fromkeys(("percent", "probit", "sigmoid_twice", "slope"), "other_units")
+_UNITS = {
+    "percent": "if its predictions had been divided by 100",
+    "probit": "if its logits had gone through a probit in place of a sigmoid",
+    "sigmoid_twice": "if a sigmoid had been applied to what are probabilities already",
+}
 
 LAB: list[Callable[[Lab], Finding | None]] = [
     better_than_chance,
@@ -522,6 +735,9 @@ LAB: list[Callable[[Lab], Finding | None]] = [
     held_out,
     calibrated,
     homogeneous,
+    probabilities,
+    separates,
+    bins_filled,
 ]
 FIELD: list[Callable[[Seen], Finding | None]] = [
     looks_alike,
@@ -539,6 +755,11 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     no_new_class,
     may_depend_on_groups,
     no_bias,
+    same_units,
+    same_order,
+    counted_raw,
+    narrow,
+    recall_kept,
 ]
 
 

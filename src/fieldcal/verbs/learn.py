@@ -23,7 +23,7 @@ from fieldcal.core.response import (
 )
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
-from fieldcal.errors import InputError, TrustWarning
+from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
 from fieldcal.types import Floats, Ints, Keys
@@ -70,7 +70,8 @@ def learn(
         say the same as none, and unequal ones are worth fewer rows (`Lab.n_effective`). A row that was seen twice is
         given twice.
     partition : "auto", int, Quantiles, Edges, Simplex, Expected or Bins
-        How predictions are sent to bins. Distributions are binned by their means by default.
+        How predictions are sent to bins. Distributions are binned by their means by default. More bins than the lab
+        can fill, with ten rows of the rarer of two classes (of an average one of more) behind each, are not given.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
         two classes, one row per class for more.
@@ -144,9 +145,7 @@ def _learn(
             f"There are {len(scores.values)} predictions but {len(y)} labels. Give one label per row."
         )
     ordered = given.outcome.ordered
-    fitted = parts.fit_partition(
-        partition, scores.values, y, len(names), weight=equal_rows(weight), ordered=ordered
-    )
+    fitted = _fitted(given, scores.values, equal_rows(weight))
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names)
@@ -167,6 +166,32 @@ def _learn(
             rows, groups, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
         ),
     )
+
+
+def _fitted(given: Labelled, values: Floats, weight: Floats | None) -> parts.Partition:
+    """The partition that was asked for, with no more bins than the lab's rows can fill."""
+    K, ordered = given.outcome.size, given.outcome.ordered
+
+    def fit(partition: PartitionLike) -> parts.Partition:
+        return parts.fit_partition(partition, values, given.y, K, weight=weight, ordered=ordered)
+
+    F = count_cells(given.y, np.zeros_like(given.y), shape=(K, 1), weight=weight)
+    most = parts.most_bins(F.sum(axis=1).astype(np.float64), ordered=ordered) if F.any() else len(given.y)
+    # As many bins as rows, at first: ties may leave few of them.
+    fitted = fit(parts.with_fewer_bins(given.partition, max(most, len(given.y))))
+    fewer = parts.with_fewer_bins(given.partition, most)
+    if fitted.m <= most or fewer is given.partition:
+        return fitted
+    warnings.warn(
+        BinsWarning(
+            f"{fitted.m:,} bins are more than the lab's {len(given.y):,} rows can fill: noise in them would draw every "
+            f"estimate to the lab. {most:,} are used. Ask for that many at most, with ",
+            Option("partition", most),
+            ", or label more rows.",
+        ),
+        stacklevel=5,
+    )
+    return fit(fewer)
 
 
 def _refuse_weightless(F: Any, names: Keys) -> None:

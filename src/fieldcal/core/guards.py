@@ -1,0 +1,271 @@
+"""Faults that pass for label shift: another unit or link, swapped classes, predictions that were recalibrated before.
+
+Two classes: each fault is a known map of the score, so that the histogram it would give follows from the lab's
+class-conditional distributions, which are known at the edges of the bins and interpolated between them. A fault has
+one free prevalence, as the mixture has, so that the two log likelihoods can be compared as they are. The rest are
+small questions to a lab: how well it separates, and which decisions a correction would take away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, permutations
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import nnls
+from scipy.special import expit, logit, ndtri
+
+from fieldcal.core.policy import POLICY
+from fieldcal.core.reweight import Step
+from fieldcal.types import Floats
+
+#: Prevalences of the second class that are tried; closer to each other near 0 and 1.
+_TRIED = expit(np.linspace(-7.0, 7.0, 141))
+#: Factors of the logits that are tried.
+_SLOPES = np.exp(np.linspace(-np.log(4.0), np.log(4.0), 57))
+#: Bins without which a fault cannot be told from a mixture.
+_FEWEST_BINS = 4
+#: Up to so many classes all their orders are tried.
+_ALL_ORDERS = 5
+_FEW, _FAR = 1e-12, 40.0
+_SUM = 1e3  # how much it counts that prevalences sum to one
+
+
+# How well the lab separates ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Of two classes from each other, for every pair of them."""
+
+    pairs: tuple[tuple[int, int], ...]
+    auc: Floats  # area under the curve of their predictions, from bins: ties count half
+    error: Floats  # standard errors
+
+
+def separation(F: Floats, bin_means: Floats) -> Separation:
+    """Every pair of classes, in the order of what the mean predictions of the bins say of the two alone.
+
+    References
+    ----------
+    DeLong, E., DeLong, D. and Clarke-Pearson, D. (1988). Comparing the areas under two or more correlated receiver
+    operating characteristic curves. Biometrics 44.
+    """
+    pairs = tuple(combinations(range(len(F)), 2))
+    found = []
+    for a, b in pairs:
+        odds = bin_means[:, b] / np.maximum(bin_means[:, a] + bin_means[:, b], _FEW)
+        rank = np.unique(odds, return_inverse=True)[1]  # bins of one mean are tied
+        low, high = (np.bincount(rank, weights=F[k]) for k in (a, b))
+        won = (low.cumsum() - low / 2) / low.sum()  # how many of the one class a row of the other beats
+        lost = 1 - (high.cumsum() - high / 2) / high.sum()
+        auc = float(high @ won / high.sum())
+        variance = high @ (won - auc) ** 2 / high.sum() ** 2 + low @ (lost - auc) ** 2 / low.sum() ** 2
+        found.append((auc, float(np.sqrt(variance))))
+    auc, error = np.array(found).T
+    return Separation(pairs, auc, error)
+
+
+# What a correction takes from hard decisions ----------------------------------------------------------------
+
+
+def recall(M: Floats, bin_means: Floats, steps: tuple[Step, ...]) -> Floats:
+    """Of every class, the share of rows in bins where its mean prediction is the largest after the steps, (K,)."""
+    for step in steps:
+        bin_means = step.apply(bin_means)
+    decided = bin_means.argmax(axis=1)
+    return np.array([M[k, decided == k].sum() for k in range(len(M))])
+
+
+# Two classes: faults against mixtures -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A fault, and how much better than any mixture of the classes it explains the field."""
+
+    fault: str
+    gain: float  # of log likelihood, the noise of the lab allowed for
+    effect: float  # Cohen's w by which the field still misses what the fault would give
+    prevalence: float  # of the second class, if the fault is real
+    slope: float = 1.0  # factor of the logits
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How the score of two classes is distributed in the lab, given the class, and the field's histograms."""
+
+    M: Floats  # (2, m)
+    rows: Floats  # (2,) lab rows behind it
+    edges: Floats  # (m − 1,) inside (0, 1)
+    V: Floats  # (G, m)
+
+    @cached_property
+    def total(self) -> Floats:
+        """The field as one population, (1, m)."""
+        return np.asarray(self.V.sum(axis=0, keepdims=True))
+
+    @cached_property
+    def mixtures(self) -> Floats:
+        """What the field looks like without any fault, for every prevalence tried, (P, m)."""
+        return _mix(self.M)
+
+    def after(self, before: Floats, *, falling: bool = False) -> Floats:
+        """The same where a fault brought these logits, (…, m − 1), to where the edges are."""
+        known = np.clip(self.M.cumsum(axis=1)[:, :-1], _FEW, 1 - _FEW)
+        before = np.clip(before, -_FAR, _FAR)
+        cdf = np.stack([_through(logit(self.edges), logit(row), before) for row in known], axis=-2)
+        cdf = 1 - cdf if falling else cdf
+        ends = np.zeros((*cdf.shape[:-1], 1))
+        return _mix(np.diff(np.concatenate([ends, cdf, ends + 1], axis=-1)))
+
+    def compare(self, fault: str, Q: Floats, *, by_group: bool = False, slope: float = 1.0) -> Suspicion:
+        """A fault that would give the histograms Q (P, m), one for each prevalence tried."""
+        V = self.V if by_group else self.total
+        ours, theirs = _loglik(V, self.mixtures), _loglik(V, Q)
+        gain = float((theirs.max(axis=1) - ours.max(axis=1)).sum())
+        best = [float(_TRIED[int(found.sum(axis=0).argmax())]) for found in (ours, theirs)]
+        noise = max(self._noise(p) for p in best)
+        effect = self._effect(V, Q[theirs.argmax(axis=1)], noise)
+        return Suspicion(fault, gain / noise, effect, best[1], slope)
+
+    def most(self, *, by_group: bool) -> float:
+        """The most that any fault could gain: the field's own histograms in place of the nearest mixtures."""
+        V = self.V if by_group else self.total
+        own = V * np.log(np.maximum(V / np.maximum(V.sum(axis=1, keepdims=True), _FEW), _FEW))
+        ours = _loglik(V, self.mixtures)
+        p = float(_TRIED[int(ours.sum(axis=0).argmax())])
+        return float(own.sum() - ours.max(axis=1).sum()) / self._noise(p)
+
+    def _noise(self, p: float) -> float:
+        """How much larger the variance of a histogram is than by the field's rows alone, at most: M is estimated."""
+        return 1 + float(self.V.sum()) * float(max((1 - p) / self.rows[0], p / self.rows[1]))
+
+    def _effect(self, V: Floats, Q: Floats, noise: float) -> float:
+        n = V.sum(axis=1)
+        distance = np.square(V / np.maximum(n, _FEW)[:, None] - Q) / np.maximum(Q, _FEW)
+        by_chance = len(V) * (V.shape[1] - 2) + noise - 1
+        return float(np.sqrt(max(n @ distance.sum(axis=1) - by_chance, 0.0) / max(n.sum(), _FEW)))
+
+
+def suspicions(scores: Scores, *, grouped: bool) -> tuple[Suspicion, ...]:
+    """Faults that explain the field clearly better than any mixture, the likeliest first; none in most fields.
+
+    A field recalibrated by group is looked at by group, all other faults in the field as a whole.
+    """
+    most = max(scores.most(by_group=by_group) for by_group in {False, grouped})
+    if scores.M.shape[1] < _FEWEST_BINS or not scores.V.sum() or most < POLICY.clearly_better:
+        return ()
+    found = [swapped(scores), other_units(scores)]
+    found.append(max((recalibrated(scores, by_group=g) for g in {False, grouped}), key=lambda s: s.gain))
+    best = max(suspicion.gain for suspicion in found)
+    least = max(POLICY.clearly_better, best - max(POLICY.as_likely, POLICY.interpolated * best))
+    likely = [suspicion for suspicion in found if suspicion.gain >= least and _fits(scores, suspicion)]
+    return tuple(sorted(likely, key=lambda s: -s.gain))
+
+
+def _fits(scores: Scores, suspicion: Suspicion) -> bool:
+    """A fault that explains most of the misfit; else it is none of those that are known here."""
+    without = scores.compare("none", scores.mixtures).effect
+    return suspicion.effect < min(POLICY.large_effect, POLICY.fault_leaves * without)
+
+
+def swapped(scores: Scores) -> Suspicion:
+    """The field's score is that of the first class."""
+    return scores.compare("swapped", scores.after(-logit(scores.edges), falling=True))
+
+
+def recalibrated(scores: Scores, *, by_group: bool) -> Suspicion:
+    """The field's scores were already reweighted by its own prevalences."""
+    log_weight = logit(_TRIED) - logit(scores.rows[1] / scores.rows.sum())
+    Q = scores.after(logit(scores.edges) - log_weight[:, None])
+    return scores.compare("recalibrated", Q, by_group=by_group)
+
+
+def other_units(scores: Scores) -> Suspicion:
+    """The field's scores are those of the lab's model in another unit, or through another link; the likeliest."""
+    e = scores.edges
+    with np.errstate(divide="ignore"):
+        known = {
+            "percent": logit(np.minimum(100 * e, 1.0)),
+            "probit": ndtri(e),
+            "sigmoid_twice": logit(np.clip(logit(e), 0.0, 1.0)),
+        }
+    found = [scores.compare(name, scores.after(before)) for name, before in known.items()]
+    found += [
+        scores.compare("slope", scores.after(logit(e) / slope), slope=float(slope)) for slope in _SLOPES
+    ]
+    return max(found, key=lambda suspicion: suspicion.gain)
+
+
+def _mix(M: Floats) -> Floats:
+    """The histograms of all prevalences that are tried, (P, m)."""
+    return np.asarray((1 - _TRIED)[:, None] * M[..., 0, :] + _TRIED[:, None] * M[..., 1, :])
+
+
+def _loglik(V: Floats, Q: Floats) -> Floats:
+    """Of every histogram under every mixture, (G, P)."""
+    return np.asarray(V @ np.log(np.maximum(Q, _FEW)).T)
+
+
+def _through(x: Floats, y: Floats, at: Floats) -> Floats:
+    """A distribution function that is known at x, as logits: monotone between them, straight lines beyond.
+
+    Where both axes are logits, normal scores lie near a line, and tails go on as they were.
+    """
+    first, last = (y[1] - y[0]) / (x[1] - x[0]), (y[-1] - y[-2]) / (x[-1] - x[-2])
+    inside = PchipInterpolator(x, y)(np.clip(at, x[0], x[-1]))
+    return np.asarray(expit(inside + np.minimum(at - x[0], 0) * first + np.maximum(at - x[-1], 0) * last))
+
+
+# More classes: columns in another order ---------------------------------------------------------------------
+
+
+def reordered(M: Floats, bin_means: Floats, v: Floats, mean: Floats) -> tuple[int, ...] | None:
+    """The order of the field's columns in which two things agree that did not: decisions, and mean predictions.
+
+    Both follow from the prevalences, and both are known in any order of the columns. All orders of a few classes are
+    tried; of more, two change places as long as that helps. None where the field agrees as it is, or in no order.
+
+    Parameters
+    ----------
+    M, bin_means : (K, m), (m, K)
+    v, mean : the field's histogram (m,), and its mean prediction (K,)
+    """
+    K, top = len(M), bin_means.argmax(axis=1)
+    decided = np.array([np.bincount(top, weights=row, minlength=K) for row in (*M, v / v.sum())])
+    expected = np.hstack([decided[:-1], M @ bin_means])
+
+    def apart(order: tuple[int, ...]) -> float:
+        at = list(order)
+        return _distance(expected, np.append(decided[-1, at], mean[at]))
+
+    same = tuple(range(K))
+    given = apart(same)
+    if given < POLICY.disagree:
+        return None
+    order = min(permutations(same), key=apart) if K <= _ALL_ORDERS else _descended(same, apart)
+    return order if apart(order) < POLICY.swap_leaves * given else None
+
+
+def _descended(order: tuple[int, ...], cost: Callable[[tuple[int, ...]], float]) -> tuple[int, ...]:
+    """Two places are exchanged as long as that helps."""
+    for _ in order:
+        following = min((_exchanged(order, a, b) for a, b in combinations(order, 2)), key=cost)
+        if cost(following) >= cost(order):
+            break
+        order = following
+    return order
+
+
+def _exchanged(order: tuple[int, ...], a: int, b: int) -> tuple[int, ...]:
+    return tuple({a: b, b: a}.get(k, k) for k in order)
+
+
+def _distance(rows: Floats, to: Floats) -> float:
+    """From a point to the nearest mixture of the rows."""
+    _, distance = nnls(np.vstack([rows.T, np.full(len(rows), _SUM)]), np.append(to, _SUM))
+    return float(distance)
