@@ -21,8 +21,8 @@ Rows = NDArray[np.intp]
 Quantiles = Callable[[Floats], list[Floats]]
 HALF_PI = np.pi / 2
 #: The posterior touches an end where its 5 % point is below this share of its median, in ``θ``: the histogram does
-#: not rule the end out. A half-normal in ``θ`` has .09, one in ``p`` .3, and a normal in ``p`` with its mode 1.64 standard
-#: deviations from the end .45. (decision 11)
+#: not rule the end out. A half-normal in ``θ`` has .09, one in ``p`` .3, and a normal in ``p`` .45 if its mode is 1.64
+#: standard deviations from the end. (decision 11)
 TOUCHING = 0.4
 #: Edges next to an end, between which a prior may be too steep for the middle of a cell to stand for it.
 END = 4

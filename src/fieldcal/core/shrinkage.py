@@ -1,8 +1,8 @@
 """Shrinkage by empirical Bayes: priors whose strength the field itself speaks for.
 
-*Lab-centred*: ``Dirichlet(b + c·κ₀·p_lab)``, ``b`` one half, or less for a rare class. Its strength ``κ₀`` is weighed by
-evidence that has the noise of M inside: a field that has not moved is left alone as soon as its rows show it, and one
-that moved is not held back.
+*Lab-centred*: ``Dirichlet(b + c·κ₀·p_lab)``, ``b`` one half, or less for a rare class. Its strength ``κ₀`` is weighed
+by evidence that has the noise of M inside: a field that has not moved is left alone as soon as its rows show it, and
+one that moved is not held back.
 
 *Pooled* (partial pooling): ``p_g ~ Dirichlet(κ·μ)``. ``κ`` comes from the spread of the histograms in the directions in
 which prevalences move them, and only there: misfit elsewhere cannot pass for spread. One ``(κ_s, μ_s)`` for every draw
