@@ -8,14 +8,16 @@ from fieldcal.core.posterior import summarise
 from fieldcal.core.priors import Pooled
 from fieldcal.core.response import response_draws
 from fieldcal.core.shrinkage import (
-    EXPECTED_TO_MOVE,
+    BASE,
     KAPPAS,
     STRENGTHS,
     approximate_posterior_mean,
     edge_of,
     fit_pooled,
     kappa_evidence,
+    lab_centred,
     lab_strength,
+    label_worth,
 )
 from known import counted
 
@@ -138,14 +140,35 @@ def test_the_further_the_field_moved_the_weaker_the_pull_of_the_lab():
     assert np.all(np.diff(strength) < 0)
 
 
-def test_before_the_field_is_seen_it_is_expected_to_have_moved_unless_it_has_a_handful_of_rows():
+def test_rows_that_say_nothing_are_no_reason_to_leave_the_lab():
     p_lab = F2.sum(axis=1) / F2.sum()
-    flat = np.full((2, 8), 1e9)  # classes that nothing tells apart: no field is evidence for anything
+    flat = np.full((2, 8), 1e9)  # classes that nothing tells apart
     weight = [lab_strength(flat, np.full(8, 1 / 8), n, p_lab=p_lab)[0] for n in (0, 1, 10, 1000, 10**6)]
     assert weight[0] == 0
-    assert np.all(np.diff(weight) > 0)
-    assert weight[2] == pytest.approx(EXPECTED_TO_MOVE / 2)
-    assert weight[-1] == pytest.approx(EXPECTED_TO_MOVE, abs=1e-3)
+    assert max(weight) < 1e-3
+
+
+def test_a_row_of_a_perfect_classifier_is_worth_a_label_and_of_a_useless_one_nothing():
+    p = np.array([0.2, 0.3, 0.5])
+    assert label_worth(np.eye(3), p) == pytest.approx(1)
+    assert label_worth(np.ones((3, 3)), p) < 1e-9
+    worth = [label_worth(F2, np.array([1 - rare, rare])) for rare in (0.001, 0.01, 0.1, 0.4)]
+    assert np.all(np.diff(worth) > 0)
+
+
+def test_before_the_field_is_seen_it_is_expected_to_have_moved():
+    p_lab = np.array([0.5, 0.5])
+    blurred = 1e9 * (np.full((2, 8), 1.0) + 1e-3 * np.outer([1, -1], [1, -1, 1, -1, 1, -1, 1, -1]))
+    v, n = np.full(8, 1 / 8), 1e7  # worth ten labels
+    assert lab_strength(blurred, v, n, p_lab=p_lab)[0] > 0.5
+
+
+def test_a_lab_centred_prior_does_not_make_a_rare_class_common():
+    p_lab = np.array([0.6, 0.39, 0.01])
+    alpha = lab_centred(np.array([0.0, 10.0, 100.0]), p_lab=p_lab)
+    assert_allclose(alpha[0], BASE)
+    assert np.all((alpha / alpha.sum(axis=1, keepdims=True))[1:, 2] < 0.013)
+    assert np.all(alpha > 0)
 
 
 def test_a_field_that_moved_far_is_not_drawn_to_the_lab_and_one_that_stayed_is():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -25,6 +27,8 @@ def doubt(K=3, seed=0, excess=None, n=500.0):
     return Doubt(
         parts=parts,
         spread=np.full((G, K), 0.02),
+        at_zero=np.zeros((G, K), dtype=bool),
+        at_one=np.zeros((G, K), dtype=bool),
         labels=mean * (1 - mean) / n / 2,
         steps=(),
         miscalibrated=np.full(K, 0.005),
@@ -131,6 +135,8 @@ def test_a_class_that_nothing_speaks_for_reaches_zero():
     absent = Doubt(
         parts=Parts(none, none, none[0], none[0], found.parts.n),
         spread=np.full((G, 2), 1e-4),
+        at_zero=np.zeros((G, 2), dtype=bool),
+        at_one=np.zeros((G, 2), dtype=bool),
         labels=np.zeros((G, 2)),
         steps=(),
         miscalibrated=np.zeros(2),
@@ -139,6 +145,16 @@ def test_a_class_that_nothing_speaks_for_reaches_zero():
     assert (lower[:, 1] == 0).all()
     assert (upper[:, 1] < 0.02).all()
     assert (upper[:, 0] == 1).all()
+
+
+def test_an_end_that_label_shift_leaves_possible_is_inside():
+    found = doubt(3)
+    touched = np.zeros((G, 3), dtype=bool)
+    touched[::2, 1] = True
+    found = replace(found, at_zero=touched)
+    lower, _ = mixture_interval(told(found, 0.5, 0.5), found, 0.9, estimate=found.parts.mixed(0.5, 0.5))
+    assert (lower[touched] == 0).all()
+    assert (lower[~touched] > 0).all()
 
 
 def test_a_rehearsal_that_missed_widens_the_interval():
@@ -175,6 +191,8 @@ def test_every_draw_tells_one_story_of_all_groups():
     sure = Doubt(
         parts=Parts(*ends, ends[1][0], ends[0][0], found.parts.n),
         spread=np.zeros((G, 2)),
+        at_zero=np.zeros((G, 2), dtype=bool),
+        at_one=np.zeros((G, 2), dtype=bool),
         labels=np.full((G, 2), 1e-8),
         steps=(),
         miscalibrated=np.zeros(2),

@@ -20,6 +20,8 @@ from fieldcal.types import Floats
 #: Rows beyond which a field or a lab says no more: sums of log gammas of larger counts lose their digits.
 MOST_ROWS = 1e9
 
+HALF_PI = np.pi / 2
+
 _JEFFREYS = np.array([0.5, 0.5])
 _PASSES = 3
 _NODES = 200
@@ -80,16 +82,23 @@ def log_likelihood(A: Floats, v: Floats, p: Floats, at: Floats | None = None) ->
 
 def _mean(A: Floats, v: Floats, alpha: Floats, *, at: Floats | None = None) -> float:
     """By sums over nodes that are even in θ, p = sin² θ; a grid that turns out too coarse is drawn anew, narrower."""
-    low, high = 0.0, np.pi / 2
+    low, high = 0.0, HALF_PI
     for _ in range(_ZOOMS):
         edges = np.linspace(low, high, _NODES + 1)
         theta = 0.5 * (edges[1:] + edges[:-1])
         sine, cosine = np.sin(theta), np.cos(theta)
         log_density = log_likelihood(A, v, sine**2, at)
         log_density += (2 * alpha[1] - 1) * np.log(sine) + (2 * alpha[0] - 1) * np.log(cosine)
+        log_density[0] += _pole(alpha[1]) if low == 0 else 0.0
+        log_density[-1] += _pole(alpha[0]) if high == HALF_PI else 0.0
         inside = np.flatnonzero(log_density > log_density.max() - _DEEP)
         if len(inside) > _NODES // 4:
             break
         low, high = edges[max(inside[0] - 1, 0)], edges[min(inside[-1] + 2, _NODES)]
     weight = np.exp(log_density - log_density.max())
     return float(weight @ sine**2 / weight.sum())
+
+
+def _pole(a: float) -> float:
+    """Log of what a cell at an end holds of ``θ^(2a − 1)``, next to its width times the density in its middle."""
+    return float((2 * a - 1) * np.log(2) - np.log(2 * a)) if a < 0.5 else 0.0

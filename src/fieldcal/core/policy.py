@@ -45,6 +45,8 @@ class Policy:
     # What an interval holds until labels decide -----------------------------------------------------------
     #: Label shift has at least this weight in it. (12)
     story_label_shift: float = 0.4
+    #: A story of at least this weight takes the interval to the end that it reaches itself. (12)
+    story_heard: float = 0.1
     #: Where the field moved, this share of the rest is that neither label shift nor the model is right. (12)
     story_other: float = 0.5
     #: How far that one goes, on the logit scale: this much, and this share of the distance between the other two. (12)

@@ -70,7 +70,7 @@ def summarise(
     M : (S, K, m) draws of the response matrix
     V : (G, m) field counts
     alpha : (K,) or (S, K) Dirichlet parameters of the prior
-    level : probability of the interval. It is equal-tailed; where the posterior leans on 0 or 1, one-sided
+    level : probability of the interval. It is equal-tailed; where the posterior touches 0 or 1, it reaches there
     entropy, centre : the prior is multiplied by ``exp(−entropy · Σ p log(p / centre))``
     order, terms : beliefs about neighbours, and further summands of L_reg
     progress : called with the number of groups that were finished since the last call

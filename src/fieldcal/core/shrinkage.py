@@ -1,7 +1,8 @@
 """Shrinkage by empirical Bayes: priors whose strength the field itself speaks for.
 
-*Lab-centred*: ``Dirichlet(½ + c·κ₀·p_lab)``. Its strength ``κ₀`` is weighed by evidence that has the noise of M inside:
-a field that has not moved is left alone as soon as its rows show it, and one that moved is not held back.
+*Lab-centred*: ``Dirichlet(b + c·κ₀·p_lab)``, ``b`` one half, or less for a rare class. Its strength ``κ₀`` is weighed
+by evidence that has the noise of M inside: a field that has not moved is left alone as soon as its rows show it, and
+one that moved is not held back.
 
 *Pooled* (partial pooling): ``p_g ~ Dirichlet(κ·μ)``. ``κ`` comes from the spread of the histograms in the directions in
 which prevalences move them, and only there: misfit elsewhere cannot pass for spread. One ``(κ_s, μ_s)`` for every draw
@@ -32,8 +33,8 @@ STRENGTHS = np.concatenate([[0.0], np.logspace(0, 6, 25)])
 STRENGTH_CAP = 10.0
 #: How probable it is, before a field of many rows is seen, that it moved anywhere at all: the weight of strength 0.
 EXPECTED_TO_MOVE = 0.9
-#: A field worth so many rows is given half of that: fewer are no reason to leave the lab.
-ROWS_OF_HALF_DOUBT = 10.0
+#: A field that says as much as so many labels is given half of that: less is no reason to leave the lab. (decision 13)
+LABELS_OF_HALF_DOUBT = 1.0
 #: Below this many groups the spread between them is a guess: intervals do not lean on it.
 FEW_GROUPS = 5
 #: Groups that the hyperparameters are learnt from, at most.
@@ -57,8 +58,14 @@ def lab_prior(
 
 
 def lab_centred(strength: Floats, *, p_lab: Floats) -> Floats:
-    """Parameters (J, K) of the lab-centred prior with each of the strengths (J,)."""
-    return np.asarray(BASE + strength[:, None] * p_lab)
+    """Parameters (J, K) of the lab-centred prior with each of the strengths (J,).
+
+    Half a row for every class would be most of what a rare one has: at a strength of 50, two classes and 1 % in the lab
+    the prior's mean would be 2 %. So a class that is rarer than 1 / K has less, in proportion. Strength 0, which
+    knows nothing of the lab, is Jeffreys'.
+    """
+    base = np.clip(BASE * len(p_lab) * p_lab, RAREST_BASE, BASE)
+    return np.asarray(np.where(strength[:, None] > 0, base, BASE) + strength[:, None] * p_lab)
 
 
 def effective_scale(A: Floats, n: float, p: Floats) -> float:
@@ -73,16 +80,29 @@ def effective_scale(A: Floats, n: float, p: Floats) -> float:
 def lab_strength(A: Floats, v: Floats, n: float, *, p_lab: Floats) -> Floats:
     """Weights (J,) of `STRENGTHS` for a histogram v of n rows.
 
-    Before the field is seen: ``EXPECTED_TO_MOVE`` for strength 0, less for a handful of rows; the rest is log-uniform.
+    Before the field is seen: ``EXPECTED_TO_MOVE`` for strength 0, less for rows that say little; the rest is
+    log-uniform.
     """
     rows = 1 / (1 / max(n, 1.0) + (p_lab**2 / A.sum(axis=1)).sum())
     use = STRENGTH_CAP * max(rows, 1.0) >= STRENGTHS
     evidence = np.full(len(STRENGTHS), -np.inf)
-    evidence[use] = [shift_evidence(A, v, n, BASE + k * p_lab) for k in STRENGTHS[use]] if n > 0 else 0.0
-    moved = EXPECTED_TO_MOVE * rows / (rows + ROWS_OF_HALF_DOUBT) if n > 0 else 0.0
+    if n > 0:
+        evidence[use] = [shift_evidence(A, v, n, a) for a in lab_centred(STRENGTHS[use], p_lab=p_lab)]
+    else:
+        evidence[use] = 0.0
+    labels = rows * label_worth(A, p_lab) if n > 0 else 0.0
+    moved = EXPECTED_TO_MOVE * labels / (labels + LABELS_OF_HALF_DOUBT)
     with np.errstate(divide="ignore"):
         evidence += np.log(np.where(STRENGTHS == 0, moved, (1 - moved) / max(use[1:].sum(), 1)))
     return normalised(evidence)
+
+
+def label_worth(A: Floats, p: Floats) -> float:
+    """How much a prediction says about the prevalences, next to a label: 1 for a perfect classifier.
+
+    The share of the information, where prevalences are p: little for a rare class that looks like the others.
+    """
+    return float(spread_directions(A / A.sum(axis=1, keepdims=True), p)[1].mean())
 
 
 def shift_evidence(A: Floats, v: Floats, n: float, alpha: Floats) -> float:
@@ -224,8 +244,8 @@ def stratified(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[
 
 Edge = Literal["", "low", "high"]
 
-#: Pseudo-rows per class below every prior.
-BASE = 0.5
+#: Pseudo-rows per class below every prior, and the least that a rare class has of them in a lab-centred one.
+BASE, RAREST_BASE = 0.5, 0.02
 #: Values of κ that are weighed, under the weak hyperprior ``log κ ~ N(log 20, 2²)``.
 KAPPAS = np.logspace(-0.5, 4.5, 51)
 KAPPA_CENTRE, KAPPA_SPREAD = 20.0, 2.0
@@ -359,21 +379,21 @@ def multinomial_covariance(q: Floats) -> Floats:
 def default_priors(problem: Problem, M: Floats, rng: np.random.Generator) -> tuple[PooledPrior, Floats]:
     """The prior of the point, and Dirichlet parameters (S, K) for the interval, learnt from the histograms.
 
-    One population: the point under the lab-centred prior (two classes: at the best M), the interval under a flat one.
+    One population: the point under the lab-centred prior (two classes: at the best M), the interval under Jeffreys'.
     Groups: both under the pooled prior, its mean drawn to the lab for the point only; below `FEW_GROUPS` groups with
-    rows, flat intervals. M (S, K, m) without columns for labels. Bins that A rules out are left out.
+    rows, intervals under Jeffreys'. M (S, K, m) without columns for labels. Bins that A rules out are left out.
     """
     bins = np.flatnonzero(problem.A.max(axis=0) > 0)
     A, V, M, p_lab = problem.A[:, bins], problem.V[:, bins], M[:, :, bins], problem.p_lab
-    flat = np.ones(M.shape[:2])
+    jeffreys = np.full(M.shape[:2], BASE)
     if not problem.grouped or len(V) == 1:
         n = float(V.sum())
         cut = len(A) > 2 or problem.grouped or problem.averages_over_M
         v = V.sum(axis=0) / max(n, 1e-300)
         alpha, kappa = lab_prior(A, v, n, p_lab=p_lab, n_draws=len(M), rng=rng, cut=cut)
-        return PooledPrior(alpha, kappa, p_lab, ""), flat
+        return PooledPrior(alpha, kappa, p_lab, ""), jeffreys
     M = M / M.sum(axis=2, keepdims=True)
     point = fit_pooled(A, M, V, p_lab=p_lab, centre="lab", rng=rng)
     if np.count_nonzero(V.sum(axis=1)) < FEW_GROUPS:
-        return point, flat
+        return point, jeffreys
     return point, fit_pooled(A, M, V, p_lab=p_lab, centre="flat", rng=rng).alpha

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, logit, ndtr, ndtri
 
 from fieldcal.core.policy import POLICY
@@ -81,6 +82,8 @@ class Doubt:
 
     parts: Parts
     spread: Floats  # (G, K) standard deviation of URC's posterior
+    at_zero: NDArray[np.bool_]  # (G, K) where URC's own interval reaches 0
+    at_one: NDArray[np.bool_]
     labels: Floats  # (G, K) variance of the label share around the mean recalibrated prediction
     steps: tuple[Step, ...]  # that predictions take
     miscalibrated: Floats  # (K,) by how much the mean prediction misses the lab's own shares
@@ -201,7 +204,10 @@ def mixture_interval(
     curves = [_on_logits(m[:, columns], v[:, columns], n) for m, v in zip(means, variances, strict=True)]
     ends = [expit(_quantile(curves, weights, at)) for at in ((1 - level) / 2, (1 + level) / 2)]
     least = 0.5 / (n[:, None] + 1)
-    lower, upper = np.where(ends[0] <= least, 0.0, ends[0]), np.where(ends[1] >= 1 - least, 1.0, ends[1])
+    # What a story that is not ruled out leaves possible is possible.
+    heard = sum(story.weight * (story.follows > 0) for story in stories) >= POLICY.story_heard
+    lower = np.where((ends[0] <= least) | (heard & doubt.at_zero[:, columns]), 0.0, ends[0])
+    upper = np.where((ends[1] >= 1 - least) | (heard & doubt.at_one[:, columns]), 1.0, ends[1])
     if estimate.shape[1] == 2:
         lower, upper = np.hstack([1 - upper, lower]), np.hstack([1 - lower, upper])
     return np.minimum(lower, estimate), np.maximum(upper, estimate)

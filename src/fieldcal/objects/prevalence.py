@@ -14,6 +14,7 @@ from pydantic import Field as Slot
 from pydantic import PrivateAttr, model_validator
 
 from fieldcal.core.goodness_of_fit import ShiftExplained
+from fieldcal.core.posterior import Summary
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
@@ -154,7 +155,7 @@ class Rows:
         """Of the field as one population, its histogram in rows that they are worth."""
         return Rows(self.lab, total[None], self.average[None], self.average, grouped=False)
 
-    def doubt(self, urc: Floats, whole: Floats, trust: Trust, *, spread: Floats | None = None) -> Doubt:
+    def doubt(self, urc: Floats, whole: Floats, trust: Trust, *, spread: Summary | None = None) -> Doubt:
         """What makes the prevalences of these groups uncertain."""
         lab, n = self.lab, self.V.sum(axis=1)
         steps = steps_of(
@@ -168,7 +169,9 @@ class Rows:
         rehearsal = lab.rehearsal if self.grouped else None
         return Doubt(
             parts=Parts(self.mean_prediction, urc, whole, self.average, n),
-            spread=np.zeros(urc.shape) if spread is None else spread,
+            spread=np.zeros(urc.shape) if spread is None else spread.sd,
+            at_zero=np.zeros(urc.shape, dtype=bool) if spread is None else spread.lower <= 0,
+            at_one=np.zeros(urc.shape, dtype=bool) if spread is None else spread.upper >= 1,
             labels=mean_recalibrated(lab.bin_means, self.V, steps)[1],
             steps=steps,
             miscalibrated=lab.miscalibration,

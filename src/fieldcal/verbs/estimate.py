@@ -395,7 +395,7 @@ def _mixed(
 ) -> _Mixed:
     """The estimate after trust; see the notes of `estimate` for what its interval means."""
     spread = found.spread
-    doubt = rows.doubt(found.urc, whole, trust, spread=None if spread is None else spread.sd)
+    doubt = rows.doubt(found.urc, whole, trust, spread=spread)
     between = trust.between if rows.grouped else trust.overall
     value = doubt.parts.mixed(trust.overall, between)
     if spread is None or level is None:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from fieldcal.core.goodness_of_fit import overall_shift
+from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.stories import mixture_interval, tell
 from fieldcal.core.trust import Trust, skill, without_labels
@@ -145,7 +146,10 @@ def _after_trust(lab: Lab, p: Floats, n: float, level: float) -> tuple[Floats, F
     """
     V, grouped = n * p @ lab.M, lab.rehearsal is not None
     mean, at_lab = (q @ lab.M @ lab.bin_means for q in (p, lab.p_lab))
-    spread = np.sqrt(prevalence_variance(lab.M, p, n=n, rows=lab.A.sum(axis=1)))[None]
+    sd = np.sqrt(prevalence_variance(lab.M, p, n=n, rows=lab.A.sum(axis=1)))
+    spread = Summary(
+        *(x[None] for x in (p, sd, p - ndtri((1 + level) / 2) * sd, p + ndtri((1 + level) / 2) * sd))
+    )
     shift = overall_shift(np.asarray(lab.F_effective), V, smoothing=lab.smoothing)
     alone = without_labels(shift, skill(np.asarray(lab.F_effective)))
     trust = Trust(alone, alone)
