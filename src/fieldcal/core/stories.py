@@ -198,16 +198,17 @@ def mixture_interval(
     n = doubt.parts.n
     if len(stories) == 1:
         return beta_interval(means[0], variances[0], level, n=n, holds=estimate)
-    columns = (
-        slice(1, None) if estimate.shape[1] == 2 else slice(None)
-    )  # the other of two classes is the mirror
+    # Of two classes one is the mirror of the other.
+    columns = slice(1, None) if estimate.shape[1] == 2 else slice(None)
     curves = [_on_logits(m[:, columns], v[:, columns], n) for m, v in zip(means, variances, strict=True)]
-    ends = [expit(_quantile(curves, weights, at)) for at in ((1 - level) / 2, (1 + level) / 2)]
-    least = 0.5 / (n[:, None] + 1)
-    # What a story that is not ruled out leaves possible is possible.
+    # What a story that is not ruled out leaves possible is possible; then the other end has the whole tail.
     heard = sum(story.weight * (story.follows > 0) for story in stories) >= POLICY.story_heard
-    lower = np.where((ends[0] <= least) | (heard & doubt.at_zero[:, columns]), 0.0, ends[0])
-    upper = np.where((ends[1] >= 1 - least) | (heard & doubt.at_one[:, columns]), 1.0, ends[1])
+    at_zero, at_one = (heard & at[:, columns] for at in (doubt.at_zero, doubt.at_one))
+    tail, least = (1 - level) / 2, 0.5 / (n[:, None] + 1)
+    lower = expit(_quantile(curves, weights, np.where(at_one & ~at_zero, 2 * tail, tail)))
+    upper = expit(_quantile(curves, weights, np.where(at_zero & ~at_one, 1 - 2 * tail, 1 - tail)))
+    lower = np.where((lower <= least) | at_zero, 0.0, lower)
+    upper = np.where((upper >= 1 - least) | at_one, 1.0, upper)
     if estimate.shape[1] == 2:
         lower, upper = np.hstack([1 - upper, lower]), np.hstack([1 - lower, upper])
     return np.minimum(lower, estimate), np.maximum(upper, estimate)
@@ -237,7 +238,7 @@ def _beta(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
     return np.maximum(centre * strength, 1e-9), np.maximum((1 - centre) * strength, 1e-9)
 
 
-def _quantile(curves: list[tuple[Floats, Floats]], weights: Floats, at: float) -> Floats:
+def _quantile(curves: list[tuple[Floats, Floats]], weights: Floats, at: Floats) -> Floats:
     """By halving between the lowest and the highest of the stories' own quantiles."""
     own = [m + s * ndtri(at) for m, s in curves]
     low, high = np.minimum.reduce(own), np.maximum.reduce(own)

@@ -632,7 +632,7 @@ def same_order(seen: Seen) -> Finding | None:
     moved = [group_keys.show(lab.classes[k], width=20) for k in range(len(order)) if order[k] != k]
     text = "The field looks like no mixture of the classes, and far more like one if some columns were in another "
     text += f"order: those of {', '.join(moved[:6])}{', …' if len(moved) > 6 else ''}."
-    return Finding(code="swapped", question=question, state="do_not_use", text=text, remedy=remedy)
+    return Finding(code="swapped", question=question, state="care", text=text, remedy=remedy)
 
 
 def counted_raw(seen: Seen) -> Finding | None:
