@@ -75,7 +75,11 @@ def recalibrated(
     ``hold`` makes columns of what is used many times, where an engine can.
     """
     if len(columns) == 1:
-        return [reduce(lambda x, move: _mixed(backend, move.trust, x, _binary(backend, x, move)), moves, columns[0])]
+        return [
+            reduce(
+                lambda x, move: _mixed(backend, move.trust, x, _binary(backend, x, move)), moves, columns[0]
+            )
+        ]
     if not moves:
         return columns
     first, *more = moves

@@ -219,7 +219,12 @@ def _apply(prev: Prevalence, groups: Any, values: Floats, *, binary: bool, unsee
 def _stepped(steps: tuple[Step, ...], values: Floats, *, binary: bool) -> Floats:
     for step in steps:
         values = step.apply_binary(values) if binary else step.apply(values)
-    return np.array(values) if not steps else values
+    return values if steps else _copied(values)
+
+
+def _copied(values: Floats) -> Floats:
+    """Rows that take no step; those with a gap are missing as a whole, as after a step."""
+    return np.array(values) if values.ndim == 1 else values + 0.0 * values.sum(axis=1, keepdims=True)
 
 
 def unseen_words(what: str, unseen: Unseen) -> tuple[str | Option, ...]:
