@@ -297,7 +297,8 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
 
 
 def prevalence_data(prev: Prevalence) -> dict[str, Any]:
-    """The verdict, and the table with one row per group and class."""
+    """The verdict, and the table with one row per group and class, those of the whole field first and by themselves."""
+    rows = records(prev.to_dict())
     return {
         "digest": prev.digest,
         **verdict_data(prev.verdict),
@@ -305,7 +306,8 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
         "trust_overall": prev.trust_overall,
         "level": prev.level,
         "protected": prev.protected,
-        "prevalence": records(prev.to_dict()),
+        "whole": [row for row in rows if row["scope"] == "whole"],
+        "prevalence": rows,
     }
 
 
