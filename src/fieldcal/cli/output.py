@@ -311,6 +311,20 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
     }
 
 
+def recalibrated_text(prev: Prevalence, rows: int) -> str:
+    """How many rows were written, and whether anything happened to them, for better or worse."""
+    if not prev.steps:
+        return f"{rows:,} rows written, their predictions unchanged: trust is 0"
+    if prev.verdict.level == "do_not_use":
+        return f"{rows:,} rows written as asked, which is not recommended: the verdict is to keep the raw predictions"
+    return f"{rows:,} rows recalibrated"
+
+
+def recalibrated_data(prev: Prevalence, rows: int | None) -> dict[str, Any]:
+    """The same for a script."""
+    return {"rows": rows, "changed": bool(prev.steps) if rows is not None else None}
+
+
 def report_data(report: Report) -> dict[str, Any]:
     """What stands at the top of a report, and whether labels confirm it."""
     content = report.content

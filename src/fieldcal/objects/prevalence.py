@@ -137,7 +137,7 @@ class Rows:
     def of(cls, lab: Lab, field: Field, *, grouped: bool) -> Rows:
         """Of every group of a field."""
         sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
-        average = sums / max(float(sums.sum()), 1e-300)
+        average = sums / sums.sum() if sums.sum() > 0 else np.asarray(lab.p_lab)
         mean = np.where(np.asarray(field.n)[:, None] > 0, field.mean_prediction, average)
         return cls(lab, np.asarray(field.V, dtype=np.float64), mean, average, grouped)
 
