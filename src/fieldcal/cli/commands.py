@@ -116,8 +116,8 @@ def estimate(
     """Prevalence of every group, interval, verdict.
 
     The table: mean prediction (what the model says), under label shift (what the counts say if label shift is all that
-    happened; column urc), estimate (their mean, weighed by trust; use this one), interval, trust (the probability of label
-    shift: that the whole field moved by it in the first line, that groups differ by it in the others).
+    happened; column urc), estimate (their mean, weighed by trust; use this one), interval, trust (the probability that
+    the whole field moved by label shift in its line, that groups differ by it in theirs).
     """
     from fieldcal.objects import Lab
 

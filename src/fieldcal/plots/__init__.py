@@ -313,7 +313,7 @@ def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = N
     prev : Prevalence
         Of a lab whose classes have an order: from `fieldcal.learn`, or learnt with ``ordered=True``.
     group : optional
-        One group; by default the whole field, which has intervals only where there are no groups.
+        One group; by default the whole field.
     ax : Axes, optional
         Where to draw; by default a new figure.
 

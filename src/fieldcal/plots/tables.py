@@ -220,7 +220,9 @@ def _stepped(steps: tuple[Step, ...], proba: Floats) -> Floats:
 
 def _shift(steps: tuple[Step, ...], mean_prediction: Floats, k: int) -> Floats:
     """By how much the log odds of class k of the mean prediction are moved, (G,)."""
-    old, new = (np.clip(p[:, k], _FLOOR, 1 - _FLOOR) for p in (mean_prediction, _stepped(steps, mean_prediction)))
+    old, new = (
+        np.clip(p[:, k], _FLOOR, 1 - _FLOOR) for p in (mean_prediction, _stepped(steps, mean_prediction))
+    )
     return np.asarray(np.log(new / (1.0 - new)) - np.log(old / (1.0 - old)))
 
 

@@ -41,10 +41,13 @@ _MEANINGS = {
 _MEANING_OF_NO_TRUST = "Predictions are left as they are: nothing here earned enough trust to change them."
 _HOW_TO_APPLY = "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
 #: Findings that say what trust rests on: in how groups differ, and in how the whole field moved.
-_FINDINGS_BETWEEN_GROUPS = ("rehearsed", "trust_withheld", "not_rehearsed", "groups_alike")
+_FINDINGS_BETWEEN_GROUPS = (
+    *("rehearsed", "trust_withheld", "beyond_rehearsal"),
+    *("not_rehearsed", "groups_alike", "other_populations"),
+)
 _FINDINGS_OVERALL = (
     *("unmoved", "another_population", "shift_untestable", "shift_uncertain"),
-    *("shift_explained", "shift_not_rehearsed", "shift_believed"),
+    *("shift_explained", "shift_believed"),
 )
 _STATUS_NOTES = {
     "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
@@ -95,7 +98,9 @@ def _verdict_section(prev: Prevalence) -> dict[str, Any]:
     return {
         "level": level,
         "headline": WORDS[level],
-        "meaning": _MEANING_OF_NO_TRUST if level == "care" and _is_untouched(prev) else _MEANINGS[level],
+        "meaning": _MEANING_OF_NO_TRUST
+        if level != "do_not_use" and _is_untouched(prev)
+        else _MEANINGS[level],
         "reasons": [finding.text for finding in prev.verdict.told],  # the remedies are the advice
         "advice": _advice(prev),
     }
@@ -160,7 +165,9 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
 def _change_sentences(prev: Prevalence, k: int) -> list[str]:
     """What changed, and for whom."""
     if _is_untouched(prev):
-        return ["Nothing: trust is 0, so that predictions are unchanged and every estimate is the mean prediction."]
+        return [
+            "Nothing: trust is 0, so that predictions are unchanged and every estimate is the mean prediction."
+        ]
     if _outcome(prev) == "interval":
         return _changes_of_a_distribution(prev, k)
     which = shown_name(prev.classes[k])
@@ -169,19 +176,29 @@ def _change_sentences(prev: Prevalence, k: int) -> list[str]:
         f"Over the whole field the share of {which} is {after:.1%}{_interval_of_whole(prev, k)} by the estimate; the "
         f"mean prediction is {before:.1%}; in the lab it was {prev.lab.p_lab[k]:.1%}."
     )
-    return [*_not_recommended(prev), whole, *(_changes_by_group(prev, k) if prev.field.grouped and len(prev.groups) else [])]
+    return [
+        *_not_recommended(prev),
+        whole,
+        *(_changes_by_group(prev, k) if prev.field.grouped and len(prev.groups) else []),
+    ]
 
 
 def _interval_of_whole(prev: Prevalence, k: int) -> str:
     lower, upper = prev.whole.lower, prev.whole.upper
-    return "" if lower is None or upper is None else f" ({prev.level:.0%} interval {lower[k]:.1%} to {upper[k]:.1%})"
+    return (
+        ""
+        if lower is None or upper is None
+        else f" ({prev.level:.0%} interval {lower[k]:.1%} to {upper[k]:.1%})"
+    )
 
 
 def _not_recommended(prev: Prevalence) -> list[str]:
     """What must be known before anything is read as an improvement."""
     if prev.verdict.level != "do_not_use":
         return []
-    return ["Not recommended: this is what the method says, and what it would change if it were applied all the same."]
+    return [
+        "Not recommended: this is what the method says, and what it would change if it were applied all the same."
+    ]
 
 
 def _changes_of_a_distribution(prev: Prevalence, k: int) -> list[str]:
@@ -192,7 +209,7 @@ def _changes_of_a_distribution(prev: Prevalence, k: int) -> list[str]:
         *_not_recommended(prev),
         f"Over the whole field the estimate puts {whole:.1%} of the rows into other intervals than the predictions "
         f"themselves do, and {from_lab:.1%} into others than in the lab (total variation, {len(prev.classes)} "
-        "intervals)."
+        "intervals).",
     ]
     if not prev.field.grouped or not len(prev.groups):
         return found
@@ -320,7 +337,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 def _trust_sentences(prev: Prevalence) -> list[str]:
     """How probable label shift is, between groups and overall, and what was found about either."""
-    found = _texts_of(prev, ("trust_set",))
+    found = _texts_of(prev, ("assumed",))
     if prev.field.grouped:
         found.append(
             f"That groups differ by label shift has the probability {prev.trust_between:.2f}: so much of the "

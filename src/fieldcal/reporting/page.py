@@ -283,7 +283,13 @@ def _packed_whole(whole: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     classes = [{key: _step(c[key]) for key in _NUMBERS} for c in whole["classes"]]
     effect = round(whole["effect"], 3)
-    return {"names": whole["name"], "n": whole["n"], "effect": effect, "status": whole["status"], "classes": classes}
+    return {
+        "names": whole["name"],
+        "n": whole["n"],
+        "effect": effect,
+        "status": whole["status"],
+        "classes": classes,
+    }
 
 
 def _lines(groups: dict[str, Any], most: int) -> list[dict[str, Any]]:
