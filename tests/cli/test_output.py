@@ -45,7 +45,9 @@ def test_json_holds_what_was_found_and_the_warnings(artefacts, call):
     found, prev = json.loads(done.out), fieldcal.Prevalence.load("new.json")
     assert found["verdict"] == prev.verdict.level
     assert found["reasons"] == list(prev.verdict.reasons)
-    assert [row["estimate"] for row in found["prevalence"]] == prev.estimate.ravel().tolist()
+    assert [row["estimate"] for row in found["whole"]] == prev.whole.estimate.tolist()
+    assert found["prevalence"][:2] == found["whole"]
+    assert [row["estimate"] for row in found["prevalence"][2:]] == prev.estimate.ravel().tolist()
     assert found["written"] == ["new.json"]
     assert found["digest"] == prev.digest
     assert [f"warning: {w}" for w in found["warnings"]] == [
@@ -201,13 +203,15 @@ def test_no_cell_of_the_csv_is_a_formula_and_every_name_comes_back(case, nasty, 
         head, *rows = csv.reader(stream)
     prev = fieldcal.Prevalence.load("new.json")
     assert head == list(prev.to_dict())
-    assert not [cell for row in rows for cell in row[:1] if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
-    names = [row[0].removeprefix("'") for row in rows[::2]]
+    assert [row[0] for row in rows[:3]] == ["whole", "whole", "group"]
+    rows = rows[2:]
+    assert not [cell for row in rows for cell in row[1:2] if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    names = [row[1].removeprefix("'") for row in rows[::2]]
     assert sorted(names) == sorted(name or "" for name in NASTY)
-    assert [float(row[5]) for row in rows] == prev.estimate.ravel().tolist()
+    assert [float(row[6]) for row in rows] == prev.estimate.ravel().tolist()
     text = Path("new.csv").read_text(encoding="utf-8")
-    assert '\n"",0,' in text  # the empty name
-    assert "\n,0," in text  # null
+    assert '\n"group","",0,' in text  # the empty name
+    assert '\n"group",,0,' in text  # null
 
 
 @pytest.mark.parametrize("case", ["table"], ids=["fault17-terminal"])

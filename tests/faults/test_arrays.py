@@ -389,7 +389,7 @@ def test_fault_09_an_empty_field_with_groups_gives_an_empty_table():
     field = fieldcal.count(binary_lab(), [], groups=[])
     assert field.V.shape == (0, 8)
     prev = fieldcal.estimate(binary_lab(), field, **URC)
-    assert prev.estimate.shape == prev.lower.shape == prev.upper.shape == prev.weights.shape == (0, 2)
+    assert prev.estimate.shape == prev.lower.shape == prev.upper.shape == (0, 2)
     assert prev.status == ()
     assert fieldcal.recalibrate(prev, [], groups=[]).shape == (0,)
     assert fieldcal.Field.from_json(field.to_json()) == field
@@ -436,7 +436,7 @@ def test_fault_11_unseen_groups_get_the_estimate_of_the_whole_field_with_a_warni
     groups = np.array([0, 77, 78])
     with pytest.warns(UnseenGroupWarning, match=r"2 groups \(2 rows, the first is '77'\).*unseen='raw'"):
         new = unchanged(fieldcal.recalibrate, prev, proba, groups=groups)
-    weights = prev.overall_weights
+    weights = prev.steps_unseen[0].weights
     assert new[1] == new[2] == pytest.approx(0.3 * weights[1] / (0.3 * weights[1] + 0.7 * weights[0]))
     assert new[0] != new[1]
 
