@@ -205,7 +205,9 @@ def test_no_cell_of_the_csv_is_a_formula_and_every_name_comes_back(case, nasty, 
     assert head == list(prev.to_dict())
     assert [row[0] for row in rows[:3]] == ["whole", "whole", "group"]
     rows = rows[2:]
-    assert not [cell for row in rows for cell in row[1:2] if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    assert not [
+        cell for row in rows for cell in row[1:2] if cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    ]
     names = [row[1].removeprefix("'") for row in rows[::2]]
     assert sorted(names) == sorted(name or "" for name in NASTY)
     assert [float(row[6]) for row in rows] == prev.estimate.ravel().tolist()

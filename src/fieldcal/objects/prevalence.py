@@ -100,7 +100,9 @@ class Ranking:
 
     def __repr__(self) -> str:
         first = show.largest(self.probability, 5)
-        named = ", ".join(f"{group_keys.show(self.groups[g], width=30)} {self.probability[g]:.2f}" for g in first)
+        named = ", ".join(
+            f"{group_keys.show(self.groups[g], width=30)} {self.probability[g]:.2f}" for g in first
+        )
         more = ", …" if len(self.groups) > len(first) else ""
         of = group_keys.show(self.of, width=30)
         return f"Highest prevalence of {of}: {named}{more} ({_rests_on(self.assume, self.verdict)})"
@@ -265,8 +267,12 @@ class Prevalence(Artefact):
                 raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
-        if not (0 <= self.trust.overall <= 1 and 0 <= self.trust.between <= 1 and 0 <= self.trust.rehearsed <= 1):
-            raise ValueError("trust must be probabilities")
+        given = (self.trust.overall, self.trust.between, self.trust.rehearsed)
+        if (
+            not all(type(x) in (int, float) and 0 <= x <= 1 for x in given)
+            or type(self.trust.set_by_caller) is not bool
+        ):
+            raise ValueError("trust must be probabilities, and whether the caller set them")
         tables = [value for value in vars(self.fit).values() if isinstance(value, np.ndarray)]
         if any(table.shape != (G,) for table in tables):
             raise ValueError("fit must have one number per group")
@@ -357,7 +363,11 @@ class Prevalence(Artefact):
     def _told(self, rows: Ints, urc: Floats) -> Floats:
         """Draws after trust, from those of URC's posterior (G, D, K)."""
         grouped, trust = self.field.grouped, self.trust
-        doubt = Rows.of(self.lab, self.field, grouped=grouped).at(rows).doubt(self.urc[rows], self.whole.urc, trust)
+        doubt = (
+            Rows.of(self.lab, self.field, grouped=grouped)
+            .at(rows)
+            .doubt(self.urc[rows], self.whole.urc, trust)
+        )
         if trust.set_by_caller and trust.overall == trust.between == 1 and doubt.excess is None:
             return urc  # the posterior itself
         stories = tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
@@ -488,7 +498,11 @@ class Prevalence(Artefact):
         """Shares of class by decision, (D, K, K), for draws p (D, K) of the prevalences and a histogram v (m,)."""
         rng = np.random.default_rng(self.seed)
         M = response_draws(self.lab.A, N_DRAWS, rng)
-        cells = rake(np.repeat(M, len(p) // len(M), axis=0) * self.lab.p_lab[:, None], rows=p, columns=v / max(v.sum(), 1e-300))
+        cells = rake(
+            np.repeat(M, len(p) // len(M), axis=0) * self.lab.p_lab[:, None],
+            rows=p,
+            columns=v / max(v.sum(), 1e-300),
+        )
         share = self.lab.decisions.sum(axis=0) + 1e-3
         within = self.lab.decisions + 0.5 * share / share.sum(axis=1, keepdims=True)
         return np.asarray(np.einsum("dkb,kbj->dkj", cells, within / within.sum(axis=2, keepdims=True)))

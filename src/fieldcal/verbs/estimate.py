@@ -12,7 +12,14 @@ from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
 from fieldcal.core.solve import Solution
-from fieldcal.core.stories import Doubt, beta_interval, learn_from_labels, mixture_interval, mixture_variance, tell
+from fieldcal.core.stories import (
+    Doubt,
+    beta_interval,
+    learn_from_labels,
+    mixture_interval,
+    mixture_variance,
+    tell,
+)
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField, group_keys

@@ -201,9 +201,8 @@ def _apply(prev: Prevalence, groups: Any, values: Floats, *, binary: bool, unsee
     names, codes, where = rows
     lost = where < 0
     place = where[codes]
-    new = _stepped(tuple(step.of(place) for step in prev.steps), values, binary=binary)
     if not lost.any():
-        return new
+        return _stepped(tuple(step.of(place) for step in prev.steps), values, binary=binary)
     sizes = np.bincount(codes, minlength=len(names))[lost]
     first = group_keys.show(names[int(lost.argmax())])
     what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
@@ -211,8 +210,9 @@ def _apply(prev: Prevalence, groups: Any, values: Floats, *, binary: bool, unsee
         raise InputError(*unseen_words(what, unseen))
     if unseen == "global":
         warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=5)
-    strange = place < 0
-    new[strange] = _stepped(prev.steps_unseen if unseen == "global" else (), values[strange], binary=binary)
+    seen, new = place >= 0, np.empty(values.shape)
+    new[seen] = _stepped(tuple(step.of(place[seen]) for step in prev.steps), values[seen], binary=binary)
+    new[~seen] = _stepped(prev.steps_unseen if unseen == "global" else (), values[~seen], binary=binary)
     return new
 
 
