@@ -77,7 +77,7 @@ def test_all_classes_are_told_until_there_are_too_many_cells(monkeypatch):
 
 
 def test_the_whole_field_stands_beside_the_groups_in_their_columns():
-    prev, data = simple(6, 4)
+    prev, _ = simple(6, 4)
     table = reported(prev, of=2).dict()["groups"]
     whole = table["whole"]
     assert (whole["name"], whole["n"], whole["effect"]) == (

@@ -261,7 +261,7 @@ def _edges_around_zero(change: Floats) -> Floats:
 
 
 def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
-    """Share of each class in its order: mean prediction, estimate with its interval, lab. By default the whole field."""
+    """Share of each class in its order: mean prediction, estimate with interval, lab. By default the whole field."""
     if not prev.lab.ordered:
         raise InputError(
             "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with ",

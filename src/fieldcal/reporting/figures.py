@@ -89,7 +89,8 @@ def _picture(
 def _trust(table: Table) -> Picture:
     caption = (
         f"Rehearsal on {table['groups']:,} groups of the lab: change of log loss when the correction is mixed into "
-        "predictions with more and more trust. Below zero is better; the band is one standard error, groups as the unit."
+        "predictions with more and more trust. Below zero is better; the band is one standard error, groups as the "
+        "unit."
     )
     points = zip(table["trust"], table["change"], table["se"], strict=True)
     rows = ((f"{t:.2f}", f"{c:+.4f}", f"{s:.4f}") for t, c, s in points)
