@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import fieldcal
 
-EXPONENTS = np.linspace(0, 1, 21)
+TRUSTS = np.linspace(0, 1, 21)
 SMALLEST = 50  # field rows of a group whose interval is judged
 MANY = 20  # such groups that make a file's own coverage worth a bar
 
@@ -74,17 +74,13 @@ def estimate(data: Data, *, withhold: bool) -> tuple[fieldcal.Prevalence, float]
 
 
 def hindsight(prev: fieldcal.Prevalence, data: Data, rows: np.ndarray) -> np.ndarray:
-    """Change of log loss at every single exponent, same estimates."""
-    ratio = np.log(np.maximum(prev.urc, 1e-12)) - np.log(prev.lab.p_lab)
-    raw = log_loss(data.proba_field, data.y_field)
-    changes = []
-    for t in EXPONENTS:
-        weights = np.exp(t * ratio)[rows]
-        proba = data.proba_field
-        proba = np.column_stack([1 - proba, proba]) if proba.ndim == 1 else proba
-        new = proba * weights
-        changes.append(log_loss(new / new.sum(axis=1, keepdims=True), data.y_field) - raw)
-    return np.array(changes)
+    """Change of log loss at every single trust, same estimates."""
+    proba = data.proba_field
+    proba = np.column_stack([1 - proba, proba]) if proba.ndim == 1 else proba
+    new = proba * (np.maximum(prev.urc, 1e-12) / prev.lab.p_lab)[rows]
+    new /= new.sum(axis=1, keepdims=True)
+    raw = log_loss(proba, data.y_field)
+    return np.array([log_loss(proba + t * (new - proba), data.y_field) - raw for t in TRUSTS])
 
 
 def coverage(prev: fieldcal.Prevalence, data: Data, rows: np.ndarray) -> tuple[float, int]:
@@ -111,7 +107,7 @@ def run(path: Path) -> Result:
     covered, judged = coverage(prev, data, rows)
     trust = f"{prev.trust_overall:.2f}/{prev.trust_between:.2f}"
     bare_trust = f"{bare.trust_overall:.2f}/{bare.trust_between:.2f}"
-    best, seconds = EXPONENTS[curve.argmin()], time.perf_counter() - start
+    best, seconds = TRUSTS[curve.argmin()], time.perf_counter() - start
     text = (
         f"{path.stem[:46]:46} {curve.min():+.4f} at {best:.2f} {curve[-1]:+8.4f} | {trust} {change:+.4f}"
         f" | {bare_trust} {withheld:+.4f} | {covered:.2f} of {judged:3d} | {prev.verdict.level:10} {seconds:4.1f}"
@@ -171,7 +167,7 @@ def main() -> None:
     folder = parser.parse_args().folder
     warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
     print(
-        f"{'file':46} {'best exponent':>15} {'full URC':>8} | common/groups trust, change | groups withheld "
+        f"{'file':46} {'best trust':>15} {'full URC':>8} | common/groups trust, change | groups withheld "
         "| coverage | verdict, s"
     )
     results = []

@@ -23,7 +23,7 @@ def test_the_demo_improves_log_loss_without_a_label_of_the_field(ran):
 
 
 def test_the_demo_says_that_it_is_to_be_used_with_care_and_why(ran):
-    assert ran.lab.rehearsal.tau > 0.3
+    assert ran.lab.rehearsal.trust > 0.3
     prev = ran.prev
     assert prev.verdict.level == "care"
     assert any("whole field moved" in reason for reason in prev.verdict.reasons)

@@ -13,6 +13,7 @@ from scipy.stats import beta
 
 import fieldcal
 from fieldcal.errors import InputError
+from fieldcal.objects import show
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 PRIORS = ["auto", "flat", "kl", "dirichlet"]
@@ -104,7 +105,7 @@ def test_without_a_level_there_is_no_interval_and_only_the_mode(prior):
     prev = fieldcal.estimate(lab, field, trust=1, level=None, point="mode", prior=prior)
     assert prev.lower is None
     assert prev.upper is None
-    assert prev.to_frame("polars")["lower"].null_count() == len(prev.groups) * 2
+    assert prev.to_frame("polars")["lower"].null_count() == (len(prev.groups) + 1) * 2
     assert "–" not in repr(prev).split("\n")[2]
     with pytest.raises(InputError, match=r"point='mode'"):
         fieldcal.estimate(lab, field, level=None, prior=prior)
@@ -184,9 +185,10 @@ def test_contrasts_of_unknown_groups_classes_and_kinds_are_refused():
 def test_the_ranking_sums_to_one_and_puts_the_highest_group_first(K):
     for of in range(K):
         ranking = full(K).ranking(of=of)
-        assert ranking.shape == (6,)
-        assert ranking.sum() == pytest.approx(1)
-        assert ranking.argmax() == full(K).urc[:, of].argmax()
+        assert ranking.groups == full(K).groups
+        assert ranking.probability.shape == (6,)
+        assert ranking.probability.sum() == pytest.approx(1)
+        assert ranking.probability.argmax() == full(K).urc[:, of].argmax()
 
 
 def test_a_population_of_one_group_has_the_interval_of_that_group():
@@ -248,7 +250,7 @@ def test_intervals_of_precision_recall_and_count_cover_the_truth():
 def test_the_performance_of_a_group_follows_its_prevalence_and_of_all_their_sum():
     prev = full()
     low, high = prev.urc[:, 1].argmin(), prev.urc[:, 1].argmax()
-    rare, frequent = prev.performance(int(low)), prev.performance(int(high))
+    rare, frequent = (prev.performance(int(g), assume="label_shift") for g in (low, high))
     assert rare["precision"][1].estimate < frequent["precision"][1].estimate
     assert rare["recall"][1].estimate == pytest.approx(frequent["recall"][1].estimate, abs=0.01)
     whole = prev.performance()["count"][1].estimate
@@ -262,19 +264,50 @@ def test_the_performance_of_a_group_follows_its_prevalence_and_of_all_their_sum(
     ("backend", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("pyarrow", pa.Table)]
 )
 @pytest.mark.parametrize("K", [2, 3])
-def test_to_frame_has_one_row_per_group_and_class_in_every_library(backend, kind, K):
+def test_to_frame_has_the_whole_field_and_one_row_per_group_and_class_in_every_library(backend, kind, K):
     prev = full(K)
     table = prev.to_frame(backend)
     assert isinstance(table, kind)
-    columns = {
-        c: np.asarray(table[c]).tolist() for c in ("group", "class", "n", "estimate", "lower", "status")
-    }
-    assert columns["group"] == np.repeat(range(6), K).tolist()
-    assert columns["class"] == list(range(K)) * 6
-    assert columns["n"] == np.repeat(prev.n, K).tolist()
-    np.testing.assert_allclose(columns["estimate"], prev.estimate.ravel())
-    np.testing.assert_allclose(columns["lower"], prev.lower.ravel())
-    assert columns["status"] == [s for s in prev.status for _ in range(K)]
+    columns = plain_columns(table)
+    assert columns["scope"] == ["whole"] * K + ["group"] * 6 * K
+    assert columns["group"] == [None] * K + np.repeat(range(6), K).tolist()
+    assert columns["class"] == list(range(K)) * 7
+    assert columns["n"] == [3000] * K + np.repeat(prev.n, K).tolist()
+    for name in ("mean_prediction", "urc", "estimate", "lower", "upper"):
+        both = [getattr(prev.whole, name), getattr(prev, name).ravel()]
+        np.testing.assert_allclose(columns[name], np.concatenate(both))
+    assert columns["status"] == [None] * K + [s for s in prev.status for _ in range(K)]
+
+
+def plain_columns(table):
+    """Columns as Python's values, null as None."""
+    if isinstance(table, pd.DataFrame):
+        return {c: [None if pd.isna(v) else v for v in table[c].tolist()] for c in table.columns}
+    return table.to_pydict() if isinstance(table, pa.Table) else table.to_dict(as_series=False)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_large_numbers_as_group_keys_lose_no_digit_beside_the_whole_field(backend):
+    lab, _ = counted()
+    keys = [2**53 + 1, 2**53 + 3]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data().proba_field[:40], groups=keys * 20), trust=1)
+    assert plain_columns(prev.to_frame(backend))["group"] == [None, None, *np.repeat(keys, 2).tolist()]
+
+
+def test_one_population_is_the_whole_field_and_nothing_else():
+    lab, _ = counted()
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data().proba_field), trust=1)
+    columns = prev.to_dict()
+    assert (columns["scope"], columns["group"]) == (["whole"] * 2, [None] * 2)
+    assert columns["status"] == [prev.status[0]] * 2
+    np.testing.assert_array_equal(columns["estimate"], prev.estimate[0])
+    np.testing.assert_array_equal(columns["estimate"], prev.whole.estimate)
+
+
+def test_an_estimate_without_groups_yet_has_a_whole_field_all_the_same():
+    lab, _ = counted()
+    columns = fieldcal.estimate(lab, fieldcal.count(lab, [], groups=[]), trust=1).to_dict()
+    assert (columns["scope"], columns["n"]) == (["whole"] * 2, [0] * 2)
 
 
 def test_groups_of_several_columns_get_a_column_each():
@@ -282,10 +315,10 @@ def test_groups_of_several_columns_get_a_column_each():
     groups = [("north|south"[6 * (g % 2) :][:5], int(g)) for g in d.groups_field]
     prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=groups), trust=1)
     table = prev.to_frame("polars")
-    assert table.columns[:3] == ["group_1", "group_2", "class"]
+    assert table.columns[:4] == ["scope", "group_1", "group_2", "class"]
     assert table["group_1"].dtype == pl.String
     assert table["group_2"].dtype == pl.Int64
-    assert list(zip(table["group_1"], table["group_2"], strict=True))[::2] == list(prev.groups)
+    assert list(zip(table["group_1"], table["group_2"], strict=True))[2::2] == list(prev.groups)
 
 
 def test_groups_of_mixed_kinds_and_null_fit_one_column():
@@ -293,8 +326,10 @@ def test_groups_of_mixed_kinds_and_null_fit_one_column():
     scores = data().proba_field[:40]
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=[1, "1", None, (1, 2)] * 10), trust=1)
     for backend in ("pandas", "polars", "pyarrow"):
-        assert len(prev.to_frame(backend)) == 8
-    assert prev.to_frame("polars")["group"].null_count() == 2
+        assert len(prev.to_frame(backend)) == 10
+    table = prev.to_frame("polars")
+    assert table["group"].null_count() == 4
+    assert table.filter(pl.col("group").is_null())["scope"].to_list() == ["whole"] * 2 + ["group"] * 2
 
 
 def test_a_table_library_that_is_not_there_is_refused():
@@ -312,7 +347,7 @@ def test_hostile_names_are_inert_in_html_and_short_in_text():
         assert tag not in page
     assert "&lt;/script&gt;" in page
     assert len(page) < 10_000
-    assert max(map(len, repr(prev).split("\n"))) < 200
+    assert max(len(line) for line in repr(prev).removesuffix(repr(prev.verdict)).split("\n")) < 200
     for text in (page, repr(prev)):
         assert "plain" in text
         assert "Use with care" in text
@@ -324,9 +359,22 @@ def test_the_text_shows_the_largest_groups_and_says_how_many_it_hides():
     prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=groups), trust=1)
     lines = repr(prev).split("\n")
     assert lines[0].startswith(f"Prevalence of 1 in {len(prev.groups)} groups, 3,000 rows")
-    assert f"… and {len(prev.groups) - 12:,} " in lines[14]
-    shown = [int(line.split()[1]) for line in lines[2:14]]
+    assert f"… and {len(prev.groups) - 12:,} " in lines[15]
+    shown = [int(line.split()[1]) for line in lines[3:15]]
     assert shown == sorted(prev.n.tolist(), reverse=True)[:12]
+
+
+def test_the_first_line_of_the_text_is_the_whole_field_with_the_trust_in_its_movement():
+    lab, field = counted()
+    prev = fieldcal.estimate(lab, field)
+    head, rows = prev.table()
+    assert [row[0] for row in rows[:2]] == ["whole field", show.name(prev.groups[int(prev.n.argmax())])]
+    whole = dict(zip(head, rows[0], strict=True))
+    assert whole["n"] == "3,000"
+    assert whole["estimate"] == f"{prev.whole.estimate[1]:.3f}"
+    assert whole["90% interval"] == f"{prev.whole.lower[1]:.3f} – {prev.whole.upper[1]:.3f}"
+    assert whole["trust"] == f"{prev.trust_overall:.2f}"
+    assert {row[head.index("trust")] for row in rows[1:]} == {f"{prev.trust_between:.2f}"}
 
 
 # Labels from the field

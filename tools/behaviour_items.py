@@ -25,9 +25,14 @@ RENAMED = {
     "movement": "shift",
     "overall_shift": "shift",
     "shift_explained": "shift",
-    "curve": "change_by_exponent",
-    "curve_se": "change_by_exponent_se",
+    "curve": "change_by_trust",
+    "curve_se": "change_by_trust_se",
+    "change_by_exponent": "change_by_trust",
+    "change_by_exponent_se": "change_by_trust_se",
     "excess": "excess_variance",
+    "tau": "trust_between",  # of a rehearsal
+    "tau_sure": "sure",
+    "exponents": "grid",
 }
 #: The same words, and more, in texts for people: put into both sides before two texts are called different.
 WORDS = RENAMED | {"urc": "under label shift"}
@@ -145,8 +150,10 @@ def of_field(field: Any) -> Items:
 
 def of_prevalence(prev: Any) -> Items:
     """What an estimate says."""
-    names = ("estimate", "mean_prediction", "urc", "whole", "lower", "upper", "trust_overall", "weights")
-    items = _artefact("prevalence", prev, (*names, "overall_weights", "status"))
+    names = ("estimate", "mean_prediction", "urc", "lower", "upper", "trust_overall", "status")
+    items = _artefact("prevalence", prev, names)
+    whole = get(prev, "whole")  # in old trees, what is now its urc
+    items["prevalence/whole"] = plain(getattr(whole, "urc", whole))
     between = np.unique(get(prev, "trust_between"))  # one number; in old trees, once per group
     items["prevalence/trust_between"] = plain(between[0] if len(between) == 1 else between)
     learnt = {name: value for name, value in getattr(prev, "learnt", {}).items() if name != "alpha"}

@@ -142,9 +142,9 @@ def introduction(found: Demo) -> str:
         [
             f"{lab}\n{found.prev.field}",
             f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n",
-            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. The estimate follows what",
-            f"label shift says of how plots differ with a trust of {found.prev.trust_between:.2f} out of 1, as the "
-            "lab's own plots taught it.",
+            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. That plots differ by label",
+            f"shift has the probability {found.prev.trust_between:.2f}, as the lab's own plots taught: so far the "
+            "estimate follows it.",
         ]
     )
 

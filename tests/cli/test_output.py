@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import fieldcal
+from fieldcal.objects import Finding
 
 LINES = {
     "learn": "learn lab.csv --label y --scores p --by site -o new.json",
@@ -45,7 +46,9 @@ def test_json_holds_what_was_found_and_the_warnings(artefacts, call):
     found, prev = json.loads(done.out), fieldcal.Prevalence.load("new.json")
     assert found["verdict"] == prev.verdict.level
     assert found["reasons"] == list(prev.verdict.reasons)
-    assert [row["estimate"] for row in found["prevalence"]] == prev.estimate.ravel().tolist()
+    assert [row["estimate"] for row in found["whole"]] == prev.whole.estimate.tolist()
+    assert found["prevalence"][:2] == found["whole"]
+    assert [row["estimate"] for row in found["prevalence"][2:]] == prev.estimate.ravel().tolist()
     assert found["written"] == ["new.json"]
     assert found["digest"] == prev.digest
     assert [f"warning: {w}" for w in found["warnings"]] == [
@@ -63,6 +66,30 @@ def test_json_csv_and_documentation_speak_of_the_same_columns(artefacts, call):
     assert {"mean_prediction", "urc", "estimate", "trust_between", "trust_overall"} <= set(head)
     documented = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in documented for name in head)
+
+
+def test_recalibrate_and_run_say_when_nothing_is_changed(artefacts, call):
+    call("estimate", "lab.json", "field.json", "--trust", "0", "-o", "none.json")
+    done = call("recalibrate", "none.json", "field.csv", "-o", "same.parquet")
+    assert done.out == "2,400 rows written, their predictions unchanged: trust is 0\n"
+    data = json.loads(call("recalibrate", "none.json", "field.csv", "-o", "same.parquet", "--json").out)
+    assert (data["rows"], data["changed"]) == (2400, False)
+    told = call(
+        "run", "lab.csv", "field.csv", *["--label", "y", "--scores", "p", "--trust", "0", "-o", "out"]
+    ).out
+    assert "unchanged: trust is 0" in told
+    assert "rows recalibrated" not in told
+
+
+def test_what_is_not_recommended_is_written_as_asked_and_said_to_be_so(artefacts, call):
+    call("estimate", "lab.json", "field.json", "--trust", "1", "-o", "full.json")
+    bad = Finding(code="bad", question="Is it bad?", state="do_not_use", text="It is.")
+    prev = fieldcal.Prevalence.load("full.json")
+    prev.model_copy(update={"verdict": fieldcal.Verdict(findings=(bad,))}).save("bad.json")
+    told = call("recalibrate", "bad.json", "field.csv", "-o", "new.parquet").out
+    assert told.startswith("2,400 rows written as asked, which is not recommended")
+    data = json.loads(call("recalibrate", "bad.json", "field.csv", "-o", "new.parquet", "--json").out)
+    assert (data["changed"], data["verdict"]) == (True, "do_not_use")
 
 
 def test_people_read_under_label_shift_and_the_help_says_that_it_is_the_column_urc(artefacts, call):
@@ -201,13 +228,17 @@ def test_no_cell_of_the_csv_is_a_formula_and_every_name_comes_back(case, nasty, 
         head, *rows = csv.reader(stream)
     prev = fieldcal.Prevalence.load("new.json")
     assert head == list(prev.to_dict())
-    assert not [cell for row in rows for cell in row[:1] if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
-    names = [row[0].removeprefix("'") for row in rows[::2]]
+    assert [row[0] for row in rows[:3]] == ["whole", "whole", "group"]
+    rows = rows[2:]
+    assert not [
+        cell for row in rows for cell in row[1:2] if cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    ]
+    names = [row[1].removeprefix("'") for row in rows[::2]]
     assert sorted(names) == sorted(name or "" for name in NASTY)
-    assert [float(row[5]) for row in rows] == prev.estimate.ravel().tolist()
+    assert [float(row[6]) for row in rows] == prev.estimate.ravel().tolist()
     text = Path("new.csv").read_text(encoding="utf-8")
-    assert '\n"",0,' in text  # the empty name
-    assert "\n,0," in text  # null
+    assert '\n"group","",0,' in text  # the empty name
+    assert '\n"group",,0,' in text  # null
 
 
 @pytest.mark.parametrize("case", ["table"], ids=["fault17-terminal"])

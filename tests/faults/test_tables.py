@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import functools
 import math
+import operator
 import re
 import warnings
 
@@ -601,8 +602,12 @@ def test_fault_50_the_number_of_threads_changes_nothing(threads):
     wanted, prev = reference()
     assert field.to_json() == wanted.to_json()
     again = fieldcal.estimate(truth.binary_lab(), field, trust=1)
-    for name in ("urc", "estimate", "lower", "upper", "weights", "overall_weights"):
-        np.testing.assert_allclose(getattr(again, name), getattr(prev, name), rtol=0, atol=1e-12)
+    for name in ("urc", "estimate", "lower", "upper", "whole.estimate", "whole.lower", "whole.upper"):
+        same = operator.attrgetter(name)
+        np.testing.assert_allclose(same(again), same(prev), rtol=0, atol=1e-12)
+    for new, old in zip(again.steps, prev.steps, strict=True):
+        assert new.trust == old.trust
+        np.testing.assert_allclose(new.weights, old.weights, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [pytest.param(0, id="fault50-order-of-rows")])

@@ -55,35 +55,41 @@ def test_a_rehearsal_is_drawn_with_its_band_and_marks(binary):
     table = tables.trust(binary.lab, used=0.3)
     ax = draw.trust(table, axes())
     curve, chosen = points(ax, style.ESTIMATE)
-    assert_allclose(curve, np.column_stack([table["exponents"], table["change"]]))
+    assert_allclose(curve, np.column_stack([table["trust"], table["change"]]))
     assert chosen[0, 0] == table["chosen"]
     ((used,),) = points(ax, style.INK)
-    assert_allclose(used, [0.3, np.interp(0.3, table["exponents"], table["change"])])
+    assert_allclose(used, [0.3, np.interp(0.3, table["trust"], table["change"])])
     band = ax.collections[0].get_paths()[0].vertices[:, 1]
     assert_allclose(band.min(), np.subtract(table["change"], table["se"]).min())
     assert f"chosen: {table['chosen']:.2f}" in texts(ax)
     assert "used: 0.30" in texts(ax)
 
 
-def test_the_strength_that_was_used_is_marked_only_if_it_is_another(binary):
-    tau = binary.lab.rehearsal.tau
-    assert not points(plots.trust(binary.lab, used=tau, ax=axes()), style.INK)
+def test_the_trust_that_was_used_is_marked_only_if_it_is_another(binary):
+    chosen = binary.lab.rehearsal.trust
+    assert not points(plots.trust(binary.lab, used=chosen, ax=axes()), style.INK)
     assert not points(plots.trust(binary.lab, ax=axes()), style.INK)
 
 
 def test_a_forest_has_points_intervals_and_names(binary):
     table = tables.forest(binary)
     ax = draw.forest(table, axes())
-    y = np.arange(24)
+    y = np.arange(25)
+    column = {
+        name: [table["whole"][name], *table[name]]
+        for name in ("mean_prediction", "estimate", "lower", "upper")
+    }
     (mean_prediction,) = points(ax, style.MEAN_PREDICTION)
-    assert_allclose(mean_prediction, np.column_stack([table["mean_prediction"], y]))
-    assert any(np.array_equal(p, np.column_stack([table["estimate"], y])) for p in points(ax, style.ESTIMATE))
+    assert_allclose(mean_prediction, np.column_stack([column["mean_prediction"], y]))
+    assert any(
+        np.array_equal(p, np.column_stack([column["estimate"], y])) for p in points(ax, style.ESTIMATE)
+    )
     bars = ax.collections[1].get_segments()
-    assert_allclose([bar[:, 0] for bar in bars], np.column_stack([table["lower"], table["upper"]]))
-    assert [label.get_text() for label in ax.get_yticklabels()] == table["groups"]
+    assert_allclose([bar[:, 0] for bar in bars], np.column_stack([column["lower"], column["upper"]]))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["whole field", *table["groups"]]
     bottom, top = ax.get_ylim()
     assert bottom > top, "the first line is on top"
-    assert f"whole field {table['common']:.3f}" in texts(ax)
+    assert f"whole field {table['whole']['estimate']:.3f}" in texts(ax)
 
 
 def test_labels_are_diamonds_and_flags_are_said(hostile):
@@ -91,7 +97,7 @@ def test_labels_are_diamonds_and_flags_are_said(hostile):
     table["status"][1] = "few_rows,inconsistent"
     ax = draw.forest(table, axes())
     (labels,) = points(ax, style.TRUTH, "D")
-    assert_allclose(labels[:, 0], table["labelled"])
+    assert_allclose(labels[:, 0], [table["whole"]["labelled"], *table["labelled"]])
     assert any("few rows, inconsistent" in text.get_text() for text in ax.texts)
 
 
@@ -100,11 +106,12 @@ def test_an_interval_far_wider_than_the_rest_is_cut_with_an_arrow(binary):
     table["estimate"] = [0.01] * 24
     table["mean_prediction"] = table["urc"] = [0.02] * 24
     table["lower"], table["upper"] = [0.0] * 24, [0.03] * 23 + [1.0]
-    table["common"] = table["lab"] = 0.015
+    table["lab"] = 0.015
+    table["whole"] |= {"mean_prediction": 0.02, "estimate": 0.015, "lower": 0.01, "upper": 0.02}
     ax = draw.forest(table, axes())
     assert ax.get_xlim()[1] < 0.2
     (arrow,) = [p for p in points(ax, style.ESTIMATE, ">") if len(p)]
-    assert arrow[0, 1] == 23
+    assert arrow[0, 1] == 24
 
 
 def test_a_forest_needs_more_room_for_more_lines(binary):

@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose
 import fieldcal
 from fieldcal import regression
 from fieldcal.core.goodness_of_fit import misfit
+from fieldcal.core.reweight import Step
+from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
 from fieldcal.plots import tables
 
@@ -36,10 +38,10 @@ def test_every_table_survives_json_unchanged(name, request):
 def test_the_rehearsal_is_told_as_it_was(binary):
     table = tables.trust(binary.lab, used=0.25)
     rehearsal = binary.lab.rehearsal
-    assert table["exponents"] == rehearsal.exponents.tolist()
-    assert table["change"] == rehearsal.change_by_exponent.tolist()
-    assert table["se"] == rehearsal.change_by_exponent_se.tolist()
-    assert (table["chosen"], table["used"]) == (rehearsal.tau, 0.25)
+    assert table["trust"] == rehearsal.grid.tolist()
+    assert table["change"] == rehearsal.change_by_trust.tolist()
+    assert table["se"] == rehearsal.change_by_trust_se.tolist()
+    assert (table["chosen"], table["used"]) == (rehearsal.trust, 0.25)
     assert (table["groups"], table["rows"]) == (24, 4000)
     json.dumps(table, allow_nan=False)
 
@@ -86,7 +88,9 @@ def test_a_forest_of_few_groups_has_them_all_by_falling_value(binary):
         assert table[name] == getattr(binary, name)[order, 1].tolist()
     assert (table["shown"], table["total"], table["level"]) == (24, 24, 0.9)
     assert table["labelled"] == [None] * 24
-    assert_allclose(table["common"], (binary.n * binary.estimate[:, 1]).sum() / binary.n.sum())
+    assert (table["whole"]["n"], table["whole"]["labelled"]) == (12_000, None)
+    for name in ("mean_prediction", "estimate", "lower", "upper", "urc"):
+        assert table["whole"][name] == getattr(binary.whole, name)[1]
     assert_allclose(table["lab"], binary.lab.p_lab[1])
 
 
@@ -122,7 +126,7 @@ def test_one_population_has_a_line_per_class(twelve):
     assert table["groups"] == [twelve.classes[k] for k in order]
     assert table["estimate"] == twelve.estimate[0][order].tolist()
     assert table["lab_each"] == twelve.lab.p_lab[order].tolist()
-    assert (table["class"], table["common"], table["lab"]) == (None, None, None)
+    assert (table["class"], table["whole"], table["lab"]) == (None, None, None)
     assert table["n"] == [3000] * 12
     assert tables.forest(twelve, limit=4)["shown"] == 4
 
@@ -175,12 +179,13 @@ def test_without_intervals_there_are_none_and_the_choice_still_works(many):
 def test_expected_bins_are_the_mixture_of_the_estimate(binary):
     table = tables.bins(binary)
     V = binary.field.V.sum(axis=0)
-    assert_allclose(table["expected"], binary.whole @ binary.lab.M)
+    assert_allclose(table["expected"], binary.whole.urc @ binary.lab.M)
     assert_allclose(table["observed"], V / V.sum())
     assert_allclose(table["lab"], binary.lab.F.sum(axis=0) / 4000)
     q = np.array(table["expected"])
     assert_allclose(table["noise"], 2 * np.sqrt(q * (1 - q) / 12_000))
-    whole = misfit(binary.lab.M, V[None].astype(float), binary.whole[None], rows=binary.lab.A.sum(axis=1))
+    urc = binary.whole.urc[None]
+    whole = misfit(binary.lab.M, V[None].astype(float), urc, rows=binary.lab.A.sum(axis=1))
     assert (table["effect"], table["p_value"], table["df"]) == (whole.effect[0], whole.p_value[0], whole.df)
     assert (table["group"], table["n"]) == (None, 12_000)
 
@@ -243,7 +248,9 @@ def test_the_curve_of_one_population_is_what_recalibrate_does(single):
 
 def test_curves_are_the_lowest_the_highest_and_the_largest(many):
     table = tables.curve(many, limit=6)
-    shift = np.log(many.weights[:, 1] / many.weights[:, 0])
+    mean = many.mean_prediction[:, 1]
+    moved = fieldcal.recalibrate(many, mean, groups=list(many.groups))
+    shift = np.log(moved / (1 - moved)) - np.log(mean / (1 - mean))
     names = [int(line["name"]) for line in table["curves"]]
     assert len(names) == len(set(names)) == 6
     assert {shift.argmin(), shift.argmax(), many.n.argmax()} <= set(names)
@@ -256,16 +263,31 @@ def test_with_three_classes_the_others_count_as_one(three):
     table = tables.curve(three, of="dog")
     for line in table["curves"]:
         g = int(line["name"])
-        w, p = three.weights[g], three.mean_prediction[g]
+        w, p = three.steps[0].weights[g], three.mean_prediction[g]
         rest = (p[0] * w[0] + p[2] * w[2]) / (p[0] + p[2])
         c = np.array(table["old"])
         assert_allclose(line["new"], c * w[1] / (c * w[1] + (1 - c) * rest))
 
 
 def test_a_class_that_is_ruled_out_keeps_certainties(binary):
-    weights = np.tile([1.0, 0.0], (24, 1))
-    table = tables.curve(binary.model_copy(update={"weights": weights}))
+    steps = (Step(1.0, np.tile([1.0, 0.0], (24, 1))),)
+    table = tables.curve(binary.model_copy(update={"steps": steps}))
     assert table["curves"][0]["new"] == [0.0] * 50 + [1.0]
+
+
+@pytest.mark.parametrize("of", ["cat", "dog", "ox"])
+def test_a_curve_of_three_classes_is_what_both_steps_make_of_a_row(three, of):
+    mixed = three.model_copy(update={"trust": Trust(0.3, 0.6)})
+    for remembered in ("steps", "steps_unseen"):
+        vars(mixed).pop(remembered, None)
+    table, k = tables.curve(mixed, of=of), three.classes.index(of)
+    for line in table["curves"]:
+        g, old = int(line["name"]), np.array(table["old"])
+        rows = np.outer(1 - old, np.delete(three.mean_prediction[g], k) / (1 - three.mean_prediction[g, k]))
+        new = fieldcal.recalibrate(
+            mixed, np.insert(rows, k, old, axis=1), groups=[three.groups[g]] * len(old)
+        )
+        assert_allclose(line["new"], new[:, k], atol=1e-12)
 
 
 # reliability
@@ -376,7 +398,7 @@ def test_a_field_without_groups_left_has_empty_tables(binary):
 # distributions
 
 
-def test_the_distribution_of_a_group_is_the_estimate_and_that_of_the_whole_its_mean_over_rows(ordered):
+def test_the_distribution_of_a_group_and_of_the_whole_field_is_its_estimate(ordered):
     table = tables.distribution(ordered, group="a")
     g = ordered.groups.index("a")
     assert (table["group"], table["n"], table["level"]) == ("a", ordered.n[g], 0.9)
@@ -384,12 +406,11 @@ def test_the_distribution_of_a_group_is_the_estimate_and_that_of_the_whole_its_m
         assert table[name] == getattr(ordered, name)[g].tolist()
     assert table["lab"] == ordered.lab.p_lab.tolist()
     whole = tables.distribution(ordered)
-    assert whole["group"] is whole["level"] is None
-    assert whole["lower"] == whole["upper"] == [None] * 6
+    assert (whole["group"], whole["level"], whole["n"]) == (None, 0.9, ordered.n.sum())
+    for name in ("mean_prediction", "estimate", "lower", "upper"):
+        assert whole[name] == getattr(ordered.whole, name).tolist()
     share = ordered.n / ordered.n.sum()
-    assert_allclose(whole["estimate"], share @ ordered.estimate)
     assert_allclose(whole["mean_prediction"], share @ ordered.mean_prediction)
-    assert whole["n"] == ordered.n.sum()
     for table in (whole, tables.distribution(ordered, group="b")):
         assert json.loads(json.dumps(table, allow_nan=False)) == table
 

@@ -105,7 +105,7 @@ def test_groups_are_told_apart_and_small_ones_lean_on_the_others():
     slope = np.cov(x_lab, y_lab)[0, 1] / x_lab.var()
     sd = (y_lab - slope * x_lab).std()
     lab = fieldcal.learn(regression.from_moments(slope * x_lab, np.full(5000, sd)), y_lab, groups=lab_groups)
-    assert lab.rehearsal.tau > 0.7
+    assert lab.rehearsal.trust > 0.7
     old = regression.from_moments(slope * x, np.full(5000, sd))
     prev = fieldcal.estimate(lab, fieldcal.count(lab, old, groups=groups))
     new = fieldcal.recalibrate(prev, old, groups=groups)

@@ -147,9 +147,13 @@ class Browser:
         )
 
     def table(self) -> list[list[str]]:
-        """The text of the table of groups, cell by cell."""
+        """The text of the table of groups, cell by cell, without the line of the whole field."""
+        return self.rows("#table tbody tr:not(.whole)")
+
+    def rows(self, selector: str) -> list[list[str]]:
+        """The text of some rows, cell by cell."""
         return self.run(
-            "return [...document.querySelectorAll('#table tbody tr')]"
+            f"return [...document.querySelectorAll('{selector}')]"
             ".map((row) => [...row.cells].map((cell) => cell.textContent))"
         )
 

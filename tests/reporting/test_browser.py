@@ -14,6 +14,7 @@ import pytest
 
 import fieldcal
 from fieldcal.datasets import label_shift
+from fieldcal.objects import show
 from fieldcal.plots import style
 from fieldcal.reporting.content import shown_name
 from fieldcal.reporting.figures import pictures
@@ -329,6 +330,26 @@ def test_more_groups_than_fit_are_paged(browser, many):
     assert not browser.visible("#pages")
 
 
+def test_the_whole_field_stays_on_top_whatever_is_sorted_searched_or_chosen(browser, three, many):
+    for page in (three, many):
+        browser.open(page.path, script=False)
+        (static,) = browser.rows("#table tbody tr:first-child")
+        browser.open(page.path)
+        assert browser.rows("#table tbody tr:first-child") == browser.rows("#table .whole") == [static]
+        assert static[:2] == ["whole field", show.amount(page.prev.n.sum())]
+        assert static[3] == f"{page.prev.whole.estimate[page.k]:.1%}"
+        browser.run("document.querySelector('th[data-key=\"n\"] button').click()")
+        browser.run("document.getElementById('search').focus()")
+        browser.press("no such place")
+        assert browser.rows("#table tbody tr") == [static]
+    browser.open(three.path)
+    browser.tab_to("#class")
+    browser.press(DOWN)
+    k = three.prev.classes.index(browser.texts("#of")[0])
+    ((_, _, _, estimate, *_),) = browser.rows("#table .whole")
+    assert estimate == f"{three.prev.whole.estimate[k]:.1%}"
+
+
 def static_and_dynamic(browser, path):
     """The table as the page came with it, and as the script shows it, page after page."""
     browser.open(path, script=False)
@@ -449,7 +470,7 @@ def test_hostile_names_are_read_and_not_run(browser, hostile):
         assert all(link.startswith("#") for link in inside["links"])
         assert not [a for a in inside["attributes"] if a.startswith("on") or a == "style"]
         # As written, where that can be read; the others cut or without what turns a line around.
-        names = set(browser.texts("#table tbody th bdi"))
+        names = set(browser.texts("#table tbody tr:not(.whole) th bdi"))
         assert names == {shown_name(g) for g in HOSTILE}
         assert {IMAGE, FORMULA, RIGHT_TO_LEFT, DRAWING, LINK, "{{ 7 * 7 }}"} <= names
         (cut,) = (n for n in names if n.startswith("xxx"))
@@ -638,7 +659,7 @@ def test_printing_gives_some_pages_with_all_groups_on_them(browser, many):
     browser.open(many.path)
     browser.run(
         "addEventListener('beforeprint', () => {"
-        " window.printed = document.querySelectorAll('#table tbody tr').length; })"
+        " window.printed = document.querySelectorAll('#table tbody tr:not(.whole)').length; })"
     )
     pages = len(re.findall(rb"/Type\s*/Page\b", browser.pdf()))
     assert 1 < pages < 30
@@ -650,7 +671,7 @@ def test_without_a_script_the_page_can_be_read(browser, plain):
     browser.open(plain.path, script=False)
     assert browser.visible("#verdict h2")
     assert browser.driver.find_element("css selector", "#verdict h2").text.strip()
-    rows = browser.driver.find_elements("css selector", "#table tbody tr")
+    rows = browser.driver.find_elements("css selector", "#table tbody tr:not(.whole)")
     assert len(rows) == len(plain.prev.groups)
     assert rows[0].text.startswith(plain.prev.groups[plain.order[0]])
     assert not browser.visible("#controls")

@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 
 import fieldcal
 from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import Finding
 from fieldcal.plots import draw, tables
 from fieldcal.reporting import content, evaluation, figures, page
 from fieldcal.verbs import findings
@@ -75,6 +76,31 @@ def test_all_classes_are_told_until_there_are_too_many_cells(monkeypatch):
     assert table["left_out"] == 3
 
 
+def test_the_whole_field_stands_beside_the_groups_in_their_columns():
+    prev, _ = simple(6, 4)
+    table = reported(prev, of=2).dict()["groups"]
+    whole = table["whole"]
+    assert (whole["name"], whole["n"], whole["effect"]) == (
+        "whole field",
+        prev.n.sum(),
+        prev.fit.whole_effect,
+    )
+    for cells, columns in zip(whole["classes"], table["classes"], strict=True):
+        for name in ("mean_prediction", "estimate", "lower", "upper"):
+            assert cells[name] == getattr(prev.whole, name)[int(columns["class"])]
+        assert cells["truth"] is None
+    assert reported(simple(1, 3)[0]).dict()["groups"]["whole"] is None
+
+
+def test_what_is_not_recommended_is_not_told_as_an_improvement():
+    prev, _ = simple()
+    bad = Finding(code="bad", question="Is it bad?", state="do_not_use", text="It is.")
+    said = reported(prev.model_copy(update={"verdict": fieldcal.Verdict(findings=(bad,))})).dict()
+    assert said["changes"][0].startswith("Not recommended")
+    assert "Keep using the raw predictions" in said["verdict"]["advice"][0]
+    assert not any("Not recommended" in text for text in reported(prev).dict()["changes"])
+
+
 def test_one_population_has_a_line_per_class():
     prev, _ = simple(1, 3)
     content = reported(prev).dict()
@@ -112,8 +138,15 @@ def test_a_group_without_rows_and_an_estimate_without_intervals_are_told_too():
 def test_nothing_changed_is_said_where_trust_is_zero():
     content = reported(simple(trust=0)[0]).dict()
     assert content["summary"]["untouched"]
-    assert content["changes"] == ["Nothing: trust is 0, so that every estimate equals the mean prediction."]
+    assert content["changes"] == [
+        "Nothing: trust is 0, so that predictions are unchanged and every estimate is the mean prediction."
+    ]
     assert "left as they are" in content["verdict"]["meaning"]
+    prev, rows = simple(trust=0)
+    compared = reported(prev, proba=rows.proba_field, y=rows.y_field, groups=rows.groups_field).dict()[
+        "labelled"
+    ]
+    assert "unchanged" in compared["sentences"][0]
 
 
 def test_what_changed_is_counted_as_one_would_by_hand():
@@ -144,7 +177,7 @@ def test_no_threshold_is_looked_up_to_judge_again():
 
 def test_the_findings_that_say_what_trust_rests_on_exist():
     made = inspect.getsource(findings)
-    for code in (*content._FINDINGS_BETWEEN_GROUPS, *content._FINDINGS_OVERALL, "trust_set", "protected"):
+    for code in (*content._FINDINGS_BETWEEN_GROUPS, *content._FINDINGS_OVERALL, "assumed", "protected"):
         assert f'code="{code}"' in made
 
 
@@ -152,9 +185,9 @@ def test_the_findings_that_say_what_trust_rests_on_exist():
 def test_the_section_of_trust_has_both_trusts_and_what_was_found_about_them(level):
     prev, _ = judged(level)
     said = reported(prev).dict()["trust"]
-    assert f"between groups are followed with strength {prev.trust_between:.2f}" in said[0]
+    assert f"groups differ by label shift has the probability {prev.trust_between:.2f}" in said[0]
     assert said[1] == prev.verdict.finding("rehearsed").text
-    assert any(f"whole field is followed with strength {prev.trust_overall:.2f}" in text for text in said)
+    assert f"That the whole field moved by label shift has the probability {prev.trust_overall:.2f}." in said
     assert said[-1] == prev.verdict.finding("unmoved").text
 
 

@@ -124,6 +124,6 @@ def test_the_numbers_of_a_picture_are_those_of_its_table():
         assert columns == pytest.approx(table[name], abs=5e-4)
     trust = found["trust"][0]
     assert [float(row[1]) for row in trust.rows] == pytest.approx(
-        prev.lab.rehearsal.change_by_exponent, abs=5e-5
+        prev.lab.rehearsal.change_by_trust, abs=5e-5
     )
     assert len(found["curve"][0].rows[0]) == len(found["curve"][0].head)

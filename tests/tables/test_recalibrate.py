@@ -16,6 +16,7 @@ import pytest
 import fieldcal
 from fieldcal import tables
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
+from fieldcal.tables.engines import open_table
 from tables import truth
 from tables.engines import Engine, same_values
 
@@ -186,6 +187,53 @@ def test_order_is_kept_on_polars_in_both_ways_of_joining(monkeypatch):
             read = Engine("polars").read(new.collect(engine=streaming))
             truth.assert_same_values(read, ["p_recalibrated"], expected)
             assert list(read) == [*rows().column_names, "p_recalibrated"]
+
+
+# Trust between 0 and 1 -----------------------------------------------------------------------------------
+
+
+def mixed_rows(n_classes):
+    """Scores, some of them certain, in groups of which the estimate never sees two."""
+    rng = np.random.default_rng(n_classes)
+    proba = np.vstack([rng.dirichlet(np.ones(n_classes), 60), np.eye(n_classes)])
+    towns = np.array(["York", "Leeds", None, "Hull", "Ripon"], dtype=object)[np.arange(len(proba)) % 5]
+    scores = {"p": proba[:, 1]} if n_classes == 2 else dict(zip(truth.NAMES, proba.T, strict=False))
+    return pa.table({**scores, "town": pa.array(towns, pa.string())})
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+@pytest.mark.parametrize("unseen", ["global", "raw"])
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_every_engine_mixes_as_arrays_do_whatever_the_trust(engine, n_classes, unseen):
+    lab = truth.binary_lab() if n_classes == 2 else truth.wide_lab(n_classes)
+    table, names = mixed_rows(n_classes), lab.columns.scores
+    seen = [town not in ("Hull", "Ripon") for town in table["town"].to_pylist()]
+    prev, frame = truth.estimate(lab, table.filter(pa.array(seen)), ["town"]), engine.make(table)
+    old, strange = truth.proba(table, names).reshape(len(table), -1), ~np.array(seen)
+    for trusts in truth.TRUSTS[:3] if engine.name == "spark" else truth.TRUSTS:
+        given = truth.trusted(prev, *trusts)
+        new = engine.read(tables.recalibrate(given, frame, unseen=unseen))
+        truth.assert_same_values(
+            new, [f"{n}_recalibrated" for n in names], truth.recalibrate(given, table, unseen=unseen)
+        )
+        got = np.column_stack([new[f"{n}_recalibrated"] for n in names])
+        np.testing.assert_array_equal(got[(old == 0) | (old == 1)], old[(old == 0) | (old == 1)])
+        left = strange if unseen == "raw" else strange & (trusts[0] == 0)
+        np.testing.assert_array_equal(got[left], old[left])
+        if trusts == (0.0, 0.0):
+            np.testing.assert_array_equal(got, old)
+
+
+def test_only_the_difference_of_a_group_needs_a_join(monkeypatch):
+    frame = Engine("polars").make(rows())
+    prev, asked = prevalence("town"), []
+    kind = type(open_table(frame))
+    plain = kind.look_up
+    monkeypatch.setattr(kind, "look_up", lambda self, *given: asked.append(1) or plain(self, *given))
+    for trusts, unseen, joins in [((0.3, 0.0), "global", 0), ((0.0, 0.0), "raw", 0), ((0.3, 0.0), "raw", 1)]:
+        asked.clear()
+        tables.recalibrate(truth.trusted(prev, *trusts), frame, unseen=unseen)
+        assert len(asked) == joins, (trusts, unseen)
 
 
 # Spark: expressions only ----------------------------------------------------------------------------------

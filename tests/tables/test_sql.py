@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import functools
 import io
+import itertools
 import sqlite3
 import sys
 import warnings
@@ -22,12 +23,14 @@ from sqlglot import exp
 import fieldcal
 from confidence import confidence_cells
 from fieldcal import Bins, Edges, Expected, Simplex
+from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.objects import Columns
 from fieldcal.tables import read_counts
 from fieldcal.tables.sql import count_statement, recalibrate_statement, weights_table
 from fieldcal.tables.weight_table import ratios
 from tables import postgres as server
+from tables import truth
 
 PARSED_ONLY = [
     "snowflake",
@@ -434,7 +437,9 @@ def test_a_warehouse_recalibrates_as_arrays_do(warehouse, partition, n_classes, 
     few = quiet_estimate(
         lab, fieldcal.count(lab, as_array(rows)[[g in seen for g in groups]], groups=seen, missing="drop")
     )
-    for estimate, options in ((prev, {}), (few, {"by": "town"})):
+    trusts = [(1.0, 1.0), (0.3, 0.6), (1.0, 0.45)] if unseen == "raw" else truth.TRUSTS
+    cases = [(prev, {}), *((truth.trusted(few, *given), {"by": "town"}) for given in trusts)]
+    for estimate, options in cases:
         got = recalibrated(warehouse, estimate, rows, names, groups, unseen=unseen, **options)
         expected = quiet_recalibrate(estimate, as_array(rows), groups=groups, unseen=unseen)
         np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
@@ -476,11 +481,13 @@ def test_an_estimate_without_groups_yet_treats_all_rows_as_unseen(warehouse):
     assert warehouse.rows(statement)[1] == [(0.25, "York", 0.25)]
 
 
-def test_weights_in_a_loaded_table_do_what_weights_in_the_statement_do(warehouse):
+@pytest.mark.parametrize("trusts", [(1.0, 1.0), (0.3, 0.6), (0.0, 0.6), (0.3, 0.0)])
+def test_weights_in_a_loaded_table_do_what_weights_in_the_statement_do(warehouse, trusts):
     lab = learnt("auto", 3, 3)
     rows, names = score_rows(lab, 3), ["p", "q", "r"]
     groups = some_groups(len(rows))
     prev = quiet_estimate(lab, fieldcal.count(lab, as_array(rows), groups=groups, missing="drop"))
+    prev = truth.trusted(prev, *trusts)
     columns = weights_table(prev)
     kinds = {n: "text" if "_group_" in n else "int" if "_null_" in n else "float64" for n in columns}
     warehouse.load("loaded", {n: (kinds[n], values) for n, values in columns.items()})
@@ -544,13 +551,32 @@ def test_products_of_tiny_scores_and_extreme_weights_do_not_underflow_fault37(wa
         if n_classes == 2
         else [[t, 1 - t, 0.0] for t in tiny] + [[0.0, t, 1 - t] for t in tiny]
     )
-    K = len(lab.classes)
-    prev = quiet_estimate(lab, fieldcal.count(lab, data(n_classes).proba_field))
-    for weights in ([1.0] * K, [0.0] * (K - 1) + [1.0], [1.0] + [0.0] * (K - 1), [1e-40] * (K - 1) + [1.0]):
-        changed = prev.model_copy(update={"weights": np.array([weights])})
-        got = recalibrated(warehouse, changed, rows, ["p", "q", "r"][: len(rows[0])], some_groups(len(rows)))
-        assert np.isfinite(got).all()
-        assert ((got >= 0) & (got <= 1)).all()
+    K, names = len(lab.classes), ["p", "q", "r"][: len(rows[0])]
+    groups = some_groups(len(rows))
+    prev = quiet_estimate(lab, fieldcal.count(lab, data(n_classes).proba_field, groups=some_groups(500)))
+    extreme = [[1.0] * K, [0.0] * (K - 1) + [1.0], [1.0] + [0.0] * (K - 1), [1e-40] * (K - 1) + [1.0]]
+    extreme = list(map(np.array, extreme))
+    for first, second, trust in itertools.product(extreme, extreme, (1.0, 0.5)):
+        steps = Step(trust, first), Step(1.5 - trust, np.tile(second, (len(prev.groups), 1)))
+        for taken in (steps, steps[1:]) if first is second else (steps,):
+            changed = prev.model_copy(update={"steps": taken, "steps_unseen": taken[:-1]})
+            got = recalibrated(warehouse, changed, rows, names, groups, by="town")
+            assert np.isfinite(got).all()
+            assert ((got >= 0) & (got <= 1)).all()
+
+
+def test_a_statement_grows_no_faster_than_the_square_of_the_classes():
+    def length(n_classes):
+        p_lab = [1 / n_classes] * n_classes
+        many = fieldcal.datasets.label_shift(
+            n_lab=2000, n_field=200, p_lab=p_lab, prevalence=[p_lab], random_state=0
+        )
+        lab = fieldcal.learn(many.proba_lab, many.y_lab)
+        prev = quiet_estimate(lab, fieldcal.count(lab, many.proba_field, groups=["York"] * 200), trust=0.5)
+        names = [f"p{k}" for k in range(10, 10 + n_classes)]
+        return len(recalibrate_statement(prev, "leads", dialect="duckdb", by="town", scores=names))
+
+    assert length(12) < 1.1 * 4 * length(6)
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")

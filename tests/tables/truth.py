@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import fieldcal
+from fieldcal.core.trust import Trust
 from fieldcal.objects import Columns, Field, Lab, Prevalence
 
 #: The paper's plain estimator: quick, and its weights are far from one.
@@ -89,6 +90,27 @@ def count(
 def estimate(lab: Lab, table: pa.Table, by: Sequence[str] = (), **options: Any) -> Prevalence:
     """The estimate from those counts."""
     return fieldcal.estimate(lab, count(lab, table, by, **options), **PLAIN)
+
+
+#: Trust in the movement of the whole field, and in the differences between groups.
+TRUSTS = (
+    (0.3, 0.6),
+    (0.0, 0.6),
+    (0.3, 0.0),
+    (1.0, 0.45),
+    (0.45, 1.0),
+    (1e-9, 1 - 1e-9),
+    (0.0, 0.0),
+    (1.0, 1.0),
+)
+
+
+def trusted(prev: Prevalence, overall: float, between: float) -> Prevalence:
+    """The same estimate, believed as far as is said."""
+    copy = prev.model_copy(update={"trust": Trust(overall, between, set_by_caller=True)})
+    for remembered in ("steps", "steps_unseen"):
+        vars(copy).pop(remembered, None)
+    return copy
 
 
 def recalibrate(prev: Prevalence, table: pa.Table, **options: Any) -> Any:

@@ -116,7 +116,8 @@ def estimate(
     """Prevalence of every group, interval, verdict.
 
     The table: mean prediction (what the model says), under label shift (what the counts say if label shift is all that
-    happened; column urc), estimate (between the two, as far as trust goes; use this one), interval, trust.
+    happened; column urc), estimate (their mean, weighed by trust; use this one), interval, trust (the probability that
+    the whole field moved by label shift in its line, that groups differ by it in theirs).
     """
     from fieldcal.objects import Lab
 
@@ -156,11 +157,12 @@ def recalibrate(
     with _session(settings) as opened:
         given = arguments(columns) | arguments(options)
         rows = _recalibrate(settings, prev, opened, opened.open(table), output, **given)
-    text = f"{rows:,} rows recalibrated"
+    text = out.recalibrated_text(prev, rows)
     if to_stdout:
         out.note(settings, text)
     else:
-        out.done(settings, {"rows": rows}, [output], text)
+        data = out.recalibrated_data(prev, rows) | {"verdict": prev.verdict.level}
+        out.done(settings, data, [output], text)
 
 
 def check(
@@ -223,9 +225,10 @@ def run(
         "lab": out.lab_data(lab),
         "field": out.field_data(field),
         **out.prevalence_data(prev),
-        "rows": rows,
+        **out.recalibrated_data(prev, rows),
     }
     parts = [str(lab), str(field), "", *out.table(prev), "", *out.verdict(prev.verdict)]
+    parts += [] if rows is None else ["", out.recalibrated_text(prev, rows)]
     out.done(settings, data, written, *parts)
 
 

@@ -310,7 +310,8 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
 
 
 def prevalence_data(prev: Prevalence) -> dict[str, Any]:
-    """The verdict, and the table with one row per group and class."""
+    """The verdict, and the table with one row per group and class, those of the whole field first and by themselves."""
+    rows = records(prev.to_dict())
     return {
         "digest": prev.digest,
         **verdict_data(prev.verdict),
@@ -318,8 +319,23 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
         "trust_overall": prev.trust_overall,
         "level": prev.level,
         "protected": prev.protected,
-        "prevalence": records(prev.to_dict()),
+        "whole": [row for row in rows if row["scope"] == "whole"],
+        "prevalence": rows,
     }
+
+
+def recalibrated_text(prev: Prevalence, rows: int) -> str:
+    """How many rows were written, and whether anything happened to them, for better or worse."""
+    if not prev.steps:
+        return f"{rows:,} rows written, their predictions unchanged: trust is 0"
+    if prev.verdict.level == "do_not_use":
+        return f"{rows:,} rows written as asked, which is not recommended: the verdict is to keep the raw predictions"
+    return f"{rows:,} rows recalibrated"
+
+
+def recalibrated_data(prev: Prevalence, rows: int | None) -> dict[str, Any]:
+    """The same for a script."""
+    return {"rows": rows, "changed": bool(prev.steps) if rows is not None else None}
 
 
 def report_data(report: Report) -> dict[str, Any]:

@@ -343,6 +343,7 @@ def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Flo
         s = np.maximum(value * (1 - value), 1e-9)
         for k in range(share.shape[1]):
             squares, noise = ((share[:, k] - value[:, k]) / s[:, k]) ** 2, variance[:, k] / s[:, k] ** 2
+            noise = np.maximum(noise, _TINY)  # predictions of exactly 0 or 1 leave none
             table[i, k] = _q_profile(squares, noise, quantile)
     return table
 

@@ -146,7 +146,7 @@ class Rows:
     def of(cls, lab: Lab, field: Field, problem: Problem, rows: Ints | slice = slice(None)) -> Rows:
         """Of the groups that the problem is about."""
         sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
-        average = sums / max(float(sums.sum()), 1e-300)
+        average = sums / sums.sum() if sums.sum() > 0 else np.asarray(lab.p_lab)
         has_rows = np.asarray(field.n)[rows, None] > 0
         mean = np.where(has_rows, field.mean_prediction[rows], average)
         return cls(lab, problem.V, mean, average, field.grouped)
@@ -217,7 +217,7 @@ class Prevalence(Artefact):
     >>> sorted(prev.performance())
     ['count', 'precision', 'recall']
     >>> prev.to_frame("polars").shape
-    (4, 11)
+    (6, 12)
     """
 
     kind: ClassVar[str] = "prevalence"
@@ -275,10 +275,12 @@ class Prevalence(Artefact):
                 raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
-        if not (
-            0 <= self.trust.overall <= 1 and 0 <= self.trust.between <= 1 and 0 <= self.trust.rehearsed <= 1
+        given = (self.trust.overall, self.trust.between, self.trust.rehearsed)
+        if (
+            not all(type(x) in (int, float) and 0 <= x <= 1 for x in given)
+            or type(self.trust.set_by_caller) is not bool
         ):
-            raise ValueError("trust must be probabilities")
+            raise ValueError("trust must be probabilities, and whether the caller set them")
         tables = [value for value in vars(self.fit).values() if isinstance(value, np.ndarray)]
         if any(table.shape != (G,) for table in tables):
             raise ValueError("fit must have one number per group")
@@ -525,17 +527,22 @@ class Prevalence(Artefact):
         return np.stack(rounds, axis=1).reshape(n_draws, *self.lab.confusion.shape)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """One row per group and class, as a table of pandas, polars or pyarrow (the first that is installed).
+        """One row per class of the whole field, then one per group and class, as a table of pandas, polars or pyarrow.
 
-        Columns: group (one per part of the key if keys are tuples), class, n, mean_prediction, urc, estimate, lower,
-        upper, trust_between, trust_overall, status.
+        Columns: scope ("whole" or "group"), group (null for the whole field; one per part of the key if keys are
+        tuples), class, n, mean_prediction, urc, estimate, lower, upper, trust_between, trust_overall, status. One
+        population has rows of the whole field only.
+
+        Parameters
+        ----------
+        backend : by default the first that is installed
         """
         import narwhals as nw
 
         columns = self.to_dict()
         for name in [backend] if backend else ["pandas", "polars", "pyarrow"]:
             try:
-                return nw.from_dict(columns, backend=name).to_native()  # type: ignore[arg-type]
+                return nw.from_dict(_for(name, columns), backend=name).to_native()  # type: ignore[arg-type]
             except (ImportError, ModuleNotFoundError):
                 continue
         raise InputError(
@@ -544,25 +551,21 @@ class Prevalence(Artefact):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """The columns of `to_frame` as plain lists."""
-        G, K = self.estimate.shape
-        groups = [g for g in self.groups for _ in range(K)]
-        parts = {len(g) for g in self.groups if isinstance(g, tuple)}
-        if len(parts) == 1 and all(isinstance(g, tuple) for g in self.groups):
-            table: dict[str, list[Any]] = {
-                f"group_{i + 1}": [g[i] for g in groups]  # type: ignore[index]
-                for i in range(parts.pop())
-            }
-        else:
-            mixed = len({type(g) for g in self.groups if g is not None}) > 1
-            table = {"group": [group_keys.show(g) if mixed and g is not None else g for g in groups]}
-        table["class"] = list(self.classes) * G
-        table["n"] = np.repeat(self.n, K).tolist()
+        groups = self.groups if self.field.grouped else ()
+        G, K = len(groups), len(self.classes)
+        table: dict[str, list[Any]] = {"scope": ["whole"] * K + ["group"] * (G * K)}
+        for name, keys in _key_columns(groups).items():
+            table[name] = [None] * K + [key for key in keys for _ in range(K)]
+        table["class"] = list(self.classes) * (G + 1)
+        table["n"] = np.repeat([np.sum(self.n), *self.n[:G]], K).tolist()
         for name in ("mean_prediction", "urc", "estimate", "lower", "upper"):
-            array = getattr(self, name)
-            table[name] = [None] * (G * K) if array is None else array.ravel().tolist()
-        table["trust_between"] = [self.trust_between] * (G * K)
-        table["trust_overall"] = [self.trust_overall] * (G * K)
-        table["status"] = [s for s in self.status for _ in range(K)]
+            whole, each = getattr(self.whole, name), getattr(self, name)
+            known = whole is not None and each is not None
+            table[name] = np.vstack([whole, each[:G]]).ravel().tolist() if known else [None] * (K * (G + 1))
+        table["trust_between"] = [self.trust_between] * (K * (G + 1))
+        table["trust_overall"] = [self.trust_overall] * (K * (G + 1))
+        first = None if self.field.grouped else self.status[0]
+        table["status"] = [status for status in (first, *self.status[:G]) for _ in range(K)]
         return table
 
     def _row(self, group: Hashable) -> int:
@@ -589,11 +592,13 @@ class Prevalence(Artefact):
             float(draws.mean()), float(lower), float(upper), above, level, self.verdict.level, assume
         )
 
-    def interval_text(self, g: int, k: int) -> str:
-        """The interval of one group and class for people; empty where none was asked for."""
-        if self.lower is None or self.upper is None:
+    def interval_text(self, g: int | None, k: int) -> str:
+        """The interval of one class in a group, or in the whole field, for people; empty where none was asked for."""
+        lower, upper = (self.whole.lower, self.whole.upper) if g is None else (self.lower, self.upper)
+        if lower is None or upper is None:
             return ""
-        return f"{self.lower[g, k]:.3f} – {self.upper[g, k]:.3f}"
+        at = k if g is None else (g, k)
+        return f"{lower[at]:.3f} – {upper[at]:.3f}"
 
     def shown_class(self) -> int:
         """The second of two classes, or the one for which most rows are corrected; if none are, that moved most."""
@@ -602,38 +607,30 @@ class Prevalence(Artefact):
         rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.estimate - self.mean_prediction)
         return int((rows if rows.any() else np.abs(self.whole.urc - self.lab.p_lab)).argmax())
 
-    def shown(self) -> list[tuple[Hashable, int, int]]:
-        """The lines of `table`: what each is called, its group's row and its class's column."""
+    def shown(self) -> list[tuple[Hashable, int | None, int]]:
+        """The lines of `table`: what each is called, its group's row (None: the whole field) and its class's column."""
         if self.field.grouped:
+            k = self.shown_class()
             at = show.largest(self.n, _SHOWN_GROUPS)
-            return [(self.groups[g], g, self.shown_class()) for g in at]
+            return [("whole field", None, k), *((self.groups[g], g, k) for g in at)]
         moved = show.largest(np.abs(self.whole.urc - self.lab.p_lab), _SHOWN_GROUPS)
         return [(self.classes[k], 0, k) for k in sorted(moved)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows for people: one class in the largest groups, or all classes of one population."""
+        """Head and rows for people: one class in the whole field and the largest groups, or all of one population."""
         interval = "" if self.level is None else f"{self.level:.0%} interval"
-        head = [
-            "group" if self.field.grouped else "class",
-            "n",
-            "mean prediction",
-            "under label shift",
-            "estimate",
-            interval,
-            "trust",
-            "status",
-        ]
-        rows = []
-        for name, g, k in self.shown():
-            numbers = [f"{table[g, k]:.3f}" for table in (self.mean_prediction, self.urc, self.estimate)]
-            numbers = [
-                show.amount(self.n[g]),
-                *numbers,
-                self.interval_text(g, k),
-                f"{self.trust_between:.2f}",
-            ]
-            rows.append([show.name(name), *numbers, group_keys.show(self.status[g], width=80)])
-        return head, rows
+        first = "group" if self.field.grouped else "class"
+        head = [first, "n", "mean prediction", "under label shift", "estimate", interval, "trust", "status"]
+        return head, [self._line(*line) for line in self.shown()]
+
+    def _line(self, name: Hashable, g: int | None, k: int) -> list[str]:
+        held, at = (self.whole, k) if g is None else (self, (g, k))
+        shares = (held.mean_prediction[at], held.urc[at], held.estimate[at])
+        n, trust, status = np.sum(self.n), self.trust_overall, ""
+        if g is not None:
+            n, trust, status = self.n[g], self.trust_between, group_keys.show(self.status[g], width=80)
+        numbers = [show.amount(n), *(f"{share:.3f}" for share in shares), self.interval_text(g, k)]
+        return [show.name(name), *numbers, f"{trust:.2f}", status]
 
     def title(self) -> str:
         """What the table is about, in one line."""
@@ -641,10 +638,7 @@ class Prevalence(Artefact):
         if not self.field.grouped:
             return f"Prevalence in one population, {rows}"
         name = group_keys.show(self.classes[self.shown_class()], width=30)
-        return (
-            f"Prevalence of {name} in {len(self.groups):,} groups, {rows}; "
-            f"trust in the movement of the whole field {self.trust_overall:.2f}"
-        )
+        return f"Prevalence of {name} in {len(self.groups):,} groups, {rows}"
 
     def __repr__(self) -> str:
         head, rows = self.table()
@@ -659,3 +653,20 @@ class Prevalence(Artefact):
 
     def _repr_html_(self) -> str:
         return show.prevalence_sheet(self).page() + show.verdict_page(self.verdict)
+
+
+def _key_columns(groups: Keys) -> dict[str, list[Any]]:
+    """The keys of groups in one column, or in one per part."""
+    parts = {len(g) for g in groups if isinstance(g, tuple)}
+    if len(parts) == 1 and all(isinstance(g, tuple) for g in groups):
+        return {f"group_{i + 1}": [g[i] for g in groups] for i in range(parts.pop())}  # type: ignore[index]
+    mixed = len({type(g) for g in groups if g is not None}) > 1
+    return {"group": [group_keys.show(g) if mixed and g is not None else g for g in groups]}
+
+
+def _for(library: str, columns: dict[str, list[Any]]) -> dict[str, Any]:
+    """Whole numbers with gaps as such: pandas would make floats of them."""
+    if library != "pandas":
+        return columns
+    gaps = [n for n, v in columns.items() if None in v and {type(x) for x in v if x is not None} == {int}]
+    return columns | {name: np.array(columns[name], dtype=object) for name in gaps}

@@ -189,7 +189,7 @@ def rehearsal_text(lab: Lab) -> str:
 
 def hidden_text(prev: Prevalence, shown: int) -> str:
     """How many lines the table of prevalences leaves out, if any."""
-    return more(len(prev.groups) if prev.field.grouped else len(prev.classes), shown)
+    return more(len(prev.groups) + 1 if prev.field.grouped else len(prev.classes), shown)
 
 
 def _clipped_text(n: int) -> str:

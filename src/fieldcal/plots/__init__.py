@@ -40,17 +40,17 @@ __all__ = [
 
 
 def trust(lab: Lab, *, used: float | None = None, ax: Axes | None = None) -> Axes:
-    """How strong a correction helped when the lab's own groups played the field.
+    """How much trust helped when the lab's own groups played the field.
 
-    The line is the change of log loss at each strength, below 0 is better, with one standard error. The filled point is
-    the strength with the best gain for sure.
+    The line is the change of log loss at each trust, below 0 is better, with one standard error. The filled point is
+    the trust with the best gain for sure.
 
     Parameters
     ----------
     lab : Lab
         Learnt with ``groups=…``.
     used : float, optional
-        The strength that was applied, marked if it is another.
+        The trust that was applied, marked if it is another.
     ax : Axes, optional
         Where to draw; by default a new figure.
 
@@ -72,7 +72,7 @@ def trust(lab: Lab, *, used: float | None = None, ax: Axes | None = None) -> Axe
 
 
 def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes | None = None) -> Axes:
-    """The share of one class per group: mean prediction, and estimate with its interval.
+    """The share of one class in the whole field and per group: mean prediction, and estimate with its interval.
 
     Where there are more groups than lines, half of the lines are for the largest groups. The others are for those that
     no mixture of the classes explains, and for those whose estimate departs most, and for sure, from the mean
@@ -103,7 +103,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes |
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> ax = plots.forest(prev, ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['1', '0']
+    ['whole field', '1', '0']
     >>> plots.tables.forest(prev)["status"]
     ['ok', 'ok']
     """
@@ -313,7 +313,7 @@ def distribution(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = N
     prev : Prevalence
         Of a lab whose classes have an order: from `fieldcal.learn`, or learnt with ``ordered=True``.
     group : optional
-        One group; by default the whole field, which has intervals only where there are no groups.
+        One group; by default the whole field.
     ax : Axes, optional
         Where to draw; by default a new figure.
 

@@ -48,11 +48,11 @@ _SERIES: dict[str, tuple[str, str]] = {
 
 
 def trust(table: Table, ax: Axes) -> Axes:
-    """Change of log loss against the strength of the correction."""
-    x, change, se = (_floats(table[name]) for name in ("exponents", "change", "se"))
+    """Change of log loss against trust."""
+    x, change, se = (_floats(table[name]) for name in ("trust", "change", "se"))
     style.plain(
         ax,
-        x="strength of the correction (0 leaves alone, 1 is full)",
+        x="trust (0 leaves predictions alone, 1 is the full correction)",
         y="change of log loss (below 0 is better)",
     )
     band = ax.fill_between(x, change - se, change + se, color=BAND, linewidth=0)
@@ -71,7 +71,8 @@ def trust(table: Table, ax: Axes) -> Axes:
 
 
 def forest(table: Table, ax: Axes) -> Axes:
-    """One line per group: mean prediction, estimate with interval, labels."""
+    """One line per group, below that of the whole field: mean prediction, estimate with interval, labels."""
+    table = _with_whole(table)
     style.plain(ax, x="share" if table["class"] is None else f"share of {table['class']}", grid="x")
     y = np.arange(table["shown"], dtype=np.float64)
     references = _reference_lines(table, ax, y)
@@ -93,13 +94,24 @@ def forest(table: Table, ax: Axes) -> Axes:
     return ax
 
 
+def _with_whole(table: Table) -> Table:
+    """The whole field as the first line."""
+    whole = table["whole"]
+    if whole is None:
+        return table
+    first = {"groups": "whole field", "status": "ok", **whole}
+    longer = {name: [value, *table[name]] for name, value in first.items()}
+    return {**table, **longer, "shown": table["shown"] + 1, "total": table["total"] + 1}
+
+
 def _reference_lines(table: Table, ax: Axes, y: Floats) -> tuple[list[Any], list[str]]:
     """The lab and the whole field: upright lines, or a tick on each line where each has its own."""
     if table["lab_each"] is not None:
         looks: dict[str, Any] = {"marker": "|", "markersize": 12, "markeredgewidth": 1.6, "color": INK}
         return ax.plot(_floats(table["lab_each"]), y, linestyle="none", **looks), ["lab"]
     handles, words = [], []
-    for value, dashes, word in ((table["common"], "--", "whole field"), (table["lab"], ":", "lab")):
+    common = table["whole"]["estimate"] if table["whole"]["n"] > 0 else None
+    for value, dashes, word in ((common, "--", "whole field"), (table["lab"], ":", "lab")):
         if value is not None:
             color = ESTIMATE if word == "whole field" else INK
             handles.append(ax.axvline(value, color=color, linestyle=dashes, linewidth=1.0, zorder=1))
@@ -140,7 +152,7 @@ def _intervals(table: Table, ax: Axes, y: Floats) -> None:
 def _view(table: Table) -> tuple[float, float]:
     """From where to where all points are seen, and intervals as far as there is room."""
     columns = [table[name] for name in ("mean_prediction", "estimate", "labelled")]
-    columns += [table["lab_each"] or [], [table["common"], table["lab"]]]
+    columns += [table["lab_each"] or [], [table["lab"]]]
     points = _floats([x for column in columns for x in column if x is not None])
     if not table["shown"]:
         return 0.0, 1.0

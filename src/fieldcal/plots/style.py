@@ -142,7 +142,7 @@ def lines_height(lines: int) -> float:
 def size(picture: str, table: dict[str, Any]) -> tuple[float, float]:
     """Width and height of a figure of its own, in inches."""
     if picture == "forest":
-        return 7.5, lines_height(table["shown"])
+        return 7.5, lines_height(table["shown"] + (table["whole"] is not None))
     if picture in ("bins", "distribution"):
         return min(max(5.5, 2.0 + 0.3 * len(table["labels"])), 10.0), 3.0 + labels_height(table["labels"])
     if picture == "response":

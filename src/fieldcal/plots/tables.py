@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
+from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.types import Floats, Ints
@@ -43,12 +44,14 @@ NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 #: Letters of a name from the data.
 NAME_WIDTH = 28
 
+_DISTRIBUTION = ("mean_prediction", "estimate", "lower", "upper")
 _POINTS = 51  # of a curve
 _BARS = 30  # of changes, at most
 _PIT_BARS = 10
 _NARROW = 0.005  # changes are never drawn as if less than this were far
 _SAME = 1e-9  # changes smaller than this are rounding
 _HALF_OF_90 = 1.645  # half an interval of 90 %, in standard errors
+_FLOOR = 1e-12  # of a prediction whose odds are drawn
 _IN_BIN = 12  # letters of a class inside the label of a bin
 
 
@@ -58,7 +61,7 @@ def focus(prev: Prevalence, of: Hashable = None) -> int:
 
 
 def trust(lab: Lab, *, used: float | None = None) -> Table:
-    """Change of log loss against the exponent, as rehearsed."""
+    """Change of log loss against trust, the weight of the correction in the mixture, as rehearsed."""
     rehearsal = lab.rehearsal
     if rehearsal is None:
         raise InputError(
@@ -68,10 +71,10 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
             ").",
         )
     return {
-        "exponents": plain(rehearsal.exponents),
-        "change": plain(rehearsal.change_by_exponent),
-        "se": plain(rehearsal.change_by_exponent_se),
-        "chosen": float(rehearsal.tau),
+        "trust": plain(rehearsal.grid),
+        "change": plain(rehearsal.change_by_trust),
+        "se": plain(rehearsal.change_by_trust_se),
+        "chosen": float(rehearsal.trust),
         "used": None if used is None else float(used),
         "groups": int(rehearsal.n_groups),
         "rows": int(rehearsal.n_rows),
@@ -79,7 +82,7 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
 
 
 def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Floats | None = None) -> Table:
-    """Share of one class per group; of one population, one line per class.
+    """Share of one class per group, and in the whole field; of one population, one line per class.
 
     ``truth`` are shares among labelled rows, (G, K), NaN where there are none; by default those of the estimate.
     """
@@ -104,7 +107,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
         "status": [prev.status[g] for g in groups],
         "shown": len(chosen),
         "total": len(lines.estimate),
-        "common": _whole(prev, lines.estimate) if grouped else None,
+        "whole": _whole_line(prev, k) if grouped else None,
         "lab": float(prev.lab.p_lab[k]) if grouped else None,
         "lab_each": None if grouped else plain(prev.lab.p_lab[chosen]),
     }
@@ -134,10 +137,16 @@ def _labelled_share(prev: Prevalence) -> Floats | None:
     return np.asarray(np.divide(prev.labelled, total, out=nothing, where=total > 0))
 
 
-def _whole(prev: Prevalence, value: Floats) -> float | None:
-    """The mean over all rows of the field."""
-    rows = np.asarray(prev.n, dtype=np.float64)
-    return float(np.average(value, weights=rows)) if rows.sum() > 0 else None
+def _whole_line(prev: Prevalence, k: int) -> Table:
+    """The whole field, in the columns that groups have."""
+    columns = ("mean_prediction", "estimate", "lower", "upper", "urc")
+    shares = {name: getattr(prev.whole, name) for name in columns}
+    labelled = None if prev.labelled is None else prev.labelled.sum(axis=0)
+    share = None if labelled is None or not labelled.any() else labelled / labelled.sum()
+    return {
+        "n": np.sum(prev.n).item(),
+        **{name: None if p is None else number(p[k]) for name, p in {**shares, "labelled": share}.items()},
+    }
 
 
 def _cells(table: Floats | None, at: Any) -> list[float | None]:
@@ -152,7 +161,7 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
     lab, field = prev.lab, prev.field
     fit = prev.fit
     if group is ...:
-        name, V, p = None, field.V.sum(axis=0), prev.whole
+        name, V, p = None, field.V.sum(axis=0), prev.whole.urc
         effect, p_value = fit.whole_effect, fit.whole_p_value
     else:
         at = prev._row(group)
@@ -181,13 +190,11 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
     k = focus(prev, of)
     old = np.linspace(0.0, 1.0, _POINTS)
     rows = np.asarray(prev.n, dtype=np.float64)
+    mean = np.where(rows[:, None] > 0, prev.mean_prediction, prev.whole.mean_prediction)
     shown: list[int] = []
     if prev.field.grouped:
-        shift = _shift(prev.weights, prev.mean_prediction, k)
+        shift = _shift(prev.steps, mean, k)
         shown = sorted(spread_of(shift, rows, limit), key=lambda g: -shift[g])
-    # One population is its only group; otherwise what a group gets that was never seen.
-    weights = prev.overall_weights if prev.field.grouped else prev.weights[0]
-    whole = _shift(weights[None], mean_over_rows(prev, prev.mean_prediction)[None], k)[0]
     return {
         "class": short_names(prev.classes)[k],
         "old": plain(old),
@@ -195,34 +202,35 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
             {
                 "name": short_names([prev.groups[g]])[0],
                 "n": prev.n[g].item(),
-                "new": plain(_shifted(old, shift[g])),
+                "new": plain(_moved(tuple(step.of(slice(g, g + 1)) for step in prev.steps), old, mean[g], k)),
             }
             for g in shown
         ],
-        "whole": plain(_shifted(old, whole)),
+        # What a group gets that was never seen; one population is the whole field.
+        "whole": plain(_moved(prev.steps_unseen, old, prev.whole.mean_prediction, k)),
         "total": len(prev.groups) if prev.field.grouped else 0,
     }
 
 
-def _shift(weights: Floats, mean_prediction: Floats, k: int) -> Floats:
-    """What the log odds of class k are moved by, (G,).
-
-    The other classes count as one, mixed as in the mean prediction. Exact for two classes.
-    """
-    others = np.delete(mean_prediction, k, axis=1)
-    total = others.sum(axis=1, keepdims=True)
-    share = np.divide(others, total, out=np.full(others.shape, 1.0 / others.shape[1]), where=total > 0)
-    rest = (share * np.delete(weights, k, axis=1)).sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shift = np.log(weights[:, k]) - np.log(rest)
-    return np.where(np.isnan(shift), 0.0, shift)
+def _stepped(steps: tuple[Step, ...], proba: Floats) -> Floats:
+    for step in steps:
+        proba = step.apply(proba)
+    return proba
 
 
-def _shifted(old: Floats, shift: float) -> Floats:
-    """New predictions; 0 and 1 stay what they are, as in `recalibrate`."""
-    up, down = np.exp(min(shift, 0.0)), np.exp(min(-shift, 0.0))
-    total = old * up + (1.0 - old) * down
-    return np.asarray(np.divide(old * up, total, out=old.copy(), where=total > 0))
+def _shift(steps: tuple[Step, ...], mean_prediction: Floats, k: int) -> Floats:
+    """By how much the log odds of class k of the mean prediction are moved, (G,)."""
+    old, new = (
+        np.clip(p[:, k], _FLOOR, 1 - _FLOOR) for p in (mean_prediction, _stepped(steps, mean_prediction))
+    )
+    return np.asarray(np.log(new / (1.0 - new)) - np.log(old / (1.0 - old)))
+
+
+def _moved(steps: tuple[Step, ...], old: Floats, mean_prediction: Floats, k: int) -> Floats:
+    """New predictions of class k; the other classes are mixed as in the mean prediction, (K,)."""
+    others = np.delete(mean_prediction, k)
+    share = others / others.sum() if others.sum() > 0 else np.full(len(others), 1.0 / len(others))
+    return _stepped(steps, np.insert((1.0 - old)[:, None] * share, k, old, axis=1))[:, k]
 
 
 def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
@@ -253,40 +261,26 @@ def _edges_around_zero(change: Floats) -> Floats:
 
 
 def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
-    """Share of each class in its order: mean prediction, estimate with its interval, lab. By default the whole field.
-
-    The whole of a field with groups has no interval: those of its groups do not add up to one.
-    """
+    """Share of each class in its order: mean prediction, estimate with interval, lab. By default the whole field."""
     if not prev.lab.ordered:
         raise InputError(
             "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with ",
             Option("ordered", True),
             " if they have one, or draw plots.forest.",
         )
-    whole = group is ... and prev.field.grouped
-    at = 0 if group is ... else prev._row(group)
-    ends = (None, None) if whole else (prev.lower, prev.upper)
+    at = None if group is ... else prev._row(group)
+    held = {name: getattr(prev.whole if at is None else prev, name) for name in _DISTRIBUTION}
     return {
-        "group": None if group is ... else short_names([prev.groups[at]])[0],
+        "group": None if at is None else short_names([prev.groups[at]])[0],
         "labels": class_labels(prev.lab),
-        "mean_prediction": plain(
-            mean_over_rows(prev, prev.mean_prediction) if whole else prev.mean_prediction[at]
-        ),
-        "estimate": plain(mean_over_rows(prev, prev.estimate) if whole else prev.estimate[at]),
         **{
-            name: [None] * len(prev.classes) if end is None else plain(end[at])
-            for name, end in zip(("lower", "upper"), ends, strict=True)
+            name: [None] * len(prev.classes) if table is None else plain(table if at is None else table[at])
+            for name, table in held.items()
         },
         "lab": plain(prev.lab.p_lab),
-        "level": None if whole else prev.level,
-        "n": (np.sum(prev.n) if whole else prev.n[at]).item(),
+        "level": prev.level,
+        "n": (np.sum(prev.n) if at is None else prev.n[at]).item(),
     }
-
-
-def mean_over_rows(prev: Prevalence, table: Floats) -> Floats:
-    """The mean of a (G, K) table over all rows of the field, (K,); the lab's prevalences where there are no rows."""
-    rows = np.asarray(prev.n, dtype=np.float64)
-    return np.asarray(np.average(table, axis=0, weights=rows) if rows.sum() > 0 else prev.lab.p_lab)
 
 
 def reliability(lab: Lab, *, of: Hashable = None) -> Table:

@@ -30,6 +30,7 @@ WORST_FITS, MOST_CHANGED = 3, 3
 #: Letters of a title, and of a name from the data.
 TITLE_WIDTH, NAME_WIDTH = 200, 72
 
+_COLUMNS = ("mean_prediction", "estimate", "lower", "upper")
 _ROUNDING = 1e-9  # changes smaller than this are none
 
 _MEANINGS = {
@@ -40,10 +41,13 @@ _MEANINGS = {
 _MEANING_OF_NO_TRUST = "Predictions are left as they are: nothing here earned enough trust to change them."
 _HOW_TO_APPLY = "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
 #: Findings that say what trust rests on: in how groups differ, and in how the whole field moved.
-_FINDINGS_BETWEEN_GROUPS = ("rehearsed", "trust_withheld", "not_rehearsed", "groups_alike")
+_FINDINGS_BETWEEN_GROUPS = (
+    *("rehearsed", "trust_withheld", "beyond_rehearsal"),
+    *("not_rehearsed", "groups_alike", "other_populations"),
+)
 _FINDINGS_OVERALL = (
     *("unmoved", "another_population", "shift_untestable", "shift_uncertain"),
-    *("shift_explained", "shift_not_rehearsed", "shift_believed"),
+    *("shift_explained", "shift_believed"),
 )
 _STATUS_NOTES = {
     "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
@@ -70,7 +74,7 @@ def report_content(
         "verdict": _verdict_section(prev),
         "summary": _summary_section(prev, k),
         "changes": _change_sentences(prev, k),
-        "groups": _table_of_groups(prev, k, None if found is None else found.truth),
+        "groups": _table_of_groups(prev, k, found),
         "trust": _trust_sentences(prev),
         "labelled": None if found is None else _labelled_section(found, prev, k),
         "figures": _figure_tables(prev, k, found),
@@ -94,7 +98,9 @@ def _verdict_section(prev: Prevalence) -> dict[str, Any]:
     return {
         "level": level,
         "headline": WORDS[level],
-        "meaning": _MEANING_OF_NO_TRUST if level == "care" and _is_untouched(prev) else _MEANINGS[level],
+        "meaning": _MEANING_OF_NO_TRUST
+        if level != "do_not_use" and _is_untouched(prev)
+        else _MEANINGS[level],
         "reasons": [finding.text for finding in prev.verdict.told],  # the remedies are the advice
         "advice": _advice(prev),
     }
@@ -143,8 +149,8 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
         "lab_rows": lab.n,
         "level": prev.level,
         "lab": float(lab.p_lab[k]),
-        "mean_prediction": float(tables.mean_over_rows(prev, prev.mean_prediction)[k]),
-        "estimate": float(tables.mean_over_rows(prev, prev.estimate)[k]),
+        "mean_prediction": float(prev.whole.mean_prediction[k]),
+        "estimate": float(prev.whole.estimate[k]),
         "moved": _total_variation(prev)[0] if _outcome(prev) == "interval" else None,
         "trust_between": prev.trust_between,
         "trust_overall": prev.trust_overall,
@@ -159,26 +165,51 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
 def _change_sentences(prev: Prevalence, k: int) -> list[str]:
     """What changed, and for whom."""
     if _is_untouched(prev):
-        return ["Nothing: trust is 0, so that every estimate equals the mean prediction."]
+        return [
+            "Nothing: trust is 0, so that predictions are unchanged and every estimate is the mean prediction."
+        ]
     if _outcome(prev) == "interval":
         return _changes_of_a_distribution(prev, k)
     which = shown_name(prev.classes[k])
-    before, after = (tables.mean_over_rows(prev, table)[k] for table in (prev.mean_prediction, prev.estimate))
+    before, after = prev.whole.mean_prediction[k], prev.whole.estimate[k]
     whole = (
-        f"Over the whole field the share of {which} is {after:.1%} by the estimate; the mean prediction is "
-        f"{before:.1%}; in the lab it was {prev.lab.p_lab[k]:.1%}."
+        f"Over the whole field the share of {which} is {after:.1%}{_interval_of_whole(prev, k)} by the estimate; the "
+        f"mean prediction is {before:.1%}; in the lab it was {prev.lab.p_lab[k]:.1%}."
     )
-    return [whole, *(_changes_by_group(prev, k) if prev.field.grouped and len(prev.groups) else [])]
+    return [
+        *_not_recommended(prev),
+        whole,
+        *(_changes_by_group(prev, k) if prev.field.grouped and len(prev.groups) else []),
+    ]
+
+
+def _interval_of_whole(prev: Prevalence, k: int) -> str:
+    lower, upper = prev.whole.lower, prev.whole.upper
+    return (
+        ""
+        if lower is None or upper is None
+        else f" ({prev.level:.0%} interval {lower[k]:.1%} to {upper[k]:.1%})"
+    )
+
+
+def _not_recommended(prev: Prevalence) -> list[str]:
+    """What must be known before anything is read as an improvement."""
+    if prev.verdict.level != "do_not_use":
+        return []
+    return [
+        "Not recommended: this is what the method says, and what it would change if it were applied all the same."
+    ]
 
 
 def _changes_of_a_distribution(prev: Prevalence, k: int) -> list[str]:
     """Of a regression: how far the distribution of the number moves, and for whom most."""
     whole, each = _total_variation(prev)
-    from_lab = np.abs(tables.mean_over_rows(prev, prev.estimate) - prev.lab.p_lab).sum() / 2.0
+    from_lab = np.abs(prev.whole.estimate - prev.lab.p_lab).sum() / 2.0
     found = [
+        *_not_recommended(prev),
         f"Over the whole field the estimate puts {whole:.1%} of the rows into other intervals than the predictions "
         f"themselves do, and {from_lab:.1%} into others than in the lab (total variation, {len(prev.classes)} "
-        "intervals)."
+        "intervals).",
     ]
     if not prev.field.grouped or not len(prev.groups):
         return found
@@ -221,12 +252,13 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
 # -- the table of groups ---------------------------------------------------------------------------------------
 
 
-def _table_of_groups(prev: Prevalence, k: int, truth: Floats | None) -> dict[str, Any]:
-    """Plain columns; a line is a group, or a class where there is one population.
+def _table_of_groups(prev: Prevalence, k: int, found: Evaluation | None) -> dict[str, Any]:
+    """Plain columns; a line is a group, or a class where there is one population. The whole field is by itself.
 
     First come the lines that most rows depend on: for which the estimate moves most rows from class to class, which is
     so where a group is large or far off.
     """
+    truth = None if found is None else found.truth
     if not prev.field.grouped:
         return _table_of_classes(prev, truth)
     G, K = prev.estimate.shape
@@ -245,7 +277,23 @@ def _table_of_groups(prev: Prevalence, k: int, truth: Floats | None) -> dict[str
             {"class": shown_name(prev.classes[j]), **_columns_of_class(prev, truth, (order, j))}
             for j in shown
         ],
+        "whole": _whole_line(prev, shown, None if found is None else found.share()),
         "left_out": K - len(shown) if K > 2 else 0,
+    }
+
+
+def _whole_line(prev: Prevalence, shown: list[int], truth: Floats | None) -> dict[str, Any]:
+    """The whole field, in the columns that groups have: one cell for each."""
+    columns = {name: getattr(prev.whole, name) for name in _COLUMNS}
+    return {
+        "name": "whole field",
+        "n": np.sum(prev.n).item(),
+        "effect": prev.fit.whole_effect,
+        "status": "",
+        "classes": [
+            {name: None if p is None else float(p[j]) for name, p in {**columns, "truth": truth}.items()}
+            for j in shown
+        ],
     }
 
 
@@ -259,13 +307,14 @@ def _table_of_classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
         "effect": np.repeat(prev.fit.effect, K).tolist(),
         "status": [prev.status[0]] * K,
         "classes": [{"class": "", **_columns_of_class(prev, truth, (0, order))}],
+        "whole": None,
         "left_out": 0,
     }
 
 
 def _columns_of_class(prev: Prevalence, truth: Floats | None, at: Any) -> dict[str, Any]:
     """The numbers of one class; ``at`` says which cells of the (G, K) tables. JSON has no NaN."""
-    columns = {name: getattr(prev, name) for name in ("mean_prediction", "estimate", "lower", "upper")}
+    columns = {name: getattr(prev, name) for name in _COLUMNS}
     return {
         name: None if table is None else [None if v != v else v for v in table[at].tolist()]
         for name, table in {**columns, "truth": truth}.items()
@@ -287,16 +336,15 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _trust_sentences(prev: Prevalence) -> list[str]:
-    """How far the method is followed, between groups and overall, and what was found about either."""
-    found = _texts_of(prev, ("trust_set",))
+    """How probable label shift is, between groups and overall, and what was found about either."""
+    found = _texts_of(prev, ("assumed",))
     if prev.field.grouped:
         found.append(
-            f"Differences between groups are followed with strength {prev.trust_between:.2f} out of 1."
+            f"That groups differ by label shift has the probability {prev.trust_between:.2f}: so much of the "
+            "correction goes into their predictions."
         )
         found += _texts_of(prev, _FINDINGS_BETWEEN_GROUPS)
-    found.append(
-        f"The movement of the whole field is followed with strength {prev.trust_overall:.2f} out of 1."
-    )
+    found.append(f"That the whole field moved by label shift has the probability {prev.trust_overall:.2f}.")
     return found + _texts_of(prev, _FINDINGS_OVERALL)
 
 
@@ -311,6 +359,8 @@ def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, 
     said = [
         f"On {len(found.y):,} labelled field rows the recalibrated predictions are {found.better_or_worse()}: {score} "
         f"changes by {change:+.3f} ± {se:.3f} per row."
+        if prev.steps
+        else f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows."
     ]
     within, some = found.inside(prev, k)
     if some and prev.field.grouped:
@@ -465,7 +515,7 @@ def _outcome(prev: Prevalence) -> str:
 
 def _is_untouched(prev: Prevalence) -> bool:
     """Whether recalibration changes no prediction."""
-    return bool(prev.trust_overall == 0 and prev.trust_between == 0)
+    return not prev.steps
 
 
 def _total_variation(prev: Prevalence) -> tuple[float, Floats]:
@@ -474,5 +524,5 @@ def _total_variation(prev: Prevalence) -> tuple[float, Floats]:
     It is the share of rows that the estimate puts into another class than the predictions do.
     """
     each = np.abs(prev.estimate - prev.mean_prediction).sum(axis=1) / 2.0
-    before, after = (tables.mean_over_rows(prev, table) for table in (prev.mean_prediction, prev.estimate))
-    return float(np.abs(after - before).sum() / 2.0), np.where(np.asarray(prev.n) > 0, each, 0.0)
+    whole = np.abs(prev.whole.estimate - prev.whole.mean_prediction).sum() / 2.0
+    return float(whole), np.where(np.asarray(prev.n) > 0, each, 0.0)

@@ -99,6 +99,10 @@ class Evaluation:
             for name, of in measures.items()
         ]
 
+    def share(self) -> Floats:
+        """Of the classes among all labelled rows, (K,)."""
+        return np.bincount(self.y, minlength=self.before.shape[1]) / len(self.y)
+
     def inside(self, prev: Prevalence, k: int) -> tuple[int, int]:
         """Groups with labels whose share of class k lies in the estimate's interval, noise of labels aside; and all."""
         if prev.lower is None or prev.upper is None:

@@ -88,12 +88,13 @@ def _picture(
 
 def _trust(table: Table) -> Picture:
     caption = (
-        f"Rehearsal on {table['groups']:,} groups of the lab: change of log loss when predictions are corrected with "
-        "more and more strength. Below zero is better; the band is one standard error, groups as the unit."
+        f"Rehearsal on {table['groups']:,} groups of the lab: change of log loss when the correction is mixed into "
+        "predictions with more and more trust. Below zero is better; the band is one standard error, groups as the "
+        "unit."
     )
-    points = zip(table["exponents"], table["change"], table["se"], strict=True)
+    points = zip(table["trust"], table["change"], table["se"], strict=True)
     rows = ((f"{t:.2f}", f"{c:+.4f}", f"{s:.4f}") for t, c, s in points)
-    return _picture("trust", table, caption, ("strength", "change of log loss", "standard error"), rows)
+    return _picture("trust", table, caption, ("trust", "change of log loss", "standard error"), rows)
 
 
 def _forest(table: Table) -> Picture:

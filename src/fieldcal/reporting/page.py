@@ -185,7 +185,7 @@ def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
             script=script,
             sheet=sheet,
             data=_packed(groups),
-            lines=first_lines(groups, STATIC_LINES),
+            lines=_lines(groups, STATIC_LINES),
             states=STATES,
             statuses=sorted({flag for s in groups["status"] for flag in s.split(",")} - {"ok"}),
         )
@@ -194,7 +194,7 @@ def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
 
 def as_markdown(content: dict[str, Any]) -> str:
     """The same words, and the first lines of the table."""
-    lines = first_lines(content["groups"], MARKDOWN_LINES)
+    lines = _lines(content["groups"], MARKDOWN_LINES)
     template = _environment("markdown").get_template("report.md")
     return str(template.render(content=content, lines=lines, states=STATES))
 
@@ -271,10 +271,35 @@ def _packed(groups: dict[str, Any]) -> str:
             }
             for c in groups["classes"]
         ],
+        "whole": _packed_whole(groups["whole"]),
         "step": STEP,
     }
     text = json.dumps(columns, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+
+
+def _packed_whole(whole: dict[str, Any] | None) -> dict[str, Any] | None:
+    if whole is None:
+        return None
+    classes = [{key: _step(c[key]) for key in _NUMBERS} for c in whole["classes"]]
+    effect = round(whole["effect"], 3)
+    return {
+        "names": whole["name"],
+        "n": whole["n"],
+        "effect": effect,
+        "status": whole["status"],
+        "classes": classes,
+    }
+
+
+def _lines(groups: dict[str, Any], most: int) -> list[dict[str, Any]]:
+    """The whole field, where there are groups, and the first lines."""
+    whole = groups["whole"]
+    lines = first_lines(groups, most)
+    if whole is None:
+        return lines
+    given = {key: whole[key] for key in ("name", "n", "effect", "status")}
+    return [_line({**given, **whole["classes"][0]}), *lines]
 
 
 def first_lines(groups: dict[str, Any], most: int) -> list[dict[str, Any]]:

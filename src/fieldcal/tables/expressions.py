@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from fieldcal.core.backend import Backend, Expr, clipped, total
@@ -13,6 +14,8 @@ from fieldcal.validation import CLIP, SUM_TOLERANCE
 __all__ = [
     "Backend",
     "Expr",
+    "Hold",
+    "Move",
     "below",
     "clipped",
     "inside",
@@ -23,6 +26,9 @@ __all__ = [
     "total",
     "units",
 ]
+
+#: Expressions in, columns that hold them out.
+Hold = Callable[[Sequence[Expr]], Sequence[Expr]]
 
 
 def inside(backend: Backend, columns: Sequence[Expr], *, slack: float = 0.0) -> Expr:
@@ -53,14 +59,53 @@ def below(partition: Partition, backend: Backend, columns: Sequence[Expr], bins:
     return [bins <= backend.integer(j) for j in range(partition.m - 1)] if own is None else own
 
 
-def recalibrated(backend: Backend, columns: Sequence[Expr], ratios: Sequence[Expr]) -> list[Expr]:
-    """The known-bias lemma. ``ratios``: the weight of every class but the first, over the first's."""
+@dataclass(frozen=True)
+class Move:
+    """`core.reweight.Step` in an engine's words."""
+
+    trust: float
+    ratios: Sequence[Expr]  # the weight of every class but the first, over the first's
+
+
+def recalibrated(
+    backend: Backend, columns: Sequence[Expr], moves: Sequence[Move], hold: Hold = list
+) -> Sequence[Expr]:
+    """The known-bias lemma, mixed with what the model said, at most twice: as `core.reweight` has it.
+
+    ``hold`` makes columns of what is used many times, where an engine can.
+    """
     if len(columns) == 1:
-        up = columns[0] * ratios[0]
-        return [up / (up + (backend.number(1.0) - columns[0]))]
-    parts = scaled(columns, ratios)
-    whole = total(parts)
-    return [x / whole for x in parts]
+        return [
+            reduce(
+                lambda x, move: _mixed(backend, move.trust, x, _binary(backend, x, move)), moves, columns[0]
+            )
+        ]
+    if not moves:
+        return columns
+    first, *more = moves
+    parts = scaled(columns, first.ratios)
+    (whole,) = hold([total(parts)])
+    once = [_mixed(backend, first.trust, x, part / whole) for x, part in zip(columns, parts, strict=True)]
+    if not more:
+        return once
+    # Of what the first step makes of a row only sums are needed, so that no expression grows with the square of the
+    # classes: it is (1 − ω) · whole · columns + ω · parts, up to a factor.
+    (second,) = more
+    kept, moved = scaled(columns, second.ratios), scaled(parts, second.ratios)
+    rest, trust = backend.number(1.0 - first.trust) * whole, backend.number(first.trust)
+    sums = hold([total(kept), total(moved)])
+    below = rest * sums[0] + trust * sums[1]
+    twice = [(rest * a + trust * b) / below for a, b in zip(kept, moved, strict=True)]
+    return [_mixed(backend, second.trust, old, new) for old, new in zip(once, twice, strict=True)]
+
+
+def _binary(backend: Backend, x: Expr, move: Move) -> Expr:
+    up = x * move.ratios[0]
+    return up / (up + (backend.number(1.0) - x))
+
+
+def _mixed(backend: Backend, trust: float, old: Expr, new: Expr) -> Expr:
+    return new if trust == 1 else old + backend.number(trust) * (new - old)
 
 
 def scaled(columns: Sequence[Expr], ratios: Sequence[Expr]) -> list[Expr]:

@@ -17,7 +17,7 @@ from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import examine, refuse
-from fieldcal.tables.weight_table import Groups, Job, RecalibrateOptions, bind, counted_groups, ratios
+from fieldcal.tables.weight_table import Course, Groups, Job, RecalibrateOptions, bind, counted_groups
 from fieldcal.types import Crossing, Ints, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
@@ -167,7 +167,7 @@ def _apply_to_scores(
     if columns.n_ids is not None:
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
     new = new_names(columns.columns, table.names, options.name)
-    job = Job(prev, table, columns, options)
+    job, course = Job(prev, table, columns, options), Course.of(prev, options.unseen)
     if options.check:
         _check_scores(job)
     if not prev.field.grouped:
@@ -179,15 +179,14 @@ def _apply_to_scores(
                 Option("by"),
                 " out here.",
             )
-        prepared = table.prepare(columns.expressions())
-        return table.finish(*job.answers(prepared, [nw.lit(r) for r in ratios(prev.weights)[0]], new))
+        return table.finish(*job.answers(table.prepare(columns.expressions()), course, new))
     groups = Groups.of(job, by)
     prepared = table.prepare([*columns.expressions(), *groups.look_up.left()])
     small = table.align(prepared, groups.small, groups.look_up.on())
     if options.check:
         groups.check(prepared, small)
-    joined = table.look_up(prepared, small, groups.look_up.on())
-    return table.finish(*job.answers(joined, groups.weights(), new))
+    rows = table.look_up(prepared, small, groups.look_up.on()) if course.joins else prepared
+    return table.finish(*job.answers(rows, course, new))
 
 
 def _check_scores(job: Job) -> None:

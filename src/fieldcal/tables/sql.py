@@ -11,8 +11,6 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.storage import refuse_repeats, require
@@ -23,15 +21,14 @@ from fieldcal.tables.count import group_names
 from fieldcal.tables.expressions import Expr
 from fieldcal.tables.weight_table import (
     WAREHOUSE_FLOOR,
+    Course,
     WeightTable,
     ratio_column,
-    ratios,
     refuse_numbers,
     require_groups,
     weight_columns,
     weights_table,
 )
-from fieldcal.types import Floats
 from fieldcal.validation import CLIP
 from fieldcal.verbs.recalibrate import check_applicable
 
@@ -132,8 +129,9 @@ def recalibrate_statement(
     acknowledge : bool
         Apply an estimate over groups that were declared ``protected``.
     weights : str, optional
-        A table in the warehouse that holds `weights_table`, with the key columns as text. By default the weights are
-        written into the statement, which some warehouses refuse beyond ten thousand groups or so.
+        A table in the warehouse that holds `weights_table` of the same estimate, with the key columns as text: trust
+        and the movement of the whole field are in the statement. By default the weights of groups are, too, which some
+        warehouses refuse beyond ten thousand groups or so.
 
     Notes
     -----
@@ -162,23 +160,21 @@ def recalibrate_statement(
         )
     columns = _prediction_names(prev.lab, scores)
     grouped = _names(group_columns(prev, by), "by")
-    source = None
+    course, source = Course.of(prev, unseen), None
     if weights is not None:
         source = backend.source(weights, _GIVEN)
         require_groups(prev)
-    elif len(prev.groups) and prev.field.grouped:
-        source = _written_out(
-            backend,
-            weight_columns(prev, len(grouped), loose_text=backend.loose_text, has_truth=backend.has_truth),
-        )
+    elif course.joins:
+        kinds = {"loose_text": backend.loose_text, "has_truth": backend.has_truth}
+        source = _written_out(backend, weight_columns(prev, len(grouped), **kinds))
     query = _recalibrating(
         backend,
         table,
         columns,
         new_names(columns, [*columns, *grouped], name),
+        course,
         by=grouped,
-        weights=source,
-        substitute=_substitute(prev, unseen).tolist(),
+        weights=source if course.joins else None,
     )
     return backend.write(query)
 
@@ -205,14 +201,6 @@ def _prediction_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str
     names = _names(score_names(lab, scores), "scores")
     warn_if_recalibrated(names, lab)
     return names
-
-
-def _substitute(prev: Prevalence, unseen: str) -> Floats:
-    """The ratios of all rows of one population, or of rows whose group was never seen."""
-    if not prev.field.grouped:
-        return ratios(prev.weights[0], floor=WAREHOUSE_FLOOR)
-    overall = prev.overall_weights
-    return ratios(overall if unseen == "global" else np.ones_like(overall), floor=WAREHOUSE_FLOOR)
 
 
 def _counting(backend: SqlBackend, lab: Lab, source: str, scores: Sequence[str], by: Sequence[str]) -> Expr:
@@ -304,30 +292,27 @@ def _recalibrating(
     source: str,
     scores: Sequence[str],
     new: Sequence[str],
+    course: Course,
     *,
     by: Sequence[str],
     weights: Expr | None,
-    substitute: Sequence[float],
 ) -> Expr:
     """Every row of the table as it is, with new columns at its end.
 
     Parameters
     ----------
-    weights : where to find the weights of groups, as a table or written out; none if all rows share them
-    substitute : the ratios of rows whose group is not there, or of all
+    weights : where to find the weights of groups, as a table or written out; none if all rows take the same steps
     """
     x = [backend.double(backend.column(name, _ROW)) for name in scores]
-    ratios = [backend.number(r) for r in substitute]
-    if weights is not None:
-        found = [backend.column(ratio_column(k + 1), _WEIGHTS) for k in range(len(ratios))]
-        ratios = [backend.coalesce(w, r) for w, r in zip(found, ratios, strict=True)]
-    answers = row.recalibrated(backend, [_clipped_for_products(backend, c) for c in x], ratios)
+    found = [backend.column(ratio_column(k + 1), _WEIGHTS) for k in range(max(len(scores) - 1, 1))]
+    clean = [_clipped_for_products(backend, c) for c in x]
+    answers = course.answers(backend, clean, found, lost=backend.absent(found[0]), floor=WAREHOUSE_FLOOR)
     made = {name: backend.when(_usable(backend, x), e) for e, name in zip(answers, new, strict=True)}
     query = backend.select([], made, backend.source(source, _ROW), whole=_ROW)
     if weights is None:
         return query
     query = query.join(backend.step(_WEIGHTS), on=_same_group(backend, by), join_type="left")
-    return backend.after({_WEIGHTS: _weights(backend, weights, len(by), len(ratios))}, query)
+    return backend.after({_WEIGHTS: _weights(backend, weights, len(by), len(found))}, query)
 
 
 def _written_out(backend: SqlBackend, columns: WeightTable) -> Expr:

@@ -104,9 +104,13 @@ class SqlBackend:
         kind = exp.DataType.build(name, dialect=self.dialect) if name else "TEXT"
         return self.coalesce(exp.cast(value, kind), self.string(self.blank))
 
+    def absent(self, value: Expr) -> Expr:
+        """Whether null."""
+        return value.is_(exp.null())
+
     def is_null(self, value: Expr) -> Expr:
         """1 where null, 0 elsewhere."""
-        return self.when(value.is_(exp.null()), self.integer(1), self.integer(0))
+        return self.when(self.absent(value), self.integer(1), self.integer(0))
 
     def is_number(self, value: Expr) -> Expr:
         """Whether a float is neither null nor NaN.

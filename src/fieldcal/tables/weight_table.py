@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import narwhals as nw
 import numpy as np
 
+from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, Option, UnseenGroupWarning
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.tables import count_table
@@ -97,35 +98,90 @@ class Job:
     scores: Scores
     options: RecalibrateOptions
 
-    def answers(
-        self, rows: Any, weights: list[nw.Expr], new: Sequence[str]
-    ) -> tuple[Any, dict[str, nw.Expr]]:
+    def answers(self, rows: Any, course: Course, new: Sequence[str]) -> tuple[Any, dict[str, nw.Expr]]:
         """The rows, and the new columns made of them: null where the scores are none."""
-        backend = self.table.backend
+        backend, table = self.table.backend, _Holding(self.table, rows)
         raw = [nw.col(n) for n in self.scores.names()]
         usable, clean = self.scores.usable(raw), [row.clipped(backend, x) for x in raw]
-        if len(raw) == 1:
-            made = row.recalibrated(backend, clean, weights)
-        else:  # step by step: one expression grows with the third power of the classes, too long for engines at ten
-            rows, (usable, *clean) = self._held(rows, "clean", [usable, *clean])
-            rows, final = self._held(rows, "final", self.scores.final(clean))
-            rows, parts = self._held(rows, "part", row.scaled(final, weights))
-            rows, (whole,) = self._held(rows, "whole", [row.total(parts)])
-            made = [x / whole for x in parts]
-        return rows, {n: nw.when(usable).then(e) for n, e in zip(new, made, strict=True)}
+        if len(raw) > 1:  # step by step: one expression would be too long for engines at ten classes
+            usable, *clean = table.hold([usable, *clean])
+            clean = table.hold(self.scores.final(clean))
+        found = [nw.col(_ratio(self.table, k)) for k in range(len(self.prev.classes) - 1)]
+        made = course.answers(backend, clean, found, lost=found[0].is_null(), hold=table.hold)
+        return table.rows, {n: nw.when(usable).then(e) for n, e in zip(new, made, strict=True)}
 
-    def _held(self, rows: Any, name: str, made: Sequence[nw.Expr]) -> tuple[Any, list[nw.Expr]]:
-        """The rows with columns of ours, and those columns."""
-        names = [self.table.helper(f"{name}_{k}") for k in range(len(made))]
-        return rows.with_columns(*(e.alias(n) for e, n in zip(made, names, strict=True))), [
-            nw.col(n) for n in names
-        ]
 
-    def substitute(self) -> Floats:
-        """The ratios of groups that the estimate never saw."""
-        overall = self.prev.overall_weights
-        asked = overall if self.options.unseen != "raw" else np.ones_like(overall)
-        return np.asarray(ratios(asked[None])[0])
+class _Holding:
+    """Rows that gather columns of ours."""
+
+    def __init__(self, table: Table, rows: Any) -> None:
+        self.table, self.rows, self._held = table, rows, 0
+
+    def hold(self, made: Sequence[nw.Expr]) -> list[nw.Expr]:
+        """Columns that hold these expressions."""
+        names = [self.table.helper(f"held_{self._held + k}") for k in range(len(made))]
+        self._held += len(made)
+        self.rows = self.rows.with_columns(*(e.alias(n) for e, n in zip(made, names, strict=True)))
+        return [nw.col(n) for n in names]
+
+
+@dataclass(frozen=True)
+class Course:
+    """The steps that rows take, and those of rows whose group was never seen."""
+
+    steps: tuple[Step, ...]
+    unseen: tuple[Step, ...]  # their weights are the same for all
+    joins: bool  # whether anything depends on the group of a row
+
+    @classmethod
+    def of(cls, prev: Prevalence, unseen: Unseen) -> Course:
+        """Of an estimate."""
+        lost = () if unseen == "raw" and prev.field.grouped else prev.steps_unseen
+        apart = len(lost) < len(prev.steps) or any(step.weights.ndim == 2 for step in prev.steps)
+        joins = prev.field.grouped and len(prev.groups) > 0 and apart
+        return cls(prev.steps if joins else lost, lost, joins)
+
+    def answers(
+        self,
+        backend: row.Backend,
+        columns: Sequence[row.Expr],
+        found: Sequence[row.Expr],
+        *,
+        lost: row.Expr,
+        hold: row.Hold = list,
+        floor: float = FLOOR,
+    ) -> Sequence[row.Expr]:
+        """New predictions of a row.
+
+        Parameters
+        ----------
+        columns : predictions
+        found : the ratios of the row's group, joined
+        lost : whether there were none
+        hold : see `expressions.recalibrated`
+        floor : see `ratios`
+        """
+
+        def moved(steps: Sequence[Step]) -> Sequence[row.Expr]:
+            moves = [
+                row.Move(step.trust, found if step.weights.ndim == 2 else _literals(backend, step, floor))
+                for step in steps
+            ]
+            return row.recalibrated(backend, columns, moves, hold)
+
+        if not self.joins:
+            return moved(self.unseen)
+        return [backend.when(lost, *x) for x in zip(moved(self.unseen), moved(self.steps), strict=True)]
+
+
+def _literals(backend: row.Backend, step: Step, floor: float) -> list[row.Expr]:
+    return [backend.number(r) for r in ratios(step.weights, floor=floor)]
+
+
+def group_weights(prev: Prevalence) -> Floats:
+    """The weights (G, K) of the one step that differs between groups; ones where there is none."""
+    found = [step.weights for step in prev.steps if step.weights.ndim == 2]
+    return found[0] if found else np.ones(prev.urc.shape)
 
 
 @dataclass(frozen=True)
@@ -147,17 +203,11 @@ class Groups:
         look_up = grouping.look_up(groups if len(known) == len(groups) else [groups[i] for i in known])
         columns: dict[str, Any] = dict(look_up.right())
         dtypes = look_up.dtypes()
-        table = ratios(job.prev.weights)[known]
+        table = ratios(group_weights(job.prev))[known]
         for k in range(table.shape[1]):
             columns[_ratio(job.table, k)] = table[:, k]
             dtypes[_ratio(job.table, k)] = nw.Float64
         return cls(job, grouping, look_up, job.table.small(columns, dtypes))
-
-    def weights(self) -> list[nw.Expr]:
-        """The ratios of every row, those of unseen groups filled in."""
-        return [
-            nw.col(_ratio(self.job.table, k)).fill_null(float(r)) for k, r in enumerate(self.job.substitute())
-        ]
 
     def check(self, prepared: Any, small: Any) -> None:
         """Warn of, or refuse, rows of groups that the estimate never saw."""
@@ -274,7 +324,7 @@ def weight_columns(
     for i in range(parts):
         columns[count_table.group_column(i)] = [text[i] or "" for text in texts]
         columns[count_table.null_column(i)] = [int(text[i] is None) for text in texts]
-    table = ratios(prev.weights, floor=WAREHOUSE_FLOOR)
+    table = ratios(group_weights(prev), floor=WAREHOUSE_FLOOR)
     return columns | {ratio_column(k + 1): table[:, k].tolist() for k in range(table.shape[1])}
 
 

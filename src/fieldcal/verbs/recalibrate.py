@@ -201,9 +201,8 @@ def _apply(prev: Prevalence, groups: Any, values: Floats, *, binary: bool, unsee
     names, codes, where = rows
     lost = where < 0
     place = where[codes]
-    new = _stepped(tuple(step.of(place) for step in prev.steps), values, binary=binary)
     if not lost.any():
-        return new
+        return _stepped(tuple(step.of(place) for step in prev.steps), values, binary=binary)
     sizes = np.bincount(codes, minlength=len(names))[lost]
     first = group_keys.show(names[int(lost.argmax())])
     what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
@@ -211,15 +210,21 @@ def _apply(prev: Prevalence, groups: Any, values: Floats, *, binary: bool, unsee
         raise InputError(*unseen_words(what, unseen))
     if unseen == "global":
         warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=5)
-    strange = place < 0
-    new[strange] = _stepped(prev.steps_unseen if unseen == "global" else (), values[strange], binary=binary)
+    seen, new = place >= 0, np.empty(values.shape)
+    new[seen] = _stepped(tuple(step.of(place[seen]) for step in prev.steps), values[seen], binary=binary)
+    new[~seen] = _stepped(prev.steps_unseen if unseen == "global" else (), values[~seen], binary=binary)
     return new
 
 
 def _stepped(steps: tuple[Step, ...], values: Floats, *, binary: bool) -> Floats:
     for step in steps:
         values = step.apply_binary(values) if binary else step.apply(values)
-    return np.array(values) if not steps else values
+    return values if steps else _copied(values)
+
+
+def _copied(values: Floats) -> Floats:
+    """Rows that take no step; those with a gap are missing as a whole, as after a step."""
+    return np.array(values) if values.ndim == 1 else values + 0.0 * values.sum(axis=1, keepdims=True)
 
 
 def unseen_words(what: str, unseen: Unseen) -> tuple[str | Option, ...]:

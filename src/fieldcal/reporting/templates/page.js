@@ -9,6 +9,13 @@
   const table = by("table"), body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
   const search = by("search"), status = by("status"), which = by("class");
   const folded = data.names.map((name) => name.toLowerCase());
+  const total = folded.length, numbers = ["mean_prediction", "estimate", "lower", "upper", "truth"];
+  // The whole field is beyond the last group in every column, and above all of them in the table.
+  const pinned = data.whole === null ? [] : [total];
+  for (const i of pinned) {
+    for (const key of ["names", "n", "effect", "status"]) data[key][i] = data.whole[key];
+    data.classes.forEach((c, j) => numbers.forEach((key) => c[key] && (c[key][i] = data.whole.classes[j][key])));
+  }
   let chosen = data.classes[0], order = null, down = false, page = 0, found = [];
 
   const share = (steps) => steps * data.step;
@@ -60,6 +67,7 @@
 
   function line(i) {
     const row = document.createElement("tr");
+    if (i === total) row.className = "whole";
     cell(row, data.names[i], "th");
     cell(row, count(data.n[i]));
     cell(row, percent(chosen.mean_prediction[i]));
@@ -76,8 +84,8 @@
   function show() {
     const pages = Math.max(1, Math.ceil(found.length / LINES));
     page = Math.min(Math.max(page, 0), pages - 1);
-    body.replaceChildren(...found.slice(page * LINES, (page + 1) * LINES).map(line));
-    by("count").textContent = `${count(found.length)} of ${count(data.names.length)}`;
+    body.replaceChildren(...[...pinned, ...found.slice(page * LINES, (page + 1) * LINES)].map(line));
+    by("count").textContent = `${count(found.length)} of ${count(total)}`;
     by("where").textContent = `Page ${page + 1} of ${pages}`;
     by("previous").disabled = page === 0;
     by("next").disabled = page === pages - 1;
@@ -87,7 +95,7 @@
   function find() {
     const words = search.value.trim().toLowerCase(), flag = status.value;
     found = [];
-    for (let i = 0; i < folded.length; i++)
+    for (let i = 0; i < total; i++)
       if (folded[i].includes(words) && (!flag || data.status[i].split(",").includes(flag))) found.push(i);
     if (order !== null) {
       const of = value[order], sign = down ? -1 : 1;
@@ -113,12 +121,12 @@
   const number = (steps) => (steps === null ? "" : share(steps).toFixed(5));
 
   function csv() {
-    const columns = ["mean_prediction", "estimate", "lower", "upper", "truth"].filter((key) => chosen[key] !== null);
+    const columns = numbers.filter((key) => chosen[key] !== null);
     const lines = [[data.unit, "class", "n", ...columns, "misfit", "status"].map(quoted).join(",")];
     for (const i of found) {
-      const numbers = columns.map((key) => number(chosen[key][i]));
+      const shares = columns.map((key) => number(chosen[key][i]));
       const kind = data.unit === "group" ? chosen.class : data.names[i];
-      lines.push([quoted(data.names[i]), quoted(kind), data.n[i], ...numbers, data.effect[i], quoted(data.status[i])].join(","));
+      lines.push([quoted(data.names[i]), quoted(kind), data.n[i], ...shares, data.effect[i], quoted(data.status[i])].join(","));
     }
     return lines.join("\n") + "\n";
   }
@@ -155,7 +163,7 @@
     });
   }
   by("download").addEventListener("click", download);
-  addEventListener("beforeprint", () => body.replaceChildren(...found.slice(0, PRINTED).map(line)));
+  addEventListener("beforeprint", () => body.replaceChildren(...[...pinned, ...found.slice(0, PRINTED)].map(line)));
   addEventListener("afterprint", show);
   by("controls").hidden = false;
   find();
