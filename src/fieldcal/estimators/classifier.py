@@ -60,7 +60,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     prior : "auto", str or a prior, default="auto"
         What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
-        How far the estimate is followed, from 0 (leave predictions alone) to 1; see `fieldcal.estimate`.
+        The probability that label shift holds, from 0 (leave predictions alone) to 1; see `fieldcal.estimate`.
     point : "mean" or "mode", default="mean"
         The point estimate; see `fieldcal.estimate`.
     level : float, default=0.9
