@@ -127,7 +127,7 @@ def test_many_dropped_rows_are_among_the_reasons():
 def test_groups_that_differ_by_a_covariate_are_not_to_be_used():
     verdict = judged(by_covariate())
     assert verdict.level == "do_not_use"
-    assert "no strength of the correction helped for sure" in verdict.reasons[0]
+    assert "no weight of the correction helped for sure" in verdict.reasons[0]
     assert repr(verdict).startswith("Do not use\n")
 
 

@@ -191,6 +191,30 @@ def check(
     return code
 
 
+def plan(
+    settings: Settings,
+    artefact: Annotated[
+        Path,
+        typer.Argument(metavar="PREVALENCE.json | LAB.json", help="An estimate, or with --rows a lab."),
+    ],
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", help="Plan a field of so many rows, with a lab alone.")
+    ] = None,
+    of: Annotated[str | None, typer.Option(metavar="CLASS", help="The class; by default the last.")] = None,
+    level: Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the interval.")] = 0.9,
+) -> None:
+    """What makes the interval wide, what would narrow it, and how many labels would decide."""
+    from fieldcal.objects import Lab, Prevalence
+
+    if rows is None:
+        prev = Prevalence.load(artefact)
+        lab, n, prevalence = prev.lab, int(prev.whole.n), prev.whole.urc
+    else:
+        lab, n, prevalence = Lab.load(artefact), rows, None
+    planned = fieldcal.plan(lab, n=n, prevalence=prevalence, of=_class_of(lab, of), level=level)
+    out.result(settings, dataclasses.asdict(planned), repr(planned))
+
+
 def run(
     settings: Settings,
     lab_table: opt.LabTable,
@@ -296,7 +320,7 @@ def demo(
 
 
 COMMANDS: tuple[Callable[..., int | None], ...] = (
-    *(learn, count, merge, estimate, recalibrate, check),
+    *(learn, count, merge, estimate, recalibrate, check, plan),
     *(run, report, demo),
 )
 
@@ -458,7 +482,7 @@ def _check_folder(folder: Path, inputs: Sequence[str]) -> None:
         raise InputError(f"Cannot write in {str(place)!r}: it is read-only. Choose another folder.")
 
 
-def _class_of(prev: Prevalence, text: str | None) -> Hashable:
+def _class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:
     """The class that is spelled so; classes need not be text."""
     if text is None:
         return None

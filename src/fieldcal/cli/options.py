@@ -171,7 +171,10 @@ class Estimating:
 
     trust: Annotated[
         str,
-        typer.Option(metavar="TRUST", help="How far to follow the estimate: auto, or a number from 0 to 1."),
+        typer.Option(
+            metavar="TRUST",
+            help="Probability that label shift holds: auto, as far as it was earned; or from 0, leave alone, to 1.",
+        ),
     ] = "auto"
     prior: Annotated[
         str,

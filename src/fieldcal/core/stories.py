@@ -116,18 +116,18 @@ class Doubt:
 def tell(doubt: Doubt, trust: Trust, *, moved: bool, grouped: bool) -> list[Story]:
     """The stories of a field: those that its caller weighs, those that a rehearsal leaves, or all."""
     if trust.set_by_caller:
-        return _told_by_caller(doubt, trust)
+        return _told_by_caller(doubt, trust, moved=moved)
     seen = trust.rehearsed if grouped else 0.0
     told = [story.weighed(1 - seen) for story in _undecided(doubt, trust, moved=moved, grouped=grouped)]
     return _after_rehearsal(doubt, trust, moved=moved) + (told if seen < 1 else []) if seen > 0 else told
 
 
-def _told_by_caller(doubt: Doubt, trust: Trust) -> list[Story]:
+def _told_by_caller(doubt: Doubt, trust: Trust, *, moved: bool) -> list[Story]:
     """The four corners with the caller's weights, or the one mixture with what the rehearsal adds to it."""
     if doubt.excess is not None:
         return [_rehearsed(doubt, trust.overall, trust.between, 1.0)]
     corners = ((o, b, x * y) for o, x in _either(trust.overall) for b, y in _either(trust.between))
-    return [_corner(doubt, w, o, b, moved=True) for o, b, w in corners if w > 0]
+    return [_corner(doubt, w, o, b, moved=moved) for o, b, w in corners if w > 0]
 
 
 def _after_rehearsal(doubt: Doubt, trust: Trust, *, moved: bool) -> list[Story]:

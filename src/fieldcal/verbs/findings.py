@@ -329,7 +329,8 @@ def set_by_caller(seen: Seen) -> Finding | None:
     text = (
         f"Label shift is taken to hold with probability {seen.trust.overall:g}, as told: assumed, not tested."
     )
-    return Finding(code="assumed", question="Was the trust earned?", state="care", text=text, remedy=_CAUSES)
+    remedy = _CAUSES if seen.trust.overall > 0 else ""
+    return Finding(code="assumed", question="Was the trust earned?", state="care", text=text, remedy=remedy)
 
 
 def rehearsed(seen: Seen) -> Finding | None:
@@ -345,7 +346,7 @@ def rehearsed(seen: Seen) -> Finding | None:
         )
         text += f"log loss is expected to change by {change:+.3f} ± {error:.3f}."
         return Finding(code="rehearsed", question=_BY_MIX, state="ok", text=text)
-    text += "no strength of the correction helped for sure"
+    text += "no weight of the correction helped for sure"
     text += "; differences between groups are left alone." if trust.between == 0 else "."
     worst, error = found.change_by_trust[-1], found.change_by_trust_se[-1]
     harms = bool(worst > POLICY.sure_harm * error) and trust.rehearsed == 1 and trust.nothing
@@ -407,11 +408,12 @@ def shift(seen: Seen) -> Finding:
     """A field that moved as a whole: not at all, inexplicably, or as label shift would have it move."""
     found, given = seen.evidence.overall, seen.trust.set_by_caller
     if not found.shifted:
-        text = "The field has not moved from the lab beyond noise"
+        text = f"The {'whole ' if seen.field.grouped else ''}field has not moved from the lab beyond noise"
         if given and seen.trust.overall > 0:
             text += ": what is corrected may be noise."
             return Finding(code="unmoved", question=_WHOLE, state="care", text=text)
-        return Finding(code="unmoved", question=_WHOLE, state="ok", text=f"{text}: unchanged.")
+        end = ": unchanged." if seen.trust.nothing else ": nothing is corrected for it."
+        return Finding(code="unmoved", question=_WHOLE, state="ok", text=f"{text}{end}")
     share = f"Label shift explains {_share(found.share)} of how the whole field moved"
     if seen.evidence.refused(found, float(seen.evidence.whole.effect[0])):
         text = f"{share}: the field is another population, not another mix of classes."
