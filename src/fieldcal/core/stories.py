@@ -87,9 +87,8 @@ class Doubt:
     labels: Floats  # (G, K) variance of the label share around the mean recalibrated prediction
     steps: tuple[Step, ...]  # that predictions take
     miscalibrated: Floats  # (K,) by how much the mean prediction misses the lab's own shares
-    excess: Floats | None = (
-        None  # (K,) variance of a rehearsed group beyond noise, on the logit scale; None if unrehearsed
-    )
+    #: (K,) variance of a rehearsed group beyond noise, on the logit scale; None where nothing was rehearsed
+    excess: Floats | None = None
 
     def same(self, overall: bool, moved: bool) -> Floats:
         """Variance of the mean prediction, or of what the movement of the whole field makes of it."""
@@ -116,18 +115,25 @@ class Doubt:
 def tell(doubt: Doubt, trust: Trust, *, moved: bool, grouped: bool) -> list[Story]:
     """The stories of a field: those that its caller weighs, those that a rehearsal leaves, or all."""
     if trust.set_by_caller:
-        return _told_by_caller(doubt, trust, moved=moved)
+        return _told_by_caller(doubt, trust, moved=moved, grouped=grouped)
     seen = trust.rehearsed if grouped else 0.0
     told = [story.weighed(1 - seen) for story in _undecided(doubt, trust, moved=moved, grouped=grouped)]
     return _after_rehearsal(doubt, trust, moved=moved) + (told if seen < 1 else []) if seen > 0 else told
 
 
-def _told_by_caller(doubt: Doubt, trust: Trust, *, moved: bool) -> list[Story]:
-    """The four corners with the caller's weights, or the one mixture with what the rehearsal adds to it."""
+def _told_by_caller(doubt: Doubt, trust: Trust, *, moved: bool, grouped: bool) -> list[Story]:
+    """The corners with the caller's weights, or the one mixture with what the rehearsal adds to it."""
     if doubt.excess is not None:
         return [_rehearsed(doubt, trust.overall, trust.between, 1.0)]
-    corners = ((o, b, x * y) for o, x in _either(trust.overall) for b, y in _either(trust.between))
+    corners = _corners(trust.overall, trust.between, grouped=grouped)
     return [_corner(doubt, w, o, b, moved=moved) for o, b, w in corners if w > 0]
+
+
+def _corners(overall: float, between: float, *, grouped: bool) -> list[tuple[bool, bool, float]]:
+    """Whether label shift holds overall and between groups, and how probable that is; "neither" comes first."""
+    if not grouped:  # one question alone
+        return [(o, o, x) for o, x in _either(overall)]
+    return [(o, b, x * y) for o, x in _either(overall) for b, y in _either(between)]
 
 
 def _after_rehearsal(doubt: Doubt, trust: Trust, *, moved: bool) -> list[Story]:
@@ -143,13 +149,9 @@ def _after_rehearsal(doubt: Doubt, trust: Trust, *, moved: bool) -> list[Story]:
 def _undecided(doubt: Doubt, trust: Trust, *, moved: bool, grouped: bool) -> list[Story]:
     """The stories of a field that no label speaks of."""
     least = POLICY.story_label_shift
-    up, apart = max(trust.overall, least), max(trust.between, least)
-    if not grouped:
-        corners = [(False, False, 1 - up), (True, True, up)]
-    else:
-        # A field that has not moved has no story of how it moved.
-        both = _either(up if moved else 0.0)
-        corners = [(o, b, x * y) for o, x in both for b, y in _either(apart)]
+    # Groups of a field that has not moved have no story of how it moved.
+    up = max(trust.overall, least) if moved or not grouped else 0.0
+    corners = _corners(up, max(trust.between, least), grouped=grouped)
     rest = POLICY.story_other if moved or grouped else 0.0
     told = [
         _corner(doubt, w * (1.0 if o or b else 1 - rest), o, b, moved=moved) for o, b, w in corners if w > 0

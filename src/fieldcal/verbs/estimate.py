@@ -58,8 +58,8 @@ def estimate(
         moved, and drawn to the lab as far as its rows say that it has not. Where the classes have an order
         (``learn(…, ordered=True)``) it is "smooth": neighbours inform each other too.
     trust : "auto" or float in [0, 1]
-        How far predictions follow the estimate: 1 is the paper, 0 leaves them alone. "auto" uses the rehearsal
-        stored in the lab, and what the field's histograms say.
+        The probability that label shift holds: 1 is the paper's method, 0 leaves predictions alone. "auto" is what was
+        earned: by the rehearsal stored in the lab, and, at most .59, by what the field's histograms say.
     point : "mean" or "mode"
         Posterior mean (never exactly 0 or 1), or the maximum a posteriori estimate.
     level : float or None
@@ -88,10 +88,10 @@ def estimate(
 
     Notes
     -----
-    What the interval of ``estimate`` means. With trust 1 and no lab groups it is the posterior interval of the group's
-    prevalence, with the noise of the field and of M, if the assumption holds. With a rehearsal it is widened by how
-    far the lab's own groups missed beyond that noise, so that it is meant for real groups. Where trust was earned
-    without a rehearsal, or is lower than what a rehearsal earned, it covers the doubt about the trust as well. With the
+    What the interval of ``estimate`` means. With ``trust=1`` and no lab groups it is the posterior interval of the
+    group's prevalence, with the noise of the field and of M, if label shift holds. Otherwise it holds the share of the
+    rows themselves under every story that labels have not decided: that the model is right, that label shift holds, and
+    where the field moved, that neither does. With a rehearsal it is as wide as the lab's own groups missed. With the
     smooth prior of ordered classes it also assumes what that prior does: that neighbours move together. Where a single
     class moves alone, and predictions are too blurred to show it, the interval is too narrow; ``prior="pooled"`` does
     not assume it, and is wider.
