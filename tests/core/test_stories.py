@@ -172,6 +172,7 @@ def test_a_rehearsal_that_missed_widens_the_interval():
 
 @pytest.mark.parametrize("K", [2, 4])
 def test_draws_have_the_quantiles_of_the_interval(K):
+    """Two classes exactly; of more the shares must sum to one, which bends the noise of each: nearly, on average."""
     found = doubt(K, seed=2)
     rng = np.random.default_rng(0)
     urc = np.clip(found.parts.urc[:, None] + 0.02 * rng.standard_normal((G, 20_000, K)), 1e-3, 1)
@@ -181,7 +182,8 @@ def test_draws_have_the_quantiles_of_the_interval(K):
     assert_allclose(draws.sum(axis=2), 1)
     estimate = found.parts.mixed(0.5, 0.3)
     for end, at in zip(mixture_interval(stories, found, 0.9, estimate=estimate), (0.05, 0.95), strict=True):
-        assert_allclose(np.quantile(draws, at, axis=1), end, atol=0.035)
+        missed = np.abs(np.quantile(draws, at, axis=1) - end)
+        assert (missed.max() if K == 2 else missed.mean()) < 0.012
 
 
 def test_every_draw_tells_one_story_of_all_groups():
