@@ -215,7 +215,9 @@ def decide_trust(
     if rehearsal is None:
         return Trust(overall, between)
     apart = np.log(np.maximum(urc, _TINY)) - np.log(np.maximum(whole, _TINY))
-    seen = reach(rehearsal, correction_size(centres, problem.V, apart))
+    # Differences within noise are not larger than any that were rehearsed.
+    size = correction_size(centres, problem.V, apart) if evidence.between.shifted else 0.0
+    seen = reach(rehearsal, size)
     return Trust(overall, seen * _earned(rehearsal, evidence.overall) + (1 - seen) * between, rehearsed=seen)
 
 
@@ -246,7 +248,7 @@ def without_labels(shift: ShiftExplained, known: float) -> float:
 
 def reach(rehearsal: Rehearsal, size: float) -> float:
     """How far a rehearsal vouches for a correction between groups of this size, 0 to 1."""
-    return float(min(1.0, POLICY.rehearsed_reach * rehearsal.size / max(size, 1e-12)))
+    return float(min(1.0, POLICY.rehearsed_reach * rehearsal.size / size)) if size > 0 else 1.0
 
 
 def excess_variance(rehearsal: Rehearsal, trust: float) -> Floats:

@@ -35,7 +35,7 @@ _ROUNDING = 1e-9  # changes smaller than this are none
 
 _MEANINGS = {
     "ok": "Nothing speaks against using the recalibrated predictions.",
-    "care": "Recalibration probably helps here, but that is not certain. Read why before you use it.",
+    "care": "Whether recalibration helps here is not certain. Read why, and what would decide it, before you use it.",
     "do_not_use": "Keep the raw predictions: the method cannot be trusted on this data.",
 }
 _MEANING_OF_NO_TRUST = "Predictions are left as they are: nothing here earned enough trust to change them."
