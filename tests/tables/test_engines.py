@@ -312,8 +312,8 @@ def test_several_classes_are_binned_as_numpy_does(engine, partition, bins):
 def test_a_dozen_classes_make_no_expression_too_long(local_engine, partition):
     """Written as one expression, the answer grows with the third power of the number of classes."""
     rng = np.random.default_rng(12)
-    proba = rng.dirichlet(np.full(12, 0.4), 400)
-    y = (rng.uniform(size=(400, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    proba = rng.dirichlet(np.full(12, 0.4), 6000)
+    y = (rng.uniform(size=(6000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
     names = [f"p_{k}" for k in range(12)]
     lab = truth.with_columns(fieldcal.learn(proba, y, partition=partition), *names)
     rows = pa.table({name: 0.5 * proba[:50, k] for k, name in enumerate(names)})

@@ -171,7 +171,8 @@ def fit_pooled(
     mu = np.maximum(mu, MEAN_FLOOR / K)
     mu /= mu.sum(axis=1, keepdims=True)
     kappa, weights = _kappa_draws(M, V, mu, rng)
-    return PooledPrior(kappa[:, None] * mu, float(np.median(kappa)), mu.mean(axis=0), edge_of(weights))
+    edge = edge_of(weights) if len(V) >= FEW_GROUPS else ""  # of fewer, κ says little wherever it lies
+    return PooledPrior(kappa[:, None] * mu, float(np.median(kappa)), mu.mean(axis=0), edge)
 
 
 def _kappa_draws(M: Floats, V: Floats, mu: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -634,7 +634,9 @@ def same_order(seen: Seen) -> Finding | None:
     moved = [group_keys.show(lab.classes[k], width=20) for k in range(len(order)) if order[k] != k]
     text = "The field looks like no mixture of the classes, and far more like one if some columns were in another "
     text += f"order: those of {', '.join(moved[:6])}{', …' if len(moved) > 6 else ''}."
-    return Finding(code="swapped", question=question, state="care", text=text, remedy=remedy)
+    plain = seen.evidence.overall.upper < POLICY.refused[0]  # beyond what noise could leave of label shift
+    state: State = "do_not_use" if plain else "care"
+    return Finding(code="swapped", question=question, state=state, text=text, remedy=remedy)
 
 
 def counted_raw(seen: Seen) -> Finding | None:

@@ -18,6 +18,7 @@ from fieldcal.core.response import (
     count_cells,
     equal_rows,
     response_counts,
+    row_per_weight,
     smoothing_cells,
     square_sums,
 )
@@ -175,8 +176,9 @@ def _fitted(given: Labelled, values: Floats, weight: Floats | None) -> parts.Par
     def fit(partition: PartitionLike) -> parts.Partition:
         return parts.fit_partition(partition, values, given.y, K, weight=weight, ordered=ordered)
 
-    F = count_cells(given.y, np.zeros_like(given.y), shape=(K, 1), weight=weight)
-    most = parts.most_bins(F.sum(axis=1).astype(np.float64), ordered=ordered) if F.any() else len(given.y)
+    rows = np.bincount(given.y, weights=weight, minlength=K).astype(np.float64)
+    rows = rows * row_per_weight(rows, square_sums(given.y, size=K, weight=weight))
+    most = parts.most_bins(rows, ordered=ordered) if rows.any() else len(given.y)
     # As many bins as rows, at first: ties may leave few of them.
     fitted = fit(parts.with_fewer_bins(given.partition, max(most, len(given.y))))
     fewer = parts.with_fewer_bins(given.partition, most)
