@@ -1,9 +1,10 @@
 """Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
 
+from fieldcal.objects.derived import Interval, Ranking
 from fieldcal.objects.field import SCORE_UNIT, UNNAMED, Batch, Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
-from fieldcal.objects.prevalence import Fit, Interval, Prevalence, WholeField
+from fieldcal.objects.prevalence import Fit, Prevalence, WholeField
 from fieldcal.objects.verdict import Finding, Verdict
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Lab",
     "Outcome",
     "Prevalence",
+    "Ranking",
     "Verdict",
     "WholeField",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -14,20 +13,20 @@ from pydantic import Field as Slot
 from pydantic import PrivateAttr, model_validator
 
 from fieldcal.core.goodness_of_fit import ShiftExplained
-from fieldcal.core.posterior import Summary
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
-from fieldcal.core.stories import Doubt, Parts, story_draws, tell
-from fieldcal.core.trust import Trust, excess_variance, mean_recalibrated
+from fieldcal.core.stories import story_draws, tell
+from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Learnt, Numbers, Texts, record
+from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.problem import as_problem
-from fieldcal.objects.verdict import WORDS, Level, Verdict
+from fieldcal.objects.problem import Rows, as_problem
+from fieldcal.objects.verdict import Verdict
 from fieldcal.types import Floats, Ints, Keys
 
 if TYPE_CHECKING:
@@ -55,72 +54,6 @@ class Fit(Frozen):
     whole_p_value: float
 
 
-#: What derived numbers rest on: the estimate after trust, or label shift.
-Assume = Literal["trust", "label_shift"]
-
-
-def check_assume(assume: object) -> None:
-    """Refuse what is neither."""
-    if assume not in ("trust", "label_shift"):
-        raise InputError(f"assume must be 'trust' or 'label_shift', but got {assume!r:.60}.")
-
-
-def _realised(share: Floats, rows: Floats, rng: np.random.Generator) -> Floats:
-    """Shares that so many rows may have by chance, each of them with this probability."""
-    return np.asarray(rng.beta(share * rows + 0.1, (1 - share) * rows + 0.1))
-
-
-def _rests_on(assume: Assume, verdict: Level) -> str:
-    return "if label shift holds" if assume == "label_shift" else f"verdict: {WORDS[verdict].lower()}"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A number with its interval, the probability that it is above the point where nothing differs, and the verdict."""
-
-    estimate: float
-    lower: float
-    upper: float
-    probability: float  # that a difference is above 0, or a ratio above 1
-    level: float
-    verdict: Level  # of the estimate that it comes from
-    assume: Assume = "trust"
-
-    def __str__(self) -> str:
-        ends = f"{self.level:.0%} interval {self.lower:.3f} to {self.upper:.3f}"
-        return f"{self.estimate:.3f} ({ends}; {_rests_on(self.assume, self.verdict)})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """How likely each group is the one with the highest prevalence of a class, and the verdict behind it."""
-
-    groups: Keys
-    probability: Floats  # (G,), sums to one
-    of: Hashable
-    verdict: Level
-    assume: Assume = "trust"
-
-    def __repr__(self) -> str:
-        first = show.largest(self.probability, 5)
-        named = ", ".join(
-            f"{group_keys.show(self.groups[g], width=30)} {self.probability[g]:.2f}" for g in first
-        )
-        more = ", …" if len(self.groups) > len(first) else ""
-        of = group_keys.show(self.of, width=30)
-        return f"Highest prevalence of {of}: {named}{more} ({_rests_on(self.assume, self.verdict)})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        names = [group_keys.show(g) for g in self.groups]
-        probability = dict(zip(names, self.probability.tolist(), strict=True))
-        return {"of": self.of, "probability": probability, "verdict": self.verdict, "assume": self.assume}
-
-
 class WholeField(Frozen):
     """The field as one population, each number per class, (K,)."""
 
@@ -130,53 +63,6 @@ class WholeField(Frozen):
     estimate: Numbers  # after trust
     lower: Numbers | None
     upper: Numbers | None
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What is known of the rows of each group, in core's letters, beside URC's estimate of it."""
-
-    lab: Lab
-    V: Floats  # (G, m) in rows that they are worth
-    mean_prediction: Floats  # (G, K); that of the whole field where a group has no rows
-    average: Floats  # (K,) that of the whole field
-    grouped: bool
-
-    @classmethod
-    def of(cls, lab: Lab, field: Field, problem: Problem, rows: Ints | slice = slice(None)) -> Rows:
-        """Of the groups that the problem is about."""
-        sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
-        average = sums / sums.sum() if sums.sum() > 0 else np.asarray(lab.p_lab)
-        has_rows = np.asarray(field.n)[rows, None] > 0
-        mean = np.where(has_rows, field.mean_prediction[rows], average)
-        return cls(lab, problem.V, mean, average, field.grouped)
-
-    def together(self, total: Floats) -> Rows:
-        """Of the field as one population, its histogram in rows that they are worth."""
-        return Rows(self.lab, total[None], self.average[None], self.average, grouped=False)
-
-    def doubt(self, urc: Floats, whole: Floats, trust: Trust, *, spread: Summary | None = None) -> Doubt:
-        """What makes the prevalences of these groups uncertain."""
-        lab, n = self.lab, self.V.sum(axis=1)
-        steps = steps_of(
-            urc=urc,
-            whole=whole,
-            p_lab=lab.p_lab,
-            overall=trust.overall,
-            between=trust.between,
-            grouped=self.grouped,
-        )
-        rehearsal = lab.rehearsal if self.grouped else None
-        return Doubt(
-            parts=Parts(self.mean_prediction, urc, whole, self.average, n),
-            spread=np.zeros(urc.shape) if spread is None else spread.sd,
-            at_zero=np.zeros(urc.shape, dtype=bool) if spread is None else spread.lower <= 0,
-            at_one=np.zeros(urc.shape, dtype=bool) if spread is None else spread.upper >= 1,
-            labels=mean_recalibrated(lab.bin_means, self.V, steps)[1],
-            steps=steps,
-            miscalibrated=lab.miscalibration,
-            excess=None if rehearsal is None else excess_variance(rehearsal, trust.between),
-        )
 
 
 class Prevalence(Artefact):
@@ -493,8 +379,8 @@ class Prevalence(Artefact):
         }
         if assume == "trust":  # of these rows, not of all that could have been
             rng = np.random.default_rng([self.seed, 2])
-            tables["precision"] = _realised(tables["precision"], decided * size.sum(), rng)
-            tables["recall"] = _realised(tables["recall"], own * size.sum(), rng)
+            tables["precision"] = realised(tables["precision"], decided * size.sum(), rng)
+            tables["recall"] = realised(tables["recall"], own * size.sum(), rng)
         return {
             name: {c: self._interval(table[:, k], 0.0, assume) for k, c in enumerate(self.classes)}
             for name, table in tables.items()

@@ -24,8 +24,7 @@ from fieldcal.core.stories import (
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField, group_keys
-from fieldcal.objects.prevalence import Rows
-from fieldcal.objects.problem import as_problem
+from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.types import Floats, Keys, Point
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 

@@ -16,7 +16,8 @@ from fieldcal.core.stories import mixture_interval, tell
 from fieldcal.core.trust import Trust, skill, without_labels
 from fieldcal.errors import InputError
 from fieldcal.objects import Lab, group_keys
-from fieldcal.objects.prevalence import Assume, Rows, check_assume
+from fieldcal.objects.derived import Assume, check_assume
+from fieldcal.objects.problem import Rows
 from fieldcal.types import Floats
 
 
