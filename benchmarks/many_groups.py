@@ -83,7 +83,7 @@ def cost(n_groups: int) -> float:
         classes=lab.classes,
         n_bins=8,
         grouped=True,
-        batches={"": Batch(groups=tuple(range(n_groups)), V=V, score_sums=sums, weight_squares=size)},
+        batches={"": Batch(groups=tuple(range(n_groups)), V=V, score_sums=sums, weight_squares=V)},
     )
     start = time.perf_counter()
     fieldcal.estimate(lab, field)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 
+import real_groups
 import resolution
 import subpopulations
 from harness import folder_of, parser, perform_all, replace
 
 import fieldcal
 import quantification
-import real_groups
 
 EXPERIMENTS = {
     "quantification": quantification.study,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fieldcal
-from fieldcal.core.response import equal_rows, row_per_weight, square_sums
+from fieldcal.core.response import equal_rows, row_per_weight, rows_worth, square_sums
 from fieldcal.errors import InputError
 from fieldcal.objects.problem import as_problem
 
@@ -73,7 +73,7 @@ def test_weights_of_one_give_the_very_bytes_of_no_weights():
 def test_counts_are_sums_of_weights_and_shares_are_those_of_the_weights():
     field, plain = made((None, np.full(900, 3)))[1], made()[1]
     np.testing.assert_array_equal(field.V, 3 * plain.V)
-    np.testing.assert_array_equal(field.weight_squares, 9 * plain.n)
+    np.testing.assert_array_equal(field.weight_squares, 9 * plain.V)
     np.testing.assert_array_equal(field.mean_prediction, plain.mean_prediction)
     np.testing.assert_array_equal(field.n_effective, plain.n)
 
@@ -84,7 +84,7 @@ def test_counts_are_sums_of_weights_and_shares_are_those_of_the_weights():
 def test_without_weights_the_effective_rows_are_the_rows_exactly():
     lab, field = made()
     assert field.weight_squares.dtype == np.int64
-    np.testing.assert_array_equal(field.weight_squares, field.n)
+    np.testing.assert_array_equal(field.weight_squares, field.V)
     np.testing.assert_array_equal(field.n_effective, field.n)
     np.testing.assert_array_equal(lab.n_effective, np.bincount(data().y_lab))
     large = np.array([10**15 + 1, 3, 0])
@@ -301,3 +301,15 @@ def test_intervals_of_unequal_weights_cover_what_they_promise(weights):
 def test_intervals_of_clustered_rows_cover_with_their_design_effect_and_not_without():
     assert covered(lambda rng, n: None, repeat=5, design_effect=5) >= LEAST
     assert covered(lambda rng, n: None, repeat=5) < 0.75
+
+
+def test_weights_that_depend_on_the_prediction_count_where_prevalences_are_read():
+    """Rows of the bins that tell the classes apart weigh ten times as much: they are known ten times worse."""
+    M = np.array([[0.5, 0.4, 0.1], [0.1, 0.4, 0.5]])
+    V = np.array([[100.0, 100.0, 100.0]])
+    p = np.array([0.5, 0.5])
+    assert rows_worth(V, 10 * V, M, p).tolist() == pytest.approx([30])
+    telling, blank = V * [10, 1, 10], V * [1, 10, 1]
+    assert rows_worth(V, telling, M, p)[0] == pytest.approx(30)
+    assert rows_worth(V, blank, M, p)[0] == pytest.approx(300)
+    assert rows_worth(V, V, np.full((2, 3), 1 / 3), p).tolist() == [300], "Kish's where nothing is told"

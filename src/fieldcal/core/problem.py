@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import rel_entr, xlogy
 
-from fieldcal.core.response import in_class_rows, row_per_weight, smoothing_cells
+from fieldcal.core.response import in_class_rows, smoothing_cells
 from fieldcal.errors import InputError
 from fieldcal.types import Floats
 
@@ -30,7 +30,7 @@ class Problem:
     #: One population that will be compared with groups: its point averages over M as theirs do.
     averages_over_M: bool = False
     class_rows: Floats | None = None  # (K,) effective rows of each class behind M; None for those of F
-    sizes: Floats | None = None  # (G,) how much of the whole field each group is; None for the rows of V
+    together: Floats | None = None  # (m,) the whole field, as effective rows; None for the sum of V
 
     @cached_property
     def A(self) -> Floats:
@@ -55,28 +55,21 @@ class Problem:
 
     @cached_property
     def total(self) -> Floats:
-        """The histogram of the field as one population, (m,), as effective rows.
-
-        Groups take part with their sizes: one whose weights are unequal has fewer effective rows, but is no smaller.
-        """
-        if self.sizes is None:
-            return np.asarray(self.V.sum(axis=0))
-        used = self.sizes > 0
-        per_row = self.sizes[used] / self.V[used].sum(axis=1)  # Σ w² / Σ w, times the design effect
-        return np.asarray(
-            per_row @ self.V[used] * row_per_weight(self.sizes.sum(), per_row @ self.sizes[used])
-        )
+        """The histogram of the field as one population, (m,), as effective rows."""
+        return np.asarray(self.V.sum(axis=0)) if self.together is None else self.together
 
     def whole(self) -> Problem:
         """The field as one population."""
         labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
         V = self.total[None]
-        return replace(self, V=V, grouped=False, labelled=labelled, averages_over_M=self.grouped, sizes=None)
+        return replace(
+            self, V=V, grouped=False, labelled=labelled, averages_over_M=self.grouped, together=None
+        )
 
     def take(self, rows: Floats) -> Problem:
         """Some of the groups."""
-        labelled, sizes = (None if of is None else of[rows] for of in (self.labelled, self.sizes))
-        return replace(self, V=self.V[rows], labelled=labelled, sizes=sizes)
+        labelled = None if self.labelled is None else self.labelled[rows]
+        return replace(self, V=self.V[rows], labelled=labelled, together=None)
 
     def with_labels(self, M: Floats) -> tuple[Floats, Floats]:
         """M (S, K, m) and V with one more bin per class, for field rows whose label is known."""

@@ -70,6 +70,30 @@ def row_per_weight(weights: ArrayLike, squares: ArrayLike) -> Floats:
     return np.asarray(np.divide(weights, given, out=np.ones(given.shape), where=given > 0))
 
 
+def rows_worth(V: Floats, squares: Floats, M: Floats, p: Floats) -> Floats:
+    """How many rows of equal weight say as much about the prevalences as histograms V (G, m) of weighted rows, (G,).
+
+    Kish's effective sample size in the direction that matters: what a class adds to the log likelihood of a bin is
+    ``a = M_k / (p @ M)``, and the variance of its mean is ``Σ a² · squares``, a centred. Of several classes the one
+    that is known least.
+
+    Parameters
+    ----------
+    squares : (G, m) sums of the squared weights
+    M : (K, m)
+    p : (K,) where it is asked
+    """
+    n = V.sum(axis=1)
+    a = M / np.maximum(p @ M, 1e-300)  # K, m
+    centred = np.square(a[None] - (V @ a.T / np.maximum(n, 1e-300)[:, None])[:, :, None])  # G, K, m
+    seen, noise = (np.einsum("gkj,gj->gk", centred, counts) for counts in (V, squares))
+    kish = row_per_weight(n, squares.sum(axis=1))[:, None]
+    ratio = np.divide(
+        seen, noise, out=np.broadcast_to(kish, seen.shape).copy(), where=noise > 1e-12 * squares.sum()
+    )
+    return np.asarray(n * ratio.min(axis=1))
+
+
 def in_class_rows(F: NDArray[Any], rows: Floats) -> Floats:
     """F with so many rows of each class, (K,), spread over the bins as they were; F itself where it has them."""
     return np.asarray(F * (rows / F.sum(axis=1))[:, None])

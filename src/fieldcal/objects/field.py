@@ -32,7 +32,7 @@ SCORE_UNIT = 2.0**-30
 #: The id of what was counted without a name. It sorts before all others.
 UNNAMED = ""
 #: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
-AXES: dict[str, tuple[str, ...]] = {"V": ("m",), "score_sums": ("K",), "weight_squares": ()}
+AXES: dict[str, tuple[str, ...]] = {"V": ("m",), "score_sums": ("K",), "weight_squares": ("m",)}
 #: Whole numbers from here on go on as floats: two that are smaller add up within 64 bits.
 _LIMIT = 2**62
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -54,7 +54,7 @@ class Batch(Frozen):
     groups: KeyTuple
     V: Counts  # (G, m)
     score_sums: Counts  # (G, K) sums of the predictions, in units of SCORE_UNIT
-    weight_squares: Counts  # (G,) sums of the squared weights; rows where they have none
+    weight_squares: Counts  # (G, m) sums of the squared weights; rows where they have none
     dropped: int = Slot(default=0, ge=0)
     clipped: int = Slot(default=0, ge=0)
 
@@ -116,7 +116,7 @@ class Field(Artefact):
     by : names of the columns that the keys come from; empty if they came from arrays
     V : (G, m) rows per group and bin, or sums of their weights
     score_sums : (G, K) sums of the predictions, in units of 2**-30
-    weight_squares : (G,) sums of the squared weights; the number of rows where they have none
+    weight_squares : (G, m) sums of the squared weights; the number of rows where they have none
     n, mean_prediction : (G,) rows, or sums of their weights, and (G, K) mean prediction per group
     n_effective : (G,) how many rows of equal weight would say as much; n itself where rows have no weights
     dropped, clipped : rows left out for missing predictions; predictions moved into [0, 1]
@@ -180,7 +180,7 @@ class Field(Artefact):
         for name, shape in self._shapes(len(batch.groups)).items():
             if getattr(batch, name).shape != shape:
                 raise ValueError(f"{where}: {name} has shape {getattr(batch, name).shape}, not {shape}")
-        if not np.array_equal(batch.V.any(axis=1), batch.weight_squares > 0):
+        if not np.array_equal(batch.V > 0, batch.weight_squares > 0):
             raise ValueError(f"{where} has rows without squares of their weights, or squares without rows")
         return batch
 
@@ -206,7 +206,7 @@ class Field(Artefact):
 
     @property
     def weight_squares(self) -> Table:
-        """Sums of the squared weights per group; the number of rows where they have none."""
+        """Sums of the squared weights per group and bin; the number of rows where they have none."""
         return self._total.weight_squares
 
     @property
@@ -225,6 +225,11 @@ class Field(Artefact):
         return sealed(self.V.sum(axis=1))
 
     @cached_property
+    def weighted(self) -> bool:
+        """Whether any row has a weight other than 1."""
+        return not np.array_equal(self.V, self.weight_squares)
+
+    @cached_property
     def n_effective(self) -> NDArray[np.float64]:
         """How many rows of equal weight would say as much, per group: Kish's ``(Σ w)² / Σ w²``.
 
@@ -232,7 +237,7 @@ class Field(Artefact):
         ----------
         Kish, L. (1965). Survey Sampling. Wiley.
         """
-        return sealed(self.n * row_per_weight(self.n, self.weight_squares))
+        return sealed(self.n * row_per_weight(self.n, self.weight_squares.sum(axis=1)))
 
     @cached_property
     def mean_prediction(self) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fieldcal.core.posterior import Summary
 from fieldcal.core.problem import Problem
-from fieldcal.core.response import row_per_weight
+from fieldcal.core.response import rows_worth
 from fieldcal.core.reweight import steps_of
 from fieldcal.core.stories import Doubt, Parts
 from fieldcal.core.trust import Trust, excess_variance, mean_recalibrated
@@ -30,17 +30,28 @@ def as_problem(
     Weights enter with Kish's effective sample size, on both sides; rows of the field that are not independent with
     their design effect.
     """
-    sizes = np.asarray(field.n[rows], dtype=np.float64)
-    scale = row_per_weight(sizes, field.weight_squares[rows]) / design_effect
+    V, squares = (np.asarray(counts[rows], dtype=np.float64) for counts in (field.V, field.weight_squares))
+    together = None
+    if field.weighted:
+        # A group whose weights are unequal has fewer effective rows, but is no smaller a part of the field.
+        together = _worth(lab, V.sum(axis=0, keepdims=True), squares.sum(axis=0, keepdims=True))[0]
+        V = _worth(lab, V, squares)
     return Problem(
         lab.F_effective,
-        field.V[rows] * scale[:, None],
+        V / design_effect,
         lab.smoothing,
         field.grouped,
         None if labelled is None else labelled[rows],
         class_rows=lab.n_effective,
-        sizes=sizes,
+        together=None if together is None else together / design_effect,
     )
+
+
+def _worth(lab: Lab, V: Floats, squares: Floats) -> Floats:
+    """Histograms (G, m) of weighted rows, scaled to the rows that they are worth."""
+    n = V.sum(axis=1)
+    worth = rows_worth(V, squares, lab.M, lab.p_lab)
+    return np.asarray(V * np.divide(worth, n, out=np.ones_like(n), where=n > 0)[:, None])
 
 
 @dataclass(frozen=True)

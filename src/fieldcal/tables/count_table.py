@@ -90,7 +90,7 @@ class Counted:
     def tables(self, lab: Lab) -> dict[str, Int64s]:
         """The tables of a batch. Rows of a table have no weights, so that their squares are the rows."""
         V = self._rows_per_bin(lab)
-        return {"V": V, "score_sums": self._score_sums(lab, V), "weight_squares": self.valid}
+        return {"V": V, "score_sums": self._score_sums(lab, V), "weight_squares": V}
 
     def _rows_per_bin(self, lab: Lab) -> Int64s:
         V = np.empty((len(self.rows), lab.n_bins), dtype=np.int64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldcal.core.response import count_cells, square_sums
+from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
 from fieldcal.types import Missing
@@ -96,7 +96,7 @@ def count(
         groups=names,
         V=V,
         score_sums=score_sums(codes, len(names), scores, weight, shares=shares, bins=bins),
-        weight_squares=square_sums(codes, size=len(names), weight=weight),
+        weight_squares=V if weight is None else count_cells(codes, bins, shape=V.shape, weight=weight**2),
         dropped=scores.n_missing,
         clipped=scores.clipped,
     )
