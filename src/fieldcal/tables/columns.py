@@ -64,7 +64,16 @@ class Scores:
         return [self.table.helper(f"score_{k}") for k in range(len(self.columns))]
 
     def raw(self) -> list[nw.Expr]:
-        """The columns as float64 (bin ids as they are); null where they are null."""
+        """The columns as float64 (bin ids as they are); null where they are null or NaN.
+
+        NaN is named, and not left to fail a comparison: statistics of Parquet files leave it out, and engines that
+        trust them take the comparison for true.
+        """
+        given = self._as_given()
+        return given if self.n_ids is not None else [nw.when(~self.table.is_nan(x)).then(x) for x in given]
+
+    def _as_given(self) -> list[nw.Expr]:
+        """The columns as float64, NaN among them; bin ids as they are."""
         if self.n_ids is not None:
             return [self.table.column(self.columns[0])]
         return [self.table.column(c).cast(nw.Float64) for c in self.columns]
@@ -80,9 +89,9 @@ class Scores:
 
     def missing(self) -> nw.Expr:
         """Whether any score of the row is null or NaN."""
-        parts = [x.is_null() for x in self.raw()]
+        parts = [x.is_null() for x in self._as_given()]
         if self.n_ids is None:
-            parts += [x.fill_null(0.0).is_nan() for x in self.raw()]
+            parts += [self.table.is_nan(x.fill_null(0.0)) for x in self._as_given()]
         return reduce(lambda a, b: a | b, parts)
 
     def valid(self, columns: Sequence[nw.Expr], *, slack: float = 0.0) -> Expr:

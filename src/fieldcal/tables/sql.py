@@ -351,7 +351,8 @@ def _same_group(backend: SqlBackend, by: Sequence[str]) -> Expr:
 
 def _usable(backend: SqlBackend, x: Sequence[Expr]) -> Expr:
     """Not true for null and NaN."""
-    in_range = row.inside(backend, x, slack=CLIP)
+    numbers = reduce(and_, [backend.is_number(c) for c in x])
+    in_range = numbers & row.inside(backend, x, slack=CLIP)
     if len(x) == 1:
         return in_range
     return in_range & row.is_one(backend, row.total([row.clipped(backend, c) for c in x]))

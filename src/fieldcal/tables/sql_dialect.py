@@ -34,6 +34,9 @@ _NARROW_SUMS = {
     "trino",
     "tsql",
 }
+#: NaN has a function of its own, or equals itself.
+_NAN_BY_NAME = {"athena", "bigquery", "clickhouse", "databricks", "presto", "spark", "spark2", "trino"}
+_NAN_BY_VALUE = {"materialize", "postgres", "redshift", "risingwave", "snowflake"}
 #: Text is usually compared without regard to case and to blanks at its end.
 _LOOSE_TEXT = {"fabric", "mysql", "teradata", "tsql"}
 #: ``${x}`` is replaced in the text of a statement before it is read, even inside quotes.
@@ -116,10 +119,19 @@ class SqlBackend:
         """Whether a float is neither null nor NaN.
 
         A number or its negative is at most zero. NaN is above all numbers in some engines and not comparable in
-        others; this is false in both.
+        others; this is false in both. Where there is a word for NaN it is said too: engines that trust the statistics
+        of a file, which leave NaN out, take comparisons for true.
         """
         zero = self.number(0.0)
-        return (value <= zero) | (-value <= zero)
+        compared = exp.paren((value <= zero) | (-value <= zero))
+        if self.dialect == "duckdb":  # it trusts the statistics with ISNAN too
+            infinite = [value.eq(self.double(exp.Literal.string(text))) for text in ("inf", "-inf")]
+            return exp.paren(exp.or_(exp.func("ISFINITE", value), *infinite))
+        if self.dialect in _NAN_BY_NAME:
+            return compared & exp.not_(exp.IsNan(this=value))
+        if self.dialect in _NAN_BY_VALUE:
+            return compared & value.neq(self.double(exp.Literal.string("NaN")))
+        return compared
 
     def count(self, condition: Expr | None = None) -> Expr:
         """How many rows, or how many for which the condition is true."""

@@ -85,6 +85,10 @@ class Table(ABC):
         """A name for a column of ours that no column of the table has."""
         return self.prefix + name
 
+    def is_nan(self, number: nw.Expr) -> nw.Expr:
+        """Whether a float is NaN, also where the statistics of a file leave NaN out."""
+        return number.is_nan()
+
     def indicator(self, condition: nw.Expr) -> nw.Expr:
         """True or false in a form that this engine can add up."""
         return condition

@@ -29,6 +29,10 @@ class DuckDB(Table):
         super().__init__(frame, names)
         self.row_id = list(row_id)
 
+    def is_nan(self, number: nw.Expr) -> nw.Expr:
+        """Neither finite nor infinite: `isnan` and comparisons are answered from a file's statistics alone."""
+        return ~number.is_finite() & (number != float("inf")) & (number != float("-inf"))
+
     def collect(self, frame: Any) -> dict[str, Any]:
         """Arrays where DuckDB's are exact, lists elsewhere (dates, times)."""
         with translated("the table"):
