@@ -237,7 +237,7 @@ def test_score_is_the_weighted_accuracy_of_predict(classifier, lab, field):
 
 def test_equal_weights_say_nothing_and_unequal_ones_widen_the_interval(proba, lab):
     plain, equal, unequal = (Recalibrator(trust=1) for _ in range(3))
-    weight = np.where(np.arange(len(lab.y)) % 3, 0.2, 2.0)
+    weight = np.where(np.arange(len(lab.y)) % 6, 0.2, 5.0)
     plain.fit(proba[0], lab.y).adapt(proba[1])
     equal.fit(proba[0], lab.y, sample_weight=np.full(len(lab.y), 3.0))
     equal.adapt(proba[1], sample_weight=np.full(len(proba[1]), 0.3))
