@@ -9,7 +9,7 @@ from __future__ import annotations
 import decimal
 import numbers
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,8 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
     if classes is None:
         given = present
     else:
+        if isinstance(classes, str) or not isinstance(classes, Iterable):
+            raise InputTypeError(f"classes must be a list of the classes in order, but got {classes!r:.60}.")
         given = tuple(group_keys.normalize(c) for c in classes)
         where = places_of(present, given)
         unseen = [c for i, c in enumerate(given) if i not in set(where.tolist())]
@@ -378,3 +380,23 @@ def _unit_sum(codes: Ints, n_rows: int, column: Floats, weight: Floats | None) -
         part = slice(start, start + _EXACT_ROWS)
         total += np.bincount(codes[part], weights=units[part], minlength=n_rows).astype(np.int64)
     return total
+
+
+def check_flags(**flags: Any) -> None:
+    """Refuse what is neither true nor false; each by the name of its option."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise InputTypeError(f"{name} must be True or False, but got {value!r:.60}.")
+
+
+def check_whole(name: str, value: Any, *, least: int) -> None:
+    """Refuse what is no whole number from ``least`` on."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name} must be a whole number, {least} or more, but got {value!r:.60}.")
+
+
+def check_level(level: Any) -> None:
+    """Refuse what is no probability of an interval."""
+    number = isinstance(level, (int, float, np.number)) and not isinstance(level, bool)
+    if not number or not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r:.60}.")

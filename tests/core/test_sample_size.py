@@ -205,7 +205,7 @@ def test_edges_of_the_simplex_and_counts_of_1e12_have_a_finite_plan():
         ({"n": 0}, "at least one field row"),
         ({"n": float("nan")}, "at least one field row"),
         ({"n": "many"}, "at least one field row"),
-        ({"n": 10, "level": 90}, "level between 0 and 1"),
+        ({"n": 10, "level": 90}, "level must lie between 0 and 1"),
         ({"n": 10, "prevalence": [0.5, 0.6]}, "shares that sum to one"),
         ({"n": 10, "prevalence": [0.2, 0.3, 0.5]}, "2 shares"),
         ({"n": 10, "of": "x"}, r"no class 'x'\. The classes are \(0, 1\)"),

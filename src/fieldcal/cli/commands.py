@@ -122,6 +122,10 @@ def estimate(
     from fieldcal.objects import Lab
 
     targets = [output] if csv is None else [output, csv]
+    if csv is not None and csv.resolve() == output.resolve():
+        raise InputError(
+            f"The estimate and its table would both be written to {str(csv)!r}. Name another for --csv."
+        )
     for target in targets:
         _check_target(target, [lab_file, field_file])
     given = arguments(options)

@@ -336,7 +336,8 @@ class Prevalence(Artefact):
             for group, size in totals.items():
                 share[self._row(group)] = size
         else:
-            share = np.asarray(totals, dtype=np.float64)
+            share = np.asarray(totals)
+            share = share.astype(np.float64) if share.dtype.kind in "biuf" else np.full(1, np.nan)
         if (
             share.shape != (len(self.groups),)
             or not np.isfinite(share).all()

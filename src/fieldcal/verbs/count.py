@@ -11,7 +11,7 @@ from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
 from fieldcal.types import Missing
-from fieldcal.validation import Scores, as_weights, bin_ids, field_scores, score_sums
+from fieldcal.validation import Scores, as_weights, bin_ids, check_flags, field_scores, score_sums
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
@@ -65,8 +65,14 @@ def count(
     >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     Field: 1,000 rows, 4 groups, 8 bins
     """
+    if not isinstance(lab, Lab):
+        raise InputTypeError(
+            f"count takes a Lab first and then the predictions, but got {type(lab).__name__} and "
+            f"{type(predictions).__name__}: fieldcal.count(lab, predictions)."
+        )
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
+    check_flags(normalize=normalize)
     check_batch(batch)
     masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
     given_ids = lab.partition.takes == "ids"

@@ -26,6 +26,7 @@ from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField, group_keys
 from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.types import Floats, Keys, Point
+from fieldcal.validation import check_flags, check_level, check_whole
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
 DEFAULT_LEVEL = 0.9
@@ -107,6 +108,10 @@ def estimate(
     >>> bool(abs(prev.urc - data.prevalence).mean() < abs(prev.mean_prediction - data.prevalence).mean())
     True
     """
+    _check_kinds(lab, field)
+    check_flags(protected=protected)
+    check_whole("random_state", random_state, least=0)
+    check_whole("max_iter", max_iter, least=1)
     chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
     _check(lab, field, chosen, level=level, point=point)
     design_effect = _design_effect(design_effect)
@@ -197,11 +202,14 @@ def check(lab: Lab, field: Field, **options: Any) -> Verdict:
     return estimate(lab, field, **options).verdict
 
 
-def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: str) -> None:
+def _check_kinds(lab: Any, field: Any) -> None:
     if not isinstance(lab, Lab) or not isinstance(field, Field):
         raise InputTypeError(
             f"estimate takes a Lab and a Field, in this order, but got {type(lab).__name__} and {type(field).__name__}."
         )
+
+
+def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: str) -> None:
     if field.lab != lab.digest:
         raise InputError(
             f"This field was counted with another lab ({field.lab[:8]}…, not {lab.digest[:8]}…). Count it again "
@@ -216,8 +224,8 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
                 Option("point", "mode"),
                 ", or give a level.",
             )
-    elif not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r}.")
+    else:
+        check_level(level)
     if lab.n_bins == 1 and isinstance(prior, Flat):
         raise InputError(
             "The prevalences cannot be identified: all lab predictions fall into one bin, so that every field "

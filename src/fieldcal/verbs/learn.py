@@ -28,7 +28,16 @@ from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
 from fieldcal.types import Floats, Ints, Keys
-from fieldcal.validation import as_labels, as_weights, bin_ids, check_order, lab_scores, score_sums
+from fieldcal.validation import (
+    as_labels,
+    as_weights,
+    bin_ids,
+    check_flags,
+    check_order,
+    check_whole,
+    lab_scores,
+    score_sums,
+)
 from fieldcal.verbs.count import as_distributions
 from fieldcal.verbs.findings import warn_about_lab
 
@@ -112,6 +121,8 @@ def learn(
     >>> fieldcal.learn(predicted, y, intervals=[-1, 0, 1]).classes
     ('≤ -1', '(-1, 0]', '(0, 1]', '> 1')
     """
+    check_flags(ordered=ordered, normalize=normalize)
+    check_whole("random_state", random_state, least=0)
     weight = as_weights(sample_weight, n=n_labels(y))
     if are_of_a_number(predictions, intervals=intervals, atoms=atoms):
         Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)

@@ -14,11 +14,12 @@ from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.stories import mixture_interval, tell
 from fieldcal.core.trust import Trust, skill, without_labels
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.problem import Rows
 from fieldcal.types import Floats
+from fieldcal.validation import check_level
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,17 @@ def plan(
     >>> fieldcal.plan(lab, n=1000, prevalence=[0.7, 0.3]).labels
     227
     """
-    p = lab.p_lab if prevalence is None else np.asarray(prevalence, dtype=np.float64)
+    if not isinstance(lab, Lab):
+        raise InputTypeError(f"plan takes a Lab first, but got {type(lab).__name__}. Learn one first.")
+    check_level(level)
+    try:
+        p = lab.p_lab if prevalence is None else np.asarray(prevalence, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"prevalence must be numbers, one per class, but got {prevalence!r:.60}.") from None
     if p.shape != (len(lab.classes),) or not np.isclose(p.sum(), 1) or p.min() < 0:
         raise InputError(f"prevalence must be {len(lab.classes)} shares that sum to one, but got {p}.")
-    if not isinstance(n, (int, float, np.number)) or not 1 <= n < np.inf or not 0 < level < 1:
-        raise InputError(
-            f"plan needs at least one field row and a level between 0 and 1, but got {n!r} and {level!r}."
-        )
+    if not isinstance(n, (int, float, np.number)) or not 1 <= n < np.inf:
+        raise InputError(f"plan needs at least one field row, but got n={n!r:.60}.")
     k = (
         len(lab.classes) - 1
         if of is None
