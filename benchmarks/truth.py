@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import fieldcal
-from fieldcal.core.reweight import steps_of
+from fieldcal.core.reweight import steps_of, taken
 
 WAYS = {
     "lab groups": "groups in lab and field",
@@ -105,17 +105,15 @@ def by_trust(prev: fieldcal.Prevalence, proba: np.ndarray, y: np.ndarray, place:
     """Change of log loss at every trust that a caller could have set."""
     raw, changes = log_loss(proba, y), []
     for trust in TRUSTS:
-        new = proba
-        for step in steps_of(
+        steps = steps_of(
             urc=prev.urc,
             whole=prev.whole.urc,
             p_lab=prev.lab.p_lab,
             overall=trust,
             between=trust,
             grouped=prev.field.grouped,
-        ):
-            new = step.of(place).apply(new)
-        changes.append(log_loss(new, y) - raw)
+        )
+        changes.append(log_loss(taken((step.of(place) for step in steps), proba), y) - raw)
     return np.array(changes)
 
 

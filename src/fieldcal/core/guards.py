@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 from scipy.special import expit, logit, ndtri
 
 from fieldcal.core.policy import POLICY
-from fieldcal.core.reweight import Step
+from fieldcal.core.reweight import Step, taken
 from fieldcal.types import Floats
 
 #: Prevalences of the second class that are tried; closer to each other near 0 and 1.
@@ -74,9 +74,7 @@ def separation(F: Floats, bin_means: Floats) -> Separation:
 
 def recall(M: Floats, bin_means: Floats, steps: tuple[Step, ...]) -> Floats:
     """Of every class, the share of rows in bins where its mean prediction is the largest after the steps, (K,)."""
-    for step in steps:
-        bin_means = step.apply(bin_means)
-    decided = bin_means.argmax(axis=1)
+    decided = taken(steps, bin_means).argmax(axis=1)
     return np.array([M[k, decided == k].sum() for k in range(len(M))])
 
 
@@ -100,6 +98,7 @@ class Scores:
 
     M: Floats  # (2, m)
     rows: Floats  # (2,) lab rows behind it
+    p_lab: Floats  # (2,) prevalences in the lab: by weight, where rows have weights
     edges: Floats  # (m − 1,) inside (0, 1)
     V: Floats  # (G, m)
 
@@ -180,7 +179,7 @@ def swapped(scores: Scores) -> Suspicion:
 
 def recalibrated(scores: Scores, *, by_group: bool) -> Suspicion:
     """The field's scores were already reweighted by its own prevalences."""
-    log_weight = logit(_TRIED) - logit(scores.rows[1] / scores.rows.sum())
+    log_weight = logit(_TRIED) - logit(scores.p_lab[1])
     Q = scores.after(logit(scores.edges) - log_weight[:, None])
     return scores.compare("recalibrated", Q, by_group=by_group)
 

@@ -87,10 +87,9 @@ def rows_worth(V: Floats, squares: Floats, M: Floats, p: Floats) -> Floats:
     a = M / np.maximum(p @ M, 1e-300)  # K, m
     centred = np.square(a[None] - (V @ a.T / np.maximum(n, 1e-300)[:, None])[:, :, None])  # G, K, m
     seen, noise = (np.einsum("gkj,gj->gk", centred, counts) for counts in (V, squares))
-    kish = row_per_weight(n, squares.sum(axis=1))[:, None]
-    ratio = np.divide(
-        seen, noise, out=np.broadcast_to(kish, seen.shape).copy(), where=noise > 1e-12 * squares.sum()
-    )
+    total = squares.sum(axis=1)[:, None]
+    kish = np.broadcast_to(row_per_weight(n, total[:, 0])[:, None], seen.shape)
+    ratio = np.divide(seen, noise, out=kish.copy(), where=noise > 1e-12 * total)
     return np.asarray(n * ratio.min(axis=1))
 
 

@@ -7,6 +7,7 @@ inside the other: the movement of the whole field, then the difference of the gr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,6 +100,13 @@ class Step:
     def _mixed(self, old: Floats, new: Floats) -> Floats:
         # In this form a prediction that the correction leaves alone stays what it is to the last digit.
         return new if self.trust == 1 else np.asarray(old + self.trust * (new - old))
+
+
+def taken(steps: Iterable[Step], proba: Floats) -> Floats:
+    """Predictions after these steps, one inside the other."""
+    for step in steps:
+        proba = step.apply(proba)
+    return proba
 
 
 def steps_of(

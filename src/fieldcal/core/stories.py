@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit, logit, ndtr, ndtri
+from scipy.special import betaincinv, expit, logit, ndtr, ndtri, softmax
 
 from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import Step, safe_log
@@ -44,8 +44,10 @@ class Parts:
             return urc if overall else np.broadcast_to(self.mean_prediction, urc.shape)
         moved, average = safe_log(self.whole), safe_log(self.average)
         if overall:
-            return np.broadcast_to(_shares(safe_log(self.mean_prediction) + moved - average), urc.shape)
-        return _shares(average + safe_log(urc) - moved)
+            return np.broadcast_to(
+                softmax(safe_log(self.mean_prediction) + moved - average, axis=-1), urc.shape
+            )
+        return np.asarray(softmax(average + safe_log(urc) - moved, axis=-1))
 
     def mixed(self, overall: float, between: float, urc: Floats | None = None) -> Floats:
         """The mean over the four corners, weighed by the trust in each question."""
@@ -55,11 +57,6 @@ class Parts:
 
 def _either(trust: float) -> tuple[tuple[bool, float], tuple[bool, float]]:
     return (False, 1 - trust), (True, trust)
-
-
-def _shares(logs: Floats) -> Floats:
-    value = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    return np.asarray(value / value.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True)
@@ -284,7 +281,8 @@ def _perturbed(p: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
     p = np.clip(p, 1e-12, 1.0)
     rest = (np.square(p).sum(axis=-1, keepdims=True) - p**2) / np.maximum(1 - p, 1e-12) ** 2
     sd = np.sqrt(variance) / np.maximum(p * (1 - p), 1e-9) / np.sqrt(1 + rest)
-    return _shares(np.log(p) + np.minimum(sd, _WIDEST) * rng.standard_normal(p.shape))
+    noise = np.minimum(sd, _WIDEST) * rng.standard_normal(p.shape)
+    return np.asarray(softmax(np.log(p) + noise, axis=-1))
 
 
 def learn_from_labels(value: Floats, variance: Floats, labelled: Floats) -> tuple[Floats, Floats]:

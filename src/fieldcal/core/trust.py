@@ -33,7 +33,7 @@ from fieldcal.core.likelihood import novel
 from fieldcal.core.policy import POLICY
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import count_cells
-from fieldcal.core.reweight import Step
+from fieldcal.core.reweight import Step, taken
 from fieldcal.core.solve import Solution
 from fieldcal.types import Floats, Ints
 
@@ -368,9 +368,8 @@ def mean_recalibrated(centres: Floats, V: Floats, steps: tuple[Step, ...]) -> tu
     chunk = max(1, 2_000_000 // centres.size)
     for start in range(0, G, chunk):
         part = slice(start, start + chunk)
-        Q = np.broadcast_to(centres, (len(V[part]), *centres.shape))
-        for step in steps:
-            Q = step.of(part).apply(Q)
+        here = np.broadcast_to(centres, (len(V[part]), *centres.shape))
+        Q = taken((step.of(part) for step in steps), here)
         h = V[part] / n[part]
         mean[part] = np.einsum("gj,gjk->gk", h, Q)
         variance[part] = np.einsum("gj,gjk->gk", h, Q * (1 - Q)) / n[part]

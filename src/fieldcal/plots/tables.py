@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
-from fieldcal.core.reweight import Step
+from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.types import Floats, Ints
@@ -212,16 +212,10 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
     }
 
 
-def _stepped(steps: tuple[Step, ...], proba: Floats) -> Floats:
-    for step in steps:
-        proba = step.apply(proba)
-    return proba
-
-
 def _shift(steps: tuple[Step, ...], mean_prediction: Floats, k: int) -> Floats:
     """By how much the log odds of class k of the mean prediction are moved, (G,)."""
     old, new = (
-        np.clip(p[:, k], _FLOOR, 1 - _FLOOR) for p in (mean_prediction, _stepped(steps, mean_prediction))
+        np.clip(p[:, k], _FLOOR, 1 - _FLOOR) for p in (mean_prediction, taken(steps, mean_prediction))
     )
     return np.asarray(np.log(new / (1.0 - new)) - np.log(old / (1.0 - old)))
 
@@ -230,7 +224,7 @@ def _moved(steps: tuple[Step, ...], old: Floats, mean_prediction: Floats, k: int
     """New predictions of class k; the other classes are mixed as in the mean prediction, (K,)."""
     others = np.delete(mean_prediction, k)
     share = others / others.sum() if others.sum() > 0 else np.full(len(others), 1.0 / len(others))
-    return _stepped(steps, np.insert((1.0 - old)[:, None] * share, k, old, axis=1))[:, k]
+    return taken(steps, np.insert((1.0 - old)[:, None] * share, k, old, axis=1))[:, k]
 
 
 def changes(prev: Prevalence, *, of: Hashable = None) -> Table:

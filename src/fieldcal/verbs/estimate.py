@@ -128,15 +128,7 @@ def estimate(
         mode=found.mode,
     )
     believed = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
-    moved = evidence.overall.shifted
-    rows = Rows.of(lab, field, problem)
-    each = _mixed(rows, found, whole.urc[0], believed, level, moved=moved, labelled=problem.labelled)
-    together = each
-    if len(found.urc) != 1:
-        labels = None if problem.labelled is None else problem.labelled.sum(axis=0, keepdims=True)
-        together = _mixed(
-            rows.together(problem.total), whole, whole.urc[0], believed, level, moved=moved, labelled=labels
-        )
+    each, together = _after_trust(lab, field, problem, found, whole, believed, evidence, level)
     row = together.row(float(np.sum(field.n)))
     seen = Seen(
         lab,
@@ -388,6 +380,26 @@ class _Mixed:
     def width(self) -> Floats | None:
         """Of the intervals, where there are any."""
         return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+
+def _after_trust(
+    lab: Lab,
+    field: Field,
+    problem: Problem,
+    found: _Solved,
+    whole: _Solved,
+    trust: Trust,
+    evidence: Evidence,
+    level: float | None,
+) -> tuple[_Mixed, _Mixed]:
+    """Of every group, and of the field as one population."""
+    moved, rows, common = evidence.overall.shifted, Rows.of(lab, field, problem), whole.urc[0]
+    each = _mixed(rows, found, common, trust, level, moved=moved, labelled=problem.labelled)
+    if len(found.urc) == 1:
+        return each, each
+    labels = None if problem.labelled is None else problem.labelled.sum(axis=0, keepdims=True)
+    all_rows = rows.together(problem.total)
+    return each, _mixed(all_rows, whole, common, trust, level, moved=moved, labelled=labels)
 
 
 def _mixed(

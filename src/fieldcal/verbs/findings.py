@@ -82,7 +82,9 @@ class Seen:
         if len(self.lab.classes) != 2 or not isinstance(partition, Edges):
             return {}
         V = np.asarray(self.field.V, dtype=np.float64) if self.V is None else self.V
-        scores = guards.Scores(self.lab.M, self.lab.n_effective, np.asarray(partition.edges), V)
+        scores = guards.Scores(
+            self.lab.M, self.lab.n_effective, self.lab.p_lab, np.asarray(partition.edges), V
+        )
         return {
             _FAULTS.get(s.fault, s.fault): s for s in guards.suspicions(scores, grouped=self.field.grouped)
         }

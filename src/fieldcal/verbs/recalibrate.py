@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.partition import as_columns
-from fieldcal.core.reweight import Step
+from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
@@ -217,9 +217,13 @@ def _apply(prev: Prevalence, groups: Any, values: Floats, *, binary: bool, unsee
 
 
 def _stepped(steps: tuple[Step, ...], values: Floats, *, binary: bool) -> Floats:
-    for step in steps:
-        values = step.apply_binary(values) if binary else step.apply(values)
-    return values if steps else _copied(values)
+    if not steps:
+        return _copied(values)
+    if not binary:
+        return taken(steps, values)
+    for step in steps:  # without a second column
+        values = step.apply_binary(values)
+    return values
 
 
 def _copied(values: Floats) -> Floats:
