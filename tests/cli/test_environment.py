@@ -13,14 +13,14 @@ import fieldcal
 
 RUN = ["run", "lab.csv", "field.csv", "--label", "y", "--scores", "p", "--by", "site", "-o", "out"]
 ENVIRONMENTS = {
-    "fault44-env-i": {},
-    "fault44-home-unset": {"PATH": os.environ.get("PATH", "")},
-    "fault44-home-missing": {"HOME": "/nonexistent/home"},
-    "fault44-home-a-file": {"HOME": "/dev/null"},
-    "fault44-locale-de": {"LC_ALL": "de_DE.UTF-8", "LANG": "de_DE"},
-    "fault44-locale-latin": {"LC_ALL": "de_DE", "PYTHONIOENCODING": "latin-1"},
-    "fault44-ascii": {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"},
-    "fault44-time-zone": {"TZ": "Pacific/Apia"},
+    "fault_44_env_i": {},
+    "fault_44_home_unset": {"PATH": os.environ.get("PATH", "")},
+    "fault_44_home_missing": {"HOME": "/nonexistent/home"},
+    "fault_44_home_a_file": {"HOME": "/dev/null"},
+    "fault_44_locale_de": {"LC_ALL": "de_DE.UTF-8", "LANG": "de_DE"},
+    "fault_44_locale_latin": {"LC_ALL": "de_DE", "PYTHONIOENCODING": "latin-1"},
+    "fault_44_ascii": {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"},
+    "fault_44_time_zone": {"TZ": "Pacific/Apia"},
 }
 
 
@@ -56,13 +56,16 @@ def test_the_results_are_the_same_bytes_in_any_environment(environment, usual, s
 @pytest.mark.parametrize(
     ("module", "line", "extra"),
     [
-        pytest.param("typer", ["--version"], "cli", id="fault45-typer"),
-        pytest.param("rich", ["check", "prevalence.json"], "cli", id="fault45-rich"),
+        pytest.param("typer", ["--version"], "cli", id="fault_45_typer"),
+        pytest.param("rich", ["check", "prevalence.json"], "cli", id="fault_45_rich"),
         pytest.param(
-            "duckdb", ["count", "lab.json", "field.csv", "-o", "n.json"], "cli", id="fault45-duckdb"
+            "duckdb", ["count", "lab.json", "field.csv", "-o", "n.json"], "cli", id="fault_45_duckdb"
         ),
         pytest.param(
-            "sqlglot", ["sql", "count", "lab.json", "t", "--dialect", "postgres"], "sql", id="fault45-sqlglot"
+            "sqlglot",
+            ["sql", "count", "lab.json", "t", "--dialect", "postgres"],
+            "sql",
+            id="fault_45_sqlglot",
         ),
     ],
 )

@@ -23,16 +23,18 @@ def state(folder):
         pytest.param(
             ["learn", "lab.csv", "--label", "yy", "--scores", "p", "-o", "n.json"],
             ["'yy'", "Did you mean 'y'?"],
-            id="fault19-label",
+            id="fault_19_label",
         ),
-        pytest.param([*LEARN, "--by", "sit", "-o", "n.json"], ["'sit'", "'site'"], id="fault19-by"),
+        pytest.param([*LEARN, "--by", "sit", "-o", "n.json"], ["'sit'", "'site'"], id="fault_19_by"),
         pytest.param(
             ["learn", "lab.csv", "--label", "y", "--scores", "pp", "-o", "n.json"],
             ["'pp'"],
-            id="fault19-scores",
+            id="fault_19_scores",
         ),
         pytest.param(
-            ["count", "lab.json", "field.csv", "--by", "sites", "-o", "n.json"], ["'site'"], id="fault19"
+            ["count", "lab.json", "field.csv", "--by", "sites", "-o", "n.json"],
+            ["'site'"],
+            id="fault_19_misspelt",
         ),
         pytest.param(
             ["learn", "nowhere.csv", "--label", "y", "--scores", "p", "-o", "n.json"],
@@ -90,7 +92,7 @@ def test_one_line_says_what_and_what_next(args, words, artefacts, call, one_erro
     assert state(artefacts) == before
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "edit"], ids="fault39-{}".format)
+@pytest.mark.parametrize("damage", ["cut", "flip", "edit"], ids="fault_39_{}".format)
 def test_a_damaged_artefact_is_one_line(damage, artefacts, call, one_error):
     data = Path("prevalence.json").read_bytes()
     broken = {
@@ -116,7 +118,7 @@ def test_a_damaged_artefact_is_one_line(damage, artefacts, call, one_error):
         ["recalibrate", "prevalence.json", "f*.csv", "-o", "field.csv"],
         ["run", "lab.csv", "field.csv", "--label", "y", "--scores", "p", "-o", "."],
     ],
-    ids=lambda args: f"fault38-{args[0]}-{args[-1].replace('.', '-')}",
+    ids=lambda args: f"fault_38_{args[0]}-{args[-1].replace('.', '-')}",
 )
 def test_an_input_is_never_overwritten(args, artefacts, call, one_error):
     Path("link.csv").symlink_to("field.csv")
@@ -126,19 +128,19 @@ def test_an_input_is_never_overwritten(args, artefacts, call, one_error):
 
 
 @pytest.mark.skipif(os.geteuid() == 0 or sys.platform == "win32", reason="root writes everywhere")
-@pytest.mark.parametrize("case", ["learn"], ids=["fault38-read-only"])
+@pytest.mark.parametrize("case", ["learn"], ids=["fault_38_read_only"])
 def test_a_read_only_folder_is_refused_before_the_work(case, artefacts, call, one_error):
     Path("closed").mkdir(mode=0o500)
     assert "read-only" in one_error(call(case, *LEARN[1:], "-o", "closed/lab.json"))
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc, where nobody can write")
-@pytest.mark.parametrize("case", ["learn"], ids=["fault38-cannot-write"])
+@pytest.mark.parametrize("case", ["learn"], ids=["fault_38_cannot_write"])
 def test_a_target_that_the_system_refuses_is_one_line(case, artefacts, call, one_error):
     assert "Cannot write" in one_error(call(case, *LEARN[1:], "-o", "/proc/lab.json"))
 
 
-@pytest.mark.parametrize("target", ["no/such/folder.json", "folder"], ids="fault38-{}".format)
+@pytest.mark.parametrize("target", ["no/such/folder.json", "folder"], ids="fault_38_{}".format)
 def test_a_target_that_cannot_be_is_refused_before_the_work(target, artefacts, call, one_error):
     Path("folder").mkdir()
     assert "folder" in one_error(call(*LEARN, "-o", target))

@@ -62,7 +62,7 @@ def start(args, folder, **more):
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
-    ids=["fault43-ctrl-c", "fault43-terminated"],
+    ids=["fault_43_ctrl_c", "fault_43_terminated"],
 )
 @pytest.mark.parametrize(
     "args",
@@ -87,7 +87,7 @@ def test_interrupted_while_it_reads_a_table_it_leaves_nothing(
     assert not [*scratch.iterdir()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT], ids=["fault43-ctrl-c"])
+@pytest.mark.parametrize("number", [signal.SIGINT], ids=["fault_43_ctrl_c"])
 def test_interrupted_while_it_reads_an_artefact_it_writes_nothing(number, artefacts):
     os.mkfifo("slow.json")
     running = start(["estimate", "lab.json", "slow.json", "-o", "new.json"], artefacts)
@@ -110,7 +110,7 @@ def test_interrupted_while_it_reads_an_artefact_it_writes_nothing(number, artefa
         ["estimate", "lab.json", "field.json", "-o", "new.json"],
         ["recalibrate", "prevalence.json", "field.csv", "-o", "-"],
     ],
-    ids=lambda args: f"fault43-closed-pipe-{'-'.join(args[:2]).replace('.', '-')}",
+    ids=lambda args: f"fault_43_closed_pipe_{'-'.join(args[:2]).replace('.', '-')}",
 )
 def test_output_that_nobody_reads_exits_141_without_a_word(args, artefacts):
     reading, writing = os.pipe()
@@ -125,7 +125,7 @@ def test_output_that_nobody_reads_exits_141_without_a_word(args, artefacts):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize("flag", ["", "-u"], ids=["fault43-closed-pipe", "fault43-closed-pipe-unbuffered"])
+@pytest.mark.parametrize("flag", ["", "-u"], ids=["fault_43_closed_pipe", "fault_43_closed_pipe_unbuffered"])
 def test_a_pipe_that_closes_in_the_middle_exits_141(flag, artefacts, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     verb = f'"{sys.executable}" {flag} -m fieldcal -q recalibrate prevalence.json field.csv -o -'
@@ -138,7 +138,7 @@ def test_a_pipe_that_closes_in_the_middle_exits_141(flag, artefacts, monkeypatch
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("case", ["check"], ids=["fault38-disk-full"])
+@pytest.mark.parametrize("case", ["check"], ids=["fault_38_disk_full"])
 def test_a_full_disk_under_the_output_is_one_line(case, artefacts):
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run(

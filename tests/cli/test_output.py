@@ -221,7 +221,7 @@ def nasty(artefacts):
     return artefacts
 
 
-@pytest.mark.parametrize("case", ["csv"], ids=["fault17-prevalence-csv"])
+@pytest.mark.parametrize("case", ["csv"], ids=["fault_17_prevalence_csv"])
 def test_no_cell_of_the_csv_is_a_formula_and_every_name_comes_back(case, nasty, call):
     assert call("estimate", "lab.json", "nasty.json", "-o", "new.json", "--csv", "new.csv").code == 0
     with open("new.csv", newline="", encoding="utf-8") as stream:
@@ -241,7 +241,7 @@ def test_no_cell_of_the_csv_is_a_formula_and_every_name_comes_back(case, nasty, 
     assert '\n"group",,0,' in text  # null
 
 
-@pytest.mark.parametrize("case", ["table"], ids=["fault17-terminal"])
+@pytest.mark.parametrize("case", ["table"], ids=["fault_17_terminal"])
 def test_names_from_data_reach_the_terminal_as_harmless_text(case, nasty, call):
     done = call("estimate", "lab.json", "nasty.json", "-o", "new.json")
     assert all(c.isprintable() or c == "\n" for c in done.out + done.err)
@@ -256,7 +256,7 @@ def test_markup_in_a_name_is_shown_as_it_is(artefacts, call):
     assert all(name in done.out for name in names)
 
 
-@pytest.mark.parametrize("case", ["estimate"], ids=["fault17-error-lines"])
+@pytest.mark.parametrize("case", ["estimate"], ids=["fault_17_error_lines"])
 def test_an_error_about_a_nasty_name_is_one_harmless_line(case, folder, call, one_error):
     line = one_error(
         call("learn", "lab.csv", "--label", "\x1b[31m\n\u202ey", "--scores", "p", "-o", "l.json")

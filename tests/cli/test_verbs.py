@@ -190,7 +190,7 @@ def test_windows_of_time_are_counted_picked_and_taken_out(folder, call, write_ta
     assert fieldcal.Field.load("same.json").batch_ids == tuple(known[1:3])
 
 
-@pytest.mark.parametrize("case", ["twice"], ids=["fault41-same-file-twice"])
+@pytest.mark.parametrize("case", ["twice"], ids=["fault_41_same_file_twice"])
 def test_a_file_given_twice_is_not_counted_twice(case, artefacts, call, one_error):
     Path("link.json").symlink_to("field.json")
     assert case in one_error(call("merge field.json link.json -o new.json"))

@@ -24,16 +24,16 @@ def session():
 
 
 RAGGED = {
-    "fault42-one-more": ("g,p\n1,0.5\n2,0.5,9\n3,0.5\n", 3, "has 3 values, but the header has 2 names"),
-    "fault42-all-more": ("g,p\n1,0.5\n" + "2,0.5,9\n" * 9, 3, "has 3 values, but the header has 2 names"),
-    "fault42-one-less": ("g,p,x\n1,0.5,1\n2,0.5\n", 3, "has 2 values, but the header has 3 names"),
-    "fault42-late": (
+    "fault_42_one_more": ("g,p\n1,0.5\n2,0.5,9\n3,0.5\n", 3, "has 3 values, but the header has 2 names"),
+    "fault_42_all_more": ("g,p\n1,0.5\n" + "2,0.5,9\n" * 9, 3, "has 3 values, but the header has 2 names"),
+    "fault_42_one_less": ("g,p,x\n1,0.5,1\n2,0.5\n", 3, "has 2 values, but the header has 3 names"),
+    "fault_42_late": (
         "g,p\n" + "1,0.5\n" * 30_000 + "1\n",
         30_002,
         "has 1 values, but the header has 2 names",
     ),
-    "fault42-open-quote": ('g,p\n1,0.5\n"2,0.5\n', 3, "opens a quote"),
-    "fault42-semicolons": ("g;p\n1;0,5\n2;0,5;1\n", 3, "has 3 values, but the header has 2 names"),
+    "fault_42_open_quote": ('g,p\n1,0.5\n"2,0.5\n', 3, "opens a quote"),
+    "fault_42_semicolons": ("g;p\n1;0,5\n2;0,5;1\n", 3, "has 3 values, but the header has 2 names"),
 }
 
 
@@ -46,13 +46,13 @@ def test_a_line_that_is_no_row_is_named(session, tmp_path, text, line, words):
 
 
 UNUSABLE = {
-    "fault42-values-for-names": (b"1,0.5\n2,0.25\n", "has no header: its first line holds values, '1'"),
-    "fault42-blank": (b"\n\n", "has no header: its first line is empty"),
-    "fault42-utf-16": ("g,p\nx,0.5\n".encode("utf-16"), "line 1, is not text in UTF-8"),
-    "fault42-latin-1-header": ("größe,p\n1,0.5\n".encode("latin-1"), "line 1, is not text in UTF-8"),
-    "fault42-latin-1": ("g,p\nx,0.5\nü,0.5\n".encode("latin-1"), "line 3, is not text in UTF-8"),
-    "fault42-spreadsheet": (b"PK\x03\x04" + bytes(100), "is a spreadsheet or another zip file"),
-    "fault42-half-a-gzip": (b"\x1f\x8b\x08\x00\x00", "cannot be used"),
+    "fault_42_values_for_names": (b"1,0.5\n2,0.25\n", "has no header: its first line holds values, '1'"),
+    "fault_42_blank": (b"\n\n", "has no header: its first line is empty"),
+    "fault_42_utf_16": ("g,p\nx,0.5\n".encode("utf-16"), "line 1, is not text in UTF-8"),
+    "fault_42_latin_1_header": ("größe,p\n1,0.5\n".encode("latin-1"), "line 1, is not text in UTF-8"),
+    "fault_42_latin_1": ("g,p\nx,0.5\nü,0.5\n".encode("latin-1"), "line 3, is not text in UTF-8"),
+    "fault_42_spreadsheet": (b"PK\x03\x04" + bytes(100), "is a spreadsheet or another zip file"),
+    "fault_42_half_a_gzip": (b"\x1f\x8b\x08\x00\x00", "cannot be used"),
 }
 
 
@@ -65,7 +65,7 @@ def test_a_file_that_is_no_table_is_refused_in_one_line(session, tmp_path, data,
     assert "\n" not in str(error.value)
 
 
-def test_fault42_the_bad_one_of_several_files_is_named(session, tmp_path):
+def test_fault_42_the_bad_one_of_several_files_is_named(session, tmp_path):
     (tmp_path / "a.csv").write_text("g,p\n1,0.5\n")
     (tmp_path / "b.csv").write_text("g,p\n1,0.5,2\n")
     with pytest.raises(InputError, match=r"'b\.csv', line 2, has 3 values"):
@@ -78,7 +78,7 @@ def test_fault42_the_bad_one_of_several_files_is_named(session, tmp_path):
 # 38: targets
 
 
-def test_fault38_a_target_that_the_pattern_would_read_next_time_is_refused(session, tmp_path):
+def test_fault_38_a_target_that_the_pattern_would_read_next_time_is_refused(session, tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "a.csv").write_text("p\n0.5\n")
     flat, deep = (session.open(str(tmp_path / pattern)) for pattern in ("*.csv", "**/*.csv"))
@@ -89,7 +89,7 @@ def test_fault38_a_target_that_the_pattern_would_read_next_time_is_refused(sessi
     assert session.write(flat.relation, tmp_path / "out.parquet", sources=[flat]) == 1
 
 
-def test_fault38_a_read_only_file_is_not_replaced(session, tmp_path):
+def test_fault_38_a_read_only_file_is_not_replaced(session, tmp_path):
     target = tmp_path / "out.csv"
     target.write_text("old")
     target.chmod(0o444)
@@ -100,7 +100,7 @@ def test_fault38_a_read_only_file_is_not_replaced(session, tmp_path):
     assert target.read_text() == "old"
 
 
-def test_fault38_what_is_no_plain_file_is_not_replaced(session, tmp_path):
+def test_fault_38_what_is_no_plain_file_is_not_replaced(session, tmp_path):
     target = tmp_path / "pipe.csv"
     os.mkfifo(target)
     with pytest.raises(InputError, match="it is no plain file"):
@@ -136,7 +136,7 @@ with Session(memory_limit="100MB", threads=2) as session:
             "Cannot keep on disk what does not fit into memory: File too large.",
         ),
     ],
-    ids=["fault38-csv", "fault38-parquet", "fault38-spilling"],
+    ids=["fault_38_csv", "fault_38_parquet", "fault_38_spilling"],
 )
 def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path, name, order, words):
     target = tmp_path / name
@@ -160,7 +160,7 @@ with Session(threads=2, temp_directory=sys.argv[2]) as session:
 """
 
 
-def test_fault43_ctrl_c_ends_a_write_at_once_as_what_it_is(tmp_path):
+def test_fault_43_ctrl_c_ends_a_write_at_once_as_what_it_is(tmp_path):
     (tmp_path / "spill").mkdir()
     target = tmp_path / "out.parquet"
     command = [sys.executable, "-c", ENDLESS, str(target), str(tmp_path / "spill")]
@@ -183,14 +183,14 @@ def test_fault43_ctrl_c_ends_a_write_at_once_as_what_it_is(tmp_path):
     assert [p.name for p in tmp_path.rglob("*")] == ["spill"]
 
 
-def test_fault43_an_interrupted_query_is_ctrl_c():
+def test_fault_43_an_interrupted_query_is_ctrl_c():
     with pytest.raises(KeyboardInterrupt), translated("t.csv"):
         raise RuntimeError("Query interrupted")
     with pytest.raises(RuntimeError, match="something else"), translated("t.csv"):
         raise RuntimeError("something else")
 
 
-def test_fault43_a_closed_pipe_is_told_to_the_caller(session, monkeypatch):
+def test_fault_43_a_closed_pipe_is_told_to_the_caller(session, monkeypatch):
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb", buffering=0) as pipe:
@@ -206,14 +206,14 @@ def test_fault43_a_closed_pipe_is_told_to_the_caller(session, monkeypatch):
 # 44: surroundings
 
 
-def test_fault44_nothing_is_loaded_from_a_network(session):
+def test_fault_44_nothing_is_loaded_from_a_network(session):
     for name in ("autoinstall_known_extensions", "autoload_known_extensions"):
         assert session.connection.execute(f"SELECT current_setting('{name}')").fetchall() == [(False,)]
     with translated("t.parquet"), pytest.raises(Exception, match="requires the extension httpfs"):
         session.connection.read_parquet("https://127.0.0.1:1/t.parquet")
 
 
-def test_fault44_nothing_is_left_in_the_working_folder(tmp_path):
+def test_fault_44_nothing_is_left_in_the_working_folder(tmp_path):
     code = """
 from fieldcal.tables.files.session import Session
 with Session(memory_limit="100MB", threads=2) as session:

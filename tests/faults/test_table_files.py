@@ -64,7 +64,7 @@ def has_bytes(target):
     return False
 
 
-@pytest.mark.parametrize("old", [None, b"what was there before"], ids=["fault38-new", "fault38-replaced"])
+@pytest.mark.parametrize("old", [None, b"what was there before"], ids=["fault_38_new", "fault_38_replaced"])
 def test_a_process_killed_while_writing_leaves_the_old_file_or_none(tmp_path, old):
     target = tmp_path / "out.parquet"
     if old is not None:
@@ -89,7 +89,7 @@ cli.main(["recalibrate", sys.argv[2], sys.argv[3], "-o", sys.argv[1]])
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
-    ids=["fault38-43-ctrl-c", "fault38-43-terminated"],
+    ids=["fault_38_43_ctrl_c", "fault_38_43_terminated"],
 )
 def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number, code):
     (tmp_path / "in").mkdir()
@@ -105,7 +105,7 @@ def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number, code)
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_fault38_a_full_disk_is_an_error_and_leaves_nothing(tmp_path):
+def test_fault_38_a_full_disk_is_an_error_and_leaves_nothing(tmp_path):
     code = """
 import resource, signal, sys
 from fieldcal.errors import InputError
@@ -141,7 +141,7 @@ def linked(how, source, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["itself", "a symbolic link", "a hard link", "through a folder"])
-def test_fault38_the_input_is_never_written_over(session, lab, tmp_path, how):
+def test_fault_38_the_input_is_never_written_over(session, lab, tmp_path, how):
     source = tmp_path / "log.parquet"
     (tmp_path / "sub").mkdir()
     pl.DataFrame({"p": [0.1, 0.9]}).write_parquet(source)
@@ -153,7 +153,7 @@ def test_fault38_the_input_is_never_written_over(session, lab, tmp_path, how):
     assert source.read_bytes() == before
 
 
-def test_fault38_one_file_of_a_pattern_is_never_written_over(session, lab, tmp_path):
+def test_fault_38_one_file_of_a_pattern_is_never_written_over(session, lab, tmp_path):
     for name in ("a", "b"):
         pl.DataFrame({"p": [0.1, 0.9]}).write_parquet(tmp_path / f"{name}.parquet")
     log = session.open(str(tmp_path / "*.parquet"))
@@ -170,7 +170,7 @@ def test_fault38_one_file_of_a_pattern_is_never_written_over(session, lab, tmp_p
         ("out", "must end in one of"),
     ],
 )
-def test_fault38_a_target_that_cannot_be_is_refused_before_the_work(session, tmp_path, name, words):
+def test_fault_38_a_target_that_cannot_be_is_refused_before_the_work(session, tmp_path, name, words):
     (tmp_path / "folder.parquet").mkdir()
     endless = session.connection.sql("SELECT random() AS p FROM range(100_000_000_000)")
     with pytest.raises(InputError, match=words):
@@ -178,7 +178,7 @@ def test_fault38_a_target_that_cannot_be_is_refused_before_the_work(session, tmp
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere, so nothing is read-only for it")
-def test_fault38_a_read_only_folder_is_refused(session, tmp_path):
+def test_fault_38_a_read_only_folder_is_refused(session, tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="read-only"):
         session.write(session.connection.sql("SELECT 1 AS p"), tmp_path / "out.parquet")
@@ -186,14 +186,14 @@ def test_fault38_a_read_only_folder_is_refused(session, tmp_path):
 
 ROWS = "p,g\n0.25,York\n0.5,Leeds\n"
 READABLE = {
-    "fault42-bom": ("\ufeff" + ROWS).encode(),
-    "fault42-semicolon-decimal-comma": ROWS.replace(",", ";").replace(".", ",").encode(),
-    "fault42-semicolon": ROWS.replace(",", ";").encode(),
-    "fault42-tabs": ROWS.replace(",", "\t").encode(),
-    "fault42-gzip": gzip.compress(ROWS.encode()),
-    "fault42-crlf": ROWS.replace("\n", "\r\n").encode(),
-    "fault42-no-last-newline": ROWS.rstrip().encode(),
-    "fault42-quoted": ROWS.replace("York", '"York"').encode(),
+    "fault_42_bom": ("\ufeff" + ROWS).encode(),
+    "fault_42_semicolon_decimal_comma": ROWS.replace(",", ";").replace(".", ",").encode(),
+    "fault_42_semicolon": ROWS.replace(",", ";").encode(),
+    "fault_42_tabs": ROWS.replace(",", "\t").encode(),
+    "fault_42_gzip": gzip.compress(ROWS.encode()),
+    "fault_42_crlf": ROWS.replace("\n", "\r\n").encode(),
+    "fault_42_no_last_newline": ROWS.rstrip().encode(),
+    "fault_42_quoted": ROWS.replace("York", '"York"').encode(),
 }
 
 
@@ -205,14 +205,14 @@ def test_csv_as_people_write_it_is_read(session, lab, tmp_path, data):
     assert field == tables.count(lab, pl.DataFrame({"p": [0.25, 0.5], "g": ["York", "Leeds"]}), by="g")
 
 
-def test_fault42_a_header_alone_is_a_table_without_rows(session, lab, tmp_path):
+def test_fault_42_a_header_alone_is_a_table_without_rows(session, lab, tmp_path):
     (tmp_path / "t.csv").write_text("p,g\n")
     with pytest.raises(FieldcalError) as error:
         tables.count(lab, session.open(tmp_path / "t.csv").relation)
     assert "\n" not in str(error.value)
 
 
-def test_fault42_ragged_rows_are_an_error_with_the_line(session, lab, tmp_path):
+def test_fault_42_ragged_rows_are_an_error_with_the_line(session, lab, tmp_path):
     lines = ["p,g", *["0.5,York"] * 30, "0.5,York,more,and,more", *["0.5,York"] * 30]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=r"t\.csv.*line 32") as error:
@@ -221,10 +221,10 @@ def test_fault42_ragged_rows_are_an_error_with_the_line(session, lab, tmp_path):
 
 
 BROKEN = {
-    "fault42-empty": ("t.csv", b"", "is empty"),
-    "fault42-no-parquet": ("t.parquet", b"p\n0.5\n", "named .parquet but is no parquet file"),
-    "fault42-half-a-parquet": ("t.parquet", b"PAR1" + bytes(50), "cannot be used"),
-    "fault42-latin-1": ("t.csv", b"p,g\n" + b"0.5,M\xfcnchen\n" * 20, "UTF-8"),
+    "fault_42_empty": ("t.csv", b"", "is empty"),
+    "fault_42_no_parquet": ("t.parquet", b"p\n0.5\n", "named .parquet but is no parquet file"),
+    "fault_42_half_a_parquet": ("t.parquet", b"PAR1" + bytes(50), "cannot be used"),
+    "fault_42_latin_1": ("t.csv", b"p,g\n" + b"0.5,M\xfcnchen\n" * 20, "UTF-8"),
 }
 
 
@@ -243,7 +243,7 @@ def test_a_file_that_is_no_table_is_an_error_in_one_line(session, tmp_path, name
         ("none_*.csv", "No file matches"),
         ("", "is a folder"),
     ],
-    ids=["fault42-misspelt", "fault42-empty-pattern", "fault42-folder"],
+    ids=["fault_42_misspelt", "fault_42_empty_pattern", "fault_42_folder"],
 )
 def test_a_name_without_a_file_is_an_error(session, tmp_path, source, words):
     (tmp_path / "log.csv").write_text(ROWS)
@@ -251,7 +251,7 @@ def test_a_name_without_a_file_is_an_error(session, tmp_path, source, words):
         session.open(str(tmp_path / source))
 
 
-def test_fault44_addresses_are_refused_as_nothing_goes_to_a_network(session):
+def test_fault_44_addresses_are_refused_as_nothing_goes_to_a_network(session):
     for address in ("https://example.org/t.parquet", "s3://bucket/t.parquet"):
         with pytest.raises(InputError, match="goes to no network"):
             session.open(address)
@@ -260,7 +260,7 @@ def test_fault44_addresses_are_refused_as_nothing_goes_to_a_network(session):
 @pytest.mark.parametrize(
     "env",
     [{}, {"HOME": "/proc"}, {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu"}],
-    ids=["fault44-nothing-set", "fault44-read-only-home", "fault44-locale-and-zone"],
+    ids=["fault_44_nothing_set", "fault_44_read_only_home", "fault_44_locale_and_zone"],
 )
 def test_files_are_read_and_written_in_any_environment(tmp_path, env):
     (tmp_path / "t.csv").write_text("p,at\n0.25,2024-03-31 02:30:00\n")
@@ -284,7 +284,7 @@ print(open("out.csv").read(), end="")
         ("duckdb", "from fieldcal.tables.files.session import Session; Session()", "cli"),
         ("sqlglot", "tables.sql_count(lab, 't', scores='p', dialect='duckdb')", "sql"),
     ],
-    ids=["fault45-duckdb", "fault45-sqlglot"],
+    ids=["fault_45_duckdb", "fault_45_sqlglot"],
 )
 def test_a_missing_extra_is_an_error_with_the_line_that_installs_it(module, call, extra):
     code = f"""

@@ -79,7 +79,7 @@ def expected(prev, table, **options):
 
 @pytest.mark.parametrize(
     "unseen",
-    [pytest.param(name, id=f"fault11-unseen-{name}") for name in ("global", "raw", "error")],
+    [pytest.param(name, id=f"fault_11_unseen_{name}") for name in ("global", "raw", "error")],
 )
 def test_fault_11_rows_of_unseen_groups_go_as_told(engine, unseen):
     table = with_towns(["York", "Hull", None, "Hull", "Leeds"])
@@ -101,7 +101,7 @@ def test_fault_11_rows_of_unseen_groups_go_as_told(engine, unseen):
 @pytest.mark.parametrize(
     ("by", "table", "shown"),
     [
-        pytest.param(("town",), with_towns(["York", None, "Leeds"]), "(null)", id="fault11-null-is-unseen"),
+        pytest.param(("town",), with_towns(["York", None, "Leeds"]), "(null)", id="fault_11_null_is_unseen"),
         pytest.param(
             ("town", "year"),
             pa.table(
@@ -112,13 +112,13 @@ def test_fault_11_rows_of_unseen_groups_go_as_told(engine, unseen):
                 }
             ),
             "(null), (null)",
-            id="fault11-pair-of-nulls-is-unseen",
+            id="fault_11_pair_of_nulls_is_unseen",
         ),
         pytest.param(
             ("year",),
             pa.table({"p": [0.3, 0.6], "year": pa.array([0, 2020])}),
             "0",
-            id="fault11-filler-is-unseen",
+            id="fault_11_filler_is_unseen",
         ),
     ],
 )
@@ -137,7 +137,7 @@ def test_fault_11_an_unseen_null_is_named_and_nothing_is_taken_for_null(local_en
 
 
 @pytest.mark.parametrize(
-    "unseen", [pytest.param(name, id=f"fault11-unchecked-{name}") for name in ("global", "raw")]
+    "unseen", [pytest.param(name, id=f"fault_11_unchecked_{name}") for name in ("global", "raw")]
 )
 def test_fault_11_unchecked_rows_of_unseen_groups_go_as_told_without_a_word(local_engine, unseen):
     table = with_towns(["York", "Hull", None])
@@ -145,7 +145,7 @@ def test_fault_11_unchecked_rows_of_unseen_groups_go_as_told_without_a_word(loca
     np.testing.assert_allclose(new, expected(prevalence("town"), table, unseen=unseen), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [pytest.param(0, id="fault11-no-group-at-all")])
+@pytest.mark.parametrize("n", [pytest.param(0, id="fault_11_no_group_at_all")])
 def test_fault_11_an_estimate_without_any_group_knows_none(local_engine, n):
     prev = truth.estimate(truth.binary_lab(), rows().slice(0, n), ["town"])
     with pytest.warns(UnseenGroupWarning, match="3 rows"):
@@ -159,11 +159,11 @@ def test_fault_11_an_estimate_without_any_group_knows_none(local_engine, n):
 @pytest.mark.parametrize(
     "column",
     [
-        pytest.param(pa.array(["", None, "a", None, ""]), id="fault12-text"),
-        pytest.param(pa.array([0, None, 1, None, 0]), id="fault12-int"),
-        pytest.param(pa.array([False, None, True, None, False]), id="fault12-bool"),
-        pytest.param(pa.array([None] * 5, pa.string()), id="fault12-only-null"),
-        pytest.param(pa.array(["", None, "null", "NaN", "None"]), id="fault12-words"),
+        pytest.param(pa.array(["", None, "a", None, ""]), id="fault_12_text"),
+        pytest.param(pa.array([0, None, 1, None, 0]), id="fault_12_int"),
+        pytest.param(pa.array([False, None, True, None, False]), id="fault_12_bool"),
+        pytest.param(pa.array([None] * 5, pa.string()), id="fault_12_only_null"),
+        pytest.param(pa.array(["", None, "null", "NaN", "None"]), id="fault_12_words"),
     ],
 )
 def test_fault_12_null_is_a_group_of_its_own_and_the_same_everywhere(local_engine, column):
@@ -180,10 +180,10 @@ def test_fault_12_null_is_a_group_of_its_own_and_the_same_everywhere(local_engin
 @pytest.mark.parametrize(
     "nulls",
     [
-        pytest.param([None, None], id="fault12-none"),
-        pytest.param([math.nan, math.nan], id="fault12-nan"),
-        pytest.param([math.nan, None], id="fault12-nan-and-none"),
-        pytest.param([pd.NA, None], id="fault12-na"),
+        pytest.param([None, None], id="fault_12_none"),
+        pytest.param([math.nan, math.nan], id="fault_12_nan"),
+        pytest.param([math.nan, None], id="fault_12_nan_and_none"),
+        pytest.param([pd.NA, None], id="fault_12_na"),
     ],
 )
 def test_fault_12_all_nulls_of_a_pandas_column_of_objects_are_one_group(nulls):
@@ -204,10 +204,10 @@ def test_fault_12_all_nulls_of_a_pandas_column_of_objects_are_one_group(nulls):
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param([1, "1", 2, "2"], id="fault13-int-and-text"),
-        pytest.param([1, 1.0, True, "1"], id="fault13-all-four"),
-        pytest.param([1, True, 0, False], id="fault13-int-and-bool"),
-        pytest.param([decimal.Decimal(1), 1, 2, 3], id="fault13-decimal-and-int"),
+        pytest.param([1, "1", 2, "2"], id="fault_13_int_and_text"),
+        pytest.param([1, 1.0, True, "1"], id="fault_13_all_four"),
+        pytest.param([1, True, 0, False], id="fault_13_int_and_bool"),
+        pytest.param([decimal.Decimal(1), 1, 2, 3], id="fault_13_decimal_and_int"),
     ],
 )
 def test_fault_13_a_pandas_column_of_several_types_is_refused(values):
@@ -219,12 +219,12 @@ def test_fault_13_a_pandas_column_of_several_types_is_refused(values):
 @pytest.mark.parametrize(
     ("counted", "applied"),
     [
-        pytest.param(pa.array([1, 2, 1]), pa.array(["1", "2", "1"]), id="fault13-int-then-text"),
-        pytest.param(pa.array(["1", "2", "1"]), pa.array([1, 2, 1]), id="fault13-text-then-int"),
-        pytest.param(pa.array([0, 1, 1]), pa.array([False, True, True]), id="fault13-int-then-bool"),
-        pytest.param(pa.array([False, True, True]), pa.array([0, 1, 1]), id="fault13-bool-then-int"),
+        pytest.param(pa.array([1, 2, 1]), pa.array(["1", "2", "1"]), id="fault_13_int_then_text"),
+        pytest.param(pa.array(["1", "2", "1"]), pa.array([1, 2, 1]), id="fault_13_text_then_int"),
+        pytest.param(pa.array([0, 1, 1]), pa.array([False, True, True]), id="fault_13_int_then_bool"),
+        pytest.param(pa.array([False, True, True]), pa.array([0, 1, 1]), id="fault_13_bool_then_int"),
         pytest.param(
-            pa.array(["True", "x", "x"]), pa.array([True, False, True]), id="fault13-text-then-bool"
+            pa.array(["True", "x", "x"]), pa.array([True, False, True]), id="fault_13_text_then_bool"
         ),
     ],
 )
@@ -235,7 +235,7 @@ def test_fault_13_groups_of_another_type_are_not_taken_for_the_same(local_engine
         tables.recalibrate(prev, frame)
 
 
-@pytest.mark.parametrize("name", [pytest.param("arrays", id="fault13-mixed-keys-of-arrays")])
+@pytest.mark.parametrize("name", [pytest.param("arrays", id="fault_13_mixed_keys_of_arrays")])
 def test_fault_13_of_mixed_keys_a_column_finds_those_of_its_own_type(local_engine, name):
     lab = truth.binary_lab()
     scores = np.repeat([0.1, 0.4, 0.7, 0.95], 10)
@@ -251,16 +251,17 @@ def test_fault_13_of_mixed_keys_a_column_finds_those_of_its_own_type(local_engin
     "frame",
     [
         pytest.param(
-            pd.DataFrame({"p": 0.5, "g": pd.Categorical([1, "1", 2])}), id="fault13-categories-of-two-types"
+            pd.DataFrame({"p": 0.5, "g": pd.Categorical([1, "1", 2])}), id="fault_13_categories_of_two_types"
         ),
         pytest.param(
-            pd.DataFrame({"p": 0.5, "g": pd.Categorical([1, 2, None])}), id="fault13-categories-of-numbers"
+            pd.DataFrame({"p": 0.5, "g": pd.Categorical([1, 2, None])}), id="fault_13_categories_of_numbers"
         ),
         pytest.param(
-            pd.DataFrame({"p": 0.5, "g": pd.cut([1, 2, 3], 2)}), id="fault13-categories-of-intervals"
+            pd.DataFrame({"p": 0.5, "g": pd.cut([1, 2, 3], 2)}), id="fault_13_categories_of_intervals"
         ),
         pytest.param(
-            pa.table({"p": [0.5], "g": pa.array([1]).dictionary_encode()}), id="fault13-dictionary-of-numbers"
+            pa.table({"p": [0.5], "g": pa.array([1]).dictionary_encode()}),
+            id="fault_13_dictionary_of_numbers",
         ),
     ],
 )
@@ -274,7 +275,7 @@ def test_fault_13_categories_that_are_no_text_are_not_made_text_but_refused(fram
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(pa.float64(), id="fault14-float64"), pytest.param(pa.float32(), id="fault14-float32")],
+    [pytest.param(pa.float64(), id="fault_14_float64"), pytest.param(pa.float32(), id="fault_14_float32")],
 )
 def test_fault_14_a_float_group_column_is_refused(engine, kind):
     frame = engine.make(p=[0.1, 0.2], g=pa.array([1.5, 2.0], kind))
@@ -284,7 +285,7 @@ def test_fault_14_a_float_group_column_is_refused(engine, kind):
         tables.recalibrate(prevalence("year"), frame, by="g")
 
 
-@pytest.mark.parametrize("name", [pytest.param("Int64", id="fault14-gaps-in-pandas")])
+@pytest.mark.parametrize("name", [pytest.param("Int64", id="fault_14_gaps_in_pandas")])
 def test_fault_14_whole_numbers_that_pandas_made_floats_are_refused_with_a_way_out(name):
     frame = pd.DataFrame({"p": [0.1, 0.2, 0.3], "g": [1, 2, None]})
     with pytest.raises(InputTypeError, match=rf"'g' holds .*in pandas, whole numbers with gaps are {name}"):
@@ -295,15 +296,15 @@ def test_fault_14_whole_numbers_that_pandas_made_floats_are_refused_with_a_way_o
 @pytest.mark.parametrize(
     "column",
     [
-        pytest.param(pa.array([[1], [2]]), id="fault14-lists"),
-        pytest.param(pa.array([{"a": 1}, {"a": 2}]), id="fault14-records"),
+        pytest.param(pa.array([[1], [2]]), id="fault_14_lists"),
+        pytest.param(pa.array([{"a": 1}, {"a": 2}]), id="fault_14_records"),
         pytest.param(
-            pa.array([decimal.Decimal(1), decimal.Decimal(2)], pa.decimal128(12, 2)), id="fault14-decimals"
+            pa.array([decimal.Decimal(1), decimal.Decimal(2)], pa.decimal128(12, 2)), id="fault_14_decimals"
         ),
-        pytest.param(pa.array([b"a", b"b"]), id="fault14-bytes"),
-        pytest.param(pa.array([None, None], pa.null()), id="fault14-no-type"),
-        pytest.param(pa.array([1, 2], pa.duration("us")), id="fault14-durations"),
-        pytest.param(pa.array([1, 2], pa.time64("us")), id="fault14-times-of-day"),
+        pytest.param(pa.array([b"a", b"b"]), id="fault_14_bytes"),
+        pytest.param(pa.array([None, None], pa.null()), id="fault_14_no_type"),
+        pytest.param(pa.array([1, 2], pa.duration("us")), id="fault_14_durations"),
+        pytest.param(pa.array([1, 2], pa.time64("us")), id="fault_14_times_of_day"),
     ],
 )
 def test_fault_14_columns_of_other_types_are_refused_in_our_words(local_engine, column):
@@ -319,7 +320,7 @@ def test_fault_14_columns_of_other_types_are_refused_in_our_words(local_engine, 
     assert group_keys.KINDS in str(caught.value), "the words of arrays"
 
 
-@pytest.mark.parametrize("n", [pytest.param(120, id="fault14-ids")])
+@pytest.mark.parametrize("n", [pytest.param(120, id="fault_14_ids")])
 def test_fault_14_an_id_as_group_is_counted_with_a_warning(engine, n):
     frame = engine.make(p=np.linspace(0, 1, n), id=[f"row {i}" for i in range(n)])
     with pytest.warns(GroupWarning, match=r"120 rows fall into 120 groups.*Is this an id\?") as caught:
@@ -342,7 +343,7 @@ def million():
     return pa.table({"p": scores, "g": groups}), prev, fieldcal.recalibrate(prev, scores, groups=groups)
 
 
-@pytest.mark.parametrize("n", [pytest.param(1_000_000, id="fault15-million-groups")])
+@pytest.mark.parametrize("n", [pytest.param(1_000_000, id="fault_15_million_groups")])
 def test_fault_15_a_million_groups_are_counted_and_recalibrated(local_engine, n):
     table, prev, wanted = million()
     frame = local_engine.make(table)
@@ -371,7 +372,7 @@ BARS = [("a|b", "c"), ("a", "b|c"), ("('a'", "'b')"), (",a", ""), ("", ",a"), ("
 NULLS = [(None, "a"), ("a", None), (None, None), ("", None)]
 
 
-@pytest.mark.parametrize("pairs", [pytest.param(BARS + NULLS, id="fault16-bars-and-nulls")])
+@pytest.mark.parametrize("pairs", [pytest.param(BARS + NULLS, id="fault_16_bars_and_nulls")])
 def test_fault_16_several_columns_make_tuples_and_never_joined_text(engine, pairs):
     one, two = (pa.array([pair[i] for pair in 3 * pairs], pa.string()) for i in (0, 1))
     table = pa.table({"p": np.linspace(0, 1, 3 * len(pairs)), "one": one, "two": two})
@@ -410,7 +411,7 @@ def test_fault_17_and_20_columns_of_any_name_are_read_and_written(local_engine, 
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("*", id="fault20-star"), pytest.param("^p.*$", id="fault20-pattern")]
+    "name", [pytest.param("*", id="fault_20_star"), pytest.param("^p.*$", id="fault_20_pattern")]
 )
 def test_fault_20_a_column_named_like_a_pattern_is_a_column_or_refused(local_engine, name):
     for names in (["p", "town", name], [name, "town", "p"]):
@@ -422,14 +423,14 @@ def test_fault_20_a_column_named_like_a_pattern_is_a_column_or_refused(local_eng
             whole_run(local_engine, table, names[0], ["town"])
 
 
-@pytest.mark.parametrize("name", [pytest.param("spark", id="fault20-spark")])
+@pytest.mark.parametrize("name", [pytest.param("spark", id="fault_20_spark")])
 def test_fault_20_columns_of_any_name_are_read_and_written_on_spark(spark, name):
     odd = {f"other {k} {v}": pa.array(np.arange(90)) for k, v in HOSTILE.items()}
     table = pa.table({"a.`p`;'\"": rows()["p"], "to`wn.x": rows()["town"], "ye.ar": rows()["year"], **odd})
     whole_run(Engine(name, spark), table, "a.`p`;'\"", ["to`wn.x", "ye.ar"])
 
 
-@pytest.mark.parametrize("name", [pytest.param("values", id="fault17-values")])
+@pytest.mark.parametrize("name", [pytest.param("values", id="fault_17_values")])
 def test_fault_17_groups_of_any_text_are_kept_as_they_are(engine, name):
     towns = [v for v in HOSTILE.values() for _ in range(3)]
     table = with_towns(towns)
@@ -438,7 +439,7 @@ def test_fault_17_groups_of_any_text_are_kept_as_they_are(engine, name):
     assert fieldcal.Field.from_json(field.to_json()) == field
 
 
-@pytest.mark.parametrize("text", [pytest.param("x" * 10_000, id="fault17-shortened")])
+@pytest.mark.parametrize("text", [pytest.param("x" * 10_000, id="fault_17_shortened")])
 def test_fault_17_long_names_and_values_are_shortened_in_what_is_said(text):
     calls = [
         lambda: tables.count(truth.binary_lab(), pa.table({"p": [0.5]}), by=text),
@@ -485,21 +486,21 @@ OURS = (
 
 @pytest.mark.parametrize(
     ("score", "group"),
-    [pytest.param(a, b, id=f"fault18-{a}-{b}") for a, b in zip(OURS, OURS[1:] + OURS[:1], strict=True)][::2],
+    [pytest.param(a, b, id=f"fault_18_{a}-{b}") for a, b in zip(OURS, OURS[1:] + OURS[:1], strict=True)][::2],
 )
 def test_fault_18_columns_named_like_ours_are_columns_like_any(local_engine, score, group):
     others = {name: rows()["year"] for name in OURS if name not in (score, group)}
     whole_run(local_engine, pa.table({**others, score: rows()["p"], group: rows()["town"]}), score, [group])
 
 
-@pytest.mark.parametrize("name", [pytest.param("spark", id="fault18-spark")])
+@pytest.mark.parametrize("name", [pytest.param("spark", id="fault_18_spark")])
 def test_fault_18_columns_named_like_ours_are_columns_like_any_on_spark(spark, name):
     others = {n: pa.array(np.arange(90)) for n in OURS if n not in ("bin", "count", "c0")}
     table = pa.table({"c0": rows()["p"], "count": rows()["town"], "bin": rows()["year"], **others})
     whole_run(Engine(name, spark), table, "c0", ["count", "bin"])
 
 
-@pytest.mark.parametrize("name", [pytest.param(0, id="fault18-numbers-as-names")])
+@pytest.mark.parametrize("name", [pytest.param(0, id="fault_18_numbers_as_names")])
 def test_fault_18_pandas_columns_may_be_named_by_numbers(name):
     frame = pd.DataFrame({"p": [0.2, 0.8, 0.5], name: [1, 2, 3], "town": ["York", "Leeds", None]})
     field = tables.count(truth.binary_lab(), frame, by="town")
@@ -518,8 +519,8 @@ def test_fault_18_pandas_columns_may_be_named_by_numbers(name):
 @pytest.mark.parametrize(
     "frame",
     [
-        pytest.param(pd.DataFrame([[0.1, 0.2, 1]], columns=["p", "p", "x"]), id="fault19-twice-pandas"),
-        pytest.param(pa.table([[0.1], [0.2], [1]], names=["p", "p", "x"]), id="fault19-twice-pyarrow"),
+        pytest.param(pd.DataFrame([[0.1, 0.2, 1]], columns=["p", "p", "x"]), id="fault_19_twice_pandas"),
+        pytest.param(pa.table([[0.1], [0.2], [1]], names=["p", "p", "x"]), id="fault_19_twice_pyarrow"),
     ],
 )
 def test_fault_19_names_that_appear_twice_are_refused_and_listed(frame):
@@ -532,7 +533,7 @@ def test_fault_19_names_that_appear_twice_are_refused_and_listed(frame):
             call()
 
 
-@pytest.mark.parametrize("name", [pytest.param("spark", id="fault19-twice-spark")])
+@pytest.mark.parametrize("name", [pytest.param("spark", id="fault_19_twice_spark")])
 def test_fault_19_names_that_appear_twice_are_refused_on_spark(spark, name):
     frame = Engine(name, spark).make(p=[0.1], q=[0.2]).toDF("p", "p")
     with pytest.raises(InputError, match=r"appear more than once: 'p' \(2 times\)"):
@@ -545,23 +546,23 @@ def test_fault_19_names_that_appear_twice_are_refused_on_spark(spark, name):
         pytest.param(
             {"scores": "pp"},
             r"no column 'pp' for the scores\. Did you mean 'p'\?.*'p', 'town', 'year'",
-            id="fault19-score",
+            id="fault_19_score",
         ),
         pytest.param(
-            {"by": "twon"}, r"no column 'twon' for the groups\. Did you mean 'town'\?", id="fault19-group"
+            {"by": "twon"}, r"no column 'twon' for the groups\. Did you mean 'town'\?", id="fault_19_group"
         ),
         pytest.param(
             {"by": ["town", "Year"]},
             r"no column 'Year' for the groups\. Did you mean 'year'\?",
-            id="fault19-case",
+            id="fault_19_case",
         ),
         pytest.param(
             {"by": "zzz"},
             r"no column 'zzz' for the groups\. The table has 'p', 'town', 'year'",
-            id="fault19-none-close",
+            id="fault_19_none_close",
         ),
         pytest.param(
-            {"by": ["town", "town"]}, r"\['town', 'town'\] name one twice", id="fault19-named-twice"
+            {"by": ["town", "town"]}, r"\['town', 'town'\] name one twice", id="fault_19_named_twice"
         ),
     ],
 )
@@ -594,7 +595,7 @@ def reference():
     return field, fieldcal.estimate(lab, field, trust=1)
 
 
-@pytest.mark.parametrize("threads", [pytest.param(n, id=f"fault50-threads-{n}") for n in (1, 2, 7)])
+@pytest.mark.parametrize("threads", [pytest.param(n, id=f"fault_50_threads_{n}") for n in (1, 2, 7)])
 def test_fault_50_the_number_of_threads_changes_nothing(threads):
     connection = duckdb.connect()
     connection.execute(f"SET threads = {threads}")
@@ -610,14 +611,14 @@ def test_fault_50_the_number_of_threads_changes_nothing(threads):
         np.testing.assert_allclose(new.weights, old.weights, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(0, id="fault50-order-of-rows")])
+@pytest.mark.parametrize("seed", [pytest.param(0, id="fault_50_order_of_rows")])
 def test_fault_50_the_order_of_rows_changes_nothing(local_engine, seed):
     shuffled = log().take(np.random.default_rng(seed).permutation(len(log())))
     field = tables.count(truth.binary_lab(), local_engine.make(shuffled), by=["town", "year"])
     assert field.to_json() == reference()[0].to_json()
 
 
-@pytest.mark.parametrize("seed", [pytest.param(1, id="fault50-order-of-shards-and-engines")])
+@pytest.mark.parametrize("seed", [pytest.param(1, id="fault_50_order_of_shards_and_engines")])
 def test_fault_50_shards_counted_in_different_engines_merge_in_any_order(seed):
     names = ["pandas", "polars", "polars-lazy", "pyarrow", "duckdb", "pandas-pyarrow"]
     size = len(log()) // len(names)
@@ -629,7 +630,7 @@ def test_fault_50_shards_counted_in_different_engines_merge_in_any_order(seed):
         assert sum(shards[i] for i in order).to_json() == reference()[0].to_json()
 
 
-@pytest.mark.parametrize("name", [pytest.param("spark", id="fault50-spark")])
+@pytest.mark.parametrize("name", [pytest.param("spark", id="fault_50_spark")])
 def test_fault_50_spark_in_any_number_of_partitions_counts_the_same(spark, name):
     frame = Engine(name, spark).make(log())
     field = tables.count(truth.binary_lab(), frame.repartition(5), by=["town", "year"])

@@ -47,7 +47,7 @@ AT_THE_START = [quantiles_from_zero, cdf_from_zero]
 
 
 @pytest.mark.parametrize("build", EVERYWHERE)
-def test_an_atom_at_zero_has_its_own_interval_and_keeps_it_fault49(build):
+def test_fault_49_an_atom_at_zero_has_its_own_interval_and_keeps_it(build):
     old = build()
     assert old.masses(ATOM)[0, 1] == pytest.approx(0.4, abs=1e-12)
     assert old.cdf([0.0], before=True)[0, 0] == pytest.approx(0.1, abs=1e-12)
@@ -59,7 +59,7 @@ def test_an_atom_at_zero_has_its_own_interval_and_keeps_it_fault49(build):
 
 
 @pytest.mark.parametrize("build", AT_THE_START)
-def test_what_lies_below_the_start_is_an_atom_at_the_start_fault49(build):
+def test_fault_49_what_lies_below_the_start_is_an_atom_at_the_start(build):
     old = build()
     np.testing.assert_allclose(old.masses(ATOM)[0, :2], [0.0, 0.5], rtol=0, atol=1e-12)
     new = old.reshaped(ATOM, [[0.0, 0.2, 0.3, 0.5]])

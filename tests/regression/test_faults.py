@@ -24,20 +24,20 @@ HALVES = Intervals.of([0.0])
 NAN, INF = np.nan, np.inf
 
 BAD = {
-    "fault49-crossing": (
+    "fault_49_crossing": (
         lambda: from_quantiles([[1, 2, 3], [1, 3, 2], [3, 2, 1]], U),
         r"cross in 2 of 3 rows, the first is row 1\. Pass crossing='sort'",
     ),
-    "fault49-falling-cdf": (
+    "fault_49_falling_cdf": (
         lambda: from_cdf([[0.0, 0.5, 1.0], [0.6, 0.5, 1.0]], [0, 1, 2]),
         r"falls in 1 of 2 rows, the first is row 1.*repair=True",
     ),
-    "fault49-cdf-outside": (lambda: from_cdf([[-0.1, 0.5, 1.0]], [0, 1, 2]), r"leaves \[0, 1\] in 1 of 1 rows"),
-    "fault49-cdf-unfinished": (
+    "fault_49_cdf_outside": (lambda: from_cdf([[-0.1, 0.5, 1.0]], [0, 1, 2]), r"leaves \[0, 1\] in 1 of 1 rows"),
+    "fault_49_cdf_unfinished": (
         lambda: from_cdf([[0.0, 0.5, 0.9]], [0, 1, 2]),
         r"does not end at 1 in 1 of 1 rows.*ending at 0\.9.*Extend the grid",
     ),
-    "fault49-cdf-of-zeros": (lambda: from_cdf([[0.0, 0.0]], [0, 1], repair=True), r"row 0 is 0 on the whole grid"),
+    "fault_49_cdf_of_zeros": (lambda: from_cdf([[0.0, 0.0]], [0, 1], repair=True), r"row 0 is 0 on the whole grid"),
     "percent-levels": (lambda: from_quantiles([[1, 2]], [10, 90]), r"strictly between 0 and 1.*Divide percent"),
     "levels-with-ends": (lambda: from_quantiles([[1, 2, 3]], [0.0, 0.5, 1.0]), r"minimum or a maximum"),
     "unsorted-levels": (lambda: from_quantiles([[1, 2]], [0.9, 0.1]), r"must increase, but 0\.1 follows 0\.9"),
@@ -131,17 +131,17 @@ def test_what_is_no_distribution_is_refused(thing):
         from_distribution(thing)
 
 
-def test_crossing_quantiles_are_sorted_on_request_fault49():
+def test_fault_49_crossing_quantiles_are_sorted_on_request():
     repaired = from_quantiles([[1, 2, 3], [1, 3, 2]], U, crossing="sort")
     assert repaired.values.tolist() == [[1, 2, 3], [1, 2, 3]]
 
 
-def test_a_bad_distribution_function_is_repaired_on_request_fault49():
+def test_fault_49_a_bad_distribution_function_is_repaired_on_request():
     repaired = from_cdf([[-0.1, 0.6, 0.4, 0.8], [0.2, 0.5, 1.3, 1.0]], [0, 1, 2, 3], repair=True)
     np.testing.assert_allclose(repaired.values, [[0.0, 0.75, 0.75, 1.0], [0.2, 0.5, 1.0, 1.0]])
 
 
-def test_rounding_is_no_fault_fault49():
+def test_fault_49_rounding_is_no_fault():
     c = np.array([[-1e-12, 0.5, 0.5 - 1e-12, 1.0 + 1e-12], [0.0, 0.1, 0.2, 1.0 - 5e-7]])
     straight = from_cdf(c, [0, 1, 2, 3]).values
     assert (np.diff(straight, axis=1) >= 0.0).all()
@@ -151,7 +151,7 @@ def test_rounding_is_no_fault_fault49():
     assert (np.diff(crossed) >= 0.0).all()
 
 
-@pytest.mark.parametrize("y", [-1e6, 1e6], ids=["fault49-below", "fault49-above"])
+@pytest.mark.parametrize("y", [-1e6, 1e6], ids=["fault_49_below", "fault_49_above"])
 def test_a_number_outside_every_interval_lies_in_an_open_one(y):
     support = Intervals.of([0.0, 1.0, 2.0])
     for predictions in (

@@ -61,7 +61,7 @@ def test_other_columns_keep_their_values_and_types_and_the_input_is_not_changed(
 @pytest.mark.parametrize(
     "index",
     [[5] * 6, [3, 1, 2, 0, 5, 4], list("bacfed"), pd.MultiIndex.from_product([[1, 2], ["a", "b", "c"]])],
-    ids=["fault47-duplicated", "fault47-reordered", "fault47-text", "fault47-levels"],
+    ids=["fault_47_duplicated", "fault_47_reordered", "fault_47_text", "fault_47_levels"],
 )
 @pytest.mark.parametrize("dtypes", ["pandas", "pandas-nullable", "pandas-pyarrow"])
 @pytest.mark.parametrize("by", [(), ("town",)], ids=["one-population", "groups"])

@@ -408,7 +408,7 @@ def test_an_empty_table_has_zeros_and_no_groups(warehouse):
     )
 
 
-def test_several_group_columns_stay_apart_fault16(warehouse):
+def test_fault_16_several_group_columns_stay_apart(warehouse):
     a = ["a|b", "a", "a|", "", None, "a", None]
     b = ["c", "b|c", "b|c", None, "", None, None]
     p = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
@@ -543,7 +543,7 @@ def count_many(lab, p, groups):
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_products_of_tiny_scores_and_extreme_weights_do_not_underflow_fault37(warehouse, n_classes):
+def test_fault_37_products_of_tiny_scores_and_extreme_weights_do_not_underflow(warehouse, n_classes):
     lab = learnt("auto", n_classes, 1 if n_classes == 2 else 3)
     tiny = [5e-324, 1e-320, 1e-300, 1e-161, 1e-160, 1e-100, 1e-30, 0.0]
     rows = (
@@ -640,7 +640,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=[f"fault20-{n}" for n in ODD])
+@pytest.mark.parametrize("odd", ODD.values(), ids=[f"fault_20_{n}" for n in ODD])
 def test_odd_column_names_are_taken_literally(warehouse, odd):
     lab, other = learnt(), odd + "2"
     rows = score_rows(lab, 1)
@@ -668,7 +668,7 @@ def test_odd_column_names_are_taken_literally(warehouse, odd):
         "leads; DROP TABLE victim",
     ],
 )
-def test_a_table_may_have_any_name_fault20(warehouse, table):
+def test_fault_20_a_table_may_have_any_name(warehouse, table):
     quoted = (
         f'"{table}"' if '"' not in table and " " in table else table
     )  # such a name is quoted for the user
@@ -930,7 +930,7 @@ def test_bin_ids_are_no_predictions():
         recalibrate_statement(prev, "leads", dialect="duckdb", scores="bin")
 
 
-def test_without_sqlglot_the_error_says_how_to_install_it_fault45(monkeypatch):
+def test_fault_45_without_sqlglot_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     for module in ("sql_words", "statements"):
         monkeypatch.delitem(sys.modules, f"fieldcal.tables.{module}", raising=False)
