@@ -69,7 +69,7 @@ def codes(lab, scores, groups=None, **options):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_model_next_to_chance_is_not_to_be_used(seed):
+def test_fault_71_a_model_next_to_chance_is_not_to_be_used(seed):
     scores, y = scored(4000, 0.3, distance=0.07, seed=seed)  # AUC .52
     with pytest.warns(IdentifiabilityWarning, match=r"hardly tell 0 and 1 apart: AUC 0\.5"):
         lab = fieldcal.learn(scores, y)
@@ -79,13 +79,13 @@ def test_a_model_next_to_chance_is_not_to_be_used(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_weak_model_that_separates_is_left_alone(seed):
+def test_fault_71_a_weak_model_that_separates_is_left_alone(seed):
     scores, y = scored(4000, 0.3, distance=0.55, seed=seed)  # AUC .65
     lab = fieldcal.learn(scores, y)
     assert "cannot_separate" not in codes(lab, scores)
 
 
-def test_two_classes_of_three_that_look_alike_ask_for_care():
+def test_fault_71_two_classes_of_three_that_look_alike_ask_for_care():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=6000)
     third = expit(3.0 * ((y == 2) + rng.standard_normal(6000) / np.sqrt(3) - 0.5) - np.log(2))
@@ -126,7 +126,7 @@ UNITS = {
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("world", [scored, skewed])
 @pytest.mark.parametrize("name", UNITS)
-def test_other_units_are_seen_and_named(name, world, seed):
+def test_fault_72_other_units_are_seen_and_named(name, world, seed):
     found = verdict(lab_of(world, seed), UNITS[name](world(4000, 0.5, seed=seed + 100)[0])).finding(
         "other_units"
     )
@@ -136,7 +136,7 @@ def test_other_units_are_seen_and_named(name, world, seed):
     assert said in found.text
 
 
-def test_logits_inflated_by_a_tenth_are_seen_where_rows_are_many():
+def test_fault_72_logits_inflated_by_a_tenth_are_seen_where_rows_are_many():
     lab = lab_of(scored, 0, 40_000)
     field = expit(1.1 * logit(scored(40_000, 0.5, seed=1)[0]))
     found = verdict(lab, field).finding("other_units")
@@ -147,11 +147,11 @@ def test_logits_inflated_by_a_tenth_are_seen_where_rows_are_many():
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.7, 0.95])
 @pytest.mark.parametrize("world", [scored, skewed])
-def test_a_strong_label_shift_is_no_fault(world, share, seed):
+def test_fault_72_a_strong_label_shift_is_no_fault(world, share, seed):
     assert not FAULTS & codes(lab_of(world, seed), world(4000, share, seed=seed + 100)[0])
 
 
-def test_fifty_label_shifts_raise_no_alarm():
+def test_fault_72_fifty_label_shifts_raise_no_alarm():
     rng = np.random.default_rng(5)
     alarms = 0
     for seed in range(50):
@@ -181,7 +181,7 @@ def test_a_map_that_does_nothing_gives_back_the_mixtures():
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("share", [0.2, 0.3, 0.6])
 @pytest.mark.parametrize("world", [scored, skewed])
-def test_swapped_classes_are_seen(world, share, seed):
+def test_fault_73_swapped_classes_are_seen(world, share, seed):
     found = verdict(lab_of(world, seed), 1 - world(4000, share, seed=seed + 100)[0]).finding("swapped")
     assert found is not None
     assert "order of the columns" in found.remedy
@@ -208,7 +208,7 @@ def three(prevalence, seed, n=6000):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("order", [[1, 0, 2], [2, 1, 0], [1, 2, 0]])
-def test_columns_in_another_order_are_seen(order, seed):
+def test_fault_73_columns_in_another_order_are_seen(order, seed):
     lab = fieldcal.learn(*three((0.2, 0.5, 0.3), seed))
     found = verdict(lab, three((0.2, 0.5, 0.3), seed + 100)[0][:, order], point="mode", level=None)
     assert found.finding("swapped").state == "do_not_use"
@@ -216,7 +216,7 @@ def test_columns_in_another_order_are_seen(order, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("prevalence", [(0.5, 0.2, 0.3), (0.3, 0.5, 0.2), (0.05, 0.15, 0.8)])
-def test_another_mix_of_three_classes_is_no_swap(prevalence, seed):
+def test_fault_73_another_mix_of_three_classes_is_no_swap(prevalence, seed):
     lab = fieldcal.learn(*three((0.2, 0.5, 0.3), seed))
     assert "swapped" not in codes(lab, three(prevalence, seed + 100)[0], point="mode", level=None)
 
@@ -227,7 +227,7 @@ def test_another_mix_of_three_classes_is_no_swap(prevalence, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("share", [0.08, 0.6])
 @pytest.mark.parametrize("world", [scored, skewed])
-def test_a_field_that_was_recalibrated_is_seen_and_the_raw_one_is_fine(world, share, seed):
+def test_fault_74_a_field_that_was_recalibrated_is_seen_and_the_raw_one_is_fine(world, share, seed):
     lab, raw = lab_of(world, seed), world(4000, share, seed=seed + 100)[0]
     prev = quietly(fieldcal.estimate, lab, fieldcal.count(lab, raw), trust=1)
     assert not FAULTS & codes(lab, raw)
@@ -236,7 +236,7 @@ def test_a_field_that_was_recalibrated_is_seen_and_the_raw_one_is_fine(world, sh
     assert "made twice" in found.remedy
 
 
-def test_groups_that_were_recalibrated_each_by_itself_are_seen():
+def test_fault_74_groups_that_were_recalibrated_each_by_itself_are_seen():
     lab, groups = lab_of(skewed, 0), np.repeat(["a", "b", "c", "d"], 1500)
     shares = np.array([0.05, 0.1, 0.6, 0.8])
     raw = np.concatenate([skewed(1500, share, seed=i)[0] for i, share in enumerate(shares)])
@@ -254,7 +254,7 @@ def frames():
     return lab, pl.DataFrame({"p": field, "p_recalibrated": field})
 
 
-def test_a_column_that_recalibrate_named_is_not_counted_without_a_word(frames):
+def test_fault_74_a_column_that_recalibrate_named_is_not_counted_without_a_word(frames):
     lab, field = frames
     with pytest.warns(RecalibratedWarning, match=r"'p_recalibrated' .* recalibrated before.*scores=…"):
         tables.count(lab, field, scores="p_recalibrated")
@@ -262,7 +262,7 @@ def test_a_column_that_recalibrate_named_is_not_counted_without_a_word(frames):
         count_statement(lab, "leads", dialect="duckdb", scores="p_recalibrated")
 
 
-def test_the_raw_column_beside_it_is(frames):
+def test_fault_74_the_raw_column_beside_it_is(frames):
     lab, field = frames
     assert tables.count(lab, field).n.sum() == 2000
     assert count_statement(lab, "leads", dialect="duckdb")
@@ -271,7 +271,7 @@ def test_the_raw_column_beside_it_is(frames):
 # e. Hard decisions
 
 
-def test_hard_decisions_are_called_that_with_the_right_remedy():
+def test_fault_75_hard_decisions_are_called_that_with_the_right_remedy():
     scores, y = scored(2000, 0.3)
     with pytest.warns(CalibrationWarning) as told:
         lab = fieldcal.learn(scores > 0.5, y)
@@ -285,13 +285,13 @@ def test_hard_decisions_are_called_that_with_the_right_remedy():
     assert abs(prev.urc[0, 1] - truth.mean()) < 0.05, "the adjusted count works"
 
 
-def test_one_hot_columns_are_hard_decisions_too():
+def test_fault_75_one_hot_columns_are_hard_decisions_too():
     proba, y = three((0.2, 0.5, 0.3), 0)
     with pytest.warns(CalibrationWarning, match="hard decisions"):
         fieldcal.learn(np.eye(3)[proba.argmax(axis=1)], y)
 
 
-def test_a_confident_model_with_some_exact_zeros_and_ones_predicts_probabilities():
+def test_fault_75_a_confident_model_with_some_exact_zeros_and_ones_predicts_probabilities():
     scores, y = scored(4000, 0.3, distance=4.0)
     lab = fieldcal.learn(np.where(scores < 0.01, 0.0, np.where(scores > 0.99, 1.0, scores)), y)
     assert "hard_decisions" not in codes(lab, scores)
@@ -361,7 +361,7 @@ def test_no_limit_is_below_the_default():
 # g. Intervals that say nothing
 
 
-def test_an_interval_over_nearly_everything_is_told():
+def test_fault_76_an_interval_over_nearly_everything_is_told():
     scores, y = scored(60, 0.5, distance=0.5, p_lab=0.5, seed=2)
     lab = quietly(fieldcal.learn, scores, y)
     found = verdict(lab, scored(8, 0.5, distance=0.5, p_lab=0.5, seed=3)[0], trust=1).finding("says_nothing")
@@ -369,13 +369,13 @@ def test_an_interval_over_nearly_everything_is_told():
     assert "next to nothing" in found.text
 
 
-def test_a_small_field_with_an_interval_of_use_is_left_alone():
+def test_fault_76_a_small_field_with_an_interval_of_use_is_left_alone():
     lab = lab_of(scored, 0)
     assert "says_nothing" not in codes(lab, scored(100, 0.5, seed=1)[0])
     assert "says_nothing" not in codes(lab, scored(100, 0.5, seed=1)[0], point="mode", level=None)
 
 
-def test_groups_that_nothing_is_known_of_are_named():
+def test_fault_76_groups_that_nothing_is_known_of_are_named():
     lab = quietly(fieldcal.learn, *scored(4000, 0.3, distance=0.8))
     big = [scored(2000, share, distance=0.8, seed=i)[0] for i, share in enumerate((0.02, 0.98))]
     small = scored(2, 0.5, distance=0.8, seed=7)[0]
@@ -387,7 +387,7 @@ def test_groups_that_nothing_is_known_of_are_named():
 # h. A class that disappears from hard decisions
 
 
-def test_a_rare_class_that_loses_its_recall_is_named_with_both_numbers():
+def test_fault_76_a_rare_class_that_loses_its_recall_is_named_with_both_numbers():
     lab = lab_of(scored, 0)
     found = verdict(lab, scored(4000, 0.03, seed=1)[0], trust=1).finding("recall_lost")
     assert found.state == "care"
@@ -396,7 +396,7 @@ def test_a_rare_class_that_loses_its_recall_is_named_with_both_numbers():
     assert "decide(…, goal='balanced')" in found.remedy
 
 
-def test_no_recall_is_lost_where_little_moves_or_nothing_is_corrected():
+def test_fault_76_no_recall_is_lost_where_little_moves_or_nothing_is_corrected():
     lab = lab_of(scored, 0)
     assert "recall_lost" not in codes(lab, scored(4000, 0.25, seed=1)[0], trust=1)
     assert "recall_lost" not in codes(lab, scored(4000, 0.03, seed=1)[0], trust=0)
