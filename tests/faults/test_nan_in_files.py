@@ -17,24 +17,10 @@ from fieldcal import tables
 from fieldcal.cli.main import main
 from fieldcal.errors import InputError
 from fieldcal.tables.sql import count_statement, recalibrate_statement
+from tables.writers import PARQUET
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 NAMES = {2: ["p"], 3: ["p_0", "p_1", "p_2"]}
-
-
-def by_duckdb(table, path):
-    connection = duckdb.connect()
-    connection.register("given", table)
-    connection.execute(f"COPY given TO '{path}' (FORMAT parquet)")
-
-
-WRITERS = {
-    "polars": lambda table, path: pl.from_arrow(table).write_parquet(path),
-    "pyarrow": pq.write_table,
-    "pyarrow-small-groups": lambda table, path: pq.write_table(table, path, row_group_size=50),
-    "pandas": lambda table, path: table.to_pandas().to_parquet(path),
-    "duckdb": by_duckdb,
-}
 
 
 def world(K):
@@ -61,10 +47,10 @@ def case(request):
     return lab, prev, rows, request.param
 
 
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(params=PARQUET)
 def path(request, case, tmp_path):
     target = tmp_path / "field.parquet"
-    WRITERS[request.param](with_nan(case[2], [3, 77]), str(target))
+    PARQUET[request.param](with_nan(case[2], [3, 77]), str(target))
     return target
 
 
@@ -141,7 +127,7 @@ def test_fault_51_on_the_command_line(case, path, tmp_path, monkeypatch, capsys)
 @settings(max_examples=20, deadline=None)
 @given(
     odd=st.lists(st.sampled_from([np.nan, np.inf, -np.inf, 1.5, -0.2, 0.0, 1.0]), min_size=1, max_size=3),
-    writer=st.sampled_from(sorted(WRITERS)),
+    writer=st.sampled_from(sorted(PARQUET)),
     seed=st.integers(0, 99),
 )
 def test_fault_51_whatever_stands_in_a_file_is_judged_as_in_an_array(tmp_path_factory, odd, writer, seed):
@@ -150,7 +136,7 @@ def test_fault_51_whatever_stands_in_a_file_is_judged_as_in_an_array(tmp_path_fa
     at = np.random.default_rng(seed).choice(len(values), len(odd), replace=False)
     values[at] = odd
     path = tmp_path_factory.mktemp("odd") / "field.parquet"
-    WRITERS[writer](pa.table({"p": pa.array(values, from_pandas=False)}), str(path))
+    PARQUET[writer](pa.table({"p": pa.array(values, from_pandas=False)}), str(path))
 
     def judged(count, given):
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import math
 
@@ -11,7 +10,6 @@ import hypothesis.strategies as st
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -19,42 +17,12 @@ from hypothesis import given, settings
 from fieldcal import tables
 from fieldcal.tables.files.session import Session
 from tables import truth
-from tables.engines import Engine
 from tables.test_properties import answer, random_tables
+from tables.writers import CSV, PARQUET
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=24)
 
 
-def by_duckdb(table, path):
-    connection = duckdb.connect()
-    connection.register("given", table)
-    connection.execute(f"COPY given TO '{path}' (FORMAT {'parquet' if path.endswith('parquet') else 'csv'})")
-
-
-def by_python(table, path):
-    with open(path, "w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(table.column_names)
-        writer.writerows(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
-
-
-PARQUET = {
-    "polars": lambda table, path: pl.from_arrow(table).write_parquet(path),
-    "pyarrow": pq.write_table,
-    "pyarrow, groups of 3 rows": lambda table, path: pq.write_table(table, path, row_group_size=3),
-    "pyarrow, plain": lambda table, path: pq.write_table(
-        table, path, use_dictionary=False, write_statistics=False, compression="gzip"
-    ),
-    "pandas": lambda table, path: Engine("pandas-pyarrow").make(table).to_parquet(path),
-    "duckdb": by_duckdb,
-}
-CSV = {
-    "python": by_python,
-    "pandas": lambda table, path: Engine("pandas").make(table).to_csv(path, index=False),
-    "polars": lambda table, path: pl.from_arrow(table).write_csv(path),
-    "pyarrow": pa.csv.write_csv,
-    "duckdb": by_duckdb,
-}
 READERS = {
     "duckdb": lambda path: duckdb.connect().sql(f"SELECT * FROM '{path}'"),
     "polars-lazy": pl.scan_parquet,

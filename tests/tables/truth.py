@@ -59,7 +59,9 @@ def with_columns(lab: Lab, *scores: str, by: Sequence[str] = ()) -> Lab:
 def proba(table: pa.Table, scores: Sequence[str]) -> Any:
     """The scores as an array, NaN where there is none; (n,) of one column."""
     columns = [
-        np.array([np.nan if v is None else float(v) for v in table[name].to_pylist()], dtype=np.float64)
+        np.array(
+            [np.nan if v is None else v if isinstance(v, str) else float(v) for v in table[name].to_pylist()]
+        )
         for name in scores
     ]
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
