@@ -398,7 +398,7 @@ class Prevalence(Artefact):
         )
         share = self.lab.decisions.sum(axis=0) + 1e-3
         within = self.lab.decisions + 0.5 * share / share.sum(axis=1, keepdims=True)
-        return np.asarray(np.einsum("dkb,kbj->dkj", cells, within / within.sum(axis=2, keepdims=True)))
+        return _decided(cells, within / within.sum(axis=2, keepdims=True))
 
     def _confusion_draws(self, n_draws: int) -> Floats:
         """Draws of P(decision | class), (D, K, K), that share their M with `draws`."""
@@ -407,10 +407,12 @@ class Prevalence(Artefact):
         share = self.lab.decisions.sum(axis=0) + 1e-3
         rows = self.lab.decisions * (self.lab.n_effective / self.lab.F.sum(axis=1))[:, None, None]
         within = rows + 0.5 * share / share.sum(axis=1, keepdims=True)  # half a row per class and bin
-        rounds = []
-        for _ in range(n_draws // len(M)):
-            D = rng.standard_gamma(within, size=(len(M), *within.shape)) + 1e-300
-            rounds.append(np.einsum("skb,skbj->skj", M, D / D.sum(axis=3, keepdims=True)))
+
+        def one(M: Floats) -> Floats:  # at a time: for many classes, all of them would not fit into memory
+            D = rng.standard_gamma(within) + 1e-300
+            return _decided(M[None], D / D.sum(axis=2, keepdims=True))[0]
+
+        rounds = [[one(own) for own in M] for _ in range(n_draws // len(M))]
         return np.stack(rounds, axis=1).reshape(n_draws, *self.lab.confusion.shape)
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -549,6 +551,11 @@ def _key_columns(groups: Keys) -> dict[str, list[Any]]:
         return {f"group_{i + 1}": [g[i] for g in groups] for i in range(parts.pop())}  # type: ignore[index]
     mixed = len({type(g) for g in groups if g is not None}) > 1
     return {"group": [group_keys.show(g) if mixed and g is not None else g for g in groups]}
+
+
+def _decided(cells: Floats, within: Floats) -> Floats:
+    """From class and bin, (D, K, m), and the decision in each of these cells, (K, m, K), to class and decision."""
+    return np.asarray((cells.swapaxes(0, 1) @ within).swapaxes(0, 1))
 
 
 def _for(library: str, columns: dict[str, list[Any]]) -> dict[str, Any]:
