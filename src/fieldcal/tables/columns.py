@@ -362,13 +362,17 @@ class Grouping:
     def matches(self, groups: Sequence[Hashable]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which keys could stand in these columns."""
         if len(self.columns) == 1 and set(map(type, groups)) <= {self.kinds[0].type, type(None)}:
-            return np.ones(len(groups), dtype=bool)  # the usual case, without a look at every key
+            known = [g for g in groups if g is not None]
+            extremes = [min(known), max(known)] if self.kinds[0].type is int and known else []
+            if self.kinds[0].type is not dt.datetime and all(_holds(self.dtypes[0], x) for x in extremes):
+                return np.ones(len(groups), dtype=bool)  # the usual case, without a look at every key
         return np.fromiter((self._fits(g) for g in groups), dtype=bool, count=len(groups))
 
     def _fits(self, key: Hashable) -> bool:
         parts = key if len(self.columns) > 1 and isinstance(key, tuple) else (key,)
         return len(parts) == len(self.columns) and all(
-            p is None or type(p) is k.type for p, k in zip(parts, self.kinds, strict=True)
+            p is None or (type(p) is k.type and _holds(d, p))
+            for p, k, d in zip(parts, self.kinds, self.dtypes, strict=True)
         )
 
     def look_up(self, groups: Sequence[Hashable]) -> LookUp:
@@ -454,6 +458,28 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
     raise InputTypeError(
         f"The group column {name!r:.60} is of type {dtype}. {group_keys.KINDS}: convert it first, as str(…) does."
     )
+
+
+#: What 64 bits hold: whole numbers, and nanoseconds around 1970 in whole microseconds.
+_SIGNED, _UNSIGNED = range(-(2**63), 2**63), range(2**64)
+_NANOSECONDS = (
+    dt.datetime(1677, 9, 21, 0, 12, 43, 145225),
+    dt.datetime(2262, 4, 11, 23, 47, 16, 854775),
+)
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def _holds(dtype: Any, value: Any) -> bool:
+    """Whether a column of this type can hold the value exactly; cast to it, others would merge or overflow."""
+    if type(value) is int:
+        return value in (_SIGNED if dtype == nw.Int64 else _UNSIGNED if dtype == nw.UInt64 else (value,))
+    if type(value) is not dt.datetime:
+        return True
+    if value.tzinfo is not None:
+        return False
+    if dtype.time_unit == "ns":
+        return _NANOSECONDS[0] <= value <= _NANOSECONDS[1]
+    return value.microsecond % _MICROSECONDS[dtype.time_unit] == 0
 
 
 def _as(expression: nw.Expr, dtype: Any, wanted: Any) -> nw.Expr:
