@@ -20,16 +20,20 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "types": (set(), {"numpy"}),
     "core": ({"errors", "types", "core"}, {"numpy", "scipy"}),
     "storage": ({"errors"}, set()),
-    "metrics": ({"errors", "types"}, {"numpy"}),
+    "alignment": ({"errors"}, set()),
+    "metrics": ({"errors", "types", "alignment"}, {"numpy"}),
     "datasets": ({"errors", "types", "datasets"}, {"numpy", "sklearn"}),
     "objects": (
         {"errors", "types", "storage", "metrics", "core", "objects"},
         {"numpy", "pydantic", "pydantic_core", "narwhals", "rich"},
     ),
     "validation": ({"errors", "types", "storage", "core", "objects"}, {"numpy"}),
-    "regression": ({"errors", "types", "storage", "core", "objects", "regression"}, {"numpy", "scipy"}),
+    "regression": (
+        {"errors", "types", "storage", "alignment", "core", "objects", "regression"},
+        {"numpy", "scipy"},
+    ),
     "verbs": (
-        {"errors", "types", "storage", "metrics", "core", "objects", "validation", "regression", "verbs"},
+        {"errors", "types", "storage", "alignment", "metrics", "core", "objects", "validation", "regression", "verbs"},
         {"numpy", "scipy"},
     ),
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fieldcal.alignment import check_alignment
 from fieldcal.errors import InputError
 from fieldcal.types import Floats
 
@@ -112,6 +113,7 @@ def relative_absolute_error(estimate: ArrayLike, truth: ArrayLike, *, n: ArrayLi
 
 
 def _checked(proba: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.intp]]:
+    check_alignment(proba=proba, y=y)
     p = np.asarray(proba, dtype=np.float64)
     p = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
     codes = np.asarray(y)
@@ -132,6 +134,7 @@ def _equal_bins(score: Floats, bins: int) -> NDArray[np.intp]:
 
 
 def _pair(estimate: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
+    check_alignment(estimate=estimate, truth=truth)
     p, t = np.asarray(estimate, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     if p.shape != t.shape:
         raise InputError(f"Estimate and truth must have one shape, but have {p.shape} and {t.shape}.")

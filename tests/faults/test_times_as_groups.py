@@ -120,7 +120,8 @@ def test_fault_52_one_instant_in_two_zones_is_one_key_and_the_two_hours_of_a_fol
 def test_not_a_time_is_the_null_group_in_every_unit_of_numpy(unit):
     groups = np.array(["2024-01-01", "NaT", "1969-01-01"], f"datetime64[{unit}]")
     counted = fieldcal.count(truth.binary_lab(), [0.1, 0.5, 0.9], groups=groups)
-    assert counted.groups[-1] is None and len(counted.groups) == 3
+    assert counted.groups[-1] is None
+    assert len(counted.groups) == 3
 
 
 FAR = {

@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import PartitionLike, as_columns
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputError
@@ -105,6 +106,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self, "lab_")
+        check_alignment(X=X, groups=groups)
         proba = self._model_proba(X)
         if groups is not None:
             check_consistent_length(proba, groups)
@@ -141,6 +143,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
+        check_alignment(X=X, y=y, sample_weight=sample_weight, groups=groups)
         return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def _input(self, X: Any) -> Any:
@@ -183,6 +186,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _count(self, X: Any, *, groups: Any, sample_weight: Any, batch: str | None = None) -> Field:
         check_is_fitted(self, "lab_")
+        check_alignment(X=X, groups=groups, sample_weight=sample_weight)
         scores = verb_shape(self._model_proba(X))
         return count(self.lab_, scores, groups=groups, sample_weight=sample_weight, batch=batch)
 

@@ -17,6 +17,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import has_fit_parameter
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError, Option, WeightWarning
@@ -176,6 +177,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         self
         """
         self._begin()
+        check_alignment(X=X, y=y, groups=groups, sample_weight=sample_weight)
         self._check_estimator(fit_params)
         X, y = indexable(X, y)
         y = checked_labels(self, y)

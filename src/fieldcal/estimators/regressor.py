@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _check_y, check_is_fitted
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError
 from fieldcal.estimators.adaptive import seed
@@ -134,6 +135,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
                 "RecalibratedClassifier, or a regressor."
             )
         check_fit_or_frozen(self.estimator, {})
+        check_alignment(X=X, y=y, groups=groups)
         X, y = indexable(X, y)
         y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
         if is_frozen(self.estimator):
@@ -167,6 +169,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self
         """
         check_is_fitted(self, "lab_")
+        check_alignment(X=X, groups=groups)
         self.field_ = count(self.lab_, self._predicted(X), groups=groups)
         self.prevalence_ = estimate(
             self.lab_,
@@ -192,6 +195,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Predictions
         """
         check_is_fitted(self, "lab_")
+        check_alignment(X=X, groups=groups)
         predicted = self._predicted(X)
         if not hasattr(self, "prevalence_"):
             return predicted
@@ -211,6 +215,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
         """R² of `predict`."""
+        check_alignment(X=X, y=y, sample_weight=sample_weight, groups=groups)
         return float(r2_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option
@@ -303,6 +304,7 @@ def reliability_of(
 
     By default of the second of two classes, or of the one whose predictions changed most.
     """
+    check_alignment(before=before, after=after, y=y)
     old, new = (as_columns(np.asarray(p, dtype=np.float64)) for p in (before, after))
     codes = np.asarray(y)
     _check_labelled(old, new, codes, len(classes))

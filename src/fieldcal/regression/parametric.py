@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from fieldcal.alignment import check_alignment
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.regression.predictions import Predictions, numbers, vector
 from fieldcal.storage import did_you_mean
@@ -254,6 +255,7 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
             f"There is no family {family!r}.{did_you_mean(family, list(_FAMILIES))} Choose one of "
             f"{', '.join(_FAMILIES)}, or pass any scipy distribution to from_distribution."
         )
+    check_alignment(mean=mean, sd=sd)
     centre = vector(mean, "means")
     n = len(centre)
     spread = numbers(sd, "standard deviations")

@@ -230,6 +230,7 @@ def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
     if labelled is None:
         return None
     G, K = len(field.groups), len(lab.classes)
+    labelled = _by_names(labelled)
     if isinstance(labelled, Mapping):
         table = np.zeros((G, K))
         where = group_keys.positions(field.groups, tuple(group_keys.normalize(k) for k in labelled))
@@ -248,6 +249,18 @@ def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
             f"{table.shape}."
         )
     return table
+
+
+def _by_names(labelled: Any) -> Any:
+    """A pandas table whose index and columns are named is read by these names; one that only numbers them, in order."""
+    if not (hasattr(labelled, "iloc") and getattr(labelled, "ndim", 0) == 2):
+        return labelled
+    groups, classes = list(labelled.index), list(labelled.columns)
+    if groups == list(range(len(groups))) and classes == list(range(len(classes))):
+        return labelled.to_numpy()
+    if len(set(groups)) < len(groups) or len(set(classes)) < len(classes):
+        raise InputError("labelled names a group or a class twice. Give one row per group, one column per class.")
+    return {group: dict(zip(classes, row, strict=True)) for group, row in zip(groups, labelled.to_numpy(), strict=True)}
 
 
 def _label_row(counts: Any, classes: Keys) -> Floats:

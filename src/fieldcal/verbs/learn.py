@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.ordered import approximate_ordered_mean
@@ -36,6 +37,7 @@ from fieldcal.validation import (
     check_order,
     check_whole,
     lab_scores,
+    order_of_rows,
     score_sums,
 )
 from fieldcal.verbs.count import as_distributions
@@ -123,11 +125,12 @@ def learn(
     """
     check_flags(ordered=ordered, normalize=normalize)
     check_whole("random_state", random_state, least=0)
+    check_alignment(predictions=predictions, y=y, groups=groups, sample_weight=sample_weight)
     weight = as_weights(sample_weight, n=n_labels(y))
     if are_of_a_number(predictions, intervals=intervals, atoms=atoms):
         Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
         given = with_numbers(
-            predictions, y, intervals=intervals, atoms=atoms, weight=equal_rows(weight), partition=partition
+            predictions, y, intervals=intervals, atoms=atoms, weight=weight, partition=partition
         )
     else:
         given = with_classes(predictions, y, classes=classes, ordered=ordered, partition=partition)
@@ -156,8 +159,13 @@ def _learn(
         raise InputError(
             f"There are {len(scores.values)} predictions but {len(y)} labels. Give one label per row."
         )
+    grouped = None if groups is None else group_keys.factorize(groups, n=len(y))
+    if weight is not None:  # sums of fractions depend on the order in which they are added
+        order = order_of_rows(scores.values, y, weight=weight)
+        scores, y, weight = scores.take(order), y[order], weight[order]
+        grouped = None if grouped is None else (grouped[0], grouped[1][order])
     ordered = given.outcome.ordered
-    fitted = _fitted(given, scores.values, equal_rows(weight))
+    fitted = _fitted(replace(given, y=y), scores.values, equal_rows(weight))
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names)
@@ -175,7 +183,7 @@ def _learn(
         decisions=_decisions(rows, n_bins=fitted.m),
         **_quality(rows),
         **_rehearsal(
-            rows, groups, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
+            rows, grouped, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
         ),
     )
 
@@ -226,8 +234,7 @@ class _Rows:
 
     def in_one_order(self, groups: Ints) -> tuple[_Rows, Ints]:
         """Sorted by what they hold: no fold, sum or digest may depend on the order in which the rows came."""
-        held = (*self.proba.T, self.bins, self.y, groups)
-        order = np.lexsort(held if self.weight is None else (self.weight, *held))
+        order = order_of_rows(self.proba, self.bins, self.y, groups, weight=self.weight)
         weight = None if self.weight is None else self.weight[order]
         return _Rows(self.proba[order], self.y[order], self.bins[order], weight), groups[order]
 
@@ -250,12 +257,12 @@ def _decisions(rows: _Rows, *, n_bins: int) -> Any:
 
 
 def _rehearsal(
-    rows: _Rows, groups: Any, *, n_bins: int, smoothing: float, ordered: bool, random_state: int
+    rows: _Rows, groups: tuple[Keys, Ints] | None, *, n_bins: int, smoothing: float, ordered: bool, random_state: int
 ) -> dict[str, Any]:
     """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them."""
     if groups is None:
         return {}
-    names, codes = group_keys.factorize(groups, n=len(rows.y))
+    names, codes = groups
     if len(names) > len(rows.y) / 2:
         warnings.warn(
             f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, hardly two each: nothing can be "
@@ -352,7 +359,10 @@ def with_numbers(
     known, numbers = as_distributions(predictions), as_numbers(y)
     if len(known) != len(numbers):
         raise InputError(f"There are {len(known)} predictions but {len(numbers)} numbers. Give one each.")
-    outcome = find_intervals(known.mean(), numbers, intervals, atoms, weight)
+    expected = known.mean()
+    order = order_of_rows(expected, numbers, weight=weight)
+    rows = equal_rows(None if weight is None else weight[order])
+    outcome = find_intervals(expected[order], numbers[order], intervals, atoms, rows)
     codes = outcome.codes(numbers)
     return Labelled(outcome, outcome.masses(known), codes, _by_mean(partition, numbers, codes, outcome.size))
 
@@ -363,5 +373,6 @@ def _by_mean(partition: PartitionLike, y: Floats, codes: Ints, size: int) -> Par
         partition = int(np.clip(len(y) // 50, 4, max(8, 3 * size // 2))) if size > 2 else partition
     if size == 2 or isinstance(partition, bool) or not isinstance(partition, (int, np.integer)):
         return partition
-    means = np.bincount(codes, weights=y) / np.bincount(codes)
+    order = np.argsort(y)  # a sum of numbers depends on their order
+    means = np.bincount(codes[order], weights=y[order]) / np.bincount(codes)
     return Expected(int(partition), tuple(means.tolist()))

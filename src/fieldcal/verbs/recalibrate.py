@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
@@ -92,6 +93,7 @@ def recalibrate(
     """
     check_options(unseen, missing)
     check_applicable(prev, acknowledge=acknowledge)
+    check_alignment(predictions=predictions, groups=groups)
     outcome = prev.lab.outcome
     given = understood(outcome, predictions)
     new = recalibrated_masses(prev, given, groups=groups, unseen=unseen, normalize=normalize, missing=missing)
@@ -152,6 +154,7 @@ def decide(
             "decide chooses one of several classes, but this estimate is of a number. Take a number from the "
             "recalibrated distributions: fieldcal.recalibrate(prev, predictions).mean(), or .ppf([0.5])."
         )
+    check_alignment(predictions=predictions, groups=groups)
     classes = _as_array(prev.classes)
     new = as_columns(recalibrated_masses(prev, predictions, groups=groups, unseen=unseen))
     if isinstance(goal, str):
