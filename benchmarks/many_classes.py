@@ -61,7 +61,10 @@ def main() -> None:
     for K in sizes:
         each = seconds(K)
         total.append(sum(each))
-        print(f"{K:>8}{each[0]:>9.2f}{each[1]:>9.2f}{each[2]:>10.2f}{each[3]:>13.3f}{total[-1]:>9.2f}", flush=True)
+        print(
+            f"{K:>8}{each[0]:>9.2f}{each[1]:>9.2f}{each[2]:>10.2f}{each[3]:>13.3f}{total[-1]:>9.2f}",
+            flush=True,
+        )
     exponent = float(np.polyfit(np.log(sizes), np.log(total), 1)[0])
     print(f"seconds ~ K^{exponent:.2f} (bar: {MOST_EXPONENT:g})")
     if exponent > MOST_EXPONENT:

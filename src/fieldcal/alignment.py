@@ -24,11 +24,13 @@ def check_alignment(**given: Any) -> None:
     for name, index in indexed[1:]:
         first, expected = indexed[0]
         if len(index) == len(expected) and not index.equals(expected):
-            at = next(i for i, (a, b) in enumerate(zip(expected, index, strict=True)) if a is not b and a != b)
+            at = next(
+                i for i, (a, b) in enumerate(zip(expected, index, strict=True)) if a is not b and a != b
+            )
             raise InputError(
                 f"The indexes of {first} and {name} disagree: row {at} is {_short(expected[at])} in the one and "
                 f"{_short(index[at])} in the other. Rows are matched by position. If that is meant, drop the indexes "
-                f"with .reset_index(drop=True); if the index says what belongs together, pass {name}.loc[{first}.index]."
+                f"with .reset_index(drop=True); if indexes say what belongs together, pass {name}.loc[{first}.index]."
             )
 
 

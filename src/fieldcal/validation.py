@@ -133,8 +133,8 @@ def _warn_of_spellings(labels: Keys) -> None:
             other = first.setdefault("".join(label.split()).casefold(), label)
             if other is not label:
                 warnings.warn(
-                    f"The labels {other!r:.60} and {label!r:.60} differ by blanks or case only. They are kept apart, as "
-                    "two classes. If they are one, spell them alike first.",
+                    f"The labels {other!r:.60} and {label!r:.60} differ by blanks or case only. They are kept apart, "
+                    "as two classes. If they are one, spell them alike first.",
                     LabelWarning,
                     stacklevel=5,
                 )
@@ -415,23 +415,3 @@ def _unit_sum(codes: Ints, n_rows: int, column: Floats, weight: Floats | None) -
         part = slice(start, start + _EXACT_ROWS)
         total += np.bincount(codes[part], weights=units[part], minlength=n_rows).astype(np.int64)
     return total
-
-
-def check_flags(**flags: Any) -> None:
-    """Refuse what is neither true nor false; each by the name of its option."""
-    for name, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise InputTypeError(f"{name} must be True or False, but got {value!r:.60}.")
-
-
-def check_whole(name: str, value: Any, *, least: int) -> None:
-    """Refuse what is no whole number from ``least`` on."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name} must be a whole number, {least} or more, but got {value!r:.60}.")
-
-
-def check_level(level: Any) -> None:
-    """Refuse what is no probability of an interval."""
-    number = isinstance(level, (int, float, np.number)) and not isinstance(level, bool)
-    if not number or not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r:.60}.")

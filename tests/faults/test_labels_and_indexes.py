@@ -49,8 +49,11 @@ HUGE = {
 
 @pytest.mark.parametrize("scores", HUGE.values(), ids=HUGE)
 def test_a_score_beyond_floats_is_refused_as_infinite(scores):
-    for verb in (lambda p: fieldcal.count(made()[0], p), lambda p: fieldcal.recalibrate(made()[2], p, groups=[0, 1])):
-        with pytest.raises(InputError, match="must be probabilities, but reach -?inf. Infinite scores"):
+    for verb in (
+        lambda p: fieldcal.count(made()[0], p),
+        lambda p: fieldcal.recalibrate(made()[2], p, groups=[0, 1]),
+    ):
+        with pytest.raises(InputError, match=r"must be probabilities, but reach -?inf\. Infinite scores"):
             verb(scores)
 
 
@@ -75,8 +78,7 @@ def test_fault_61_weights_of_most_sizes_only_count_by_their_ratios():
 
 @pytest.mark.parametrize("weight", [5e-324, 1e-200, 1e200], ids=lambda w: f"fault_61_weight_{w}")
 def test_weights_whose_squares_no_float_holds_are_refused(weight):
-    with pytest.raises(InputError, match=r"row 1 has .*Rescale them"), warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
+    with pytest.raises(InputError, match=r"row 1 has .*Rescale them"):
         fieldcal.count(made()[0], [0.5, 0.5, 0.5], sample_weight=[1.0, weight, 1.0])
 
 
@@ -152,7 +154,9 @@ def test_labels_that_differ_by_blanks_or_case_are_kept_apart_and_told(one, two):
 def test_fault_63_the_command_line_tells_both_spellings(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     proba, y = spelled("pos", "pos ")
-    pl.DataFrame({"y": y, "p_other": proba[:, 0], "p_pos": proba[:, 1], "p_pos ": proba[:, 2]}).write_parquet("l.parquet")
+    pl.DataFrame({"y": y, "p_other": proba[:, 0], "p_pos": proba[:, 1], "p_pos ": proba[:, 2]}).write_parquet(
+        "l.parquet"
+    )
     with pytest.raises(SystemExit) as ended:
         main(["learn", "l.parquet", "--label", "y", "--scores", "p_*", "-o", "lab.json"])
     assert ended.value.code == 0
@@ -286,11 +290,17 @@ def test_objects_whose_indexes_disagree_are_refused(use, first, one, second, two
 def test_fault_64_one_index_for_all_or_an_index_beside_arrays_is_fine():
     odd = pd.Index([7] * 300)  # duplicated: row 47
     plain = recalibrating()
-    for groups in (pd.Series(data().groups_field, index=odd), data().groups_field, pl.Series(data().groups_field)):
+    for groups in (
+        pd.Series(data().groups_field, index=odd),
+        data().groups_field,
+        pl.Series(data().groups_field),
+    ):
         found = recalibrating(predictions=pd.Series(data().proba_field, index=odd), groups=groups)
         np.testing.assert_array_equal(found, plain)
     same_numbers = pd.Series(data().groups_field, index=pd.Index(range(300), dtype="int32"))
-    np.testing.assert_array_equal(recalibrating(predictions=pd.Series(data().proba_field), groups=same_numbers), plain)
+    np.testing.assert_array_equal(
+        recalibrating(predictions=pd.Series(data().proba_field), groups=same_numbers), plain
+    )
 
 
 @UNWARNED

@@ -98,6 +98,7 @@ def test_fault_69_named_shards_have_one_digest_in_any_order_of_merging():
     world, lab = data(2), fieldcal.learn(data(2).proba_lab, data(2).y_lab)
     weight = weights(200, 3, False)
     shards = [
-        fieldcal.count(lab, world.proba_field[i::4], sample_weight=weight[i::4], batch=f"shard {i}") for i in range(4)
+        fieldcal.count(lab, world.proba_field[i::4], sample_weight=weight[i::4], batch=f"shard {i}")
+        for i in range(4)
     ]
     assert sum(shards).digest == sum(shards[::-1]).digest

@@ -63,7 +63,12 @@ def test_one_moment_is_one_key_in_every_unit_and_engine(local_engine, unit):
 @pytest.mark.parametrize("unit", UNITS, ids=[f"fault_52_wider_keys_{unit}" for unit in UNITS])
 def test_keys_that_a_column_cannot_hold_meet_none_of_its_rows(local_engine, unit):
     """Cast to its unit, half past and a microsecond past would be the same second, and the year 1 no time at all."""
-    keys = [dt.datetime(1, 1, 1), NEW_YEAR, NEW_YEAR.replace(microsecond=500_000), NEW_YEAR.replace(microsecond=1)]
+    keys = [
+        dt.datetime(1, 1, 1),
+        NEW_YEAR,
+        NEW_YEAR.replace(microsecond=500_000),
+        NEW_YEAR.replace(microsecond=1),
+    ]
     lab = truth.binary_lab()
     prev = fieldcal.estimate(lab, fieldcal.count(lab, np.linspace(0, 1, 400), groups=keys * 100), trust=1)
     made = tables.recalibrate(prev, local_engine.make(rows([NEW_YEAR, None], unit)), by="g", unseen="raw")
@@ -71,7 +76,9 @@ def test_keys_that_a_column_cannot_hold_meet_none_of_its_rows(local_engine, unit
     assert new == pytest.approx([fieldcal.recalibrate(prev, [0.1], groups=[NEW_YEAR])[0], 0.9])
 
 
-@pytest.mark.parametrize("name", ["polars", "pyarrow", "duckdb"], ids=lambda name: f"fault_52_wide_numbers_{name}")
+@pytest.mark.parametrize(
+    "name", ["polars", "pyarrow", "duckdb"], ids=lambda name: f"fault_52_wide_numbers_{name}"
+)
 def test_whole_numbers_that_a_column_cannot_hold_meet_none_of_its_rows(name):
     lab = truth.binary_lab()
     field = fieldcal.count(lab, np.linspace(0, 1, 40), groups=[1, 2**63, 2**64 - 1, 10**30] * 10)
@@ -84,7 +91,7 @@ def test_whole_numbers_that_a_column_cannot_hold_meet_none_of_its_rows(name):
 @pytest.mark.parametrize("unit", ["us", "ns"], ids=["fault_52_zone_us", "fault_52_zone_ns"])
 def test_times_of_a_zone_are_refused_in_tables(local_engine, unit):
     given = local_engine.make(rows([NEW_YEAR], unit, "Europe/Berlin"))
-    with pytest.raises(InputTypeError, match="'g' (holds times of a zone|is of type Unknown)"):
+    with pytest.raises(InputTypeError, match=r"'g' (holds times of a zone|is of type Unknown)"):
         tables.count(truth.binary_lab(), given, by="g")
 
 

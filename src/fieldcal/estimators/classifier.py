@@ -35,6 +35,7 @@ from fieldcal.estimators.cross_fitting import (
     with_input_of,
     without_none,
 )
+from fieldcal.options import as_array
 from fieldcal.types import Point, Unseen
 
 
@@ -181,6 +182,8 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         self._check_estimator(fit_params)
         X, y = indexable(X, y)
         y = checked_labels(self, y)
+        if sample_weight is not None:
+            as_array("sample_weight", sample_weight)
         self.classes_ = self._classes(y)
         splits = calibration_splits(X, y, self.classes_) if self._frozen and self.calibration else []
         model, params = self._model(groups=groups, sample_weight=sample_weight, fit_params=fit_params)

@@ -25,6 +25,7 @@ from fieldcal.estimators.cross_fitting import (
     with_input_of,
 )
 from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.options import as_array
 from fieldcal.regression.parametric import from_moments
 from fieldcal.regression.piecewise import from_quantiles
 from fieldcal.regression.predictions import Predictions
@@ -211,7 +212,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     def predict_quantiles(self, X: Any, alpha: Any, *, groups: Any = None) -> Floats:
         """Quantiles at the levels ``alpha``, (n, len(alpha))."""
-        return self.predict_distribution(X, groups=groups).ppf(np.atleast_1d(alpha))
+        return self.predict_distribution(X, groups=groups).ppf(np.atleast_1d(as_array("alpha", alpha)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
         """R² of `predict`."""

@@ -303,6 +303,7 @@ class Field(Artefact):
             raise InputTypeError(
                 f"add takes a Field, but got {type(batch).__name__}. Count it first: fieldcal.count(lab, …)."
             )
+        check_id(id)
         new = batch if tuple(batch.batches) == (id,) != (UNNAMED,) else batch.named(id)
         if id not in self.batches:
             return self + new

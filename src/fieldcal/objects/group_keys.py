@@ -29,7 +29,9 @@ _MAX_DEPTH = 16  # of tuples in tuples, in a file
 _EXACT = 2.0**53  # from here on floats leave out whole numbers
 _TAGS = {"date": dt.date, "datetime": dt.datetime}
 _NEAR = ("ns", "ps", "fs", "as")  # units of numpy in which no time is far from 1970
-_TOO_FAR = "The time {} is outside the years 1 to 9999, which Python's times have. Format such times as text first."
+_TOO_FAR = (
+    "The time {} is outside the years 1 to 9999, which Python's times have. Format such times as text first."
+)
 _TOO_FINE = "The time {} is finer than a microsecond, and such keys would merge. Round or format them first."
 
 

@@ -19,7 +19,7 @@ from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
 from fieldcal.core.stories import story_draws, tell
 from fieldcal.core.trust import Trust
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Learnt, Numbers, Texts, record
 from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
@@ -27,6 +27,7 @@ from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.objects.verdict import Verdict
+from fieldcal.options import as_array, check_choice
 from fieldcal.types import Floats, Ints, Keys
 
 if TYPE_CHECKING:
@@ -239,6 +240,8 @@ class Prevalence(Artefact):
         assume : "trust", or "label_shift" for the posterior if the assumption holds
         """
         check_assume(assume)
+        if groups is not None and not isinstance(groups, (list, tuple, np.ndarray)):
+            raise InputTypeError(f"groups must be a list of groups, but got {groups!r:.60}.")
         at = (
             np.arange(len(self.groups))
             if groups is None
@@ -302,8 +305,7 @@ class Prevalence(Artefact):
         >>> more.lower < 0.5 < more.upper
         True
         """
-        if kind not in ("difference", "ratio"):
-            raise InputError(f"kind must be 'difference' or 'ratio', but got {kind!r}.")
+        check_choice("kind", kind, ("difference", "ratio"))
         k = self._class(of)
         one, two = self.draws([a, b], assume=assume)[..., k]
         draws = one - two if kind == "difference" else one / np.maximum(two, 1e-12)
@@ -336,8 +338,7 @@ class Prevalence(Artefact):
             for group, size in totals.items():
                 share[self._row(group)] = size
         else:
-            share = np.asarray(totals)
-            share = share.astype(np.float64) if share.dtype.kind in "biuf" else np.full(1, np.nan)
+            share = as_array("totals", totals)
         if (
             share.shape != (len(self.groups),)
             or not np.isfinite(share).all()
@@ -428,6 +429,8 @@ class Prevalence(Artefact):
         """
         import narwhals as nw
 
+        if backend is not None:
+            check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
         columns = self.to_dict()
         for name in [backend] if backend else ["pandas", "polars", "pyarrow"]:
             try:

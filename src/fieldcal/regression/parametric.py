@@ -249,7 +249,7 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
     >>> mean.round(3).tolist(), sd.round(3).tolist()
     ([1.081, 2.027, 2.901], [0.587, 0.503, 0.575])
     """
-    build = _FAMILIES.get(family)
+    build = _FAMILIES.get(family) if isinstance(family, str) else None
     if build is None:
         raise InputError(
             f"There is no family {family!r}.{did_you_mean(family, list(_FAMILIES))} Choose one of "

@@ -11,12 +11,12 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
+from fieldcal.options import check_choice, check_flags
 from fieldcal.types import Missing
 from fieldcal.validation import (
     Scores,
     as_weights,
     bin_ids,
-    check_flags,
     field_scores,
     order_of_rows,
     score_sums,
@@ -79,8 +79,7 @@ def count(
             f"count takes a Lab first and then the predictions, but got {type(lab).__name__} and "
             f"{type(predictions).__name__}: fieldcal.count(lab, predictions)."
         )
-    if missing not in ("error", "drop"):
-        raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
+    check_choice("missing", missing, ("error", "drop"))
     check_flags(normalize=normalize)
     check_batch(batch)
     check_alignment(predictions=predictions, groups=groups, sample_weight=sample_weight)

@@ -28,14 +28,13 @@ from fieldcal.core.trust import rehearse
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
+from fieldcal.options import as_number, check_flags, check_whole
 from fieldcal.types import Floats, Ints, Keys
 from fieldcal.validation import (
     as_labels,
     as_weights,
     bin_ids,
-    check_flags,
     check_order,
-    check_whole,
     lab_scores,
     order_of_rows,
     score_sums,
@@ -45,6 +44,7 @@ from fieldcal.verbs.findings import warn_about_lab
 
 #: The largest lab groups that are compared with each other; more would add memory, not knowledge.
 _HOMOGENEITY_GROUPS = 2_000
+_SMOOTHING = "'auto' or a number of pseudo-rows"
 
 
 def learn(
@@ -170,7 +170,8 @@ def _learn(
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names)
     rows = _Rows(_predictions(scores.values, bins, F, ids), y, bins, weight)
-    amount = auto_smoothing(F) if smoothing == "auto" else _smoothing(smoothing)
+    auto = isinstance(smoothing, str) and smoothing == "auto"
+    amount = auto_smoothing(F) if auto else as_number("smoothing", smoothing, least=0, words=_SMOOTHING)
     return Lab(
         outcome=given.outcome,
         partition=fitted,
@@ -257,7 +258,13 @@ def _decisions(rows: _Rows, *, n_bins: int) -> Any:
 
 
 def _rehearsal(
-    rows: _Rows, groups: tuple[Keys, Ints] | None, *, n_bins: int, smoothing: float, ordered: bool, random_state: int
+    rows: _Rows,
+    groups: tuple[Keys, Ints] | None,
+    *,
+    n_bins: int,
+    smoothing: float,
+    ordered: bool,
+    random_state: int,
 ) -> dict[str, Any]:
     """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them."""
     if groups is None:
@@ -303,14 +310,6 @@ def _rehearsal(
         weight=None if rows.weight is None else rows.weight[used],
     )
     return {"rehearsal": rehearsal, "homogeneity": homogeneity(table.reshape(-1, K, n_bins))}
-
-
-def _smoothing(value: Any) -> float:
-    if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
-        raise InputError(
-            f"smoothing must be 'auto' or a number of pseudo-rows, at least 0, but got {value!r}."
-        )
-    return float(value)
 
 
 def _quality(rows: _Rows) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Prevalence, group_keys
+from fieldcal.options import as_array, check_choice, check_flags
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
 from fieldcal.validation import field_scores
 from fieldcal.verbs.count import masses_of, understood
@@ -164,7 +165,7 @@ def decide(
             prevalence = _row_prevalence(prev, groups, n=len(new), unseen=unseen)
             new = new / np.maximum(prevalence, np.finfo(float).tiny)
         return np.asarray(classes[new.argmax(axis=1)])
-    costs = np.asarray(goal, dtype=np.float64)
+    costs = as_array("goal", goal)
     if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
         raise InputError(
             f"costs must be a finite ({len(classes)}, {len(classes)}) matrix, true class by decision, but have "
@@ -175,10 +176,8 @@ def decide(
 
 def check_options(unseen: object, missing: object = "error") -> None:
     """Refuse words that are none of the choices."""
-    if unseen not in ("global", "raw", "error"):
-        raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
-    if missing not in ("error", "keep"):
-        raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
+    check_choice("unseen", unseen, ("global", "raw", "error"))
+    check_choice("missing", missing, ("error", "keep"))
 
 
 def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
@@ -187,6 +186,7 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
         raise InputTypeError(
             f"recalibrate takes a Prevalence first, but got {type(prev).__name__}. Estimate first."
         )
+    check_flags(acknowledge=acknowledge)
     if prev.protected and not acknowledge:
         raise InputError(
             "These groups were declared protected: their prevalences are estimated but not applied, because "

@@ -43,7 +43,9 @@ class DuckDB(Table):
     def _collect(relation: Any) -> dict[str, Any]:
         if {str(kind) for kind in relation.types} <= _AS_ARRAYS:
             return {name: _plain(values) for name, values in relation.fetchnumpy().items()}
-        fine = {name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == _FINE}
+        fine = {
+            name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == _FINE
+        }
         rows = _in_whole_numbers(relation, fine).fetchall() if fine else relation.fetchall()
         columns = list(zip(*rows, strict=True)) or [()] * len(relation.columns)
         return {
