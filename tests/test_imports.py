@@ -18,9 +18,9 @@ STANDARD = sys.stdlib_module_names
 ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "types": (set(), {"numpy"}),
+    "options": ({"errors"}, {"numpy"}),
     "core": ({"errors", "types", "options", "core"}, {"numpy", "scipy"}),
     "storage": ({"errors"}, set()),
-    "options": ({"errors"}, {"numpy"}),
     "alignment": ({"errors"}, set()),
     "metrics": ({"errors", "types", "options", "alignment"}, {"numpy"}),
     "datasets": ({"errors", "types", "options", "datasets"}, {"numpy", "sklearn"}),

@@ -316,6 +316,8 @@ class Expected(Recipe):
 
     def __post_init__(self) -> None:
         number_of_bins("Expected", "n", self.n)
+        if self.values is not None:
+            as_array("values", self.values)
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> ExpectedEdges:
         """Cut at quantiles of the lab's expected values."""

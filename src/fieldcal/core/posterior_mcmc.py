@@ -262,7 +262,7 @@ def _modes(target: Target) -> tuple[Floats, Floats]:
     if S == 1 or K <= MANY_CLASSES:
         return conditional_mode(target)[:2]
     x, H, _ = conditional_mode(target.typical())
-    inverse = np.linalg.inv(H)
+    inverse = np.asarray(np.linalg.inv(H), dtype=np.float64)
     start = np.repeat(x, S, axis=0)
     x, _ = _climb(target, start, lambda x, gradient: _apply(inverse, gradient), max_iter=30, tolerance=1e-2)
     return x, target.information(x)

@@ -605,7 +605,7 @@ def _within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
 
 def _instant(value: Any, name: str) -> dt.datetime:
     """A date, a time, or either in ISO format; a date is its midnight."""
-    given = group_keys.normalize(value)
+    given = group_keys.normalize(value) if isinstance(value, (str, dt.date, np.datetime64)) else None
     if isinstance(given, dt.datetime):
         return given
     if isinstance(given, dt.date):

@@ -411,7 +411,7 @@ class Prevalence(Artefact):
 
         def one(M: Floats) -> Floats:  # at a time: for many classes, all of them would not fit into memory
             D = rng.standard_gamma(within) + 1e-300
-            return _decided(M[None], D / D.sum(axis=2, keepdims=True))[0]
+            return np.asarray(_decided(M[None], D / D.sum(axis=2, keepdims=True))[0])
 
         rounds = [[one(own) for own in M] for _ in range(n_draws // len(M))]
         return np.stack(rounds, axis=1).reshape(n_draws, *self.lab.confusion.shape)

@@ -367,7 +367,7 @@ class Grouping:
     def matches(self, groups: Sequence[Hashable]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which keys could stand in these columns."""
         if len(self.columns) == 1 and set(map(type, groups)) <= {self.kinds[0].type, type(None)}:
-            known = [g for g in groups if g is not None]
+            known: list[Any] = [g for g in groups if g is not None]
             extremes = [min(known), max(known)] if self.kinds[0].type is int and known else []
             if self.kinds[0].type is not dt.datetime and all(_holds(self.dtypes[0], x) for x in extremes):
                 return np.ones(len(groups), dtype=bool)  # the usual case, without a look at every key

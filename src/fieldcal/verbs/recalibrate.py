@@ -93,6 +93,7 @@ def recalibrate(
     (1000,)
     """
     check_options(unseen, missing)
+    check_flags(normalize=normalize)
     check_applicable(prev, acknowledge=acknowledge)
     check_alignment(predictions=predictions, groups=groups)
     outcome = prev.lab.outcome
