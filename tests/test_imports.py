@@ -18,18 +18,24 @@ STANDARD = sys.stdlib_module_names
 ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "types": (set(), {"numpy"}),
-    "core": ({"errors", "types", "core"}, {"numpy", "scipy"}),
+    "options": ({"errors"}, {"numpy"}),
+    "core": ({"errors", "types", "options", "core"}, {"numpy", "scipy"}),
     "storage": ({"errors"}, set()),
-    "metrics": ({"errors", "types"}, {"numpy"}),
-    "datasets": ({"errors", "types", "datasets"}, {"numpy", "sklearn"}),
+    "alignment": ({"errors"}, set()),
+    "metrics": ({"errors", "types", "options", "alignment"}, {"numpy"}),
+    "datasets": ({"errors", "types", "options", "datasets"}, {"numpy", "sklearn"}),
     "objects": (
-        {"errors", "types", "storage", "metrics", "core", "objects"},
+        {"errors", "types", "storage", "options", "metrics", "core", "objects"},
         {"numpy", "pydantic", "pydantic_core", "narwhals", "rich"},
     ),
-    "validation": ({"errors", "types", "storage", "core", "objects"}, {"numpy"}),
-    "regression": ({"errors", "types", "storage", "core", "objects", "regression"}, {"numpy", "scipy"}),
+    "validation": ({"errors", "types", "storage", "options", "core", "objects"}, {"numpy"}),
+    "regression": (
+        {"errors", "types", "storage", "options", "alignment", "core", "objects", "regression"},
+        {"numpy", "scipy"},
+    ),
     "verbs": (
-        {"errors", "types", "storage", "metrics", "core", "objects", "validation", "regression", "verbs"},
+        {"errors", "types", "storage", "options", "alignment", "metrics", "core", "objects"}
+        | {"validation", "regression", "verbs"},
         {"numpy", "scipy"},
     ),
 }

@@ -20,6 +20,7 @@ __all__ = [
     "IdentifiabilityWarning",
     "InputError",
     "InputTypeError",
+    "LabelWarning",
     "MissingExtraError",
     "Option",
     "PoolingWarning",
@@ -149,6 +150,10 @@ class BinsWarning(FieldcalWarning):
 
 class CalibrationWarning(FieldcalWarning):
     """The classifier is not calibrated on the lab data, or the lab data look wrong."""
+
+
+class LabelWarning(FieldcalWarning):
+    """Labels that are probably one class, spelled in two ways."""
 
 
 class RecalibratedWarning(FieldcalWarning):

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.errors import InputError
+from fieldcal.alignment import check_alignment
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.options import MOST, as_array, check_whole
 from fieldcal.types import Floats
 
 __all__ = [
@@ -105,16 +107,25 @@ def relative_absolute_error(estimate: ArrayLike, truth: ArrayLike, *, n: ArrayLi
     0.21
     """
     p, truth = _pair(estimate, truth)
-    smooth = 1.0 / (2.0 * np.asarray(n, dtype=np.float64))[..., None]
+    rows = as_array("n", n)
+    if not (rows > 0).all():
+        raise InputError(f"n must be numbers of rows above 0, but got {n!r:.60}.")
+    smooth = 1.0 / (2.0 * rows)[..., None]
     scale = 1.0 + smooth * p.shape[-1]
     p, truth = (p + smooth) / scale, (truth + smooth) / scale
     return np.asarray((np.abs(p - truth) / truth).mean(axis=-1))
 
 
 def _checked(proba: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.intp]]:
-    p = np.asarray(proba, dtype=np.float64)
+    check_alignment(proba=proba, y=y)
+    p = as_array("proba", proba)
+    if p.ndim not in (1, 2):
+        raise InputError(f"proba must have shape (n,) or (n, K), but has shape {p.shape}.")
     p = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
-    codes = np.asarray(y)
+    try:
+        codes = np.asarray(y)
+    except ValueError:
+        raise InputTypeError(f"y must be one class code per row, but got {y!r:.60}.") from None
     if codes.shape != (len(p),):
         raise InputError(f"There are {len(p)} predictions but labels of shape {codes.shape}. Give one each.")
     if codes.dtype.kind not in "biu" or (len(codes) and (codes.min() < 0 or codes.max() >= p.shape[1])):
@@ -127,12 +138,16 @@ def _checked(proba: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.intp]]:
 
 def _equal_bins(score: Floats, bins: int) -> NDArray[np.intp]:
     """Bin numbers 0, 1, … without gaps; equal scores share a bin."""
+    check_whole("bins", bins, least=1, most=MOST)
+    if not len(score):
+        raise InputError("There are no rows to measure. Give at least one.")
     cuts = np.unique(np.quantile(score, np.arange(1, bins) / bins))
     return np.unique(np.searchsorted(cuts, score, side="left"), return_inverse=True)[1]
 
 
 def _pair(estimate: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
-    p, t = np.asarray(estimate, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    check_alignment(estimate=estimate, truth=truth)
+    p, t = as_array("estimate", estimate), as_array("truth", truth)
     if p.shape != t.shape:
         raise InputError(f"Estimate and truth must have one shape, but have {p.shape} and {t.shape}.")
     return p, t

@@ -10,7 +10,7 @@ import decimal
 import numbers
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fieldcal.core import partition as parts
 from fieldcal.core.response import row_per_weight, whole
-from fieldcal.errors import InputError, InputTypeError, Option, WeightWarning
+from fieldcal.errors import InputError, InputTypeError, LabelWarning, Option, WeightWarning
 from fieldcal.objects import SCORE_UNIT, Lab, group_keys
 from fieldcal.objects.outcome import column_order, factorize_labels, listed, places_of
 from fieldcal.storage import refuse_repeats
@@ -46,6 +46,10 @@ class Scores:
     def n_missing(self) -> int:
         """How many rows have no usable prediction."""
         return 0 if self.missing is None else int(self.missing.sum())
+
+    def take(self, rows: Ints) -> Scores:
+        """The same rows in another order, or some of them."""
+        return replace(self, values=self.values[rows])
 
 
 def as_scores(
@@ -87,12 +91,19 @@ def as_scores(
     return Scores(array, absent, clipped, columns=array.ndim == 2)
 
 
+def order_of_rows(scores: NDArray[Any], *others: NDArray[Any], weight: Floats | None = None) -> Ints:
+    """An order that depends on what rows hold and not on how they came: whatever is summed in it is the same."""
+    columns = scores[None] if scores.ndim == 1 else scores.T
+    return np.lexsort((*(() if weight is None else (weight,)), *columns, *others))
+
+
 def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Keys, Ints]:
     """The classes in order and each row's class code.
 
     Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
     """
     present, codes = factorize_labels(y)
+    _warn_of_spellings(present)
     if classes is None:
         given = present
     else:
@@ -112,6 +123,22 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
             f"The labels hold a single class, {listed(given)}. At least two are needed to tell them apart."
         )
     return given, codes
+
+
+def _warn_of_spellings(labels: Keys) -> None:
+    """Labels that differ by blanks or case only are kept apart, but are likely one class."""
+    first: dict[str, str] = {}
+    for label in labels:
+        if isinstance(label, str):
+            other = first.setdefault("".join(label.split()).casefold(), label)
+            if other is not label:
+                warnings.warn(
+                    f"The labels {other!r:.60} and {label!r:.60} differ by blanks or case only. They are kept apart, "
+                    "as two classes. If they are one, spell them alike first.",
+                    LabelWarning,
+                    stacklevel=5,
+                )
+                return
 
 
 def check_order(classes: Keys) -> None:
@@ -213,7 +240,7 @@ def _floats(values: Any, name: str) -> Floats:
     if array.dtype.kind == "O":
         bad = next((v for v in array.ravel() if not _is_number(v)), None)
         if bad is None:
-            numbers_only = [np.nan if group_keys.is_null(v) else float(v) for v in array.ravel()]
+            numbers_only = [np.nan if group_keys.is_null(v) else _float(v) for v in array.ravel()]
             return np.asarray(numbers_only, dtype=np.float64).reshape(array.shape)
     else:
         bad = array.ravel()[0] if array.size else array.dtype
@@ -221,6 +248,14 @@ def _floats(values: Any, name: str) -> Floats:
         f"The {name} must be numbers, but hold {str(bad)[:40]!r} of type {type(bad).__name__}. "
         "Convert them with astype(float) first."
     )
+
+
+def _float(value: Any) -> float:
+    """As float64; a whole number or fraction that is too large for it is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def _is_number(value: Any) -> bool:
@@ -380,23 +415,3 @@ def _unit_sum(codes: Ints, n_rows: int, column: Floats, weight: Floats | None) -
         part = slice(start, start + _EXACT_ROWS)
         total += np.bincount(codes[part], weights=units[part], minlength=n_rows).astype(np.int64)
     return total
-
-
-def check_flags(**flags: Any) -> None:
-    """Refuse what is neither true nor false; each by the name of its option."""
-    for name, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise InputTypeError(f"{name} must be True or False, but got {value!r:.60}.")
-
-
-def check_whole(name: str, value: Any, *, least: int) -> None:
-    """Refuse what is no whole number from ``least`` on."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name} must be a whole number, {least} or more, but got {value!r:.60}.")
-
-
-def check_level(level: Any) -> None:
-    """Refuse what is no probability of an interval."""
-    number = isinstance(level, (int, float, np.number)) and not isinstance(level, bool)
-    if not number or not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r:.60}.")

@@ -132,7 +132,7 @@ def test_a_key_of_all_types_at_once_is_numpys(engine):
 
 
 @pytest.mark.parametrize(
-    "name", ["pandas", "pandas-nullable", "pandas-pyarrow", "polars", "polars-lazy", "pyarrow"]
+    "name", ["pandas", "pandas-nullable", "pandas-pyarrow", "polars", "polars-lazy", "pyarrow", "duckdb"]
 )
 def test_times_that_differ_by_less_than_a_microsecond_are_not_merged_but_refused(name):
     for times in ([1, 2], [1000, 2000, 2000]):

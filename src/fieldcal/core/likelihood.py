@@ -51,10 +51,13 @@ def expected_rows(p: Floats, M: Floats, V: Floats) -> Floats:
 
 def information(p: Floats, M: Floats, V: Floats) -> Floats:
     """Observed information (the Hessian of L_nll) on ``p``, shape (..., K, K)."""
-    if M.ndim > 2:  # one draw at a time: the pairs of classes of all of them are too many to hold
+    if M.ndim > 2:  # one draw at a time: what stands between is too large to hold for all of them
         return np.stack([information(own, one, V) for own, one in zip(p, M, strict=True)])
     K = len(M)
     weight = _ratio(V, np.square(p @ M))
+    if len(weight) < K:  # a matrix for each group is smaller than all pairs of classes, which groups share
+        root = M * np.sqrt(weight)[..., None, :]
+        return np.asarray(root @ root.swapaxes(-1, -2))
     pairs = (M[:, None] * M[None]).reshape(K * K, -1)
     return np.asarray((weight @ pairs.T).reshape(*weight.shape[:-1], K, K))
 

@@ -72,6 +72,11 @@ class Order:
         """Of the steps, for a strength of one."""
         return np.asarray(np.linalg.inv(step_covariance(self.log_centre.shape[-1], self.shape)))
 
+    def typical(self) -> Order:
+        """One belief in the middle of those of all draws."""
+        strength = np.exp(np.log(self.strength).mean(axis=0, keepdims=True))
+        return Order(self.log_centre.mean(axis=0, keepdims=True), strength, self.shape)
+
     def value(self, x: Floats) -> Floats:
         """Of the log density, (S, B)."""
         steps = np.diff(x - self.log_centre, axis=-1)

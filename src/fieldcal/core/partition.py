@@ -21,6 +21,7 @@ from fieldcal.core.backend import Backend, Expr, at_largest, bin_between, clippe
 from fieldcal.core.policy import POLICY
 from fieldcal.core.simplex import TreeNodes, grow
 from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.options import as_array
 from fieldcal.types import Floats, Ints
 
 _FEW_CUTS = 32  # up to here, counting the cuts below a score beats a binary search
@@ -185,7 +186,7 @@ class Edges(Partition):
     kind: ClassVar[str] = "edges"
 
     def __init__(self, edges: ArrayLike) -> None:
-        cuts = np.asarray(edges, dtype=np.float64).ravel()
+        cuts = as_array("edges", edges).ravel()
         if not np.all(np.isfinite(cuts)) or np.any((cuts < 0) | (cuts > 1)):
             raise InputError(f"Edges must lie in [0, 1], but got {_short(cuts)}. Scores are probabilities.")
         if np.any(np.diff(cuts) <= 0):
@@ -315,6 +316,8 @@ class Expected(Recipe):
 
     def __post_init__(self) -> None:
         number_of_bins("Expected", "n", self.n)
+        if self.values is not None:
+            as_array("values", self.values)
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> ExpectedEdges:
         """Cut at quantiles of the lab's expected values."""

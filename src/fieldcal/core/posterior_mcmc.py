@@ -10,7 +10,8 @@ Only ratios within a column of ``M`` matter: rows of ``M`` need not sum to one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,11 +30,16 @@ BURN, LEAPS, STEP, ACCEPT = 12, 7, 0.3, 0.75
 #: The same where a class has a prior parameter below `SPARSE` (in most draws): its tail is long to explore.
 SPARSE, SPARSE_BURN, SPARSE_LEAPS = 0.3, 24, 10
 
+#: With more classes the modes of all draws are sought in one metric: Newton's own takes K³ a step for every draw.
+MANY_CLASSES = 20
+
 #: Log density that a chain may lose between the mode and its start.
 FARTHEST = 5.0
 
 _TINY = 1e-300
 _CELLS = 4_000_000  # floats per work array
+#: Groups that are sampled together at least: reading M costs as much for one.
+LEAST_BLOCK = 4
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,12 @@ class Target:
     def rows(self) -> Floats:
         """Field rows per group, (B,)."""
         return np.asarray(self.V.sum(axis=1))
+
+    def typical(self) -> Target:
+        """One density in the middle of those of all draws."""
+        alpha = self.alpha.mean(axis=0, keepdims=True)
+        order = None if self.order is None else self.order.typical()
+        return replace(self, M=self.M.mean(axis=0, keepdims=True), alpha=alpha, order=order)
 
     def value(self, x: Floats) -> Floats:
         """Log density up to a constant, (S, B)."""
@@ -146,7 +158,7 @@ def hmc_draws(
     alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (S, K))
     V = np.asarray(V, dtype=np.float64)
     out = np.empty((len(V), S, per_draw, K))
-    block = max(1, _CELLS // (S * K * max(K, m)))
+    block = max(LEAST_BLOCK, _CELLS // (S * K * max(K, m)))
     for i in range(0, len(V), block):
         target = make_target(
             M, V[i : i + block], alpha, entropy=entropy, centre=centre, order=order, terms=terms
@@ -193,7 +205,7 @@ def _sample(target: Target, rng: np.random.Generator, per_draw: int) -> Floats:
 
 def start_chains(target: Target, rng: np.random.Generator) -> tuple[Chains, Floats]:
     """Chains next to the conditional mode, and the map (S, B, K, K) from whitened coordinates."""
-    x, H, _ = conditional_mode(target)
+    x, H = _modes(target)
     metric = np.linalg.inv(np.linalg.cholesky(H)).swapaxes(-1, -2)
     beside = x + 0.1 * _apply(metric, rng.standard_normal(x.shape))
     # The metric is the curvature at the mode. A class that is all but absent is flat there and steep farther up: a
@@ -236,20 +248,45 @@ def conditional_mode(
     target: Target, *, max_iter: int = 30, tolerance: float = 1e-2
 ) -> tuple[Floats, Floats, int]:
     """Mode of x, the curvature there, and the steps it took: damped Fisher scoring from a few EM steps."""
-    x = _em_start(target)
+
+    def newton(x: Floats, gradient: Floats) -> Floats:
+        return np.asarray(np.linalg.solve(target.information(x), gradient[..., None])[..., 0])
+
+    x, n_iter = _climb(target, _em_start(target), newton, max_iter, tolerance)
+    return x, target.information(x), n_iter
+
+
+def _modes(target: Target) -> tuple[Floats, Floats]:
+    """Modes of all draws (nearly, for many classes) and the curvature at each, where chains start."""
+    S, K = len(target.M), target.alpha.shape[-1]
+    if S == 1 or K <= MANY_CLASSES:
+        return conditional_mode(target)[:2]
+    x, H, _ = conditional_mode(target.typical())
+    inverse = np.asarray(np.linalg.inv(H), dtype=np.float64)
+    start = np.repeat(x, S, axis=0)
+    x, _ = _climb(target, start, lambda x, gradient: _apply(inverse, gradient), max_iter=30, tolerance=1e-2)
+    return x, target.information(x)
+
+
+def _climb(
+    target: Target,
+    x: Floats,
+    direction: Callable[[Floats, Floats], Floats],
+    max_iter: int,
+    tolerance: float,
+) -> tuple[Floats, int]:
+    """Damped steps in a direction that x and the gradient give, until they promise little; how many there were."""
     value, gradient = target.value(x), target.gradient(x)
     n_iter = 0
     while n_iter < max_iter:
         n_iter += 1
-        step = np.asarray(
-            np.linalg.solve(target.information(x), gradient[..., None])[..., 0], dtype=np.float64
-        )
+        step = direction(x, gradient)
         if (step * gradient).sum(axis=-1).max(initial=0.0) < tolerance:
             break
         longest = np.abs(step).max(axis=-1, keepdims=True)
         x = _improved(target, x, value, np.asarray(step * np.minimum(1.0, 3.0 / np.maximum(longest, _TINY))))
         value, gradient = target.value(x), target.gradient(x)
-    return x, target.information(x), n_iter
+    return x, n_iter
 
 
 def _em_start(target: Target) -> Floats:

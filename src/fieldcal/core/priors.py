@@ -22,6 +22,7 @@ from fieldcal.core.problem import Function, Penalty, Problem, Squares
 from fieldcal.core.response import response_draws
 from fieldcal.core.shrinkage import default_priors
 from fieldcal.errors import InputError, InputTypeError
+from fieldcal.options import as_number
 from fieldcal.types import Floats
 
 #: Draws of M behind every interval.
@@ -109,11 +110,7 @@ def register(prior: type[Prior]) -> type[Prior]:
 
 
 def _check_strength(strength: float) -> None:
-    if not (np.isfinite(strength) and strength >= 0):
-        raise InputError(
-            f"The strength of a prior counts pseudo-rows and must be finite and at least 0, but got "
-            f"{strength!r}."
-        )
+    as_number("The strength of a prior", strength, least=0, words="a finite number of pseudo-rows")
 
 
 @register

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import pdist
 from scipy.special import gammaincinv
 from scipy.stats import qmc
 
@@ -154,8 +155,9 @@ def conditioning(M: Floats) -> Conditioning:
 
 def confusable_classes(M: Floats, *, tolerance: float = 1e-6) -> list[tuple[int, int]]:
     """Pairs of classes with (almost) equal rows of M: no histogram can tell them apart."""
-    distance = np.abs(M[:, None, :] - M[None, :, :]).sum(axis=2)
-    return [(i, j) for i in range(len(M)) for j in range(i + 1, len(M)) if distance[i, j] <= tolerance]
+    alike = np.flatnonzero(pdist(M, "cityblock") <= tolerance)
+    first, second = np.triu_indices(len(M), 1)
+    return list(zip(first[alike].tolist(), second[alike].tolist(), strict=True))
 
 
 def response_draws(A: Floats, n_draws: int, rng: np.random.Generator) -> Floats:

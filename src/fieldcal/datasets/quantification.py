@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.options import MOST, as_array, as_number, check_whole
 from fieldcal.types import Floats
 
 Codes = NDArray[np.intp]
@@ -67,8 +68,19 @@ def quantification(
     from sklearn.datasets import make_classification
     from sklearn.linear_model import LogisticRegression
 
-    shares = np.asarray(p_lab, dtype=np.float64)
-    mixes = np.atleast_2d(np.asarray(p_fields, dtype=np.float64))
+    rows = {"n_lab": n_lab, "n_pool": n_pool, "n_features": n_features, "n_informative": n_informative}
+    for name, value in rows.items():
+        check_whole(name, value, least=1, most=MOST)
+    check_whole("random_state", random_state, least=0, most=2**32 - 1)
+    as_number("class_sep", class_sep, least=1e-9)
+    if as_number("flip_y", flip_y, least=0) > 1:
+        raise InputError(f"flip_y must be a share of rows, at most 1, but got {flip_y!r:.60}.")
+    if not isinstance(sizes, (list, tuple, np.ndarray)) or not len(sizes):
+        raise InputTypeError(f"sizes must be numbers of rows, one per field, but got {sizes!r:.60}.")
+    for size in sizes:
+        check_whole("sizes", size, least=0, most=MOST)
+    shares = np.atleast_1d(as_array("p_lab", p_lab))
+    mixes = np.atleast_2d(as_array("p_fields", p_fields))
     mixes = np.repeat(mixes, len(sizes), axis=0) if len(mixes) == 1 else mixes
     if mixes.shape != (len(sizes), len(shares)):
         raise InputError(

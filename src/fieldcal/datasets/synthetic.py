@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.errors import InputError
+from fieldcal.options import MOST, as_array, as_number, check_whole
 from fieldcal.types import Floats
 
 
@@ -58,12 +59,18 @@ def label_shift(
     >>> data.proba_field.shape, sorted(set(data.groups_field.tolist()))
     ((1000,), [0, 1])
     """
+    for name, rows in {"n_lab": n_lab, "n_field": n_field}.items():
+        check_whole(name, rows, least=0, most=MOST)
+    check_whole("n_groups", n_groups, least=1, most=MOST)
+    check_whole("random_state", random_state, least=0)
+    concentration = as_number("concentration", concentration, least=1e-6)
+    separation = as_number("separation", separation, least=0)
     rng = np.random.default_rng(random_state)
-    p_lab = np.asarray(p_lab, dtype=np.float64)
+    p_lab = as_array("p_lab", p_lab)
     if p_lab.ndim != 1 or len(p_lab) < 2 or p_lab.min() <= 0 or abs(p_lab.sum() - 1) > 1e-9:
         raise InputError(f"p_lab must be at least two positive prevalences that sum to one, but got {p_lab}.")
     drawn = rng.dirichlet(concentration * len(p_lab) * p_lab, size=n_groups)
-    truth = drawn if prevalence is None else np.asarray(prevalence, dtype=np.float64)
+    truth = drawn if prevalence is None else as_array("prevalence", prevalence)
     if truth.ndim != 2 or truth.shape[1] != len(p_lab) or not _sums_to_one(truth):
         raise InputError(
             f"prevalence must have one row per group and {len(p_lab)} columns, each row summing to one, but has "

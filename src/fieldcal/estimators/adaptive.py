@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import PartitionLike, as_columns
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputError
-from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.objects import Field, Lab, Prevalence, group_keys
+from fieldcal.options import check_choice, check_flags
 from fieldcal.types import Floats, Point, Unseen
 from fieldcal.validation import as_scores, check_order
 from fieldcal.verbs import count, estimate, learn, recalibrate
@@ -105,9 +107,10 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self, "lab_")
+        check_alignment(X=X, groups=groups)
         proba = self._model_proba(X)
         if groups is not None:
-            check_consistent_length(proba, groups)
+            group_keys.factorize(groups, n=len(proba))
         if not hasattr(self, "prevalence_"):
             return proba
         new = recalibrate(self.prevalence_, verb_shape(proba), groups=groups, unseen=self.unseen)
@@ -141,6 +144,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
+        check_alignment(X=X, y=y, sample_weight=sample_weight, groups=groups)
         return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def _input(self, X: Any) -> Any:
@@ -152,15 +156,10 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _begin(self) -> None:
         """Check the options that no verb looks at during `fit`; forget the old lab, and the field counted with it."""
-        if self.calibration is not None and self.calibration not in _CALIBRATIONS:
-            raise InputError(
-                f"calibration must be None or one of {', '.join(map(repr, _CALIBRATIONS))}, "
-                f"but got {self.calibration!r}."
-            )
-        if self.unseen not in _UNSEEN:
-            raise InputError(
-                f"unseen must be one of {', '.join(map(repr, _UNSEEN))}, but got {self.unseen!r}."
-            )
+        if self.calibration is not None:
+            check_choice("calibration", self.calibration, _CALIBRATIONS)
+        check_choice("unseen", self.unseen, _UNSEEN)
+        check_flags(ordered=self.ordered)
         for stale in ("lab_", "field_", "prevalence_"):
             self.__dict__.pop(stale, None)
 
@@ -183,6 +182,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _count(self, X: Any, *, groups: Any, sample_weight: Any, batch: str | None = None) -> Field:
         check_is_fitted(self, "lab_")
+        check_alignment(X=X, groups=groups, sample_weight=sample_weight)
         scores = verb_shape(self._model_proba(X))
         return count(self.lab_, scores, groups=groups, sample_weight=sample_weight, batch=batch)
 
@@ -233,4 +233,9 @@ def seed(random_state: Any) -> int:
     """The verbs take a number; scikit-learn's users may give a generator."""
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    try:
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except (ValueError, TypeError):
+        raise InputError(
+            f"random_state must be a whole number, a generator or None, but got {random_state!r:.60}."
+        ) from None

@@ -17,6 +17,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import has_fit_parameter
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError, Option, WeightWarning
@@ -34,6 +35,7 @@ from fieldcal.estimators.cross_fitting import (
     with_input_of,
     without_none,
 )
+from fieldcal.options import as_array
 from fieldcal.types import Point, Unseen
 
 
@@ -176,9 +178,12 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         self
         """
         self._begin()
+        check_alignment(X=X, y=y, groups=groups, sample_weight=sample_weight)
         self._check_estimator(fit_params)
         X, y = indexable(X, y)
         y = checked_labels(self, y)
+        if sample_weight is not None:
+            as_array("sample_weight", sample_weight)
         self.classes_ = self._classes(y)
         splits = calibration_splits(X, y, self.classes_) if self._frozen and self.calibration else []
         model, params = self._model(groups=groups, sample_weight=sample_weight, fit_params=fit_params)

@@ -136,9 +136,18 @@ def out_of_fold(model: Any, X: Any, y: NDArray[Any], splits: Splits, params: dic
 
 def splits_of(cv: Any, X: Any, y: NDArray[Any], groups: Any, *, classifier: bool) -> Splits:
     """The folds that ``cv`` stands for, None for five, by groups where it splits by them."""
-    splitter = check_cv(cv, y, classifier=classifier)
-    by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
-    return list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
+    try:
+        splitter = check_cv(cv, y, classifier=classifier)
+        by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
+        found = list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
+        if not found:
+            raise ValueError("there is no split")
+        return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in found]
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"cv must be a number of folds, a splitter of scikit-learn or a list of splits, but with {cv!r:.60} these "
+            f"rows cannot be split: {error}"
+        ) from None
 
 
 def tested_once(splits: Splits, n: int) -> NDArray[np.intp]:

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
 from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, checked_proba, distinct
@@ -137,6 +138,7 @@ class Recalibrator(Adaptive):
         self
         """
         self._begin()
+        check_alignment(X=X, y=y, groups=groups, sample_weight=sample_weight)
         y = checked_labels(self, y)
         self.classes_ = distinct(y)
         proba = self._input(X, reset=True)

@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _check_y, check_is_fitted
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError
 from fieldcal.estimators.adaptive import seed
@@ -24,6 +25,7 @@ from fieldcal.estimators.cross_fitting import (
     with_input_of,
 )
 from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.options import as_array
 from fieldcal.regression.parametric import from_moments
 from fieldcal.regression.piecewise import from_quantiles
 from fieldcal.regression.predictions import Predictions
@@ -134,6 +136,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
                 "RecalibratedClassifier, or a regressor."
             )
         check_fit_or_frozen(self.estimator, {})
+        check_alignment(X=X, y=y, groups=groups)
         X, y = indexable(X, y)
         y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
         if is_frozen(self.estimator):
@@ -167,6 +170,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self
         """
         check_is_fitted(self, "lab_")
+        check_alignment(X=X, groups=groups)
         self.field_ = count(self.lab_, self._predicted(X), groups=groups)
         self.prevalence_ = estimate(
             self.lab_,
@@ -192,6 +196,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Predictions
         """
         check_is_fitted(self, "lab_")
+        check_alignment(X=X, groups=groups)
         predicted = self._predicted(X)
         if not hasattr(self, "prevalence_"):
             return predicted
@@ -207,10 +212,11 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     def predict_quantiles(self, X: Any, alpha: Any, *, groups: Any = None) -> Floats:
         """Quantiles at the levels ``alpha``, (n, len(alpha))."""
-        return self.predict_distribution(X, groups=groups).ppf(np.atleast_1d(alpha))
+        return self.predict_distribution(X, groups=groups).ppf(np.atleast_1d(as_array("alpha", alpha)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
         """R² of `predict`."""
+        check_alignment(X=X, y=y, sample_weight=sample_weight, groups=groups)
         return float(r2_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:

@@ -27,8 +27,9 @@ from pydantic_core import PydanticSerializationError
 
 from fieldcal import storage
 from fieldcal.core import partition as parts
-from fieldcal.errors import ArtefactError, FieldcalError
+from fieldcal.errors import ArtefactError, FieldcalError, InputTypeError
 from fieldcal.objects import group_keys
+from fieldcal.options import check_path
 
 SCHEMA_VERSION = 1
 
@@ -224,16 +225,20 @@ class Artefact(Frozen):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a JSON file, atomically."""
+        check_path(path)
         storage.write_atomically(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; anything damaged or foreign raises `ArtefactError`."""
+        check_path(path)
         return cls.from_json(storage.read_bytes(path), name=os.path.basename(path))
 
     @classmethod
     def from_json(cls, data: bytes, *, name: str = "the artefact") -> Self:
         """Read what `to_json` gave."""
+        if not isinstance(data, (bytes, bytearray)):
+            raise InputTypeError(f"data must be the bytes of an artefact, but got {type(data).__name__}.")
         try:
             return cls._from_envelope(storage.parse(data, name=name), name)
         except RecursionError:

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal.errors import InputError
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.verdict import WORDS, Level
+from fieldcal.options import check_choice
 from fieldcal.types import Floats, Keys
 
 #: What derived numbers rest on: the estimate after trust, or label shift.
@@ -19,8 +19,7 @@ Assume = Literal["trust", "label_shift"]
 
 def check_assume(assume: object) -> None:
     """Refuse what is neither."""
-    if assume not in ("trust", "label_shift"):
-        raise InputError(f"assume must be 'trust' or 'label_shift', but got {assume!r:.60}.")
+    check_choice("assume", assume, ("trust", "label_shift"))
 
 
 def realised(share: Floats, rows: Floats, rng: np.random.Generator) -> Floats:

@@ -303,6 +303,7 @@ class Field(Artefact):
             raise InputTypeError(
                 f"add takes a Field, but got {type(batch).__name__}. Count it first: fieldcal.count(lab, …)."
             )
+        check_id(id)
         new = batch if tuple(batch.batches) == (id,) != (UNNAMED,) else batch.named(id)
         if id not in self.batches:
             return self + new
@@ -604,7 +605,7 @@ def _within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
 
 def _instant(value: Any, name: str) -> dt.datetime:
     """A date, a time, or either in ISO format; a date is its midnight."""
-    given = group_keys.normalize(value)
+    given = group_keys.normalize(value) if isinstance(value, (str, dt.date, np.datetime64)) else None
     if isinstance(given, dt.datetime):
         return given
     if isinstance(given, dt.date):

@@ -28,6 +28,10 @@ _ONE_TYPE: tuple[set[type], ...] = ({int}, {str}, {dt.date}, set())  # whose val
 _MAX_DEPTH = 16  # of tuples in tuples, in a file
 _EXACT = 2.0**53  # from here on floats leave out whole numbers
 _TAGS = {"date": dt.date, "datetime": dt.datetime}
+_NEAR = ("ns", "ps", "fs", "as")  # units of numpy in which no time is far from 1970
+_TOO_FAR = (
+    "The time {} is outside the years 1 to 9999, which Python's times have. Format such times as text first."
+)
 _TOO_FINE = "The time {} is finer than a microsecond, and such keys would merge. Round or format them first."
 
 
@@ -197,13 +201,21 @@ def _moment(key: dt.date) -> dt.date:
     """A date or a time of Python's own; equal moments of two zones get one spelling."""
     if getattr(key, "nanosecond", 0):
         raise InputError(_TOO_FINE.format(key))
-    if hasattr(key, "to_pydatetime"):
-        key = key.to_pydatetime()
-    return key.astimezone(dt.UTC) if isinstance(key, dt.datetime) and key.tzinfo is not None else key
+    try:
+        if hasattr(key, "to_pydatetime"):
+            key = key.to_pydatetime()
+        return key.astimezone(dt.UTC) if isinstance(key, dt.datetime) and key.tzinfo is not None else key
+    except (OverflowError, ValueError):
+        raise InputError(_TOO_FAR.format(key)) from None
 
 
 def _datetimes(values: NDArray[np.datetime64]) -> NDArray[Any]:
-    """As Python's datetimes, which are as fine as microseconds; finer ones would merge."""
+    """As Python's datetimes, which are as fine as microseconds and have years of four digits; others are refused."""
+    if np.datetime_data(values.dtype)[0] not in _NEAR:
+        years = values.astype("datetime64[Y]").astype(np.int64) + 1970
+        outside = ((years < dt.MINYEAR) | (years > dt.MAXYEAR)) & ~np.isnat(values)
+        if outside.any():
+            raise InputError(_TOO_FAR.format(values[outside][0]))
     coarse = values.astype("datetime64[us]")
     finer = (coarse.astype(values.dtype) != values) & ~np.isnat(values)
     if finer.any():

@@ -301,7 +301,7 @@ def as_numbers(y: Any) -> Floats:
     """
     try:
         numbers = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputTypeError(
             f"The numbers y must be numbers, but hold {str(y)[:60]!r}. Convert them with np.asarray(y, dtype=float)."
         ) from None

@@ -19,7 +19,7 @@ from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
 from fieldcal.core.stories import story_draws, tell
 from fieldcal.core.trust import Trust
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Learnt, Numbers, Texts, record
 from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
@@ -27,6 +27,7 @@ from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.objects.verdict import Verdict
+from fieldcal.options import as_array, check_choice
 from fieldcal.types import Floats, Ints, Keys
 
 if TYPE_CHECKING:
@@ -239,6 +240,8 @@ class Prevalence(Artefact):
         assume : "trust", or "label_shift" for the posterior if the assumption holds
         """
         check_assume(assume)
+        if groups is not None and not isinstance(groups, (list, tuple, np.ndarray)):
+            raise InputTypeError(f"groups must be a list of groups, but got {groups!r:.60}.")
         at = (
             np.arange(len(self.groups))
             if groups is None
@@ -302,8 +305,7 @@ class Prevalence(Artefact):
         >>> more.lower < 0.5 < more.upper
         True
         """
-        if kind not in ("difference", "ratio"):
-            raise InputError(f"kind must be 'difference' or 'ratio', but got {kind!r}.")
+        check_choice("kind", kind, ("difference", "ratio"))
         k = self._class(of)
         one, two = self.draws([a, b], assume=assume)[..., k]
         draws = one - two if kind == "difference" else one / np.maximum(two, 1e-12)
@@ -336,8 +338,7 @@ class Prevalence(Artefact):
             for group, size in totals.items():
                 share[self._row(group)] = size
         else:
-            share = np.asarray(totals)
-            share = share.astype(np.float64) if share.dtype.kind in "biuf" else np.full(1, np.nan)
+            share = as_array("totals", totals)
         if (
             share.shape != (len(self.groups),)
             or not np.isfinite(share).all()
@@ -398,7 +399,7 @@ class Prevalence(Artefact):
         )
         share = self.lab.decisions.sum(axis=0) + 1e-3
         within = self.lab.decisions + 0.5 * share / share.sum(axis=1, keepdims=True)
-        return np.asarray(np.einsum("dkb,kbj->dkj", cells, within / within.sum(axis=2, keepdims=True)))
+        return _decided(cells, within / within.sum(axis=2, keepdims=True))
 
     def _confusion_draws(self, n_draws: int) -> Floats:
         """Draws of P(decision | class), (D, K, K), that share their M with `draws`."""
@@ -407,10 +408,12 @@ class Prevalence(Artefact):
         share = self.lab.decisions.sum(axis=0) + 1e-3
         rows = self.lab.decisions * (self.lab.n_effective / self.lab.F.sum(axis=1))[:, None, None]
         within = rows + 0.5 * share / share.sum(axis=1, keepdims=True)  # half a row per class and bin
-        rounds = []
-        for _ in range(n_draws // len(M)):
-            D = rng.standard_gamma(within, size=(len(M), *within.shape)) + 1e-300
-            rounds.append(np.einsum("skb,skbj->skj", M, D / D.sum(axis=3, keepdims=True)))
+
+        def one(M: Floats) -> Floats:  # at a time: for many classes, all of them would not fit into memory
+            D = rng.standard_gamma(within) + 1e-300
+            return np.asarray(_decided(M[None], D / D.sum(axis=2, keepdims=True))[0])
+
+        rounds = [[one(own) for own in M] for _ in range(n_draws // len(M))]
         return np.stack(rounds, axis=1).reshape(n_draws, *self.lab.confusion.shape)
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -426,6 +429,8 @@ class Prevalence(Artefact):
         """
         import narwhals as nw
 
+        if backend is not None:
+            check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
         columns = self.to_dict()
         for name in [backend] if backend else ["pandas", "polars", "pyarrow"]:
             try:
@@ -549,6 +554,11 @@ def _key_columns(groups: Keys) -> dict[str, list[Any]]:
         return {f"group_{i + 1}": [g[i] for g in groups] for i in range(parts.pop())}  # type: ignore[index]
     mixed = len({type(g) for g in groups if g is not None}) > 1
     return {"group": [group_keys.show(g) if mixed and g is not None else g for g in groups]}
+
+
+def _decided(cells: Floats, within: Floats) -> Floats:
+    """From class and bin, (D, K, m), and the decision in each of these cells, (K, m, K), to class and decision."""
+    return np.asarray((cells.swapaxes(0, 1) @ within).swapaxes(0, 1))
 
 
 def _for(library: str, columns: dict[str, list[Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from fieldcal.errors import InputTypeError
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.plots import style, tables
 from fieldcal.plots.style import quiet
@@ -408,6 +409,8 @@ def coverage(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -
 
 def _drawn(picture: str, table: Table, ax: Axes | None) -> Axes:
     """The table on the axes given, or in a figure of its own."""
+    if ax is not None and not hasattr(ax, "spines"):
+        raise InputTypeError(f"ax must be matplotlib's Axes, but got {type(ax).__name__}.")
     if ax is None:
         ax = _figure(style.size(picture, table))
     _matplotlib()

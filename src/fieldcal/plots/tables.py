@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.options import as_array, as_number, check_kind
 from fieldcal.types import Floats, Ints
 
 Table = dict[str, Any]
@@ -57,11 +59,13 @@ _IN_BIN = 12  # letters of a class inside the label of a bin
 
 def focus(prev: Prevalence, of: Hashable = None) -> int:
     """The position of the class to look at: the one asked for, the second of two, or the one that is corrected most."""
+    check_kind("prev", prev, Prevalence)
     return prev.shown_class() if of is None else prev._class(of)
 
 
 def trust(lab: Lab, *, used: float | None = None) -> Table:
     """Change of log loss against trust, the weight of the correction in the mixture, as rehearsed."""
+    check_kind("lab", lab, Lab)
     rehearsal = lab.rehearsal
     if rehearsal is None:
         raise InputError(
@@ -75,7 +79,7 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
         "change": plain(rehearsal.change_by_trust),
         "se": plain(rehearsal.change_by_trust_se),
         "chosen": float(rehearsal.trust),
-        "used": None if used is None else float(used),
+        "used": None if used is None else as_number("used", used),
         "groups": int(rehearsal.n_groups),
         "rows": int(rehearsal.n_rows),
     }
@@ -158,6 +162,7 @@ def _cells(table: Floats | None, at: Any) -> list[float | None]:
 
 def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
     """Rows per bin: observed, expected under label shift, and in the lab. The default is the whole field."""
+    check_kind("prev", prev, Prevalence)
     lab, field = prev.lab, prev.field
     fit = prev.fit
     if group is ...:
@@ -256,6 +261,7 @@ def _edges_around_zero(change: Floats) -> Floats:
 
 def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
     """Share of each class in its order: mean prediction, estimate with interval, lab. By default the whole field."""
+    check_kind("prev", prev, Prevalence)
     if not prev.lab.ordered:
         raise InputError(
             "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with ",
@@ -279,6 +285,7 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
 
 def reliability(lab: Lab, *, of: Hashable = None) -> Table:
     """Mean prediction and share of a class in each bin of the lab; by default the second of two, or the largest."""
+    check_kind("lab", lab, Lab)
     if lab.partition.takes == "ids":
         raise InputError(
             "This lab was learnt from bin ids, so there are no predictions to compare with the labels. "
@@ -303,8 +310,11 @@ def reliability_of(
 
     By default of the second of two classes, or of the one whose predictions changed most.
     """
-    old, new = (as_columns(np.asarray(p, dtype=np.float64)) for p in (before, after))
-    codes = np.asarray(y)
+    check_alignment(before=before, after=after, y=y)
+    if not isinstance(classes, (list, tuple, np.ndarray)):
+        raise InputTypeError(f"classes must be a list of the classes in order, but got {classes!r:.60}.")
+    old, new = (as_columns(as_array(name, p)) for name, p in {"before": before, "after": after}.items())
+    codes = _codes(y)
     _check_labelled(old, new, codes, len(classes))
     k = _class_at(tuple(classes), of, np.abs(new.sum(axis=0) - old.sum(axis=0)))
     hit = (codes == k).astype(np.float64)
@@ -345,6 +355,16 @@ def _class_at(classes: tuple[Hashable, ...], of: Hashable, weight: Floats) -> in
     return at
 
 
+def _codes(y: Any) -> NDArray[Any]:
+    try:
+        codes = np.asarray(y)
+    except ValueError:
+        codes = np.empty(())
+    if codes.ndim != 1:
+        raise InputTypeError(f"y must be the position of a class for every row, but got {y!r:.60}.")
+    return codes
+
+
 def _check_labelled(old: Floats, new: Floats, codes: NDArray[Any], n_classes: int) -> None:
     shape = (len(codes), n_classes)
     if old.shape != shape or new.shape != shape:
@@ -363,6 +383,7 @@ def _check_labelled(old: Floats, new: Floats, codes: NDArray[Any], n_classes: in
 
 def response(lab: Lab) -> Table:
     """The response matrix: where the predictions of each class fall."""
+    check_kind("lab", lab, Lab)
     return {
         "classes": short_names(lab.classes),
         "labels": bin_labels(lab),
@@ -425,7 +446,7 @@ def _numbers_of(before: Any, after: Any, y: ArrayLike) -> Floats:
             )
     try:
         truth = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputTypeError(f"y must be numbers, but holds {str(y)[:60]!r}.") from None
     if truth.ndim != 1 or not len(before) == len(after) == len(truth):
         raise InputError(

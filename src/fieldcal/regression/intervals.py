@@ -10,6 +10,7 @@ import numpy as np
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Intervals
+from fieldcal.options import as_array
 from fieldcal.types import Floats, Ints
 
 #: Rows of masses may miss a sum of one by this much, and are rescaled.
@@ -35,7 +36,7 @@ def choose_support(
     if not len(y):
         raise InputError("There are no numbers to cut into intervals.")
     size = np.ones(len(y)) if weight is None else weight
-    own = _atoms(y, size) if isinstance(atoms, str) else np.unique(np.asarray(atoms, dtype=np.float64))
+    own = _atoms(y, size) if isinstance(atoms, str) else np.unique(as_array("atoms", atoms))
     rest = ~np.isin(y, own)
     number = min(INTERVALS, int(size.sum() // ROWS)) if intervals is None else intervals
     number = max(2, number) - len(own)
@@ -91,13 +92,13 @@ def _without_empty(support: Intervals, y: Floats) -> Intervals:
 
 def given_support(edges: Any, atoms: Sequence[float]) -> Intervals:
     """The support that the caller asked for."""
-    cuts = np.asarray(edges, dtype=np.float64).ravel()
+    cuts = as_array("intervals", edges).ravel()
     if np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
         raise InputError(
             f"Edges must strictly increase, but got {cuts.tolist()!r:.80}. Sort them, drop repeats."
         )
     # Open ends may be written out as infinity.
-    return Intervals.of(cuts[np.isfinite(cuts)], atoms=np.asarray(atoms, dtype=np.float64))
+    return Intervals.of(cuts[np.isfinite(cuts)], atoms=as_array("atoms", atoms))
 
 
 def indistinguishable_neighbours(expected: Floats, codes: Ints, size: int) -> list[int]:
@@ -143,8 +144,10 @@ def find_intervals(
             raise InputError(f"intervals must be 'auto', a number or edges, but got {intervals!r}.")
         return merge_indistinguishable(choose_support(y, None, atoms, weight), expected, y)
     if isinstance(intervals, (int, np.integer)) and not isinstance(intervals, bool):
-        if intervals < 2:
-            raise InputError(f"At least two intervals are needed, but got {intervals}.")
+        if not 2 <= intervals <= max(len(y), 2):
+            raise InputError(
+                f"intervals must be two at least and {len(y):,} rows at most, but got {intervals}."
+            )
         support = choose_support(y, int(intervals), atoms, weight)
     else:
         support = given_support(intervals, () if isinstance(atoms, str) else atoms)

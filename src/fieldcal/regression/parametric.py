@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from fieldcal.alignment import check_alignment
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.regression.predictions import Predictions, numbers, vector
 from fieldcal.storage import did_you_mean
@@ -248,12 +249,13 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
     >>> mean.round(3).tolist(), sd.round(3).tolist()
     ([1.081, 2.027, 2.901], [0.587, 0.503, 0.575])
     """
-    build = _FAMILIES.get(family)
+    build = _FAMILIES.get(family) if isinstance(family, str) else None
     if build is None:
         raise InputError(
             f"There is no family {family!r}.{did_you_mean(family, list(_FAMILIES))} Choose one of "
             f"{', '.join(_FAMILIES)}, or pass any scipy distribution to from_distribution."
         )
+    check_alignment(mean=mean, sd=sd)
     centre = vector(mean, "means")
     n = len(centre)
     spread = numbers(sd, "standard deviations")

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError, Option, Word
 from fieldcal.objects import Intervals
+from fieldcal.options import as_number, check_choice, check_flags, check_kind
 from fieldcal.regression.intervals import check_masses
 from fieldcal.regression.predictions import Form, Predictions, chunks, matrix, vector
 from fieldcal.regression.transport import Transport, follow, ratio, slope
@@ -214,8 +215,7 @@ def from_quantiles(values: ArrayLike, levels: ArrayLike, *, crossing: Crossing =
     [[1.0, 2.0, 3.0]]
     """
     u, q = _levels(levels), matrix(values, "quantiles")
-    if crossing not in ("error", "sort"):
-        raise InputError(f"crossing is 'error' or 'sort', not {crossing!r}.")
+    check_choice("crossing", crossing, ("error", "sort"))
     if q.shape[1] != len(u):
         raise InputError(
             f"There are {q.shape[1]} columns of quantiles but {len(u)} levels. Pass one level per column."
@@ -259,6 +259,7 @@ def from_cdf(values: ArrayLike, grid: ArrayLike, *, repair: bool = False) -> Pie
     >>> from_cdf([[0.0, 0.6, 0.5, 0.8]], [0.0, 1.0, 2.0, 3.0], repair=True).values.round(3).tolist()
     [[0.0, 0.75, 0.75, 1.0]]
     """
+    check_flags(repair=repair)
     x, c = _grid(grid), matrix(values, "distribution functions")
     if c.shape[1] != len(x):
         raise InputError(
@@ -341,6 +342,7 @@ def from_masses(
     >>> round(float(one.mean()[0]), 4)
     0.4333
     """
+    check_kind("support", support, Intervals)
     values = check_masses(matrix(masses, "masses"), support)
     left, right = _end(low, support, below=True), _end(high, support, below=False)
     n, points = len(values), np.concatenate([left, support.points, right])
@@ -360,7 +362,8 @@ def _end(end: float | None, support: Intervals, *, below: bool) -> Floats:
     if end is None:
         return np.empty(0)
     edge = float(support.points[0] if below else support.points[-1])
-    if not np.isfinite(end) or (end >= edge if below else end <= edge):
+    end = as_number("low" if below else "high", end)
+    if end >= edge if below else end <= edge:
         name, side = ("low", "below") if below else ("high", "above")
         raise InputError(f"{name}={end:g} must be finite and {side} the outermost boundary {edge:g}.")
     return np.array([float(end)])

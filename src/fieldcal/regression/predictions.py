@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Intervals
+from fieldcal.options import MOST, as_number, check_flags, check_whole
 from fieldcal.regression.intervals import check_masses, without_new_support
 from fieldcal.regression.quadrature import FIRST, LAST, panels, width
 from fieldcal.regression.transport import Transport
@@ -123,6 +124,7 @@ class Predictions(ABC):
 
     def cdf(self, x: ArrayLike, *, before: bool = False) -> Floats:
         """The probability of a number up to x; of one below x where ``before``. They differ at atoms alone."""
+        check_flags(before=before)
         return self._in_blocks(lambda part, at: part._cdf(at, before), _points(x, len(self), "points"))
 
     def pdf(self, x: ArrayLike) -> Floats:
@@ -139,7 +141,7 @@ class Predictions(ABC):
 
     def interval(self, coverage: float) -> Floats:
         """The central interval that holds the number with this probability, (n, 2)."""
-        share = float(coverage)
+        share = as_number("coverage", coverage, least=0, words="a probability")
         if not 0.0 < share < 1.0:
             raise InputError(f"A coverage lies between 0 and 1, but is {share:g}. For 90 %, pass 0.9.")
         return self.ppf([(1.0 - share) / 2.0, (1.0 + share) / 2.0])
@@ -150,6 +152,9 @@ class Predictions(ABC):
 
     def sample(self, size: int, *, random_state: int | np.random.Generator = 0) -> Floats:
         """Random numbers from each distribution, (n, size)."""
+        check_whole("size", size, least=0, most=MOST // max(len(self), 1))
+        if not isinstance(random_state, np.random.Generator):
+            check_whole("random_state", random_state, least=0)
         u = np.random.default_rng(random_state).random((len(self), size))
         return self.ppf(np.maximum(u, 2.0**-54))
 
@@ -208,7 +213,7 @@ class Predictions(ABC):
         """Some of the rows: a slice, a mask, or their numbers, which may repeat."""
         try:
             index = np.atleast_1d(np.arange(len(self), dtype=np.intp)[rows])
-        except IndexError:
+        except (IndexError, ValueError, TypeError):
             raise InputError(f"These are not rows of {len(self):,} predictions: {str(rows)[:60]}.") from None
         return self._take(index)
 
@@ -331,7 +336,7 @@ def numbers(values: Any, what: str) -> Floats:
         if array.dtype.kind not in "fiubO" or text:
             raise TypeError
         return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputTypeError(
             f"The {what} must be numbers in rows of equal length, but are {str(values)[:60]!r}. "
             "Convert them with np.asarray(..., dtype=float) first."

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal import metrics
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import as_columns
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, group_keys
@@ -128,6 +129,7 @@ class Evaluation:
 
 def evaluate(prev: Prevalence, predictions: Any, y: Any, groups: Any) -> Evaluation:
     """Recalibrate labelled rows of the field and compare; of a regression, distributions and numbers."""
+    check_alignment(proba=predictions, y=y, groups=groups)
     outcome = prev.lab.outcome
     before = understood(outcome, predictions)
     truth = y if outcome.kind == "classes" else as_numbers(y)

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from fieldcal import storage
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Prevalence
+from fieldcal.options import check_path
 from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
@@ -95,6 +96,7 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file, atomically; its ending says what: .html, .md or .json."""
+        check_path(path)
         ending = Path(path).suffix.lower()
         kinds = {".html": self.html, ".htm": self.html, ".md": self.markdown, ".json": self.json}
         if ending not in kinds:
@@ -164,6 +166,8 @@ def report(
         raise InputError(
             f"Labelled rows need predictions and labels: {missing} is missing. Give both or none."
         )
+    if title is not None and not isinstance(title, str):
+        raise InputTypeError(f"title must be text, but got {title!r:.60}.")
     found = None if y is None else evaluate(prev, proba, y, groups)
     return Report(report_content(prev, of=of, found=found, title=title))
 

@@ -15,6 +15,7 @@ import numpy as np
 from fieldcal.core.partition import takes_ids
 from fieldcal.errors import InputError, InputTypeError, Option, RecalibratedWarning, Word
 from fieldcal.objects import Columns, Lab, Prevalence, group_keys
+from fieldcal.options import column_names
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
 from fieldcal.tables.engines import Table
@@ -147,7 +148,7 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
             f", in the order of the classes {lab.classes!r:.200}.",
         )
     asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
-    columns = (asked,) if isinstance(asked, str) else tuple(asked)
+    columns = column_names("scores", asked)
     width = 1 if lab.partition.takes == "ids" else len(lab.classes)
     if len(columns) != width and (width, len(columns)) != (2, 1):
         raise InputError(
@@ -159,6 +160,10 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
 
 def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[str]:
     """The names of the new columns, none of which may be there already."""
+    if not isinstance(name, str):
+        raise InputTypeError(
+            f"name must be text with {{}} for the name of the old column, but got {name!r:.60}."
+        )
     new, there = [name.replace("{}", c) for c in columns], set(taken)
     clash = [n for n in new if n in there]
     if clash or len(set(new)) < len(new):
@@ -200,7 +205,7 @@ def match_classes(
         if "*" not in scores or scores in names:
             return (scores,)
         return _by_pattern(scores, names, classes)
-    columns = tuple(scores)
+    columns = column_names("scores", scores)
     if len(columns) == 1:
         return columns
     return _by_name(columns, classes, in_order=in_order)
@@ -287,7 +292,7 @@ def warn_if_recalibrated(names: Sequence[str], lab: Lab) -> None:
 
 def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
     """The group columns that are asked for, or those that were counted; none where there is one population."""
-    asked = prev.field.by if by is None else (by,) if isinstance(by, str) else tuple(by)
+    asked = prev.field.by if by is None else column_names("by", by)
     if bool(asked) == prev.field.grouped:
         return asked
     if asked:
@@ -362,13 +367,17 @@ class Grouping:
     def matches(self, groups: Sequence[Hashable]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which keys could stand in these columns."""
         if len(self.columns) == 1 and set(map(type, groups)) <= {self.kinds[0].type, type(None)}:
-            return np.ones(len(groups), dtype=bool)  # the usual case, without a look at every key
+            known: list[Any] = [g for g in groups if g is not None]
+            extremes = [min(known), max(known)] if self.kinds[0].type is int and known else []
+            if self.kinds[0].type is not dt.datetime and all(_holds(self.dtypes[0], x) for x in extremes):
+                return np.ones(len(groups), dtype=bool)  # the usual case, without a look at every key
         return np.fromiter((self._fits(g) for g in groups), dtype=bool, count=len(groups))
 
     def _fits(self, key: Hashable) -> bool:
         parts = key if len(self.columns) > 1 and isinstance(key, tuple) else (key,)
         return len(parts) == len(self.columns) and all(
-            p is None or type(p) is k.type for p, k in zip(parts, self.kinds, strict=True)
+            p is None or (type(p) is k.type and _holds(d, p))
+            for p, k, d in zip(parts, self.kinds, self.dtypes, strict=True)
         )
 
     def look_up(self, groups: Sequence[Hashable]) -> LookUp:
@@ -454,6 +463,28 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
     raise InputTypeError(
         f"The group column {name!r:.60} is of type {dtype}. {group_keys.KINDS}: convert it first, as str(…) does."
     )
+
+
+#: What 64 bits hold: whole numbers, and nanoseconds around 1970 in whole microseconds.
+_SIGNED, _UNSIGNED = range(-(2**63), 2**63), range(2**64)
+_NANOSECONDS = (
+    dt.datetime(1677, 9, 21, 0, 12, 43, 145225),
+    dt.datetime(2262, 4, 11, 23, 47, 16, 854775),
+)
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def _holds(dtype: Any, value: Any) -> bool:
+    """Whether a column of this type can hold the value exactly; cast to it, others would merge or overflow."""
+    if type(value) is int:
+        return value in (_SIGNED if dtype == nw.Int64 else _UNSIGNED if dtype == nw.UInt64 else (value,))
+    if type(value) is not dt.datetime:
+        return True
+    if value.tzinfo is not None:
+        return False
+    if dtype.time_unit == "ns":
+        return _NANOSECONDS[0] <= value <= _NANOSECONDS[1]
+    return value.microsecond % _MICROSECONDS[dtype.time_unit] == 0
 
 
 def _as(expression: nw.Expr, dtype: Any, wanted: Any) -> nw.Expr:

@@ -11,6 +11,7 @@ import narwhals as nw
 from fieldcal import verbs
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab
+from fieldcal.options import check_choice, check_flags, check_kind, column_names
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, Scores, prediction_columns, read_rows
@@ -78,8 +79,9 @@ def count(
     >>> field.groups, field.n.tolist()
     (('Leeds', 'York', None), [1, 1, 1])
     """
-    if missing not in ("error", "drop"):
-        raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
+    check_kind("lab", lab, Lab)
+    check_choice("missing", missing, ("error", "drop"))
+    check_flags(normalize=normalize)
     check_batch(batch)
     lab.outcome.refuse(missing=missing, time=time, every=every)
     table = open_table(frame)
@@ -100,7 +102,7 @@ def group_names(lab: Lab, by: str | Sequence[str] | None) -> tuple[str, ...]:
     """The group columns: those that are asked for, or the lab's."""
     if by is None:
         return lab.columns.by if lab.columns is not None else ()
-    return (by,) if isinstance(by, str) else tuple(by)
+    return column_names("by", by)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
+from fieldcal.options import check_kind, column_names
 from fieldcal.tables.columns import prediction_columns, read_labelled_rows
 from fieldcal.tables.engines import open_table
 from fieldcal.tables.quantile_columns import QuantilesLike
@@ -54,6 +55,9 @@ def read_labelled(
     >>> len(tables.read_labelled(prev, rows)["y"])
     300
     """
+    check_kind("prev", prev, Prevalence)
+    if label is not None:
+        column_names("label", [label])
     table = open_table(frame)
     known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
     if known is None:

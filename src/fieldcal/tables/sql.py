@@ -153,7 +153,7 @@ def recalibrate_statement(
     backend = _backend(dialect)
     check_applicable(prev, acknowledge=acknowledge)
     refuse_numbers(prev.lab)
-    if unseen not in ("global", "raw"):
+    if not isinstance(unseen, str) or unseen not in ("global", "raw"):
         raise InputError(
             f"unseen must be 'global' or 'raw' here, but got {unseen!r}: a statement cannot refuse rows. Look for them "
             "with `fieldcal sql count`."

@@ -18,6 +18,7 @@ import numpy as np
 from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, Option, UnseenGroupWarning
 from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.options import check_choice, check_flags
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, LookUp, Scores, group_columns
@@ -76,10 +77,10 @@ class RecalibrateOptions:
     crossing: Crossing = "error"
 
     def __post_init__(self) -> None:
-        if self.unseen not in ("global", "raw", "error"):
-            raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {self.unseen!r}.")
-        if self.missing not in ("error", "keep"):
-            raise InputError(f"missing must be 'error' or 'keep', but got {self.missing!r}.")
+        check_choice("unseen", self.unseen, ("global", "raw", "error"))
+        check_choice("missing", self.missing, ("error", "keep"))
+        check_choice("crossing", self.crossing, ("error", "sort"))
+        check_flags(normalize=self.normalize, acknowledge=self.acknowledge, check=self.check)
         if self.unseen == "error" and not self.check:
             raise InputError(
                 Option("unseen", "error"),

@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
+from fieldcal.options import check_choice, check_flags
 from fieldcal.types import Missing
-from fieldcal.validation import Scores, as_weights, bin_ids, check_flags, field_scores, score_sums
+from fieldcal.validation import (
+    Scores,
+    as_weights,
+    bin_ids,
+    field_scores,
+    order_of_rows,
+    score_sums,
+)
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
@@ -70,10 +79,10 @@ def count(
             f"count takes a Lab first and then the predictions, but got {type(lab).__name__} and "
             f"{type(predictions).__name__}: fieldcal.count(lab, predictions)."
         )
-    if missing not in ("error", "drop"):
-        raise InputError(f"missing must be 'error' or 'drop', but got {missing!r}.")
+    check_choice("missing", missing, ("error", "drop"))
     check_flags(normalize=normalize)
     check_batch(batch)
+    check_alignment(predictions=predictions, groups=groups, sample_weight=sample_weight)
     masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
     given_ids = lab.partition.takes == "ids"
     scores = (
@@ -95,6 +104,9 @@ def count(
         raise InputError(
             "The field is empty: there are no predictions to count. Check the filter before this."
         )
+    if weight is not None:  # sums of fractions depend on the order in which they are added
+        order = order_of_rows(scores.values, codes, weight=weight)
+        scores, codes, weight = scores.take(order), codes[order], weight[order]
     bins = lab.partition.assign(scores.values)
     V = count_cells(codes, bins, shape=(len(names), lab.n_bins), weight=weight)
     shares = lab.F if given_ids else None

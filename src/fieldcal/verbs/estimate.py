@@ -25,8 +25,8 @@ from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField, group_keys
 from fieldcal.objects.problem import Rows, as_problem
+from fieldcal.options import as_array, as_number, check_choice, check_flags, check_level, check_whole
 from fieldcal.types import Floats, Keys, Point
-from fieldcal.validation import check_flags, check_level, check_whole
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
 DEFAULT_LEVEL = 0.9
@@ -112,6 +112,8 @@ def estimate(
     check_flags(protected=protected)
     check_whole("random_state", random_state, least=0)
     check_whole("max_iter", max_iter, least=1)
+    if progress is not None and not callable(progress):
+        raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
     chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
     _check(lab, field, chosen, level=level, point=point)
     design_effect = _design_effect(design_effect)
@@ -207,8 +209,7 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
             f"This field was counted with another lab ({field.lab[:8]}…, not {lab.digest[:8]}…). Count it again "
             "with this lab."
         )
-    if point not in ("mean", "mode"):
-        raise InputError(f"point must be 'mean' or 'mode', but got {point!r}.")
+    check_choice("point", point, ("mean", "mode"))
     if level is None:
         if point == "mean":
             raise InputError(
@@ -230,6 +231,7 @@ def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
     if labelled is None:
         return None
     G, K = len(field.groups), len(lab.classes)
+    labelled = _by_names(labelled)
     if isinstance(labelled, Mapping):
         table = np.zeros((G, K))
         where = group_keys.positions(field.groups, tuple(group_keys.normalize(k) for k in labelled))
@@ -240,7 +242,7 @@ def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
                 )
             table[at] = _label_row(counts, lab.classes)
     else:
-        table = np.asarray(labelled, dtype=np.float64)
+        table = as_array("labelled", labelled)
         table = table[None] if table.ndim == 1 and G == 1 else table
     if table.shape != (G, K) or not np.isfinite(table).all() or table.min(initial=0.0) < 0:
         raise InputError(
@@ -248,6 +250,23 @@ def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
             f"{table.shape}."
         )
     return table
+
+
+def _by_names(labelled: Any) -> Any:
+    """A pandas table whose index and columns are named is read by these names; one that only numbers them, in order."""
+    if not (hasattr(labelled, "iloc") and getattr(labelled, "ndim", 0) == 2):
+        return labelled
+    groups, classes = list(labelled.index), list(labelled.columns)
+    if groups == list(range(len(groups))) and classes == list(range(len(classes))):
+        return labelled.to_numpy()
+    if len(set(groups)) < len(groups) or len(set(classes)) < len(classes):
+        raise InputError(
+            "labelled names a group or a class twice. Give one row per group, one column per class."
+        )
+    return {
+        group: dict(zip(classes, row, strict=True))
+        for group, row in zip(groups, labelled.to_numpy(), strict=True)
+    }
 
 
 def _label_row(counts: Any, classes: Keys) -> Floats:
@@ -262,18 +281,15 @@ def _label_row(counts: Any, classes: Keys) -> Floats:
     if (where < 0).any():
         raise InputError(f"labelled counts name a class that is not among {classes!r:.200}.")
     row = np.zeros(len(classes))
-    row[where] = list(counts.values())
+    row[where] = as_array("labelled", list(counts.values()))
     return row
 
 
 def _design_effect(value: Any) -> float:
     """Checked: no sample is better than one of independent rows by more than chance."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 1 <= value < np.inf:
-        raise InputError(
-            f"design_effect must be a number, 1 (rows are independent) or more, but got {value!r:.60}. For m rows per "
-            "cluster with a correlation of r inside it is 1 + (m - 1)·r."
-        )
-    return float(value)
+    return as_number(
+        "design_effect", value, least=1, words="a number, 1 + (m - 1)·r for m correlated rows per cluster"
+    )
 
 
 @dataclass(frozen=True)

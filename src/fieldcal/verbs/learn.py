@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.ordered import approximate_ordered_mean
@@ -27,15 +28,15 @@ from fieldcal.core.trust import rehearse
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
+from fieldcal.options import as_number, check_flags, check_whole
 from fieldcal.types import Floats, Ints, Keys
 from fieldcal.validation import (
     as_labels,
     as_weights,
     bin_ids,
-    check_flags,
     check_order,
-    check_whole,
     lab_scores,
+    order_of_rows,
     score_sums,
 )
 from fieldcal.verbs.count import as_distributions
@@ -43,6 +44,7 @@ from fieldcal.verbs.findings import warn_about_lab
 
 #: The largest lab groups that are compared with each other; more would add memory, not knowledge.
 _HOMOGENEITY_GROUPS = 2_000
+_SMOOTHING = "'auto' or a number of pseudo-rows"
 
 
 def learn(
@@ -123,11 +125,12 @@ def learn(
     """
     check_flags(ordered=ordered, normalize=normalize)
     check_whole("random_state", random_state, least=0)
+    check_alignment(predictions=predictions, y=y, groups=groups, sample_weight=sample_weight)
     weight = as_weights(sample_weight, n=n_labels(y))
     if are_of_a_number(predictions, intervals=intervals, atoms=atoms):
         Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
         given = with_numbers(
-            predictions, y, intervals=intervals, atoms=atoms, weight=equal_rows(weight), partition=partition
+            predictions, y, intervals=intervals, atoms=atoms, weight=weight, partition=partition
         )
     else:
         given = with_classes(predictions, y, classes=classes, ordered=ordered, partition=partition)
@@ -156,13 +159,19 @@ def _learn(
         raise InputError(
             f"There are {len(scores.values)} predictions but {len(y)} labels. Give one label per row."
         )
+    grouped = None if groups is None else group_keys.factorize(groups, n=len(y))
+    if weight is not None:  # sums of fractions depend on the order in which they are added
+        order = order_of_rows(scores.values, y, weight=weight)
+        scores, y, weight = scores.take(order), y[order], weight[order]
+        grouped = None if grouped is None else (grouped[0], grouped[1][order])
     ordered = given.outcome.ordered
-    fitted = _fitted(given, scores.values, equal_rows(weight))
+    fitted = _fitted(replace(given, y=y), scores.values, equal_rows(weight))
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names)
     rows = _Rows(_predictions(scores.values, bins, F, ids), y, bins, weight)
-    amount = auto_smoothing(F) if smoothing == "auto" else _smoothing(smoothing)
+    auto = isinstance(smoothing, str) and smoothing == "auto"
+    amount = auto_smoothing(F) if auto else as_number("smoothing", smoothing, least=0, words=_SMOOTHING)
     return Lab(
         outcome=given.outcome,
         partition=fitted,
@@ -175,7 +184,7 @@ def _learn(
         decisions=_decisions(rows, n_bins=fitted.m),
         **_quality(rows),
         **_rehearsal(
-            rows, groups, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
+            rows, grouped, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
         ),
     )
 
@@ -226,8 +235,7 @@ class _Rows:
 
     def in_one_order(self, groups: Ints) -> tuple[_Rows, Ints]:
         """Sorted by what they hold: no fold, sum or digest may depend on the order in which the rows came."""
-        held = (*self.proba.T, self.bins, self.y, groups)
-        order = np.lexsort(held if self.weight is None else (self.weight, *held))
+        order = order_of_rows(self.proba, self.bins, self.y, groups, weight=self.weight)
         weight = None if self.weight is None else self.weight[order]
         return _Rows(self.proba[order], self.y[order], self.bins[order], weight), groups[order]
 
@@ -250,12 +258,18 @@ def _decisions(rows: _Rows, *, n_bins: int) -> Any:
 
 
 def _rehearsal(
-    rows: _Rows, groups: Any, *, n_bins: int, smoothing: float, ordered: bool, random_state: int
+    rows: _Rows,
+    groups: tuple[Keys, Ints] | None,
+    *,
+    n_bins: int,
+    smoothing: float,
+    ordered: bool,
+    random_state: int,
 ) -> dict[str, Any]:
     """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them."""
     if groups is None:
         return {}
-    names, codes = group_keys.factorize(groups, n=len(rows.y))
+    names, codes = groups
     if len(names) > len(rows.y) / 2:
         warnings.warn(
             f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, hardly two each: nothing can be "
@@ -296,14 +310,6 @@ def _rehearsal(
         weight=None if rows.weight is None else rows.weight[used],
     )
     return {"rehearsal": rehearsal, "homogeneity": homogeneity(table.reshape(-1, K, n_bins))}
-
-
-def _smoothing(value: Any) -> float:
-    if not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
-        raise InputError(
-            f"smoothing must be 'auto' or a number of pseudo-rows, at least 0, but got {value!r}."
-        )
-    return float(value)
 
 
 def _quality(rows: _Rows) -> dict[str, Any]:
@@ -352,7 +358,10 @@ def with_numbers(
     known, numbers = as_distributions(predictions), as_numbers(y)
     if len(known) != len(numbers):
         raise InputError(f"There are {len(known)} predictions but {len(numbers)} numbers. Give one each.")
-    outcome = find_intervals(known.mean(), numbers, intervals, atoms, weight)
+    expected = known.mean()
+    order = order_of_rows(expected, numbers, weight=weight)
+    rows = equal_rows(None if weight is None else weight[order])
+    outcome = find_intervals(expected[order], numbers[order], intervals, atoms, rows)
     codes = outcome.codes(numbers)
     return Labelled(outcome, outcome.masses(known), codes, _by_mean(partition, numbers, codes, outcome.size))
 
@@ -363,5 +372,6 @@ def _by_mean(partition: PartitionLike, y: Floats, codes: Ints, size: int) -> Par
         partition = int(np.clip(len(y) // 50, 4, max(8, 3 * size // 2))) if size > 2 else partition
     if size == 2 or isinstance(partition, bool) or not isinstance(partition, (int, np.integer)):
         return partition
-    means = np.bincount(codes, weights=y) / np.bincount(codes)
+    order = np.argsort(y)  # a sum of numbers depends on their order
+    means = np.bincount(codes[order], weights=y[order]) / np.bincount(codes)
     return Expected(int(partition), tuple(means.tolist()))

@@ -18,8 +18,8 @@ from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.problem import Rows
+from fieldcal.options import as_array, as_number, check_level
 from fieldcal.types import Floats
-from fieldcal.validation import check_level
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,10 @@ def plan(
     if not isinstance(lab, Lab):
         raise InputTypeError(f"plan takes a Lab first, but got {type(lab).__name__}. Learn one first.")
     check_level(level)
-    try:
-        p = lab.p_lab if prevalence is None else np.asarray(prevalence, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"prevalence must be numbers, one per class, but got {prevalence!r:.60}.") from None
+    p = lab.p_lab if prevalence is None else as_array("prevalence", prevalence)
     if p.shape != (len(lab.classes),) or not np.isclose(p.sum(), 1) or p.min() < 0:
         raise InputError(f"prevalence must be {len(lab.classes)} shares that sum to one, but got {p}.")
-    if not isinstance(n, (int, float, np.number)) or not 1 <= n < np.inf:
-        raise InputError(f"plan needs at least one field row, but got n={n!r:.60}.")
+    as_number("n", n, least=1, words="a number of field rows")
     k = (
         len(lab.classes) - 1
         if of is None

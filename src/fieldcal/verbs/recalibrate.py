@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Prevalence, group_keys
+from fieldcal.options import as_array, check_choice, check_flags
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
 from fieldcal.validation import field_scores
 from fieldcal.verbs.count import masses_of, understood
@@ -91,7 +93,9 @@ def recalibrate(
     (1000,)
     """
     check_options(unseen, missing)
+    check_flags(normalize=normalize)
     check_applicable(prev, acknowledge=acknowledge)
+    check_alignment(predictions=predictions, groups=groups)
     outcome = prev.lab.outcome
     given = understood(outcome, predictions)
     new = recalibrated_masses(prev, given, groups=groups, unseen=unseen, normalize=normalize, missing=missing)
@@ -152,6 +156,7 @@ def decide(
             "decide chooses one of several classes, but this estimate is of a number. Take a number from the "
             "recalibrated distributions: fieldcal.recalibrate(prev, predictions).mean(), or .ppf([0.5])."
         )
+    check_alignment(predictions=predictions, groups=groups)
     classes = _as_array(prev.classes)
     new = as_columns(recalibrated_masses(prev, predictions, groups=groups, unseen=unseen))
     if isinstance(goal, str):
@@ -161,7 +166,7 @@ def decide(
             prevalence = _row_prevalence(prev, groups, n=len(new), unseen=unseen)
             new = new / np.maximum(prevalence, np.finfo(float).tiny)
         return np.asarray(classes[new.argmax(axis=1)])
-    costs = np.asarray(goal, dtype=np.float64)
+    costs = as_array("goal", goal)
     if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
         raise InputError(
             f"costs must be a finite ({len(classes)}, {len(classes)}) matrix, true class by decision, but have "
@@ -172,10 +177,8 @@ def decide(
 
 def check_options(unseen: object, missing: object = "error") -> None:
     """Refuse words that are none of the choices."""
-    if unseen not in ("global", "raw", "error"):
-        raise InputError(f"unseen must be 'global', 'raw' or 'error', but got {unseen!r}.")
-    if missing not in ("error", "keep"):
-        raise InputError(f"missing must be 'error' or 'keep', but got {missing!r}.")
+    check_choice("unseen", unseen, ("global", "raw", "error"))
+    check_choice("missing", missing, ("error", "keep"))
 
 
 def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
@@ -184,6 +187,7 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
         raise InputTypeError(
             f"recalibrate takes a Prevalence first, but got {type(prev).__name__}. Estimate first."
         )
+    check_flags(acknowledge=acknowledge)
     if prev.protected and not acknowledge:
         raise InputError(
             "These groups were declared protected: their prevalences are estimated but not applied, because "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -12,6 +12,7 @@ from fieldcal.tables.engines.base import Small, Table
 from fieldcal.tables.files.duckdb_errors import translated
 
 _AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"}
+_FINE = "TIMESTAMP_NS"
 
 
 class DuckDB(Table):
@@ -42,8 +43,15 @@ class DuckDB(Table):
     def _collect(relation: Any) -> dict[str, Any]:
         if {str(kind) for kind in relation.types} <= _AS_ARRAYS:
             return {name: _plain(values) for name, values in relation.fetchnumpy().items()}
-        columns = list(zip(*relation.fetchall(), strict=True)) or [()] * len(relation.columns)
-        return {name: list(values) for name, values in zip(relation.columns, columns, strict=True)}
+        fine = {
+            name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == _FINE
+        }
+        rows = _in_whole_numbers(relation, fine).fetchall() if fine else relation.fetchall()
+        columns = list(zip(*rows, strict=True)) or [()] * len(relation.columns)
+        return {
+            name: list(map(_nanoseconds, values)) if name in fine else list(values)
+            for name, values in zip(relation.columns, columns, strict=True)
+        }
 
     def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
         """A relation over arrays, bound to the connection that this relation has."""
@@ -67,6 +75,23 @@ class DuckDB(Table):
         """A left join, sorted back."""
         joined = prepared.join(small, left_on=list(on), right_on=list(on.values()), how="left")
         return joined.sort(*(self.row_id or [self.helper("row")]))
+
+
+def _in_whole_numbers(relation: Any, times: Collection[str]) -> Any:
+    """The relation, with these columns as nanoseconds since 1970: Python's own times are coarser, and would merge."""
+    import duckdb
+
+    columns = [duckdb.ColumnExpression(name) for name in relation.columns]
+    return relation.select(
+        *(
+            duckdb.FunctionExpression("epoch_ns", column).alias(name) if name in times else column
+            for name, column in zip(relation.columns, columns, strict=True)
+        )
+    )
+
+
+def _nanoseconds(value: int | None) -> np.datetime64 | None:
+    return None if value is None else np.datetime64(value, "ns")
 
 
 def _plain(values: Any) -> Any:

@@ -1,0 +1,96 @@
+"""Checks of options, for every function alike: what cannot be is refused by the option's name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal.errors import InputError, InputTypeError
+
+#: More than a table in memory has rows, groups or bins; asked for, it is a slip of the keyboard.
+MOST = 10**8
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse what is none of several words."""
+    if not isinstance(value, str) or value not in choices:
+        words = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise InputError(f"{name} must be {words}, but got {value!r:.60}.")
+
+
+def check_flags(**flags: Any) -> None:
+    """Refuse what is neither true nor false; each by the name of its option."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise InputTypeError(f"{name} must be True or False, but got {value!r:.60}.")
+
+
+def check_whole(name: str, value: Any, *, least: int, most: int | None = None) -> None:
+    """Refuse what is no whole number from ``least`` on."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name} must be a whole number, {least} or more, but got {value!r:.60}.")
+    if most is not None and value > most:
+        raise InputError(f"{name} must be at most {most:,}, but got {value!r:.60}.")
+
+
+def check_level(level: Any) -> None:
+    """Refuse what is no probability of an interval."""
+    number = isinstance(level, (int, float, np.number)) and not isinstance(level, bool)
+    if not number or not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r:.60}.")
+
+
+def as_number(name: str, value: Any, *, least: float | None = None, words: str = "a finite number") -> float:
+    """A finite number, from ``least`` on where there is one; true and false are none."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    try:
+        if number and (least is None or least <= value) and np.isfinite(float(value)):
+            return float(value)
+    except OverflowError:
+        pass
+    bound = "" if least is None else f", at least {least:g}"
+    raise InputError(f"{name} must be {words}{bound}, but got {value!r:.60}.")
+
+
+def as_array(name: str, values: Any) -> NDArray[np.float64]:
+    """Numbers as float64."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputTypeError(
+            f"{name} must be numbers in rows of equal length, but got {values!r:.60}."
+        ) from None
+
+
+def check_kind(name: str, value: Any, kind: type[Any]) -> None:
+    """Refuse an object of another class."""
+    if not isinstance(value, kind):
+        raise InputTypeError(f"{name} must be a {kind.__name__}, but got {type(value).__name__}.")
+
+
+def column_names(name: str, value: Any) -> tuple[str, ...]:
+    """One name of a column, or several of them."""
+    several = (
+        isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict)) and not _is_scalar(value)
+    )
+    names = tuple(value) if several else (value,)
+    stray = [n for n in names if not isinstance(n, str)]
+    if stray:
+        raise InputTypeError(
+            f"{name} must be the name of a column, or several names, but got {stray[0]!r:.60}."
+        )
+    return names
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 0
+
+
+def check_path(path: Any) -> None:
+    """Refuse what is no path of a file."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputTypeError(f"path must be the path of a file, but got {path!r:.60}.")
