@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fieldcal import storage
 from fieldcal.errors import ANY, LONGEST_VALUE, FieldcalError, FieldcalWarning, Option
+from fieldcal.writing import write_atomically
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -364,7 +364,7 @@ class _Null(float):
 def write_csv(prev: Prevalence, path: Path) -> None:
     """One row per group and class, no text of which is a formula; UTF-8, atomically."""
     columns = {name: list(map(_no_formula, values)) for name, values in prev.to_dict().items()}
-    storage.write_atomically(path, as_csv(columns).encode("utf-8", "replace"))
+    write_atomically(path, as_csv(columns).encode("utf-8", "replace"))
 
 
 def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:

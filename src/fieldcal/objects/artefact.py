@@ -29,6 +29,7 @@ from fieldcal import storage
 from fieldcal.core import partition as parts
 from fieldcal.errors import ArtefactError, FieldcalError
 from fieldcal.objects import group_keys
+from fieldcal.writing import write_atomically
 
 SCHEMA_VERSION = 1
 
@@ -224,7 +225,7 @@ class Artefact(Frozen):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a JSON file, atomically."""
-        storage.write_atomically(path, self.to_json())
+        write_atomically(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

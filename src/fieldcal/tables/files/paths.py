@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from fieldcal.errors import InputError
-from fieldcal.storage import check_replaceable, did_you_mean
+from fieldcal.storage import did_you_mean
+from fieldcal.writing import check_replaceable
 
 #: What can be written.
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")

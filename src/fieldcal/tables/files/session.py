@@ -21,10 +21,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fieldcal.errors import InputError
-from fieldcal.storage import atomic_path, require
+from fieldcal.storage import require
 from fieldcal.tables.files import csv, parquet
 from fieldcal.tables.files.duckdb_errors import translated
 from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
+from fieldcal.writing import atomic_path
 
 if TYPE_CHECKING:
     from fieldcal.objects import Lab
