@@ -242,6 +242,7 @@ def run(
     given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
     groups = given.pop("by")
     _check_folder(output, [lab_table, field_table])
+    earlier = [name for name in RUN_FILES if (output / name).exists()]
     with _session(settings) as opened:
         known, unknown = opened.open(lab_table), opened.open(field_table)
         lab = _learn(settings, known, by=_groups_of_lab(settings, groups, known), **given)
@@ -258,7 +259,10 @@ def run(
             else:
                 rows = _recalibrate(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
             _write_report(settings, prev, inside / REPORT)
-            written = [output / name for name in RUN_FILES if (inside / name).exists()]
+            made = [name for name in RUN_FILES if (inside / name).exists()]
+    for name in earlier:
+        if name not in made:
+            out.warn(settings, f"{str(output / name)!r} was of an earlier run, and is removed.")
     data = {
         "lab": out.lab_data(lab),
         "field": out.field_data(field),
@@ -267,7 +271,7 @@ def run(
     }
     parts = [str(lab), str(field), "", *out.table(prev), "", *out.verdict(prev.verdict)]
     parts += [] if rows is None else ["", out.recalibrated_text(prev, rows)]
-    out.done(settings, data, written, *parts)
+    out.done(settings, data, [output / name for name in made], *parts)
 
 
 def report(
