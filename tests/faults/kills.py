@@ -168,13 +168,22 @@ def heed_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def disturb(world: World, name: str, number: int, moment: float, twice: bool = False) -> dict:
-    """One command, one signal (or two), and what became of it.
+@dataclass(frozen=True)
+class Moment:
+    """When a signal comes: so many seconds after the start, or after the first sign of something being written."""
 
-    Parameters
-    ----------
-    moment : after so many of the command's own durations
-    """
+    seconds: float
+    writing: bool
+
+    def wait(self, running: subprocess.Popen, out: Path) -> None:
+        while self.writing and running.poll() is None and not any(out.glob(".fieldcal-*")):
+            time.sleep(0.0002)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(self.seconds)
+
+
+def disturb(world: World, name: str, number: int, moment: Moment, twice: bool = False) -> dict:
+    """One command, one signal (or two), and what became of it."""
     place = start_over(Path(world.folder), name, Path(tempfile.mkdtemp(dir=world.folder)) / "w")
     around = surroundings(place)
     del around["capture_output"]
@@ -185,14 +194,18 @@ def disturb(world: World, name: str, number: int, moment: float, twice: bool = F
         stderr=subprocess.PIPE,
         preexec_fn=heed_signals,
     )
-    try:
-        _, errors = running.communicate(timeout=moment * world.seconds[name])
-    except subprocess.TimeoutExpired:
-        for _ in range(1 + twice):
-            running.send_signal(number)
-        _, errors = running.communicate(timeout=120)
+    moment.wait(running, place / "out")
+    for _ in range(1 + twice):
+        running.send_signal(number)
+    _, errors = running.communicate(timeout=120)
     told = errors.decode(errors="replace")
-    found = {"command": name, "signal": number, "moment": moment, "code": running.returncode, "errors": told}
+    found = {
+        "command": name,
+        "signal": number,
+        "moment": str(moment),
+        "code": running.returncode,
+        "errors": told,
+    }
     found |= {"state": state_of(place, name, world), "left": strays(place, name)}
     found |= {"strays": settle(place, name, world)}
     shutil.rmtree(place.parent)
@@ -303,17 +316,21 @@ def starved(found: dict) -> str:
 
 
 def plans(world: World, commands: list[str], kills: int, signals: int, full: int, seed: int):
-    """What to do, drawn once: two thirds of the moments while something is written, the others at any time."""
+    """What to do, drawn once: half of the moments while something is written, the others at any time."""
     draw = random.Random(seed)
 
-    def moment() -> float:
-        return draw.uniform(0.6, 1.1) if draw.random() < 2 / 3 else draw.uniform(0.0, 1.1)
+    def moment(name: str) -> Moment:
+        if draw.random() < 0.5:
+            return Moment(10 ** draw.uniform(-4.0, -0.3), writing=True)
+        return Moment(draw.uniform(0.0, 1.3) * world.seconds[name], writing=False)
 
     for i in range(kills):
-        yield disturb, (world, commands[i % len(commands)], signal.SIGKILL, moment())
+        name = commands[i % len(commands)]
+        yield disturb, (world, name, signal.SIGKILL, moment(name))
     for i in range(signals):
+        name = commands[i % len(commands)]
         number = signal.SIGTERM if i % 4 == 3 else signal.SIGINT
-        yield disturb, (world, commands[i % len(commands)], number, moment(), i % 5 == 4)
+        yield disturb, (world, name, number, moment(name), i % 5 == 4)
     for i in range(full):
         way = "limit" if i % 3 == 2 else "disk"
         yield starve, (world, commands[i % len(commands)], draw.uniform(0.0, 1.2), way)
@@ -338,19 +355,17 @@ def summary(trials: list[dict]) -> dict:
     kills = [t for t in trials if t["signal"] == signal.SIGKILL]
     full = [t for t in trials if t["signal"] == "full"]
     signals = [t for t in trials if t["signal"] in CODES]
-    passed = {
-        kind: sum(t["verdict"] == "ok" for t in group) for kind, group in zip("ksf", (kills, signals, full))
-    }
+    held = [sum(t["verdict"] == "ok" for t in group) for group in (kills, signals, full)]
     early = sum(t["verdict"] == "before fieldcal" for t in signals)
     return {
         "kills": len(kills),
-        "survived": passed["k"],
+        "survived": held[0],
         "signals": len(signals),
-        "clean": passed["s"],
+        "clean": held[1],
         "before_fieldcal": early,
         "full": len(full),
-        "held": passed["f"],
-        "failed": len(trials) - sum(passed.values()) - early,
+        "held": held[2],
+        "failed": len(trials) - sum(held) - early,
     }
 
 
@@ -386,11 +401,11 @@ def run() -> int:
         commands, kills=given.kills, signals=given.signals, full=given.full, seed=given.seed, jobs=given.jobs
     )
     found = {**summary(trials), "seed": given.seed}
-    print(table(trials, commands))
+    lines = [table(trials, commands)]
     for trial in trials:
         if trial["verdict"] != "ok":
-            print({k: v for k, v in trial.items() if k != "errors"}, trial["errors"][-1500:], sep="\n")
-    print(json.dumps(found))
+            lines += [str({k: v for k, v in trial.items() if k != "errors"}), trial["errors"][-1500:]]
+    sys.stdout.write("\n".join([*lines, json.dumps(found), ""]))
     if given.json:
         given.json.write_text(json.dumps(found) + "\n")
     return int(found["failed"] > 0)
