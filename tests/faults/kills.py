@@ -14,6 +14,7 @@ import contextlib
 import csv
 import io
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -49,7 +50,7 @@ COMMANDS = {
     "run": ("run lab.csv field.csv --label y --scores p --by site -o out", list(RUN)),
     "run-new": ("run lab.csv field.csv --label y --scores p --by site -o out/deep/er", list(RUN)),
 }
-SMALL = ("learn", "estimate", "recalibrate-parquet", "run", "run-new")
+SMALL = ("merge", "recalibrate-parquet", "run")
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 FOREIGN, OLD = "notes.txt", b"old"
 
@@ -67,7 +68,7 @@ def make_world(folder: Path, commands: list[str]) -> World:
     """Tables and artefacts, and every command once without disturbance."""
     data = fieldcal.datasets.label_shift(n_lab=1500, n_field=1200, n_groups=4, random_state=3)
     inputs = folder / "inputs"
-    inputs.mkdir()
+    (inputs / "tmp").mkdir(parents=True)
     for name, y, groups, p in (
         ("lab.csv", data.y_lab, data.groups_lab, data.proba_lab),
         ("field.csv", None, data.groups_field, data.proba_field),
@@ -82,7 +83,7 @@ def make_world(folder: Path, commands: list[str]) -> World:
         "count lab.json field.csv --batch two -o other.json",
         "estimate lab.json field.json -o prevalence.json",
     ):
-        subprocess.run([*COMMAND, *line.split()], cwd=inputs, check=True, capture_output=True)
+        assert called(inputs, line) == (0, "")
     new, seconds = {}, {}
     for name in commands:
         place = start_over(folder, name, folder / f"reference-{name}")
@@ -96,7 +97,6 @@ def make_world(folder: Path, commands: list[str]) -> World:
 def start_over(world: Path, name: str, place: Path, inside: Path | None = None) -> Path:
     """A folder with the inputs, and with old outputs where there can be any."""
     shutil.copytree(world / "inputs", place)
-    (place / "tmp").mkdir()
     target = place / "out"
     if inside is None:
         target.mkdir()
@@ -125,7 +125,7 @@ def old_outputs(name: str) -> dict[str, bytes]:
 def state_of(place: Path, name: str, world: World) -> str:
     """old, new, or what is wrong."""
     inputs = Path(world.folder) / "inputs"
-    if any((place / p.name).read_bytes() != p.read_bytes() for p in inputs.iterdir()):
+    if any((place / p.name).read_bytes() != p.read_bytes() for p in inputs.glob("*.*")):
         return "input changed"
     if (place / "out" / FOREIGN).read_bytes() != b"of somebody else":
         return "foreign file changed"
@@ -145,20 +145,27 @@ def strays(place: Path, name: str) -> list[str]:
     return sorted(str(p.relative_to(place)) for p in [*found, *(place / "tmp").iterdir()])
 
 
-def settle(place: Path, name: str, world: World) -> list[str]:
-    """The next command at the same place, undisturbed, in this process; what is left behind all the same."""
+def called(place: Path, line: str) -> tuple[int, str]:
+    """A command in this process, and quickly; its code, and the error if there was one."""
     before, tempfile.tempdir = os.getcwd(), str(place / "tmp")
     os.chdir(place)
     told = io.StringIO()
     try:
-        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
-            main(shlex.split(COMMANDS[name][0]))
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
+            main(["--quiet", *shlex.split(line)])
     except SystemExit as done:
-        if done.code != 0:
-            return [f"the next command failed: {told.getvalue()}"]
+        return int(done.code or 0), told.getvalue()
     finally:
         os.chdir(before)
         tempfile.tempdir = None
+    raise AssertionError("a command exits")
+
+
+def settle(place: Path, name: str, world: World) -> list[str]:
+    """The next command at the same place, undisturbed; what is left behind all the same."""
+    code, told = called(place, COMMANDS[name][0])
+    if code != 0:
+        return [f"the next command failed: {told}"]
     state = state_of(place, name, world)
     return strays(place, name) if state == "new" else [f"after the next command it is {state}"]
 
@@ -345,7 +352,7 @@ def tried(
         planned = list(plans(world, commands, kills, signals, full, seed))
         if jobs == 1:
             return [act(*args) for act, args in planned]
-        with ProcessPoolExecutor(jobs) as pool:
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
             waiting = [pool.submit(act, *args) for act, args in planned]
             return [each.result() for each in waiting]
 

@@ -154,12 +154,14 @@ def recalibrate(
 ) -> None:
     """New predictions: same rows, same order."""
     from fieldcal.objects import Prevalence
+    from fieldcal.tables.files.paths import check_target
     from fieldcal.verbs.recalibrate import check_applicable
 
     to_stdout = str(output) == "-"
     if to_stdout and settings.json:
         raise InputError("--json and -o - both want standard output. Write the table to a file.")
     if not to_stdout:
+        check_target(str(output), [])
         _check_target(output, [prevalence_file, table])
     prev = Prevalence.load(prevalence_file)
     check_applicable(prev, acknowledge=options.acknowledge)

@@ -50,7 +50,7 @@ class Watch:
     """While it is on, a signal raises KeyboardInterrupt, once, so that whatever is half-written is taken away.
 
     The second is ignored while that goes on, and the third ends the process. KeyboardInterrupt is raised once only, and
-    only while ``working``: so ``try … except KeyboardInterrupt`` around the work catches it, however late it comes.
+    only while ``working``: so ``try … except`` around the work catches it, however late it comes.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Watch:
     def stop(self, code: int) -> None:
         """Exit with this code."""
         if self._whole_process or self.caught is not None:  # a query that was told to stop may never end
-            _exit(code)
+            self._end(code)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         sys.exit(code)
@@ -94,30 +94,30 @@ class Watch:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self._times += 1
         first, self.caught = self.caught is None, self.caught or number
-        if self._times > 2 or (self._whole_process and not self.working):
-            _exit(self.exit_code)
+        if self._times > 2:
+            os._exit(self.exit_code)
         if first and self.working:
             raise KeyboardInterrupt
 
     def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """Called by extensions that print the error of an import and go on with another one."""
         if isinstance(error, KeyboardInterrupt):
-            _exit(self.exit_code)
+            self._end(self.exit_code)
         sys.__excepthook__(kind, error, trace)
 
     def _unraisable(self, seen: sys.UnraisableHookArgs) -> None:
         """Where nothing can be raised, as while something is collected, the signal would be lost."""
         if isinstance(seen.exc_value, KeyboardInterrupt):
-            _exit(self.exit_code)
+            self._end(self.exit_code)
         sys.__unraisablehook__(seen)
 
+    def _end(self, code: int) -> None:
+        """End the process without taking it apart; what was registered for its end is done."""
+        from contextlib import suppress
 
-def _exit(code: int) -> None:
-    """End the process without taking it apart; what was registered for its end is done."""
-    from contextlib import suppress
-
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # nobody reads it, it is closed, or a write to it was interrupted
-            stream.flush()
-    atexit._run_exitfuncs()
-    os._exit(code)
+        self.working = False
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # nobody reads it, it is closed, or a write to it was interrupted
+                stream.flush()
+        atexit._run_exitfuncs()
+        os._exit(code if self.caught is None else self.exit_code)

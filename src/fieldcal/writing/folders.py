@@ -36,6 +36,7 @@ def atomic_folder(folder: Path, *, own: Sequence[str]) -> Iterator[Path]:
             inside.mkdir(parents=True)
             with _spelled_as(folder, inside):
                 yield inside
+            sweep(inside)
             if place == target:
                 _swap(scratch, target, own)
             else:
