@@ -335,6 +335,33 @@ main(["count", "lab.json", "-", "-o", "new.json"])
     assert len(done.stderr.splitlines()) == 1
 
 
+CLOSED = {
+    "count lab.json - -o new.json <&-": (
+        1,
+        "error: Standard input is closed. Send a table to it, or name a file.\n",
+    ),
+    "merge field.json -o new.json >&-": (0, "wrote new.json\n"),
+    "recalibrate prevalence.json field.csv -o - >&-": (1, "error: Standard output is closed. Name a file.\n"),
+    "merge field.json -o new.json <&- >&- 2>&-": (0, ""),
+}
+
+
+@pytest.mark.parametrize("line", CLOSED, ids=["input", "output", "output_of_a_table", "all"])
+def test_fault_43_streams_that_are_closed_from_the_start_are_no_traceback(line, folder):
+    done = subprocess.run(
+        f'"{sys.executable}" -m fieldcal {line}',
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == CLOSED[line]
+    assert (folder / "new.json").exists() == (done.returncode == 0)
+    if done.returncode == 0:
+        assert fieldcal.Field.load("new.json") == fieldcal.Field.load("field.json")
+
+
 # 58: links, devices, pipes and folders as outputs
 
 

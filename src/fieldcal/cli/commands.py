@@ -8,6 +8,7 @@ import glob
 import itertools
 import operator
 import os
+import sys
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +24,7 @@ from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, L
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 from fieldcal.storage import did_you_mean
-from fieldcal.writing import atomic_folder, atomic_path, check_own, nearest, write_atomically
+from fieldcal.writing import atomic_folder, atomic_path, check_own, nearest, writable, write_atomically
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
@@ -160,6 +161,8 @@ def recalibrate(
     to_stdout = str(output) == "-"
     if to_stdout and settings.json:
         raise InputError("--json and -o - both want standard output. Write the table to a file.")
+    if to_stdout and sys.__stdout__ is None:
+        raise InputError("Standard output is closed. Name a file.")
     if not to_stdout:
         check_target(str(output), [])
         _check_target(output, [prevalence_file, table])
@@ -328,6 +331,7 @@ def demo(
     from fieldcal import demo as portal
 
     _check_is_no_file(output, "demo")
+    writable(output / REPORT)
     with out.steps(settings, portal.STEPS + 1) as step:
         found = portal.run(step=step)
         step("report")

@@ -43,6 +43,12 @@ def run(args: Sequence[str] | None, watch: Watch) -> int:
 
 
 def _prepare_streams() -> None:
+    if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by whoever called
+        while os.open(os.devnull, os.O_RDWR) <= 2:  # or the next file to be opened would take its place
+            pass
+        sys.stdout, sys.stderr = (
+            stream or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w") for stream in (sys.stdout, sys.stderr)
+        )
     out: TextIO = sys.stdout
     raw = getattr(out, "buffer", None)
     if isinstance(raw, io.RawIOBase) and out is sys.__stdout__:

@@ -319,11 +319,13 @@ def _bytes(limit: str) -> int:
 
 
 def _scratch(given: str | os.PathLike[str] | None) -> Scratch:
-    place = given or tempfile.gettempdir()
+    place = given
     try:
+        place = place or tempfile.gettempdir()
         return Scratch(place)
     except OSError as error:
+        where = f" in {str(place)!r}" if place else ""
         raise InputError(
-            f"Cannot make a folder for temporary files in {str(place)!r}: {reason(error)}. Choose another with "
-            "temp_directory, or set TMPDIR."
+            f"Cannot make a folder for temporary files{where}: {reason(error)}. Choose another with temp_directory, or "
+            "set TMPDIR."
         ) from None
