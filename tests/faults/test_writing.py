@@ -185,6 +185,20 @@ def test_fault_54_a_rename_that_is_refused_is_undone(tmp_path, monkeypatch):
     assert state(tmp_path) == before
 
 
+def test_fault_54_of_two_that_write_to_one_folder_the_last_has_all_of_it(tmp_path):
+    def write(inside, who):
+        for name in ("a", "b"):
+            write_atomically(inside / name, f"{who} {name}".encode())
+
+    with atomic_folder(tmp_path, own=("a", "b")) as slow:
+        write_atomically(slow / "a", b"slow a")
+        with atomic_folder(tmp_path, own=("a", "b")) as quick:
+            write(quick, "quick")
+        assert (tmp_path / "b").read_bytes() == b"quick b"
+        write(slow, "slow")
+    assert state(tmp_path) == {"a": b"slow a", "b": b"slow b"}
+
+
 def test_fault_54_where_not_even_the_way_back_is_open_the_message_says_where_the_files_are(
     tmp_path, monkeypatch
 ):

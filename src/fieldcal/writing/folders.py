@@ -42,7 +42,7 @@ def atomic_folder(folder: Path, *, own: Sequence[str]) -> Iterator[Path]:
             else:
                 _appear(scratch.path / journal.NEW, place, inside)
     except OSError as error:
-        if isinstance(error, FieldcalError):
+        if isinstance(error, FieldcalError | BrokenPipeError):
             raise
         state = "It is as it was before."
         if scratch is not None and (scratch.path / journal.OLD).is_dir():  # not even the way back was open
