@@ -134,6 +134,8 @@ def state_of(place: Path, name: str, world: World) -> str:
         return "old"
     if found == world.new[name]:
         return "new"
+    if any(place.glob("out/.fieldcal-*.redo")):
+        return "moving"  # decided, and finished by the next who writes there
     each = [found.get(made) in (OLD, world.new[name][made]) for made in world.new[name]]
     return "mixed" if all(each) else "half"
 
@@ -221,7 +223,7 @@ def disturb(world: World, name: str, number: int, moment: Moment, twice: bool = 
 
 def verdict(found: dict) -> str:
     """ok, or the first thing that is wrong."""
-    if found["state"] not in ("old", "new"):
+    if found["state"] not in ("old", "new", "moving")[: 3 if found["signal"] == signal.SIGKILL else 2]:
         return found["state"]
     if found["strays"]:
         return "strays"
@@ -378,7 +380,7 @@ def summary(trials: list[dict]) -> dict:
 
 def table(trials: list[dict], commands: list[str]) -> str:
     """One line per command."""
-    kinds = ("old", "new", "mixed", "half", "traceback", "strays")
+    kinds = ("old", "new", "moving", "mixed", "half", "traceback", "strays")
     lines = [f"{'command':<20}{'kills':>7}{'signals':>9}{'full':>6}" + "".join(f"{k:>11}" for k in kinds)]
     for name in commands:
         of = [t for t in trials if t["command"] == name]

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from fieldcal.errors import InputError
-from fieldcal.writing import atomic_folder, write_atomically
+from fieldcal.writing import atomic_folder, write_atomically, write_together
 
 OWN = ("a.json", "b.json", "c.json", "d.json")
 OLD = {"a.json": "old a", "b.json": "old b", "d.json": "old d", "notes.txt": "of somebody else"}
@@ -34,6 +34,10 @@ def write_file(place: Path) -> None:
     write_atomically(place / "out" / "a.json", b"new a")
 
 
+def write_files(place: Path) -> None:
+    write_together({place / "out" / name: NEW[name].encode() for name in ("a.json", "c.json")})
+
+
 def write_new_folder(place: Path) -> None:
     with atomic_folder(place / "out" / "deep" / "er", own=OWN) as inside:
         for name in OWN[:3]:
@@ -44,6 +48,7 @@ def write_new_folder(place: Path) -> None:
 WRITES = {
     "folder": (write_folder, OLD, NEW),
     "file": (write_file, OLD, OLD | {"a.json": "new a"}),
+    "files": (write_files, OLD, OLD | {name: NEW[name] for name in ("a.json", "c.json")}),
     "new folder": (write_new_folder, OLD, OLD | {f"deep/er/{name}": NEW[name] for name in OWN[:3]}),
 }
 #: What happens at the step, and at some step after it; and what may be seen before anybody has cleaned up.

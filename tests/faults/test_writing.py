@@ -315,10 +315,14 @@ def test_fault_38_both_files_of_estimate_are_whole_before_either_is_in_its_place
         (folder / name).write_bytes(b"old")
     before = state(folder)
 
-    def full(prev, path):
-        raise InputError(f"Cannot write {str(path)!r}: No space left on device. Nothing was changed.")
+    real = write_atomically
 
-    monkeypatch.setattr("fieldcal.cli.output.write_csv", full)
+    def full(path, data):
+        if path.suffix == ".csv":
+            monkeypatch.setattr(os, "fsync", no_space)
+        real(path, data)
+
+    monkeypatch.setattr("fieldcal.writing.folders.write_atomically", full)
     code, told = call("estimate lab.json field.json -o made.json --csv made.csv")
     assert (code, told) == (
         1,

@@ -24,7 +24,14 @@ from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, L
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 from fieldcal.storage import did_you_mean
-from fieldcal.writing import atomic_folder, atomic_path, check_own, nearest, writable, write_atomically
+from fieldcal.writing import (
+    atomic_folder,
+    check_own,
+    nearest,
+    writable,
+    write_atomically,
+    write_together,
+)
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
@@ -138,10 +145,10 @@ def estimate(
     prev = _estimate(
         settings, lab, _field(settings, lab, field_file, by=opt.names(by), missing=missing), **given
     )
-    with atomic_path(output) as made:  # both are whole before either is in its place
-        made.write_bytes(prev.to_json())
-        if csv is not None:
-            out.write_csv(prev, csv)
+    contents = {output: prev.to_json()}
+    if csv is not None:
+        contents[csv] = out.prevalence_csv(prev)
+    write_together(contents)
     out.done(settings, out.prevalence_data(prev), targets, *out.table(prev), "", *out.verdict(prev.verdict))
 
 
@@ -432,7 +439,7 @@ def _predictions(given: Mapping[str, Any]) -> Any:
 def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence) -> None:
     for artefact in (lab, field, prev):
         artefact.save(folder / f"{artefact.kind}.json")
-    out.write_csv(prev, folder / "prevalence.csv")
+    write_atomically(folder / "prevalence.csv", out.prevalence_csv(prev))
 
 
 def _write_report(settings: Settings, prev: Prevalence, page: Path) -> None:

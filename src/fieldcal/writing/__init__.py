@@ -5,7 +5,7 @@ that was killed left behind is finished or removed by the next who writes to the
 """
 
 from fieldcal.writing.files import atomic_path, reason, writable, write_atomically
-from fieldcal.writing.folders import atomic_folder, check_own, nearest
+from fieldcal.writing.folders import atomic_folder, check_own, nearest, write_together
 from fieldcal.writing.scratch import Scratch
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "reason",
     "writable",
     "write_atomically",
+    "write_together",
 ]

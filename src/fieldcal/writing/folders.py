@@ -1,15 +1,15 @@
-"""Folders whose files are all old or all new."""
+"""Several files, or all of a folder, that are all old or all new."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fieldcal.errors import FieldcalError, InputError
 from fieldcal.writing import journal
-from fieldcal.writing.files import reason, writable
+from fieldcal.writing.files import reason, writable, write_atomically
 from fieldcal.writing.scratch import Scratch, exclusive, sweep
 
 
@@ -48,6 +48,31 @@ def atomic_folder(folder: Path, *, own: Sequence[str]) -> Iterator[Path]:
         if scratch is not None and (scratch.path / journal.OLD).is_dir():  # not even the way back was open
             state = f"Some of its files are new already; the earlier ones are in {str(scratch.path / journal.OLD)!r}."
         raise InputError(f"Cannot write in {str(folder)!r}: {reason(error)}. {state}") from None
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write several files: all are whole before any is in its place, and those of one folder come together."""
+    given = {writable(path): path for path in contents}
+    folders = {
+        folder: [path for path in given if path.parent == folder] for folder in {p.parent for p in given}
+    }
+    try:
+        with contextlib.ExitStack() as stack:
+            scratches = {folder: stack.enter_context(Scratch(folder)) for folder in folders}
+            for folder, scratch in scratches.items():
+                inside = scratch.path / journal.NEW
+                inside.mkdir()
+                for path in folders[folder]:
+                    with (
+                        _spelled_as(given[path].parent, inside),
+                        _spelled_as(given[path], inside / path.name),
+                    ):
+                        write_atomically(inside / path.name, contents[given[path]])
+            for folder, scratch in scratches.items():
+                _swap(scratch, folder, [path.name for path in folders[folder]])
+    except OSError as error:
+        shown = " and ".join(repr(str(path)) for path in contents)
+        raise InputError(f"Cannot write {shown}: {reason(error)}. Nothing was changed.") from None
 
 
 def check_own(folder: Path, own: Sequence[str]) -> None:
