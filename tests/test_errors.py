@@ -13,7 +13,7 @@ import pytest
 
 import fieldcal
 from fieldcal import estimators, plots, regression, tables
-from fieldcal.cli.main import command
+from fieldcal.cli.dispatch import command
 from fieldcal.cli.output import FLAGS, as_flag, explain
 from fieldcal.errors import FieldcalWarning, InputError, MissingExtraError, Option, Word
 from fieldcal.objects import Classes, Intervals

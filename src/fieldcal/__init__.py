@@ -6,9 +6,10 @@ Four verbs, one direction: `learn`, `count`, `estimate`, `recalibrate`. Everythi
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # typing is not loaded before the command line watches for signals
 
 _WHERE = {
     "learn": "verbs",
@@ -89,6 +90,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from fieldcal import datasets, errors, metrics, plots, regression, tables
     from fieldcal.core.partition import Bins, Edges, Expected, Quantiles, Simplex
     from fieldcal.core.priors import KL, Continuity, Custom, Dirichlet, Flat, Pooled, Prior, Smooth

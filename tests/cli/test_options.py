@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fieldcal.cli import options
-from fieldcal.cli.main import command
+from fieldcal.cli.dispatch import command
 from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
 from fieldcal.cli.output import Settings
 
@@ -68,7 +68,7 @@ def test_the_entry_point_stays_a_function_and_needs_no_typer_to_be_imported():
 import sys
 sys.modules["typer"] = None
 import fieldcal.cli.main
-from fieldcal.cli.main import command, run
+from fieldcal.cli.dispatch import command, run
 from fieldcal.cli import main
 assert callable(main), main
 assert "rich" not in sys.modules and "numpy" not in sys.modules

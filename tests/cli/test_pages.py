@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -97,11 +98,10 @@ def test_run_without_the_libraries_for_pages_says_so_and_does_the_rest(folder, c
     ids=lambda case: type(case).__name__,
 )
 def test_a_report_that_fails_costs_run_nothing_but_the_report(folder, call, monkeypatch, error, told):
-    def fail(self, path):
-        assert (folder / "out" / "recalibrated.parquet").exists()  # the table comes first
+    def fail(self):
         raise error
 
-    monkeypatch.setattr("fieldcal.reporting.Report.save", fail)
+    monkeypatch.setattr("fieldcal.reporting.Report.html", fail)
     done = call("run lab.csv field.csv --label y --scores p --by site -o out")
     assert done.code == 0
     warned, *written = done.err.splitlines()
@@ -116,10 +116,10 @@ def test_a_report_that_fails_costs_run_nothing_but_the_report(folder, call, monk
 
 
 def test_a_report_that_fails_is_told_to_scripts_and_shown_with_debug(folder, call, monkeypatch):
-    def fail(self, path):
+    def fail(self):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("fieldcal.reporting.Report.save", fail)
+    monkeypatch.setattr("fieldcal.reporting.Report.html", fail)
     done = call("run lab.csv field.csv --label y --scores p --by site -o out --json --debug")
     assert done.code == 0
     told = json.loads(done.out)
@@ -129,12 +129,12 @@ def test_a_report_that_fails_is_told_to_scripts_and_shown_with_debug(folder, cal
 
 
 def test_an_interrupt_while_the_report_is_made_ends_run(folder, call, monkeypatch):
-    def stop(self, path):
+    def stop(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fieldcal.reporting.Report.save", stop)
+    monkeypatch.setattr("fieldcal.reporting.Report.html", stop)
     assert call("run lab.csv field.csv --label y --scores p --by site -o out").code == 130
-    assert (folder / "out" / "recalibrated.parquet").exists()
+    assert sorted(os.listdir(folder)) == ["field.csv", "lab.csv"]
 
 
 def test_run_makes_its_page_from_a_source_tree_that_is_not_installed(folder):

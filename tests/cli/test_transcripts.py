@@ -40,7 +40,7 @@ def test_every_command_prints_what_its_transcript_says(story, call):
 
 
 def test_every_command_has_a_transcript():
-    from fieldcal.cli.main import command
+    from fieldcal.cli.dispatch import command
 
     told = "\n".join(path.read_text(encoding="utf-8") for path in STORIES)
     commands = {name: found for name, found in command().commands.items() if name != "demo"}  # it takes long

@@ -37,7 +37,7 @@ with Session(threads=1) as session:
 
 @contextlib.contextmanager
 def writing(target, code=ENDLESS, *arguments):
-    """A process that is in the middle of writing: its hidden file beside the target has bytes in it."""
+    """A process that is in the middle of writing: its file in the hidden folder beside the target has bytes in it."""
     heeds = functools.partial(
         signal.signal, signal.SIGINT, signal.SIG_DFL
     )  # a job in the background does not
@@ -58,9 +58,7 @@ def writing(target, code=ENDLESS, *arguments):
 
 def has_bytes(target):
     with contextlib.suppress(FileNotFoundError):
-        return any(
-            p.name.startswith(f".{target.name}.") and p.stat().st_size for p in target.parent.iterdir()
-        )
+        return any(p.stat().st_size for p in target.parent.glob(f".fieldcal-*/{target.name}"))
     return False
 
 

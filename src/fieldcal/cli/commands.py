@@ -8,9 +8,10 @@ import glob
 import itertools
 import operator
 import os
+import sys
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,14 @@ from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, L
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 from fieldcal.storage import did_you_mean
+from fieldcal.writing import (
+    atomic_folder,
+    check_own,
+    nearest,
+    writable,
+    write_atomically,
+    write_together,
+)
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
 EXIT_CODES = {"ok": 0, "care": 2, "do_not_use": 3}
 REPORT = "report.html"
 RECALIBRATED = "recalibrated.parquet"
+#: What `run` writes; of an earlier run, what is not written again goes.
+RUN_FILES = ("lab.json", "field.json", "prevalence.json", "prevalence.csv", RECALIBRATED, REPORT)
 
 
 def learn(settings: Settings, table: opt.LabTable, output: opt.Output, options: Learning) -> None:
@@ -120,9 +131,10 @@ def estimate(
     the whole field moved by label shift in its line, that groups differ by it in theirs).
     """
     from fieldcal.objects import Lab
+    from fieldcal.tables.files.paths import is_same
 
     targets = [output] if csv is None else [output, csv]
-    if csv is not None and csv.resolve() == output.resolve():
+    if csv is not None and is_same(csv, output):
         raise InputError(
             f"The estimate and its table would both be written to {str(csv)!r}. Name another for --csv."
         )
@@ -133,9 +145,10 @@ def estimate(
     prev = _estimate(
         settings, lab, _field(settings, lab, field_file, by=opt.names(by), missing=missing), **given
     )
-    prev.save(output)
+    contents = {output: prev.to_json()}
     if csv is not None:
-        out.write_csv(prev, csv)
+        contents[csv] = out.prevalence_csv(prev)
+    write_together(contents)
     out.done(settings, out.prevalence_data(prev), targets, *out.table(prev), "", *out.verdict(prev.verdict))
 
 
@@ -149,12 +162,16 @@ def recalibrate(
 ) -> None:
     """New predictions: same rows, same order."""
     from fieldcal.objects import Prevalence
+    from fieldcal.tables.files.paths import check_target
     from fieldcal.verbs.recalibrate import check_applicable
 
     to_stdout = str(output) == "-"
     if to_stdout and settings.json:
         raise InputError("--json and -o - both want standard output. Write the table to a file.")
+    if to_stdout and sys.__stdout__ is None:
+        raise InputError("Standard output is closed. Name a file.")
     if not to_stdout:
+        check_target(str(output), [])
         _check_target(output, [prevalence_file, table])
     prev = Prevalence.load(prevalence_file)
     check_applicable(prev, acknowledge=options.acknowledge)
@@ -229,26 +246,35 @@ def run(
     estimating: Estimating,
     applying: Applying,
 ) -> None:
-    """All four verbs; the results go into a folder. A report that fails is a warning: the rest is there."""
+    """All four verbs; the results go into a folder, all of them or none.
+
+    A report that cannot be made is a warning: the rest is there. Other files in the folder stay.
+    """
     applying = dataclasses.replace(applying, missing="error" if counting.missing == "error" else "keep")
     given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
     groups = given.pop("by")
     _check_folder(output, [lab_table, field_table])
+    earlier = [name for name in RUN_FILES if (output / name).exists()]
     with _session(settings) as opened:
         known, unknown = opened.open(lab_table), opened.open(field_table)
         lab = _learn(settings, known, by=_groups_of_lab(settings, groups, known), **given)
         field = _count(settings, lab, unknown, by=groups or [], **arguments(counting))
         prev = _estimate(settings, lab, field, **estimated)
-        written = _write_artefacts(output, lab, field, prev)
         rows = None
-        if prev.protected and not applying.acknowledge:
-            out.warn(
-                settings, f"No {RECALIBRATED}: the groups are protected. Use --acknowledge if it is meant."
-            )
-        else:
-            rows = _recalibrate(settings, prev, opened, unknown, output / RECALIBRATED, **applied)
-            written.append(output / RECALIBRATED)
-    written += _write_report(settings, prev, output / REPORT)
+        with atomic_folder(output, own=RUN_FILES) as inside:
+            _write_artefacts(inside, lab, field, prev)
+            if prev.protected and not applying.acknowledge:
+                out.warn(
+                    settings,
+                    f"No {RECALIBRATED}: the groups are protected. Use --acknowledge if it is meant.",
+                )
+            else:
+                rows = _recalibrate(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
+            _write_report(settings, prev, inside / REPORT)
+            made = [name for name in RUN_FILES if (inside / name).exists()]
+    for name in earlier:
+        if name not in made:
+            out.warn(settings, f"{str(output / name)!r} was of an earlier run, and is removed.")
     data = {
         "lab": out.lab_data(lab),
         "field": out.field_data(field),
@@ -257,7 +283,7 @@ def run(
     }
     parts = [str(lab), str(field), "", *out.table(prev), "", *out.verdict(prev.verdict)]
     parts += [] if rows is None else ["", out.recalibrated_text(prev, rows)]
-    out.done(settings, data, written, *parts)
+    out.done(settings, data, [output / name for name in made], *parts)
 
 
 def report(
@@ -312,6 +338,7 @@ def demo(
     from fieldcal import demo as portal
 
     _check_is_no_file(output, "demo")
+    writable(output / REPORT)
     with out.steps(settings, portal.STEPS + 1) as step:
         found = portal.run(step=step)
         step("report")
@@ -409,24 +436,23 @@ def _predictions(given: Mapping[str, Any]) -> Any:
 # What goes into `run`'s folder.
 
 
-def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
+def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence) -> None:
     for artefact in (lab, field, prev):
         artefact.save(folder / f"{artefact.kind}.json")
-    out.write_csv(prev, folder / "prevalence.csv")
-    return [folder / name for name in ("lab.json", "field.json", "prevalence.json", "prevalence.csv")]
+    write_atomically(folder / "prevalence.csv", out.prevalence_csv(prev))
 
 
-def _write_report(settings: Settings, prev: Prevalence, page: Path) -> list[Path]:
-    """The page last, and whatever stops it as a warning: the estimate and the recalibrated table are written."""
+def _write_report(settings: Settings, prev: Prevalence, page: Path) -> None:
+    """What stops the page from being made is a warning; what stops it from being written stops the whole."""
     try:
-        _report(settings, prev, page)
+        with out.working(settings, "report"):
+            text = fieldcal.report(prev).html()
     except Exception as error:
         if settings.debug:
             traceback.print_exception(error)
         out.warn(settings, f"No {page.name}: {out.explain(error)}")
-        return []
-    return [page]
+        return
+    write_atomically(page, text.encode("utf-8"))
 
 
 def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) -> list[str] | None:
@@ -450,12 +476,30 @@ def _session(settings: Settings) -> Iterator[Session]:
         yield opened
 
 
-def _check_target(target: Path, inputs: Iterable[str | Path]) -> None:
+def _check_target(target: Path, inputs: Sequence[str | Path]) -> None:
     """Refuse before the work what cannot be written, or would overwrite an input."""
 
     from fieldcal.tables.files.paths import check_place
 
+    if str(target) == "-":
+        raise InputError("Only `fieldcal recalibrate` writes to standard output. Name a file.")
     check_place(target, _existing(inputs))
+    _refuse_streams(target, inputs)
+
+
+def _refuse_streams(target: Path, inputs: Sequence[str | Path]) -> None:
+    """Refuse a file that the shell has opened for us: ``- < x`` reads it, ``> x`` writes to it."""
+    if not target.exists():
+        return
+    streams = {1: "standard output goes to", 2: "standard error goes to"}
+    streams |= {0: "standard input comes from"} if "-" in map(str, inputs) else {}
+    for descriptor, words in streams.items():
+        with suppress(OSError):  # it is closed
+            if os.path.samestat(os.fstat(descriptor), target.stat()):
+                raise InputError(
+                    f"The output {str(target)!r} is the file that {words}: one would destroy the other. Choose another "
+                    "name."
+                )
 
 
 def _existing(inputs: Iterable[str | Path]) -> list[Path]:
@@ -464,26 +508,35 @@ def _existing(inputs: Iterable[str | Path]) -> list[Path]:
 
 
 def _check_is_no_file(folder: Path, command: str) -> None:
-    if folder.exists() and not folder.is_dir():
+    """Refuse what cannot be a folder, or where none can be made."""
+    from fieldcal.tables.files.paths import check_folder
+
+    if os.path.lexists(folder) and not folder.is_dir():
+        what = "a link that leads to no folder" if folder.is_symlink() else "a file"
         raise InputError(
-            f"The output {str(folder)!r} is a file, but `{command}` needs a folder. Choose another name."
+            f"The output {str(folder)!r} is {what}, but `{command}` needs a folder. Choose another name."
         )
+    check_folder(nearest(Path(os.path.realpath(folder))))
 
 
 def _check_folder(folder: Path, inputs: Sequence[str]) -> None:
     """Refuse before the work a folder that cannot be made, or that holds what is read."""
+    from fieldcal.tables.files.paths import refuse_inputs
+
     _check_is_no_file(folder, "run")
     if inputs[0] == inputs[1] == "-":
         raise InputError("Only one of the two tables can come from standard input. Give the other as a file.")
-    for path in _existing(given for given in inputs if given != "-"):
-        if folder.resolve() in path.resolve().parents:
+    read = _existing(given for given in inputs if given != "-")
+    for path in read:
+        if Path(os.path.realpath(folder)) in Path(os.path.realpath(path)).parents:
             raise InputError(
                 f"The output folder {str(folder)!r} holds the input {str(path)!r}, which might be overwritten. Choose "
                 "another folder."
             )
-    place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
-    if not os.access(place, os.W_OK):
-        raise InputError(f"Cannot write in {str(place)!r}: it is read-only. Choose another folder.")
+    check_own(folder, RUN_FILES)
+    for target in (folder / name for name in RUN_FILES):
+        refuse_inputs(target, read)
+        _refuse_streams(target, inputs)
 
 
 def _class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:

@@ -1,58 +1,21 @@
-"""From arguments to an exit code: signals, streams, errors, and the commands by name.
+"""The entry point, which watches for signals before anything else is loaded.
 
-Nothing here needs typer before it runs, so that its absence can be told in one line.
+Until `Watch.start` has run, Ctrl-C is Python's own traceback. So `fieldcal`, `fieldcal.cli` and this module load next
+to nothing, and everything else is loaded under watch.
 """
 
 from __future__ import annotations
 
-import io
-import logging
+import atexit
 import os
 import signal
 import sys
-import threading
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from types import FrameType, TracebackType
-from typing import Any, Self, TextIO
 
-from fieldcal.cli.output import Settings, explain, one_line, warnings_in_one_line
-
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-class Watch:
-    """While it is on, these signals raise KeyboardInterrupt, so that whatever is half-written is taken away."""
-
-    def __init__(self) -> None:
-        self.caught: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # Python allows it nowhere else
-            for number in _SIGNALS:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background job
-                    self._before[number] = signal.signal(number, self._remember)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.caught = number
-        raise KeyboardInterrupt
-
-    @property
-    def exit_code(self) -> int:
-        """What a shell would report: 130 for Ctrl-C."""
-        return 128 + (self.caught or signal.SIGINT)
-
-
-CLOSED_PIPE = 141
+TYPE_CHECKING = False  # typing would be the largest import here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType, TracebackType
+    from typing import Any
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -60,7 +23,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
     Parameters
     ----------
-    args : the arguments, by default those of the process
+    args : the arguments, by default those of the process, which then ends here and now
 
     Examples
     --------
@@ -69,114 +32,92 @@ def main(args: Sequence[str] | None = None) -> None:
     Traceback (most recent call last):
     SystemExit: 1
     """
-    with Watch() as watch:
-        code = run(args, watch)
-    if watch.caught is not None:  # at once: a query that was told to stop may never end
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
-
-
-def run(args: Sequence[str] | None, watch: Watch) -> int:
-    """Parse, call, and say what happened by the exit code."""
-    settings = Settings()
-    _prepare_streams()
-    # It warns of a home that it cannot write to, and draws all the same.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    watch = Watch(whole_process=args is None)
     try:
-        with warnings_in_one_line(settings):
-            code = command().main(
-                args=None if args is None else list(args),
-                prog_name="fieldcal",
-                standalone_mode=False,
-                obj=settings,
-            )
-            sys.stdout.flush()
+        watch.start()
+        from fieldcal.cli.dispatch import run
+
+        code = run(args, watch)
+        watch.working = False
     except BaseException as error:
-        return _failed(error, settings, watch)
-    if watch.caught is not None:
-        return watch.exit_code
-    return code if isinstance(code, int) else 0
+        if watch.caught is None and not isinstance(error, KeyboardInterrupt):
+            raise
+        code = watch.exit_code
+    watch.stop(code)
 
 
-def _prepare_streams() -> None:
-    out: TextIO = sys.stdout
-    raw = getattr(out, "buffer", None)
-    if isinstance(raw, io.RawIOBase) and out is sys.__stdout__:
-        # Unbuffered (python -u), a write that is cut short by a closing pipe is no error, and nobody would notice.
-        whole = io.BufferedWriter(raw)
-        sys.stdout = io.TextIOWrapper(whole, encoding=out.encoding, write_through=True)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a locale that cannot spell a sign must not stop the work
-            stream.reconfigure(errors="replace")
+class Watch:
+    """While it is on, a signal raises KeyboardInterrupt, once, so that whatever is half-written is taken away.
 
+    The second is ignored while that goes on, and the third ends the process. KeyboardInterrupt is raised once only, and
+    only while ``working``: so ``try … except`` around the work catches it, however late it comes.
 
-def _failed(error: BaseException, settings: Settings, watch: Watch) -> int:
-    causes = list(_causes(error))
-    if settings.debug:
-        traceback.print_exception(error)
-    if watch.caught is not None or any(isinstance(e, KeyboardInterrupt) for e in causes):
-        _discard_output()
-        return watch.exit_code
-    if any(isinstance(e, BrokenPipeError) for e in causes):  # typer and rich make a SystemExit of it
-        _discard_output()
-        return CLOSED_PIPE
-    if isinstance(error, SystemExit) and not isinstance(error.code, str):
-        return int(error.code or 0)
-    with suppress(OSError):  # nobody may be there to read it
-        sys.stderr.write(f"error: {one_line(explain(error))}\n")
-        sys.stderr.flush()
-    _discard_output()
-    return 1
+    Parameters
+    ----------
+    whole_process : whether the process has nothing else to do; then it ends at once after the work, as a signal that
+        comes while Python takes itself apart is a traceback, or another exit code
+    """
 
+    def __init__(self, *, whole_process: bool) -> None:
+        self.caught: int | None = None
+        self.working = True
+        self._whole_process = whole_process
+        self._times = 0
+        self._before: dict[int, Any] = {}
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it was raised from, and so on."""
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__ or seen.__context__
+    def start(self) -> None:
+        """Watch from now on."""
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            # Ignored ones stay so: nohup, or a shell's background job.
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                try:
+                    self._before[number] = signal.signal(number, self._receive)
+                except ValueError:  # not in the main thread: Python allows it nowhere else
+                    return
+        if self._whole_process:
+            sys.excepthook, sys.unraisablehook = self._uncaught, self._unraisable
 
+    def stop(self, code: int) -> None:
+        """Exit with this code."""
+        if self._whole_process or self.caught is not None:  # a query that was told to stop may never end
+            self._end(code)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        sys.exit(code)
 
-def _discard_output() -> None:
-    """What is still buffered has no reader: without this Python complains when it ends."""
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        return
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    @property
+    def exit_code(self) -> int:
+        """What a shell would report: 130 for Ctrl-C."""
+        return 128 + (self.caught or signal.SIGINT)
 
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._times += 1
+        first, self.caught = self.caught is None, self.caught or number
+        if self._times > 2:
+            os._exit(self.exit_code)
+        if first and self.working:
+            raise KeyboardInterrupt
 
-def command() -> Any:
-    """The root command; help is plain text where nobody looks at it in colour."""
-    import typer.main
+    def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        """Called by extensions that print the error of an import and go on with another one."""
+        if isinstance(error, KeyboardInterrupt):
+            self._end(self.exit_code)
+        sys.__excepthook__(kind, error, trace)
 
-    from fieldcal.cli import commands, options, sql
+    def _unraisable(self, seen: sys.UnraisableHookArgs) -> None:
+        """Where nothing can be raised, as while something is collected, the signal would be lost."""
+        if isinstance(seen.exc_value, KeyboardInterrupt):
+            self._end(self.exit_code)
+        sys.__unraisablehook__(seen)
 
-    fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    app = typer.Typer(
-        rich_markup_mode="rich" if fancy else None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback(invoke_without_command=True)(options.root)
-    for made in commands.COMMANDS:
-        app.command()(options.flat(made))
-    below = typer.Typer(help="Print statements for a warehouse.")
-    for name, made in sql.COMMANDS.items():
-        below.command(name)(options.flat(made))
-    app.add_typer(below, name="sql")
-    app.command()(options.flat(sql.schema))
-    built = typer.main.get_command(app)
-    _share(built, [p for p in built.params if p.name in options.EVERYWHERE])
-    return built
+    def _end(self, code: int) -> None:
+        """End the process without taking it apart; what was registered for its end is done."""
+        from contextlib import suppress
 
-
-def _share(group: Any, params: list[Any]) -> None:
-    """Let options of the root stand behind every command as well."""
-    for below in group.commands.values():
-        below.params.extend(params)
-        if hasattr(below, "commands"):
-            _share(below, params)
+        self.working = False
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # nobody reads it, it is closed, or a write to it was interrupted
+                stream.flush()
+        atexit._run_exitfuncs()
+        os._exit(code if self.caught is None else self.exit_code)

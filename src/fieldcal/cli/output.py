@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fieldcal import storage
 from fieldcal.errors import ANY, LONGEST_VALUE, FieldcalError, FieldcalWarning, Option
 
 if TYPE_CHECKING:
@@ -361,10 +360,10 @@ class _Null(float):
         return ""
 
 
-def write_csv(prev: Prevalence, path: Path) -> None:
-    """One row per group and class, no text of which is a formula; UTF-8, atomically."""
+def prevalence_csv(prev: Prevalence) -> bytes:
+    """One row per group and class, no text of which is a formula; UTF-8."""
     columns = {name: list(map(_no_formula, values)) for name, values in prev.to_dict().items()}
-    storage.write_atomically(path, as_csv(columns).encode("utf-8", "replace"))
+    return as_csv(columns).encode("utf-8", "replace")
 
 
 def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:

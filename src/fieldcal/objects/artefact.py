@@ -30,6 +30,7 @@ from fieldcal.core import partition as parts
 from fieldcal.errors import ArtefactError, FieldcalError, InputTypeError
 from fieldcal.objects import group_keys
 from fieldcal.options import check_path
+from fieldcal.writing import write_atomically
 
 SCHEMA_VERSION = 1
 
@@ -226,7 +227,7 @@ class Artefact(Frozen):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a JSON file, atomically."""
         check_path(path)
-        storage.write_atomically(path, self.to_json())
+        write_atomically(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

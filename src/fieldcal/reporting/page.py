@@ -30,6 +30,7 @@ from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
 from fieldcal.storage import require
+from fieldcal.writing import write_atomically
 
 #: Lines of the table of groups that are in the HTML without JavaScript, and on paper; and in Markdown.
 STATIC_LINES, MARKDOWN_LINES = 400, 30
@@ -103,7 +104,7 @@ class Report:
             raise InputError(
                 f"A report is saved as .html, .md or .json, but the file is {os.fspath(path)!r}. Add an ending."
             )
-        storage.write_atomically(path, kinds[ending]().encode("utf-8"))
+        write_atomically(path, kinds[ending]().encode("utf-8"))
 
     def _repr_html_(self) -> str:
         """In a frame of its own, so that page and notebook leave each other alone."""

@@ -8,10 +8,11 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal, TextIO
 
 from fieldcal.errors import InputError
-from fieldcal.storage import check_replaceable, did_you_mean
+from fieldcal.storage import did_you_mean
+from fieldcal.writing import reason, writable
 
 #: What can be written.
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -89,11 +90,19 @@ def _format_of(path: Path, name: str) -> Format:
     return "csv"
 
 
-def spool(stream: BinaryIO, folder: Path) -> Path:
+def spool(stream: TextIO | None, folder: Path) -> Path:
     """Standard input as a file: DuckDB looks at it more than once."""
+    if stream is None:
+        raise InputError("Standard input is closed. Send a table to it, or name a file.")
     target = folder / "standard input"
-    with target.open("wb") as file:
-        shutil.copyfileobj(stream, file, 1 << 20)
+    try:
+        with target.open("wb") as file:
+            shutil.copyfileobj(stream.buffer, file, 1 << 20)
+    except OSError as error:
+        raise InputError(
+            f"Cannot copy standard input to {str(folder.parent)!r}: {reason(error)}. Is it a table, and is there "
+            "space? TMPDIR may name another folder."
+        ) from None
     return target
 
 
@@ -104,7 +113,8 @@ def check_target(target: str, inputs: Iterable[str | os.PathLike[str]]) -> None:
     path = Path(target)
     if not target.lower().endswith(SUFFIXES):
         raise InputError(
-            f"Cannot tell what to write to {target!r}: its name must end in one of {', '.join(SUFFIXES)}."
+            f"Cannot tell what to write to {target!r}: its name must end in one of {', '.join(SUFFIXES)}; - is "
+            "standard output."
         )
     check_place(path, inputs)
 
@@ -115,9 +125,20 @@ def check_place(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
         raise InputError(
             f"Cannot write {str(path)!r}: there is no folder {str(path.parent)!r}. Make it first."
         )
-    check_replaceable(path)
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"Cannot write in {str(path.parent)!r}: it is read-only. Choose another folder.")
+    check_folder(writable(path).parent)
+    refuse_inputs(path, inputs)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder where nothing can be made."""
+    if not folder.is_dir():
+        raise InputError(f"Cannot write in {str(folder)!r}: it is no folder. Choose another.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"Cannot write in {str(folder)!r}: it is read-only. Choose another folder.")
+
+
+def refuse_inputs(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse a target that is read now, or would be the next time."""
     given = [os.fspath(one) for one in inputs]
     if any(is_same(path, Path(one)) for one in given):
         raise InputError(
@@ -135,7 +156,7 @@ def is_same(one: Path, two: Path) -> bool:
     try:
         return one.samefile(two)
     except OSError:
-        return one.absolute() == two.absolute()
+        return os.path.realpath(one) == os.path.realpath(two)
 
 
 def listed(paths: Sequence[Path]) -> list[str]:

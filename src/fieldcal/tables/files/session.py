@@ -21,10 +21,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fieldcal.errors import InputError
-from fieldcal.storage import atomic_path, require
+from fieldcal.storage import require
 from fieldcal.tables.files import csv, parquet
 from fieldcal.tables.files.duckdb_errors import translated
 from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
+from fieldcal.writing import Scratch, atomic_path, reason
 
 if TYPE_CHECKING:
     from fieldcal.objects import Lab
@@ -71,7 +72,7 @@ class Session:
         self.memory = None if memory_limit is None else _bytes(memory_limit)
         if threads is not None and (not isinstance(threads, int) or threads < 1):
             raise InputError(f"threads must be a whole number from 1, but got {threads!r}.")
-        self._folder = _folder(temp_directory)
+        self._scratch = _scratch(temp_directory)
         self.connection = duckdb.connect(config=self._settings(threads))
         self.connection.execute("SET enable_progress_bar = false")
         self.connection.execute("SET TimeZone = 'UTC'")  # what is written is the same everywhere
@@ -80,8 +81,8 @@ class Session:
 
     def _settings(self, threads: int | None) -> dict[str, Any]:
         settings: dict[str, Any] = {
-            "temp_directory": self._folder.name,
-            "home_directory": self._folder.name,  # the user's own may be missing or read-only
+            "temp_directory": str(self._scratch.path),
+            "home_directory": str(self._scratch.path),  # the user's own may be missing or read-only
             "autoinstall_known_extensions": False,  # nothing is fetched from a network
             "autoload_known_extensions": False,
             "allow_persistent_secrets": False,
@@ -126,7 +127,7 @@ class Session:
     def close(self) -> None:
         """Close the connection and remove what was spilled to disk."""
         self.connection.close()
-        self._folder.cleanup()
+        self._scratch.close()
 
     def open(self, source: str | os.PathLike[str], *, reader: Reader = "auto", **roles: Any) -> Source:
         """A table in one file or in several.
@@ -138,7 +139,7 @@ class Session:
         **roles : of columns, as in `Source.bound`; without one, a column of a CSV is text
         """
         given = os.fspath(source)
-        paths = [spool(sys.stdin.buffer, Path(self._folder.name))] if given == "-" else find(given)
+        paths = [spool(sys.stdin, self._scratch.path)] if given == "-" else find(given)
         name = "standard input" if given == "-" else given
         found = format_of(paths, name)
         return Source(self, tuple(paths), found if reader == "auto" else reader, name).bound(**roles)
@@ -179,7 +180,7 @@ class Session:
 
     def _to_stdout(self, relation: Any) -> int:
         """Worked out first, so that an error leaves half a table to nobody."""
-        path = Path(self._folder.name) / "answer.csv"
+        path = self._scratch.path / "answer.csv"
         with translated("standard output"):
             rows = self._copy(relation, path, path.name)
         with path.open("rb") as stream:
@@ -317,11 +318,14 @@ def _bytes(limit: str) -> int:
     return size
 
 
-def _folder(inside: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory[str]:
+def _scratch(given: str | os.PathLike[str] | None) -> Scratch:
+    place = given
     try:
-        return tempfile.TemporaryDirectory(prefix="fieldcal-", dir=inside)
+        place = place or tempfile.gettempdir()
+        return Scratch(place)
     except OSError as error:
+        where = f" in {str(place)!r}" if place else ""
         raise InputError(
-            f"Cannot make a folder for temporary files in {str(inside or tempfile.gettempdir())!r}: {error.strerror}. "
-            "Choose another with temp_directory, or set TMPDIR."
+            f"Cannot make a folder for temporary files{where}: {reason(error)}. Choose another with temp_directory, or "
+            "set TMPDIR."
         ) from None
