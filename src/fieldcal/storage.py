@@ -11,12 +11,19 @@ import os
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fieldcal.errors import ArtefactError, FieldcalError, InputError, MissingExtraError
+from fieldcal.errors import (
+    ArtefactError,
+    FieldcalError,
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    Option,
+)
 
 #: Larger artefacts than this are refused before they are read.
 MAX_BYTES = 2**30
@@ -80,15 +87,45 @@ def _mode(target: Path) -> int:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The whole file, if it is of a size that an artefact can have."""
-    target = Path(path)
+    """The whole file, if it is a plain one, of a size that an artefact can have, and does not grow meanwhile."""
+    target = as_path(path)
     try:
-        size = target.stat().st_size
+        size = plain_size(target)
+        if not size:  # also what a system makes up as it is read, perhaps without end
+            raise ArtefactError(f"{target.name!r} is corrupt: it is empty. Make it again.")
         if size > MAX_BYTES:
             raise ArtefactError(f"{target.name!r} has {size:,} bytes, more than any artefact: not read.")
-        return target.read_bytes()
-    except OSError as error:
-        raise ArtefactError(f"Cannot read {str(target)!r}: {error.strerror}.") from None
+        with target.open("rb") as stream:
+            data = stream.read(size + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, FieldcalError):
+            raise
+        raise ArtefactError(f"Cannot read {str(target)!r:.200}: {reason(error)}.") from None
+    if len(data) > size:
+        raise ArtefactError(f"Cannot read {str(target)!r}: it grows while it is read. Is it still being written?")
+    return data
+
+
+def as_path(path: object) -> Path:
+    """Where something lies, if this can be the name of a file."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputTypeError(f"The path of a file is expected, but got {type(path).__name__}.")
+    return Path(path)
+
+
+def plain_size(path: Path) -> int:
+    """The bytes of a plain file. Devices and pipes have no size, and may have no end."""
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise ArtefactError(f"Cannot read {str(path)!r}: it is a folder. Add the name of a file.")
+    if not stat.S_ISREG(found.st_mode):
+        raise ArtefactError(f"Cannot read {str(path)!r}: it is no plain file. Save it to one first.")
+    return found.st_size
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why a path cannot be used, in the system's words; a path that no system has is a ValueError."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def canonical(content: Any) -> bytes:
@@ -138,6 +175,25 @@ def refuse_repeats(names: Sequence[Any]) -> None:
         raise InputError(
             f"Column names appear more than once: {listed}{', …' if len(twice) > 6 else ''}. Rename or drop them."
         )
+
+
+def column_names(given: Any, option: str) -> tuple[str, ...]:
+    """One name or several; none where nothing is given."""
+    listed = () if given is None else (given,) if isinstance(given, str) else given
+    if isinstance(listed, Iterable) and not isinstance(listed, (bytes, Mapping)):
+        found = tuple(listed)
+        if all(isinstance(name, str) for name in found):
+            return found
+    raise no_name(given, option)
+
+
+def no_name(given: object, option: str) -> InputTypeError:
+    """Names are text: files and most engines know no others."""
+    return InputTypeError(
+        Option(option, given),
+        " does not name a column by text. Rename columns that are named by numbers or tuples first: "
+        "frame.columns = [str(c) for c in frame.columns].",
+    )
 
 
 def require(module: str, extra: str, *, purpose: str) -> ModuleType:

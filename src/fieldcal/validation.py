@@ -107,6 +107,8 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
                 "of it, or leave it out of the classes and the predictions."
             )
         codes = where[codes]
+    if not len(codes):
+        raise InputError("The lab has no rows: there are no labels to learn from. Check the filter before this.")
     if len(given) < 2:
         raise InputError(
             f"The labels hold a single class, {listed(given)}. At least two are needed to tell them apart."

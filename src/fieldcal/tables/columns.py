@@ -15,7 +15,7 @@ import numpy as np
 from fieldcal.core.partition import takes_ids
 from fieldcal.errors import InputError, InputTypeError, Option, RecalibratedWarning, Word
 from fieldcal.objects import Columns, Lab, Prevalence, group_keys
-from fieldcal.storage import did_you_mean
+from fieldcal.storage import column_names, did_you_mean
 from fieldcal.tables import expressions as row
 from fieldcal.tables.engines import Table
 from fieldcal.tables.engines.base import floats
@@ -147,7 +147,7 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
             f", in the order of the classes {lab.classes!r:.200}.",
         )
     asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
-    columns = (asked,) if isinstance(asked, str) else tuple(asked)
+    columns = column_names(asked, "scores")
     width = 1 if lab.partition.takes == "ids" else len(lab.classes)
     if len(columns) != width and (width, len(columns)) != (2, 1):
         raise InputError(
@@ -159,6 +159,10 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
 
 def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[str]:
     """The names of the new columns, none of which may be there already."""
+    if not isinstance(name, str) or not name or any("\ud800" <= c <= "\udfff" for c in name):
+        raise InputError(
+            Option("name", name), " cannot name a column: it is empty or no text. Write ", Option("name", "{}_new"), "."
+        )
     new, there = [name.replace("{}", c) for c in columns], set(taken)
     clash = [n for n in new if n in there]
     if clash or len(set(new)) < len(new):
@@ -200,7 +204,7 @@ def match_classes(
         if "*" not in scores or scores in names:
             return (scores,)
         return _by_pattern(scores, names, classes)
-    columns = tuple(scores)
+    columns = column_names(scores, "scores")
     if len(columns) == 1:
         return columns
     return _by_name(columns, classes, in_order=in_order)
@@ -287,7 +291,7 @@ def warn_if_recalibrated(names: Sequence[str], lab: Lab) -> None:
 
 def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
     """The group columns that are asked for, or those that were counted; none where there is one population."""
-    asked = prev.field.by if by is None else (by,) if isinstance(by, str) else tuple(by)
+    asked = prev.field.by if by is None else column_names(by, "by")
     if bool(asked) == prev.field.grouped:
         return asked
     if asked:

@@ -11,6 +11,7 @@ import narwhals as nw
 from fieldcal import verbs
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab
+from fieldcal.storage import column_names
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, Scores, prediction_columns, read_rows
@@ -100,7 +101,7 @@ def group_names(lab: Lab, by: str | Sequence[str] | None) -> tuple[str, ...]:
     """The group columns: those that are asked for, or the lab's."""
     if by is None:
         return lab.columns.by if lab.columns is not None else ()
-    return (by,) if isinstance(by, str) else tuple(by)
+    return column_names(by, "by")
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _count(plan: Plan, missing: str, batch: str | None) -> Field:
         counted = plan.aggregate(plan.rows(repair=True))
     if not plan.grouping.columns and not int(counted.rows.sum()):
         raise InputError(
-            "The field is empty: there are no predictions to count. Check the filter before this."
+            "The field is empty: it has no rows, so nothing to count. Check the filter before this."
         )
     by = plan.grouping.columns
     found: dict[str, Any] = {"dropped": quality.missing, "clipped": quality.clipped}

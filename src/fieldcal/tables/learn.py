@@ -9,6 +9,7 @@ from fieldcal import verbs
 from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Classes, Intervals, Lab, group_keys
+from fieldcal.storage import column_names
 from fieldcal.tables.columns import Grouping, Scores, match_classes, read_labelled_rows
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
@@ -80,7 +81,7 @@ def learn(
     """
     _one_kind(scores, quantiles)
     table = open_table(frame)
-    names = (by,) if isinstance(by, str) else tuple(by or ())
+    names = column_names(by, "by")
     grouping = Grouping.of(table, names)
     columns: Scores | QuantileColumns
     if quantiles is not None:
@@ -94,7 +95,7 @@ def learn(
             named: tuple[str, ...] = (scores,)  # no class has to be known to find it
         else:
             classes, in_order = _classes(table, label, classes, ordered), classes is not None
-            named = match_classes(scores or (), table.names, classes, in_order=in_order)
+            named = match_classes(scores if scores is not None else (), table.names, classes, in_order=in_order)
         columns = Scores(table, named, normalize, ids).checked()
     rows, y = read_labelled_rows(columns, grouping, label)
     lab = verbs.learn(

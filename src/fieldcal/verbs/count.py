@@ -93,7 +93,7 @@ def count(
         scores = Scores(scores.values[present], scores.missing, scores.clipped, scores.columns)
     if groups is None and not len(scores.values):
         raise InputError(
-            "The field is empty: there are no predictions to count. Check the filter before this."
+            "The field is empty: it has no rows, so nothing to count. Check the filter before this."
         )
     bins = lab.partition.assign(scores.values)
     V = count_cells(codes, bins, shape=(len(names), lab.n_bins), weight=weight)

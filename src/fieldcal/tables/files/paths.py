@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import glob
 import os
@@ -17,6 +18,8 @@ from fieldcal.storage import check_replaceable, did_you_mean
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 Format = Literal["csv", "parquet"]
 _WILD = set("*?[")
+#: How files begin that are no text, and are read all the same: parquet and gzip.
+_BINARY = (b"PAR1", b"\x1f\x8b")
 
 
 def find(source: str) -> list[Path]:
@@ -38,8 +41,10 @@ def find(source: str) -> list[Path]:
         return found
     if path.exists():  # a pipe such as <(…): read it like standard input
         raise InputError(f"{source!r} is no plain file. Send it to standard input and name it '-'.")
-    beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-    raise InputError(f"There is no file {source!r}.{did_you_mean(path.name, beside)}")
+    beside: list[str] = []
+    with contextlib.suppress(OSError, ValueError):  # a folder that cannot be read, a name that none can have
+        beside = os.listdir(path.parent)
+    raise InputError(f"There is no file {source!r:.200}.{did_you_mean(path.name, beside)}")
 
 
 def is_pattern(source: str) -> bool:
@@ -74,12 +79,12 @@ def format_of(paths: Sequence[Path], name: str) -> Format:
 
 def _format_of(path: Path, name: str) -> Format:
     try:
+        if not path.stat().st_size:  # also what a system makes up as it is read, perhaps without end
+            raise InputError(f"{name!r} is empty: it has not even a header.")
         with path.open("rb") as stream:
             head = stream.read(4)
     except OSError as error:
         raise InputError(f"Cannot read {name!r}: {error.strerror}.") from None
-    if not head:
-        raise InputError(f"{name!r} is empty: it has not even a header.")
     if head == b"PAR1":
         return "parquet"
     if path.suffix.lower() == ".parquet":
@@ -92,8 +97,20 @@ def _format_of(path: Path, name: str) -> Format:
 def spool(stream: BinaryIO, folder: Path) -> Path:
     """Standard input as a file: DuckDB looks at it more than once."""
     target = folder / "standard input"
-    with target.open("wb") as file:
-        shutil.copyfileobj(stream, file, 1 << 20)
+    first = stream.read(1 << 20)
+    if b"\0" in first and not first.startswith(_BINARY):  # a device such as /dev/zero has no end
+        raise InputError("Standard input is no table: it holds bytes that no text has. Send CSV or parquet.")
+    try:
+        with target.open("wb") as file:
+            file.write(first)
+            shutil.copyfileobj(stream, file, 1 << 20)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"Cannot keep standard input in {str(folder.parent)!r}: {error.strerror}. Free space, or set TMPDIR to "
+            "another folder."
+        ) from None
     return target
 
 
