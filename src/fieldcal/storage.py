@@ -102,7 +102,9 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
             raise
         raise ArtefactError(f"Cannot read {str(target)!r:.200}: {reason(error)}.") from None
     if len(data) > size:
-        raise ArtefactError(f"Cannot read {str(target)!r}: it grows while it is read. Is it still being written?")
+        raise ArtefactError(
+            f"Cannot read {str(target)!r}: it grows while it is read. Is it still being written?"
+        )
     return data
 
 

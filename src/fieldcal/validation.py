@@ -93,6 +93,10 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
     Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
     """
     present, codes = factorize_labels(y)
+    if not present:
+        raise InputError(
+            "The lab has no rows: there are no labels to learn from. Check the filter before this."
+        )
     if classes is None:
         given = present
     else:
@@ -107,8 +111,6 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
                 "of it, or leave it out of the classes and the predictions."
             )
         codes = where[codes]
-    if not len(codes):
-        raise InputError("The lab has no rows: there are no labels to learn from. Check the filter before this.")
     if len(given) < 2:
         raise InputError(
             f"The labels hold a single class, {listed(given)}. At least two are needed to tell them apart."

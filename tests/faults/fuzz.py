@@ -89,7 +89,9 @@ def judged(target: str, label: str, data: bytes) -> Outcome:
                 outcome = Outcome(FOREIGN, f"an error of many lines: {str(error)[:200]!r}")
         except (Exception, SystemExit) as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
-            outcome = Outcome(FOREIGN, f"{type(error).__name__}: {str(error)[:200]} ({Path(at.filename).name}:{at.lineno})")
+            outcome = Outcome(
+                FOREIGN, f"{type(error).__name__}: {str(error)[:200]} ({Path(at.filename).name}:{at.lineno})"
+            )
     leaked = [w for w in said if not issubclass(w.category, FieldcalWarning)]
     if leaked and outcome.kind != FOREIGN:
         where = f"{Path(leaked[0].filename).name}:{leaked[0].lineno}"
@@ -132,7 +134,9 @@ def _binary() -> dict[str, Any]:
         "prevalence of groups": fieldcal.estimate(lab, grouped),
         "prevalence with labels": fieldcal.estimate(lab, grouped, prior=fieldcal.KL(3.0), labelled=labelled),
         "prevalence with weights": fieldcal.estimate(lab, weighted, trust=0.5),
-        "prevalence by mode": fieldcal.estimate(lab, grouped, point="mode", level=None, trust=1, prior="flat"),
+        "prevalence by mode": fieldcal.estimate(
+            lab, grouped, point="mode", level=None, trust=1, prior="flat"
+        ),
         "prevalence of no groups": fieldcal.estimate(lab, fieldcal.count(lab, np.empty(0), groups=[])),
     }
 
@@ -160,7 +164,11 @@ def _numbers() -> dict[str, Any]:
     predicted = regression.from_moments((y + 0.7 * rng.normal(size=800)) / 1.49, np.full(800, 0.57))
     lab = fieldcal.learn(predicted, y, intervals=[-1, 0, 1])
     field = fieldcal.count(lab, predicted, groups=["a", "b"] * 400)
-    return {"lab of numbers": lab, "field of numbers": field, "prevalence of numbers": fieldcal.estimate(lab, field)}
+    return {
+        "lab of numbers": lab,
+        "field of numbers": field,
+        "prevalence of numbers": fieldcal.estimate(lab, field),
+    }
 
 
 def _ids() -> dict[str, Any]:
@@ -175,8 +183,32 @@ def _ids() -> dict[str, Any]:
 
 _NUMBERS = [0, 1, -1, 2, 0.0, -0.0, 0.5, 1.5, -0.5, 5e-324, 1e-300, 1e300, 1e308, -1e308, 2**31, 2**53 + 1]
 _NUMBERS += [2**62, 2**63, 10**25, 10**400]
-_TEXTS = ["", "x", "ok", "a\nb", "\ud800", "\0", "</script>", "2020-01-01", "2020-13-45", "9" * 5000, "0" * 64]
-_OTHERS = [None, True, False, [], [[]], [[1]], [1, "a"], {}, {"kind": "edges"}, {"date": "2020-01-01"}, {"a": {}}]
+_TEXTS = [
+    "",
+    "x",
+    "ok",
+    "a\nb",
+    "\ud800",
+    "\0",
+    "</script>",
+    "2020-01-01",
+    "2020-13-45",
+    "9" * 5000,
+    "0" * 64,
+]
+_OTHERS = [
+    None,
+    True,
+    False,
+    [],
+    [[]],
+    [[1]],
+    [1, "a"],
+    {},
+    {"kind": "edges"},
+    {"date": "2020-01-01"},
+    {"a": {}},
+]
 
 
 def damaged(content: Any, rng: np.random.Generator) -> Any:
@@ -332,7 +364,9 @@ def _use_prevalence(prev: Any) -> None:
     groups = list(prev.groups)
     if groups:
         finite(prev.draws(groups[:2]), prev.draws(groups[:1], assume="label_shift"))
-        finite(prev.contrast(groups[0], groups[-1]).estimate, prev.poststratify(np.ones(len(groups))).estimate)
+        finite(
+            prev.contrast(groups[0], groups[-1]).estimate, prev.poststratify(np.ones(len(groups))).estimate
+        )
         finite(prev.ranking().probability)
         for table in prev.performance().values():
             finite(*(interval.estimate for interval in table.values()))
@@ -426,9 +460,13 @@ def _parquets() -> list[bytes]:
         made = []
         for write in (
             lambda: frame.write_parquet(path),
-            lambda: frame.write_parquet(path, compression="uncompressed", statistics=False, row_group_size=64),
+            lambda: frame.write_parquet(
+                path, compression="uncompressed", statistics=False, row_group_size=64
+            ),
             lambda: pq.write_table(frame.to_arrow(), path, compression="snappy", use_dictionary=False),
-            lambda: pq.write_table(frame.to_arrow(), path, compression="gzip", row_group_size=50, data_page_size=64),
+            lambda: pq.write_table(
+                frame.to_arrow(), path, compression="gzip", row_group_size=50, data_page_size=64
+            ),
             lambda: pq.write_table(frame.to_arrow(), path, data_page_version="2.0", write_page_checksum=True),
         ):
             write()
@@ -480,8 +518,41 @@ def _table_objects() -> tuple[Any, Any]:
 
 # The command line ----------------------------------------------------------------------------------------
 
-_ODD = ["", " ", "0", "-1", "1e999", "nan", "x", "a\nb", "a\tb", 'a"b', "'", ",", "p,p", "{}", "*", "p_*", "\udcff"]
-_ODD += ["p", "g", "y", "day", "1d", "0.5", "9" * 5000, "auto", "flat", "kl:10", "kl:x", "/dev/null", ".", "duckdb"]
+_ODD = [
+    "",
+    " ",
+    "0",
+    "-1",
+    "1e999",
+    "nan",
+    "x",
+    "a\nb",
+    "a\tb",
+    'a"b',
+    "'",
+    ",",
+    "p,p",
+    "{}",
+    "*",
+    "p_*",
+    "\udcff",
+]
+_ODD += [
+    "p",
+    "g",
+    "y",
+    "day",
+    "1d",
+    "0.5",
+    "9" * 5000,
+    "auto",
+    "flat",
+    "kl:10",
+    "kl:x",
+    "/dev/null",
+    ".",
+    "duckdb",
+]
 
 
 @functools.cache
@@ -508,7 +579,9 @@ def _arguments(rng: np.random.Generator) -> tuple[str, bytes]:
     args = list(path)
     for param in _commands()[path]:
         required = param.param_type_name == "argument"
-        if not required and rng.random() > (0.7 if param.name in ("output", "scores", "label", "dialect") else 0.15):
+        if not required and rng.random() > (
+            0.7 if param.name in ("output", "scores", "label", "dialect") else 0.15
+        ):
             continue
         if not required:
             args.append(param.opts[0])
@@ -522,8 +595,18 @@ def _value(name: str, rng: np.random.Generator) -> str:
         return str(_pick(_ODD, rng))
     if "lab_file" in name or name == "artefact":
         return "lab.json"
-    usual = {"output": ["o.json", "o.csv", "o.html", "folder"], "scores": ["p"], "label": ["y"], "dialect": ["duckdb"]}
-    usual |= {"by": ["g"], "fields": ["field.json"], "artefacts": ["prevalence.json"], "field": ["field.json"]}
+    usual = {
+        "output": ["o.json", "o.csv", "o.html", "folder"],
+        "scores": ["p"],
+        "label": ["y"],
+        "dialect": ["duckdb"],
+    }
+    usual |= {
+        "by": ["g"],
+        "fields": ["field.json"],
+        "artefacts": ["prevalence.json"],
+        "field": ["field.json"],
+    }
     files = ["lab.json", "field.json", "prevalence.json", "lab.csv", "t.csv"]
     return str(_pick(usual.get(name, files if "file" in name or "table" in name else _ODD), rng))
 
@@ -591,7 +674,9 @@ def run_in_process(target: str, *, seed: int, count: int) -> dict[int, Outcome]:
     return {number: execute(target, seed, number)[0] for number in range(count)}
 
 
-def run_apart(target: str, *, seed: int, start: int = 0, count: int = 10**9, seconds: float = 1e9) -> dict[int, Outcome]:
+def run_apart(
+    target: str, *, seed: int, start: int = 0, count: int = 10**9, seconds: float = 1e9
+) -> dict[int, Outcome]:
     """The same in processes of their own: one that crashes or hangs is a finding, and the next goes on behind it."""
     found: dict[int, Outcome] = {}
     number, end = start, time.monotonic() + seconds
@@ -605,7 +690,9 @@ def run_apart(target: str, *, seed: int, start: int = 0, count: int = 10**9, sec
 
 def _worker(target: str, seed: int, start: int, count: int, end: float) -> Iterator[tuple[int, Outcome]]:
     command = [sys.executable, __file__, "--worker", target, "--seed", str(seed), "--from", str(start)]
-    process = subprocess.Popen([*command, "--count", str(count)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*command, "--count", str(count)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     assert process.stdout is not None
     number = start
     try:
@@ -675,8 +762,10 @@ def main() -> int:
     rows = table_of(results)
     for row in rows:
         refused = ", ".join(f"{name} {n:,}" for name, n in row["refused"].items())
-        print(f"{row['target']:<18} {row['executions']:>8,} executions  {row['accepted']:>8,} accepted  "
-              f"{row['findings']:>4} findings  refused: {refused}")
+        print(
+            f"{row['target']:<18} {row['executions']:>8,} executions  {row['accepted']:>8,} accepted  "
+            f"{row['findings']:>4} findings  refused: {refused}"
+        )
     if given.json:
         Path(given.json).write_text(json.dumps({"seed": given.seed, "targets": rows}, indent=1) + "\n")
     return 1 if any(row["findings"] for row in rows) else 0

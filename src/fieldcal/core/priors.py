@@ -112,7 +112,11 @@ def register(prior: type[Prior]) -> type[Prior]:
 
 
 def _check_strength(strength: float) -> None:
-    if isinstance(strength, bool) or not isinstance(strength, (int, float, np.number)) or not 0 <= strength <= _LARGEST:
+    if (
+        isinstance(strength, bool)
+        or not isinstance(strength, (int, float, np.number))
+        or not 0 <= strength <= _LARGEST
+    ):
         raise InputError(
             f"The strength of a prior counts pseudo-rows and must be finite and at least 0, but got "
             f"{strength!r}."
@@ -438,7 +442,11 @@ def check_spec(spec: Mapping[str, Any], learnt: Mapping[str, Any], *, n_classes:
     ValueError
     """
     parts = spec.get("parts", [spec])
-    if not isinstance(parts, (list, tuple)) or not parts or not all(isinstance(part, Mapping) for part in parts):
+    if (
+        not isinstance(parts, (list, tuple))
+        or not parts
+        or not all(isinstance(part, Mapping) for part in parts)
+    ):
         raise ValueError("prior: a name and its numbers expected")
     for part in parts:
         name = part.get("name")
@@ -456,7 +464,9 @@ def check_spec(spec: Mapping[str, Any], learnt: Mapping[str, Any], *, n_classes:
 def _check_learnt(prior: Prior, learnt: Mapping[str, Any], n_classes: int) -> None:
     for name in prior.learnt_names:
         value = np.asarray(learnt.get(name, np.nan))
-        if value.dtype.kind not in "iuf" or not np.all(np.isfinite(value) & (value >= 0) & (value <= _LARGEST)):
+        if value.dtype.kind not in "iuf" or not np.all(
+            np.isfinite(value) & (value >= 0) & (value <= _LARGEST)
+        ):
             raise ValueError(f"learnt: {name} must be numbers, none negative")
         if value.shape != ((N_DRAWS, n_classes) if name == "alpha" else ()):
             raise ValueError(f"learnt: {name} has the shape {value.shape}")

@@ -64,7 +64,9 @@ class TreeNodes:
         columns = (self.threshold, self.left, self.right, self.leaf)
         nodes = list(zip(self.feature, *columns, strict=True))
         whole = (*self.feature, *self.left, *self.right, *self.leaf)
-        if not nodes or not all(type(number) is int and -1 <= number < len(nodes) + n_classes for number in whole):
+        if not nodes or not all(
+            type(number) is int and -1 <= number < len(nodes) + n_classes for number in whole
+        ):
             raise ValueError("a tree has no nodes, or numbers of nodes that are none")
         if not all(type(cut) in (int, float) and 0 <= cut <= 1 for cut in self.threshold):
             raise ValueError("the thresholds of a tree must lie in [0, 1]")

@@ -160,7 +160,7 @@ def shares(table: NDArray[Any] | None) -> bool:
     """Whether these are shares of classes, rows that sum to one; None stands for none that were asked for."""
     if table is None or not table.size:
         return True
-    return bool(table.min() >= 0 and np.all(np.abs(table.sum(axis=-1) - 1.0) < 1e-6))
+    return bool(table.min() >= 0 and table.max() < 1.5 and np.all(np.abs(table.sum(axis=-1) - 1.0) < 1e-6))
 
 
 def probabilities(*values: Any) -> bool:

@@ -34,6 +34,8 @@ from fieldcal.types import Ints, Keys
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from fieldcal.objects.lab import Lab
+
 Time = str | dt.date | dt.datetime | None
 Table = NDArray[Any]
 
@@ -194,8 +196,15 @@ class Field(Artefact):
             raise ValueError(f"{where} has weight_squares that are larger than the square of all weights")
         sums = batch.score_sums.sum(axis=1, dtype=np.float64) * SCORE_UNIT
         if not agree(sums, batch.V.sum(axis=1, dtype=np.float64), within=0.05):
-            raise ValueError(f"{where} has score_sums, the sums of its predictions, that do not add up to its rows")
+            raise ValueError(
+                f"{where} has score_sums, the sums of its predictions, that do not add up to its rows"
+            )
         return batch
+
+    def is_of(self, lab: Lab) -> bool:
+        """Whether it was counted with this lab: by the digest, and by the classes and bins that it has itself."""
+        same = self.n_bins == lab.n_bins and group_keys.same(self.classes, lab.classes)
+        return same and self.lab == lab.digest
 
     @property
     def batch_ids(self) -> tuple[str, ...]:

@@ -94,7 +94,9 @@ class Lab(Artefact):
         rows = self.F.sum(axis=1, dtype=np.float64)
         if not agree(self.decisions.sum(axis=2, dtype=np.float64), self.F):
             raise ValueError("decisions do not add up to F")
-        if not agree(self.bin_scores.sum(axis=1, dtype=np.float64) * SCORE_UNIT, self.F.sum(axis=0), within=0.05):
+        if not agree(
+            self.bin_scores.sum(axis=1, dtype=np.float64) * SCORE_UNIT, self.F.sum(axis=0), within=0.05
+        ):
             raise ValueError("bin_scores, the sums of the predictions, do not add up to the rows in F")
         most = np.minimum(rows, self.n) if self.F.dtype.kind == "i" else np.full(len(rows), float(self.n))
         if not np.all((self.n_effective > 1 - 1e-6) & (self.n_effective <= most * (1 + 1e-6))):
@@ -201,7 +203,9 @@ def _check_rehearsal(rehearsal: Rehearsal, n_classes: int) -> None:
     if not rehearsal.change_by_trust.shape == rehearsal.change_by_trust_se.shape == grid.shape:
         raise ValueError("rehearsal: change_by_trust must have one number for each of the grid")
     if excess is not None and (excess.shape != (len(grid), n_classes) or excess.min() < 0):
-        raise ValueError("rehearsal: excess_variance must be one number for each of the grid and class, none negative")
+        raise ValueError(
+            "rehearsal: excess_variance must be one number for each of the grid and class, none negative"
+        )
     if min(rehearsal.change_se, rehearsal.size, rehearsal.change_by_trust_se.min()) < 0:
         raise ValueError("rehearsal: size and standard errors must not be negative")
     if rehearsal.n_groups < 1 or rehearsal.n_rows < 1:

@@ -158,7 +158,7 @@ class Prevalence(Artefact):
     @model_validator(mode="after")
     def _shapes(self) -> Self:
         G, K = len(self.field.groups), len(self.lab.classes)
-        if self.field.lab != self.lab.digest:
+        if not self.field.is_of(self.lab):
             raise ValueError("the field was counted with another lab")
         shapes: dict[str, tuple[int, ...]] = {
             "urc": (G, K),
@@ -199,7 +199,10 @@ class Prevalence(Artefact):
         fit, moved = self.fit, self.overall_shift
         if not probabilities(fit.p_value, fit.adjusted, fit.whole_p_value, moved.p_value):
             raise ValueError("a p-value of fit or overall_shift is no probability")
-        if fit.df < 0 or min(fit.whole_effect, fit.effect.min(initial=0.0), fit.statistic.min(initial=0.0)) < 0:
+        if (
+            fit.df < 0
+            or min(fit.whole_effect, fit.effect.min(initial=0.0), fit.statistic.min(initial=0.0)) < 0
+        ):
             raise ValueError("a statistic, df or effect of fit is negative")
         check_spec(self.prior, self.learnt, n_classes=len(self.lab.classes))
         return self
@@ -349,6 +352,7 @@ class Prevalence(Artefact):
         of : class, by default the last
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
+        self._refuse_no_groups()
         k = self._class(of)
         top = self.draws(assume=assume)[..., k].argmax(axis=0)
         probability = np.bincount(top, minlength=len(self.groups)) / len(top)
@@ -363,6 +367,7 @@ class Prevalence(Artefact):
         of : class, by default the last
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
+        self._refuse_no_groups()
         if hasattr(totals, "items"):
             share = np.zeros(len(self.groups))
             for group, size in totals.items():
@@ -396,6 +401,7 @@ class Prevalence(Artefact):
         group : the group to ask about; by default all of them together
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
+        self._refuse_no_groups()
         at = list(self.groups) if group is ... else [group]
         rows = np.array([self._row(g) for g in at])
         size = np.asarray(self.n[rows], dtype=np.float64)
@@ -486,6 +492,12 @@ class Prevalence(Artefact):
         first = None if self.field.grouped else self.status[0]
         table["status"] = [status for status in (first, *self.status[:G]) for _ in range(K)]
         return table
+
+    def _refuse_no_groups(self) -> None:
+        if not self.groups:
+            raise InputError(
+                "The field is empty: it has no rows and no groups to speak of. Count some first."
+            )
 
     def _row(self, group: Hashable) -> int:
         at = int(group_keys.positions(self.groups, (group_keys.normalize(group),))[0])
@@ -584,8 +596,13 @@ def _key_columns(groups: Keys) -> dict[str, list[Any]]:
 
 
 def _for(library: str, columns: dict[str, list[Any]]) -> dict[str, Any]:
-    """Whole numbers with gaps as such: pandas would make floats of them."""
+    """Whole numbers with gaps as such: pandas would make floats of them; half a sign, which no library takes, as ?."""
+    columns = {name: [_valid(value) for value in values] for name, values in columns.items()}
     if library != "pandas":
         return columns
     gaps = [n for n, v in columns.items() if None in v and {type(x) for x in v if x is not None} == {int}]
     return columns | {name: np.array(columns[name], dtype=object) for name in gaps}
+
+
+def _valid(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -161,7 +161,10 @@ def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[s
     """The names of the new columns, none of which may be there already."""
     if not isinstance(name, str) or not name or any("\ud800" <= c <= "\udfff" for c in name):
         raise InputError(
-            Option("name", name), " cannot name a column: it is empty or no text. Write ", Option("name", "{}_new"), "."
+            Option("name", name),
+            " cannot name a column: it is empty or no text. Write ",
+            Option("name", "{}_new"),
+            ".",
         )
     new, there = [name.replace("{}", c) for c in columns], set(taken)
     clash = [n for n in new if n in there]

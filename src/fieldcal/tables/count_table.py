@@ -209,6 +209,8 @@ def read_counts(
         raise InputError(
             "Some rows are not valid and the table does not say why. Make it with `fieldcal sql count`."
         )
+    if not parts and not int(counted.rows.sum()):
+        raise InputError("The field is empty: the table of counts has no rows. Check the filter before this.")
     field = as_field(
         lab,
         counted,

@@ -14,7 +14,7 @@ from fieldcal.tables.columns import Grouping, Scores, match_classes, read_labell
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.types import Crossing
-from fieldcal.validation import check_order
+from fieldcal.validation import as_labels, check_order
 
 
 def learn(
@@ -95,7 +95,9 @@ def learn(
             named: tuple[str, ...] = (scores,)  # no class has to be known to find it
         else:
             classes, in_order = _classes(table, label, classes, ordered), classes is not None
-            named = match_classes(scores if scores is not None else (), table.names, classes, in_order=in_order)
+            named = match_classes(
+                scores if scores is not None else (), table.names, classes, in_order=in_order
+            )
         columns = Scores(table, named, normalize, ids).checked()
     rows, y = read_labelled_rows(columns, grouping, label)
     lab = verbs.learn(
@@ -135,10 +137,7 @@ def _classes(
         return tuple(group_keys.normalize(c) for c in classes)
     name = table.helper("label")
     y = table.collect(table.frame.select(table.column(label).alias(name)))[name]
-    present, codes = group_keys.factorize(y, n=len(y), name="labels")
-    if None in present:
-        missing = int((codes == present.index(None)).sum())
-        raise InputError(f"{missing:,} labels are missing. Drop those rows from the lab data.")
+    present, _ = as_labels(y)
     if ordered:
         check_order(present)
     return present

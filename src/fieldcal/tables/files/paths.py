@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from fieldcal.errors import InputError
-from fieldcal.storage import check_replaceable, did_you_mean
+from fieldcal.storage import check_replaceable, did_you_mean, reason
 
 #: What can be written.
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -30,6 +30,12 @@ def find(source: str) -> list[Path]:
             "where the table lives."
         )
     path = Path(source)
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:  # too long, or with a sign that no name has
+        raise InputError(f"There is no file {source!r:.200}: {reason(error)}.") from None
     if path.is_file():
         return [path]
     if path.is_dir():
@@ -42,7 +48,7 @@ def find(source: str) -> list[Path]:
     if path.exists():  # a pipe such as <(…): read it like standard input
         raise InputError(f"{source!r} is no plain file. Send it to standard input and name it '-'.")
     beside: list[str] = []
-    with contextlib.suppress(OSError, ValueError):  # a folder that cannot be read, a name that none can have
+    with contextlib.suppress(OSError):  # a folder that cannot be read
         beside = os.listdir(path.parent)
     raise InputError(f"There is no file {source!r:.200}.{did_you_mean(path.name, beside)}")
 
