@@ -15,7 +15,6 @@ import functools
 import gzip
 import io
 import json
-import math
 import os
 import select
 import subprocess
@@ -36,7 +35,7 @@ import polars as pl
 
 import fieldcal
 from fieldcal import regression, storage, tables
-from fieldcal.errors import FieldcalError, FieldcalWarning
+from fieldcal.errors import FieldcalError, FieldcalWarning, InputError
 from fieldcal.tables.files.session import Session
 
 KINDS = {"lab": fieldcal.Lab, "field": fieldcal.Field, "prevalence": fieldcal.Prevalence}
@@ -45,7 +44,7 @@ PATIENCE = 60.0
 ACCEPTED, REFUSED, FOREIGN = "accepted", "refused", "foreign"
 
 
-class Finding(Exception):
+class HarmError(Exception):
     """Something that an answer or an error of ours must not be."""
 
 
@@ -122,7 +121,7 @@ def _binary() -> dict[str, Any]:
     one, grouped = fieldcal.count(lab, data.proba_field), sum(days)
     weighted = fieldcal.count(lab, data.proba_field, groups=keys, sample_weight=weights)
     heavy = fieldcal.learn(data.proba_lab, data.y_lab, partition=4, sample_weight=rng.random(600) + 0.5)
-    labelled = np.zeros((len(grouped.groups), 2), dtype=int) + [3, 5]
+    labelled = np.tile([3, 5], (len(grouped.groups), 1))
     return {
         "lab of two classes": lab,
         "lab with weights": heavy,
@@ -243,7 +242,8 @@ def _replace(where: Any, key: Any, whole: Any, rng: np.random.Generator) -> None
 def _nudge(where: Any, key: Any, whole: Any, rng: np.random.Generator) -> None:
     old = where[key]
     if isinstance(old, bool) or not isinstance(old, (int, float)):
-        return _shuffle(where, key, whole, rng)
+        _shuffle(where, key, whole, rng)
+        return
     new = [old + 1, old - 1, -old, old * 2, old / 3, old * 1e6, old * 1e30, float(old), old * (1 + 1e-9)]
     where[key] = _pick(new, rng)
 
@@ -308,7 +308,7 @@ def _sealed_anew(rng: np.random.Generator) -> tuple[str, bytes]:
 def _load_and_use(kind: str, data: bytes) -> None:
     made = KINDS[kind].from_json(data, name="box.json")
     if KINDS[kind].from_json(made.to_json()) != made:
-        raise Finding("saved and loaded, it is another")
+        raise HarmError("saved and loaded, it is another")
     # What is only refused when it is used is refused too late: it must be the use that cannot be, not the file.
     _USES[kind](made)
 
@@ -317,7 +317,7 @@ def finite(*values: Any) -> None:
     """No NaN and nothing infinite in an answer."""
     for value in values:
         if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
-            raise Finding("an answer that is NaN or infinite")
+            raise HarmError("an answer that is NaN or infinite")
 
 
 def _use_lab(lab: Any) -> None:
@@ -428,7 +428,7 @@ def _load_unchanged(kind: str, data: bytes) -> None:
     made = KINDS[kind].from_json(data, name="box.json")
     digests = {envelope["digest"] for envelope in artefacts().values()}
     if made.digest not in digests:
-        raise Finding("an artefact that nobody made was accepted")
+        raise HarmError("an artefact that nobody made was accepted")
 
 
 _TABLE = "p,g,day\n" + "".join(f"0.{i % 97:02},town {i % 3},2020-01-0{1 + i % 3}\n" for i in range(1, 200))
@@ -498,13 +498,13 @@ def _through_files(name: str, data: bytes) -> None:
             )
         except FieldcalError:
             if (Path(folder) / "out.csv").exists():
-                raise Finding("refused, but written") from None
+                raise HarmError("refused, but written") from None
             raise
 
 
 def _consistent(name: str, field: Any) -> None:
     if name.endswith(".gz") and int(field.n.sum()) != _TABLE.count("\n") - 1:
-        raise Finding("a gzip with another content than was packed was accepted")
+        raise HarmError("a gzip with another content than was packed was accepted")
 
 
 @functools.cache
@@ -578,6 +578,8 @@ def _arguments(rng: np.random.Generator) -> tuple[str, bytes]:
     path = _pick(list(_commands()), rng)
     args = list(path)
     for param in _commands()[path]:
+        if param.name == "debug":  # asked for a traceback, it prints one
+            continue
         required = param.param_type_name == "argument"
         if not required and rng.random() > (
             0.7 if param.name in ("output", "scores", "label", "dialect") else 0.15
@@ -625,12 +627,12 @@ def _run_command(label: str, data: bytes) -> None:
             except SystemExit as end:
                 code = end.code
     if code not in (None, 0, 1, 2, 3):
-        raise Finding(f"the exit code {code}")
+        raise HarmError(f"the exit code {code}")
     text = said.getvalue()
     if "This is a bug" in text or "Traceback" in text or "Warning:" in text:
-        raise Finding(text.strip()[-300:])
+        raise HarmError(text.strip()[-300:])
     if code == 1:
-        raise fieldcal.InputError(text.strip()[-300:].replace("\n", " "))
+        raise InputError(text.strip()[-300:].replace("\n", " "))
 
 
 @contextlib.contextmanager
@@ -682,7 +684,7 @@ def run_apart(
     number, end = start, time.monotonic() + seconds
     while number < start + count and time.monotonic() < end:
         lines = _worker(target, seed, number, start + count - number, end)
-        for number, outcome in lines:  # noqa: B007
+        for number, outcome in lines:
             found[number] = outcome
         number += 1
     return found
@@ -762,9 +764,9 @@ def main() -> int:
     rows = table_of(results)
     for row in rows:
         refused = ", ".join(f"{name} {n:,}" for name, n in row["refused"].items())
-        print(
+        sys.stdout.write(
             f"{row['target']:<18} {row['executions']:>8,} executions  {row['accepted']:>8,} accepted  "
-            f"{row['findings']:>4} findings  refused: {refused}"
+            f"{row['findings']:>4} findings  refused: {refused}\n"
         )
     if given.json:
         Path(given.json).write_text(json.dumps({"seed": given.seed, "targets": rows}, indent=1) + "\n")
@@ -783,7 +785,8 @@ def _keep(folder: Path, target: str, seed: int, outcomes: dict[int, Outcome]) ->
         place = folder / f"{target.replace(' ', '-')}-{seed}-{number}"
         place.with_suffix(".input").write_bytes(data)
         place.with_suffix(".txt").write_text(f"{target}: {label}\n{outcome.detail}\n")
-        print(f"{target} {number}: {outcome.detail}"[:400], flush=True)
+        sys.stdout.write(f"{target} {number}: {outcome.detail}"[:400] + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

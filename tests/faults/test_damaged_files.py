@@ -73,7 +73,7 @@ def saved(tmp_path):
 def test_fault_55_no_flipped_bit_of_a_gzip_changes_a_count_in_silence(tmp_path):
     data, right = gzip.compress(rows().write_csv().encode(), mtime=0), tables.count(lab(), rows())
     path, rng = tmp_path / "t.csv.gz", np.random.default_rng(0)
-    refused = 0
+    refused = []
     for at in (*rng.integers(10, len(data), size=25), len(data) - 6, len(data) - 2, 12):
         flipped = bytearray(data)
         flipped[at] ^= 1 << int(rng.integers(8))
@@ -81,9 +81,9 @@ def test_fault_55_no_flipped_bit_of_a_gzip_changes_a_count_in_silence(tmp_path):
         try:
             assert count_file(path) == right
         except InputError as error:
-            refused += 1
-            assert "'t.csv.gz' cannot be used" in str(error)
-    assert refused > 20
+            refused.append(str(error))
+    assert len(refused) > 20
+    assert all("'t.csv.gz' cannot be used" in message for message in refused)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.99])
@@ -167,7 +167,7 @@ def test_fault_56_a_table_without_rows_is_an_error_for_one_population_and_no_gro
     field = tables.count(lab(), empty, by="g")
     assert (field.groups, (field + field).groups) == ((), ())
     prev = fieldcal.estimate(lab(), field)
-    assert {row for row in prev.to_dict()["scope"]} == {"whole"}
+    assert set(prev.to_dict()["scope"]) == {"whole"}
     assert prev.estimate.shape == (0, 2)
     answer = engine.read(tables.recalibrate(prevalence(grouped=True), empty, by="g"))
     assert answer == {"p": [], "g": [], "x": [], "p_recalibrated": []}
@@ -269,7 +269,7 @@ def test_fault_57_columns_that_pandas_names_otherwise_than_by_text_are_refused_w
         lambda: tables.count(lab(), frame.rename(columns={p: "p"}), by=[g] if g != "g" else [5]),
         lambda: tables.recalibrate(prevalence(), frame, scores=[p]),
     ):
-        with pytest.raises(InputTypeError, match="does not name a column by text. Rename columns"):
+        with pytest.raises(InputTypeError, match=r"does not name a column by text\. Rename columns"):
             call()
 
 
@@ -329,9 +329,9 @@ def _no_plain_file(kind, folder):
 def test_fault_58_what_is_no_plain_file_is_neither_an_artefact_nor_a_table(tmp_path, kind):
     with _no_plain_file(kind, tmp_path) as path:
         for made in (fieldcal.Lab, fieldcal.Field, fieldcal.Prevalence):
-            with pytest.raises(ArtefactError, match="Cannot read '.*': it is (no plain file|a folder)"):
+            with pytest.raises(ArtefactError, match=r"Cannot read '.*': it is (no plain file|a folder)"):
                 made.load(path)
-        with Session(threads=1) as session, pytest.raises(InputError, match="is no plain file|is a folder"):
+        with Session(threads=1) as session, pytest.raises(InputError, match=r"is no plain file|is a folder"):
             session.open(path)
         code, said = command("check", path)
         assert (code, said.count("\n")) == (1, 1)

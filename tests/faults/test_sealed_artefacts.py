@@ -6,9 +6,9 @@ import copy
 import re
 
 import pytest
-from faults import fuzz
 
 import fieldcal
+from faults import fuzz
 from fieldcal.errors import ArtefactError, InputError
 
 

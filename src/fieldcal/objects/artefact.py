@@ -223,7 +223,7 @@ def _is_of(value: Any, kind: Any) -> bool:
 def _record_value(value: Any) -> Any:
     if isinstance(value, (list, np.ndarray)):
         return float_array(value)
-    if isinstance(value, (int, float, np.number)) and not abs(value) <= LARGEST:
+    if isinstance(value, (int, float, np.integer, np.floating)) and not -LARGEST <= value <= LARGEST:
         raise ValueError(f"numbers must be finite, and no larger than {LARGEST:g}")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

@@ -190,9 +190,9 @@ class Prevalence(Artefact):
                     raise ValueError(f"{name}{table} must be shares of the classes, which sum to one")
             if (held.lower is None, held.upper is None) != (self.level is None, self.level is None):
                 raise ValueError(f"{name}lower and upper must be there if there is a level, and only then")
-            if held.lower is not None and not (
-                probabilities(held.lower, held.upper) and np.all(held.lower <= held.upper)
-            ):
+            if held.lower is None or held.upper is None:
+                continue
+            if not probabilities(held.lower, held.upper) or np.any(held.lower > held.upper):
                 raise ValueError(f"{name}lower and upper must be probabilities, and in this order")
         if not shares(self.whole.mean_prediction) or not agree(self.whole.n, self.field.n.sum()):
             raise ValueError("whole does not fit the field")
