@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import zlib
 
 import numpy as np
 import pandas as pd
@@ -383,12 +382,11 @@ def test_fault_58_standard_input_without_end_is_refused_at_its_beginning(saved):
 
 
 def packed(path, chunk, times, *, head=b"", tail=b""):
-    """A gzip of a thousandth of what it holds, written without holding it."""
-    squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
-    with path.open("wb") as stream:
-        for part in (head, *[chunk] * times, tail):
-            stream.write(squeeze.compress(part))
-        stream.write(squeeze.flush())
+    """A gzip of a thousandth of what it holds: its members are written one after the other."""
+    parts = [gzip.compress(head), *[gzip.compress(chunk)] * times, gzip.compress(tail)]
+    path.write_bytes(
+        b"".join(part for part, held in zip(parts, (head, *[chunk] * times, tail), strict=True) if held)
+    )
 
 
 #: Reads a table under a limit, and prints what happened and how much memory it took more than an empty session.

@@ -7,11 +7,11 @@ import pytest
 from faults import fuzz
 
 RUNS = {
-    "fault_39_fuzz_bytes_of_artefacts": ("artefact bytes", 400),
-    "fault_66_fuzz_content_of_artefacts": ("artefact content", 60),
+    "fault_39_fuzz_bytes_of_artefacts": ("artefact bytes", 300),
+    "fault_66_fuzz_content_of_artefacts": ("artefact content", 25),
     "fault_42_fuzz_bytes_of_csv": ("CSV bytes", 12),
-    "fault_55_fuzz_bytes_of_gzip": ("gzip bytes", 60),
-    "fault_60_fuzz_command_lines": ("command line", 25),
+    "fault_55_fuzz_bytes_of_gzip": ("gzip bytes", 40),
+    "fault_60_fuzz_command_lines": ("command line", 15),
 }
 
 
