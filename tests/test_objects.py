@@ -133,7 +133,10 @@ def test_plus_equals_leaves_the_first_field_as_it_was():
 
 def test_merging_keeps_whole_numbers_whole_beyond_float64():
     one = fieldcal.count(lab(), data().proba_field)
-    big = counted_as(one, score_sums=one.score_sums + 2**60)
+    more = np.zeros_like(one.V)
+    more[0, 0] = 3 * 2**30  # rows, whose predictions add up to 2**60 units of each class
+    squares = one.weight_squares + more
+    big = counted_as(one, V=one.V + more, weight_squares=squares, score_sums=one.score_sums + 2**60)
     merged = big + one
     assert merged.score_sums.dtype == np.int64
     assert merged.score_sums.tolist() == (2 * one.score_sums + 2**60).tolist()
@@ -141,7 +144,9 @@ def test_merging_keeps_whole_numbers_whole_beyond_float64():
 
 def test_merging_beyond_64_bits_goes_on_in_floats_and_does_not_wrap_around():
     one = fieldcal.count(lab(), data().proba_field)
-    big = counted_as(one, score_sums=np.full((1, 3), 2**62))
+    rows = np.zeros_like(one.V)
+    rows[0, 0] = 3 * 2**32
+    big = counted_as(one, V=rows, weight_squares=rows, score_sums=np.full((1, 3), 2**62))
     merged = big + big + big
     assert (merged.score_sums > 2.0**63).all()
     np.testing.assert_allclose(merged.mean_prediction, 1 / 3)
@@ -250,14 +255,15 @@ def test_the_digest_changes_with_every_field_of_the_content():
         "log_loss": 0.1,
         "accuracy": 0.1,
         "outcome": Classes(labels=(0, 1, 3)),
-        "F": lab().F + 1,
+        "F": lab().F[:, ::-1],
         "bin_scores": lab().bin_scores + 1,
-        "decisions": lab().decisions + 1,
+        "decisions": lab().decisions[:, :, ::-1],
         "partition": fieldcal.Bins(lab().n_bins),
     }
+    with_it = {"F": {"decisions": lab().decisions[:, ::-1], "bin_scores": lab().bin_scores[::-1]}}
     digests = {lab().digest}
     for name, value in changes.items():
-        changed = fieldcal.Lab(**{**_fields(lab()), name: value})
+        changed = fieldcal.Lab(**{**_fields(lab()), name: value, **with_it.get(name, {})})
         assert changed != lab(), name
         digests.add(changed.digest)
     assert len(digests) == len(changes) + 1
@@ -353,8 +359,8 @@ def test_an_object_does_not_share_memory_with_what_it_was_made_from():
         F=counts,
         weight_squares=counts.sum(axis=1),
         smoothing=1.0,
-        bin_scores=np.array([[7, 7], [9, 9]]),
-        decisions=np.stack([counts, counts], axis=2),
+        bin_scores=np.array([[7, 7], [9, 9]]) * 2**29,
+        decisions=np.stack([counts, 0 * counts], axis=2),
         n=16,
     )
     digest = made.digest

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import fieldcal
 from fieldcal import Field, storage
 from fieldcal.errors import ArtefactError, InputError, InputTypeError
-from fieldcal.objects import UNNAMED, Batch
+from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.WeightWarning")
 
@@ -309,7 +309,7 @@ def test_batches_beyond_62_bits_merge_to_the_same_bytes_in_any_order():
     def batch(units, id):
         return counted_as(one_population([0.1]), score_sums=np.full((1, 2), units)).named(id)
 
-    shards = [batch(2**61, "x"), batch(2**61, "y"), batch(511, "a"), batch(511, "b")]
+    shards = [batch(2**61, "x"), batch(2**61, "y"), batch(2**29 + 511, "a"), batch(2**29 + 511, "b")]
     merged = {sum(order).to_json() for order in itertools.permutations(shards)}
     assert len(merged) == 1
     assert merged == {sound(sum(shards)).to_json()}
@@ -475,9 +475,13 @@ def _fields(made):
 
 
 def counted_as(made, **changes):
-    """A field without names, with other counts."""
-    batch = Batch(**{**_fields(made.batches[UNNAMED]), **changes})
-    return Field(**{**_fields(made), "batches": {UNNAMED: batch}})
+    """A field without names, with other counts, and as many rows as there are predictions."""
+    batch = {**_fields(made.batches[UNNAMED]), **changes}
+    if "score_sums" in changes:
+        rows = np.zeros_like(batch["V"])
+        rows[:, 0] = np.round(changes["score_sums"].sum(axis=1, dtype=float) * SCORE_UNIT)
+        batch |= {"V": rows, "weight_squares": rows}
+    return Field(**{**_fields(made), "batches": {UNNAMED: Batch(**batch)}})
 
 
 def test_the_number_of_batches_is_shown():

@@ -178,3 +178,8 @@ class PoolingWarning(FieldcalWarning):
 
 class TrustWarning(FieldcalWarning):
     """The consistency assumption was not, or could not be, put to the test."""
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why a path cannot be used, in the system's words; a path that no system has is a ValueError."""
+    return str(getattr(error, "strerror", None) or error)

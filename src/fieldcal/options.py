@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 
 #: More than a table in memory has rows, groups or bins; asked for, it is a slip of the keyboard.
 MOST = 10**8
@@ -44,16 +46,25 @@ def check_level(level: Any) -> None:
         raise InputError(f"level must lie between 0 and 1, for instance 0.9, but got {level!r:.60}.")
 
 
-def as_number(name: str, value: Any, *, least: float | None = None, words: str = "a finite number") -> float:
-    """A finite number, from ``least`` on where there is one; true and false are none."""
+def as_number(
+    name: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    most: float = math.inf,
+    words: str = "a finite number",
+) -> float:
+    """A finite number, from ``least`` to ``most`` where there are such; true and false are none."""
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     try:
-        if number and (least is None or least <= value) and np.isfinite(float(value)):
+        if number and (least is None or least <= value) and value <= most and math.isfinite(float(value)):
             return float(value)
     except OverflowError:
         pass
-    bound = "" if least is None else f", at least {least:g}"
-    raise InputError(f"{name} must be {words}{bound}, but got {value!r:.60}.")
+    bounds = ("" if least is None else f", at least {least:g}") + (
+        "" if most == math.inf else f", at most {most:g}"
+    )
+    raise InputError(f"{name} must be {words}{bounds}, but got {value!r:.60}.")
 
 
 def as_array(name: str, values: Any) -> NDArray[np.float64]:
@@ -72,25 +83,31 @@ def check_kind(name: str, value: Any, kind: type[Any]) -> None:
         raise InputTypeError(f"{name} must be a {kind.__name__}, but got {type(value).__name__}.")
 
 
-def column_names(name: str, value: Any) -> tuple[str, ...]:
-    """One name of a column, or several of them."""
-    several = (
-        isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict)) and not _is_scalar(value)
+def column_names(option: str, given: Any) -> tuple[str, ...]:
+    """One name or several; none where nothing is given."""
+    listed = () if given is None else (given,) if isinstance(given, str) else given
+    if (
+        isinstance(listed, Iterable)
+        and not isinstance(listed, (bytes, Mapping))
+        and getattr(listed, "ndim", 1)
+    ):
+        found = tuple(listed)
+        if all(isinstance(name, str) for name in found):
+            return found
+    raise no_name(option, given)
+
+
+def no_name(option: str, given: object) -> InputTypeError:
+    """Names are text: files and most engines know no others."""
+    return InputTypeError(
+        Option(option, given),
+        " does not name a column by text. Rename columns that are named by numbers or tuples first: "
+        "frame.columns = [str(c) for c in frame.columns].",
     )
-    names = tuple(value) if several else (value,)
-    stray = [n for n in names if not isinstance(n, str)]
-    if stray:
-        raise InputTypeError(
-            f"{name} must be the name of a column, or several names, but got {stray[0]!r:.60}."
-        )
-    return names
 
 
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim == 0
-
-
-def check_path(path: Any) -> None:
-    """Refuse what is no path of a file."""
+def as_path(path: Any) -> Path:
+    """Where something lies, if this can be the name of a file."""
     if not isinstance(path, (str, os.PathLike)):
         raise InputTypeError(f"path must be the path of a file, but got {path!r:.60}.")
+    return Path(path)

@@ -7,28 +7,50 @@ import hashlib
 import importlib
 import json
 import os
+import stat
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fieldcal.errors import ArtefactError, InputError, MissingExtraError
+from fieldcal.errors import ArtefactError, FieldcalError, InputError, MissingExtraError, reason
+from fieldcal.options import as_path
 
 #: Larger artefacts than this are refused before they are read.
 MAX_BYTES = 2**30
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The whole file, if it is of a size that an artefact can have."""
-    target = Path(path)
+    """The whole file, if it is a plain one, of a size that an artefact can have, and does not grow meanwhile."""
+    target = as_path(path)
     try:
-        size = target.stat().st_size
+        size = plain_size(target)
+        if not size:  # also what a system makes up as it is read, perhaps without end
+            raise ArtefactError(f"{target.name!r} is corrupt: it is empty. Make it again.")
         if size > MAX_BYTES:
             raise ArtefactError(f"{target.name!r} has {size:,} bytes, more than any artefact: not read.")
-        return target.read_bytes()
-    except OSError as error:
-        raise ArtefactError(f"Cannot read {str(target)!r}: {error.strerror}.") from None
+        with target.open("rb") as stream:
+            data = stream.read(size + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, FieldcalError):
+            raise
+        raise ArtefactError(f"Cannot read {str(target)!r:.200}: {reason(error)}.") from None
+    if len(data) > size:
+        raise ArtefactError(
+            f"Cannot read {str(target)!r}: it grows while it is read. Is it still being written?"
+        )
+    return data
+
+
+def plain_size(path: Path) -> int:
+    """The bytes of a plain file. Devices and pipes have no size, and may have no end."""
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise ArtefactError(f"Cannot read {str(path)!r}: it is a folder. Add the name of a file.")
+    if not stat.S_ISREG(found.st_mode):
+        raise ArtefactError(f"Cannot read {str(path)!r}: it is no plain file. Save it to one first.")
+    return found.st_size
 
 
 def canonical(content: Any) -> bytes:

@@ -103,6 +103,10 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
     Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
     """
     present, codes = factorize_labels(y)
+    if not present:
+        raise InputError(
+            "The lab has no rows: there are no labels to learn from. Check the filter before this."
+        )
     _warn_of_spellings(present)
     if classes is None:
         given = present

@@ -386,7 +386,8 @@ def test_fault_40_a_tree_that_runs_in_circles_is_refused():
         columns = {name: [one[name] for one in trees] for name in tree}
         return envelope("lab")["content"] | {
             "F": [[10, 20, 6, 4], [4, 6, 20, 10]],
-            "bin_scores": [[20 * 2**30] * 2] * 4,
+            "bin_scores": [[n * 2**29] * 2 for n in (14, 26, 26, 14)],
+            "weight_squares": [40, 40],
             "decisions": [[[10, 0], [20, 0], [0, 6], [0, 4]], [[4, 0], [6, 0], [0, 20], [0, 10]]],
             "partition": {"kind": kind, **columns},
         }

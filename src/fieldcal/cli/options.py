@@ -305,7 +305,13 @@ def names(given: Sequence[str] | None) -> list[str] | None:
     """Column names from options that may be repeated and may hold commas; ``"a,b"`` in quotes is one name."""
     if given is None:
         return None
-    found = [name for text in given for name in next(csv.reader([text], skipinitialspace=True), [])]
+    try:
+        found = [name for text in given for name in next(csv.reader([text], skipinitialspace=True), [])]
+    except csv.Error:
+        raise InputError(
+            f"The names {', '.join(given)!r:.80} hold a line break. Put such a name into double quotes, inside of "
+            "those for the shell, or rename the column."
+        ) from None
     if "" in found:
         raise InputError(f"There is an empty name in {', '.join(given)!r:.80}. Write names as a,b,c.")
     return found

@@ -62,10 +62,19 @@ class TreeNodes:
         children = (self.left[node], self.right[node])
         return backend.when(low, *(self.expression(backend, proba, first, child) for child in children))
 
-    def check(self) -> None:
+    def check(self, n_classes: int) -> None:
         """Refuse node arrays, read from a file, in which a row would walk for ever or to no bin."""
         columns = (self.threshold, self.left, self.right, self.leaf)
         nodes = list(zip(self.feature, *columns, strict=True))
+        whole = (*self.feature, *self.left, *self.right, *self.leaf)
+        if not nodes or not all(
+            type(number) is int and -1 <= number < len(nodes) + n_classes for number in whole
+        ):
+            raise ValueError("a tree has no nodes, or numbers of nodes that are none")
+        if not all(type(cut) in (int, float) and 0 <= cut <= 1 for cut in self.threshold):
+            raise ValueError("the thresholds of a tree must lie in [0, 1]")
+        if max(self.feature) >= n_classes:
+            raise ValueError(f"a tree asks for the score of class {max(self.feature)} of {n_classes}")
         for i, (feature, _, left, right, _) in enumerate(nodes):
             if feature >= 0 and not (i < left < len(nodes) and i < right < len(nodes)):
                 raise ValueError(f"node {i} of the tree has no place for its children")

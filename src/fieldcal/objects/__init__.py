@@ -1,7 +1,8 @@
 """Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
 
+from fieldcal.objects.artefact import SCORE_UNIT
 from fieldcal.objects.derived import Interval, Ranking
-from fieldcal.objects.field import SCORE_UNIT, UNNAMED, Batch, Field
+from fieldcal.objects.field import UNNAMED, Batch, Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
 from fieldcal.objects.prevalence import Fit, Prevalence, WholeField

@@ -10,7 +10,8 @@ import dataclasses
 import os
 from collections.abc import Hashable
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,17 @@ from fieldcal import storage
 from fieldcal.core import partition as parts
 from fieldcal.errors import ArtefactError, FieldcalError, InputTypeError
 from fieldcal.objects import group_keys
-from fieldcal.options import check_path
+from fieldcal.options import as_path
 from fieldcal.writing import write_atomically
 
 SCHEMA_VERSION = 1
+#: No count, weight or sum of them is above this, or, if there is any, below its inverse: their squares and products
+#: stay within what floats hold.
+LARGEST = 1e60
+#: Sums of predictions are kept in whole units of 2**-30, so that merging is exact in any order.
+SCORE_UNIT = 2.0**-30
+#: Whole numbers that stand alone in a file, such as rows, are below this.
+MOST = 2**62
 
 
 def _read_only(values: Any) -> NDArray[Any]:
@@ -40,6 +48,8 @@ def _read_only(values: Any) -> NDArray[Any]:
         array = np.array(values)
     except (ValueError, OverflowError):
         raise ValueError("rows of unequal length or numbers out of range") from None
+    if array.dtype.kind == "u":  # above 2**63
+        array = array.astype(np.float64)
     if array.ndim == 0:
         raise ValueError("a list expected")
     if array.size == 0:
@@ -56,10 +66,12 @@ def _read_only(values: Any) -> NDArray[Any]:
 
 
 def count_array(values: Any) -> NDArray[Any]:
-    """Finite, not negative, read-only; integers stay integers."""
+    """Finite, not negative, of a size that can be, read-only; integers stay integers."""
     array = _read_only(values)
     if array.size and array.min() < 0:
         raise ValueError("counts must not be negative")
+    if array.dtype.kind == "f" and (array.max() > LARGEST or np.any((array > 0) & (array < 1 / LARGEST))):
+        raise ValueError(f"counts must be zero, or between {1 / LARGEST:g} and {LARGEST:g}")
     return array
 
 
@@ -71,7 +83,10 @@ def float_array(values: Any) -> NDArray[np.float64]:
 
 
 def _bool_array(values: Any) -> NDArray[np.bool_]:
-    array = np.array(values, dtype=bool) if np.size(values) == 0 else np.array(values)
+    try:
+        array = np.array(values, dtype=bool) if np.size(values) == 0 else np.array(values)
+    except ValueError:
+        raise ValueError("rows of unequal length") from None
     if array.dtype.kind != "b":
         raise ValueError(f"true or false expected, got {array.dtype}")
     array.setflags(write=False)
@@ -143,6 +158,24 @@ Learnt = Annotated[
 ]
 
 
+def shares(table: NDArray[Any] | None) -> bool:
+    """Whether these are shares of classes, rows that sum to one; None stands for none that were asked for."""
+    if table is None or not table.size:
+        return True
+    return bool(table.min() >= 0 and table.max() < 1.5 and np.all(np.abs(table.sum(axis=-1) - 1.0) < 1e-6))
+
+
+def probabilities(*values: Any) -> bool:
+    """Whether all of these lie in [0, 1]; None stands for none."""
+    return all(np.all((np.asarray(v) >= 0) & (np.asarray(v) <= 1)) for v in values if v is not None)
+
+
+def agree(one: Any, two: Any, *, within: float = 1e-6) -> bool:
+    """Whether sums that were added up in two ways are the same, but for rounding."""
+    a, b = np.asarray(one, dtype=np.float64), np.asarray(two, dtype=np.float64)
+    return a.shape == b.shape and bool(np.all(np.abs(a - b) <= within * np.maximum(np.abs(a), np.abs(b))))
+
+
 def sealed(values: Any) -> NDArray[Any]:
     """An array that nobody writes to: what an object derives must stay true to it."""
     array = np.asarray(values)
@@ -152,7 +185,7 @@ def sealed(values: Any) -> NDArray[Any]:
 
 def record(cls: type[Any]) -> Any:
     """The annotation of a field that holds a frozen dataclass of numbers and arrays, such as core returns."""
-    names = [f.name for f in dataclasses.fields(cls)]
+    names, kinds = [f.name for f in dataclasses.fields(cls)], get_type_hints(cls)
 
     def load(value: Any) -> Any:
         if not isinstance(value, (cls, dict)):
@@ -160,6 +193,9 @@ def record(cls: type[Any]) -> Any:
         content = value if isinstance(value, dict) else {n: getattr(value, n) for n in names}
         if set(content) != set(names):
             raise ValueError(f"a {cls.__name__} has the fields {names}")
+        for name in names:
+            if not _is_of(content[name], kinds[name]):
+                raise ValueError(f"{name} of a {cls.__name__} is {content[name]!r:.40}")
         return cls(**{n: _record_value(v) for n, v in content.items()})
 
     def dump(value: Any) -> dict[str, Any]:
@@ -172,11 +208,25 @@ def record(cls: type[Any]) -> Any:
     ]
 
 
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of the type that a dataclass gives: truth values, whole numbers, numbers, text or arrays."""
+    if get_origin(kind) in (Union, UnionType):
+        return any(_is_of(value, one) for one in get_args(kind))
+    if kind is type(None):
+        return value is None
+    if kind in (bool, str):
+        return isinstance(value, (kind, np.bool_) if kind is bool else kind)
+    if kind in (int, float):
+        numbers = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
+        return isinstance(value, numbers) and not isinstance(value, bool)
+    return isinstance(value, (list, np.ndarray))
+
+
 def _record_value(value: Any) -> Any:
     if isinstance(value, (list, np.ndarray)):
         return float_array(value)
-    if isinstance(value, (float, np.floating)) and not np.isfinite(value):
-        raise ValueError("numbers must be finite")
+    if isinstance(value, (int, float, np.integer, np.floating)) and not -LARGEST <= value <= LARGEST:
+        raise ValueError(f"numbers must be finite, and no larger than {LARGEST:g}")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise ValueError(f"a number expected, got {type(value).__name__}")
@@ -226,13 +276,13 @@ class Artefact(Frozen):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a JSON file, atomically."""
-        check_path(path)
+        as_path(path)
         write_atomically(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; anything damaged or foreign raises `ArtefactError`."""
-        check_path(path)
+        as_path(path)
         return cls.from_json(storage.read_bytes(path), name=os.path.basename(path))
 
     @classmethod
@@ -267,8 +317,8 @@ class Artefact(Frozen):
             return cls.model_validate(content)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the whole"
-            what = first["msg"].removeprefix("Value error, ").rstrip(".")
+            where = group_keys.show(".".join(map(str, first["loc"])) or "the whole", width=80)
+            what = group_keys.show(first["msg"].removeprefix("Value error, ").rstrip("."), width=250)
             raise ArtefactError(f"{name} is corrupt: {where}: {what}. Make it again.") from None
 
 

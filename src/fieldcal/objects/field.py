@@ -17,18 +17,28 @@ from pydantic import model_validator
 from fieldcal.core.response import row_per_weight, whole
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
-from fieldcal.objects.artefact import Artefact, Counts, Frozen, KeyTuple, Texts, sealed
+from fieldcal.objects.artefact import (
+    MOST,
+    SCORE_UNIT,
+    Artefact,
+    Counts,
+    Frozen,
+    KeyTuple,
+    Texts,
+    agree,
+    sealed,
+)
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Ints, Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from fieldcal.objects.lab import Lab
+
 Time = str | dt.date | dt.datetime | None
 Table = NDArray[Any]
 
-#: Sums of predictions are kept in whole units of 2**-30, so that merging is exact in any order.
-SCORE_UNIT = 2.0**-30
 #: The id of what was counted without a name. It sorts before all others.
 UNNAMED = ""
 #: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
@@ -55,8 +65,8 @@ class Batch(Frozen):
     V: Counts  # (G, m)
     score_sums: Counts  # (G, K) sums of the predictions, in units of SCORE_UNIT
     weight_squares: Counts  # (G, m) sums of the squared weights; rows where they have none
-    dropped: int = Slot(default=0, ge=0)
-    clipped: int = Slot(default=0, ge=0)
+    dropped: int = Slot(default=0, ge=0, lt=MOST)
+    clipped: int = Slot(default=0, ge=0, lt=MOST)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -182,7 +192,19 @@ class Field(Artefact):
                 raise ValueError(f"{where}: {name} has shape {getattr(batch, name).shape}, not {shape}")
         if not np.array_equal(batch.V > 0, batch.weight_squares > 0):
             raise ValueError(f"{where} has rows without squares of their weights, or squares without rows")
+        if np.any(batch.weight_squares > np.square(batch.V, dtype=np.float64) * (1 + 1e-6)):
+            raise ValueError(f"{where} has weight_squares that are larger than the square of all weights")
+        sums = batch.score_sums.sum(axis=1, dtype=np.float64) * SCORE_UNIT
+        if not agree(sums, batch.V.sum(axis=1, dtype=np.float64), within=0.05):
+            raise ValueError(
+                f"{where} has score_sums, the sums of its predictions, that do not add up to its rows"
+            )
         return batch
+
+    def is_of(self, lab: Lab) -> bool:
+        """Whether it was counted with this lab: by the digest, and by the classes and bins that it has itself."""
+        same = self.n_bins == lab.n_bins and group_keys.same(self.classes, lab.classes)
+        return same and self.lab == lab.digest
 
     @property
     def batch_ids(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
+from fieldcal.core.partition import check_assigns
 from fieldcal.core.response import (
     Conditioning,
     conditioning,
@@ -20,7 +21,18 @@ from fieldcal.core.response import (
 )
 from fieldcal.core.trust import Rehearsal
 from fieldcal.objects import group_keys, show
-from fieldcal.objects.artefact import Artefact, Counts, PartitionField, record, sealed
+from fieldcal.objects.artefact import (
+    LARGEST,
+    MOST,
+    SCORE_UNIT,
+    Artefact,
+    Counts,
+    PartitionField,
+    agree,
+    probabilities,
+    record,
+    sealed,
+)
 from fieldcal.objects.outcome import Columns, Outcome
 from fieldcal.types import Keys
 
@@ -50,12 +62,12 @@ class Lab(Artefact):
     partition: PartitionField
     F: Counts  # (K, m) rows per class and bin, or sums of their weights
     weight_squares: Counts  # (K,) sums of the squared weights; rows where they have none
-    smoothing: float = Slot(ge=0)
+    smoothing: float = Slot(ge=0, le=LARGEST)
     bin_scores: Counts  # (m, K) sums of the predictions in each bin, in units of SCORE_UNIT
-    n: int = Slot(ge=0)
-    clipped: int = Slot(default=0, ge=0)
-    log_loss: float | None = None
-    accuracy: float | None = None
+    n: int = Slot(ge=1, lt=MOST)
+    clipped: int = Slot(default=0, ge=0, lt=MOST)
+    log_loss: float | None = Slot(default=None, ge=0)
+    accuracy: float | None = Slot(default=None, ge=0, le=1)
     decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction
     rehearsal: record(Rehearsal) | None = None  # type: ignore[valid-type]
     homogeneity: record(Homogeneity) | None = None  # type: ignore[valid-type]
@@ -74,6 +86,25 @@ class Lab(Artefact):
             raise ValueError("F has a class without rows")
         if self.weight_squares.shape != shape[:1] or not (self.weight_squares > 0).all():
             raise ValueError(f"weight_squares must be {shape[0]} sums, one per class, all above zero")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        check_assigns(self.partition, self.outcome.size)
+        rows = self.F.sum(axis=1, dtype=np.float64)
+        if not agree(self.decisions.sum(axis=2, dtype=np.float64), self.F):
+            raise ValueError("decisions do not add up to F")
+        if not agree(
+            self.bin_scores.sum(axis=1, dtype=np.float64) * SCORE_UNIT, self.F.sum(axis=0), within=0.05
+        ):
+            raise ValueError("bin_scores, the sums of the predictions, do not add up to the rows in F")
+        most = np.minimum(rows, self.n) if self.F.dtype.kind == "i" else np.full(len(rows), float(self.n))
+        if not np.all((self.n_effective > 1 - 1e-6) & (self.n_effective <= most * (1 + 1e-6))):
+            raise ValueError("weight_squares are such as no weights of these rows could have")
+        if self.rehearsal is not None:
+            _check_rehearsal(self.rehearsal, self.outcome.size)
+        if self.homogeneity is not None:
+            _check_homogeneity(self.homogeneity)
         return self
 
     @cached_property
@@ -160,3 +191,28 @@ class Lab(Artefact):
 
     def _repr_html_(self) -> str:
         return show.lab_sheet(self).page()
+
+
+def _check_rehearsal(rehearsal: Rehearsal, n_classes: int) -> None:
+    """Refuse what no rehearsal can have found."""
+    grid, excess = rehearsal.grid, rehearsal.excess_variance
+    if not probabilities(rehearsal.trust, rehearsal.sure):
+        raise ValueError("rehearsal: trust and sure must be probabilities")
+    if grid.ndim != 1 or len(grid) < 2 or grid[0] != 0 or grid[-1] != 1 or np.any(np.diff(grid) <= 0):
+        raise ValueError("rehearsal: grid must increase from 0 to 1")
+    if not rehearsal.change_by_trust.shape == rehearsal.change_by_trust_se.shape == grid.shape:
+        raise ValueError("rehearsal: change_by_trust must have one number for each of the grid")
+    if excess is not None and (excess.shape != (len(grid), n_classes) or excess.min() < 0):
+        raise ValueError(
+            "rehearsal: excess_variance must be one number for each of the grid and class, none negative"
+        )
+    if min(rehearsal.change_se, rehearsal.size, rehearsal.change_by_trust_se.min()) < 0:
+        raise ValueError("rehearsal: size and standard errors must not be negative")
+    if rehearsal.n_groups < 1 or rehearsal.n_rows < 1:
+        raise ValueError("rehearsal: there must be groups and rows")
+
+
+def _check_homogeneity(found: Homogeneity) -> None:
+    """Refuse what no test can have found."""
+    if not probabilities(found.p_value) or min(found.statistic, found.df, found.effect) < 0:
+        raise ValueError("homogeneity: a p-value is no probability, or a statistic, df or effect is negative")

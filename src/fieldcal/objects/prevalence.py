@@ -13,7 +13,7 @@ from pydantic import Field as Slot
 from pydantic import PrivateAttr, model_validator
 
 from fieldcal.core.goodness_of_fit import ShiftExplained
-from fieldcal.core.priors import N_DRAWS, Prior, prior_from
+from fieldcal.core.priors import N_DRAWS, Prior, check_spec, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
@@ -21,7 +21,20 @@ from fieldcal.core.stories import story_draws, tell
 from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import group_keys, show
-from fieldcal.objects.artefact import Artefact, Counts, Flags, Frozen, Learnt, Numbers, Texts, record
+from fieldcal.objects.artefact import (
+    LARGEST,
+    Artefact,
+    Counts,
+    Flags,
+    Frozen,
+    Learnt,
+    Numbers,
+    Texts,
+    agree,
+    probabilities,
+    record,
+    shares,
+)
 from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
@@ -115,9 +128,9 @@ class Prevalence(Artefact):
     learnt: Learnt  # what the field taught of it
     point: Literal["mean", "mode"]
     level: float | None = Slot(gt=0, lt=1)
-    seed: int
-    labelled: Numbers | None
-    design_effect: float = Slot(default=1.0, ge=1)
+    seed: int = Slot(ge=0)
+    labelled: Counts | None
+    design_effect: float = Slot(default=1.0, ge=1, le=LARGEST)
     urc: Numbers
     estimate: Numbers
     lower: Numbers | None
@@ -146,7 +159,7 @@ class Prevalence(Artefact):
     @model_validator(mode="after")
     def _shapes(self) -> Self:
         G, K = len(self.field.groups), len(self.lab.classes)
-        if self.field.lab != self.lab.digest:
+        if not self.field.is_of(self.lab):
             raise ValueError("the field was counted with another lab")
         shapes: dict[str, tuple[int, ...]] = {
             "urc": (G, K),
@@ -162,15 +175,37 @@ class Prevalence(Artefact):
                 raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
-        given = (self.trust.overall, self.trust.between, self.trust.rehearsed)
-        if (
-            not all(type(x) in (int, float) and 0 <= x <= 1 for x in given)
-            or type(self.trust.set_by_caller) is not bool
-        ):
+        if not probabilities(self.trust.overall, self.trust.between, self.trust.rehearsed):
             raise ValueError("trust must be probabilities, and whether the caller set them")
         tables = [value for value in vars(self.fit).values() if isinstance(value, np.ndarray)]
         if any(table.shape != (G,) for table in tables):
             raise ValueError("fit must have one number per group")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        """What no estimate can be, whatever its shape."""
+        for name, held in (("", self), ("whole.", self.whole)):
+            for table in ("urc", "estimate"):
+                if not shares(getattr(held, table)):
+                    raise ValueError(f"{name}{table} must be shares of the classes, which sum to one")
+            if (held.lower is None, held.upper is None) != (self.level is None, self.level is None):
+                raise ValueError(f"{name}lower and upper must be there if there is a level, and only then")
+            if held.lower is None or held.upper is None:
+                continue
+            if not probabilities(held.lower, held.upper) or np.any(held.lower > held.upper):
+                raise ValueError(f"{name}lower and upper must be probabilities, and in this order")
+        if not shares(self.whole.mean_prediction) or not agree(self.whole.n, self.field.n.sum()):
+            raise ValueError("whole does not fit the field")
+        fit, moved = self.fit, self.overall_shift
+        if not probabilities(fit.p_value, fit.adjusted, fit.whole_p_value, moved.p_value):
+            raise ValueError("a p-value of fit or overall_shift is no probability")
+        if (
+            fit.df < 0
+            or min(fit.whole_effect, fit.effect.min(initial=0.0), fit.statistic.min(initial=0.0)) < 0
+        ):
+            raise ValueError("a statistic, df or effect of fit is negative")
+        check_spec(self.prior, self.learnt, n_classes=len(self.lab.classes))
         return self
 
     @property
@@ -319,6 +354,7 @@ class Prevalence(Artefact):
         of : class, by default the last
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
+        self._refuse_no_groups()
         k = self._class(of)
         top = self.draws(assume=assume)[..., k].argmax(axis=0)
         probability = np.bincount(top, minlength=len(self.groups)) / len(top)
@@ -333,6 +369,7 @@ class Prevalence(Artefact):
         of : class, by default the last
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
+        self._refuse_no_groups()
         if hasattr(totals, "items"):
             share = np.zeros(len(self.groups))
             for group, size in totals.items():
@@ -365,6 +402,7 @@ class Prevalence(Artefact):
         group : the group to ask about; by default all of them together
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
+        self._refuse_no_groups()
         at = list(self.groups) if group is ... else [group]
         rows = np.array([self._row(g) for g in at])
         size = np.asarray(self.n[rows], dtype=np.float64)
@@ -459,6 +497,12 @@ class Prevalence(Artefact):
         first = None if self.field.grouped else self.status[0]
         table["status"] = [status for status in (first, *self.status[:G]) for _ in range(K)]
         return table
+
+    def _refuse_no_groups(self) -> None:
+        if not self.groups:
+            raise InputError(
+                "The field is empty: it has no rows and no groups to speak of. Count some first."
+            )
 
     def _row(self, group: Hashable) -> int:
         at = int(group_keys.positions(self.groups, (group_keys.normalize(group),))[0])
@@ -562,8 +606,13 @@ def _decided(cells: Floats, within: Floats) -> Floats:
 
 
 def _for(library: str, columns: dict[str, list[Any]]) -> dict[str, Any]:
-    """Whole numbers with gaps as such: pandas would make floats of them."""
+    """Whole numbers with gaps as such: pandas would make floats of them; half a sign, which no library takes, as ?."""
+    columns = {name: [_valid(value) for value in values] for name, values in columns.items()}
     if library != "pandas":
         return columns
     gaps = [n for n, v in columns.items() if None in v and {type(x) for x in v if x is not None} == {int}]
     return columns | {name: np.array(columns[name], dtype=object) for name in gaps}
+
+
+def _valid(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -34,7 +34,9 @@ def choose_support(
 ) -> Intervals:
     """Intervals that hold equally many of the lab's numbers, atoms apart; as many as rows allow if not told."""
     if not len(y):
-        raise InputError("There are no numbers to cut into intervals.")
+        raise InputError(
+            "The lab has no rows: there are no numbers to cut into intervals. Check the filter before this."
+        )
     size = np.ones(len(y)) if weight is None else weight
     own = _atoms(y, size) if isinstance(atoms, str) else np.unique(as_array("atoms", atoms))
     rest = ~np.isin(y, own)

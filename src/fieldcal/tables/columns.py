@@ -160,9 +160,12 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
 
 def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[str]:
     """The names of the new columns, none of which may be there already."""
-    if not isinstance(name, str):
-        raise InputTypeError(
-            f"name must be text with {{}} for the name of the old column, but got {name!r:.60}."
+    if not isinstance(name, str) or not name or any("\ud800" <= c <= "\udfff" for c in name):
+        raise InputError(
+            Option("name", name),
+            " cannot name a column: it is empty or no text. Write ",
+            Option("name", "{}_new"),
+            ".",
         )
     new, there = [name.replace("{}", c) for c in columns], set(taken)
     clash = [n for n in new if n in there]

@@ -179,7 +179,7 @@ def _count(plan: Plan, missing: str, batch: str | None) -> Field:
         counted = plan.aggregate(plan.rows(repair=True))
     if not plan.grouping.columns and not int(counted.rows.sum()):
         raise InputError(
-            "The field is empty: there are no predictions to count. Check the filter before this."
+            "The field is empty: it has no rows, so nothing to count. Check the filter before this."
         )
     by = plan.grouping.columns
     found: dict[str, Any] = {"dropped": quality.missing, "clipped": quality.clipped}

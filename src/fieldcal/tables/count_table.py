@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Field, Lab, group_keys
+from fieldcal.options import column_names
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.types import Keys
 from fieldcal.verbs.count import warn_if_ids
@@ -208,6 +209,8 @@ def read_counts(
         raise InputError(
             "Some rows are not valid and the table does not say why. Make it with `fieldcal sql count`."
         )
+    if not parts and not int(counted.rows.sum()):
+        raise InputError("The field is empty: the table of counts has no rows. Check the filter before this.")
     field = as_field(
         lab,
         counted,
@@ -292,7 +295,7 @@ def _refuse(read: dict[str, Any], missing: str) -> None:
 
 
 def _by(lab: Lab, by: str | Sequence[str] | None, parts: int) -> tuple[str, ...]:
-    given = (by,) if isinstance(by, str) else tuple(by) if by is not None else None
+    given = None if by is None else column_names("by", by)
     known = given if given is not None else lab.columns.by if lab.columns is not None else ()
     if len(known) == parts:
         return tuple(known)

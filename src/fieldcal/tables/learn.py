@@ -14,7 +14,7 @@ from fieldcal.tables.columns import Grouping, Scores, match_classes, read_labell
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.types import Crossing
-from fieldcal.validation import check_order
+from fieldcal.validation import as_labels, check_order
 
 
 def learn(
@@ -83,7 +83,7 @@ def learn(
     table = open_table(frame)
     check_flags(ordered=ordered, normalize=normalize)
     column_names("label", [label])
-    names = () if by is None else column_names("by", by)
+    names = column_names("by", by)
     grouping = Grouping.of(table, names)
     columns: Scores | QuantileColumns
     if quantiles is not None:
@@ -137,10 +137,7 @@ def _classes(
         return tuple(group_keys.normalize(c) for c in classes)
     name = table.helper("label")
     y = table.collect(table.frame.select(table.column(label).alias(name)))[name]
-    present, codes = group_keys.factorize(y, n=len(y), name="labels")
-    if None in present:
-        missing = int((codes == present.index(None)).sum())
-        raise InputError(f"{missing:,} labels are missing. Drop those rows from the lab data.")
+    present, _ = as_labels(y)
     if ordered:
         check_order(present)
     return present

@@ -102,7 +102,7 @@ def count(
         scores = Scores(scores.values[present], scores.missing, scores.clipped, scores.columns)
     if groups is None and not len(scores.values):
         raise InputError(
-            "The field is empty: there are no predictions to count. Check the filter before this."
+            "The field is empty: it has no rows, so nothing to count. Check the filter before this."
         )
     if weight is not None:  # sums of fractions depend on the order in which they are added
         order = order_of_rows(scores.values, codes, weight=weight)

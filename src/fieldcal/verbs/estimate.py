@@ -204,11 +204,13 @@ def _check_kinds(lab: Any, field: Any) -> None:
 
 
 def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: str) -> None:
-    if field.lab != lab.digest:
+    if not field.is_of(lab):
         raise InputError(
             f"This field was counted with another lab ({field.lab[:8]}…, not {lab.digest[:8]}…). Count it again "
             "with this lab."
         )
+    if not field.grouped and not np.sum(field.n) > 0:
+        raise InputError("The field is empty: it has no rows, so nothing to estimate from. Count some first.")
     check_choice("point", point, ("mean", "mode"))
     if level is None:
         if point == "mean":

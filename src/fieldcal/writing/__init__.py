@@ -4,7 +4,7 @@ Unfinished work is in scratch folders beside its place, each locked by its maker
 that was killed left behind is finished or removed by the next who writes to the same place.
 """
 
-from fieldcal.writing.files import atomic_path, reason, writable, write_atomically
+from fieldcal.writing.files import atomic_path, writable, write_atomically
 from fieldcal.writing.folders import atomic_folder, check_own, nearest, write_together
 from fieldcal.writing.scratch import Scratch
 
@@ -14,7 +14,6 @@ __all__ = [
     "atomic_path",
     "check_own",
     "nearest",
-    "reason",
     "writable",
     "write_atomically",
     "write_together",

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldcal.errors import FieldcalError, InputError
+from fieldcal.errors import FieldcalError, InputError, reason
 from fieldcal.writing.journal import sync
 from fieldcal.writing.scratch import Scratch
 
@@ -81,8 +81,3 @@ def _of_the_system(path: Path) -> bool:
     """/dev/stdout is a plain file if the shell sent it into one, which would be replaced under the shell's feet."""
     place = Path(os.path.realpath(path.parent))
     return str(place) == "/dev" or any(str(p) in ("/proc", "/sys") for p in (place, *place.parents))
-
-
-def reason(error: OSError | ValueError) -> str:
-    """Why the system refused."""
-    return str(getattr(error, "strerror", None) or error)

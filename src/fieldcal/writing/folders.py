@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fieldcal.errors import FieldcalError, InputError
+from fieldcal.errors import FieldcalError, InputError, reason
 from fieldcal.writing import journal
-from fieldcal.writing.files import reason, writable, write_atomically
+from fieldcal.writing.files import writable, write_atomically
 from fieldcal.writing.scratch import Scratch, exclusive, sweep
 
 

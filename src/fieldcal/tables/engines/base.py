@@ -11,6 +11,7 @@ import numpy as np
 
 from fieldcal.errors import InputError
 from fieldcal.objects import group_keys
+from fieldcal.options import no_name
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Floats
 
@@ -64,8 +65,10 @@ class Table(ABC):
         self.prefix = _free_prefix(self.schema.names())
 
     def require(self, names: Sequence[str], *, role: str) -> None:
-        """Refuse names that the table does not have, or has twice."""
+        """Refuse names that the table does not have, and what is no name."""
         for name in names:
+            if not isinstance(name, str):
+                raise no_name(role, name)
             if name not in self._safe:
                 listed = ", ".join(repr(n)[:60] for n in self.names[:12])
                 raise InputError(

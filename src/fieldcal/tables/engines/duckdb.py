@@ -13,6 +13,8 @@ from fieldcal.tables.files.duckdb_errors import translated
 
 _AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"}
 _FINE = "TIMESTAMP_NS"
+#: How DuckDB calls a relation that nobody named.
+_UNNAMED = "unnamed_relation"
 
 
 class DuckDB(Table):
@@ -29,6 +31,8 @@ class DuckDB(Table):
     def __init__(self, frame: Any, names: Sequence[str], row_id: Sequence[str] = ()) -> None:
         super().__init__(frame, names)
         self.row_id = list(row_id)
+        alias = frame.to_native().alias
+        self.name = "the table" if alias.startswith(_UNNAMED) else alias
 
     def is_nan(self, number: nw.Expr) -> nw.Expr:
         """Neither finite nor infinite: `isnan` and comparisons are answered from a file's statistics alone."""
@@ -36,7 +40,7 @@ class DuckDB(Table):
 
     def collect(self, frame: Any) -> dict[str, Any]:
         """Arrays where DuckDB's are exact, lists elsewhere (dates, times)."""
-        with translated("the table"):
+        with translated(self.name):
             return self._collect(frame.to_native())
 
     @staticmethod

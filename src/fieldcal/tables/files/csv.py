@@ -7,11 +7,13 @@ Here a column with a role has a type only if every cell of every file fits it; a
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import re
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -35,6 +37,10 @@ _WRITTEN = {
     "TIMESTAMP": _DAY + r"[ T]\d{2}:\d{2}(:\d{2}([.]\d+)?)?",
 }
 _NUMBERS = ("BIGINT", "DOUBLE")
+_OF_SCORES, _OF_TIMES = ("DOUBLE",), ("DATE", "TIMESTAMP")
+_LONGEST_HEADER = 2**21  # of characters
+_LONGEST_LINE = 2_000_000  # of bytes; DuckDB refuses longer ones, but loses those of 32 MB and more
+_CHUNK, _GLANCE = 2**20, 2**12
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,9 @@ class Roles:
         """
         scores = [n for n in names if any(n == p or _matches(n, p) for p in self.scores)]
         tried: dict[str, tuple[str, ...]] = dict.fromkeys(self.by, ("BIGINT", "BOOLEAN", "DATE", "TIMESTAMP"))
-        tried |= {} if self.time is None else {self.time: ("DATE", "TIMESTAMP")}
+        tried |= {} if self.time is None else {self.time: _OF_TIMES}
         tried |= {} if self.label is None else {self.label: ("BIGINT", "DOUBLE", "BOOLEAN")}
-        tried |= dict.fromkeys(scores, ("DOUBLE",))
+        tried |= dict.fromkeys(scores, _OF_SCORES)
         return {n: () if n in self.text else kinds for n, kinds in tried.items() if n in names}
 
 
@@ -161,16 +167,17 @@ def _dialect(connection: Any, path: Path) -> Dialect:
 
 def _header(path: Path, dialect: Dialect) -> list[str]:
     """The names in the first line, as they are: DuckDB would rename repeated ones."""
-    try:
-        with _opened(path, dialect.compression == "gzip") as stream:
-            cells = next(csv.reader(stream, delimiter=dialect.delimiter, quotechar=dialect.quote), [])
-    except (csv.Error, EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path.name!r} cannot be used: {error}.") from None
+    with _readable(path), _opened(path, dialect.compression == "gzip") as stream:
+        text = stream.read(_LONGEST_HEADER)
+        lines = io.StringIO(text, newline="")
+        cells = next(csv.reader(lines, delimiter=dialect.delimiter, quotechar=dialect.quote), [])
+    if len(text) == _LONGEST_HEADER and not lines.read(1):
+        raise InputError(f"{path.name!r}, line 1, is longer than any header. Is this a CSV with line ends?")
     if not any(cell.strip() for cell in cells):
         raise InputError(
             f"{path.name!r} has no header: its first line is empty. Put the names of the columns there."
         )
-    if not all(cell.isprintable() for cell in cells):  # also bytes that are no UTF-8
+    if any("\ud800" <= c <= "\udfff" or c == "\0" for cell in cells for c in cell):  # bytes that are no UTF-8
         raise InputError(
             f"{path.name!r}, line 1, is not text in UTF-8. Save it as CSV in UTF-8, or as parquet."
         )
@@ -182,6 +189,39 @@ def _header(path: Path, dialect: Dialect) -> list[str]:
     names = [cell or f"column{i}" for i, cell in enumerate(cells)]
     refuse_repeats([name.lower() for name in names])
     return names
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What Python says about a file that is damaged, as our error."""
+    try:
+        yield
+    except (csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path.name!r} cannot be used: {error}. Was it copied whole?") from None
+
+
+def refuse_unreadable(path: Path) -> None:
+    """Refuse what DuckDB would read in part, and say nothing of it: damaged gzip, and lines longer than its buffers.
+
+    A gzip is unpacked once, and its checksum compared, which DuckDB does not look at: one bit makes another number. Of
+    a plain file only the beginning of every chunk is read, where it holds the end of a line.
+    """
+    packed, without_end = _compression(path) == "gzip", 0
+    with _readable(path), gzip.GzipFile(path) if packed else path.open("rb") as stream:
+        while head := stream.read(_GLANCE):
+            tail = b"" if not packed and _ends_line(head) else stream.read(_CHUNK - len(head))
+            without_end = 0 if _ends_line(head) or _ends_line(tail) else without_end + len(head) + len(tail)
+            if without_end > _LONGEST_LINE:
+                raise InputError(
+                    f"{path.name!r} has a line that is longer than any row of a table. Is this no CSV, or are its line "
+                    "ends lost?"
+                )
+            if not packed and not tail:
+                stream.seek(_CHUNK - len(head), io.SEEK_CUR)
+
+
+def _ends_line(data: bytes) -> bool:
+    return b"\n" in data or b"\r" in data
 
 
 def _opened(path: Path, packed: bool) -> IO[str]:
@@ -227,10 +267,14 @@ def _decimal(relation: Any, columns: Sequence[str], dialect: Dialect) -> str:
 
 
 def _fitting(relation: Any, tried: Mapping[str, Sequence[str]], decimal: str) -> dict[str, str]:
-    """The first type that holds every cell of a column, if one does and there is any cell."""
+    """The first type that holds every cell of a column; without any cell, text where it may be text."""
     asked = [(name, kind) for name, kinds in tried.items() for kind in kinds]
     answers = _all(relation, [_fits(name, kind, decimal) for name, kind in asked])
-    fits = [pair for pair, answer in zip(asked, answers, strict=True) if answer]
+    fits = [
+        (name, kind)
+        for (name, kind), answer in zip(asked, answers, strict=True)
+        if answer or (answer is None and tried[name] in (_OF_SCORES, _OF_TIMES))
+    ]
     return dict(reversed(fits))  # the first of a column is the last to be set
 
 

@@ -18,8 +18,14 @@ _KIND = re.compile(r"^(\w+ )*Error: ")
 
 
 @contextlib.contextmanager
-def translated(name: str) -> Iterator[None]:
-    """DuckDB's errors as ours, and an interrupted query as the Ctrl-C that it was."""
+def translated(name: str, *, target: str | None = None) -> Iterator[None]:
+    """DuckDB's errors as ours, and an interrupted query as the Ctrl-C that it was.
+
+    Parameters
+    ----------
+    name : what is read, and is to blame
+    target : what is written meanwhile
+    """
     duckdb = require("duckdb", "cli", purpose="to read and write files")
     try:
         yield
@@ -31,17 +37,19 @@ def translated(name: str) -> Iterator[None]:
             "row groups."
         ) from None
     except duckdb.Error as error:
-        raise InputError(_in_one_line(name, str(error))) from None
+        raise InputError(_in_one_line(name, str(error), target or name)) from None
+    except UnicodeDecodeError:  # of names and values that are none, in a damaged file
+        raise InputError(f"{name!r} cannot be used: it holds text that is not UTF-8.") from None
     except RuntimeError as error:
         if str(error) == "Query interrupted":  # what is left of a signal that came while DuckDB worked
             raise KeyboardInterrupt from None
         raise
 
 
-def _in_one_line(name: str, message: str) -> str:
+def _in_one_line(name: str, message: str, target: str) -> str:
     """One line, without DuckDB's advice on options that fieldcal does not have."""
     if written := _WRITE.search(message):
-        return _unwritten(name, written["path"], written["why"])
+        return _unwritten(target, written["path"], written["why"])
     where = _where(name, message)
     if columns := _COLUMNS.search(message):
         return (
@@ -68,7 +76,7 @@ def _where(name: str, message: str) -> str:
     return f"{shown!r}, line {line[1]}," if line else f"{shown!r}"
 
 
-def _unwritten(name: str, path: str, why: str) -> str:
+def _unwritten(target: str, path: str, why: str) -> str:
     if "duckdb_temp" in path:
         return f"Cannot keep on disk what does not fit into memory: {why}. Free space, or set TMPDIR to another folder."
-    return f"Cannot write {name!r}: {why}. Nothing was changed."
+    return f"Cannot write {target!r}: {why}. Nothing was changed."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import glob
 import os
@@ -10,14 +11,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TextIO
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, reason
 from fieldcal.storage import did_you_mean
-from fieldcal.writing import reason, writable
+from fieldcal.writing import writable
 
 #: What can be written.
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 Format = Literal["csv", "parquet"]
 _WILD = set("*?[")
+#: How files begin that are no text, and are read all the same: parquet and gzip.
+_BINARY = (b"PAR1", b"\x1f\x8b")
 
 
 def find(source: str) -> list[Path]:
@@ -28,6 +31,12 @@ def find(source: str) -> list[Path]:
             "where the table lives."
         )
     path = Path(source)
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:  # too long, or with a sign that no name has
+        raise InputError(f"There is no file {source!r:.200}: {reason(error)}.") from None
     if path.is_file():
         return [path]
     if path.is_dir():
@@ -39,8 +48,10 @@ def find(source: str) -> list[Path]:
         return found
     if path.exists():  # a pipe such as <(…): read it like standard input
         raise InputError(f"{source!r} is no plain file. Send it to standard input and name it '-'.")
-    beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-    raise InputError(f"There is no file {source!r}.{did_you_mean(path.name, beside)}")
+    beside: list[str] = []
+    with contextlib.suppress(OSError):  # a folder that cannot be read
+        beside = os.listdir(path.parent)
+    raise InputError(f"There is no file {source!r:.200}.{did_you_mean(path.name, beside)}")
 
 
 def is_pattern(source: str) -> bool:
@@ -75,12 +86,12 @@ def format_of(paths: Sequence[Path], name: str) -> Format:
 
 def _format_of(path: Path, name: str) -> Format:
     try:
+        if not path.stat().st_size:  # also what a system makes up as it is read, perhaps without end
+            raise InputError(f"{name!r} is empty: it has not even a header.")
         with path.open("rb") as stream:
             head = stream.read(4)
     except OSError as error:
         raise InputError(f"Cannot read {name!r}: {error.strerror}.") from None
-    if not head:
-        raise InputError(f"{name!r} is empty: it has not even a header.")
     if head == b"PAR1":
         return "parquet"
     if path.suffix.lower() == ".parquet":
@@ -96,8 +107,16 @@ def spool(stream: TextIO | None, folder: Path) -> Path:
         raise InputError("Standard input is closed. Send a table to it, or name a file.")
     target = folder / "standard input"
     try:
+        first = stream.buffer.read(1 << 20)
+        if b"\0" in first and not first.startswith(_BINARY):  # a device such as /dev/zero has no end
+            raise InputError(
+                "Standard input is no table: it holds bytes that no text has. Send CSV or parquet."
+            )
         with target.open("wb") as file:
+            file.write(first)
             shutil.copyfileobj(stream.buffer, file, 1 << 20)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise InputError(
             f"Cannot copy standard input to {str(folder.parent)!r}: {reason(error)}. Is it a table, and is there "

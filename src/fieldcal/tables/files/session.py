@@ -20,12 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, reason
+from fieldcal.options import as_path, column_names
 from fieldcal.storage import require
 from fieldcal.tables.files import csv, parquet
 from fieldcal.tables.files.duckdb_errors import translated
 from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
-from fieldcal.writing import Scratch, atomic_path, reason
+from fieldcal.writing import Scratch, atomic_path
 
 if TYPE_CHECKING:
     from fieldcal.objects import Lab
@@ -76,6 +77,8 @@ class Session:
         self.connection = duckdb.connect(config=self._settings(threads))
         self.connection.execute("SET enable_progress_bar = false")
         self.connection.execute("SET TimeZone = 'UTC'")  # what is written is the same everywhere
+        # The statistics of a parquet file may be damaged, or leave NaN out: its values decide, and nothing else.
+        self.connection.execute("SET disabled_optimizers = 'statistics_propagation,filter_pushdown'")
         if self.memory is not None:
             self._share_memory(self.memory)
 
@@ -138,11 +141,15 @@ class Session:
         reader : what the files are; by default told by their first bytes
         **roles : of columns, as in `Source.bound`; without one, a column of a CSV is text
         """
-        given = os.fspath(source)
+        given = source if isinstance(source, str) else str(as_path(source))
         paths = [spool(sys.stdin, self._scratch.path)] if given == "-" else find(given)
         name = "standard input" if given == "-" else given
         found = format_of(paths, name)
-        return Source(self, tuple(paths), found if reader == "auto" else reader, name).bound(**roles)
+        found = found if reader == "auto" else reader
+        if found == "csv":
+            for path in paths:
+                csv.refuse_unreadable(path)
+        return Source(self, tuple(paths), found, name).bound(**roles)
 
     def write(self, relation: Any, target: str | os.PathLike[str], *, sources: Iterable[Source] = ()) -> int:
         """Write a relation; how many rows it has.
@@ -159,7 +166,8 @@ class Session:
         check_target(given, [path for source in sources for path in source.inputs])
         if given == "-":
             return self._to_stdout(relation)
-        with atomic_path(given) as temporary, translated(given):
+        read = ", ".join(source.name for source in sources) or given
+        with atomic_path(given) as temporary, translated(read, target=given):
             if given.lower().endswith(".parquet"):
                 relation = _with_types(relation, sources)
             return self._copy(relation, temporary, given)
@@ -237,14 +245,15 @@ class Source:
             label = known.label if label is None else label
             by = known.by if by is None else by
         named = list(scores.values()) if isinstance(scores, Mapping) else scores
-        return replace(self, roles=csv.Roles(_listed(named), label, _listed(by), time, tuple(text)))
+        columns, groups = column_names("scores", named), column_names("by", by)
+        return replace(self, roles=csv.Roles(columns, label, groups, time, tuple(text)))
 
     @property
     def relation(self) -> Any:
         """The table, as a relation of DuckDB on the session's connection."""
         if self.roles not in self._read:
             with translated(self.name):
-                self._read[self.roles] = self._relation()
+                self._read[self.roles] = self._relation().set_alias(self.name)  # which errors call it by
         return self._read[self.roles]
 
     def _relation(self) -> Any:
@@ -284,10 +293,6 @@ class Source:
         if self.format == "parquet":
             table = parquet.numbered(self.relation, len(self.paths), name)
         return (self.relation, []) if table is None else (table, [name])
-
-
-def _listed(names: str | Iterable[str] | None) -> tuple[str, ...]:
-    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
 def _with_types(relation: Any, sources: Iterable[Source]) -> Any:
