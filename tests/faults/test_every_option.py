@@ -1,8 +1,8 @@
 """Faults 59, 60 and 62: every option of every public function, with values that cannot be.
 
 Each call either succeeds or raises a `FieldcalError`; anything else is a fault. What no option could be is refused by
-the option's name. Features ``X`` and targets ``y`` of the estimators are checked by scikit-learn, which raises a ValueError
-or TypeError of its own.
+the option's name. Features ``X`` and targets ``y`` of the estimators are checked by scikit-learn, which raises a
+ValueError or TypeError of its own.
 """
 
 from __future__ import annotations
