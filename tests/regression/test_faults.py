@@ -44,7 +44,7 @@ BAD = {
     "repeated-levels": (lambda: from_quantiles([[1, 2]], [0.5, 0.5]), r"each level once"),
     "one-level": (lambda: from_quantiles([[1]], [0.5]), r"at least two levels, but there are 1"),
     "too-few-levels": (lambda: from_quantiles([[1, 2, 3]], [0.1, 0.9]), r"3 columns of quantiles but 2 levels"),
-    "unknown-crossing": (lambda: from_quantiles([[1, 2, 3]], U, crossing="fix"), r"not 'fix'"),
+    "unknown-crossing": (lambda: from_quantiles([[1, 2, 3]], U, crossing="fix"), r"but got 'fix'"),
     "nan-quantiles": (
         lambda: from_quantiles([[1, 2, 3], [1, NAN, 3], [INF, 2, 3]], U),
         r"2 of 3 rows of the quantiles hold NaN or infinity, the first is row 1",
