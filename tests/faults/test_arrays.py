@@ -407,7 +407,7 @@ def test_fault_09_a_group_never_seen_is_left_alone_where_the_field_was_empty():
 
 
 def test_fault_09_an_empty_lab_is_refused():
-    with pytest.raises(InputError, match="single class"):
+    with pytest.raises(InputError, match="The lab has no rows"):
         fieldcal.learn([], [])
 
 

@@ -90,7 +90,7 @@ CASES = {
         FIELD,
         f"{DAY}/score_sums/0/0",
         2**60,
-        "score_sums, .* do not add up to its rows",
+        "score_sums, .* add up to more than its rows",
     ),
     "squares_beyond_the_sum": (
         "field with weights",

@@ -91,15 +91,13 @@ class Lab(Artefact):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_assigns(self.partition, self.outcome.size)
-        rows = self.F.sum(axis=1, dtype=np.float64)
         if not agree(self.decisions.sum(axis=2, dtype=np.float64), self.F):
             raise ValueError("decisions do not add up to F")
         if not agree(
             self.bin_scores.sum(axis=1, dtype=np.float64) * SCORE_UNIT, self.F.sum(axis=0), within=0.05
         ):
             raise ValueError("bin_scores, the sums of the predictions, do not add up to the rows in F")
-        most = np.minimum(rows, self.n) if self.F.dtype.kind == "i" else np.full(len(rows), float(self.n))
-        if not np.all((self.n_effective > 1 - 1e-6) & (self.n_effective <= most * (1 + 1e-6))):
+        if not np.all((self.n_effective > 1 - 1e-6) & (self.n_effective <= self.n * (1 + 1e-6))):
             raise ValueError("weight_squares are such as no weights of these rows could have")
         if self.rehearsal is not None:
             _check_rehearsal(self.rehearsal, self.outcome.size)
