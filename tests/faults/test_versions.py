@@ -66,7 +66,9 @@ def test_fault_68_development_uses_no_version_below_a_bound():
 
 def test_fault_68_what_is_installed_is_within_the_bounds_and_in_the_lowest_run_the_bound_itself():
     used = [(r, found) for r in declared(without=NOT_FOR_THE_SUITE) if (found := installed(r)) is not None]
-    assert {r.name for r in requirements(PROJECT["dependencies"] + EXTRAS["test"])} <= {r.name for r, _ in used}
+    assert {r.name for r in requirements(PROJECT["dependencies"] + EXTRAS["test"])} <= {
+        r.name for r, _ in used
+    }
     outside = [f"{r}, installed {found}" for r, found in used if not r.specifier.contains(found)]
     assert outside == []
     if LOWEST:
@@ -76,7 +78,10 @@ def test_fault_68_what_is_installed_is_within_the_bounds_and_in_the_lowest_run_t
 def test_fault_68_the_pythons_that_are_claimed_are_those_that_make_runs():
     claimed = [Version(c.rsplit(" ", 1)[1]) for c in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", c)]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    run = {name: Version(v) for name, v in re.findall(r"^(LOWEST|NEWEST)_PYTHON \?= (\S+)$", makefile, re.MULTILINE)}
+    run = {
+        name: Version(v)
+        for name, v in re.findall(r"^(LOWEST|NEWEST)_PYTHON \?= (\S+)$", makefile, re.MULTILINE)
+    }
     assert run["LOWEST"] == min(claimed) == lower_bound(SpecifierSet(PROJECT["requires-python"]))
     assert run["NEWEST"] == max(claimed)
     if LOWEST:
