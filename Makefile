@@ -9,13 +9,34 @@ SPARK := $(if $(shell command -v java),$(shell printf ',spark'))
 
 PEERS := .venv-peers
 
-.PHONY: demo test check format experiments bench peers clean
+# The bounds that pyproject.toml declares are run: the lowest of each on the lowest Python, the newest of all on a new one.
+LOWEST := .venv-lowest
+LOWEST_PYTHON ?= 3.11
+NEWEST := .venv-newest
+NEWEST_PYTHON ?= 3.13
+# uv comes by pip, asks the index that pip asks, and finds every Python that pyenv has.
+TOOLS := .venv-tools
+INDEX = $(or $(PIP_INDEX_URL),$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
+PYENVS = $(shell pyenv versions --bare 2>/dev/null | paste -sd: -)
+UV = $(if $(INDEX),UV_DEFAULT_INDEX=$(INDEX)) $(if $(PYENVS),PYENV_VERSION=$(PYENVS)) $(TOOLS)/bin/uv --quiet
+SUITE := -m pytest -n 2 --dist worksteal
+
+.PHONY: demo test test-lowest test-newest check format experiments bench peers clean
 
 demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
 	$(BIN)/fieldcal demo
 
 test: $(VENV)/.dev ## the whole test suite, doctests included
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python $(SUITE)
+
+# What old libraries do to each other is no fault of ours: they use what a newer one beneath them has deprecated, and PySpark
+# below 4.2 leaves its sockets to the garbage collector.
+test-lowest: $(LOWEST)/.made ## the suite with the lowest versions that pyproject.toml allows
+	FIELDCAL_VERSIONS=lowest $(LOWEST)/bin/python $(SUITE) -W ignore::DeprecationWarning -W 'ignore:unclosed <socket:ResourceWarning'
+
+test-newest: $(NEWEST)/.made ## the suite with the newest versions there are, without constraints
+	$(UV) pip install --python $(NEWEST) --upgrade -e '.[test$(SPARK)]'
+	$(NEWEST)/bin/python $(SUITE)
 
 check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/ruff check .
@@ -44,7 +65,7 @@ bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an ho
 	$(BIN)/python benchmarks/regression.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(NEWEST) $(TOOLS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -61,6 +82,20 @@ $(VENV)/.dev: $(VENV)/.core
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) install -c $(CONSTRAINTS) -e '.[dev,bench$(SPARK)]'
+	touch $@
+
+$(TOOLS)/.made:
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install uv
+	touch $@
+
+$(LOWEST)/.made: $(TOOLS)/.made pyproject.toml
+	$(UV) venv --clear --python $(LOWEST_PYTHON) $(LOWEST)
+	$(UV) pip install --python $(LOWEST) --resolution lowest-direct -e '.[test$(SPARK)]'
+	touch $@
+
+$(NEWEST)/.made: $(TOOLS)/.made
+	$(UV) venv --clear --python $(NEWEST_PYTHON) $(NEWEST)
 	touch $@
 
 $(PEERS)/.made: benchmarks/peers/requirements.txt pyproject.toml

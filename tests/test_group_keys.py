@@ -93,7 +93,10 @@ def test_times_with_and_without_a_zone_do_not_compare_and_still_have_one_order_a
         ([np.bool_(True), True], True),
         ([np.str_("a"), "a"], "a"),
         ([np.datetime64("2020-01-01"), pd.Timestamp("2020-01-01")], dt.datetime(2020, 1, 1)),
-        ([None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), decimal.Decimal("NaN")], None),
+        (
+            [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "ns"), decimal.Decimal("NaN")],
+            None,
+        ),
     ],
 )
 def test_different_spellings_of_a_key_are_one_key_in_any_order(many, one):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from numpy.testing import assert_array_equal
 
 from confidence import confidence_cells
@@ -123,6 +123,8 @@ def test_each_quantile_cut_is_at_most_one_row_from_its_share(m, more, seed):
 
 @relaxed
 @given(scores_1d, st.integers(1, 10))
+@example(np.array([1.0]), 2)
+@example(np.array([0.0, 0.0]), 3)
 def test_ties_merge_so_that_no_bin_is_without_lab_rows(scores, m):
     partition = Quantiles(m).fit(scores, np.zeros(len(scores), dtype=int), 2)
     assert partition.m <= m

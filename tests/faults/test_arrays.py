@@ -467,7 +467,7 @@ def test_fault_11_unseen_groups_can_be_left_alone_or_refused():
         pd.Series(["a", None, "", None]),
         pd.Series(["a", pd.NA, "", pd.NA], dtype="string"),
         pd.Series(["a", None, "", None], dtype="category"),
-        ["a", pd.NaT, "", np.datetime64("NaT")],
+        ["a", pd.NaT, "", np.datetime64("NaT", "ns")],
         ["a", decimal.Decimal("NaN"), "", np.float32("nan")],
         pl.Series(["a", None, "", None]),
         pa.array(["a", None, "", None]),

@@ -590,9 +590,9 @@ def quantile_cuts(scores: Floats, n: int, weight: Floats | None = None) -> Float
     # Many scores of exactly 0 or 1 are a bin of their own: the cut lies between them and the next score.
     cuts = np.where(cuts <= 0.0, 0.5 * low, np.where(cuts >= 1.0, 0.5 * (1.0 + high), cuts))
     cuts = np.unique(cuts[(cuts > 0.0) & (cuts < 1.0)])
-    # Two cuts with no score between them would leave a bin without lab rows, as would one above all scores.
+    # Two cuts with no score between them would leave a bin without lab rows, as would one beyond all scores.
     below, first = np.unique(np.searchsorted(np.sort(scores), cuts, side="right"), return_index=True)
-    return np.asarray(cuts[first[below < len(scores)]])
+    return np.asarray(cuts[first[(below > 0) & (below < len(scores))]])
 
 
 def _weighted_quantile(values: Floats, at: Floats, weight: Floats) -> Floats:

@@ -8,7 +8,6 @@ DuckDB's own types on the way into parquet. Parquet's types are kept.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -101,14 +100,12 @@ class Session:
 
     def _share_memory(self, limit: int) -> None:
         """Without this, readers that run ahead and the sort between them take all there is, and the query fails."""
-        duckdb = require("duckdb", "cli", purpose="to read and write files")
         for name, value in (
             ("operator_memory_limit", f"{int(_FOR_SORTING * limit) // 1024}KiB"),
             ("read_ahead_depth", "0"),
             ("enable_external_file_cache", "false"),
         ):
-            with contextlib.suppress(duckdb.CatalogException):  # an older DuckDB does not know it
-                self.connection.execute(f"SET {name} = $value", {"value": value})
+            self.connection.execute(f"SET {name} = $value", {"value": value})
 
     def fit_threads(self, needed: int) -> None:
         """So few threads that each can hold so many bytes."""
