@@ -86,11 +86,8 @@ def check_kind(name: str, value: Any, kind: type[Any]) -> None:
 def column_names(option: str, given: Any) -> tuple[str, ...]:
     """One name or several; none where nothing is given."""
     listed = () if given is None else (given,) if isinstance(given, str) else given
-    if (
-        isinstance(listed, Iterable)
-        and not isinstance(listed, (bytes, Mapping))
-        and getattr(listed, "ndim", 1)
-    ):
+    without_length = isinstance(listed, np.ndarray) and listed.ndim == 0
+    if isinstance(listed, Iterable) and not isinstance(listed, (bytes, Mapping)) and not without_length:
         found = tuple(listed)
         if all(isinstance(name, str) for name in found):
             return found

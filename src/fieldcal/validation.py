@@ -30,7 +30,7 @@ CLIP = 1e-6
 SUM_TOLERANCE = 1e-3
 HALF_SUM_TOLERANCE = 1e-2
 #: Far from what rows stand for, on both sides; squares of them and sums of those are neither infinite nor zero.
-_MIN_WEIGHT, _MAX_WEIGHT = 1e-100, 1e100
+_MIN_WEIGHT, _MAX_WEIGHT = 1e-25, 1e25
 
 
 @dataclass(frozen=True)

@@ -558,7 +558,7 @@ _ODD += [
 @functools.cache
 def _commands() -> dict[tuple[str, ...], list[Any]]:
     """Every command with its parameters."""
-    from fieldcal.cli.main import command
+    from fieldcal.cli.dispatch import command
 
     found: dict[tuple[str, ...], list[Any]] = {}
 

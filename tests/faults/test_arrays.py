@@ -913,7 +913,7 @@ def test_fault_31_weights_that_are_no_numbers_are_refused():
         fieldcal.count(binary_lab(), [0.5], sample_weight=["heavy"])
 
 
-@pytest.mark.parametrize("huge", [1e6, 1e12, 1e90])
+@pytest.mark.parametrize("huge", [1e6, 1e12, 1e20])
 def test_fault_31_one_huge_weight_warns_with_the_effective_sample_size(huge):
     data = binary()
     weight = np.ones(len(data.proba_field))

@@ -363,7 +363,7 @@ def test_fault_58_a_path_that_no_file_can_have_is_refused(path):
 
 @pytest.mark.parametrize("path", [5, None, b"lab.json"])
 def test_fault_58_a_path_is_text(path):
-    with pytest.raises(InputTypeError, match="The path of a file is expected"):
+    with pytest.raises(InputTypeError, match="path must be the path of a file"):
         fieldcal.Lab.load(path)
 
 

@@ -121,10 +121,12 @@ def test_fault_54_a_run_that_fails_at_its_last_file_changes_nothing(there, folde
     before = earlier_run(folder) if there else None
 
     def full(path, data):
+        if path.name != "report.html":
+            return write_atomically(path, data)
         assert (path.parent / "recalibrated.parquet").exists()  # it is the last file
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", no_space)
-            write_atomically(path, data)
+            return write_atomically(path, data)
 
     monkeypatch.setattr("fieldcal.cli.commands.write_atomically", full)
     code, told = call(RUN_LINE.format("out"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -16,8 +17,13 @@ class Eager(Table):
     lazy = False
 
     def dtype(self, name: str) -> Any:
-        """Categories can be of any type in pandas and pyarrow: those of text count as text, others as objects."""
+        """Categories can be of any type in pandas and pyarrow: those of text count as text, others as objects.
+
+        Objects that are all decimals count as decimals: pandas has no type for them.
+        """
         found = super().dtype(name)
+        if found == nw.Object and _is_decimal(self.frame.get_column(self._safe[name])):
+            return nw.Decimal()
         if found in (nw.Categorical, nw.Enum) and not _has_text(
             self.frame.get_column(self._safe[name]).to_native()
         ):
@@ -75,6 +81,12 @@ class Arrow(Eager):
 def _whole(dtype: Any) -> Any:
     """The type of whole numbers, which may be too large for the one that a library would guess; None for others."""
     return dtype if dtype.is_integer() else None
+
+
+def _is_decimal(series: nw.Series[Any]) -> bool:
+    """Whether a column of objects holds decimals and nothing else, some at least."""
+    held = series.drop_nulls().to_list()
+    return bool(held) and all(isinstance(value, Decimal) for value in held)
 
 
 def _has_text(native: Any) -> bool:
