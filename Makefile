@@ -21,7 +21,7 @@ PYENVS = $(shell pyenv versions --bare 2>/dev/null | paste -sd: -)
 UV = $(if $(INDEX),UV_DEFAULT_INDEX=$(INDEX)) $(if $(PYENVS),PYENV_VERSION=$(PYENVS)) $(TOOLS)/bin/uv --quiet
 SUITE := -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-lowest test-newest check format experiments bench peers clean
+.PHONY: demo test test-lowest test-newest check format faults faults-page experiments bench peers clean
 
 demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
 	$(BIN)/fieldcal demo
@@ -38,10 +38,17 @@ test-newest: $(NEWEST)/.made ## the suite with the newest versions there are, wi
 	$(UV) pip install --python $(NEWEST) --upgrade -e '.[test$(SPARK)]'
 	$(NEWEST)/bin/python $(SUITE)
 
-check: $(VENV)/.dev ## lint, format and types
+check: $(VENV)/.dev ## lint, format, types, and an audit of what we depend on
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/audit.py
+
+faults: $(VENV)/.dev ## every row of the list of faults, fuzzers, kills, full disks; writes docs/faults.md (half an hour)
+	$(BIN)/python tools/faults.py
+
+faults-page: $(VENV)/.dev ## only write docs/faults.md anew, from the rows and the tests that hold them
+	$(BIN)/python tools/faults.py --page
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -61,6 +68,8 @@ bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an ho
 	$(BIN)/python benchmarks/coverage.py --quapy
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/big_file.py
+	$(BIN)/python benchmarks/soak.py
+	$(BIN)/python benchmarks/many_classes.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/regression.py
 

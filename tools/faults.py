@@ -24,6 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "tests" / "faults"
 PAGE, FIGURES = ROOT / "docs" / "faults.md", ROOT / "docs" / "faults.json"
+Figures = dict[str, dict[str, int]]
 NUMBERS = re.compile(r"fault((?:_\d{2,3})+)(?=_|\b)")
 
 HEAD = """# Bad input and faults: what must happen
@@ -123,16 +124,39 @@ def run_tests() -> dict[int, Counter[str]]:
     return outcomes
 
 
-def run_long(script: str, *options: str) -> dict[str, dict[str, int]]:
-    """A long run of fuzzers or kills: by what was done to it, how often it was tried and held."""
+def run_long(script: str, *options: str) -> dict[str, Any]:
+    """The figures of a long run of fuzzers or kills, which tells what it does by itself."""
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder, "figures.json")
         subprocess.run([sys.executable, FAULTS / script, *options, "--json", figures], cwd=ROOT, check=False)
-        result: dict[str, dict[str, int]] = json.loads(figures.read_text("utf-8"))
+        result: dict[str, Any] = json.loads(figures.read_text("utf-8"))
     return result
 
 
-def run_all(seconds: int, times: int) -> tuple[dict[str, dict[str, int]], int]:
+def fuzzed(seconds: int) -> Figures:
+    """Random damage: how often each thing was damaged, and how often it was refused or did no harm."""
+    found = run_long("fuzz.py", "--seconds", str(seconds))["targets"]
+    return {
+        f"fuzzed {row['target']}": {"tried": row["executions"], "held": row["executions"] - row["findings"]}
+        for row in found
+    }
+
+
+def killed(times: int) -> Figures:
+    """Kills, signals and full disks in every command that writes."""
+    figures = ["--kills", str(times), "--signals", str(times), "--full", str(times // 4)]
+    found = run_long("kills.py", *figures)
+    return {
+        "kills survived": {"tried": found["kills"], "held": found["survived"]},
+        f"signals, exit code and no traceback ({found['before_fieldcal']} more came before Python had loaded fieldcal)": {
+            "tried": found["signals"] - found["before_fieldcal"],
+            "held": found["clean"],
+        },
+        "full disks": {"tried": found["full"], "held": found["held"]},
+    }
+
+
+def run_all(seconds: int, times: int) -> tuple[Figures, int]:
     """Everything, told as it goes: what was tried and held, and how many rows no passing test holds."""
     outcomes = run_tests()
     for number, row in rows().items():
@@ -141,8 +165,8 @@ def run_all(seconds: int, times: int) -> tuple[dict[str, dict[str, int]], int]:
         tell(f"{number:3d}  {row.input[:78]:78}  {told or 'NO TEST'}")
     total = sum(outcomes.values(), Counter())
     figures = {"tests of rows": {"tried": total["passed"] + total["failed"], "held": total["passed"]}}
-    figures |= run_long("fuzz.py", "--seconds", str(seconds))
-    figures |= run_long("kills.py", "--kills", str(times), "--signals", str(times), "--full", str(times // 4))
+    figures |= fuzzed(seconds)
+    figures |= killed(times)
     for what, seen in figures.items():
         tell(f"{what:40} {seen['held']:>8,} of {seen['tried']:>8,} held")
     return figures, sum(not outcomes[number]["passed"] for number in rows())

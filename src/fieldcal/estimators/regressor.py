@@ -118,7 +118,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         ----------
         X : array-like (n, n_features)
         y : array-like (n,)
-            The true numbers.
+            The true numbers. Unlike scikit-learn, pandas objects whose indexes disagree are refused.
         groups : array-like (n,), optional
             Any grouping of the lab rows, best the one that the field will have: the correction is rehearsed on it.
 
