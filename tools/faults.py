@@ -146,9 +146,10 @@ def killed(times: int) -> Figures:
     """Kills, signals and full disks in every command that writes."""
     figures = ["--kills", str(times), "--signals", str(times), "--full", str(times // 4)]
     found = run_long("kills.py", *figures)
+    early = f"{found['before_fieldcal']} more came before Python had loaded fieldcal"
     return {
         "kills survived": {"tried": found["kills"], "held": found["survived"]},
-        f"signals, exit code and no traceback ({found['before_fieldcal']} more came before Python had loaded fieldcal)": {
+        f"signals: exit code, no traceback ({early})": {
             "tried": found["signals"] - found["before_fieldcal"],
             "held": found["clean"],
         },

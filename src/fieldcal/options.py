@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,12 +56,11 @@ def as_number(
     words: str = "a finite number",
 ) -> float:
     """A finite number, from ``least`` to ``most`` where there are such; true and false are none."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    try:
-        if number and (least is None or least <= value) and value <= most and math.isfinite(float(value)):
-            return float(value)
-    except OverflowError:
-        pass
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):  # a whole number beyond every float
+            number = float(value)
+            if math.isfinite(number) and (least is None or least <= number) and number <= most:
+                return number
     bounds = ("" if least is None else f", at least {least:g}") + (
         "" if most == math.inf else f", at most {most:g}"
     )
