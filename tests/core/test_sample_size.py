@@ -202,9 +202,9 @@ def test_edges_of_the_simplex_and_counts_of_1e12_have_a_finite_plan():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 0}, "at least one field row"),
-        ({"n": float("nan")}, "at least one field row"),
-        ({"n": "many"}, "at least one field row"),
+        ({"n": 0}, "a number of field rows, at least 1, but got"),
+        ({"n": float("nan")}, "a number of field rows, at least 1, but got"),
+        ({"n": "many"}, "a number of field rows, at least 1, but got"),
         ({"n": 10, "level": 90}, "level must lie between 0 and 1"),
         ({"n": 10, "prevalence": [0.5, 0.6]}, "shares that sum to one"),
         ({"n": 10, "prevalence": [0.2, 0.3, 0.5]}, "2 shares"),

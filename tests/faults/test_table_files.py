@@ -205,7 +205,7 @@ def test_csv_as_people_write_it_is_read(session, lab, tmp_path, data):
 
 def test_fault_42_a_header_alone_is_a_table_without_rows(session, lab, tmp_path):
     (tmp_path / "t.csv").write_text("p,g\n")
-    with pytest.raises(FieldcalError) as error:
+    with pytest.raises(FieldcalError, match="no rows") as error:
         tables.count(lab, session.open(tmp_path / "t.csv").relation)
     assert "\n" not in str(error.value)
 

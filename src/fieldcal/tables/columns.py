@@ -54,7 +54,7 @@ class Scores:
             dtype = self.table.dtype(name)
             if self.n_ids is not None and not dtype.is_integer():
                 raise InputTypeError(f"The bin ids in {name!r:.60} must be whole numbers, but are {dtype}.")
-            if not (dtype.is_numeric() or dtype == nw.Boolean):
+            if not (dtype.is_numeric() or dtype == nw.Boolean) and self.table.has_rows():
                 raise InputTypeError(
                     f"The scores in column {name!r:.60} must be numbers, but are {dtype}. Cast the column first."
                 )

@@ -84,6 +84,11 @@ class Table(ABC):
         """Its type."""
         return self.schema[self._safe[name]]
 
+    def has_rows(self) -> bool:
+        """Whether there are any; without them the type of a column may be a guess, as that of a CSV's header alone."""
+        first = self.frame.head(1)
+        return len(first.collect() if isinstance(first, nw.LazyFrame) else first) > 0
+
     def helper(self, name: str) -> str:
         """A name for a column of ours that no column of the table has."""
         return self.prefix + name
