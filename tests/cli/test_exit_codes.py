@@ -87,17 +87,6 @@ def test_interrupted_while_it_reads_a_table_it_leaves_nothing(
     assert not [*scratch.iterdir()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT], ids=["fault_43_ctrl_c"])
-def test_interrupted_while_it_reads_an_artefact_it_writes_nothing(number, artefacts):
-    os.mkfifo("slow.json")
-    running = start(["estimate", "lab.json", "slow.json", "-o", "new.json"], artefacts)
-    with open("slow.json", "wb"):  # opens as soon as the other side does
-        running.send_signal(number)
-        out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err) == (130, b"", b"")
-    assert not os.path.exists("new.json")
-
-
 @pytest.mark.parametrize(
     "args",
     [
