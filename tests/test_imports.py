@@ -20,7 +20,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "types": (set(), {"numpy"}),
     "options": ({"errors"}, {"numpy"}),
     "core": ({"errors", "types", "options", "core"}, {"numpy", "scipy"}),
-    "storage": ({"errors", "options"}, set()),
+    "storage": ({"errors"}, set()),
     "alignment": ({"errors"}, set()),
     "writing": ({"errors", "writing"}, set()),
     "metrics": ({"errors", "types", "options", "alignment"}, {"numpy"}),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,10 +99,3 @@ def no_name(option: str, given: object) -> InputTypeError:
         " does not name a column by text. Rename columns that are named by numbers or tuples first: "
         "frame.columns = [str(c) for c in frame.columns].",
     )
-
-
-def as_path(path: Any) -> Path:
-    """Where something lies, if this can be the name of a file."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputTypeError(f"path must be the path of a file, but got {path!r:.60}.")
-    return Path(path)

@@ -14,8 +14,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fieldcal.errors import ArtefactError, FieldcalError, InputError, MissingExtraError, reason
-from fieldcal.options import as_path
+from fieldcal.errors import (
+    ArtefactError,
+    FieldcalError,
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    reason,
+)
 
 #: Larger artefacts than this are refused before they are read.
 MAX_BYTES = 2**30
@@ -41,6 +47,13 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
             f"Cannot read {str(target)!r}: it grows while it is read. Is it still being written?"
         )
     return data
+
+
+def as_path(path: Any) -> Path:
+    """Where something lies, if this can be the name of a file."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputTypeError(f"path must be the path of a file, but got {path!r:.60}.")
+    return Path(path)
 
 
 def plain_size(path: Path) -> int:

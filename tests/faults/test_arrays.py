@@ -355,7 +355,7 @@ def test_fault_07_half_precision_rows_may_miss_a_sum_of_one_by_rounding():
 def test_fault_08_what_is_no_number_is_refused(scores):
     with pytest.raises(InputTypeError, match=r"must be numbers, but hold .* of type .*Convert"):
         fieldcal.count(binary_lab(), scores)
-    with pytest.raises(InputTypeError, match="must be numbers|must be a list or an array"):
+    with pytest.raises(InputTypeError, match="must be numbers"):
         fieldcal.learn(scores, [0, 1])
 
 

@@ -113,7 +113,9 @@ def register(prior: type[Prior]) -> type[Prior]:
 
 
 def _check_strength(strength: float) -> None:
-    as_number("The strength of a prior", strength, least=0, most=_LARGEST, words="a number of pseudo-rows")
+    as_number(
+        "The strength of a prior", strength, least=0, most=_LARGEST, words="a finite number of pseudo-rows"
+    )
 
 
 @register

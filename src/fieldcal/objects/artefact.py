@@ -30,7 +30,6 @@ from fieldcal import storage
 from fieldcal.core import partition as parts
 from fieldcal.errors import ArtefactError, FieldcalError, InputTypeError
 from fieldcal.objects import group_keys
-from fieldcal.options import as_path
 from fieldcal.writing import write_atomically
 
 SCHEMA_VERSION = 1
@@ -276,13 +275,13 @@ class Artefact(Frozen):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a JSON file, atomically."""
-        as_path(path)
+        storage.as_path(path)
         write_atomically(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; anything damaged or foreign raises `ArtefactError`."""
-        as_path(path)
+        storage.as_path(path)
         return cls.from_json(storage.read_bytes(path), name=os.path.basename(path))
 
     @classmethod

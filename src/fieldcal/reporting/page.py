@@ -25,7 +25,6 @@ from typing import Any, Literal
 from fieldcal import storage
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Prevalence
-from fieldcal.options import as_path
 from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
@@ -97,7 +96,7 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file, atomically; its ending says what: .html, .md or .json."""
-        as_path(path)
+        storage.as_path(path)
         ending = Path(path).suffix.lower()
         kinds = {".html": self.html, ".htm": self.html, ".md": self.markdown, ".json": self.json}
         if ending not in kinds:

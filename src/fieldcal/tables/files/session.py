@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fieldcal.errors import InputError, reason
-from fieldcal.options import as_path, column_names
-from fieldcal.storage import require
+from fieldcal.options import column_names
+from fieldcal.storage import as_path, require
 from fieldcal.tables.files import csv, parquet
 from fieldcal.tables.files.duckdb_errors import translated
 from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
