@@ -41,7 +41,7 @@ def uneven(n, seed=0):
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
-@pytest.mark.parametrize("size", [1, 2, 0.1, 1e9, 1e-60])
+@pytest.mark.parametrize("size", [1, 2, 0.1, 1e9, 1e-20])
 @pytest.mark.parametrize(
     ("classes", "options"), [(2, {}), (3, {"partition": 6}), (3, {"ordered": True})], ids=["2", "3", "order"]
 )
@@ -223,7 +223,7 @@ def test_the_design_effect_is_saved_and_used_by_draws_after_loading():
 
 @pytest.mark.parametrize("effect", [0.99, 0, -1, np.nan, np.inf, "2", None, True, [2, 2]])
 def test_a_design_effect_below_one_or_no_number_is_refused(effect):
-    with pytest.raises(InputError, match=r"design_effect must be a number, 1 .* or more, but got"):
+    with pytest.raises(InputError, match=r"design_effect must be a number, .* at least 1, but got"):
         fieldcal.estimate(*made(), design_effect=effect)
 
 

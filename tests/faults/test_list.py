@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def tool():
     spec = importlib.util.spec_from_file_location("faults_tool", ROOT / "tools" / "faults.py")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -42,6 +43,7 @@ def test_the_page_of_faults_is_what_the_tests_say(tool, table):
         ("test_x[fault_100_new]", {100}),
         ("test_no_fault_at_all", set()),
     ],
+    ids=["name", "id", "two", "three-digits", "none"],
 )
 def test_a_name_says_which_rows_it_holds(tool, name, rows):
     assert tool.numbers(name) == rows

@@ -847,7 +847,7 @@ def test_a_lab_of_arrays_needs_names():
         ({"scores": ["a", "a"]}, "more than once"),
         ({"scores": "p", "by": ["g", "g"]}, "more than once"),
         ({"scores": ""}, "must be names of columns"),
-        ({"scores": "p", "by": [3]}, "must be names of columns"),
+        ({"scores": "p", "by": [3]}, "does not name a column by text"),
     ],
 )
 def test_columns_that_cannot_be_meant_are_refused(options, words):
