@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 from core.test_stories import doubt, told
 from fieldcal.core.likelihood import nll
-from fieldcal.core.ordered import Shape, approximate_ordered_mean, ordered_mode
+from fieldcal.core.ordered import Shape, _tilted, approximate_ordered_mean, ordered_mode
 from fieldcal.core.partition import Simplex
 from fieldcal.core.posterior_binary import binary_draws
 from fieldcal.core.priors import Prior, Smooth
@@ -77,6 +77,11 @@ def test_a_prior_that_pulls_away_costs_loss_at_the_mode_of_ordered_classes():
     free, pulled = (ordered_mode(M[None], V, strength * np.array([8.0, 1.0, 1.0])) for strength in (1e-3, 10))
     assert (pulled.loss > free.loss + 1).all()
     assert (nll(pulled.p, M, V) > nll(free.p, M, V)).all()
+
+
+def test_prevalences_that_are_tilted_sum_to_one_in_every_draw():
+    tilted = _tilted(np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), np.array([[0.0, 1.0, 2.0]]))
+    assert_allclose(tilted.sum(axis=1), 1)
 
 
 def test_small_groups_of_ordered_classes_that_do_not_differ_stay_with_the_whole():
