@@ -98,7 +98,7 @@ def test_draws_of_two_classes_are_one_for_each_m_unless_more_are_asked_for():
     assert found.shape == (2, 7, 2)
 
 
-@pytest.mark.parametrize("mean", [0.02, 0.1, 0.3, 0.5, 0.9, 0.98])
+@pytest.mark.parametrize("mean", [0.02, 0.1, 0.2, 0.5, 0.8, 0.98])
 def test_the_interval_of_shares_is_betas_and_one_sided_only_where_it_piles_up(mean):
     variance = 0.12 * mean * (1 - mean)
     strength = mean * (1 - mean) / variance - 1
