@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import beta
 
 from core.test_stories import doubt, told
+from fieldcal.core.goodness_of_fit import between_shift
 from fieldcal.core.likelihood import nll
 from fieldcal.core.ordered import Shape, _tilted, approximate_ordered_mean, ordered_mode
 from fieldcal.core.partition import Simplex
@@ -128,3 +129,10 @@ def test_after_a_rehearsal_a_field_that_has_not_moved_is_one_story():
 def test_the_smallest_cell_of_a_simplex_is_named_in_its_error():
     with pytest.raises(InputError, match=r"^Simplex\(min_rows=…\) must be a whole number of at least 1"):
         Simplex(6, min_rows=0)
+
+
+def test_with_as_many_bins_as_classes_no_difference_of_groups_can_contradict():
+    F, V = np.array([[80.0, 20.0], [30.0, 70.0]]), np.array([[500.0, 500.0], [800.0, 200.0]])
+    found = between_shift(F, V, smoothing=1.0)
+    assert found.shifted
+    assert not found.testable
