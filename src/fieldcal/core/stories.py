@@ -22,6 +22,8 @@ from fieldcal.types import Floats
 
 _STEPS = 40  # halvings of the range in which a quantile of a mixture lies
 _WIDEST = 10.0  # standard deviation on the logit scale: anything at all
+#: Half a row of more rows than there are; closer to 0 or 1 the logarithm of the odds has no digits left.
+_LEAST = 1e-14
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ def _on_logits(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Float
 
 def _off_the_ends(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
     """Predictions of exactly 0 leave no variance; but n rows cannot tell a prevalence of 0 from one of half a row."""
-    least = 0.5 / (n[:, None] + 1)
+    least = np.maximum(0.5 / (n[:, None] + 1), _LEAST)
     centre = np.clip(mean, least, 1 - least)
     s = centre * (1 - centre)
     at_end = (mean <= least) | (mean >= 1 - least)
