@@ -14,10 +14,11 @@ from core.test_stories import doubt, told
 from fieldcal.core.goodness_of_fit import between_shift
 from fieldcal.core.likelihood import nll
 from fieldcal.core.ordered import Shape, _tilted, approximate_ordered_mean, ordered_mode
-from fieldcal.core.partition import Simplex
+from fieldcal.core.partition import Quantiles, Simplex
 from fieldcal.core.posterior_binary import binary_draws
 from fieldcal.core.priors import Prior, Smooth
 from fieldcal.core.problem import Penalty, Problem
+from fieldcal.core.shrinkage import informative
 from fieldcal.core.stories import beta_interval, tell
 from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError
@@ -126,9 +127,11 @@ def test_after_a_rehearsal_a_field_that_has_not_moved_is_one_story():
     assert len(told(doubt(excess=0.01), 0.0, 0.8)) > 1
 
 
-def test_the_smallest_cell_of_a_simplex_is_named_in_its_error():
+def test_what_is_wrong_with_a_partition_is_named_in_its_error():
     with pytest.raises(InputError, match=r"^Simplex\(min_rows=…\) must be a whole number of at least 1"):
         Simplex(6, min_rows=0)
+    with pytest.raises(InputError, match=r"^Quantiles\(n=…\) must be a whole number of at least 1"):
+        Quantiles(0)
 
 
 def test_with_as_many_bins_as_classes_no_difference_of_groups_can_contradict():
@@ -136,3 +139,18 @@ def test_with_as_many_bins_as_classes_no_difference_of_groups_can_contradict():
     found = between_shift(F, V, smoothing=1.0)
     assert found.shifted
     assert not found.testable
+
+
+def test_groups_that_contradict_label_shift_leave_less_than_all_of_it_possible():
+    F = np.array([[500.0, 300.0, 150.0, 50.0], [50.0, 150.0, 300.0, 500.0]])
+    V = np.array([[900.0, 50.0, 50.0, 900.0], [50.0, 900.0, 900.0, 50.0], [700.0, 100.0, 80.0, 900.0]])
+    found = between_shift(F, V, smoothing=1.0)
+    assert found.share <= found.upper <= 1
+    assert found.contradicted == (found.upper < 1)
+
+
+def test_which_of_equal_groups_are_looked_at_is_left_to_chance():
+    V = np.column_stack([np.arange(200.0), 200 - np.arange(200.0)])
+    chosen = [informative(V, 20, np.random.default_rng(seed)) for seed in (1, 2)]
+    assert [len(rows) for rows in chosen] == [20, 20]
+    assert not np.array_equal(*chosen)
