@@ -14,7 +14,7 @@ from scipy.stats import norm
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import rake
 from fieldcal.core.sample_size import labels_to_decide
-from fieldcal.core.stories import Doubt, Parts, mixture_interval, moments, story_draws, tell
+from fieldcal.core.stories import Doubt, Parts, _on_logits, mixture_interval, moments, story_draws, tell
 from fieldcal.core.trust import Trust
 
 G = 12
@@ -230,3 +230,10 @@ def test_so_many_labels_decide_in_nine_cases_of_ten():
     critical = 0.3 + 1.645 * np.sqrt(middle * (1 - middle) / n)
     assert np.mean(rng.binomial(n, 0.45, 20_000) / n > critical) == pytest.approx(0.9, abs=0.03)
     assert labels_to_decide(one, one) is None
+
+
+def test_fault_66_a_field_of_more_rows_than_there_are_has_finite_odds():
+    """Found by fuzzing: 1e60 rows leave no share between 0 and half a row."""
+    centre, spread = _on_logits(np.array([[0.0, 1.0, 0.5]]), np.zeros((1, 3)), np.array([1e60]))
+    assert np.isfinite(centre).all()
+    assert np.isfinite(spread).all()
