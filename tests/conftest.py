@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import warnings
 
 import pytest
@@ -30,6 +31,7 @@ def spark(tmp_path_factory):
         pytest.skip("Java is not installed, so nothing is tested on Spark")
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")  # so that no name is looked up in a network
+        environment.setenv("PYSPARK_PYTHON", sys.executable)  # or the first on the path, which may be another
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         from pyspark.sql import SparkSession
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime as dt
 import decimal
@@ -167,11 +168,12 @@ def warehouse(request):
 @pytest.fixture
 def sqlite():
     warehouse = SQLite()
-    try:
-        warehouse.rows("SELECT FLOOR(1.5)")
-    except sqlite3.OperationalError:
-        pytest.skip("Python's SQLite was built without FLOOR")
-    return warehouse
+    with contextlib.closing(warehouse.link):
+        try:
+            warehouse.rows("SELECT FLOOR(1.5)")
+        except sqlite3.OperationalError:
+            pytest.skip("Python's SQLite was built without FLOOR")
+        yield warehouse
 
 
 # Labs, rows and what arrays say of them
