@@ -47,7 +47,7 @@ class Predictions:
 
     def platt(self) -> Predictions:
         """Platt scaling: a logistic curve, fitted at full resolution as if the classes were equally frequent."""
-        curve = LogisticRegression(C=np.inf, class_weight="balanced").fit(logit(self.full), self.truth)
+        curve = LogisticRegression(C=1e12, class_weight="balanced").fit(logit(self.full), self.truth)
 
         def scaled(score: Floats) -> Floats:
             return np.asarray(curve.predict_proba(logit(score))[:, 1])
