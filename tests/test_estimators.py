@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
@@ -22,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import validate_data
 
 import fieldcal
@@ -732,6 +734,10 @@ def test_the_html_representation_names_the_estimator(classifier, lab, field, ada
             estimator.adapt(feed(field.X))
         page = estimator._repr_html_()
         assert type(estimator).__name__ in page
+        if parse_version(sklearn.__version__) >= parse_version(
+            "1.9"
+        ):  # earlier ones show no fitted attributes
+            assert ("prevalence_" in page) == adapted
         assert is_classifier(estimator)
 
 

@@ -12,12 +12,15 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib import metadata
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PERMISSIVE = re.compile(
     r"\b(MIT|BSD|Apache|Apache-2\.0|ISC|PSF|Python Software Foundation|MPL-2\.0|0BSD|HPND|CC0)", re.I
 )
-EXTRAS = {"cli", "report", "polars", "sql", "spark"}
 
 
 def advisories() -> tuple[list[str], list[str], int]:
@@ -42,22 +45,26 @@ def advisories() -> tuple[list[str], list[str], int]:
 
 
 def dependencies(name: str = "fieldcal") -> set[str]:
-    """The packages that a user installs with all extras, and what those need in turn."""
+    """The packages that a user installs with all extras, and what those need in turn, as far as they are installed."""
     found: set[str] = set()
-    waiting = [(name, EXTRAS)]
+    waiting, seen = [Requirement(f"{name}[all]")], set()
     while waiting:
-        package, extras = waiting.pop()
-        try:
-            needs = metadata.requires(package) or []
-        except metadata.PackageNotFoundError:  # for another platform, or of an extra that is not installed
+        wanted = waiting.pop()
+        if (asked := (canonicalize_name(wanted.name), frozenset(wanted.extras))) in seen:
             continue
-        found.add(package)
-        for need in needs:
-            wanted = re.search(r"extra\s*==\s*['\"]([^'\"]+)", need)
-            other = re.split(r"[\s;<>=!~\[(]", need, maxsplit=1)[0].lower()
-            if other not in found and (wanted is None or wanted[1] in extras):
-                waiting.append((other, set()))
+        seen.add(asked)
+        try:
+            needs = [Requirement(line) for line in metadata.requires(wanted.name) or []]
+        except metadata.PackageNotFoundError:  # of an extra that is not installed
+            continue
+        found.add(asked[0])
+        waiting += [need for need in needs if _applies(need, wanted.extras)]
     return found - {name}
+
+
+def _applies(need: Requirement, extras: Iterable[str]) -> bool:
+    """Whether it is needed here, with these extras."""
+    return need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in {"", *extras})
 
 
 def licence(package: str) -> str:

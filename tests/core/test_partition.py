@@ -376,3 +376,10 @@ def test_the_default_for_more_classes_has_more_bins_the_more_rows_there_are(n_cl
     assert cells == sorted(cells)
     assert cells[0] == 2 * n_classes
     assert cells[-1] <= 6 * n_classes
+
+
+def test_what_is_wrong_with_a_partition_is_named_in_its_error():
+    with pytest.raises(InputError, match=r"^Simplex\(min_rows=…\) must be a whole number of at least 1"):
+        Simplex(6, min_rows=0)
+    with pytest.raises(InputError, match=r"^Quantiles\(n=…\) must be a whole number of at least 1"):
+        Quantiles(0)

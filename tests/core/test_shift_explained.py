@@ -242,3 +242,19 @@ def test_one_huge_group_is_not_many_groups():
     assert effective_number(np.full(20, 3.0)) == pytest.approx(20)
     assert effective_number(np.array([1e6] + [1.0] * 19)) == pytest.approx(2)
     assert effective_number(np.zeros(4)) == 2
+
+
+def test_with_as_many_bins_as_classes_no_difference_of_groups_can_contradict():
+    F, V = np.array([[80.0, 20.0], [30.0, 70.0]]), np.array([[500.0, 500.0], [800.0, 200.0]])
+    found = between_shift(F, V, smoothing=1.0)
+    assert found.shifted
+    assert not found.testable
+
+
+def test_groups_that_contradict_label_shift_leave_less_than_all_of_it_possible():
+    rng = np.random.default_rng(0)
+    F = 10 * np.array([[500.0, 300.0, 150.0, 50.0], [50.0, 150.0, 300.0, 500.0]])
+    V = 2000 * rng.dirichlet(np.full(4, 5.0), size=12)  # no mixtures of the rows of F
+    found = between_shift(F, V, smoothing=1.0)
+    assert found.contradicted
+    assert found.share <= found.upper < 1

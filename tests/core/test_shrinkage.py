@@ -14,6 +14,7 @@ from fieldcal.core.shrinkage import (
     approximate_posterior_mean,
     edge_of,
     fit_pooled,
+    informative,
     kappa_evidence,
     lab_centred,
     lab_strength,
@@ -234,3 +235,10 @@ def test_the_plug_in_is_deterministic():
     again = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=np.full(12, 1 / 12))
     assert_array_equal(first[0], again[0])
     assert_array_equal(first[1], again[1])
+
+
+def test_which_of_equal_groups_are_looked_at_is_left_to_chance():
+    V = np.column_stack([np.arange(200.0), 200 - np.arange(200.0)])
+    chosen = [informative(V, 20, np.random.default_rng(seed)) for seed in (1, 2)]
+    assert [len(rows) for rows in chosen] == [20, 20]
+    assert not np.array_equal(*chosen)

@@ -9,12 +9,21 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import beta, norm
 
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import rake
 from fieldcal.core.sample_size import labels_to_decide
-from fieldcal.core.stories import Doubt, Parts, _on_logits, mixture_interval, moments, story_draws, tell
+from fieldcal.core.stories import (
+    Doubt,
+    Parts,
+    _on_logits,
+    beta_interval,
+    mixture_interval,
+    moments,
+    story_draws,
+    tell,
+)
 from fieldcal.core.trust import Trust
 
 G = 12
@@ -237,3 +246,30 @@ def test_fault_66_a_field_of_more_rows_than_there_are_has_finite_odds():
     centre, spread = _on_logits(np.array([[0.0, 1.0, 0.5]]), np.zeros((1, 3)), np.array([1e60]))
     assert np.isfinite(centre).all()
     assert np.isfinite(spread).all()
+
+
+@pytest.mark.parametrize("mean", [0.02, 0.1, 0.2, 0.5, 0.8, 0.98])
+def test_the_interval_of_shares_is_betas_and_one_sided_only_where_it_piles_up(mean):
+    variance = 0.12 * mean * (1 - mean)
+    strength = mean * (1 - mean) / variance - 1
+    a, b = mean * strength, (1 - mean) * strength
+    lower, upper = beta_interval(np.array([mean]), np.array([variance]), 0.9, n=np.array([1e6]))
+    low, high = (0.0, 0.9) if a < 1 else (0.1, 1.0) if b < 1 else (0.05, 0.95)
+    expected = beta(a, b).ppf([low, high])
+    assert_allclose(np.ravel([lower, upper]), expected, atol=1e-3)
+
+
+def test_a_caller_who_trusts_partly_is_told_the_corners_or_what_the_rehearsal_adds():
+    trust = Trust(0.3, 0.6, set_by_caller=True)
+    corners = tell(doubt(), trust, moved=True, grouped=True)
+    assert_allclose(sorted(s.weight for s in corners), sorted([0.12, 0.18, 0.28, 0.42]))
+    (one,) = tell(doubt(excess=0.01), trust, moved=True, grouped=True)
+    assert one.weight == 1
+
+
+def test_after_a_rehearsal_a_field_that_has_not_moved_is_one_story():
+    stories = tell(doubt(excess=0.01), Trust(0.0, 0.8, rehearsed=1.0), moved=False, grouped=True)
+    assert [s.weight for s in stories] == [1.0]
+    parts = doubt().parts
+    assert_allclose(stories[0].centre(parts.urc), parts.mixed(0.0, 0.8))
+    assert len(told(doubt(excess=0.01), 0.0, 0.8)) > 1

@@ -281,7 +281,6 @@ class Artefact(Frozen):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; anything damaged or foreign raises `ArtefactError`."""
-        storage.as_path(path)
         return cls.from_json(storage.read_bytes(path), name=os.path.basename(path))
 
     @classmethod

@@ -52,24 +52,25 @@ def prepare(scratch: Path, folder: Path, own: Iterable[str]) -> None:
 
 def redo(scratch: Path) -> None:
     """Put the new files into the folder around the scratch folder, as far as they are not there."""
-    folder, names = scratch.parent, _read(scratch)
-    for name in names[NEW]:
-        if os.path.lexists(scratch / NEW / name):
-            os.replace(scratch / NEW / name, folder / name)
-    for name in set(names[OLD]) - set(names[NEW]):
-        (folder / name).unlink(missing_ok=True)
-    _close(scratch)
+    _put(scratch, NEW, instead_of=OLD)
 
 
 def undo(scratch: Path) -> None:
     """Put the old files back, as far as they are not there."""
+    _put(scratch, OLD, instead_of=NEW)
+
+
+def _put(scratch: Path, kind: str, *, instead_of: str) -> None:
+    """Move the files of one kind to their places, and take away what only the other kind has."""
     folder, names = scratch.parent, _read(scratch)
-    for name in names[OLD]:
-        if os.path.lexists(scratch / OLD / name):
-            os.replace(scratch / OLD / name, folder / name)
-    for name in set(names[NEW]) - set(names[OLD]):
+    for name in names[kind]:
+        if os.path.lexists(scratch / kind / name):
+            os.replace(scratch / kind / name, folder / name)
+    for name in set(names[instead_of]) - set(names[kind]):
         (folder / name).unlink(missing_ok=True)
-    _close(scratch)
+    # From here on there is nothing to do again.
+    sync(folder)
+    (scratch / _NAMES).unlink(missing_ok=True)
 
 
 def sync(folder: Path) -> None:
@@ -96,9 +97,3 @@ def _read(scratch: Path) -> dict[str, list[str]]:
     except FileNotFoundError:
         return {NEW: [], OLD: []}
     return {kind: [os.path.basename(name) for name in names[kind]] for kind in (NEW, OLD)}
-
-
-def _close(scratch: Path) -> None:
-    """From here on there is nothing to do again."""
-    sync(scratch.parent)
-    (scratch / _NAMES).unlink(missing_ok=True)
