@@ -17,6 +17,7 @@ _WHERE = {
     "estimate": "verbs",
     "recalibrate": "verbs",
     "decide": "verbs",
+    "change_prevalence": "verbs",
     "check": "verbs",
     "plan": "verbs",
     "report": "reporting",
@@ -73,6 +74,7 @@ __all__ = [
     "Smooth",
     "Verdict",
     "__version__",
+    "change_prevalence",
     "check",
     "count",
     "datasets",
@@ -100,6 +102,7 @@ if TYPE_CHECKING:
     from fieldcal.estimators.regressor import RecalibratedRegressor
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
     from fieldcal.reporting import Report, report
+    from fieldcal.verbs.change_prevalence import change_prevalence
     from fieldcal.verbs.count import count
     from fieldcal.verbs.estimate import check, estimate
     from fieldcal.verbs.learn import learn

@@ -121,7 +121,7 @@ def test_warnings_are_one_line_each_and_on_stderr(artefacts, call, write_table):
     write_table("new.csv", {"p": [0.1, 0.9], "site": ["site 1", "elsewhere"]})
     done = call("recalibrate prevalence.json new.csv -o out.csv")
     warned, written = done.err.splitlines()
-    assert warned.startswith("warning: 1 rows are of groups that were not in the field (one is 'elsewhere')")
+    assert warned.startswith("warning: The groups of 1 rows (one is 'elsewhere') were not in the field")
     assert "--unseen" in warned
     assert written == "wrote out.csv"
     assert done.out == "2 rows recalibrated\n"

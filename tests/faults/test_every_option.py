@@ -138,6 +138,10 @@ def calls():
             fieldcal.decide,
             {"prev": prev, "predictions": data.proba_field, "groups": data.groups_field},
         ),
+        "change_prevalence": (
+            fieldcal.change_prevalence,
+            {"predictions": data.proba_field, "old": 0.5, "new": 0.1},
+        ),
         "plan": (fieldcal.plan, {"lab": lab, "n": 100}),
         "report": (fieldcal.report, {"prev": prev, **labelled}),
         "label_shift": (datasets.label_shift, {"n_lab": 20, "n_field": 10}),
@@ -187,6 +191,14 @@ def calls():
         "tables_learn": (tables.learn, {"frame": lab_rows, "label": "y", "scores": "p"}),
         "tables_count": (tables.count, {"lab": table_lab, "frame": rows}),
         "tables_recalibrate": (tables.recalibrate, {"prev": table_prev, "frame": rows}),
+        "tables_change_prevalence": (
+            tables.change_prevalence,
+            {"frame": rows, "scores": "p", "old": 0.5, "new": 0.1},
+        ),
+        "sql_change_prevalence": (
+            tables.sql_change_prevalence,
+            {"table": "t", "dialect": "duckdb", "scores": "p", "old": 0.5, "new": 0.1},
+        ),
         "tables_read_labelled": (tables.read_labelled, {"prev": table_prev, "frame": rows}),
         "sql_count": (tables.sql_count, {"lab": table_lab, "table": "t", "dialect": "duckdb"}),
         "sql_recalibrate": (

@@ -1,6 +1,7 @@
 """Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
 
 from fieldcal.objects.artefact import SCORE_UNIT
+from fieldcal.objects.correction import Correction
 from fieldcal.objects.derived import Interval, Ranking
 from fieldcal.objects.field import UNNAMED, Batch, Field
 from fieldcal.objects.lab import Lab
@@ -14,6 +15,7 @@ __all__ = [
     "Batch",
     "Classes",
     "Columns",
+    "Correction",
     "Field",
     "Finding",
     "Fit",

@@ -35,6 +35,7 @@ from fieldcal.objects.artefact import (
     record,
     shares,
 )
+from fieldcal.objects.correction import Correction
 from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
@@ -261,6 +262,11 @@ class Prevalence(Artefact):
             between=0.0,
             grouped=False,
         )
+
+    @property
+    def correction(self) -> Correction:
+        """What `recalibrate` does to predictions."""
+        return Correction(self.steps, self.steps_unseen, self.groups, self.field.grouped, len(self.classes))
 
     def draws(self, groups: list[Hashable] | None = None, *, assume: Assume = "trust") -> Floats:
         """Joint draws of the prevalences, (groups, draws, K), after trust.

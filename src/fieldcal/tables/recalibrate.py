@@ -10,9 +10,9 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal import verbs
-from fieldcal.errors import InputError, Option
-from fieldcal.objects import Prevalence
-from fieldcal.tables.columns import Scores, new_names, prediction_columns, read_rows
+from fieldcal.errors import InputError
+from fieldcal.objects import Correction, Prevalence
+from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns, read_rows
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
@@ -162,23 +162,20 @@ def _joined(table: Table, numbered: Any, made: dict[str, Any], *, row: str, plac
 def _apply_to_scores(
     prev: Prevalence, columns: Scores, by: str | Sequence[str] | None, options: RecalibrateOptions
 ) -> Any:
-    """One expression in the table's engine, after one join where there are groups."""
-    table = columns.table
+    """By the weights of the estimate."""
     if columns.n_ids is not None:
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
+    return correct(prev.correction, columns, group_columns(prev, by), options)
+
+
+def correct(correction: Correction, columns: Scores, by: Sequence[str], options: RecalibrateOptions) -> Any:
+    """One expression in the table's engine, after one join where there are groups."""
+    table = columns.table
     new = new_names(columns.columns, table.names, options.name)
-    job, course = Job(prev, table, columns, options), Course.of(prev, options.unseen)
+    job, course = Job(correction, table, columns, options), Course.of(correction, options.unseen)
     if options.check:
         _check_scores(job)
-    if not prev.field.grouped:
-        if by:
-            raise InputError(
-                "This prevalence is of one population, but group columns were given. Count with ",
-                Option("by"),
-                " first, or leave ",
-                Option("by"),
-                " out here.",
-            )
+    if not correction.grouped:
         return table.finish(*job.answers(table.prepare(columns.expressions()), course, new))
     groups = Groups.of(job, by)
     prepared = table.prepare([*columns.expressions(), *groups.look_up.left()])

@@ -6,16 +6,18 @@ to what dialects share: one GROUP BY, one LEFT JOIN, CASE, and float64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Literal
 
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Lab, Prevalence
+from fieldcal.objects import Correction, Lab, Prevalence
+from fieldcal.options import column_names
 from fieldcal.storage import refuse_repeats, require
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
+from fieldcal.tables.change_prevalence import check_width, known_columns
 from fieldcal.tables.columns import group_columns, new_names, score_names, warn_if_recalibrated
 from fieldcal.tables.count import group_names
 from fieldcal.tables.expressions import Expr
@@ -30,12 +32,13 @@ from fieldcal.tables.weight_table import (
     weights_table,
 )
 from fieldcal.validation import CLIP
+from fieldcal.verbs.change_prevalence import PrevalenceLike, known_correction
 from fieldcal.verbs.recalibrate import check_applicable
 
 if TYPE_CHECKING:
     from fieldcal.tables.sql_dialect import SqlBackend
 
-__all__ = ["count_statement", "recalibrate_statement", "weights_table"]
+__all__ = ["change_prevalence_statement", "count_statement", "recalibrate_statement", "weights_table"]
 
 _ROW, _GIVEN, _WEIGHTS = "fieldcal_row", "fieldcal_given", "fieldcal_weights"
 _STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
@@ -160,13 +163,12 @@ def recalibrate_statement(
         )
     columns = _prediction_names(prev.lab, scores)
     grouped = _names(group_columns(prev, by), "by")
-    course, source = Course.of(prev, unseen), None
+    course, source = Course.of(prev.correction, unseen), None
     if weights is not None:
         source = backend.source(weights, _GIVEN)
         require_groups(prev)
     elif course.joins:
-        kinds = {"loose_text": backend.loose_text, "has_truth": backend.has_truth}
-        source = _written_out(backend, weight_columns(prev, len(grouped), **kinds))
+        source = _weights_inside(backend, prev.correction, len(grouped))
     query = _recalibrating(
         backend,
         table,
@@ -177,6 +179,57 @@ def recalibrate_statement(
         weights=source if course.joins else None,
     )
     return backend.write(query)
+
+
+def change_prevalence_statement(
+    table: str,
+    *,
+    dialect: str,
+    scores: str | Sequence[str],
+    old: PrevalenceLike,
+    new: PrevalenceLike,
+    by: str | Sequence[str] = (),
+    classes: Sequence[Hashable] | None = None,
+    name: str = "{}_recalibrated",
+) -> str:
+    """The statement that changes a warehouse's predictions to another mix of classes, which the caller knows.
+
+    Parameters
+    ----------
+    table, dialect : as in `count_statement`
+    scores : column of the second of two classes, or one column per class; names, as the table is not seen from here
+    old, new, by, classes : as in `fieldcal.tables.change_prevalence`; rows of a group that is not in ``new`` stay
+    name : the name of a new column, with ``{}`` for the name of the old one
+
+    Examples
+    --------
+    >>> print(change_prevalence_statement("leads", dialect="duckdb", scores="p", old=0.5, new=0.1))
+    SELECT
+      "fieldcal_row".*,
+      CASE WHEN ... END AS "p_recalibrated"
+    FROM leads AS "fieldcal_row"
+    """
+    backend = _backend(dialect)
+    columns, known = known_columns(column_names("scores", scores), scores, classes)
+    grouped = _names(column_names("by", by), "by")
+    correction = known_correction(old, new, classes=known, grouped=bool(grouped))
+    check_width(columns, correction)
+    query = _recalibrating(
+        backend,
+        table,
+        _names(columns, "scores"),
+        new_names(columns, [*columns, *grouped], name),
+        Course.of(correction, "raw"),
+        by=grouped,
+        weights=_weights_inside(backend, correction, len(grouped)) if grouped else None,
+    )
+    return backend.write(query)
+
+
+def _weights_inside(backend: SqlBackend, correction: Correction, n_keys: int) -> Expr:
+    """The weights of the groups, written into the statement."""
+    kinds = {"loose_text": backend.loose_text, "has_truth": backend.has_truth}
+    return _written_out(backend, weight_columns(correction, n_keys, **kinds))
 
 
 def _backend(dialect: str) -> SqlBackend:

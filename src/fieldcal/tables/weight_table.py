@@ -17,7 +17,7 @@ import numpy as np
 
 from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, Option, UnseenGroupWarning
-from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.objects import Correction, Lab, Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
@@ -94,7 +94,7 @@ class RecalibrateOptions:
 class Job:
     """What is recalibrated, and how."""
 
-    prev: Prevalence
+    correction: Correction
     table: Table
     scores: Scores
     options: RecalibrateOptions
@@ -107,7 +107,7 @@ class Job:
         if len(raw) > 1:  # step by step: one expression would be too long for engines at ten classes
             usable, *clean = table.hold([usable, *clean])
             clean = table.hold(self.scores.final(clean))
-        found = [nw.col(_ratio(self.table, k)) for k in range(len(self.prev.classes) - 1)]
+        found = [nw.col(_ratio(self.table, k)) for k in range(self.correction.n_classes - 1)]
         made = course.answers(backend, clean, found, lost=found[0].is_null(), hold=table.hold)
         return table.rows, {n: nw.when(usable).then(e) for n, e in zip(new, made, strict=True)}
 
@@ -135,12 +135,13 @@ class Course:
     joins: bool  # whether anything depends on the group of a row
 
     @classmethod
-    def of(cls, prev: Prevalence, unseen: Unseen) -> Course:
-        """Of an estimate."""
-        lost = () if unseen == "raw" and prev.field.grouped else prev.steps_unseen
-        apart = len(lost) < len(prev.steps) or any(step.weights.ndim == 2 for step in prev.steps)
-        joins = prev.field.grouped and len(prev.groups) > 0 and apart
-        return cls(prev.steps if joins else lost, lost, joins)
+    def of(cls, correction: Correction, unseen: Unseen) -> Course:
+        """Of a correction."""
+        steps, grouped = correction.steps, correction.grouped
+        lost = () if unseen == "raw" and grouped else correction.steps_unseen
+        apart = len(lost) < len(steps) or any(step.weights.ndim == 2 for step in steps)
+        joins = grouped and len(correction.groups) > 0 and apart
+        return cls(steps if joins else lost, lost, joins)
 
     def answers(
         self,
@@ -179,10 +180,10 @@ def _literals(backend: row.Backend, step: Step, floor: float) -> list[row.Expr]:
     return [backend.number(r) for r in ratios(step.weights, floor=floor)]
 
 
-def group_weights(prev: Prevalence) -> Floats:
+def group_weights(correction: Correction) -> Floats:
     """The weights (G, K) of the one step that differs between groups; ones where there is none."""
-    found = [step.weights for step in prev.steps if step.weights.ndim == 2]
-    return found[0] if found else np.ones(prev.urc.shape)
+    found = [step.weights for step in correction.steps if step.weights.ndim == 2]
+    return found[0] if found else np.ones((len(correction.groups), correction.n_classes))
 
 
 @dataclass(frozen=True)
@@ -195,16 +196,16 @@ class Groups:
     small: Any
 
     @classmethod
-    def of(cls, job: Job, by: str | Sequence[str] | None) -> Groups:
-        """The group columns that are asked for, or those that were counted, with the weights of all groups."""
-        grouping, groups = Grouping.of(job.table, group_columns(job.prev, by)), job.prev.groups
+    def of(cls, job: Job, by: Sequence[str]) -> Groups:
+        """The group columns, with the weights of all groups."""
+        grouping, groups = Grouping.of(job.table, by), job.correction.groups
         known = np.flatnonzero(grouping.matches(groups))
         if len(groups) and not len(known):
-            refuse_kinds(grouping, job.prev)
+            refuse_kinds(grouping, groups)
         look_up = grouping.look_up(groups if len(known) == len(groups) else [groups[i] for i in known])
         columns: dict[str, Any] = dict(look_up.right())
         dtypes = look_up.dtypes()
-        table = ratios(group_weights(job.prev))[known]
+        table = ratios(group_weights(job.correction))[known]
         for k in range(table.shape[1]):
             columns[_ratio(job.table, k)] = table[:, k]
             dtypes[_ratio(job.table, k)] = nw.Float64
@@ -222,9 +223,9 @@ class Groups:
         first = table.collect(lost.select(*on).head(1))
         parts = [None if first.get(f"{n}_null", [False])[0] else first[n][0] for n in self.grouping.names()]
         key = group_keys.normalize(tuple(parts) if len(parts) > 1 else parts[0])
-        what = f"{rows:,} rows are of groups that were not in the field (one is {group_keys.show(key)!r})"
+        what = f"the groups of {rows:,} rows (one is {group_keys.show(key)!r})"
         if options.unseen == "error":
-            raise InputError(*unseen_words(what, "error"))
+            raise InputError(*unseen_words(what, "error", known=self.job.correction.known))
         warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=5)
 
 
@@ -252,16 +253,16 @@ def counted_groups(prev: Prevalence, by: str | Sequence[str] | None, table: Tabl
     """The group columns that are asked for, or those that were counted; some group must be able to stand in them."""
     grouping = Grouping.of(table, group_columns(prev, by))
     if grouping.columns and len(prev.groups) and not grouping.matches(prev.groups).any():
-        refuse_kinds(grouping, prev)
+        refuse_kinds(grouping, prev.groups)
     return grouping
 
 
-def refuse_kinds(grouping: Grouping, prev: Prevalence) -> None:
-    """No group of the estimate could stand in these columns."""
+def refuse_kinds(grouping: Grouping, groups: Keys) -> None:
+    """No group whose prevalences are known could stand in these columns."""
     held = " and ".join(k.words for k in grouping.kinds)
     raise InputError(
         f"The group columns {list(grouping.columns)!r:.200} hold {held}, but the estimate's groups are like "
-        f"{prev.groups[0]!r:.60}: none can match. Cast the columns to the type that was counted, or count this table."
+        f"{groups[0]!r:.60}: none can match. Cast the columns to the type that was counted, or count this table."
     )
 
 
@@ -288,7 +289,7 @@ def weights_table(prev: Prevalence) -> WeightTable:
     require_groups(prev)
     first = prev.groups[0] if prev.groups else None
     parts = len(prev.field.by) or (len(first) if isinstance(first, tuple) else 1)
-    return weight_columns(prev, parts)
+    return weight_columns(prev.correction, parts)
 
 
 def refuse_numbers(lab: Lab) -> None:
@@ -309,7 +310,7 @@ def require_groups(prev: Prevalence) -> None:
 
 
 def weight_columns(
-    prev: Prevalence, parts: int, *, loose_text: bool = False, has_truth: bool = True
+    correction: Correction, parts: int, *, loose_text: bool = False, has_truth: bool = True
 ) -> WeightTable:
     """The weights per group, with keys as a warehouse prints them.
 
@@ -319,13 +320,13 @@ def weight_columns(
     loose_text : whether the warehouse compares text without regard to case and to blanks at its end
     has_truth : whether it prints truth values as 'true' and 'false'
     """
-    texts = [_key_texts(key, parts, has_truth) for key in prev.groups]
-    _refuse_double_matches(prev.groups, texts, loose_text)
+    texts = [_key_texts(key, parts, has_truth) for key in correction.groups]
+    _refuse_double_matches(correction.groups, texts, loose_text)
     columns: WeightTable = {}
     for i in range(parts):
         columns[count_table.group_column(i)] = [text[i] or "" for text in texts]
         columns[count_table.null_column(i)] = [int(text[i] is None) for text in texts]
-    table = ratios(group_weights(prev), floor=WAREHOUSE_FLOOR)
+    table = ratios(group_weights(correction), floor=WAREHOUSE_FLOOR)
     return columns | {ratio_column(k + 1): table[:, k].tolist() for k in range(table.shape[1])}
 
 

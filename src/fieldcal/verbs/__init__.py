@@ -8,10 +8,21 @@ lab scores  ──►  field scores ──►  prevalence per group ──►  n
 What scores and labels are, probabilities and classes or distributions and numbers, the lab's outcome knows.
 """
 
+from fieldcal.verbs.change_prevalence import change_prevalence
 from fieldcal.verbs.count import count
 from fieldcal.verbs.estimate import check, estimate
 from fieldcal.verbs.learn import learn
 from fieldcal.verbs.plan import Plan, plan
 from fieldcal.verbs.recalibrate import decide, recalibrate
 
-__all__ = ["Plan", "check", "count", "decide", "estimate", "learn", "plan", "recalibrate"]
+__all__ = [
+    "Plan",
+    "change_prevalence",
+    "check",
+    "count",
+    "decide",
+    "estimate",
+    "learn",
+    "plan",
+    "recalibrate",
+]

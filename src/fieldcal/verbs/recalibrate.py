@@ -12,7 +12,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
-from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.options import as_array, check_choice, check_flags
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
 from fieldcal.validation import field_scores
@@ -114,7 +114,7 @@ def recalibrated_masses(
     """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column."""
     masses = masses_of(prev.lab, predictions, normalize=normalize, missing=missing)
     scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
-    return _apply(prev, groups, scores.values, binary=not scores.columns, unseen=unseen)
+    return apply(prev.correction, groups, scores.values, binary=not scores.columns, unseen=unseen)
 
 
 def decide(
@@ -197,26 +197,29 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
         )
 
 
-def _apply(prev: Prevalence, groups: Any, values: Floats, *, binary: bool, unseen: Unseen) -> Floats:
+def apply(correction: Correction, groups: Any, values: Floats, *, binary: bool, unseen: Unseen) -> Floats:
     """The steps of each row's group, one after the other."""
-    rows = _row_groups(prev, groups, n=len(values))
+    rows = _row_groups(correction, groups, n=len(values))
     if rows is None:
-        return _stepped(prev.steps, values, binary=binary)
+        return _stepped(correction.steps, values, binary=binary)
     names, codes, where = rows
     lost = where < 0
     place = where[codes]
     if not lost.any():
-        return _stepped(tuple(step.of(place) for step in prev.steps), values, binary=binary)
+        return _stepped(tuple(step.of(place) for step in correction.steps), values, binary=binary)
     sizes = np.bincount(codes, minlength=len(names))[lost]
     first = group_keys.show(names[int(lost.argmax())])
-    what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r}) were not in the field"
+    what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r})"
     if unseen == "error":
-        raise InputError(*unseen_words(what, unseen))
+        raise InputError(*unseen_words(what, unseen, known=correction.known))
     if unseen == "global":
         warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=5)
     seen, new = place >= 0, np.empty(values.shape)
-    new[seen] = _stepped(tuple(step.of(place[seen]) for step in prev.steps), values[seen], binary=binary)
-    new[~seen] = _stepped(prev.steps_unseen if unseen == "global" else (), values[~seen], binary=binary)
+    new[seen] = _stepped(
+        tuple(step.of(place[seen]) for step in correction.steps), values[seen], binary=binary
+    )
+    others = correction.steps_unseen if unseen == "global" else ()
+    new[~seen] = _stepped(others, values[~seen], binary=binary)
     return new
 
 
@@ -235,18 +238,21 @@ def _copied(values: Floats) -> Floats:
     return np.array(values) if values.ndim == 1 else values + 0.0 * values.sum(axis=1, keepdims=True)
 
 
-def unseen_words(what: str, unseen: Unseen) -> tuple[str | Option, ...]:
-    """What is said of groups that the estimate never saw, and what can be done."""
-    if unseen == "error":
-        ways = Option("unseen", "global"), " or ", Option("unseen", "raw")
-        return (f"{what}. Count and estimate them too, or pass ", *ways, ".")
+def unseen_words(what: str, unseen: Unseen, *, known: bool = False) -> tuple[str | Option, ...]:
+    """What is said of groups whose prevalences nobody knows, and what can be done."""
     raw = Option("unseen", "raw")
-    return (f"{what}: they get the estimate of the whole field. Pass ", raw, " to leave them alone.")
+    if known:
+        return (f"Of {what} no prevalence was given. Add them to ", Option("new"), ", or pass ", raw, ".")
+    words = f"{what[0].upper()}{what[1:]} were not in the field"
+    if unseen == "error":
+        ways = Option("unseen", "global"), " or ", raw
+        return (f"{words}. Count and estimate them too, or pass ", *ways, ".")
+    return (f"{words}: they get the estimate of the whole field. Pass ", raw, " to leave them alone.")
 
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
     """The prevalences that the recalibrated predictions of each row assume; raw ones assume the lab's."""
-    rows = _row_groups(prev, groups, n=n)
+    rows = _row_groups(prev.correction, groups, n=n)
     if rows is None:
         return np.asarray(prev.estimate[0])
     _, codes, where = rows
@@ -254,8 +260,8 @@ def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) ->
     return np.asarray(np.vstack([prev.estimate, substitute[None]])[where][codes])
 
 
-def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[Keys, Ints, Ints] | None:
-    if not prev.field.grouped:
+def _row_groups(correction: Correction, groups: Any, *, n: int) -> tuple[Keys, Ints, Ints] | None:
+    if not correction.grouped:
         if groups is not None:
             raise InputError(
                 "This prevalence is of one population, but groups were given. Count with ",
@@ -265,12 +271,12 @@ def _row_groups(prev: Prevalence, groups: Any, *, n: int) -> tuple[Keys, Ints, I
         return None
     if groups is None:
         raise InputError(
-            f"This prevalence is per group ({len(prev.groups):,} of them): pass ",
+            f"This prevalence is per group ({len(correction.groups):,} of them): pass ",
             Option("groups"),
             ", one per row.",
         )
     names, codes = group_keys.factorize(groups, n=n)
-    return names, codes, group_keys.positions(prev.groups, names)
+    return names, codes, group_keys.positions(correction.groups, names)
 
 
 def _as_array(classes: Keys) -> NDArray[Any]:
