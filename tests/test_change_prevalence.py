@@ -205,7 +205,7 @@ def test_a_statement_does_what_arrays_do():
     )
     with duckdb.connect() as link:
         link.register("rows", rows)
-        found = link.execute(f"SELECT * FROM ({statement}) ORDER BY id").to_arrow_table()
+        found = link.sql(f"SELECT * FROM ({statement}) ORDER BY id").to_arrow_table()
     proba = np.column_stack([rows[n].to_numpy() for n in names])
     answer = change_prevalence(proba, old=old, new=new, groups=rows["place"].to_pylist())
     made = np.column_stack([found[f"{n}_recalibrated"].to_numpy() for n in names])

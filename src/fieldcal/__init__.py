@@ -34,6 +34,7 @@ _WHERE = {
     "Bins": "core.partition",
     "Flat": "core.priors",
     "KL": "core.priors",
+    "KLBins": "core.priors",
     "Dirichlet": "core.priors",
     "Pooled": "core.priors",
     "Smooth": "core.priors",
@@ -61,6 +62,7 @@ __all__ = [
     "FieldcalError",
     "FieldcalWarning",
     "Flat",
+    "KLBins",
     "Lab",
     "Pooled",
     "Prevalence",
@@ -96,7 +98,7 @@ if TYPE_CHECKING:
 
     from fieldcal import datasets, errors, metrics, plots, regression, tables
     from fieldcal.core.partition import Bins, Edges, Expected, Quantiles, Simplex
-    from fieldcal.core.priors import KL, Continuity, Custom, Dirichlet, Flat, Pooled, Prior, Smooth
+    from fieldcal.core.priors import KL, Continuity, Custom, Dirichlet, Flat, KLBins, Pooled, Prior, Smooth
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.estimators.regressor import RecalibratedRegressor

@@ -23,6 +23,11 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise InputError(f"{name} must be {words}, but got {value!r:.60}.")
 
 
+def is_auto(option: object) -> bool:
+    """Whether the choice is left to us."""
+    return isinstance(option, str) and option == "auto"
+
+
 def check_flags(**flags: Any) -> None:
     """Refuse what is neither true nor false; each by the name of its option."""
     for name, value in flags.items():

@@ -19,6 +19,7 @@ Missing = Literal["error", "drop", "keep"]
 Unseen = Literal["global", "raw", "error"]
 #: Which number of a posterior is the estimate.
 Point = Literal["mean", "mode"]
+PointLike = Literal["auto"] | Point
 #: What to do with rows whose quantiles decrease.
 Crossing = Literal["error", "sort"]
 

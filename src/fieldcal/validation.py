@@ -373,6 +373,33 @@ def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> 
     )
 
 
+def is_zero(values: Floats) -> NDArray[np.bool_]:
+    """Whether the binary score is exactly 0, of one column or two."""
+    return np.asarray((values if values.ndim == 1 else values[:, 1]) == 0.0)
+
+
+def without_zeros(scores: Scores, *, missing: Missing) -> Scores:
+    """Rows of score 0 taken for missing: the lab has no bin for them."""
+    zero = is_zero(scores.values)
+    if not zero.any():
+        return scores
+    if missing == "error":
+        raise InputError(
+            f"{int(zero.sum()):,} of {len(zero):,} field predictions are exactly 0, ", *NO_BIN_FOR_ZERO
+        )
+    return replace(scores, missing=zero if scores.missing is None else zero | scores.missing)
+
+
+#: What is said of scores of 0 where there is no bin for them.
+NO_BIN_FOR_ZERO = (
+    "for which this lab, learnt with ",
+    Option("method", "reference"),
+    ", has no bin. Leave them out with ",
+    Option("missing", "drop"),
+    ".",
+)
+
+
 def bin_ids(ids: Any, partition: parts.Partition) -> Scores:
     """Bin ids in place of predictions."""
     checked = partition.assign(np.asarray(ids))

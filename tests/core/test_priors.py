@@ -7,13 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import dirichlet, entropy
 
-from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, Pooled, Smooth, as_prior, prior_from
+from fieldcal.core.priors import KL, Continuity, Dirichlet, Flat, KLBins, Pooled, Smooth, as_prior, prior_from
 from fieldcal.core.problem import Penalty
 from fieldcal.errors import InputError
 from known import known
-from parity.reference_prior import Reference
 
-PRIORS = [Flat(), KL(0.5), KL(20.0), Dirichlet(0.5), Dirichlet(20.0), Reference(3.0)]
+PRIORS = [Flat(), KL(0.5), KL(20.0), Dirichlet(0.5), Dirichlet(20.0), KLBins(3.0)]
 PRIORS += [Continuity(20.0), KL(2.0) + Dirichlet(3.0) + Continuity(0.5)]
 
 
@@ -60,7 +59,7 @@ def test_reference_is_the_divergence_on_bins_with_a_first_argument_that_sums_to_
     v = M.sum(axis=0)
     expected = np.array([3 * (v * np.log(v / (x @ M))).sum() for x in p])
     assert_allclose(
-        differences(Reference(3).penalty(known(M, p_lab)).value(p, M)), differences(expected), rtol=1e-10
+        differences(KLBins(3).penalty(known(M, p_lab)).value(p, M)), differences(expected), rtol=1e-10
     )
 
 
@@ -73,7 +72,7 @@ def test_divergences_are_lowest_at_the_lab(prior):
 
 def test_reference_is_lowest_at_equal_prevalences_wherever_the_lab_is():
     M, p_lab, p = setting(6)
-    penalty = Reference(2).penalty(known(M, p_lab))
+    penalty = KLBins(2).penalty(known(M, p_lab))
     assert np.all(penalty.value(p, M) > penalty.value(np.full(3, 1 / 3), M))
 
 
@@ -95,7 +94,7 @@ def test_continuity_is_its_strength_times_the_squared_steps_between_neighbours()
     assert_allclose(Continuity(7).penalty(known(M, p_lab)).value(p, M), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [KL, Dirichlet, Reference, Continuity])
+@pytest.mark.parametrize("kind", [KL, Dirichlet, KLBins, Continuity])
 def test_a_prior_without_strength_is_flat(kind):
     M, p_lab, p = setting(8)
     assert_allclose(kind(0).penalty(known(M, p_lab)).value(p, M), 0, atol=0)
@@ -104,7 +103,7 @@ def test_a_prior_without_strength_is_flat(kind):
 def test_a_class_that_the_lab_lacks_does_not_spoil_priors_that_do_not_ask_for_it():
     M, _, p = setting(9)
     p_lab = np.array([0.4, 0.6, 0.0])
-    for prior in (Flat(), Dirichlet(2), Reference(2)):
+    for prior in (Flat(), Dirichlet(2), KLBins(2)):
         assert np.isfinite(prior.penalty(known(M, p_lab)).value(p, M)).all()
     assert KL(2).penalty(known(M, p_lab)).value(p, M).tolist() == [np.inf] * len(p)
 

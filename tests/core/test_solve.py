@@ -9,13 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import fieldcal.core.solve as module
 from fieldcal.core.likelihood import nll
-from fieldcal.core.priors import KL, Dirichlet, Flat, Prior
+from fieldcal.core.priors import KL, Dirichlet, Flat, KLBins, Prior
 from fieldcal.core.problem import Penalty
 from fieldcal.core.solve import Solution, solve
 from known import known
-from parity.reference_prior import Reference
 
-PRIORS = [Flat(), KL(5.0), Dirichlet(5.0), Reference(5.0)]
+PRIORS = [Flat(), KL(5.0), Dirichlet(5.0), KLBins(5.0)]
 CLASSES = [2, 3, 4, 6]
 
 
@@ -51,7 +50,7 @@ def by_clarabel(M: np.ndarray, v: np.ndarray, prior: Prior, p_lab: np.ndarray) -
         "flat": lambda: 0,
         "kl": lambda: strength * cp.sum(cp.rel_entr(p, p_lab)),
         "dirichlet": lambda: strength * cp.sum(cp.rel_entr(p_lab, p)),
-        "reference": lambda: strength * cp.sum(cp.rel_entr(M.sum(axis=0), M.T @ p)),
+        "kl_bins": lambda: strength * cp.sum(cp.rel_entr(M.sum(axis=0), M.T @ p)),
     }
     seen = v > 0
     combined = -v[seen] @ cp.log(M.T[seen] @ p) + terms[prior.name]()
@@ -168,7 +167,7 @@ def test_an_exact_histogram_gives_back_its_prevalence_at_any_size(n_classes, row
 
 
 @pytest.mark.parametrize(
-    "prior", [Dirichlet(1e-3), Dirichlet(1.0), KL(0.01), KL(10.0), Reference(1.0)], ids=repr
+    "prior", [Dirichlet(1e-3), Dirichlet(1.0), KL(0.01), KL(10.0), KLBins(1.0)], ids=repr
 )
 @pytest.mark.parametrize("n_classes", CLASSES)
 @pytest.mark.parametrize("rows", [10**3, 10**6, 10**12])

@@ -16,10 +16,9 @@ from numpy.testing import assert_allclose
 import fieldcal
 from fieldcal import metrics
 from fieldcal.core.likelihood import nll
-from fieldcal.core.reweight import class_weights, reweight, reweight_binary
+from fieldcal.core.reweight import class_weights, reweight_binary
 from fieldcal.core.solve import solve
 from known import known
-from parity.reference_prior import Reference
 
 #: The R code does not ask whether the lab is calibrated or the assumption plausible; fieldcal does.
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
@@ -48,14 +47,13 @@ class Case:
         return pair(self.facts["baserate_train"])
 
     def learn(self) -> fieldcal.Lab:
-        """The lab as R sees it: its breaks, and no scores of exactly 0."""
-        seen = self.dev["score"] > 0
+        """By the preset."""
         return fieldcal.learn(
-            self.dev["score"][seen],
-            self.dev["label"][seen].astype(int),
-            partition=fieldcal.Edges(self.breaks),
-            smoothing=0,
+            self.dev["score"], self.dev["label"].astype(int), method="reference", partition=self.facts["m"]
         )
+
+    def count(self, lab: fieldcal.Lab, group: str) -> fieldcal.Field:
+        return fieldcal.count(lab, self.field["score"][self.rows(group)], missing="drop")
 
     def rows(self, group: str) -> np.ndarray:
         return np.full(len(self.field["score"]), True) if group == "ALL" else self.field["group"] == group
@@ -98,8 +96,7 @@ def test_the_shipped_cases_are_there():
 
 
 def test_breaks_are_those_of_r(case):
-    lab = fieldcal.learn(case.dev["score"], case.dev["label"].astype(int), partition=case.facts["m"])
-    assert_allclose(lab.partition.edges, case.breaks[1:-1], rtol=0, atol=1e-12)
+    assert_allclose(case.learn().partition.edges, case.breaks[1:-1], rtol=0, atol=1e-12)
 
 
 def test_response_matrix_is_that_of_r(case):
@@ -109,46 +106,62 @@ def test_response_matrix_is_that_of_r(case):
 
 
 def test_lab_prevalence_is_that_of_r(case):
-    lab = fieldcal.learn(case.dev["score"], case.dev["label"].astype(int), partition=case.facts["m"])
-    assert_allclose(lab.p_lab, case.p_lab, rtol=0, atol=1e-12)
+    assert_allclose(case.learn().p_lab, case.p_lab, rtol=0, atol=1e-12)
 
 
 def test_field_histograms_are_those_of_r(case):
     lab = case.learn()
     for result in case.facts["results"]:
-        score = case.field["score"][case.rows(result["group"])]
-        assert fieldcal.count(lab, score[score > 0]).V[0].tolist() == result["field_histogram"]
+        assert case.count(lab, result["group"]).V[0].tolist() == result["field_histogram"]
 
 
 def test_estimates_are_those_of_r_with_a_tight_optimiser(case):
     lab = case.learn()
     for result in case.facts["results"]:
-        score = case.field["score"][case.rows(result["group"])]
-        p = paper_estimate(lab, fieldcal.count(lab, score[score > 0]), result["kl_loss_weight"])
+        p = preset(lab, case.count(lab, result["group"]), result["kl_loss_weight"]).urc
         assert_allclose(p[0], pair(result["base_rate_tight"]), rtol=0, atol=1e-6)
+
+
+def test_the_papers_own_preset_differs_only_where_there_are_scores_of_zero(case):
+    paper = fieldcal.learn(
+        case.dev["score"], case.dev["label"].astype(int), method="paper", partition=case.facts["m"]
+    )
+    assert (np.abs(paper.M - case.M).max() < 1e-12) == (case.dev["score"] > 0).all()
+    assert_allclose(paper.p_lab, case.p_lab, rtol=0, atol=1e-12)
 
 
 def test_estimates_of_all_groups_in_one_call_are_those_of_r():
     case = read_case(SHIPPED / "case_22.json")
     lab = case.learn()
-    seen = case.field["score"] > 0
-    field = fieldcal.count(lab, case.field["score"][seen], groups=case.field["group"][seen])
+    field = fieldcal.count(lab, case.field["score"], groups=case.field["group"])
     local = [r for r in case.facts["results"] if r["group"] != "ALL"]
     for kl in {r["kl_loss_weight"] for r in local}:
-        p = paper_estimate(lab, field, kl)
+        p = preset(lab, field, kl).urc
         tight = {r["group"]: r["base_rate_tight"] for r in local if r["kl_loss_weight"] == kl}
         assert_allclose(p[:, 1], [tight[g] for g in field.groups], rtol=0, atol=1e-6)
 
 
-def paper_estimate(lab: fieldcal.Lab, field: fieldcal.Field, kl: float) -> np.ndarray:
-    prior = Reference(kl) if kl else "flat"
-    return fieldcal.estimate(lab, field, prior=prior, point="mode", trust=1).urc
+def preset(lab: fieldcal.Lab, field: fieldcal.Field, kl: float) -> fieldcal.Prevalence:
+    prior = fieldcal.KLBins(kl) if kl else "auto"
+    return fieldcal.estimate(lab, field, method="reference", prior=prior)
 
 
-def test_reference_prior_of_strength_zero_is_the_flat_prior(case):
+def test_recalibrated_scores_are_those_of_rs_formula_at_the_estimated_base_rate(case):
+    lab = case.learn()
+    for result in case.facts["results"]:
+        score = case.field["score"][case.rows(result["group"])]
+        prev = preset(lab, case.count(lab, result["group"]), result["kl_loss_weight"])
+        up = score * prev.urc[0, 1] / case.p_lab[1]
+        down = (1 - score) * prev.urc[0, 0] / case.p_lab[0]
+        with np.errstate(invalid="ignore"):  # certain of a class that the estimate rules out
+            expected = np.where(up + down > 0, up / (up + down), score)
+        assert_allclose(fieldcal.recalibrate(prev, score), expected, rtol=1e-9, atol=0)
+
+
+def test_the_r_codes_penalty_of_strength_zero_is_none(case):
     for result in case.facts["results"]:
         V = np.array([result["field_histogram"]], dtype=float)
-        none = solve(case.M, V, Reference(0).penalty(known(case.M, case.p_lab)))
+        none = solve(case.M, V, fieldcal.KLBins(0).penalty(known(case.M, case.p_lab)))
         flat = solve(case.M, V, fieldcal.Flat().penalty(known(case.M, case.p_lab)))
         assert_allclose(none.p, flat.p, rtol=0, atol=0)
 
@@ -156,7 +169,7 @@ def test_reference_prior_of_strength_zero_is_the_flat_prior(case):
 def test_loss_is_that_of_r_and_the_minimum_is_not_above_it(case):
     for result in case.facts["results"]:
         V = np.array([result["field_histogram"]], dtype=float)
-        penalty = Reference(result["kl_loss_weight"]).penalty(known(case.M, case.p_lab))
+        penalty = fieldcal.KLBins(result["kl_loss_weight"]).penalty(known(case.M, case.p_lab))
         # KL(v ‖ q) = Σ v log v − Σ v log q; the first sum does not depend on p and is no part of L_reg.
         v = case.M.sum(axis=0)
         constant = result["kl_loss_weight"] * (v * np.log(v)).sum()
@@ -170,12 +183,10 @@ def test_loss_is_that_of_r_and_the_minimum_is_not_above_it(case):
 def test_recalibrated_scores_are_those_of_r(case):
     for result in case.facts["results"]:
         score = case.field["score"][case.rows(result["group"])]
-        weights = class_weights(pair(result["base_rate"]), case.p_lab)
-        expected = case.recalibrated(result)
-        assert_allclose(reweight_binary(score, weights), expected, rtol=1e-9, atol=0)
-        assert_allclose(
-            reweight(np.column_stack([1 - score, score]), weights)[:, 1], expected, rtol=1e-9, atol=0
-        )
+        expected, rates = case.recalibrated(result), {"old": case.p_lab, "new": pair(result["base_rate"])}
+        assert_allclose(fieldcal.change_prevalence(score, **rates), expected, rtol=1e-9, atol=0)
+        both = np.column_stack([1 - score, score])
+        assert_allclose(fieldcal.change_prevalence(both, **rates)[:, 1], expected, rtol=1e-9, atol=0)
 
 
 def test_scores_of_the_predictions_are_those_of_r(case):

@@ -13,12 +13,11 @@ from scipy.stats import dirichlet, multinomial
 
 from fieldcal.core.baselines import naive
 from fieldcal.core.partition import Bins
-from fieldcal.core.priors import KL, Dirichlet, Flat
+from fieldcal.core.priors import KL, Dirichlet, Flat, KLBins
 from fieldcal.core.response import response_counts, response_matrix
 from fieldcal.core.reweight import class_weights, reweight
 from fieldcal.core.solve import solve
 from known import known
-from parity.reference_prior import Reference
 
 relaxed = settings(deadline=None, derandomize=True, max_examples=80)
 
@@ -157,7 +156,7 @@ def test_the_error_shrinks_like_one_over_the_root_of_the_rows(prior, n_classes):
     assert slope == pytest.approx(-0.5, abs=0.05)
 
 
-@pytest.mark.parametrize("prior", [KL(5), Dirichlet(5), Reference(5)], ids=repr)
+@pytest.mark.parametrize("prior", [KL(5), Dirichlet(5), KLBins(5)], ids=repr)
 def test_any_fixed_prior_is_forgotten_as_the_field_grows(prior):
     M = response(3, 3, 6)
     p = np.array([[0.7, 0.2, 0.1]])
@@ -172,20 +171,20 @@ def test_any_fixed_prior_is_forgotten_as_the_field_grows(prior):
 
 
 def log_prior(
-    prior: KL | Dirichlet | Flat | Reference, p: np.ndarray, M: np.ndarray, p_lab: np.ndarray
+    prior: KL | Dirichlet | Flat | KLBins, p: np.ndarray, M: np.ndarray, p_lab: np.ndarray
 ) -> np.ndarray:
     """The logarithm of exp(−L_reg), from the paper's words and scipy, up to a constant."""
     if isinstance(prior, Dirichlet):
         return np.array([dirichlet.logpdf(x, 1 + prior.strength * p_lab) for x in p])
     if isinstance(prior, KL):
         return -prior.strength * (p * np.log(p / p_lab)).sum(axis=1)
-    if isinstance(prior, Reference):
+    if isinstance(prior, KLBins):
         v = M.sum(axis=0)
         return -prior.strength * (v * np.log(v / (p @ M))).sum(axis=1)
     return np.zeros(len(p))
 
 
-PRIORS = [Flat(), KL(8), Dirichlet(8), Reference(8)]
+PRIORS = [Flat(), KL(8), Dirichlet(8), KLBins(8)]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=repr)

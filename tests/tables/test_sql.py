@@ -928,7 +928,7 @@ def test_bin_ids_are_no_predictions():
     ids = np.random.default_rng(0).integers(0, 4, 400)
     lab = fieldcal.learn(ids, ids + np.arange(400) % 3 > 2, partition=Bins(4))
     prev = quiet_estimate(lab, fieldcal.count(lab, ids))
-    with pytest.raises(InputError, match="Bin ids are no predictions"):
+    with pytest.raises(InputError, match="Bin ids in a table are not recalibrated"):
         recalibrate_statement(prev, "leads", dialect="duckdb", scores="bin")
 
 

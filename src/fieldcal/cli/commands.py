@@ -364,7 +364,7 @@ def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, labe
 
     source = source.bound(scores=_predictions(given), label=label, by=by)
     bins = given.pop("bins")
-    given["partition"] = "auto" if bins is None else bins
+    given["partition"] = "auto" if bins is None else fieldcal.Edges(bins) if isinstance(bins, list) else bins
     given["classes"] = _typed(given["classes"], source.relation, label)
     with out.working(settings, "learn"):
         return tables.learn(source.relation, label=label, by=by or (), **given)

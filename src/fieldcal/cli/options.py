@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 
 if TYPE_CHECKING:
-    from fieldcal.core.priors import PriorLike
+    from fieldcal.core.priors import Prior, PriorLike
 
 LabFile = Annotated[Path, typer.Argument(metavar="LAB.json", help="The lab that `fieldcal learn` made.")]
 FieldFile = Annotated[
@@ -70,6 +71,13 @@ NewName = Annotated[
 Acknowledge = Annotated[
     bool, typer.Option("--acknowledge", help="Apply an estimate over protected groups all the same.")
 ]
+Method = Annotated[
+    Literal["default", "paper", "reference"],
+    typer.Option(
+        help="What 'auto' means: fieldcal's choice; what the paper does, to the letter; or what its authors' R code "
+        "does. Learn and estimate by the same.",
+    ),
+]
 _QUANTILES = (
     "columns with quantiles of a number, 'q_*' where * is the level (0.05) or a percentage (5), or each level with its "
     "column: 0.1=low,0.9=high"
@@ -103,10 +111,22 @@ class Learning:
             metavar="NAMES", help="The classes in the order of the score columns: a,b.", show_default=False
         ),
     ] = None
+    method: Method = "default"
     bins: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="The number of bins; by default chosen by the data."),
+        str | None,
+        typer.Option(
+            metavar="N|EDGES",
+            help="The number of bins, or where to cut the score of two classes: 0.2,0.5. By default chosen by the "
+            "data.",
+        ),
     ] = None
+    smoothing: Annotated[
+        str,
+        typer.Option(
+            metavar="ROWS",
+            help="Pseudo-rows per class that keep every count above zero: auto, or from 0, none.",
+        ),
+    ] = "auto"
     ordered: Annotated[
         bool, typer.Option("--ordered", help="The order of the classes means something, as in grades.")
     ] = False
@@ -169,6 +189,7 @@ class Counting:
 class Estimating:
     """Options of `estimate`."""
 
+    method: Method = "default"
     trust: Annotated[
         str,
         typer.Option(
@@ -179,8 +200,14 @@ class Estimating:
     prior: Annotated[
         str,
         typer.Option(
-            metavar="PRIOR", help="auto, flat, pooled, smooth, or kl, dirichlet with a strength: kl:10."
+            metavar="PRIOR",
+            help="auto, flat, pooled, smooth; kl, dirichlet, continuity, kl_bins with a strength: kl:10; or a sum of "
+            "these: kl:10+continuity:5.",
         ),
+    ] = "auto"
+    point: Annotated[
+        Literal["auto", "mean", "mode"],
+        typer.Option(help="Of the posterior: its mean, or its mode, as in the paper."),
     ] = "auto"
     level: Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the intervals.")] = 0.9
     design_effect: Annotated[
@@ -374,20 +401,56 @@ def trust_of(text: str) -> float | Literal["auto"]:
     return value
 
 
+def smoothing_of(text: str) -> float | Literal["auto"]:
+    """auto, or a number of rows."""
+    if text == "auto":
+        return "auto"
+    value = _number(text)
+    if value is None or not 0.0 <= value < float("inf"):
+        raise InputError(f"--smoothing must be auto or a number of rows, 0 or more, but got {text!r:.60}.")
+    return value
+
+
+def bins_of(text: str) -> int | list[float]:
+    """How many bins, or where to cut; ``0.5,`` is one cut.
+
+    Examples
+    --------
+    >>> from fieldcal.cli.options import bins_of
+    >>> bins_of("8"), bins_of("0.2,0.5")
+    (8, [0.2, 0.5])
+    """
+    parts = [part for part in text.split(",") if part.strip()]
+    cuts = [cut for part in parts if (cut := _number(part)) is not None]
+    if "," in text and parts and len(cuts) == len(parts):
+        return cuts
+    if not (text.strip().isdecimal() and int(text) > 0):
+        raise InputError(
+            f"--bins must be a whole number, 1 or more, or cuts such as 0.2,0.5, but got {text!r:.60}."
+        )
+    return int(text)
+
+
 def prior_of(text: str) -> PriorLike:
-    """A prior by its name, with a strength where it has one: ``kl:10``."""
-    from fieldcal.core.priors import KL, Dirichlet, as_prior
+    """A prior by its name, with a strength where it has one, ``kl:10``; or a sum of several."""
+    if text == "auto":
+        return "auto"  # what it means depends on the lab
+    return functools.reduce(operator.add, (_one_prior(part.strip(), text) for part in text.split("+")))
+
+
+def _one_prior(text: str, whole: str) -> Prior:
+    from fieldcal.core.priors import KL, Continuity, Dirichlet, KLBins, as_prior
 
     name, colon, strength = text.partition(":")
-    if name == "auto" and not colon:
-        return "auto"  # what it means depends on the lab
-    if not colon:
+    if not colon and name != "auto":
         return as_prior(name)  # type: ignore[arg-type]  # it refuses what it does not know
-    kinds: dict[str, type[KL | Dirichlet]] = {"kl": KL, "dirichlet": Dirichlet}
+    kinds: dict[str, type[KL | Dirichlet | Continuity | KLBins]]
+    kinds = {kind.name: kind for kind in (KL, Dirichlet, Continuity, KLBins)}
     value = _number(strength)
     if name not in kinds or value is None:
         raise InputError(
-            f"--prior must be a name, or {', '.join(kinds)} with a strength such as kl:10, but got {text!r:.60}."
+            f"--prior must be a name, or {', '.join(kinds)} with a strength such as kl:10, or a sum of these with +, "
+            f"but got {whole!r:.60}."
         )
     return kinds[name](value)
 
@@ -406,6 +469,8 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "classes": names,
     "quantiles": quantile_columns,
     "intervals": intervals_of,
+    "bins": bins_of,
+    "smoothing": smoothing_of,
     "trust": trust_of,
     "prior": prior_of,
 }

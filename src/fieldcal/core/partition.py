@@ -70,6 +70,7 @@ class Partition(Recipe):
     """
 
     kind: ClassVar[str]
+    counts_zeros: ClassVar[bool] = True  # whether a binary score of exactly 0 is in any bin
 
     @property
     @abstractmethod
@@ -246,6 +247,18 @@ class Edges(Partition):
         return [f"{low}–{high}" for low, high in pairwise(texts)]
 
 
+@register_partition
+@dataclass(frozen=True, init=False)
+class EdgesAboveZero(Edges):
+    """The same as the authors' R code cuts them: open at the lower end, so that a score of exactly 0 is in no bin.
+
+    Rows with such a score are left out of every count.
+    """
+
+    kind: ClassVar[str] = "edges_above_zero"
+    counts_zeros: ClassVar[bool] = False
+
+
 @dataclass(frozen=True)
 class Quantiles(Recipe):
     """Intervals of the binary score that are equally likely in the lab: the paper's suggestion.
@@ -271,6 +284,15 @@ class Quantiles(Recipe):
         """Cut lab scores of shape (n,) or (n, 2) into ``n`` intervals; merge ties."""
         _needs_binary("Quantiles", n_classes)
         return Edges(quantile_cuts(_second_class(scores), self.n, weight))
+
+
+@dataclass(frozen=True)
+class QuantilesAboveZero(Quantiles):
+    """The same, with no bin for scores of exactly 0, which are among the scores that are cut."""
+
+    def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> EdgesAboveZero:
+        """Cut as `Quantiles` does."""
+        return EdgesAboveZero(super().fit(scores, y, n_classes, weight=weight).edges)
 
 
 @register_partition

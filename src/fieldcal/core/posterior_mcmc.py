@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fieldcal.core import likelihood
 from fieldcal.core.posterior_binary import relative_columns
 from fieldcal.core.problem import Term, curvature
+from fieldcal.errors import InputError
 from fieldcal.types import Floats
 
 if TYPE_CHECKING:
@@ -206,12 +207,28 @@ def _sample(target: Target, rng: np.random.Generator, per_draw: int) -> Floats:
 def start_chains(target: Target, rng: np.random.Generator) -> tuple[Chains, Floats]:
     """Chains next to the conditional mode, and the map (S, B, K, K) from whitened coordinates."""
     x, H = _modes(target)
+    if target.terms:
+        refuse_other_minima(H)
     metric = np.linalg.inv(np.linalg.cholesky(H)).swapaxes(-1, -2)
     beside = x + 0.1 * _apply(metric, rng.standard_normal(x.shape))
     # The metric is the curvature at the mode. A class that is all but absent is flat there and steep farther up: a
     # chain that starts up there cannot come back.
     far = target.value(beside) < target.value(x) - FARTHEST
     return Chains.at(target, np.where(far[..., None], x, beside)), metric
+
+
+def refuse_other_minima(H: Floats) -> None:
+    """Refuse a loss that bends the wrong way where it was to be smallest: then there are others, or none.
+
+    Raises
+    ------
+    InputError
+    """
+    if not np.linalg.eigvalsh(H).min() > 0:
+        raise InputError(
+            "Likelihood and L_reg together are not convex: there may be several minima, and no interval around one of "
+            "them means anything. Use a convex penalty, or one that is weaker than what the field's rows say."
+        )
 
 
 def tuned(step: Floats, accepted: NDArray[np.bool_]) -> Floats:

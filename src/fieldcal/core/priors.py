@@ -18,7 +18,7 @@ import numpy as np
 
 from fieldcal.core.ordered import Shape, order_of, ordered_mode, smooth_prior
 from fieldcal.core.posterior import Posterior
-from fieldcal.core.problem import Function, Penalty, Problem, Squares
+from fieldcal.core.problem import Function, Penalty, Problem, Squares, check_gradient
 from fieldcal.core.response import response_draws
 from fieldcal.core.shrinkage import default_priors
 from fieldcal.errors import InputError, InputTypeError
@@ -172,6 +172,36 @@ class KL(Prior):
 
 @register
 @dataclass(frozen=True)
+class KLBins(Prior):
+    """``strength × KL(Σ_i M_i ‖ p @ M)``: what the authors' R code calls its KL loss.
+
+    Differs from the paper's text, which is `KL`: the divergence is taken on bins, and its first argument sums to the
+    number of classes and not to one, so it pulls to equal prevalences and not to those of the lab. Convex: negative
+    logarithms of linear functions of ``p``, as from ``strength × Σ_i M_i`` further rows in each bin.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.KLBins(strength=10), trust=1).prior
+    {'name': 'kl_bins', 'strength': 10}
+    """
+
+    strength: float = 1.0
+    name: ClassVar[str] = "kl_bins"
+
+    def __post_init__(self) -> None:
+        _check_strength(self.strength)
+
+    def penalty(self, problem: Problem) -> Penalty:
+        """Pseudo-rows per bin."""
+        return Penalty.of(problem, bins=self.strength * problem.M.sum(axis=0))
+
+
+@register
+@dataclass(frozen=True)
 class Dirichlet(Prior):
     """``strength × KL(p_lab ‖ p)``: like ``strength`` labelled rows with the lab's prevalences.
 
@@ -230,7 +260,11 @@ class Continuity(Prior):
 @register
 @dataclass(frozen=True)
 class Custom(Prior):
-    """A penalty of the caller's own: a convex function of the prevalences with its gradient.
+    """A penalty of the caller's own: a function of the prevalences with its gradient.
+
+    The gradient is compared with the function at a few points. A function that is not convex is taken as long as
+    likelihood and L_reg together are, where they are smallest: the paper's theorem asks for no more, but promises a
+    single minimum only for large fields.
 
     Parameters
     ----------
@@ -258,8 +292,10 @@ class Custom(Prior):
     name: ClassVar[str] = "custom"
 
     def penalty(self, problem: Problem) -> Penalty:
-        """The function itself."""
-        return Penalty.of(problem, terms=(Function(self.value, self.gradient),))
+        """The function itself, once its gradient is seen to be one."""
+        term = Function(self.value, self.gradient)
+        check_gradient(term, n_classes=len(problem.F))
+        return Penalty.of(problem, terms=(term,))
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Prior:
@@ -400,7 +436,7 @@ class Smooth(Prior):
         )
 
 
-PriorName = Literal["auto", "flat", "kl", "dirichlet", "pooled", "smooth", "continuity"]
+PriorName = Literal["auto", "flat", "kl", "kl_bins", "dirichlet", "pooled", "smooth", "continuity"]
 PriorLike = PriorName | Prior
 
 

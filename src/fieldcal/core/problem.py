@@ -219,3 +219,30 @@ def curvature(term: Term, p: Floats, step: float = 1e-6) -> Floats:
     ]
     H = np.stack(columns, axis=-1)
     return np.asarray(0.5 * (H + H.swapaxes(-1, -2)))
+
+
+def check_gradient(term: Term, *, n_classes: int) -> None:
+    """Refuse a gradient that is not that of the function, along the simplex, at a few points inside it.
+
+    Raises
+    ------
+    InputError
+    """
+    rng, h = np.random.default_rng(0), 1e-5
+    p = 0.8 * rng.dirichlet(np.ones(n_classes), 8) + 0.2 / n_classes
+    d = rng.standard_normal(p.shape) / n_classes
+    d -= d.mean(axis=-1, keepdims=True)
+    given = (term.gradient(p) * d).sum(axis=-1)
+    found = (term.value(p + h * d) - term.value(p - h * d)) / (2 * h)
+    if not (np.isfinite(given) & np.isfinite(found)).all():
+        raise InputError(
+            f"The penalty or its gradient is not finite inside the simplex, as at {p[0].round(3).tolist()}."
+        )
+    off = np.abs(given - found) > 1e-3 * (np.abs(given) + np.abs(found)) + 1e-6 * np.abs(term.value(p)).max()
+    if off.any():
+        at = int(off.argmax())
+        raise InputError(
+            f"The gradient is not that of the penalty: at {p[at].round(3).tolist()} the penalty changes by "
+            f"{found[at]:.4g} per unit along {d[at].round(3).tolist()}, but the gradient says {given[at]:.4g}. Check "
+            "its sign and its factors."
+        )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr, softmax, xlogy
 
 from fieldcal.core import likelihood
-from fieldcal.core.posterior_mcmc import conditional_mode, make_target
+from fieldcal.core.posterior_mcmc import conditional_mode, make_target, refuse_other_minima
 from fieldcal.core.problem import Penalty
 from fieldcal.types import Floats
 
@@ -136,12 +136,13 @@ def _with_terms(M: Floats, V: Floats, penalty: Penalty, max_iter: int) -> Soluti
     chunk = _Chunk(M, V / scale, D / scale, penalty.entropy / scale, penalty.centre)
     for tolerance in (1e-10, 1e-13, 1e-16):  # of Newton's decrement, which says little of the gap
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-            x, _, n_iter = conditional_mode(target, max_iter=max_iter, tolerance=tolerance)
+            x, H, n_iter = conditional_mode(target, max_iter=max_iter, tolerance=tolerance)
         p = softmax(x[0], axis=-1)
         slope = chunk.gradient(p) + sum(term.gradient(p) for term in penalty.terms) / scale
         gap = np.maximum((slope * p).sum(axis=1) - slope.min(axis=1), 0.0)
         if (gap <= SOFT_TOLERANCE).all():
             break
+    refuse_other_minima(H)
     loss = chunk.loss(p) * scale[:, 0] + sum(term.value(p) for term in penalty.terms)
     return Solution(p, loss, gap, np.full(len(V), n_iter, dtype=np.int64), gap <= SOFT_TOLERANCE)
 

@@ -13,12 +13,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fieldcal.alignment import check_alignment
+from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike, as_columns
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab, Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags
-from fieldcal.types import Floats, Point, Unseen
+from fieldcal.types import Floats, PointLike, Unseen
 from fieldcal.validation import as_scores, check_order
 from fieldcal.verbs import count, estimate, learn, recalibrate
 
@@ -35,12 +36,13 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     checked.
     """
 
+    method: MethodName
     partition: PartitionLike
     smoothing: float | Literal["auto"]
     ordered: bool
     prior: PriorLike
     trust: float | Literal["auto"]
-    point: Point
+    point: PointLike
     level: float
     unseen: Unseen
     calibration: Calibration | None
@@ -173,6 +175,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             groups=groups,
             classes=self.classes_.tolist(),
             sample_weight=sample_weight,
+            method=self.method,
             partition=self.partition,
             smoothing=self.smoothing,
             ordered=self.ordered,
@@ -191,6 +194,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         prevalence = estimate(
             self.lab_,
             field,
+            method=self.method,
             prior=self.prior,
             trust=self.trust,
             point=self.point,

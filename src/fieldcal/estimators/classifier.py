@@ -18,6 +18,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import has_fit_parameter
 
 from fieldcal.alignment import check_alignment
+from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError, Option, WeightWarning
@@ -36,7 +37,7 @@ from fieldcal.estimators.cross_fitting import (
     without_none,
 )
 from fieldcal.options import as_array
-from fieldcal.types import Point, Unseen
+from fieldcal.types import PointLike, Unseen
 
 
 class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc]
@@ -53,6 +54,8 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         Where the lab's predictions come from: copies of the estimator predict the rows that they were not fitted on,
         and one copy is fitted on all rows and used from then on. None is 5 folds, stratified by class; pass
         `GroupKFold` to keep groups together. A `FrozenEstimator` needs no folds.
+    method : "default", "paper" or "reference", default="default"
+        What "auto" means in the options below; see `fieldcal.learn` and `fieldcal.estimate`.
     partition : "auto", int, Quantiles, Edges, Simplex or Expected, default="auto"
         How predictions are sent to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
@@ -63,7 +66,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
         The probability that label shift holds, from 0 (leave predictions alone) to 1; see `fieldcal.estimate`.
-    point : "mean" or "mode", default="mean"
+    point : "auto", "mean" or "mode", default="auto"
         The point estimate; see `fieldcal.estimate`.
     level : float, default=0.9
         Probability content of the intervals in ``prevalence_``.
@@ -129,12 +132,13 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         estimator: Any,
         *,
         cv: Any = None,
+        method: MethodName = "default",
         partition: PartitionLike = "auto",
         smoothing: float | Literal["auto"] = "auto",
         ordered: bool = False,
         prior: PriorLike = "auto",
         trust: float | Literal["auto"] = "auto",
-        point: Point = "mean",
+        point: PointLike = "auto",
         level: float = 0.9,
         unseen: Unseen = "global",
         calibration: Calibration | None = None,
@@ -142,6 +146,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     ) -> None:
         self.estimator = estimator
         self.cv = cv
+        self.method = method
         self.partition = partition
         self.smoothing = smoothing
         self.ordered = ordered

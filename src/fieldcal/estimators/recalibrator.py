@@ -10,6 +10,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from fieldcal.alignment import check_alignment
+from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
 from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, checked_proba, distinct
@@ -21,7 +22,7 @@ from fieldcal.estimators.cross_fitting import (
     out_of_fold,
     without_none,
 )
-from fieldcal.types import Floats, Point, Unseen
+from fieldcal.types import Floats, PointLike, Unseen
 
 
 class Recalibrator(Adaptive):
@@ -32,6 +33,8 @@ class Recalibrator(Adaptive):
 
     Parameters
     ----------
+    method : "default", "paper" or "reference", default="default"
+        What "auto" means in the options below; see `fieldcal.learn` and `fieldcal.estimate`.
     partition : "auto", int, Quantiles, Edges, Simplex or Expected, default="auto"
         How predictions are sent to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
@@ -42,7 +45,7 @@ class Recalibrator(Adaptive):
         What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
         The probability that label shift holds, from 0 (leave predictions alone) to 1; see `fieldcal.estimate`.
-    point : "mean" or "mode", default="mean"
+    point : "auto", "mean" or "mode", default="auto"
         The point estimate; see `fieldcal.estimate`.
     level : float, default=0.9
         Probability content of the intervals in ``prevalence_``.
@@ -97,17 +100,19 @@ class Recalibrator(Adaptive):
     def __init__(
         self,
         *,
+        method: MethodName = "default",
         partition: PartitionLike = "auto",
         smoothing: float | Literal["auto"] = "auto",
         ordered: bool = False,
         prior: PriorLike = "auto",
         trust: float | Literal["auto"] = "auto",
-        point: Point = "mean",
+        point: PointLike = "auto",
         level: float = 0.9,
         unseen: Unseen = "global",
         calibration: Calibration | None = None,
         random_state: Any = 0,
     ) -> None:
+        self.method = method
         self.partition = partition
         self.smoothing = smoothing
         self.ordered = ordered

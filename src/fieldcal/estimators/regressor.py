@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from fieldcal.alignment import check_alignment
+from fieldcal.core.methods import MethodName
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputTypeError
 from fieldcal.estimators.adaptive import seed
@@ -48,6 +49,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     cv : None, int, cross-validation splitter or iterable, default=None
         Where the lab's predictions come from, as in `RecalibratedClassifier`: copies predict the rows that they were
         not fitted on, and one copy is fitted on all rows. None is 5 folds. A `FrozenEstimator` needs none.
+    method : "default", "paper" or "reference", default="default"
+        What "auto" means in the options below; see `fieldcal.learn` and `fieldcal.estimate`.
     intervals : "auto", int or edges, default="auto"
         Intervals of the number; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
@@ -95,6 +98,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         estimator: Any,
         *,
         cv: Any = None,
+        method: MethodName = "default",
         intervals: Any = "auto",
         prior: PriorLike = "auto",
         trust: float | Literal["auto"] = "auto",
@@ -104,6 +108,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     ) -> None:
         self.estimator = estimator
         self.cv = cv
+        self.method = method
         self.intervals = intervals
         self.prior = prior
         self.trust = trust
@@ -151,6 +156,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             self._distribution(found),
             y,
             groups=groups,
+            method=self.method,
             intervals=self.intervals,
             random_state=seed(self.random_state),
         )
@@ -175,6 +181,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.prevalence_ = estimate(
             self.lab_,
             self.field_,
+            method=self.method,
             prior=self.prior,
             trust=self.trust,
             level=self.level,

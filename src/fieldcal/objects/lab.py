@@ -65,6 +65,7 @@ class Lab(Artefact):
     smoothing: float = Slot(ge=0, le=LARGEST)
     bin_scores: Counts  # (m, K) sums of the predictions in each bin, in units of SCORE_UNIT
     n: int = Slot(ge=1, lt=MOST)
+    left_out: Counts | None = None  # (K,) rows that are in no bin, or sums of their weights
     clipped: int = Slot(default=0, ge=0, lt=MOST)
     log_loss: float | None = Slot(default=None, ge=0)
     accuracy: float | None = Slot(default=None, ge=0, le=1)
@@ -84,6 +85,8 @@ class Lab(Artefact):
             self.outcome.check_columns(self.columns)
         if not self.F.any(axis=1).all():
             raise ValueError("F has a class without rows")
+        if self.left_out is not None and self.left_out.shape != shape[:1]:
+            raise ValueError(f"left_out must be {shape[0]} numbers of rows, one per class")
         if self.weight_squares.shape != shape[:1] or not (self.weight_squares > 0).all():
             raise ValueError(f"weight_squares must be {shape[0]} sums, one per class, all above zero")
         return self
@@ -138,8 +141,9 @@ class Lab(Artefact):
 
     @cached_property
     def p_lab(self) -> NDArray[np.float64]:
-        """Class prevalences in the lab."""
-        return sealed(self.F.sum(axis=1) / self.F.sum())
+        """Class prevalences in the lab, rows that are in no bin included."""
+        rows = self.F.sum(axis=1) + (0 if self.left_out is None else self.left_out)
+        return sealed(rows / rows.sum())
 
     @cached_property
     def conditioning(self) -> Conditioning:

@@ -40,6 +40,9 @@ class Scores:
     columns: tuple[str, ...]
     normalize: bool
     n_ids: int | None = None  # given bin ids in place of predictions: how many bins there are
+    counts_zeros: bool = (
+        True  # whether a binary score of exactly 0 is in any bin; else it is as good as missing
+    )
 
     @classmethod
     def of(cls, table: Table, lab: Lab, scores: str | Sequence[str] | None, *, normalize: bool) -> Scores:
@@ -71,7 +74,12 @@ class Scores:
         trust them take the comparison for true.
         """
         given = self._as_given()
-        return given if self.n_ids is not None else [nw.when(~self.table.is_nan(x)).then(x) for x in given]
+        if self.n_ids is not None:
+            return given
+        kept: list[nw.Expr] = [nw.when(~self.table.is_nan(x)).then(x) for x in given]
+        if self.counts_zeros:
+            return kept
+        return [nw.when(~row.is_zero(self.table.backend, kept[-1])).then(x) for x in kept]
 
     def _as_given(self) -> list[nw.Expr]:
         """The columns as float64, NaN among them; bin ids as they are."""
@@ -93,6 +101,8 @@ class Scores:
         parts = [x.is_null() for x in self._as_given()]
         if self.n_ids is None:
             parts += [self.table.is_nan(x.fill_null(0.0)) for x in self._as_given()]
+        if not self.counts_zeros:
+            parts.append(row.is_zero(self.table.backend, self._as_given()[-1].fill_null(1.0)))
         return reduce(lambda a, b: a | b, parts)
 
     def valid(self, columns: Sequence[nw.Expr], *, slack: float = 0.0) -> Expr:

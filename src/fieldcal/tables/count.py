@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import narwhals as nw
@@ -93,6 +93,7 @@ def count(
     if isinstance(columns, QuantileColumns):
         field = _count_distributions(lab, columns, grouping, batch)
     else:
+        columns = replace(columns, counts_zeros=lab.partition.counts_zeros)
         field = _count(Plan(lab, table, grouping, columns, window), missing, batch)
     warn_if_ids(len(field.groups), int(field.n.sum()))
     return field

@@ -21,6 +21,7 @@ __all__ = [
     "inside",
     "is_one",
     "is_rounding",
+    "is_zero",
     "recalibrated",
     "scaled",
     "total",
@@ -46,6 +47,11 @@ def is_rounding(backend: Backend, x: Expr) -> Expr:
     """Whether a score lies beyond 0 or 1 by no more than rounding."""
     low = (x < backend.number(0.0)) & (x >= backend.number(-CLIP))
     return low | ((x > backend.number(1.0)) & (x <= backend.number(1.0 + CLIP)))
+
+
+def is_zero(backend: Backend, x: Expr) -> Expr:
+    """Whether a score is 0, as far as rounding goes."""
+    return (x <= backend.number(0.0)) & (x >= backend.number(-CLIP))
 
 
 def units(backend: Backend, x: Expr) -> Expr:

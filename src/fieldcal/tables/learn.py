@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
 from fieldcal import verbs
+from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Classes, Intervals, Lab, group_keys
@@ -25,6 +26,7 @@ def learn(
     quantiles: QuantilesLike | None = None,
     by: str | Sequence[str] = (),
     classes: Sequence[Hashable] | None = None,
+    method: MethodName = "default",
     partition: PartitionLike = "auto",
     smoothing: float | Literal["auto"] = "auto",
     ordered: bool = False,
@@ -51,7 +53,7 @@ def learn(
         ``{0.05: "low", 0.5: "middle", 0.95: "high"}``.
     label : column of the true classes, or numbers
     by : column or columns of the groups, for the rehearsal; later steps use the same
-    classes, partition, smoothing, ordered, normalize, intervals, atoms, random_state : as in `fieldcal.learn`
+    classes, method, partition, smoothing, ordered, normalize, intervals, atoms, random_state : as in `fieldcal.learn`
     crossing : as in `fieldcal.regression.from_quantiles`
 
     Returns
@@ -105,6 +107,7 @@ def learn(
         y,
         groups=rows.groups,
         classes=classes,
+        method=method,
         partition=partition,
         smoothing=smoothing,
         ordered=ordered,

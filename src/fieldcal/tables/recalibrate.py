@@ -164,7 +164,9 @@ def _apply_to_scores(
 ) -> Any:
     """By the weights of the estimate."""
     if columns.n_ids is not None:
-        raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
+        raise InputError(
+            "Bin ids in a table are not recalibrated: read them, and use fieldcal.recalibrate on arrays."
+        )
     return correct(prev.correction, columns, group_columns(prev, by), options)
 
 

@@ -250,7 +250,9 @@ def _names(names: Sequence[str], role: str) -> tuple[str, ...]:
 
 def _prediction_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
     if lab.partition.takes == "ids":
-        raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
+        raise InputError(
+            "Bin ids in a table are not recalibrated: read them, and use fieldcal.recalibrate on arrays."
+        )
     names = _names(score_names(lab, scores), "scores")
     warn_if_recalibrated(names, lab)
     return names
@@ -294,6 +296,8 @@ def _judged(backend: SqlBackend, lab: Lab, kept: Sequence[str], raw: Sequence[st
         whole = row.total([row.clipped(backend, c) for c in x])
         passed = backend.when(row.is_one(backend, whole), valid, unsummed) if len(x) > 1 else valid
     present = reduce(and_, [backend.is_number(c) for c in x])
+    if not lab.partition.counts_zeros:  # what the arrays take for missing, too
+        present = present & ((x[-1] > backend.number(0.0)) | (x[-1] < backend.number(-CLIP)))
     state = backend.when(present, backend.when(in_range, passed, outside), backend.integer(_MISSING))
     return backend.select(kept, {_STATE: state}, backend.step("fieldcal_input"))
 

@@ -12,7 +12,7 @@ from fieldcal.objects import group_keys
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Scores
 from fieldcal.tables.engines import Table
-from fieldcal.validation import CLIP, MISSING_OTHERWISE, likely_cause
+from fieldcal.validation import CLIP, MISSING_OTHERWISE, NO_BIN_FOR_ZERO, likely_cause
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,11 @@ def _read(found: dict[str, Any], rows: int) -> Quality:
 def refuse(quality: Quality, scores: Scores, *, missing: str) -> None:
     """Raise what arrays would raise; what is left can be repaired."""
     named = ", ".join(f"{c!r:.60}" for c in scores.columns[:4]) + (", …" if len(scores.columns) > 4 else "")
+    if quality.missing and missing == "error" and not scores.counts_zeros:
+        raise InputError(
+            f"{quality.missing:,} of {quality.rows:,} rows have no score in {named}, or one of exactly 0, ",
+            *NO_BIN_FOR_ZERO,
+        )
     if quality.missing and missing == "error":
         raise InputError(
             f"{quality.missing:,} of {quality.rows:,} rows have no score (null or NaN) in {named}. Drop those rows",

@@ -226,7 +226,7 @@ class Groups:
         what = f"the groups of {rows:,} rows (one is {group_keys.show(key)!r})"
         if options.unseen == "error":
             raise InputError(*unseen_words(what, "error", known=self.job.correction.known))
-        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=5)
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=6)
 
 
 def bind(

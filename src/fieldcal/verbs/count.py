@@ -20,6 +20,7 @@ from fieldcal.validation import (
     field_scores,
     order_of_rows,
     score_sums,
+    without_zeros,
 )
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def count(
         if given_ids
         else field_scores(lab, masses, normalize=normalize, missing=missing)
     )
+    if not lab.partition.counts_zeros:
+        scores = without_zeros(scores, missing=missing)
     n = len(scores.values)
     weight = as_weights(sample_weight, n=n)
     names, codes = (

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fieldcal.core.methods import MethodName, as_method
 from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
@@ -25,8 +26,8 @@ from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField, group_keys
 from fieldcal.objects.problem import Rows, as_problem
-from fieldcal.options import as_array, as_number, check_choice, check_flags, check_level, check_whole
-from fieldcal.types import Floats, Keys, Point
+from fieldcal.options import as_array, as_number, check_choice, check_flags, check_level, check_whole, is_auto
+from fieldcal.types import Floats, Keys, Point, PointLike
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
 DEFAULT_LEVEL = 0.9
@@ -36,9 +37,10 @@ def estimate(
     lab: Lab,
     field: Field,
     *,
+    method: MethodName = "default",
     prior: PriorLike = "auto",
     trust: float | Literal["auto"] = "auto",
-    point: Point = "mean",
+    point: PointLike = "auto",
     level: float | None = 0.9,
     labelled: Any = None,
     design_effect: float = 1.0,
@@ -52,7 +54,12 @@ def estimate(
     Parameters
     ----------
     lab, field : Lab, Field
-    prior : "auto", "flat", "kl", "dirichlet", "pooled", "smooth", "continuity", or KL(strength=10) …
+    method : "default", "paper" or "reference"
+        What "auto" means. "paper" is the paper's: the ``prior`` is "flat" (Definition 8, L_nll alone; pass ``KL(…)``
+        for the regularisation of Theorem 10 and Remark 11), of ordered classes and numbers the continuity term of
+        Section 5; ``trust=1`` (Lemma 3 as it stands) and ``point="mode"`` (Theorem 10, 3). "reference" is the same as
+        the authors' R code has it; its KL loss is ``KLBins(…)``. Learn with the same method.
+    prior : "auto", "flat", "kl", "dirichlet", "pooled", "smooth", "continuity", "kl_bins", or KL(strength=10) …
         What is believed before the field is seen. "auto" is "pooled": groups inform each other through
         ``p_g ~ Dirichlet(κ·μ)``, with ``κ`` and ``μ`` learnt from all of them; one population alone is expected to have
         moved, and drawn to the lab as far as its rows say that it has not. Where the classes have an order
@@ -60,8 +67,8 @@ def estimate(
     trust : "auto" or float in [0, 1]
         The probability that label shift holds: 1 is the paper's method, 0 leaves predictions alone. "auto" is what was
         earned: by the rehearsal stored in the lab, and, at most .59, by what the field's histograms say.
-    point : "mean" or "mode"
-        Posterior mean (never exactly 0 or 1), or the maximum a posteriori estimate.
+    point : "auto", "mean" or "mode"
+        Posterior mean (the default) (never exactly 0 or 1), or the maximum a posteriori estimate.
     level : float or None
         Probability content of the intervals; None for no intervals, with ``point="mode"`` only.
     labelled : (K,) or (G, K) counts, or a mapping from group to (K,) counts, optional
@@ -109,18 +116,24 @@ def estimate(
     True
     """
     _check_kinds(lab, field)
+    check_choice("point", point, ("auto", "mean", "mode"))
     check_flags(protected=protected)
     check_whole("random_state", random_state, least=0)
     check_whole("max_iter", max_iter, least=1)
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
+    preset = as_method(method)
+    preset.check(len(lab.classes))
+    prior = preset.prior(len(lab.classes), lab.ordered) if is_auto(prior) else prior
+    trust = preset.trust if is_auto(trust) else trust
+    shown: Point = preset.point if point == "auto" else point
     chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
-    _check(lab, field, chosen, level=level, point=point)
+    _check(lab, field, chosen, level=level, point=shown)
     design_effect = _design_effect(design_effect)
     problem = as_problem(lab, field, labelled=_labels(labelled, lab, field), design_effect=design_effect)
     posterior = chosen.posterior(problem, random_state=random_state)
-    found = _solved(posterior, point, level, max_iter, progress)
-    whole = _whole_field(chosen, problem, found, point, level, random_state, max_iter)
+    found = _solved(posterior, shown, level, max_iter, progress)
+    whole = _whole_field(chosen, problem, found, shown, level, random_state, max_iter)
     evidence = measure(
         problem,
         urc=found.urc,
@@ -151,7 +164,7 @@ def estimate(
         field=field,
         prior=chosen.spec(),
         learnt=posterior.learnt,
-        point=point,
+        point=shown,
         level=level,
         seed=random_state,
         labelled=problem.labelled,
@@ -211,7 +224,6 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
         )
     if not field.grouped and not np.sum(field.n) > 0:
         raise InputError("The field is empty: it has no rows, so nothing to estimate from. Count some first.")
-    check_choice("point", point, ("mean", "mode"))
     if level is None:
         if point == "mean":
             raise InputError(
@@ -361,7 +373,7 @@ def _whole_field(
 
 
 def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, urc: Floats, whole: Floats) -> Trust:
-    if isinstance(trust, str) and trust == "auto":
+    if is_auto(trust):
         return decide_trust(problem, evidence, urc=urc, whole=whole, centres=lab.bin_means)
     if isinstance(trust, bool) or not isinstance(trust, (int, float, np.number)) or not 0 <= trust <= 1:
         raise InputError(

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldcal.alignment import check_alignment
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
+from fieldcal.core.methods import Method, MethodName, as_method
 from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import Expected, PartitionLike, as_columns
 from fieldcal.core.response import (
@@ -28,13 +30,14 @@ from fieldcal.core.trust import rehearse
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
-from fieldcal.options import as_number, check_flags, check_whole
+from fieldcal.options import as_number, check_flags, check_whole, is_auto
 from fieldcal.types import Floats, Ints, Keys
 from fieldcal.validation import (
     as_labels,
     as_weights,
     bin_ids,
     check_order,
+    is_zero,
     lab_scores,
     order_of_rows,
     score_sums,
@@ -54,6 +57,7 @@ def learn(
     groups: Any = None,
     classes: Sequence[Hashable] | None = None,
     sample_weight: Any = None,
+    method: MethodName = "default",
     partition: parts.PartitionLike = "auto",
     smoothing: float | Literal["auto"] = "auto",
     ordered: bool = False,
@@ -82,6 +86,12 @@ def learn(
         Sampling weights: how many rows of the population each row stands for. Only their ratios count: equal weights
         say the same as none, and unequal ones are worth fewer rows (`Lab.n_effective`). A row that was seen twice is
         given twice.
+    method : "default", "paper" or "reference"
+        What "auto" means. "paper" is the paper's: of two classes 4 intervals that are equally likely in the lab
+        (equation 11), of more the regions of the predicted class, of ordered classes and numbers as many quantiles of
+        the expected value as there are classes or intervals (Section 5); counted as they are, ``smoothing=0``
+        (equation 9); as many bins as are asked for, whether the lab can fill them or not. "reference" is the same as
+        the authors' R code has it, for two classes: scores of exactly 0 are in no bin. Estimate with the same method.
     partition : "auto", int, Quantiles, Edges, Simplex, Expected or Bins
         How predictions are sent to bins. Distributions are binned by their means by default. More bins than the lab
         can fill, with ten rows of the rarer of two classes (of an average one of more) behind each, are not given.
@@ -128,13 +138,15 @@ def learn(
     check_whole("random_state", random_state, least=0)
     check_alignment(predictions=predictions, y=y, groups=groups, sample_weight=sample_weight)
     weight = as_weights(sample_weight, n=n_labels(y))
+    preset = as_method(method)
     if are_of_a_number(predictions, intervals=intervals, atoms=atoms):
         Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
         given = with_numbers(
-            predictions, y, intervals=intervals, atoms=atoms, weight=weight, partition=partition
+            predictions, y, preset, intervals=intervals, atoms=atoms, weight=weight, partition=partition
         )
     else:
-        given = with_classes(predictions, y, classes=classes, ordered=ordered, partition=partition)
+        given = with_classes(predictions, y, preset, classes=classes, ordered=ordered, partition=partition)
+    smoothing = preset.smoothing if is_auto(smoothing) else smoothing
     lab = _learn(given, groups, weight, smoothing, normalize=normalize, random_state=random_state)
     warn_about_lab(lab)
     return lab
@@ -167,12 +179,21 @@ def _learn(
         grouped = None if grouped is None else (grouped[0], grouped[1][order])
     ordered = given.outcome.ordered
     fitted = _fitted(replace(given, y=y), scores.values, equal_rows(weight))
+    left_out = None
+    if not fitted.counts_zeros and (zero := is_zero(scores.values)).any():
+        left_out, rows_left = _left_out(y, zero, weight, len(names)), np.flatnonzero(~zero)
+        scores, y = scores.take(rows_left), y[rows_left]
+        weight = None if weight is None else weight[rows_left]
+        grouped = None if grouped is None else (grouped[0], grouped[1][rows_left])
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names)
     rows = _Rows(_predictions(scores.values, bins, F, ids), y, bins, weight)
-    auto = isinstance(smoothing, str) and smoothing == "auto"
-    amount = auto_smoothing(F) if auto else as_number("smoothing", smoothing, least=0, words=_SMOOTHING)
+    amount = (
+        auto_smoothing(F)
+        if is_auto(smoothing)
+        else as_number("smoothing", smoothing, least=0, words=_SMOOTHING)
+    )
     return Lab(
         outcome=given.outcome,
         partition=fitted,
@@ -181,6 +202,7 @@ def _learn(
         smoothing=amount,
         bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if ids else None),
         n=len(y),
+        left_out=left_out,
         clipped=scores.clipped,
         decisions=_decisions(rows, n_bins=fitted.m),
         **_quality(rows),
@@ -199,6 +221,8 @@ def _fitted(given: Labelled, values: Floats, weight: Floats | None) -> parts.Par
 
     rows = np.bincount(given.y, weights=weight, minlength=K).astype(np.float64)
     rows = rows * row_per_weight(rows, square_sums(given.y, size=K, weight=weight))
+    if not given.limited:
+        return fit(given.partition)
     most = parts.most_bins(rows, ordered=ordered) if rows.any() else len(given.y)
     # As many bins as rows, at first: ties may leave few of them.
     fitted = fit(parts.with_fewer_bins(given.partition, max(most, len(given.y))))
@@ -215,6 +239,20 @@ def _fitted(given: Labelled, values: Floats, weight: Floats | None) -> parts.Par
         stacklevel=5,
     )
     return fit(fewer)
+
+
+def _left_out(y: Ints, zero: NDArray[np.bool_], weight: Floats | None, n_classes: int) -> NDArray[Any]:
+    """Rows per class that are in no bin; told, as nothing is dropped in silence."""
+    warnings.warn(
+        f"{int(zero.sum()):,} of {len(y):,} lab rows have a score of exactly 0. The authors' code has no bin for them: "
+        "they count for the classes' prevalences and for nothing else.",
+        BinsWarning,
+        stacklevel=4,
+    )
+    rows = y[zero]
+    return count_cells(
+        rows, np.zeros_like(rows), shape=(n_classes, 1), weight=None if weight is None else weight[zero]
+    )[:, 0]
 
 
 def _refuse_weightless(F: Any, names: Keys) -> None:
@@ -332,6 +370,7 @@ class Labelled:
     masses: Any  # probabilities as they were given (or bin ids in their place), or the masses of intervals
     y: Ints
     partition: PartitionLike
+    limited: bool  # whether there may be no more bins than the lab's rows can fill
 
 
 def are_of_a_number(predictions: Any, *, intervals: Any, atoms: Any) -> bool:
@@ -341,17 +380,33 @@ def are_of_a_number(predictions: Any, *, intervals: Any, atoms: Any) -> bool:
 
 
 def with_classes(
-    predictions: Any, y: Any, *, classes: Sequence[Hashable] | None, ordered: bool, partition: PartitionLike
+    predictions: Any,
+    y: Any,
+    method: Method,
+    *,
+    classes: Sequence[Hashable] | None,
+    ordered: bool,
+    partition: PartitionLike,
 ) -> Labelled:
     """Probabilities and the true classes."""
     names, codes = as_labels(y, classes=classes)
     if ordered and classes is None:
         check_order(names)
-    return Labelled(Classes(labels=names, ordered=ordered), predictions, codes, partition)
+    method.check(len(names))
+    partition = method.partition(len(names)) if is_auto(partition) else partition
+    outcome = Classes(labels=names, ordered=ordered)
+    return Labelled(outcome, predictions, codes, method.cut(partition), method.limits_bins)
 
 
 def with_numbers(
-    predictions: Any, y: Any, *, intervals: Any, atoms: Any, weight: Floats | None, partition: PartitionLike
+    predictions: Any,
+    y: Any,
+    method: Method,
+    *,
+    intervals: Any,
+    atoms: Any,
+    weight: Floats | None,
+    partition: PartitionLike,
 ) -> Labelled:
     """Distributions and the true numbers: a classification over intervals, binned by the expected number."""
     from fieldcal.regression.intervals import find_intervals
@@ -363,13 +418,16 @@ def with_numbers(
     order = order_of_rows(expected, numbers, weight=weight)
     rows = equal_rows(None if weight is None else weight[order])
     outcome = find_intervals(expected[order], numbers[order], intervals, atoms, rows)
-    codes = outcome.codes(numbers)
-    return Labelled(outcome, outcome.masses(known), codes, _by_mean(partition, numbers, codes, outcome.size))
+    codes, size = outcome.codes(numbers), outcome.size
+    method.check(size)
+    partition = method.partition(size) if is_auto(partition) else partition
+    cut = method.cut(_by_mean(partition, numbers, codes, size))
+    return Labelled(outcome, outcome.masses(known), codes, cut, method.limits_bins)
 
 
 def _by_mean(partition: PartitionLike, y: Floats, codes: Ints, size: int) -> PartitionLike:
     """Bins of the expected number, unless something else than their number is asked for."""
-    if isinstance(partition, str) and partition == "auto":
+    if is_auto(partition):
         partition = int(np.clip(len(y) // 50, 4, max(8, 3 * size // 2))) if size > 2 else partition
     if size == 2 or isinstance(partition, bool) or not isinstance(partition, (int, np.integer)):
         return partition

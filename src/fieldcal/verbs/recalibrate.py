@@ -15,7 +15,7 @@ from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarni
 from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.options import as_array, check_choice, check_flags
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
-from fieldcal.validation import field_scores
+from fieldcal.validation import bin_ids, field_scores
 from fieldcal.verbs.count import masses_of, understood
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def recalibrate(
     Returns
     -------
     ndarray of the shape of the predictions, columns in their order; or distributions
+        Of bin ids (`fieldcal.Bins`), the probability of every class given the bin, (n, K).
         Distributions have other masses of the intervals and the same shape inside each. They come in the form that was
         given where that form can hold it (quantiles, a CDF, samples, masses); else as an object with ``cdf``, ``ppf``,
         ``mean`` and so on.
@@ -111,8 +112,14 @@ def recalibrated_masses(
     normalize: bool = False,
     missing: Missing = "error",
 ) -> Floats:
-    """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column."""
+    """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column.
+
+    Of bin ids there are always K.
+    """
     masses = masses_of(prev.lab, predictions, normalize=normalize, missing=missing)
+    if prev.lab.partition.takes == "ids":  # of a bin the lab knows the shares of the classes
+        given = prev.lab.bin_means[bin_ids(masses, prev.lab.partition).values.astype(np.intp)]
+        return apply(prev.correction, groups, given, binary=False, unseen=unseen)
     scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
     return apply(prev.correction, groups, scores.values, binary=not scores.columns, unseen=unseen)
 
