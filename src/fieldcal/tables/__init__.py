@@ -6,6 +6,7 @@ Python. Columns of predicted quantiles, which no engine bins, are read into memo
 
 from fieldcal.tables.count import count
 from fieldcal.tables.count_table import read_counts
+from fieldcal.tables.decide import decide, decide_file
 from fieldcal.tables.labelled import read_labelled
 from fieldcal.tables.learn import learn
 from fieldcal.tables.recalibrate import recalibrate, recalibrate_file
@@ -14,6 +15,8 @@ from fieldcal.tables.sql import recalibrate_statement as sql_recalibrate
 
 __all__ = [
     "count",
+    "decide",
+    "decide_file",
     "learn",
     "read_counts",
     "read_labelled",

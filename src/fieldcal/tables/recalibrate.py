@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
@@ -18,7 +18,7 @@ from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import examine, refuse
 from fieldcal.tables.weight_table import Course, Groups, Job, RecalibrateOptions, bind, counted_groups
-from fieldcal.types import Crossing, Ints, Unseen
+from fieldcal.types import Crossing, Floats, Ints, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
 if TYPE_CHECKING:
@@ -163,14 +163,32 @@ def _apply_to_scores(
     prev: Prevalence, columns: Scores, by: str | Sequence[str] | None, options: RecalibrateOptions
 ) -> Any:
     """One expression in the table's engine, after one join where there are groups."""
-    table = columns.table
+    new = new_names(columns.columns, columns.table.names, options.name)
+    job, course = Job(prev, columns.table, columns, options), Course.of(prev, options.unseen)
+    rows = weighed_rows(job, by, joins=course.joins)
+    return columns.table.finish(*job.answers(rows, course, new))
+
+
+def weighed_rows(
+    job: Job,
+    by: str | Sequence[str] | None,
+    *,
+    joins: bool,
+    beside: Mapping[str, Floats] | None = None,
+) -> Any:
+    """The rows of a table with their predictions, looked through, and the weights of their groups.
+
+    Parameters
+    ----------
+    joins : whether anything depends on the group of a row
+    beside : see `Groups.of`
+    """
+    table, columns, options = job.table, job.scores, job.options
     if columns.n_ids is not None:
         raise InputError("Bin ids are no predictions: there is nothing to recalibrate in this table.")
-    new = new_names(columns.columns, table.names, options.name)
-    job, course = Job(prev, table, columns, options), Course.of(prev, options.unseen)
     if options.check:
         _check_scores(job)
-    if not prev.field.grouped:
+    if not job.prev.field.grouped:
         if by:
             raise InputError(
                 "This prevalence is of one population, but group columns were given. Count with ",
@@ -179,14 +197,13 @@ def _apply_to_scores(
                 Option("by"),
                 " out here.",
             )
-        return table.finish(*job.answers(table.prepare(columns.expressions()), course, new))
-    groups = Groups.of(job, by)
+        return table.prepare(columns.expressions())
+    groups = Groups.of(job, by, beside)
     prepared = table.prepare([*columns.expressions(), *groups.look_up.left()])
     small = table.align(prepared, groups.small, groups.look_up.on())
     if options.check:
         groups.check(prepared, small)
-    rows = table.look_up(prepared, small, groups.look_up.on()) if course.joins else prepared
-    return table.finish(*job.answers(rows, course, new))
+    return table.look_up(prepared, small, groups.look_up.on()) if joins else prepared
 
 
 def _check_scores(job: Job) -> None:

@@ -101,18 +101,37 @@ class Job:
 
     def answers(self, rows: Any, course: Course, new: Sequence[str]) -> tuple[Any, dict[str, nw.Expr]]:
         """The rows, and the new columns made of them: null where the scores are none."""
-        backend, table = self.table.backend, _Holding(self.table, rows)
+        table = Holding(self.table, rows)
+        made = self.predictions(table, course)
+        return table.rows, {n: nw.when(made.usable).then(e) for n, e in zip(new, made.new, strict=True)}
+
+    def predictions(self, table: Holding, course: Course) -> Predictions:
+        """What the rows' predictions are and become."""
+        backend = self.table.backend
         raw = [nw.col(n) for n in self.scores.names()]
         usable, clean = self.scores.usable(raw), [row.clipped(backend, x) for x in raw]
         if len(raw) > 1:  # step by step: one expression would be too long for engines at ten classes
             usable, *clean = table.hold([usable, *clean])
             clean = table.hold(self.scores.final(clean))
         found = [nw.col(_ratio(self.table, k)) for k in range(len(self.prev.classes) - 1)]
-        made = course.answers(backend, clean, found, lost=found[0].is_null(), hold=table.hold)
-        return table.rows, {n: nw.when(usable).then(e) for n, e in zip(new, made, strict=True)}
+        made = course.answers(backend, clean, found, lost=self.lost(), hold=table.hold)
+        return Predictions(usable, clean, made)
+
+    def lost(self) -> nw.Expr:
+        """Whether a row has no weights: its group was never seen."""
+        return nw.col(_ratio(self.table, 0)).is_null()
 
 
-class _Holding:
+@dataclass(frozen=True)
+class Predictions:
+    """Of rows, in their engine's expressions."""
+
+    usable: nw.Expr  # whether the row has predictions
+    old: Sequence[nw.Expr]
+    new: Sequence[nw.Expr]
+
+
+class Holding:
     """Rows that gather columns of ours."""
 
     def __init__(self, table: Table, rows: Any) -> None:
@@ -195,8 +214,15 @@ class Groups:
     small: Any
 
     @classmethod
-    def of(cls, job: Job, by: str | Sequence[str] | None) -> Groups:
-        """The group columns that are asked for, or those that were counted, with the weights of all groups."""
+    def of(
+        cls, job: Job, by: str | Sequence[str] | None, beside: Mapping[str, Floats] | None = None
+    ) -> Groups:
+        """The group columns that are asked for, or those that were counted, with the weights of all groups.
+
+        Parameters
+        ----------
+        beside : further columns of the small table, one number per group
+        """
         grouping, groups = Grouping.of(job.table, group_columns(job.prev, by)), job.prev.groups
         known = np.flatnonzero(grouping.matches(groups))
         if len(groups) and not len(known):
@@ -204,10 +230,9 @@ class Groups:
         look_up = grouping.look_up(groups if len(known) == len(groups) else [groups[i] for i in known])
         columns: dict[str, Any] = dict(look_up.right())
         dtypes = look_up.dtypes()
-        table = ratios(group_weights(job.prev))[known]
-        for k in range(table.shape[1]):
-            columns[_ratio(job.table, k)] = table[:, k]
-            dtypes[_ratio(job.table, k)] = nw.Float64
+        weights = {_ratio(job.table, k): column for k, column in enumerate(ratios(group_weights(job.prev)).T)}
+        for name, values in (weights | dict(beside or {})).items():
+            columns[name], dtypes[name] = values[known], nw.Float64
         return cls(job, grouping, look_up, job.table.small(columns, dtypes))
 
     def check(self, prepared: Any, small: Any) -> None:
@@ -225,7 +250,7 @@ class Groups:
         what = f"{rows:,} rows are of groups that were not in the field (one is {group_keys.show(key)!r})"
         if options.unseen == "error":
             raise InputError(*unseen_words(what, "error"))
-        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=5)
+        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=6)
 
 
 def bind(
