@@ -187,12 +187,14 @@ def calls():
         "tables_learn": (tables.learn, {"frame": lab_rows, "label": "y", "scores": "p"}),
         "tables_count": (tables.count, {"lab": table_lab, "frame": rows}),
         "tables_recalibrate": (tables.recalibrate, {"prev": table_prev, "frame": rows}),
+        "tables_decide": (tables.decide, {"prev": table_prev, "frame": rows}),
         "tables_read_labelled": (tables.read_labelled, {"prev": table_prev, "frame": rows}),
         "sql_count": (tables.sql_count, {"lab": table_lab, "table": "t", "dialect": "duckdb"}),
         "sql_recalibrate": (
             tables.sql_recalibrate,
             {"prev": table_prev, "table": "t", "dialect": "duckdb"},
         ),
+        "sql_decide": (tables.sql_decide, {"prev": table_prev, "table": "t", "dialect": "duckdb"}),
         "KL": (fieldcal.KL, {}),
         "Dirichlet": (fieldcal.Dirichlet, {}),
         "Continuity": (fieldcal.Continuity, {}),
@@ -281,6 +283,7 @@ def test_an_odd_value_of_an_option_works_or_is_refused(tmp_path, monkeypatch, na
 OTHERWISE = {
     "learn_intervals",
     "learn_atoms",
+    "sql_decide_weights",
     "sql_recalibrate_weights",
     "plots_bins_group",
     "plots_distribution_group",

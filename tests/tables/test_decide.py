@@ -173,7 +173,7 @@ def test_equal_gains_go_to_the_first_class_though_rounding_tells_them_apart():
 
 def test_only_differences_between_costs_matter_and_no_scale():
     costs = np.array([[0, 3.0, 1], [4, 0, 2], [5, 9, 0]])
-    for same in (7 * costs, costs * 1e300, costs * 1e-300, costs + [[5], [-2], [100]]):
+    for same in (7 * costs, costs * 1e300, costs * 1e-300, costs + np.array([[5], [-2], [100]])):
         np.testing.assert_allclose(Goal.of(same, 3).savings, Goal.of(costs, 3).savings, atol=1e-12)
 
 

@@ -11,7 +11,7 @@ from fieldcal.errors import InputError
 from fieldcal.options import as_array
 from fieldcal.types import Floats, Ints
 
-#: Gains this near to the largest, as a share of it, are ties: what rounding makes of equal ones differs between engines.
+#: Gains this near to the largest, as a share of it, are ties: engines differ in what rounding makes of equal ones.
 TIE = 1e-12
 
 

@@ -11,6 +11,7 @@ from fieldcal.tables.labelled import read_labelled
 from fieldcal.tables.learn import learn
 from fieldcal.tables.recalibrate import recalibrate, recalibrate_file
 from fieldcal.tables.sql import count_statement as sql_count
+from fieldcal.tables.sql import decide_statement as sql_decide
 from fieldcal.tables.sql import recalibrate_statement as sql_recalibrate
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "recalibrate",
     "recalibrate_file",
     "sql_count",
+    "sql_decide",
     "sql_recalibrate",
 ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _TYPES: dict[type, Any] = {str: nw.String, int: nw.Int64, bool: nw.Boolean}
 _UNDECIDED = -1
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def decide(
@@ -138,7 +139,7 @@ def _decisions(
 ) -> _Decisions:
     """What is decided of a table that is open, once it is sure that this can be."""
     check_decidable(prev, acknowledge=options.acknowledge)
-    class_type(prev.classes)
+    plain_classes(prev.classes)
     wanted = Goal.of(goal, len(prev.classes))
     columns = Scores.of(table, prev.lab, scores, normalize=options.normalize)
     warn_if_recalibrated(columns.columns, prev.lab)
@@ -175,8 +176,7 @@ class _Decisions:
 
     def finished(self) -> Any:
         """The user's table with the decided class."""
-        classes, dtype = self.job.prev.classes, class_type(self.job.prev.classes)
-        values = [nw.lit(c, dtype=dtype) for c in classes]
+        values = [nw.lit(c, dtype=_TYPES[type(c)]) for c in plain_classes(self.job.prev.classes)]
         chosen = values[-1]
         for k in reversed(range(len(values) - 1)):
             chosen = nw.when(self.after == k).then(values[k]).otherwise(chosen)
@@ -240,13 +240,12 @@ def assumed_shares(prev: Prevalence, unseen: Unseen) -> tuple[Floats, Floats]:
     return divisors(prev.estimate), divisors(prev.whole.estimate if unseen == "global" else prev.lab.p_lab)
 
 
-def class_type(classes: Keys) -> Any:
-    """The type of a column that holds the classes."""
-    (kind, *more) = {type(c) for c in classes}
-    wide = kind is int and not all(-(2**63) <= int(c) < 2**63 for c in classes)  # type: ignore[call-overload]
-    if more or wide or kind not in _TYPES:
+def plain_classes(classes: Keys) -> list[str | int | bool]:
+    """The classes as one column can hold them."""
+    plain = [c for c in classes if isinstance(c, (str, int)) and (isinstance(c, str) or _LEAST <= c <= _MOST)]
+    if len(plain) < len(classes) or len({type(c) for c in plain}) > 1:
         raise InputError(
             f"The classes {classes!r:.120} cannot stand in one column: text, whole numbers of 64 bits or truth values "
             "can. Learn with such labels, or use fieldcal.decide on arrays."
         )
-    return _TYPES[kind]
+    return plain

@@ -295,6 +295,11 @@ def ratio_column(k: int) -> str:
     return f"fieldcal_ratio_{k + 1}"
 
 
+def share_column(k: int) -> str:
+    """The name of the prevalence of class k."""
+    return f"fieldcal_share_{k + 1}"
+
+
 def weights_table(prev: Prevalence) -> WeightTable:
     """The weights of all groups as columns, to be written as CSV and loaded where a statement would be too long.
 

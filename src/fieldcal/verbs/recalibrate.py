@@ -14,7 +14,7 @@ from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Prevalence, group_keys
-from fieldcal.options import as_array, check_choice, check_flags
+from fieldcal.options import check_choice, check_flags
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
 from fieldcal.validation import field_scores
 from fieldcal.verbs.count import masses_of, understood
