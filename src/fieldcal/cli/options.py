@@ -35,10 +35,10 @@ FieldFile = Annotated[
 PrevalenceFile = Annotated[
     Path, typer.Argument(metavar="PREVALENCE.json", help="What `fieldcal estimate` made.")
 ]
-_TABLE = "A file or glob (Parquet, CSV, also compressed), or - for standard input."
-LabTable = Annotated[str, typer.Argument(metavar="LAB_TABLE", help=f"Predictions with labels. {_TABLE}")]
-FieldTable = Annotated[str, typer.Argument(metavar="FIELD_TABLE", help=f"Predictions in the field. {_TABLE}")]
-AnyTable = Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to recalibrate. {_TABLE}")]
+TABLE = "A file or glob (Parquet, CSV, also compressed), or - for standard input."
+LabTable = Annotated[str, typer.Argument(metavar="LAB_TABLE", help=f"Predictions with labels. {TABLE}")]
+FieldTable = Annotated[str, typer.Argument(metavar="FIELD_TABLE", help=f"Predictions in the field. {TABLE}")]
+AnyTable = Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to recalibrate. {TABLE}")]
 
 
 def _output(help: str, metavar: str = "FILE") -> Any:
@@ -64,6 +64,13 @@ Crossing = Annotated[
 ]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Rescale each row's predictions to sum to one.")]
 MissingRows = Annotated[Literal["error", "drop"], typer.Option(help="Rows without a prediction.")]
+UnseenGroups = Annotated[
+    Literal["global", "raw", "error"],
+    typer.Option(help="Groups never counted: treat as the whole field, leave alone, or refuse."),
+]
+KeptRows = Annotated[
+    Literal["error", "keep"], typer.Option(help="Rows without a prediction: refuse, or keep as is.")
+]
 NewName = Annotated[
     str, typer.Option(metavar="PATTERN", help="Names of the new columns; {} is the old name.")
 ]
@@ -201,13 +208,8 @@ class Estimating:
 class Applying:
     """Options of `recalibrate`, besides the columns."""
 
-    unseen: Annotated[
-        Literal["global", "raw", "error"],
-        typer.Option(help="Groups never counted: treat as the whole field, leave alone, or refuse."),
-    ] = "global"
-    missing: Annotated[
-        Literal["error", "keep"], typer.Option(help="Rows without a prediction: refuse, or keep as is.")
-    ] = "error"
+    unseen: UnseenGroups = "global"
+    missing: KeptRows = "error"
     name: NewName = "{}_recalibrated"
     normalize: Normalize = False
     acknowledge: Acknowledge = False
@@ -335,13 +337,13 @@ def quantile_columns(given: Sequence[str]) -> str | dict[float, str]:
     columns: dict[float, str] = {}
     for text in found:
         level, _, column = text.partition("=")
-        number = _number(level)
-        if number is None or not 0.0 < number < 1.0 or not column or number in columns:
+        share = number(level)
+        if share is None or not 0.0 < share < 1.0 or not column or share in columns:
             raise InputError(
                 f"--quantiles does not tell the level of {text!r:.60}. Write a pattern such as 'q_*', or each level "
                 "between 0 and 1 once with its column: 0.1=low,0.9=high."
             )
-        columns[number] = column
+        columns[share] = column
     return columns
 
 
@@ -368,7 +370,7 @@ def trust_of(text: str) -> float | Literal["auto"]:
     """auto, or a number in [0, 1]."""
     if text == "auto":
         return "auto"
-    value = _number(text)
+    value = number(text)
     if value is None or not 0.0 <= value <= 1.0:
         raise InputError(f"--trust must be auto or a number from 0 to 1, but got {text!r:.60}.")
     return value
@@ -384,7 +386,7 @@ def prior_of(text: str) -> PriorLike:
     if not colon:
         return as_prior(name)  # type: ignore[arg-type]  # it refuses what it does not know
     kinds: dict[str, type[KL | Dirichlet]] = {"kl": KL, "dirichlet": Dirichlet}
-    value = _number(strength)
+    value = number(strength)
     if name not in kinds or value is None:
         raise InputError(
             f"--prior must be a name, or {', '.join(kinds)} with a strength such as kl:10, but got {text!r:.60}."
@@ -392,7 +394,8 @@ def prior_of(text: str) -> PriorLike:
     return kinds[name](value)
 
 
-def _number(text: str) -> float | None:
+def number(text: str) -> float | None:
+    """Of a text that is one."""
     try:
         return float(text)
     except ValueError:
