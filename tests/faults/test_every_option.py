@@ -222,7 +222,7 @@ def calls():
         "Field_window": (dated.window, {}),
         "Prevalence_draws": (prev.draws, {}),
         "Prevalence_contrast": (prev.contrast, {"a": 0, "b": 1}),
-        "Prevalence_share": (prev.share, {"group": 0}),
+        "Prevalence_shares": (prev.shares, {}),
         "Prevalence_ranking": (prev.ranking, {}),
         "Prevalence_poststratify": (prev.poststratify, {"totals": [1, 1, 1]}),
         "Prevalence_performance": (prev.performance, {}),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from fieldcal.objects import Prevalence
-    from fieldcal.objects.derived import Interval, Ranking
+    from fieldcal.objects.derived import Ranking
 
 _SHOWN = 12
 Of = Annotated[str | None, typer.Option(metavar="CLASS", help="The class; by default the last.")]
@@ -153,10 +153,6 @@ class _Asked:
     def options(self) -> dict[str, Any]:
         return {"of": self.of, "assume": self.assume, "level": self.level}
 
-    def share(self, group: Hashable) -> Interval:
-        """The prevalence in one group."""
-        return self.prev.share(group, **self.options)
-
     def pair(
         self, texts: Sequence[str], kind: Literal["difference", "ratio"]
     ) -> tuple[dict[str, Any], list[RenderableType]]:
@@ -165,7 +161,7 @@ class _Asked:
 
         a, b = (group_of(self.prev, text) for text in texts)
         found = self.prev.contrast(a, b, kind=kind, **self.options)
-        shares = [self.share(group) for group in (a, b)]
+        shares = self.prev.shares([a, b], **self.options)
         names = [show.name(group) for group in (a, b)]
         lines = [
             f"Share of {show.name(self.of)}",
@@ -182,7 +178,8 @@ class _Asked:
 
         found: Ranking = self.prev.ranking(of=self.of, assume=self.assume)
         order = show.largest(found.probability, len(found.groups))
-        rows = [(found.groups[g], float(found.probability[g]), self.share(found.groups[g])) for g in order]
+        shares = self.prev.shares(**self.options)
+        rows = [(found.groups[g], float(found.probability[g]), shares[g]) for g in order]
         cells = [
             [show.name(g), f"{p:.3f}", f"{share.estimate:.3f}", f"{share.lower:.3f} – {share.upper:.3f}"]
             for g, p, share in rows[:_SHOWN]
@@ -219,7 +216,9 @@ def group_of(prev: Prevalence, text: str) -> Hashable:
         if key is not ... and int(group_keys.positions(prev.groups, (key,))[0]) >= 0:
             return key
     parts = tuple(part.strip() for part in next(csv.reader([text]), []))
-    spelled = [key for key in prev.groups if parts in (_parts(key), (group_keys.show(key, width=10_000),))]
+    spelled = [
+        key for key in prev.groups if parts == _parts(key) or text == group_keys.show(key, width=10_000)
+    ]
     if len(spelled) == 1:
         return spelled[0]
     if spelled:

@@ -109,7 +109,8 @@ def _prevalence(prev: Prevalence, path: str) -> Told:
     protected = "yes: applied with --acknowledge only" if prev.protected else "no"
     lines = [
         f"trust, {whence}: {prev.trust_overall:.2f} that the whole field moved by label shift{between}",
-        f"prior: {_safe(prior)}; point: {prev.point}; design effect: {prev.design_effect:g}; protected groups: {protected}",
+        f"prior: {_safe(prior)}; point: {prev.point}; design effect: {prev.design_effect:g}",
+        f"protected groups: {protected}",
         str(prev.lab).partition("\n")[0],
         str(prev.field),
     ]

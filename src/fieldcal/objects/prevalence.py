@@ -348,29 +348,27 @@ class Prevalence(Artefact):
         draws = one - two if kind == "difference" else one / np.maximum(two, 1e-12)
         return self._interval(draws, 0.0 if kind == "difference" else 1.0, assume, level)
 
-    def share(
+    def shares(
         self,
-        group: Hashable,
+        groups: list[Hashable] | None = None,
         *,
         of: Hashable = None,
         assume: Assume = "trust",
         level: float | None = None,
-    ) -> Interval:
-        """The prevalence of a class in one group, with an interval of another level or assumption if asked for.
+    ) -> tuple[Interval, ...]:
+        """The prevalence of a class in each of several groups, from the draws that `contrast` and `ranking` take.
 
         Parameters
         ----------
-        group : the group
+        groups : by default all
         of : class, by default the last
         assume : "trust", or "label_shift" for what URC says if the assumption holds
-        level : probability content of the interval, by default that of the estimate
+        level : probability content of the intervals, by default that of the estimate
         """
-        check_assume(assume)
-        at = self._row(group), self._class(of)
-        if self.lower is None or self.upper is None or assume != "trust" or level not in (None, self.level):
-            return self._interval(self.draws([group], assume=assume)[0, :, at[1]], 0.0, assume, level)
-        numbers = (float(table[at]) for table in (self.estimate, self.lower, self.upper))
-        return Interval(*numbers, 1.0, self.level or 0.9, self.verdict.level)
+        k = self._class(of)
+        return tuple(
+            self._interval(draws[:, k], 0.0, assume, level) for draws in self.draws(groups, assume=assume)
+        )
 
     def ranking(self, *, of: Hashable = None, assume: Assume = "trust") -> Ranking:
         """How likely each group has the highest prevalence of a class; the probabilities sum to one.
