@@ -116,6 +116,7 @@ def test_a_damaged_artefact_is_one_line(damage, artefacts, call, one_error):
         ["recalibrate", "prevalence.json", "field.csv", "-o", "field.csv"],
         ["recalibrate", "prevalence.json", "field.csv", "-o", "link.csv"],
         ["recalibrate", "prevalence.json", "f*.csv", "-o", "field.csv"],
+        ["decide", "prevalence.json", "field.csv", "-o", "link.csv"],
         ["run", "lab.csv", "field.csv", "--label", "y", "--scores", "p", "-o", "."],
     ],
     ids=lambda args: f"fault_38_{args[0]}-{args[-1].replace('.', '-')}",

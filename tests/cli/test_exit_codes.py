@@ -69,6 +69,7 @@ def start(args, folder, **more):
     [
         ["count", "lab.json", "-", "-o", "new.json"],
         ["recalibrate", "prevalence.json", "-", "-o", "new.parquet"],
+        ["decide", "prevalence.json", "-", "-o", "new.csv"],
     ],
     ids=lambda args: args[0],
 )
@@ -98,6 +99,9 @@ def test_interrupted_while_it_reads_a_table_it_leaves_nothing(
         ["check", "prevalence.json", "--json"],
         ["estimate", "lab.json", "field.json", "-o", "new.json"],
         ["recalibrate", "prevalence.json", "field.csv", "-o", "-"],
+        ["decide", "prevalence.json", "field.csv", "-o", "-", "-q"],
+        ["contrast", "prevalence.json", "--rank"],
+        ["show", "prevalence.json"],
     ],
     ids=lambda args: f"fault_43_closed_pipe_{'-'.join(args[:2]).replace('.', '-')}",
 )

@@ -46,6 +46,7 @@ COMMANDS = {
     ),
     "recalibrate-parquet": ("recalibrate prevalence.json field.csv -o out/made.parquet", ["made.parquet"]),
     "recalibrate-csv": ("recalibrate prevalence.json field.csv -o out/made.csv.gz", ["made.csv.gz"]),
+    "decide-parquet": ("decide prevalence.json field.csv -o out/made.parquet", ["made.parquet"]),
     "report": ("report prevalence.json -o out/made.html", ["made.html"]),
     "run": ("run lab.csv field.csv --label y --scores p --by site -o out", list(RUN)),
     "run-new": ("run lab.csv field.csv --label y --scores p --by site -o out/deep/er", list(RUN)),

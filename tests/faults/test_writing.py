@@ -440,7 +440,7 @@ def test_fault_58_standard_output_has_a_name_where_it_can_be_written(refused):
     assert "- is standard output" in refused("recalibrate prevalence.json field.csv -o /dev/stdout")
     for name in ("learn", "count", "merge", "estimate"):
         told = refused(LINES[name].replace("{}.json", "-"))
-        assert "Only `fieldcal recalibrate` writes to standard output" in told
+        assert "Only tables are written to standard output" in told
 
 
 def test_fault_58_the_folder_of_run_may_be_a_link_and_its_files_may_not(folder, call, refused):

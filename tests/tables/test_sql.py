@@ -28,7 +28,7 @@ from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.objects import Columns
 from fieldcal.tables import read_counts
-from fieldcal.tables.sql import count_statement, recalibrate_statement, weights_table
+from fieldcal.tables.sql import count_statement, decide_statement, recalibrate_statement, weights_table
 from fieldcal.tables.weight_table import ratios
 from tables import postgres as server
 from tables import truth
@@ -606,6 +606,131 @@ def count_and_recalibrate(warehouse, lab, columns, groups):
     got = recalibrated(warehouse, prev, rows, names, groups, by="town")
     expected = quiet_recalibrate(prev, as_array(rows), groups=groups)
     np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
+
+
+# Deciding
+
+
+TINY_COSTS = [[0, 1e-200, 1], [1e-90, 0, 1], [1, 1, 0]]
+GOALS = {
+    2: ["accuracy", "balanced", [[0, 1], [20, 0]], [[-5, 1], [0.1, -2]], [[3, 3], [3, 3]]],
+    3: ["accuracy", "balanced", [[0, 1, 5], [2, 0, 1], [9, 0.1, 0]], TINY_COSTS],
+}
+
+
+def relabelled(lab, classes):
+    named = lab.model_copy(update={"outcome": lab.outcome.model_copy(update={"labels": classes})})
+    for remembered in ("classes", "digest"):
+        vars(named).pop(remembered, None)
+    return named
+
+
+def decided_by(warehouse, prev, rows, names, groups, **options):
+    """The decisions in the order of the rows, beside the recalibrated columns."""
+    warehouse.load(
+        "leads", {"id": ("int", list(range(len(rows)))), **table_of(rows, names), "town": ("text", groups)}
+    )
+    statement = decide_statement(prev, "leads", dialect=warehouse.dialect, scores=names, **options)
+    found, answer = warehouse.rows(statement)
+    assert found == ["id", *names, "town", *(f"{n}_recalibrated" for n in names), "decision"]
+    return [answered[-1] for answered in sorted(answer, key=lambda answered: answered[0])]
+
+
+def decided_by_arrays(prev, rows, groups, **options):
+    """None where a score is missing."""
+    proba = as_array(rows)
+    there = ~np.isnan(proba if proba.ndim == 1 else proba.sum(axis=1))
+    kept = [g for g, here in zip(groups, there, strict=True) if here] if prev.field.grouped else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fieldcal.errors.UnseenGroupWarning)
+        answers = iter(fieldcal.decide(prev, proba[there], groups=kept, **options).tolist())
+    return [next(answers) if here else None for here in there]
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "columns", "classes"),
+    [(2, 1, (0, 1)), (2, 2, ("it's", "é ${x}")), (2, 1, (False, True)), (3, 3, ("a", "b", "c"))],
+    ids=["numbers", "text", "truth", "three"],
+)
+def test_a_warehouse_decides_as_arrays_do(warehouse, n_classes, columns, classes):
+    lab = relabelled(learnt("auto", n_classes, columns), classes)
+    rows = score_rows(lab, columns)
+    names, groups = ["p", "q", "r"][:columns], some_groups(len(rows))
+    seen = [g not in ("Leeds", "null") for g in groups]
+    few = fieldcal.count(
+        lab,
+        as_array(rows)[seen],
+        groups=[g for g, is_seen in zip(groups, seen, strict=True) if is_seen],
+        missing="drop",
+    )
+    one = quiet_estimate(lab, fieldcal.count(lab, as_array(rows), missing="drop"), level=None)
+    several = quiet_estimate(lab, few, level=None)
+    for goal, trusts, unseen in zip(
+        GOALS[n_classes],
+        itertools.cycle([(0.3, 0.0), (0.3, 0.6), (1.0, 1.0), (0.0, 0.0)]),
+        itertools.cycle(["global", "raw", "raw"]),
+    ):
+        options = {"goal": goal, "unseen": unseen}
+        prev = truth.trusted(several, *trusts)
+        got = decided_by(warehouse, prev, rows, names, groups, by="town", **options)
+        assert got == decided_by_arrays(prev, rows, groups, **options), options
+        got = decided_by(warehouse, truth.trusted(one, *trusts), rows, names, groups, goal=goal)
+        assert got == decided_by_arrays(truth.trusted(one, *trusts), rows, groups, goal=goal), goal
+
+
+def test_sqlite_decides_too_with_one_for_true(sqlite):
+    lab = relabelled(learnt(), (False, True))
+    rows = score_rows(lab, 1)
+    groups = some_groups(len(rows))
+    prev = quiet_estimate(lab, fieldcal.count(lab, as_array(rows), groups=groups, missing="drop"), level=None)
+    for goal in GOALS[2]:
+        got = decided_by(sqlite, prev, rows, ["p"], groups, by="town", goal=goal)
+        assert got == decided_by_arrays(prev, rows, groups, goal=goal)
+
+
+def test_decisions_with_loaded_weights_need_no_prevalences_of_groups(warehouse):
+    lab, groups = learnt(), some_groups(40)
+    rows = score_rows(lab, 1)[:40]
+    prev = quiet_estimate(lab, fieldcal.count(lab, as_array(rows), groups=groups, missing="drop"))
+    held = weights_table(prev)
+    kinds = {n: "text" if "group" in n else "int" if "null" in n else "float64" for n in held}
+    warehouse.load("w", {n: (kinds[n], values) for n, values in held.items()})
+    got = decided_by(warehouse, prev, rows, ["p"], groups, by="town", weights="w")
+    assert got == decided_by_arrays(prev, rows, groups)
+    with pytest.raises(InputError, match="Leave it out"):
+        decide_statement(prev, "leads", dialect="duckdb", by="town", scores="p", weights="w", goal="balanced")
+
+
+@pytest.mark.parametrize("dialect", PARSED_ONLY)
+def test_every_dialect_reads_its_own_decision(dialect):
+    lab = relabelled(learnt("auto", 3, 3), ("a", "b", "c"))
+    groups = ["York", None] * 20
+    prev = quiet_estimate(
+        lab, fieldcal.count(lab, as_array(score_rows(lab, 3)[:40]), groups=groups), level=None
+    )
+    for goal in GOALS[3]:
+        text = decide_statement(
+            prev,
+            "leads",
+            dialect=dialect,
+            by="town",
+            scores=["p", "q", "r"],
+            goal=goal,
+        )
+        assert len(sqlglot.parse(text, dialect=dialect)) == 1
+
+
+def test_names_of_the_decision_and_of_the_recalibrated_columns_are_free_but_not_taken():
+    prev = quiet_estimate(learnt(), fieldcal.count(learnt(), [0.2, 0.7] * 20))
+    given = {"dialect": "duckdb", "scores": "p"}
+    text = decide_statement(prev, "leads", **given, name="Entscheid", recalibrated="{}_neu")
+    assert '"Entscheid"' in text
+    assert '"p_neu"' in text
+    for name in ("p", "p_recalibrated", ""):
+        with pytest.raises(InputError, match="name"):
+            decide_statement(prev, "leads", **given, name=name)
+    with pytest.raises(InputError, match="statement cannot refuse rows"):
+        decide_statement(prev, "leads", **given, unseen="error")
 
 
 # Literals, names, and what must stay inert

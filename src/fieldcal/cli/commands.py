@@ -48,7 +48,7 @@ RUN_FILES = ("lab.json", "field.json", "prevalence.json", "prevalence.csv", RECA
 def learn(settings: Settings, table: opt.LabTable, output: opt.Output, options: Learning) -> None:
     """Learn from predictions with labels."""
     _check_target(output, [table])
-    with _session(settings) as opened:
+    with session(settings) as opened:
         lab = _learn(settings, opened.open(table), **arguments(options))
     lab.save(output)
     out.done(settings, out.lab_data(lab), [output], str(lab))
@@ -67,7 +67,7 @@ def count(
 
     _check_target(output, [lab_file, table])
     lab = Lab.load(lab_file)
-    with _session(settings) as opened:
+    with session(settings) as opened:
         field = _count(settings, lab, opened.open(table), **arguments(columns), **arguments(options))
     field.save(output)
     out.done(settings, out.field_data(field), [output], str(field))
@@ -162,20 +162,12 @@ def recalibrate(
 ) -> None:
     """New predictions: same rows, same order."""
     from fieldcal.objects import Prevalence
-    from fieldcal.tables.files.paths import check_target
     from fieldcal.verbs.recalibrate import check_applicable
 
-    to_stdout = str(output) == "-"
-    if to_stdout and settings.json:
-        raise InputError("--json and -o - both want standard output. Write the table to a file.")
-    if to_stdout and sys.__stdout__ is None:
-        raise InputError("Standard output is closed. Name a file.")
-    if not to_stdout:
-        check_target(str(output), [])
-        _check_target(output, [prevalence_file, table])
+    to_stdout = check_table_target(settings, output, [prevalence_file, table])
     prev = Prevalence.load(prevalence_file)
     check_applicable(prev, acknowledge=options.acknowledge)
-    with _session(settings) as opened:
+    with session(settings) as opened:
         given = arguments(columns) | arguments(options)
         rows = _recalibrate(settings, prev, opened, opened.open(table), output, **given)
     text = out.recalibrated_text(prev, rows)
@@ -212,30 +204,6 @@ def check(
     return code
 
 
-def plan(
-    settings: Settings,
-    artefact: Annotated[
-        Path,
-        typer.Argument(metavar="PREVALENCE.json | LAB.json", help="An estimate, or with --rows a lab."),
-    ],
-    rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Plan a field of so many rows, with a lab alone.")
-    ] = None,
-    of: Annotated[str | None, typer.Option(metavar="CLASS", help="The class; by default the last.")] = None,
-    level: Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the interval.")] = 0.9,
-) -> None:
-    """What makes the interval wide, what would narrow it, and how many labels would decide."""
-    from fieldcal.objects import Lab, Prevalence
-
-    if rows is None:
-        prev = Prevalence.load(artefact)
-        lab, n, prevalence = prev.lab, int(prev.whole.n), prev.whole.urc
-    else:
-        lab, n, prevalence = Lab.load(artefact), rows, None
-    planned = fieldcal.plan(lab, n=n, prevalence=prevalence, of=_class_of(lab, of), level=level)
-    out.result(settings, dataclasses.asdict(planned), repr(planned))
-
-
 def run(
     settings: Settings,
     lab_table: opt.LabTable,
@@ -255,7 +223,7 @@ def run(
     groups = given.pop("by")
     _check_folder(output, [lab_table, field_table])
     earlier = [name for name in RUN_FILES if (output / name).exists()]
-    with _session(settings) as opened:
+    with session(settings) as opened:
         known, unknown = opened.open(lab_table), opened.open(field_table)
         lab = _learn(settings, known, by=_groups_of_lab(settings, groups, known), **given)
         field = _count(settings, lab, unknown, by=groups or [], **arguments(counting))
@@ -322,9 +290,9 @@ def report(
     prev = Prevalence.load(prevalence_file)
     rows = None
     if labelled is not None:
-        with _session(settings) as opened:
+        with session(settings) as opened:
             rows = _labelled(settings, prev, opened.open(labelled), label=label, **arguments(columns))
-    made = _report(settings, prev, output, of=_class_of(prev, of), title=title, rows=rows)
+    made = _report(settings, prev, output, of=class_of(prev, of), title=title, rows=rows)
     out.done(settings, out.report_data(made), [output], str(made))
 
 
@@ -351,7 +319,7 @@ def demo(
 
 
 COMMANDS: tuple[Callable[..., int | None], ...] = (
-    *(learn, count, merge, estimate, recalibrate, check, plan),
+    *(learn, count, merge, estimate, recalibrate, check),
     *(run, report, demo),
 )
 
@@ -385,7 +353,7 @@ def _field(settings: Settings, lab: Lab, path: Path, **given: Any) -> Field:
 
     if path.suffix.lower() == ".json":
         return Field.load(path)
-    with _session(settings) as opened:
+    with session(settings) as opened:
         return tables.read_counts(lab, opened.open(path).relation, **given)
 
 
@@ -467,7 +435,7 @@ def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) ->
 
 
 @contextmanager
-def _session(settings: Settings) -> Iterator[Session]:
+def session(settings: Settings) -> Iterator[Session]:
     """DuckDB, within the limits of --memory-limit and --threads."""
 
     from fieldcal.tables.files.session import Session
@@ -482,9 +450,26 @@ def _check_target(target: Path, inputs: Sequence[str | Path]) -> None:
     from fieldcal.tables.files.paths import check_place
 
     if str(target) == "-":
-        raise InputError("Only `fieldcal recalibrate` writes to standard output. Name a file.")
+        raise InputError(
+            "Only tables are written to standard output, by `recalibrate` and `decide`. Name a file."
+        )
     check_place(target, _existing(inputs))
     _refuse_streams(target, inputs)
+
+
+def check_table_target(settings: Settings, target: Path, inputs: Sequence[str | Path]) -> bool:
+    """The same for a table; whether it goes to standard output."""
+    from fieldcal.tables.files.paths import check_target
+
+    if str(target) != "-":
+        check_target(str(target), [])
+        _check_target(target, inputs)
+        return False
+    if settings.json:
+        raise InputError("--json and -o - both want standard output. Write the table to a file.")
+    if sys.__stdout__ is None:
+        raise InputError("Standard output is closed. Name a file.")
+    return True
 
 
 def _refuse_streams(target: Path, inputs: Sequence[str | Path]) -> None:
@@ -539,7 +524,7 @@ def _check_folder(folder: Path, inputs: Sequence[str]) -> None:
         _refuse_streams(target, inputs)
 
 
-def _class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:
+def class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:
     """The class that is spelled so; classes need not be text."""
     if text is None:
         return None

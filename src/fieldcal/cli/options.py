@@ -36,10 +36,10 @@ FieldFile = Annotated[
 PrevalenceFile = Annotated[
     Path, typer.Argument(metavar="PREVALENCE.json", help="What `fieldcal estimate` made.")
 ]
-_TABLE = "A file or glob (Parquet, CSV, also compressed), or - for standard input."
-LabTable = Annotated[str, typer.Argument(metavar="LAB_TABLE", help=f"Predictions with labels. {_TABLE}")]
-FieldTable = Annotated[str, typer.Argument(metavar="FIELD_TABLE", help=f"Predictions in the field. {_TABLE}")]
-AnyTable = Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to recalibrate. {_TABLE}")]
+TABLE = "A file or glob (Parquet, CSV, also compressed), or - for standard input."
+LabTable = Annotated[str, typer.Argument(metavar="LAB_TABLE", help=f"Predictions with labels. {TABLE}")]
+FieldTable = Annotated[str, typer.Argument(metavar="FIELD_TABLE", help=f"Predictions in the field. {TABLE}")]
+AnyTable = Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to recalibrate. {TABLE}")]
 
 
 def _output(help: str, metavar: str = "FILE") -> Any:
@@ -65,6 +65,13 @@ Crossing = Annotated[
 ]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Rescale each row's predictions to sum to one.")]
 MissingRows = Annotated[Literal["error", "drop"], typer.Option(help="Rows without a prediction.")]
+UnseenGroups = Annotated[
+    Literal["global", "raw", "error"],
+    typer.Option(help="Groups never counted: treat as the whole field, leave alone, or refuse."),
+]
+KeptRows = Annotated[
+    Literal["error", "keep"], typer.Option(help="Rows without a prediction: refuse, or keep as is.")
+]
 NewName = Annotated[
     str, typer.Option(metavar="PATTERN", help="Names of the new columns; {} is the old name.")
 ]
@@ -228,13 +235,8 @@ class Estimating:
 class Applying:
     """Options of `recalibrate`, besides the columns."""
 
-    unseen: Annotated[
-        Literal["global", "raw", "error"],
-        typer.Option(help="Groups never counted: treat as the whole field, leave alone, or refuse."),
-    ] = "global"
-    missing: Annotated[
-        Literal["error", "keep"], typer.Option(help="Rows without a prediction: refuse, or keep as is.")
-    ] = "error"
+    unseen: UnseenGroups = "global"
+    missing: KeptRows = "error"
     name: NewName = "{}_recalibrated"
     normalize: Normalize = False
     acknowledge: Acknowledge = False
@@ -362,13 +364,13 @@ def quantile_columns(given: Sequence[str]) -> str | dict[float, str]:
     columns: dict[float, str] = {}
     for text in found:
         level, _, column = text.partition("=")
-        number = _number(level)
-        if number is None or not 0.0 < number < 1.0 or not column or number in columns:
+        share = number(level)
+        if share is None or not 0.0 < share < 1.0 or not column or share in columns:
             raise InputError(
                 f"--quantiles does not tell the level of {text!r:.60}. Write a pattern such as 'q_*', or each level "
                 "between 0 and 1 once with its column: 0.1=low,0.9=high."
             )
-        columns[number] = column
+        columns[share] = column
     return columns
 
 
@@ -395,7 +397,7 @@ def trust_of(text: str) -> float | Literal["auto"]:
     """auto, or a number in [0, 1]."""
     if text == "auto":
         return "auto"
-    value = _number(text)
+    value = number(text)
     if value is None or not 0.0 <= value <= 1.0:
         raise InputError(f"--trust must be auto or a number from 0 to 1, but got {text!r:.60}.")
     return value
@@ -405,7 +407,7 @@ def smoothing_of(text: str) -> float | Literal["auto"]:
     """auto, or a number of rows."""
     if text == "auto":
         return "auto"
-    value = _number(text)
+    value = number(text)
     if value is None or not 0.0 <= value < float("inf"):
         raise InputError(f"--smoothing must be auto or a number of rows, 0 or more, but got {text!r:.60}.")
     return value
@@ -421,7 +423,7 @@ def bins_of(text: str) -> int | list[float]:
     (8, [0.2, 0.5])
     """
     parts = [part for part in text.split(",") if part.strip()]
-    cuts = [cut for part in parts if (cut := _number(part)) is not None]
+    cuts = [cut for part in parts if (cut := number(part)) is not None]
     if "," in text and parts and len(cuts) == len(parts):
         return cuts
     if not (text.strip().isdecimal() and int(text) > 0):
@@ -446,7 +448,7 @@ def _one_prior(text: str, whole: str) -> Prior:
         return as_prior(name)  # type: ignore[arg-type]  # it refuses what it does not know
     kinds: dict[str, type[KL | Dirichlet | Continuity | KLBins]]
     kinds = {kind.name: kind for kind in (KL, Dirichlet, Continuity, KLBins)}
-    value = _number(strength)
+    value = number(strength)
     if name not in kinds or value is None:
         raise InputError(
             f"--prior must be a name, or {', '.join(kinds)} with a strength such as kl:10, or a sum of these with +, "
@@ -455,7 +457,8 @@ def _one_prior(text: str, whole: str) -> Prior:
     return kinds[name](value)
 
 
-def _number(text: str) -> float | None:
+def number(text: str) -> float | None:
+    """Of a text that is one."""
     try:
         return float(text)
     except ValueError:

@@ -59,7 +59,6 @@ FLAGS: dict[str, str | None] = {
             "check",
             "cv",
             "family",
-            "goal",
             "high",
             "low",
             "point",

@@ -11,6 +11,7 @@ import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
+from fieldcal.cli.decisions import DecisionName, Goal, goal_of
 from fieldcal.cli.options import ScoreColumns, arguments
 from fieldcal.cli.output import Settings
 
@@ -28,6 +29,16 @@ Dialect = Annotated[
 ]
 TableName = Annotated[
     str, typer.Argument(metavar="TABLE", help="The table in the warehouse: name, or schema.name.")
+]
+Unseen = Annotated[
+    Literal["global", "raw"],
+    typer.Option(help="Groups never counted: treat as the whole field, or leave alone."),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TABLE", help="Where `fieldcal sql weights` was loaded; without it, they are written out."
+    ),
 ]
 
 
@@ -52,17 +63,9 @@ def sql_recalibrate(
     table: TableName,
     dialect: Dialect,
     columns: ScoreColumns,
-    unseen: Annotated[
-        Literal["global", "raw"],
-        typer.Option(help="Groups never counted: treat as the whole field, or leave alone."),
-    ] = "global",
+    unseen: Unseen = "global",
     name: opt.NewName = "{}_recalibrated",
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE", help="Where `fieldcal sql weights` was loaded; without it, they are written out."
-        ),
-    ] = None,
+    weights: Weights = None,
     acknowledge: opt.Acknowledge = False,
 ) -> None:
     """Print the statement that adds recalibrated predictions."""
@@ -76,6 +79,44 @@ def sql_recalibrate(
         **arguments(columns),
         unseen=unseen,
         name=name,
+        weights=weights,
+        acknowledge=acknowledge,
+    )
+    _statement(settings, dialect, text)
+
+
+def sql_decide(
+    settings: Settings,
+    prevalence_file: opt.PrevalenceFile,
+    table: TableName,
+    dialect: Dialect,
+    columns: ScoreColumns,
+    goal: Goal = "accuracy",
+    unseen: Unseen = "global",
+    name: DecisionName = "decision",
+    recalibrated: Annotated[
+        str,
+        typer.Option(
+            metavar="PATTERN", help="Names of the columns of recalibrated predictions; {} is the old name."
+        ),
+    ] = "{}_recalibrated",
+    weights: Weights = None,
+    acknowledge: opt.Acknowledge = False,
+) -> None:
+    """Print the statement that adds recalibrated predictions and the decided class."""
+    from fieldcal.objects import Prevalence
+    from fieldcal.tables.sql import decide_statement
+
+    prev = Prevalence.load(prevalence_file)
+    text = decide_statement(
+        prev,
+        table,
+        dialect=dialect,
+        **arguments(columns),
+        goal=goal_of(goal, prev.classes),
+        unseen=unseen,
+        name=name,
+        recalibrated=recalibrated,
         weights=weights,
         acknowledge=acknowledge,
     )
@@ -96,6 +137,7 @@ def sql_weights(settings: Settings, prevalence_file: opt.PrevalenceFile) -> None
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "count": sql_count,
+    "decide": sql_decide,
     "recalibrate": sql_recalibrate,
     "weights": sql_weights,
 }

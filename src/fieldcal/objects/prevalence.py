@@ -41,7 +41,7 @@ from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.objects.verdict import Verdict
-from fieldcal.options import as_array, check_choice
+from fieldcal.options import as_array, check_choice, check_level
 from fieldcal.types import Floats, Ints, Keys
 
 if TYPE_CHECKING:
@@ -323,6 +323,7 @@ class Prevalence(Artefact):
         of: Hashable = None,
         kind: Literal["difference", "ratio"] = "difference",
         assume: Assume = "trust",
+        level: float | None = None,
     ) -> Interval:
         """How much more prevalent a class is in group ``a`` than in group ``b``, with an interval.
 
@@ -335,6 +336,7 @@ class Prevalence(Artefact):
         of : class, by default the last
         kind : "difference" or "ratio"
         assume : "trust", or "label_shift" for what URC says if the assumption holds
+        level : probability content of the interval, by default that of the estimate
 
         Examples
         --------
@@ -350,7 +352,29 @@ class Prevalence(Artefact):
         k = self._class(of)
         one, two = self.draws([a, b], assume=assume)[..., k]
         draws = one - two if kind == "difference" else one / np.maximum(two, 1e-12)
-        return self._interval(draws, neutral=0.0 if kind == "difference" else 1.0, assume=assume)
+        return self._interval(draws, 0.0 if kind == "difference" else 1.0, assume, level)
+
+    def shares(
+        self,
+        groups: list[Hashable] | None = None,
+        *,
+        of: Hashable = None,
+        assume: Assume = "trust",
+        level: float | None = None,
+    ) -> tuple[Interval, ...]:
+        """The prevalence of a class in each of several groups, from the draws that `contrast` and `ranking` take.
+
+        Parameters
+        ----------
+        groups : by default all
+        of : class, by default the last
+        assume : "trust", or "label_shift" for what URC says if the assumption holds
+        level : probability content of the intervals, by default that of the estimate
+        """
+        k = self._class(of)
+        return tuple(
+            self._interval(draws[:, k], 0.0, assume, level) for draws in self.draws(groups, assume=assume)
+        )
 
     def ranking(self, *, of: Hashable = None, assume: Assume = "trust") -> Ranking:
         """How likely each group has the highest prevalence of a class; the probabilities sum to one.
@@ -366,7 +390,9 @@ class Prevalence(Artefact):
         probability = np.bincount(top, minlength=len(self.groups)) / len(top)
         return Ranking(self.groups, probability, self.classes[k], self.verdict.level, assume)
 
-    def poststratify(self, totals: Any, *, of: Hashable = None, assume: Assume = "trust") -> Interval:
+    def poststratify(
+        self, totals: Any, *, of: Hashable = None, assume: Assume = "trust", level: float | None = None
+    ) -> Interval:
         """The prevalence of a class in a population made of these groups in other proportions, with an interval.
 
         Parameters
@@ -374,6 +400,7 @@ class Prevalence(Artefact):
         totals : mapping from group to size, or (G,) sizes
         of : class, by default the last
         assume : "trust", or "label_shift" for what URC says if the assumption holds
+        level : probability content of the interval, by default that of the estimate
         """
         self._refuse_no_groups()
         if hasattr(totals, "items"):
@@ -392,7 +419,7 @@ class Prevalence(Artefact):
                 f"totals must be one size per group ({len(self.groups)}), finite, not negative and not all zero."
             )
         draws = self.draws(assume=assume)[..., self._class(of)]
-        return self._interval((share / share.sum()) @ draws, neutral=0.0, assume=assume)
+        return self._interval((share / share.sum()) @ draws, 0.0, assume, level)
 
     def performance(
         self, group: Hashable = ..., *, assume: Assume = "trust"
@@ -526,8 +553,11 @@ class Prevalence(Artefact):
             raise InputError(f"There is no class {of!r}. The classes are {self.classes!r:.200}.")
         return at
 
-    def _interval(self, draws: Floats, neutral: float, assume: Assume) -> Interval:
-        level = self.level or 0.9
+    def _interval(
+        self, draws: Floats, neutral: float, assume: Assume, level: float | None = None
+    ) -> Interval:
+        level = self.level or 0.9 if level is None else level
+        check_level(level)
         lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
         above = float((draws > neutral).mean())
         return Interval(

@@ -7,17 +7,21 @@ Python. Columns of predicted quantiles, which no engine bins, are read into memo
 from fieldcal.tables.change_prevalence import change_prevalence, change_prevalence_file
 from fieldcal.tables.count import count
 from fieldcal.tables.count_table import read_counts
+from fieldcal.tables.decide import decide, decide_file
 from fieldcal.tables.labelled import read_labelled
 from fieldcal.tables.learn import learn
 from fieldcal.tables.recalibrate import recalibrate, recalibrate_file
 from fieldcal.tables.sql import change_prevalence_statement as sql_change_prevalence
 from fieldcal.tables.sql import count_statement as sql_count
+from fieldcal.tables.sql import decide_statement as sql_decide
 from fieldcal.tables.sql import recalibrate_statement as sql_recalibrate
 
 __all__ = [
     "change_prevalence",
     "change_prevalence_file",
     "count",
+    "decide",
+    "decide_file",
     "learn",
     "read_counts",
     "read_labelled",
@@ -25,5 +29,6 @@ __all__ = [
     "recalibrate_file",
     "sql_change_prevalence",
     "sql_count",
+    "sql_decide",
     "sql_recalibrate",
 ]

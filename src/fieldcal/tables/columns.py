@@ -168,13 +168,13 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
     return columns
 
 
-def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[str]:
+def new_names(columns: Sequence[str], taken: Iterable[str], name: str, *, option: str = "name") -> list[str]:
     """The names of the new columns, none of which may be there already."""
     if not isinstance(name, str) or not name or any("\ud800" <= c <= "\udfff" for c in name):
         raise InputError(
-            Option("name", name),
+            Option(option, name),
             " cannot name a column: it is empty or no text. Write ",
-            Option("name", "{}_new"),
+            Option(option, "{}_new"),
             ".",
         )
     new, there = [name.replace("{}", c) for c in columns], set(taken)
@@ -183,7 +183,7 @@ def new_names(columns: Sequence[str], taken: Iterable[str], name: str) -> list[s
         raise InputError(
             f"The new column would be named {(clash or new)[0]!r:.60}, which the table already has. Choose another "
             "with ",
-            Option("name", "{}_new"),
+            Option(option, "{}_new"),
             ", where {} stands for the old name.",
         )
     return new

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import reduce
 
 from fieldcal.core.backend import Backend, Expr, clipped, total
+from fieldcal.core.decision import TIE
 from fieldcal.core.partition import Partition
 from fieldcal.objects import SCORE_UNIT
+from fieldcal.types import Floats
 from fieldcal.validation import CLIP, SUM_TOLERANCE
 
 __all__ = [
@@ -17,7 +19,9 @@ __all__ = [
     "Hold",
     "Move",
     "below",
+    "best",
     "clipped",
+    "gains",
     "inside",
     "is_one",
     "is_rounding",
@@ -117,3 +121,28 @@ def _mixed(backend: Backend, trust: float, old: Expr, new: Expr) -> Expr:
 def scaled(columns: Sequence[Expr], ratios: Sequence[Expr]) -> list[Expr]:
     """The scores of several classes times their weights, before they are made to sum to one."""
     return [columns[0], *(x * r for x, r in zip(columns[1:], ratios, strict=True))]
+
+
+def gains(
+    backend: Backend, columns: Sequence[Expr], savings: Floats | None, prevalence: Sequence[Expr] = ()
+) -> list[Expr]:
+    """`core.decision.Goal.gains` of a row; of one column, which is the second of two classes, both."""
+    proba = [backend.number(1.0) - columns[0], columns[0]] if len(columns) == 1 else list(columns)
+    if savings is None:
+        return [x / p for x, p in zip(proba, prevalence, strict=True)]
+    return [
+        total([x if s == 1.0 else x * backend.number(s) for x, s in zip(proba, saved, strict=True) if s])
+        if saved.any()
+        else backend.number(0.0)
+        for saved in savings.T
+    ]
+
+
+def best(backend: Backend, gains: Sequence[Expr], values: Sequence[Expr], hold: Hold = list) -> Expr:
+    """The value of the largest gain, the first of equals: `core.decision.largest`."""
+    gains = hold(gains)
+    (enough,) = hold([backend.largest(gains) * backend.number(1.0 - TIE)])
+    answer = values[-1]
+    for gain, value in zip(reversed(gains[:-1]), reversed(values[:-1]), strict=True):
+        answer = backend.when(gain >= enough, value, answer)
+    return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
@@ -18,7 +18,7 @@ from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import examine, refuse
 from fieldcal.tables.weight_table import Course, Groups, Job, RecalibrateOptions, bind, counted_groups
-from fieldcal.types import Crossing, Ints, Unseen
+from fieldcal.types import Crossing, Floats, Ints, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
 if TYPE_CHECKING:
@@ -163,29 +163,47 @@ def _apply_to_scores(
     prev: Prevalence, columns: Scores, by: str | Sequence[str] | None, options: RecalibrateOptions
 ) -> Any:
     """By the weights of the estimate."""
-    if columns.n_ids is not None:
-        raise InputError(
-            "Bin ids in a table are not recalibrated: read them, and use fieldcal.recalibrate on arrays."
-        )
     return correct(prev.correction, columns, group_columns(prev, by), options)
 
 
 def correct(correction: Correction, columns: Scores, by: Sequence[str], options: RecalibrateOptions) -> Any:
     """One expression in the table's engine, after one join where there are groups."""
-    table = columns.table
-    new = new_names(columns.columns, table.names, options.name)
-    job, course = Job(correction, table, columns, options), Course.of(correction, options.unseen)
+    new = new_names(columns.columns, columns.table.names, options.name)
+    job, course = Job(correction, columns.table, columns, options), Course.of(correction, options.unseen)
+    rows = weighed_rows(job, by, joins=course.joins)
+    return columns.table.finish(*job.answers(rows, course, new))
+
+
+def weighed_rows(
+    job: Job,
+    by: Sequence[str],
+    *,
+    joins: bool,
+    beside: Mapping[str, Floats] | None = None,
+) -> Any:
+    """The rows of a table with their predictions, looked through, and the weights of their groups.
+
+    Parameters
+    ----------
+    by : the columns of the groups, if there are any
+    joins : whether anything depends on the group of a row
+    beside : see `Groups.of`
+    """
+    table, columns, options = job.table, job.scores, job.options
+    if columns.n_ids is not None:
+        raise InputError(
+            "Bin ids in a table are not recalibrated: read them, and use fieldcal.recalibrate on arrays."
+        )
     if options.check:
         _check_scores(job)
-    if not correction.grouped:
-        return table.finish(*job.answers(table.prepare(columns.expressions()), course, new))
-    groups = Groups.of(job, by)
+    if not job.correction.grouped:
+        return table.prepare(columns.expressions())
+    groups = Groups.of(job, by, beside)
     prepared = table.prepare([*columns.expressions(), *groups.look_up.left()])
     small = table.align(prepared, groups.small, groups.look_up.on())
     if options.check:
         groups.check(prepared, small)
-    rows = table.look_up(prepared, small, groups.look_up.on()) if course.joins else prepared
-    return table.finish(*job.answers(rows, course, new))
+    return table.look_up(prepared, small, groups.look_up.on()) if joins else prepared
 
 
 def _check_scores(job: Job) -> None:

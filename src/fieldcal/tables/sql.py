@@ -1,4 +1,4 @@
-"""SQL for a warehouse: a statement that counts, and one that recalibrates. Rows never leave it.
+"""SQL for a warehouse: statements that count, recalibrate and decide. Rows never leave it.
 
 Nothing here holds a connection. Statements are built with sqlglot, which quotes every name and every value. They keep
 to what dialects share: one GROUP BY, one LEFT JOIN, CASE, and float64.
@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from fieldcal.errors import InputError, InputTypeError
+import numpy as np
+
+from fieldcal.core.decision import Goal
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Correction, Lab, Prevalence
 from fieldcal.options import column_names
 from fieldcal.storage import refuse_repeats, require
@@ -20,6 +23,7 @@ from fieldcal.tables import expressions as row
 from fieldcal.tables.change_prevalence import check_width, known_columns
 from fieldcal.tables.columns import group_columns, new_names, score_names, warn_if_recalibrated
 from fieldcal.tables.count import group_names
+from fieldcal.tables.decide import assumed_shares, plain_classes
 from fieldcal.tables.expressions import Expr
 from fieldcal.tables.weight_table import (
     WAREHOUSE_FLOOR,
@@ -28,19 +32,28 @@ from fieldcal.tables.weight_table import (
     ratio_column,
     refuse_numbers,
     require_groups,
+    share_column,
     weight_columns,
     weights_table,
 )
+from fieldcal.types import Floats
 from fieldcal.validation import CLIP
 from fieldcal.verbs.change_prevalence import PrevalenceLike, known_correction
-from fieldcal.verbs.recalibrate import check_applicable
+from fieldcal.verbs.recalibrate import check_applicable, check_decidable
 
 if TYPE_CHECKING:
     from fieldcal.tables.sql_dialect import SqlBackend
 
-__all__ = ["change_prevalence_statement", "count_statement", "recalibrate_statement", "weights_table"]
+__all__ = [
+    "change_prevalence_statement",
+    "count_statement",
+    "decide_statement",
+    "recalibrate_statement",
+    "weights_table",
+]
 
 _ROW, _GIVEN, _WEIGHTS = "fieldcal_row", "fieldcal_given", "fieldcal_weights"
+_RECALIBRATED = "fieldcal_recalibrated"
 _STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
 _VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
 #: Scores below count as 0 in products, which underflow otherwise: an error in some engines. With ratios no further
@@ -156,29 +169,125 @@ def recalibrate_statement(
     backend = _backend(dialect)
     check_applicable(prev, acknowledge=acknowledge)
     refuse_numbers(prev.lab)
+    _check_unseen(unseen)
+    columns = _prediction_names(prev.lab, scores)
+    grouped = _names(group_columns(prev, by), "by")
+    course = Course.of(prev.correction, unseen)
+    source = _weight_source(backend, prev, grouped, weights, joins=course.joins)
+    new = new_names(columns, [*columns, *grouped], name)
+    query = _recalibrating(backend, table, columns, new, course, by=grouped, weights=source)
+    return backend.write(query)
+
+
+def decide_statement(
+    prev: Prevalence,
+    table: str,
+    *,
+    dialect: str,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    goal: Literal["accuracy", "balanced"] | Any = "accuracy",
+    unseen: Literal["global", "raw"] = "global",
+    name: str = "decision",
+    recalibrated: str = "{}_recalibrated",
+    acknowledge: bool = False,
+    weights: str | None = None,
+) -> str:
+    """The statement that decides each row of a warehouse's table: what `recalibrate_statement` gives, and the class.
+
+    Parameters
+    ----------
+    prev, table, dialect, by, scores, unseen, acknowledge : as in `recalibrate_statement`
+    goal : "accuracy", "balanced" or (K, K) costs, true class by decision
+        As in `fieldcal.decide`, which decides the same.
+    name : str
+        The name of the column with the decided class, which comes last.
+    recalibrated : str
+        The name of a column of recalibrated predictions, with ``{}`` for the name of the old one.
+    weights : str, optional
+        As in `recalibrate_statement`; not with ``goal="balanced"``, which needs the prevalences of groups too.
+
+    Notes
+    -----
+    Scores that are null, NaN or outside [0, 1], or that do not sum to one, give null.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> print(decide_statement(prev, "leads", dialect="duckdb", scores="p", goal=[[0, 1], [20, 0]]))
+    WITH "fieldcal_recalibrated" AS (
+    ...
+    )
+    SELECT
+      "fieldcal_row".*,
+      CASE
+    ...
+      END AS "decision"
+    FROM "fieldcal_recalibrated" AS "fieldcal_row"
+    """
+    backend = _backend(dialect)
+    check_decidable(prev, acknowledge=acknowledge)
+    _check_unseen(unseen)
+    wanted, values = Goal.of(goal, len(prev.classes)), [backend.label(c) for c in plain_classes(prev.classes)]
+    columns = _prediction_names(prev.lab, scores)
+    grouped = _names(group_columns(prev, by), "by")
+    new = new_names(columns, [*columns, *grouped], recalibrated, option="recalibrated")
+    (decision,) = new_names(columns[:1], [*columns, *grouped, *new], name)
+    course, (own, others) = Course.of(prev.correction, unseen), assumed_shares(prev, unseen)
+    shares = own if wanted.costs is None and prev.field.grouped and len(prev.groups) else None
+    if shares is not None and weights is not None:
+        raise InputError(
+            Option("goal", "balanced"),
+            " needs the prevalences of the groups, which the table of ",
+            Option("weights"),
+            " does not hold. Leave it out: both are then written into the statement.",
+        )
+    joins = course.joins or shares is not None
+    source = _weight_source(backend, prev, grouped, weights, joins=joins, shares=shares)
+    steps = _recalibrating_steps(
+        backend, table, columns, new, course, by=grouped, weights=source, shares=shares is not None
+    )
+    predictions = [backend.column(n, _ROW) for n in new]
+    gains = _gains(backend, predictions, wanted, others, joined=shares is not None)
+    unknown = backend.absent(predictions[0])
+    made = {decision: backend.when(unknown, backend.null(), row.best(backend, gains, values))}
+    query = backend.select([], made, backend.step(_RECALIBRATED, _ROW), whole=_ROW)
+    if shares is not None:
+        query = query.join(backend.step(_WEIGHTS), on=_same_group(backend, grouped), join_type="left")
+    return backend.write(backend.after(steps, query))
+
+
+def _check_unseen(unseen: object) -> None:
     if not isinstance(unseen, str) or unseen not in ("global", "raw"):
         raise InputError(
             f"unseen must be 'global' or 'raw' here, but got {unseen!r}: a statement cannot refuse rows. Look for them "
             "with `fieldcal sql count`."
         )
-    columns = _prediction_names(prev.lab, scores)
-    grouped = _names(group_columns(prev, by), "by")
-    course, source = Course.of(prev.correction, unseen), None
+
+
+def _weight_source(
+    backend: SqlBackend,
+    prev: Prevalence,
+    by: Sequence[str],
+    weights: str | None,
+    *,
+    joins: bool,
+    shares: Floats | None = None,
+) -> Expr | None:
+    """Where to find the weights of groups, as a table or written out; none if all rows take the same steps.
+
+    Parameters
+    ----------
+    shares : (G, K) prevalences of the groups, to be written out beside the weights
+    """
     if weights is not None:
-        source = backend.source(weights, _GIVEN)
+        given = backend.source(weights, _GIVEN)
         require_groups(prev)
-    elif course.joins:
-        source = _weights_inside(backend, prev.correction, len(grouped))
-    query = _recalibrating(
-        backend,
-        table,
-        columns,
-        new_names(columns, [*columns, *grouped], name),
-        course,
-        by=grouped,
-        weights=source if course.joins else None,
-    )
-    return backend.write(query)
+        return given if joins else None
+    return _weights_inside(backend, prev.correction, len(by), shares) if joins else None
 
 
 def change_prevalence_statement(
@@ -226,10 +335,14 @@ def change_prevalence_statement(
     return backend.write(query)
 
 
-def _weights_inside(backend: SqlBackend, correction: Correction, n_keys: int) -> Expr:
-    """The weights of the groups, written into the statement."""
+def _weights_inside(
+    backend: SqlBackend, correction: Correction, n_keys: int, shares: Floats | None = None
+) -> Expr:
+    """The weights of the groups, and their prevalences if there are any, written into the statement."""
     kinds = {"loose_text": backend.loose_text, "has_truth": backend.has_truth}
-    return _written_out(backend, weight_columns(correction, n_keys, **kinds))
+    columns = weight_columns(correction, n_keys, **kinds)
+    beside = {} if shares is None else {share_column(k): each.tolist() for k, each in enumerate(shares.T)}
+    return _written_out(backend, columns | beside)
 
 
 def _backend(dialect: str) -> SqlBackend:
@@ -354,11 +467,28 @@ def _recalibrating(
     by: Sequence[str],
     weights: Expr | None,
 ) -> Expr:
-    """Every row of the table as it is, with new columns at its end.
+    """Every row of the table as it is, with new columns at its end."""
+    steps = _recalibrating_steps(backend, source, scores, new, course, by=by, weights=weights)
+    return backend.after(steps, steps.pop(_RECALIBRATED))
+
+
+def _recalibrating_steps(
+    backend: SqlBackend,
+    source: str,
+    scores: Sequence[str],
+    new: Sequence[str],
+    course: Course,
+    *,
+    by: Sequence[str],
+    weights: Expr | None,
+    shares: bool = False,
+) -> dict[str, Expr]:
+    """The same as the last of one or two steps.
 
     Parameters
     ----------
-    weights : where to find the weights of groups, as a table or written out; none if all rows take the same steps
+    weights : see `_weight_source`
+    shares : whether the prevalences of groups stand beside them
     """
     x = [backend.double(backend.column(name, _ROW)) for name in scores]
     found = [backend.column(ratio_column(k + 1), _WEIGHTS) for k in range(max(len(scores) - 1, 1))]
@@ -367,9 +497,33 @@ def _recalibrating(
     made = {name: backend.when(_usable(backend, x), e) for e, name in zip(answers, new, strict=True)}
     query = backend.select([], made, backend.source(source, _ROW), whole=_ROW)
     if weights is None:
-        return query
-    query = query.join(backend.step(_WEIGHTS), on=_same_group(backend, by), join_type="left")
-    return backend.after({_WEIGHTS: _weights(backend, weights, len(by), len(found))}, query)
+        return {_RECALIBRATED: query}
+    if course.joins:
+        query = query.join(backend.step(_WEIGHTS), on=_same_group(backend, by), join_type="left")
+    small = _weights(backend, weights, len(by), len(found), len(found) + 1 if shares else 0)
+    return {_WEIGHTS: small, _RECALIBRATED: query}
+
+
+def _gains(
+    backend: SqlBackend, predictions: Sequence[Expr], goal: Goal, shares: Floats, *, joined: bool
+) -> list[Expr]:
+    """What each decision gains.
+
+    Parameters
+    ----------
+    shares : (K,), of rows without a group, or without one that was seen
+    joined : whether the others have theirs beside them
+    """
+    savings = goal.savings
+    if savings is not None:  # products with smaller ones may underflow: see `TINY`
+        return row.gains(backend, predictions, np.where(savings < WAREHOUSE_FLOOR, 0.0, savings))
+    prevalence = [backend.number(share) for share in shares]
+    if joined:
+        own = [backend.column(share_column(k), _WEIGHTS) for k in range(len(shares))]
+        prevalence = [
+            backend.when(backend.absent(own[0]), *pair) for pair in zip(prevalence, own, strict=True)
+        ]
+    return row.gains(backend, predictions, None, prevalence)
 
 
 def _written_out(backend: SqlBackend, columns: WeightTable) -> Expr:
@@ -384,15 +538,16 @@ def _written_out(backend: SqlBackend, columns: WeightTable) -> Expr:
     return backend.values(rows, list(columns), _GIVEN)
 
 
-def _weights(backend: SqlBackend, source: Expr, n_keys: int, n_ratios: int) -> Expr:
+def _weights(backend: SqlBackend, source: Expr, n_keys: int, n_ratios: int, n_shares: int = 0) -> Expr:
     """Of one type, whatever the loader of a file has guessed."""
     made: dict[str, Expr] = {}
     for i in range(n_keys):
         key, null = count_table.group_column(i), count_table.null_column(i)
         made[key] = backend.text(backend.column(key, _GIVEN))
         made[null] = backend.int64(backend.column(null, _GIVEN))
-    for k in range(1, n_ratios + 1):
-        made[ratio_column(k)] = backend.double(backend.column(ratio_column(k), _GIVEN))
+    numbers = [*(ratio_column(k + 1) for k in range(n_ratios)), *(share_column(k) for k in range(n_shares))]
+    for name in numbers:
+        made[name] = backend.double(backend.column(name, _GIVEN))
     return backend.select([], made, source)
 
 

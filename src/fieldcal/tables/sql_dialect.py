@@ -71,6 +71,16 @@ class SqlBackend:
             return exp.func("CONCAT", *map(exp.Literal.string, pieces), dialect=self.dialect)
         return exp.National(this=value) if self.dialect == "tsql" else exp.Literal.string(value)
 
+    def label(self, value: str | int | bool) -> Expr:
+        """A class as a constant; where there are no truth values, 1 and 0."""
+        if isinstance(value, bool) and self.has_truth:
+            return exp.true() if value else exp.false()
+        return self.string(value) if isinstance(value, str) else self.integer(value)
+
+    def null(self) -> Expr:
+        """No value."""
+        return exp.null()
+
     def when(self, condition: Expr, then: Expr, otherwise: Expr | None = None) -> Expr:
         """Then, if the condition is true; otherwise (by default null), if it is false or null."""
         case = exp.case().when(condition, then)
@@ -184,9 +194,10 @@ class SqlBackend:
             columns.append(exp.Column(this=exp.Star(), table=self.name(whole)))
         return exp.select(*columns, *(self.alias(e, name) for name, e in made.items())).from_(source)
 
-    def step(self, name: str) -> Expr:
+    def step(self, name: str, alias: str | None = None) -> Expr:
         """An earlier step of the same statement, as a source."""
-        return exp.table_(name, quoted=True)
+        step = exp.table_(name, quoted=True)
+        return step if alias is None else exp.alias_(step, alias, quoted=True, table=True)
 
     def after(self, steps: Mapping[str, Expr], query: Expr) -> Expr:
         """The query with earlier steps before it, each under its name."""

@@ -101,18 +101,37 @@ class Job:
 
     def answers(self, rows: Any, course: Course, new: Sequence[str]) -> tuple[Any, dict[str, nw.Expr]]:
         """The rows, and the new columns made of them: null where the scores are none."""
-        backend, table = self.table.backend, _Holding(self.table, rows)
+        table = Holding(self.table, rows)
+        made = self.predictions(table, course)
+        return table.rows, {n: nw.when(made.usable).then(e) for n, e in zip(new, made.new, strict=True)}
+
+    def predictions(self, table: Holding, course: Course) -> Predictions:
+        """What the rows' predictions are and become."""
+        backend = self.table.backend
         raw = [nw.col(n) for n in self.scores.names()]
         usable, clean = self.scores.usable(raw), [row.clipped(backend, x) for x in raw]
         if len(raw) > 1:  # step by step: one expression would be too long for engines at ten classes
             usable, *clean = table.hold([usable, *clean])
             clean = table.hold(self.scores.final(clean))
         found = [nw.col(_ratio(self.table, k)) for k in range(self.correction.n_classes - 1)]
-        made = course.answers(backend, clean, found, lost=found[0].is_null(), hold=table.hold)
-        return table.rows, {n: nw.when(usable).then(e) for n, e in zip(new, made, strict=True)}
+        made = course.answers(backend, clean, found, lost=self.lost(), hold=table.hold)
+        return Predictions(usable, clean, made)
+
+    def lost(self) -> nw.Expr:
+        """Whether a row has no weights: its group was never seen."""
+        return nw.col(_ratio(self.table, 0)).is_null()
 
 
-class _Holding:
+@dataclass(frozen=True)
+class Predictions:
+    """Of rows, in their engine's expressions."""
+
+    usable: nw.Expr  # whether the row has predictions
+    old: Sequence[nw.Expr]
+    new: Sequence[nw.Expr]
+
+
+class Holding:
     """Rows that gather columns of ours."""
 
     def __init__(self, table: Table, rows: Any) -> None:
@@ -196,8 +215,13 @@ class Groups:
     small: Any
 
     @classmethod
-    def of(cls, job: Job, by: Sequence[str]) -> Groups:
-        """The group columns, with the weights of all groups."""
+    def of(cls, job: Job, by: Sequence[str], beside: Mapping[str, Floats] | None = None) -> Groups:
+        """The group columns, with the weights of all groups.
+
+        Parameters
+        ----------
+        beside : further columns of the small table, one number per group
+        """
         grouping, groups = Grouping.of(job.table, by), job.correction.groups
         known = np.flatnonzero(grouping.matches(groups))
         if len(groups) and not len(known):
@@ -205,10 +229,10 @@ class Groups:
         look_up = grouping.look_up(groups if len(known) == len(groups) else [groups[i] for i in known])
         columns: dict[str, Any] = dict(look_up.right())
         dtypes = look_up.dtypes()
-        table = ratios(group_weights(job.correction))[known]
-        for k in range(table.shape[1]):
-            columns[_ratio(job.table, k)] = table[:, k]
-            dtypes[_ratio(job.table, k)] = nw.Float64
+        found = ratios(group_weights(job.correction))
+        weights = {_ratio(job.table, k): column for k, column in enumerate(found.T)}
+        for name, values in (weights | dict(beside or {})).items():
+            columns[name], dtypes[name] = values[known], nw.Float64
         return cls(job, grouping, look_up, job.table.small(columns, dtypes))
 
     def check(self, prepared: Any, small: Any) -> None:
@@ -269,6 +293,11 @@ def refuse_kinds(grouping: Grouping, groups: Keys) -> None:
 def ratio_column(k: int) -> str:
     """The name of the weight of class k over that of class 0."""
     return f"fieldcal_ratio_{k + 1}"
+
+
+def share_column(k: int) -> str:
+    """The name of the prevalence of class k."""
+    return f"fieldcal_share_{k + 1}"
 
 
 def weights_table(prev: Prevalence) -> WeightTable:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.alignment import check_alignment
+from fieldcal.core.decision import Goal, divisors, largest
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Correction, Prevalence, group_keys
-from fieldcal.options import as_array, check_choice, check_flags
+from fieldcal.options import check_choice, check_flags
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
 from fieldcal.validation import bin_ids, field_scores
 from fieldcal.verbs.count import masses_of, understood
@@ -145,7 +146,7 @@ def decide(
 
     Returns
     -------
-    ndarray (n,) of classes
+    ndarray (n,) of classes; of those that are equally good, but for rounding, the first
 
     Examples
     --------
@@ -157,29 +158,14 @@ def decide(
     array([0, 1])
     """
     check_options(unseen)
-    check_applicable(prev, acknowledge=acknowledge)
-    if prev.lab.outcome.kind == "intervals":
-        raise InputError(
-            "decide chooses one of several classes, but this estimate is of a number. Take a number from the "
-            "recalibrated distributions: fieldcal.recalibrate(prev, predictions).mean(), or .ppf([0.5])."
-        )
+    check_decidable(prev, acknowledge=acknowledge)
+    wanted = Goal.of(goal, len(prev.classes))
     check_alignment(predictions=predictions, groups=groups)
-    classes = _as_array(prev.classes)
     new = as_columns(recalibrated_masses(prev, predictions, groups=groups, unseen=unseen))
-    if isinstance(goal, str):
-        if goal not in ("accuracy", "balanced"):
-            raise InputError(f"goal must be 'accuracy', 'balanced' or a matrix of costs, but got {goal!r}.")
-        if goal == "balanced":
-            prevalence = _row_prevalence(prev, groups, n=len(new), unseen=unseen)
-            new = new / np.maximum(prevalence, np.finfo(float).tiny)
-        return np.asarray(classes[new.argmax(axis=1)])
-    costs = as_array("goal", goal)
-    if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
-        raise InputError(
-            f"costs must be a finite ({len(classes)}, {len(classes)}) matrix, true class by decision, but have "
-            f"shape {costs.shape}."
-        )
-    return np.asarray(classes[(new @ costs).argmin(axis=1)])
+    assumed: Floats | float = 1.0
+    if wanted.costs is None:
+        assumed = divisors(_row_prevalence(prev, groups, n=len(new), unseen=unseen))
+    return np.asarray(_as_array(prev.classes)[largest(wanted.gains(new, assumed))])
 
 
 def check_options(unseen: object, missing: object = "error") -> None:
@@ -201,6 +187,16 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
             "predictions would depend on the group. Pass ",
             Option("acknowledge", True),
             " if that is meant.",
+        )
+
+
+def check_decidable(prev: Prevalence, *, acknowledge: bool) -> None:
+    """The same for decisions, which are for one of several classes."""
+    check_applicable(prev, acknowledge=acknowledge)
+    if prev.lab.outcome.kind == "intervals":
+        raise InputError(
+            "decide chooses one of several classes, but this estimate is of a number. Take a number from the "
+            "recalibrated distributions: fieldcal.recalibrate(prev, predictions).mean(), or .ppf([0.5])."
         )
 
 

@@ -126,6 +126,10 @@ class Table(ABC):
         own = list(self._safe.values())
         return computed.select(*own, *(e.alias(n) for n, e in new.items())).to_native()
 
+    def finish_with_gaps(self, computed: Any, name: str, values: nw.Expr, held: nw.Expr) -> Any:
+        """The same with one new column of whatever type, null where it is not held."""
+        return self.finish(computed, {name: nw.when(held).then(values)})
+
 
 def values_of(series: nw.Series[Any]) -> Any:
     """Whole numbers as an array, unless nulls would make them fractions; everything else as a list."""

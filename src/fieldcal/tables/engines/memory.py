@@ -10,6 +10,9 @@ import narwhals as nw
 
 from fieldcal.tables.engines.base import Small, Table, values_of
 
+#: pandas' types that have null, for those that have none.
+_WITH_GAPS = {"int64": "Int64", "bool": "boolean"}
+
 
 class Eager(Table):
     """New columns are worked out beside the table and then handed to it, so that index and rows stay as they are."""
@@ -64,6 +67,16 @@ class Eager(Table):
         """By position: whatever index the table has is kept."""
         answer = computed.select(*(e.alias(n) for n, e in new.items()))
         return self.frame.with_columns(*(answer.get_column(n) for n in new)).to_native()
+
+    def finish_with_gaps(self, computed: Any, name: str, values: nw.Expr, held: nw.Expr) -> Any:
+        """pandas makes fractions of whole numbers with gaps, and objects of truth values, unless told otherwise."""
+        if not self.frame.implementation.is_pandas():
+            return super().finish_with_gaps(computed, name, values, held)
+        answer = computed.select(values.alias(name), held.alias(self.helper("held"))).to_native()
+        column, there = answer[name], answer[self.helper("held")].astype(bool)
+        if not there.all():
+            column = column.astype(_WITH_GAPS.get(str(column.dtype), column.dtype)).where(there)
+        return self.frame.with_columns(nw.from_native(column, series_only=True)).to_native()
 
 
 class Arrow(Eager):

@@ -1,0 +1,218 @@
+"""fieldcal decide: hard decisions for every row of a table, and how costs are read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fieldcal.cli import options as opt
+from fieldcal.cli import output as out
+from fieldcal.cli.commands import check_table_target, session
+from fieldcal.cli.options import ScoreColumns, arguments
+from fieldcal.cli.output import Settings
+from fieldcal.errors import InputError
+from fieldcal.storage import did_you_mean, read_bytes
+
+if TYPE_CHECKING:
+    from fieldcal.objects import Prevalence
+    from fieldcal.tables.decide import Decided
+    from fieldcal.types import Keys
+
+Costs = list[list[float]]
+_GOALS = {"accuracy": "the most probable class", "balanced": "the best mean recall of all classes"}
+_SHOWN = 12
+
+Goal = Annotated[
+    str,
+    typer.Option(
+        metavar="GOAL",
+        help="accuracy: the most probable class. balanced: the best mean recall. Or what mistakes cost, a row per true "
+        "class and a column per decision, in the order of the classes that `fieldcal show` tells: '0,1;20,0', or a "
+        "file costs.csv, costs.json, whose names of classes, where it has them, say the order.",
+    ),
+]
+DecisionName = Annotated[str, typer.Option(metavar="NAME", help="The name of the new column.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deciding:
+    """Options of `decide`, besides the columns and the goal."""
+
+    unseen: opt.UnseenGroups = "global"
+    missing: opt.KeptRows = "error"
+    name: DecisionName = "decision"
+    normalize: opt.Normalize = False
+    acknowledge: opt.Acknowledge = False
+
+
+def decide(
+    settings: Settings,
+    prevalence_file: opt.PrevalenceFile,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to decide. {opt.TABLE}")],
+    output: opt.TableOutput,
+    columns: ScoreColumns,
+    options: Deciding,
+    goal: Goal = "accuracy",
+) -> None:
+    """A class for every row: same rows, same order, one more column.
+
+    Example: fieldcal decide prevalence.json field.csv -o decided.csv --goal '0,1;20,0'
+    """
+    from fieldcal import tables
+    from fieldcal.objects import Prevalence
+    from fieldcal.verbs.recalibrate import check_decidable
+
+    to_stdout = check_table_target(settings, output, [prevalence_file, table])
+    prev = Prevalence.load(prevalence_file)
+    check_decidable(prev, acknowledge=options.acknowledge)
+    wanted = goal_of(goal, prev.classes)
+    with session(settings) as opened:
+        given = arguments(columns) | arguments(options)
+        with out.working(settings, "decide"):
+            done = tables.decide_file(prev, opened, opened.open(table), str(output), goal=wanted, **given)
+    lines = [*_goal_lines(wanted, prev.classes), *_decided_lines(prev, done)]
+    if to_stdout:
+        for line in lines:
+            out.note(settings, line)
+    else:
+        out.done(settings, _data(prev, wanted, done), [output], "\n".join(lines))
+
+
+def goal_of(text: str, classes: Keys) -> str | Costs:
+    """A goal by its name, or costs as numbers in the order of the classes.
+
+    Examples
+    --------
+    >>> from fieldcal.cli.decisions import goal_of
+    >>> goal_of("balanced", (0, 1)), goal_of("0,1;20,0", (0, 1))
+    ('balanced', [[0.0, 1.0], [20.0, 0.0]])
+    """
+    if text in _GOALS:
+        return text
+    kind = Path(text).suffix.lower()
+    if kind in (".csv", ".json"):
+        content = _text(text)
+        return _from_json(content, text, classes) if kind == ".json" else _from_csv(content, text, classes)
+    if "," not in text:
+        raise InputError(
+            f"--goal must be accuracy, balanced, costs such as '0,1;20,0', or a file .csv or .json with costs, but got "
+            f"{text!r:.60}.{did_you_mean(text, list(_GOALS))}"
+        )
+    return _square([part.split(",") for part in text.split(";")], "--goal", classes)
+
+
+def _text(path: str) -> str:
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"The costs in {path!r:.80} are not UTF-8 text. Save the file as such.") from None
+
+
+def _from_csv(content: str, path: str, classes: Keys) -> Costs:
+    """Numbers alone; or names of decisions in the first row, and of true classes in the first column."""
+    try:
+        cells = [row for row in csv.reader(content.splitlines(), skipinitialspace=True) if any(row)]
+    except csv.Error:
+        cells = []
+    if len(cells) == len(classes) + 1:
+        decisions, *rows = cells
+        named = {row[0]: dict(zip(decisions[1:], row[1:], strict=False)) for row in rows}
+        return _by_name(named, path, classes)
+    return _square(cells, repr(path)[:80], classes)
+
+
+def _from_json(content: str, path: str, classes: Keys) -> Costs:
+    """Lists of numbers; or an object of true classes, each with an object of decisions."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        raise InputError(f"{path!r:.80} is no JSON. Write costs as [[0, 1], [20, 0]].") from None
+    if isinstance(found, dict):
+        return _by_name(found, path, classes)
+    return _square(found, repr(path)[:80], classes)
+
+
+def _by_name(named: Mapping[str, Any], path: str, classes: Keys) -> Costs:
+    names = [str(c) for c in classes]
+    for given in (named, *named.values()):
+        if not isinstance(given, Mapping) or set(given) != set(names):
+            held = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
+            raise InputError(
+                f"The costs in {path!r:.80} must name the classes {', '.join(names):.120}, as true classes (rows) and "
+                f"as decisions (columns), but name {held:.120}."
+            )
+    return _square([[named[i][d] for d in names] for i in names], repr(path)[:80], classes)
+
+
+def _square(cells: Any, where: str, classes: Keys) -> Costs:
+    n = len(classes)
+    if (
+        not isinstance(cells, list)
+        or len(cells) != n
+        or any(not isinstance(r, list) or len(r) != n for r in cells)
+    ):
+        raise InputError(
+            f"The costs of {where} must be {n} rows (true classes) of {n} numbers (decisions), in the order "
+            f"{', '.join(map(str, classes)):.120}. Write them as '{';'.join([','.join('0' * n)] * n):.60}'."
+        )
+    numbers = [[opt.number(str(cell)) for cell in r] for r in cells]
+    for r, found in zip(cells, numbers, strict=True):
+        for cell, value in zip(r, found, strict=True):
+            if value is None or not abs(value) < float("inf"):
+                raise InputError(f"The costs of {where} must be finite numbers, but have {cell!r:.60}.")
+    return [[value for value in r if value is not None] for r in numbers]
+
+
+def _goal_lines(goal: str | Costs, classes: Keys) -> list[str]:
+    """What was decided for, in words."""
+    from fieldcal.objects import show
+
+    if isinstance(goal, str):
+        return [f"goal: {goal}, {_GOALS[goal]}"]
+    name = [show.name(c) for c in classes]
+    told = [
+        f"costs: deciding {name[d]} when the truth is {name[i]} costs {cost:g}"
+        for i, row in enumerate(goal)
+        for d, cost in enumerate(row)
+        if cost or i != d
+    ]
+    more = show.more(len(told), _SHOWN)
+    return [*told[:_SHOWN], *([more] if more else [])]
+
+
+def _decided_lines(prev: Prevalence, done: Decided) -> list[str]:
+    """How many rows are which class, by the largest prediction and by the decision."""
+    from fieldcal.objects import show
+
+    told = f"{done.rows:,} rows decided, {done.changed:,} otherwise than by the largest prediction"
+    if prev.verdict.level == "do_not_use":
+        told += "; not recommended: the verdict is to keep the raw predictions"
+    shown = sorted(done.after, key=lambda c: -max(done.before[c], done.after[c]))[:_SHOWN]
+    lines = [
+        f"  {show.name(c)}: {done.before[c]:,} rows by the largest prediction, {done.after[c]:,} by the decision"
+        for c in prev.classes
+        if c in shown
+    ]
+    more = show.more(len(prev.classes), len(shown))
+    undecided = f"  {done.undecided:,} rows without a prediction stay undecided" if done.undecided else ""
+    return [told, *lines, *(line for line in (more and f"  {more}", undecided) if line)]
+
+
+def _data(prev: Prevalence, goal: str | Costs, done: Decided) -> dict[str, Any]:
+    """The same for a script."""
+    return {
+        "rows": done.rows,
+        "goal": goal if isinstance(goal, str) else "costs",
+        "costs": None if isinstance(goal, str) else goal,
+        "classes": list(prev.classes),
+        "decided": [{"class": c, "before": done.before[c], "after": done.after[c]} for c in prev.classes],
+        "changed": done.changed,
+        "undecided": done.undecided,
+        "verdict": prev.verdict.level,
+    }

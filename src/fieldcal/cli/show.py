@@ -1,0 +1,143 @@
+"""fieldcal show: an artefact in words, and what can be done with it next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import fieldcal
+from fieldcal.cli import output as out
+from fieldcal.cli.output import Settings
+from fieldcal.errors import ArtefactError
+from fieldcal.storage import parse, read_bytes
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fieldcal.objects import Field, Lab, Prevalence
+    from fieldcal.objects.artefact import Artefact
+
+    #: An artefact for scripts, and for people.
+    Told = tuple[dict[str, Any], list[RenderableType]]
+
+_SHOWN = 12
+
+
+def show(
+    settings: Settings,
+    artefact: Annotated[
+        Path, typer.Argument(metavar="FILE.json", help="A lab, a field or an estimate that fieldcal wrote.")
+    ],
+) -> None:
+    """What a file holds, in words, and what can be done with it next.
+
+    Example: fieldcal show out/prevalence.json
+    """
+    held, version = _load(artefact)
+    tell: dict[str, Callable[[Any, str], Told]] = {
+        "lab": _lab,
+        "field": _field,
+        "prevalence": _prevalence,
+    }
+    data, parts = tell[held.kind](held, str(artefact))
+    last = f"digest: {held.digest} (file format {version}, read by fieldcal {fieldcal.__version__})"
+    out.result(settings, {"kind": held.kind, "format": version, **data}, *parts, last)
+
+
+def _load(path: Path) -> tuple[Artefact, int]:
+    """An artefact of whatever kind, and the version of its format."""
+    from fieldcal.objects import Field, Lab, Prevalence
+
+    data, name = read_bytes(path), os.path.basename(path)
+    envelope = parse(data, name=name)
+    kinds: dict[str, type[Artefact]] = {c.kind: c for c in (Lab, Field, Prevalence)}
+    kind = envelope.get("fieldcal") if isinstance(envelope, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ArtefactError(
+            f"{name} is not a fieldcal artefact. Give a file that `fieldcal learn`, `count` or `estimate` wrote."
+        )
+    held = kinds[kind].from_json(data, name=name)
+    return held, int(envelope["schema"])
+
+
+def _lab(lab: Lab, path: str) -> Told:
+    from fieldcal.objects import show as sheets
+
+    head = "A lab: what the model predicts for rows of each class, learnt from rows with labels"
+    lines = [] if lab.rehearsal else ["not rehearsed: no groups of the lab say how far to trust label shift"]
+    if lab.columns is not None:
+        held = {
+            name: [value] if isinstance(value, str) else value for name, value in vars(lab.columns).items()
+        }
+        lines.append(
+            "columns: " + "; ".join(f"{name} {_listed(value)}" for name, value in held.items() if value)
+        )
+    order = ", in an order that means something" if lab.ordered else ""
+    lines += [
+        f"bins: {lab.n_bins}, made by {type(lab.partition).__name__}",
+        f"{lab.outcome.plural}: {_listed(lab.classes)}{order}",
+        f"next: fieldcal count {path} FIELD_TABLE -o field.json, or fieldcal plan {path} --rows N",
+    ]
+    return out.lab_data(lab), [head, *sheets.lab_sheet(lab).parts(), *lines]
+
+
+def _field(field: Field, path: str) -> Told:
+    from fieldcal.objects import show as sheets
+
+    head = "A field: how many rows fell into each bin of predictions, without labels"
+    groups = _listed(field.by) if field.by else "unnamed" if field.grouped else "none"
+    lines = [
+        f"columns of groups: {groups}",
+        f"batches: {_listed(field.batch_ids) if field.batch_ids else 'none named'}",
+        f"counted with the lab {field.lab}",
+        f"next: fieldcal estimate lab.json {path} -o prevalence.json, or fieldcal merge {path} OTHER.json -o both.json",
+    ]
+    return out.field_data(field) | {"lab": field.lab}, [head, *sheets.field_sheet(field).parts(), *lines]
+
+
+def _prevalence(prev: Prevalence, path: str) -> Told:
+    head = "An estimate: the share of each class in the field, from a lab and a field"
+    whence = "as told" if prev.trust.set_by_caller else "as far as it was earned"
+    between = f", {prev.trust_between:.2f} that groups differ by it" if prev.field.grouped else ""
+    prior = ", ".join(
+        f"{value}" if name == "name" else f"{name} {value}" for name, value in prev.prior.items()
+    )
+    protected = "yes: applied with --acknowledge only" if prev.protected else "no"
+    lines = [
+        f"trust, {whence}: {prev.trust_overall:.2f} that the whole field moved by label shift{between}",
+        f"prior: {_safe(prior)}; point: {prev.point}; design effect: {prev.design_effect:g}",
+        f"protected groups: {protected}",
+        str(prev.lab).partition("\n")[0],
+        str(prev.field),
+    ]
+    following = (
+        f"next: fieldcal recalibrate {path} TABLE -o new.parquet; or decide, contrast, report, check, plan"
+    )
+    data = {
+        **out.prevalence_data(prev),
+        "prior": prev.prior,
+        "point": prev.point,
+        "design_effect": prev.design_effect,
+        "lab": out.lab_data(prev.lab),
+        "field": out.field_data(prev.field),
+    }
+    return data, [head, *out.table(prev), *lines, "", *out.verdict(prev.verdict), "", following]
+
+
+def _listed(names: Iterable[Hashable]) -> str:
+    """Names that come from data."""
+    from fieldcal.objects import show as sheets
+
+    listed = list(names)
+    more = sheets.more(len(listed), _SHOWN)
+    return ", ".join(map(sheets.name, listed[:_SHOWN])) + (f" {more}" if more else "")
+
+
+def _safe(text: str) -> str:
+    from fieldcal.objects import group_keys
+
+    return group_keys.show(text, width=200)

@@ -1,0 +1,253 @@
+"""decide on tables: what `recalibrate` computes, and the class whose gain is largest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from fieldcal.core.decision import Goal, divisors
+from fieldcal.errors import InputError
+from fieldcal.objects import Prevalence
+from fieldcal.tables import expressions as row
+from fieldcal.tables.columns import Scores, group_columns, new_names, warn_if_recalibrated
+from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.files.paths import check_target
+from fieldcal.tables.recalibrate import weighed_rows
+from fieldcal.tables.weight_table import Course, Holding, Job, RecalibrateOptions, bind
+from fieldcal.types import Floats, Keys, Unseen
+from fieldcal.verbs.recalibrate import check_decidable
+
+if TYPE_CHECKING:
+    from fieldcal.tables.files.session import Session, Source
+
+_TYPES: dict[type, Any] = {str: nw.String, int: nw.Int64, bool: nw.Boolean}
+_UNDECIDED = -1
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def decide(
+    prev: Prevalence,
+    frame: Any,
+    *,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    goal: Literal["accuracy", "balanced"] | Any = "accuracy",
+    unseen: Unseen = "global",
+    missing: Literal["error", "keep"] = "error",
+    normalize: bool = False,
+    acknowledge: bool = False,
+    name: str = "decision",
+    check: bool = True,
+) -> Any:
+    """The same table with the decided class in a column at its end: same kind, same rows, same order.
+
+    Parameters
+    ----------
+    prev, frame, by, scores, unseen, normalize, acknowledge, check : as in `recalibrate`
+    goal : "accuracy", "balanced" or (K, K) costs, true class by decision
+        As in `fieldcal.decide`, which decides the same.
+    missing : "error" or "keep"
+        Whether rows without a score are refused or stay undecided, null.
+    name : str
+        The name of the new column.
+
+    Returns
+    -------
+    A table of the kind that was given; lazy if that was lazy
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import fieldcal
+    >>> from fieldcal import tables
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab_rows = pl.DataFrame({"p": data.proba_lab, "y": data.y_lab})
+    >>> lab = tables.learn(lab_rows, scores="p", label="y")
+    >>> prev = fieldcal.estimate(lab, tables.count(lab, pl.DataFrame({"p": data.proba_field})), trust=1)
+    >>> rows = pl.DataFrame({"p": [0.01, 0.95]})
+    >>> tables.decide(prev, rows, goal=[[0, 1], [20, 0]])["decision"].to_list()
+    [0, 1]
+    """
+    options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check)
+    return _decisions(prev, open_table(frame), goal, by=by, scores=scores, options=options).finished()
+
+
+@dataclass(frozen=True)
+class Decided:
+    """How many rows of a table were decided as each class, before and after.
+
+    Attributes
+    ----------
+    rows : of the table
+    before : by the largest of the predictions as they are
+    after : by the decision
+    undecided : rows without a prediction
+    """
+
+    rows: int
+    before: dict[Hashable, int]
+    after: dict[Hashable, int]
+    changed: int
+    undecided: int
+
+
+def decide_file(
+    prev: Prevalence,
+    session: Session,
+    source: Source,
+    target: str | os.PathLike[str],
+    *,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    goal: Literal["accuracy", "balanced"] | Any = "accuracy",
+    name: str = "decision",
+    **options: Any,
+) -> Decided:
+    """Decide a table in files into another file; what was decided.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    session, source : from `fieldcal.tables.files.session`
+    target : where to write; its ending says what
+    by, scores, goal, name, **options : as in `decide`
+    """
+    check_target(os.fspath(target), source.inputs)
+    source = bind(prev, source, by=by, scores=scores)
+    relation, row_id = source.with_row_id()
+    chosen = RecalibrateOptions(name=name, **options)
+    table = open_table(relation, row_id=row_id)
+    made = _decisions(prev, table, goal, by=by, scores=scores, options=chosen)
+    decided = made.counted()
+    session.write(made.finished(), target, sources=[source])
+    return decided
+
+
+def _decisions(
+    prev: Prevalence,
+    table: Table,
+    goal: Any,
+    *,
+    by: str | Sequence[str] | None,
+    scores: str | Sequence[str] | None,
+    options: RecalibrateOptions,
+) -> _Decisions:
+    """What is decided of a table that is open, once it is sure that this can be."""
+    check_decidable(prev, acknowledge=options.acknowledge)
+    plain_classes(prev.classes)
+    wanted = Goal.of(goal, len(prev.classes))
+    columns = Scores.of(table, prev.lab, scores, normalize=options.normalize)
+    warn_if_recalibrated(columns.columns, prev.lab)
+    (name,) = new_names(columns.columns[:1], table.names, options.name)
+    job = Job(prev.correction, table, columns, options)
+    return _Decisions.of(prev, job, wanted, name, group_columns(prev, by))
+
+
+@dataclass(frozen=True)
+class _Decisions:
+    """The rows of a table, with the places of the decided classes in two columns of ours."""
+
+    prev: Prevalence
+    job: Job
+    name: str
+    rows: Any
+    usable: nw.Expr
+    before: nw.Expr
+    after: nw.Expr
+
+    @classmethod
+    def of(cls, prev: Prevalence, job: Job, goal: Goal, name: str, by: Sequence[str]) -> _Decisions:
+        """One expression in the table's engine, after one join where there are groups."""
+        backend, course = job.table.backend, Course.of(job.correction, job.options.unseen)
+        shares = _Shares.of(prev, job) if goal.costs is None else None
+        joins = course.joins or (shares is not None and shares.joins)
+        rows = weighed_rows(job, by, joins=joins, beside=None if shares is None else shares.columns())
+        held = Holding(job.table, rows)
+        made = job.predictions(held, course)
+        prevalence = () if shares is None else shares.expressions()
+        gains = row.gains(backend, made.new, goal.savings, prevalence)
+        old = row.gains(backend, made.old, np.eye(job.correction.n_classes))
+        places = [backend.integer(k) for k in range(job.correction.n_classes)]
+        before, after = held.hold([row.best(backend, each, places, held.hold) for each in (old, gains)])
+        return cls(prev, job, name, held.rows, made.usable, before, after)
+
+    def finished(self) -> Any:
+        """The user's table with the decided class."""
+        values = [nw.lit(c, dtype=_TYPES[type(c)]) for c in plain_classes(self.prev.classes)]
+        chosen = values[-1]
+        for k in reversed(range(len(values) - 1)):
+            chosen = nw.when(self.after == k).then(values[k]).otherwise(chosen)
+        return self.job.table.finish_with_gaps(self.rows, self.name, chosen, self.usable)
+
+    def counted(self) -> Decided:
+        """How many rows go from which class to which; the rows are read once for it."""
+        table, classes = self.job.table, self.prev.classes
+        before, after, rows = (table.helper(name) for name in ("before", "after", "rows"))
+        places = {before: self.before, after: self.after}
+        places = {n: nw.when(self.usable).then(e).otherwise(nw.lit(_UNDECIDED)) for n, e in places.items()}
+        frame = self.rows.select(*(e.alias(n) for n, e in places.items()))
+        found = table.collect(frame.group_by(before, after).agg(nw.len().alias(rows)))
+        flows = np.zeros((len(classes) + 1,) * 2, dtype=np.int64)  # the last place is that of the undecided
+        np.add.at(flows, (np.asarray(found[before], int), np.asarray(found[after], int)), found[rows])
+        decided = flows[:-1, :-1]
+        return Decided(
+            rows=int(flows.sum()),
+            before=dict(zip(classes, decided.sum(axis=1).tolist(), strict=True)),
+            after=dict(zip(classes, decided.sum(axis=0).tolist(), strict=True)),
+            changed=int(decided.sum() - np.trace(decided)),
+            undecided=int(flows[-1, -1]),
+        )
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """The prevalences that a row's recalibrated predictions assume: of its group, or of what stands in for it."""
+
+    job: Job
+    groups: Floats  # (G, K)
+    others: Floats  # (K,), of rows whose group was never seen, and of one population
+    joins: bool
+
+    @classmethod
+    def of(cls, prev: Prevalence, job: Job) -> _Shares:
+        shares = assumed_shares(prev, job.options.unseen)
+        return cls(job, *shares, joins=prev.field.grouped and len(prev.groups) > 0)
+
+    def columns(self) -> dict[str, Floats]:
+        """Of the small table that is joined."""
+        return dict(zip(self._names(), self.groups.T, strict=True)) if self.joins else {}
+
+    def expressions(self) -> list[nw.Expr]:
+        """Of a row that has them beside it."""
+        backend = self.job.table.backend
+        others = [backend.number(share) for share in self.others]
+        if not self.joins:
+            return others
+        own = [nw.col(name) for name in self._names()]
+        return [backend.when(self.job.lost(), *pair) for pair in zip(others, own, strict=True)]
+
+    def _names(self) -> list[str]:
+        return [self.job.table.helper(f"share_{k}") for k in range(self.groups.shape[1])]
+
+
+def assumed_shares(prev: Prevalence, unseen: Unseen) -> tuple[Floats, Floats]:
+    """The prevalences (G, K) that recalibrated predictions of each group assume, and those of other rows, (K,)."""
+    if not prev.field.grouped:
+        return divisors(prev.estimate), divisors(prev.estimate[0])
+    return divisors(prev.estimate), divisors(prev.whole.estimate if unseen == "global" else prev.lab.p_lab)
+
+
+def plain_classes(classes: Keys) -> list[str | int | bool]:
+    """The classes as one column can hold them."""
+    plain = [c for c in classes if isinstance(c, (str, int)) and (isinstance(c, str) or _LEAST <= c <= _MOST)]
+    if len(plain) < len(classes) or len({type(c) for c in plain}) > 1:
+        raise InputError(
+            f"The classes {classes!r:.120} cannot stand in one column: text, whole numbers of 64 bits or truth values "
+            "can. Learn with such labels, or use fieldcal.decide on arrays."
+        )
+    return plain
