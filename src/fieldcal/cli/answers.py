@@ -14,7 +14,7 @@ import typer
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli.commands import class_of
+from fieldcal.cli.inputs import class_of
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 from fieldcal.storage import did_you_mean, read_bytes

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import glob
 import itertools
 import operator
-import os
-import sys
 import traceback
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,14 +16,20 @@ import typer
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
+from fieldcal.cli.inputs import (
+    check_folder,
+    check_is_no_file,
+    check_output,
+    check_table_target,
+    class_of,
+    session,
+    typed,
+)
 from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
-from fieldcal.storage import did_you_mean
 from fieldcal.writing import (
     atomic_folder,
-    check_own,
-    nearest,
     writable,
     write_atomically,
     write_together,
@@ -47,7 +49,7 @@ RUN_FILES = ("lab.json", "field.json", "prevalence.json", "prevalence.csv", RECA
 
 def learn(settings: Settings, table: opt.LabTable, output: opt.Output, options: Learning) -> None:
     """Learn from predictions with labels."""
-    _check_target(output, [table])
+    check_output(output, [table])
     with session(settings) as opened:
         lab = _learn(settings, opened.open(table), **arguments(options))
     lab.save(output)
@@ -65,7 +67,7 @@ def count(
     """Count field predictions per group and bin."""
     from fieldcal.objects import Lab
 
-    _check_target(output, [lab_file, table])
+    check_output(output, [lab_file, table])
     lab = Lab.load(lab_file)
     with session(settings) as opened:
         field = _count(settings, lab, opened.open(table), **arguments(columns), **arguments(options))
@@ -96,7 +98,7 @@ def merge(
     from fieldcal.objects import Field
     from fieldcal.tables.files.paths import is_same
 
-    _check_target(output, fields)
+    check_output(output, fields)
     twice = [b for a, b in itertools.combinations(fields, 2) if is_same(a, b)]
     if twice:
         raise InputError(f"{str(twice[0])!r} is given twice, and its rows would count twice. Leave one out.")
@@ -139,7 +141,7 @@ def estimate(
             f"The estimate and its table would both be written to {str(csv)!r}. Name another for --csv."
         )
     for target in targets:
-        _check_target(target, [lab_file, field_file])
+        check_output(target, [lab_file, field_file])
     given = arguments(options)
     lab = Lab.load(lab_file)
     prev = _estimate(
@@ -221,7 +223,7 @@ def run(
     applying = dataclasses.replace(applying, missing="error" if counting.missing == "error" else "keep")
     given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
     groups = given.pop("by")
-    _check_folder(output, [lab_table, field_table])
+    check_folder(output, [lab_table, field_table], RUN_FILES)
     earlier = [name for name in RUN_FILES if (output / name).exists()]
     with session(settings) as opened:
         known, unknown = opened.open(lab_table), opened.open(field_table)
@@ -286,7 +288,7 @@ def report(
         raise InputError(
             "--label, --by, --scores and --quantiles are about the table of --labelled, which is not given."
         )
-    _check_target(output, [prevalence_file, *([labelled] if labelled else [])])
+    check_output(output, [prevalence_file, *([labelled] if labelled else [])])
     prev = Prevalence.load(prevalence_file)
     rows = None
     if labelled is not None:
@@ -305,7 +307,7 @@ def demo(
     """Show it on real data: rodents in trap plots, from training to a page, in under a minute."""
     from fieldcal import demo as portal
 
-    _check_is_no_file(output, "demo")
+    check_is_no_file(output, "demo")
     writable(output / REPORT)
     with out.steps(settings, portal.STEPS + 1) as step:
         found = portal.run(step=step)
@@ -333,7 +335,7 @@ def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, labe
     source = source.bound(scores=_predictions(given), label=label, by=by)
     bins = given.pop("bins")
     given["partition"] = "auto" if bins is None else fieldcal.Edges(bins) if isinstance(bins, list) else bins
-    given["classes"] = _typed(given["classes"], source.relation, label)
+    given["classes"] = typed(given["classes"], source.relation, label)
     with out.working(settings, "learn"):
         return tables.learn(source.relation, label=label, by=by or (), **given)
 
@@ -429,124 +431,3 @@ def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) ->
         out.warn(settings, f"The lab has no column {groups[0]!r}: nothing can be rehearsed on its groups.")
         return None
     return groups
-
-
-# What is refused before the work, and how what is given is read.
-
-
-@contextmanager
-def session(settings: Settings) -> Iterator[Session]:
-    """DuckDB, within the limits of --memory-limit and --threads."""
-
-    from fieldcal.tables.files.session import Session
-
-    with Session(memory_limit=settings.memory_limit, threads=settings.threads) as opened:
-        yield opened
-
-
-def _check_target(target: Path, inputs: Sequence[str | Path]) -> None:
-    """Refuse before the work what cannot be written, or would overwrite an input."""
-
-    from fieldcal.tables.files.paths import check_place
-
-    if str(target) == "-":
-        raise InputError(
-            "Only tables are written to standard output, by `recalibrate` and `decide`. Name a file."
-        )
-    check_place(target, _existing(inputs))
-    _refuse_streams(target, inputs)
-
-
-def check_table_target(settings: Settings, target: Path, inputs: Sequence[str | Path]) -> bool:
-    """The same for a table; whether it goes to standard output."""
-    from fieldcal.tables.files.paths import check_target
-
-    if str(target) != "-":
-        check_target(str(target), [])
-        _check_target(target, inputs)
-        return False
-    if settings.json:
-        raise InputError("--json and -o - both want standard output. Write the table to a file.")
-    if sys.__stdout__ is None:
-        raise InputError("Standard output is closed. Name a file.")
-    return True
-
-
-def _refuse_streams(target: Path, inputs: Sequence[str | Path]) -> None:
-    """Refuse a file that the shell has opened for us: ``- < x`` reads it, ``> x`` writes to it."""
-    if not target.exists():
-        return
-    streams = {1: "standard output goes to", 2: "standard error goes to"}
-    streams |= {0: "standard input comes from"} if "-" in map(str, inputs) else {}
-    for descriptor, words in streams.items():
-        with suppress(OSError):  # it is closed
-            if os.path.samestat(os.fstat(descriptor), target.stat()):
-                raise InputError(
-                    f"The output {str(target)!r} is the file that {words}: one would destroy the other. Choose another "
-                    "name."
-                )
-
-
-def _existing(inputs: Iterable[str | Path]) -> list[Path]:
-    """The files behind inputs, some of which may be globs."""
-    return [Path(path) for given in inputs for path in (given, *glob.glob(str(given), recursive=True))]
-
-
-def _check_is_no_file(folder: Path, command: str) -> None:
-    """Refuse what cannot be a folder, or where none can be made."""
-    from fieldcal.tables.files.paths import check_folder
-
-    if os.path.lexists(folder) and not folder.is_dir():
-        what = "a link that leads to no folder" if folder.is_symlink() else "a file"
-        raise InputError(
-            f"The output {str(folder)!r} is {what}, but `{command}` needs a folder. Choose another name."
-        )
-    check_folder(nearest(Path(os.path.realpath(folder))))
-
-
-def _check_folder(folder: Path, inputs: Sequence[str]) -> None:
-    """Refuse before the work a folder that cannot be made, or that holds what is read."""
-    from fieldcal.tables.files.paths import refuse_inputs
-
-    _check_is_no_file(folder, "run")
-    if inputs[0] == inputs[1] == "-":
-        raise InputError("Only one of the two tables can come from standard input. Give the other as a file.")
-    read = _existing(given for given in inputs if given != "-")
-    for path in read:
-        if Path(os.path.realpath(folder)) in Path(os.path.realpath(path)).parents:
-            raise InputError(
-                f"The output folder {str(folder)!r} holds the input {str(path)!r}, which might be overwritten. Choose "
-                "another folder."
-            )
-    check_own(folder, RUN_FILES)
-    for target in (folder / name for name in RUN_FILES):
-        refuse_inputs(target, read)
-        _refuse_streams(target, inputs)
-
-
-def class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:
-    """The class that is spelled so; classes need not be text."""
-    if text is None:
-        return None
-    spelled = {str(c): c for c in reversed(prev.classes)}
-    if text not in spelled:
-        known = ", ".join(map(str, prev.classes))
-        raise InputError(
-            f"There is no class {text!r:.60}.{did_you_mean(text, list(spelled))} There are {known:.200}."
-        )
-    return spelled[text]
-
-
-_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(
-    ("false", "f", "no", "n", "0"), False
-)
-
-
-def _typed(classes: list[str] | None, relation: Any, label: str) -> Sequence[Hashable] | None:
-    """Classes as the label column spells them: 0 is a number if the labels are numbers."""
-    kind = str(dict(zip(relation.columns, relation.types, strict=True)).get(label, "VARCHAR")).upper()
-    if classes is None:
-        return None
-    if kind == "BOOLEAN":  # also what DuckDB makes of a CSV with yes and no
-        return [_TRUTH.get(c.lower(), c) for c in classes]
-    return [int(c) if "INT" in kind and c.lstrip("+-").isdecimal() else c for c in classes]

@@ -13,7 +13,7 @@ import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli.commands import check_table_target, session
+from fieldcal.cli.inputs import check_table_target, session
 from fieldcal.cli.options import ScoreColumns, arguments
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
