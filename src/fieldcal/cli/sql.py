@@ -12,6 +12,8 @@ import typer
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.decisions import DecisionName, Goal, goal_of
+from fieldcal.cli.inputs import session
+from fieldcal.cli.known import Known, shares_of, shares_of_groups
 from fieldcal.cli.options import ScoreColumns, arguments
 from fieldcal.cli.output import Settings
 
@@ -123,6 +125,24 @@ def sql_decide(
     _statement(settings, dialect, text)
 
 
+def sql_change_prevalence(
+    settings: Settings,
+    table: TableName,
+    dialect: Dialect,
+    known: Known,
+    name: opt.NewName = "{}_recalibrated",
+) -> None:
+    """Print the statement that changes predictions to another mix of classes, which you know."""
+    from fieldcal.tables.sql import change_prevalence_statement
+
+    given = arguments(known)
+    old, new, by = shares_of(given.pop("old"), "--old"), given.pop("new"), given.pop("by") or []
+    with session(settings) as opened:
+        wanted = shares_of_groups(opened, new, by) if by else shares_of(new, "--new")
+    text = change_prevalence_statement(table, dialect=dialect, **given, old=old, new=wanted, by=by, name=name)
+    _statement(settings, dialect, text)
+
+
 def sql_weights(settings: Settings, prevalence_file: opt.PrevalenceFile) -> None:
     """Print the weights of the groups as CSV. Load the keys as text."""
     from fieldcal.objects import Prevalence
@@ -136,6 +156,7 @@ def sql_weights(settings: Settings, prevalence_file: opt.PrevalenceFile) -> None
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "change-prevalence": sql_change_prevalence,
     "count": sql_count,
     "decide": sql_decide,
     "recalibrate": sql_recalibrate,
