@@ -8,8 +8,17 @@ import sys
 import pytest
 
 from fieldcal.cli import options
+from fieldcal.cli.decisions import Deciding
 from fieldcal.cli.dispatch import command
-from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
+from fieldcal.cli.options import (
+    Applying,
+    Counting,
+    Estimating,
+    FieldColumns,
+    Learning,
+    ScoreColumns,
+    arguments,
+)
 from fieldcal.cli.output import Settings
 
 
@@ -24,6 +33,7 @@ def options_of(name):
         ("count", [FieldColumns, Counting]),
         ("estimate", [Estimating]),
         ("recalibrate", [FieldColumns, Applying]),
+        ("decide", [ScoreColumns, Deciding]),
         ("run", [Learning, Counting, Estimating, Applying]),
     ],
 )

@@ -117,6 +117,22 @@ def test_every_engine_decides_what_arrays_decide_row_by_row(case):
         assert [type(v) for v in plain(new["decision"])] == [type(v) for v in expected], name
 
 
+def test_a_dozen_classes_with_costs_are_decided_alike():
+    rng = np.random.default_rng(0)
+    y = rng.integers(12, size=700)
+    proba = rng.dirichlet(np.full(12, 0.2), 700) * 0.5 + 0.5 * np.eye(12)[y]
+    names = [f"p_{k}" for k in range(12)]
+    lab = truth.with_columns(fieldcal.learn(proba, y, partition=fieldcal.Simplex(12)), *names)
+    table = pa.table({n: proba[:50, k] for k, n in enumerate(names)} | {"town": ["York", "Leeds"] * 25})
+    prev = truth.trusted(truth.estimate(lab, table, ("town",)), 0.3, 0.6)
+    for goal in ("balanced", rng.uniform(-1, 1, (12, 12))):
+        expected = as_arrays(prev, table, goal=goal)
+        assert len(set(expected)) > 3
+        for name in IN_MEMORY:
+            engine = Engine(name)
+            assert engine.read(tables.decide(prev, engine.make(table), goal=goal))["decision"] == expected
+
+
 @functools.cache
 def rows():
     lab = lab_of(1, ("no", "yes"))

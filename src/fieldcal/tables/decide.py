@@ -170,7 +170,7 @@ class _Decisions:
         held = Holding(job.table, rows)
         made = job.predictions(held, course)
         prevalence = () if shares is None else shares.expressions()
-        gains = row.gains(backend, made.new, goal.savings, prevalence)
+        gains = row.gains(backend, held.hold(made.new), goal.savings, prevalence)
         old = row.gains(backend, made.old, np.eye(job.correction.n_classes))
         places = [backend.integer(k) for k in range(job.correction.n_classes)]
         before, after = held.hold([row.best(backend, each, places, held.hold) for each in (old, gains)])
