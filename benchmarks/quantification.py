@@ -11,7 +11,8 @@ A: lab 50 %, field 5 %. B: lab 5 %, field 50 %.
 
 100 replicas leave a standard error of .004 for URC in B, as large as the margin to its bar; 400 settle it. In a quarter
 of the labs of B the classifier predicts no positive at all, and every prevalence fits: ACC is then the count itself, 0,
-as in the authors' code; QuaPy's solver stays where it starts, at one half, which happens to be the truth.
+as in the authors' code; QuaPy's solver stays where it starts, at one half, which happens to be the truth. "defaults" is
+the share under label shift, "their estimate" what is shown after trust, which holds back without labels, by design.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SCENARIOS = {"A": (0.50, 0.05), "B": (0.05, 0.50)}
 #: Largest error per scenario; what must not be worse than EM in the same run; and where a peer must come out,
 #: within TOLERANCE, for the experiment to be the same.
 BARS = {"URC flat": {"A": 0.050, "B": 0.072}}
-NO_WORSE_THAN_EM = ("defaults", "their estimate")
+NO_WORSE_THAN_EM = ("defaults",)
 KNOWN = {"CC": {"A": 0.257, "B": 0.490}, "ACC": {"A": 0.052, "B": 0.387}, "EM": {"A": 0.054, "B": 0.077}}
 TOLERANCE = 0.005
 

@@ -112,10 +112,10 @@ def _rows_per_class(y: Ints, n_classes: int) -> Ints:
 
 
 def fit_simplex(M: Floats, v: Floats) -> Floats:
-    """Least squares ``p @ M ≈ v`` over prevalences: non-negative, summing to one; ``M`` has a row and a column per class.
+    """Least squares ``p @ M ≈ v`` over prevalences, non-negative and summing to one; ``M`` is (K, K).
 
-    As ``p`` sums to one, ``p @ M − v`` is ``p @ (M − v)``: the point of least norm between the rows of ``M − v``. That does
-    not depend on the scale of ``p``, so any weight of the sum gives the same ``p`` once it is normalised.
+    As ``p`` sums to one, ``p @ M − v`` is ``p @ (M − v)``: the point of least norm between the rows of ``M − v``.
+    That problem is homogeneous, so any weight of the sum gives the same ``p`` once it is normalised.
 
     Where ``M`` is singular, many ``p`` fit equally well. There a tiny ridge takes the nearest one to ``v`` itself, the
     count without an adjustment (Forman's advice), and it warns. For two classes that is ``v``.
