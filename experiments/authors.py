@@ -1,4 +1,4 @@
-"""The authors' own quantification experiment: how they made their data, what their code answered, what their figures show.
+"""The authors' own quantification experiment: their data, the answers of their code, and their figures.
 
 The paper's repository (github.com/albert-ziegler/unsupervised-calibration) holds Python code and figures in commit
 f607f40, which its main branch no longer shows. The data are made here in the same way, so that a replica of ours has
@@ -25,9 +25,9 @@ def draw(*, lab: float, field: float, size: int, seed: int) -> QuantificationDat
 
     Training set, lab and field are the first rows of each class in the pool, in that order. Two things differ from
     what one may expect. Of the four features two are linear combinations of the others (the paper's appendix calls two
-    irrelevant). And the pool's mix of classes is that of everything drawn from it, so it depends on the
-    field's size; as every tenth label is drawn anew whatever the class was, so does the share of mislabelled rows in the
-    rarer class: for a lab of 5 % and a field of 50 %, 47 % of the positives with 50 rows and 14 % with 3,000.
+    irrelevant). And the pool's mix of classes is that of everything drawn from it, so it depends on the size of
+    the field; as every tenth label is drawn anew whatever the class was, so does the share of mislabelled rows in
+    the rarer class: for a lab of 5 % and a field of 50 %, 47 % of the positives with 50 rows and 14 % with 3,000.
     """
     positive = 2 * lab * N_LAB + field * size
     negative = 2 * (1 - lab) * N_LAB + (1 - field) * size

@@ -4,10 +4,10 @@
 
 A weak classifier, trained on 2,000 rows; a lab of 2,000 other rows with the same prevalence; fields of 50 to 3,000.
 Balanced training: lab 50 %, field 5 to 95 %. Balanced test: lab 5 to 95 %, field 50 %. The data are the authors',
-row by row (`authors.draw`). Methods: classify and count (CC), adjusted (ACC), expectation maximisation (EM), URC with two
-bins split at the median of the lab as in the paper's appendix; and fieldcal with nothing set: the share that the field
-would have under label shift (``urc``), and the estimate that it shows (``estimate``), which goes only as far towards it
-as a histogram without labels earns trust.
+row by row (`authors.draw`). Methods: classify and count (CC), adjusted (ACC), expectation maximisation (EM), URC with
+two bins split at the median of the lab as in the paper's appendix; and fieldcal with nothing set: the share that the
+field would have under label shift (``urc``), and the estimate that it shows (``estimate``), which goes only as far
+towards it as a histogram without labels earns trust.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ ALIKE = 0.02
 FOUND = 0.1
 BAR = f"no figure; judged by a mean error of {FOUND} at {SIZES[-1]:,} rows"
 SAME = (
-    "Same as the paper's: data (the authors' generator and seeds, row by row), sizes, prevalences, 30 replicas, the first "
-    "four methods. Not the same: two boxes more, fieldcal with nothing set; URC is the exact maximum of the likelihood, "
-    "where the authors take 5,000 steps of Adam, which end up to .02 inside the ends."
+    "Same as the paper's: data (the authors' generator and seeds, row by row), sizes, prevalences, 30 replicas, the "
+    "first four methods. Not the same: two boxes more, fieldcal with nothing set; URC is the exact maximum of the "
+    "likelihood, where the authors take 5,000 steps of Adam, which end a little inside 0 and 1."
 )
 CAPTIONS = {
     "quantification_training_row": f"The paper's figure of balanced training (lab 50 %, field 5 %). {SAME}",
