@@ -87,7 +87,9 @@ def study(*, quick: bool = False, predictions: Path | None = None) -> Study:
 
 def caption(*, stand_in: bool) -> str:
     """What the figure has of the paper's."""
-    other = "ribbons of the middle half of the evaluation sets; two lines more, fieldcal with trust 1 and with nothing set"
+    other = (
+        "ribbons hold half of the evaluation sets; two lines more, fieldcal with trust 1 and with nothing set"
+    )
     if stand_in:
         other = f"digits instead of photographs, about 1,390 images instead of 12,894; {other}"
     return (
