@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,7 @@ def digits(positive: tuple[int, ...] = EVEN) -> Predictions:
     return unscaled_digits(positive).platt()
 
 
+@cache
 def unscaled_digits(positive: tuple[int, ...] = EVEN) -> Predictions:
     """The stand-in: 1,797 handwritten digits of 8 × 8 pixels; even ones are the beetles, odd ones the butterflies.
 

@@ -73,7 +73,7 @@ def study(*, quick: bool = False, predictions: Path | None = None) -> Study:
     else:
         name, base_rate = "resolution_predictions", None
         sources = {"beetles": images.read(predictions)}
-    replicas, bins = (5, (2, 4)) if quick else (REPLICAS, BINS)
+    replicas, bins = (3, (2, 4)) if quick else (REPLICAS, BINS)
     settings = {
         "replicas": replicas,
         "bins": bins,
