@@ -42,8 +42,8 @@ CAPTION = (
     "classes before and after Platt scaling, by deciles. Right: reliability of Platt-scaled predictions "
     f"of images of {SHOWN} pixels, {percent(BASE_RATE)} of them positive, before and after URC. Same as "
     "the paper's: the curve, weighted to equal classes and fitted on all images, deciles. Not the same: "
-    "digits instead of photographs; the paper draws only the first panel, in its code; points are means "
-    f"over {REPLICAS} draws, bars hold 95 % of them."
+    "digits instead of photographs; the paper draws only the first panel, in its code; on the right "
+    f"points are means over {REPLICAS} draws of the field, bars hold 95 % of them."
 )
 
 

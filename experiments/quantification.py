@@ -146,6 +146,7 @@ def figures(table: pd.DataFrame, *, replicas: int) -> dict[str, Figure]:
 def grid(table: pd.DataFrame, moved: str) -> Figure:
     """Panels of box plots: sizes across, prevalences down."""
     shares, sizes = sorted(table[moved].unique()), sorted(table["size"].unique())
+    highest = table.estimate.max()
     figure = Figure(
         figsize=(max(7.0, 1.2 + 1.6 * len(sizes)), 0.9 + 1.75 * len(shares)), layout="constrained"
     )
@@ -153,6 +154,7 @@ def grid(table: pd.DataFrame, moved: str) -> Figure:
     for (i, share), (j, size) in product(enumerate(shares), enumerate(sizes)):
         part = table[(table[moved] == share) & (table["size"] == size)]
         boxes(axes[i, j], part)
+        axes[i, j].set_ylim(-0.03 * highest, 1.03 * highest)
         title = f"field of {size:,} rows" if i == 0 else ""
         plain(axes[i, j], title=title, y="" if j else f"estimate, {moved} {percent(share)}")
     handles = [Patch(facecolor=colour, edgecolor=COLOURS["ink"]) for colour in METHODS.values()]
@@ -173,7 +175,6 @@ def boxes(ax: Axes, part: pd.DataFrame) -> None:
     )
     for box, colour in zip(drawn["boxes"], METHODS.values(), strict=True):
         box.set_facecolor(colour)
-    ax.set_ylim(-0.03, 1.03)
     ax.set_xticks([])
 
 

@@ -214,7 +214,7 @@ def paper_table(table: pd.DataFrame) -> str:
         index=["size", "replica"], columns="method", values=[*MEASURES, "rate"]
     )
     lines = []
-    for measure, (title, _) in (MEASURES | {"rate": ("base rate", 0)}).items():
+    for measure, (title, _) in (MEASURES | {"rate": ("mean prediction → base rate", 0)}).items():
         theirs = published.GLOBAL.get(measure)
         if beside and theirs:
             pairs = [theirs[published.SIZES.index(beside[size])] for size in sizes]
@@ -222,7 +222,7 @@ def paper_table(table: pd.DataFrame) -> str:
         cells = []
         for size in sizes:
             old, new = wide[measure].loc[size][RAW], wide[measure].loc[size][PAPER]
-            cells.append(f"{old.mean():.3f} → {new.mean():.3f} ± {standard_error(new - old):.3f}")
+            cells.append(f"{old.mean():.3f} → {new.mean():.3f} ± {standard_error(new - old):.4f}")
         lines.append([f"{title}, here", *cells])
     header = [f"{size} pixels" + (f" (paper: {beside[size]})" if beside else "") for size in sizes]
     return markdown(["", *header], lines)
@@ -239,7 +239,12 @@ def size_table(table: pd.DataFrame, method: str) -> str:
         cells = [f"{mine.before[size]:.3f} → {mine.after[size]:.3f}" for size in sizes]
         lines.append([title, *cells])
     rate = table.groupby(["method", "size"]).rate.mean()
-    lines.append(["base rate", *(f"{rate[RAW, size]:.3f} → {rate[method, size]:.3f}" for size in sizes)])
+    lines.append(
+        [
+            "mean prediction → under label shift",
+            *(f"{rate[RAW, size]:.3f} → {rate[method, size]:.3f}" for size in sizes),
+        ]
+    )
     return markdown(["", *(f"{size} pixels" for size in sizes)], lines)
 
 

@@ -91,7 +91,7 @@ def caption(*, stand_in: bool) -> str:
         "ribbons hold half of the evaluation sets; two lines more, fieldcal with trust 1 and with nothing set"
     )
     if stand_in:
-        other = f"digits instead of photographs, about 1,390 images instead of 12,894; {other}"
+        other = f"digits instead of photographs, 1,382 images instead of 12,894; {other}"
     return (
         "The paper's figure of local recalibration. Same as the paper's: two groups with base rates r and "
         "1 − r, dealt at random from a balanced set at full resolution, URC with 4 bins per group, the "
