@@ -200,6 +200,8 @@ def summary(table: pd.DataFrame, *, replicas: int) -> str:
             medians(mine[mine[moved] == ROW], his[his[moved] == ROW], experiment),
             f"**{title}, every prevalence of the {moved}: error over all sizes**",
             by_share(mine, his, moved),
+            f"**{title}, every prevalence of the {moved}: median of the estimates, paper's figure / here**",
+            grid_medians(mine, experiment, moved),
             apart(mine, his, experiment, moved),
         ]
     return "\n\n".join([*parts, "**The paper's claims**", claims(judge(same))])
@@ -284,6 +286,22 @@ def by_share(mine: pd.DataFrame, theirs: pd.DataFrame, moved: str) -> str:
             total = f"{mean_error(per_replica(his))} / {total}"
         lines.append([method, total, *cells])
     return markdown(["authors' code / here", "all", *map(percent, shares)], lines)
+
+
+def grid_medians(mine: pd.DataFrame, experiment: str, moved: str) -> str:
+    """Medians of the appendix's boxes, read off the paper's figure, beside ours."""
+    read = authors.boxes()
+    read = read[read.experiment == experiment].set_index(["method", "share", "size"])["median"]
+    ours = mine.groupby(["method", moved, "size"]).estimate.median()
+    shares, sizes = sorted(mine[moved].unique()), sorted(mine["size"].unique())
+    lines = [
+        [
+            f"{method}, {percent(share)}",
+            *(f"{read[THEIRS[method], share, size]:.2f} / {ours[method, share, size]:.2f}" for size in sizes),
+        ]
+        for method, share in product(THEIRS, shares)
+    ]
+    return markdown(["", *(f"{size:,} rows" for size in sizes)], lines)
 
 
 def apart(mine: pd.DataFrame, theirs: pd.DataFrame, experiment: str, moved: str) -> str:

@@ -41,6 +41,10 @@ import fieldcal
 REPLICAS = 100
 PER_CLASS = 200
 RATES = tuple(round(r, 2) for r in np.linspace(0, 1, 21).tolist())
+#: Where the paper says "close to 0".
+CLOSE = 0.005
+#: Where "never hurts" fails: one unit of the last digit in the paper's tables.
+HARMLESS = 0.001
 RAW, PAPER, TRUSTING, DEFAULTS = "raw", "URC (4 bins)", "fieldcal, trust 1", "fieldcal"
 #: How to learn and how to estimate.
 METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -96,7 +100,8 @@ def caption(*, stand_in: bool) -> str:
         "The paper's figure of local recalibration. Same as the paper's: two groups with base rates r and "
         "1 − r, dealt at random from a balanced set at full resolution, URC with 4 bins per group, the "
         "Brier score with its parts by deciles. Not the same: a panel for each part, means over "
-        f"{REPLICAS} evaluation sets (the paper's code has one per base rate); {other}."
+        f"{REPLICAS} evaluation sets (the paper's code has one per base rate, "
+        f"and 65 base rates, not {len(RATES)}); {other}."
     )
 
 
@@ -162,11 +167,6 @@ def summary(table: pd.DataFrame) -> str:
         lines = [[method, *(f"{found[method, rate]:.4f}" for rate in shown)] for method in LOOKS]
         parts += [f"**{title}**", markdown(["base rate", *map(percent, shown)], lines)]
     return "\n\n".join([*parts, "**The paper's claims**", claims(judge(table))])
-
-
-CLOSE = 0.005
-#: "Never hurts" to so many units of the last digit that the paper's tables have.
-HARMLESS = 0.001
 
 
 def judge(table: pd.DataFrame) -> list[Claim]:
