@@ -9,9 +9,10 @@ is averaged over fields of 50, 100, 500, 1,000 and 3,000 rows.
 
 A: lab 50 %, field 5 %. B: lab 5 %, field 50 %.
 
-100 replicas leave a standard error of .004 for URC in B, as large as the margin to its bar; 400 settle it. In a third
-of the labs of B the classifier predicts no positive at all, and every prevalence fits: what ACC says there, and its
-mean error with it, is up to the solver's choice among equals.
+100 replicas leave a standard error of .004 for URC in B, as large as the margin to its bar; 400 settle it. In a quarter
+of the labs of B the classifier predicts no positive at all, and every prevalence fits: ACC is then the count itself, 0,
+as in the authors' code; QuaPy's solver stays where it starts, at one half, which happens to be the truth. "defaults" is
+the share under label shift, "their estimate" what is shown after trust, which holds back without labels, by design.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ SCENARIOS = {"A": (0.50, 0.05), "B": (0.05, 0.50)}
 #: Largest error per scenario; what must not be worse than EM in the same run; and where a peer must come out,
 #: within TOLERANCE, for the experiment to be the same.
 BARS = {"URC flat": {"A": 0.050, "B": 0.072}}
-NO_WORSE_THAN_EM = ("defaults", "their value")
-KNOWN = {"CC": {"A": 0.257, "B": 0.490}, "ACC": {"A": 0.052, "B": 0.211}, "EM": {"A": 0.054, "B": 0.077}}
+NO_WORSE_THAN_EM = ("defaults",)
+KNOWN = {"CC": {"A": 0.257, "B": 0.490}, "ACC": {"A": 0.052, "B": 0.387}, "EM": {"A": 0.054, "B": 0.077}}
 TOLERANCE = 0.005
 
 Floats = NDArray[np.float64]
@@ -67,7 +68,7 @@ METHODS: dict[str, Callable[[QuantificationData], list[float]]] = {
     "EM": baseline(baselines.em),
     "URC flat": lambda task: urc(task, prior="flat", point="mode", trust=1),
     "defaults": urc,
-    "their value": lambda task: urc(task, "value"),
+    "their estimate": lambda task: urc(task, "estimate"),
 }
 
 
@@ -137,13 +138,13 @@ def main() -> None:
     for scenario, (lab_share, field_share) in SCENARIOS.items():
         found = errors(methods, scenario, options.replicas)
         print(f"\n{scenario}: lab {lab_share:.0%}, field {field_share:.0%}; {options.replicas} replicas")
-        print(f"{'':<12} {'MAE':>6} {'± se':>6}   " + " ".join(f"n={s:<5}" for s in SIZES))
+        print(f"{'':<14} {'MAE':>6} {'± se':>6}   " + " ".join(f"n={s:<5}" for s in SIZES))
         for name, table in found.items():
             mean = table.mean()
             error = table.mean(axis=1).std(ddof=1) / np.sqrt(len(table))
             by_size = " ".join(f"{v:.3f}  " for v in table.mean(axis=0))
             print(
-                f"{name:<12} {mean:6.4f} {error:6.4f}   {by_size} {verdict(name, scenario, mean, error, found['EM'])}"
+                f"{name:<14} {mean:6.4f} {error:6.4f}   {by_size} {verdict(name, scenario, mean, error, found['EM'])}"
             )
     print(f"\n{time.perf_counter() - start:.0f} s")
 

@@ -22,7 +22,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,8 @@ class Study:
     """An experiment: what to run, and what to make of the rows.
 
     ``run`` is sent to other processes, so it is a function of a module (or a `functools.partial` of one); the
-    others stay at home. ``settings`` is everything that the rows depend on besides the cells.
+    others stay at home. ``settings`` is everything that the rows depend on besides the cells. Every figure has a
+    caption, which says what is the same as in the paper and what is not.
     """
 
     name: str
@@ -59,17 +60,20 @@ class Study:
     figures: Callable[[pd.DataFrame], dict[str, Figure]]
     summary: Callable[[pd.DataFrame], str]
     tables: Callable[[pd.DataFrame], dict[str, pd.DataFrame]] = lambda rows: {}
+    captions: dict[str, str] = field(default_factory=dict)
 
 
 def perform(study: Study, folder: Path, *, jobs: int = 2, fresh: bool = False) -> str:
     """Run what is missing; leave the CSV, the figures and the summary in the folder; return the summary."""
     folder.mkdir(parents=True, exist_ok=True)
     table = compute(study, folder, jobs=jobs, fresh=fresh)
+    pictures = []
     for name, figure in study.figures(table).items():
         save_figure(figure, folder / name)
+        pictures.append(f"![{name.replace('_', ' ')}]({name}.png)\n\n{study.captions[name]}\n\n")
     for name, made in study.tables(table).items():
         replace(folder / f"{name}.csv", made.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-    text = f"## {study.title}\n\n{study.summary(table).strip()}\n"
+    text = f"## {study.title}\n\n{''.join(pictures)}{study.summary(table).strip()}\n"
     replace(folder / f"{study.name}.md", text)
     return text
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +46,13 @@ class Predictions:
     full: Floats
     small: dict[int, Floats]  # pixels -> scores, the smallest size first
 
-    def platt(self) -> Predictions:
-        """Platt scaling: a logistic curve, fitted at full resolution as if the classes were equally frequent."""
-        curve = LogisticRegression(C=1e12, class_weight="balanced").fit(logit(self.full), self.truth)
+    def platt(self, rows: Codes | None = None) -> Predictions:
+        """Platt scaling: a logistic curve, fitted at full resolution as if the classes were equally frequent.
+
+        Fitted on these rows, by default on all, and applied to all.
+        """
+        of = slice(None) if rows is None else rows
+        curve = LogisticRegression(C=1e12, class_weight="balanced").fit(logit(self.full[of]), self.truth[of])
 
         def scaled(score: Floats) -> Floats:
             return np.asarray(curve.predict_proba(logit(score))[:, 1])
@@ -64,6 +69,12 @@ def logit(score: Floats) -> Floats:
 
 
 def digits(positive: tuple[int, ...] = EVEN) -> Predictions:
+    """The stand-in, Platt-scaled as in the paper."""
+    return unscaled_digits(positive).platt()
+
+
+@cache
+def unscaled_digits(positive: tuple[int, ...] = EVEN) -> Predictions:
     """The stand-in: 1,797 handwritten digits of 8 × 8 pixels; even ones are the beetles, odd ones the butterflies.
 
     What makes it the same experiment:
@@ -87,7 +98,7 @@ def digits(positive: tuple[int, ...] = EVEN) -> Predictions:
         for size, score in scores.items():
             score[test] = model.predict_proba(pixels[size][test])[:, positive].sum(axis=1)
     full = scores.pop(SIDE)
-    return Predictions(np.isin(digit, positive).astype(np.intp), full, scores).platt()
+    return Predictions(np.isin(digit, positive).astype(np.intp), full, scores)
 
 
 def resized(images: Floats, size: int) -> Floats:

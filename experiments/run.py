@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import sys
 
+import entomologist
+import examples
+import platt
 import real_groups
 import resolution
 import subpopulations
@@ -18,9 +21,12 @@ import fieldcal
 import quantification
 
 EXPERIMENTS = {
-    "quantification": quantification.study,
+    "entomologist": entomologist.study,
+    "examples": examples.study,
+    "platt": platt.study,
     "resolution": resolution.study,
     "subpopulations": subpopulations.study,
+    "quantification": quantification.study,
     "real_groups": real_groups.study,
 }
 

@@ -34,7 +34,6 @@ from tell import (
     percent,
     plain,
     ribbons,
-    standard_error,
 )
 
 import fieldcal
@@ -42,6 +41,10 @@ import fieldcal
 REPLICAS = 100
 PER_CLASS = 200
 RATES = tuple(round(r, 2) for r in np.linspace(0, 1, 21).tolist())
+#: Where the paper says "close to 0".
+CLOSE = 0.005
+#: Where "never hurts" fails: one unit of the last digit in the paper's tables.
+HARMLESS = 0.001
 RAW, PAPER, TRUSTING, DEFAULTS = "raw", "URC (4 bins)", "fieldcal, trust 1", "fieldcal"
 #: How to learn and how to estimate.
 METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -82,6 +85,23 @@ def study(*, quick: bool = False, predictions: Path | None = None) -> Study:
         partial(run_cell, found=found, rates=rates),
         lambda table: {name: figure(table)},
         summary,
+        captions={name: caption(stand_in=predictions is None)},
+    )
+
+
+def caption(*, stand_in: bool) -> str:
+    """What the figure has of the paper's."""
+    other = (
+        "ribbons hold half of the evaluation sets; two lines more, fieldcal with trust 1 and with nothing set"
+    )
+    if stand_in:
+        other = f"digits instead of photographs, 1,382 images instead of 12,894; {other}"
+    return (
+        "The paper's figure of local recalibration. Same as the paper's: two groups with base rates r and "
+        "1 − r, dealt at random from a balanced set at full resolution, URC with 4 bins per group, the "
+        "Brier score with its parts by deciles. Not the same: a panel for each part, means over "
+        f"{REPLICAS} evaluation sets (the paper's code has one per base rate, "
+        f"and 65 base rates, not {len(RATES)}); {other}."
     )
 
 
@@ -154,19 +174,36 @@ def judge(table: pd.DataFrame) -> list[Claim]:
     harmless = [
         never_worse(table, method, measure) for method in METHODS for measure in ("brier", "log_loss")
     ]
-    return [*harmless, refinement_falls(table), calibration_stays(table)]
+    return [*harmless, strongest(table), refinement_falls(table), calibration_stays(table)]
 
 
 def never_worse(table: pd.DataFrame, method: str, measure: str) -> Claim:
-    """At no base rate worse than raw by more than the standard error of the difference."""
+    """At no base rate worse than raw, in the mean over evaluation sets."""
     wide = table.pivot_table(index=["rate", "replica"], columns="method", values=measure)
     worse = (wide[method] - wide[RAW]).groupby("rate")
-    mean, error = worse.mean(), worse.apply(standard_error)
-    worst = mean.idxmax()
+    mean = worse.mean()
+    worst, hurt = mean.idxmax(), mean[mean > 0]
+    evidence = f"worst at {percent(worst)}: {mean_error(worse.get_group(worst), digits=5, sign=True)}"
+    if len(hurt):
+        evidence += f"; worse at {', '.join(map(percent, hurt.index))}"
     return Claim(
-        f"{method}: {MEASURES[measure]} is never worse than raw (within a standard error)",
-        bool((mean <= error).all()),
-        f"worst at {percent(worst)}: {mean_error(worse.get_group(worst), digits=5, sign=True)}",
+        f"{method} never hurts: {MEASURES[measure]}",
+        hurt.empty,
+        evidence,
+        "never hurts (one run per base rate)" if method == PAPER else "not in the paper; judged likewise",
+        (f"by no more than {HARMLESS}", bool(mean.max() <= HARMLESS)),
+    )
+
+
+def strongest(table: pd.DataFrame) -> Claim:
+    """Most is gained where the groups differ most."""
+    wide = table.pivot_table(index="rate", columns="method", values="brier")
+    gain = wide[RAW] - wide[PAPER]
+    left, right = gain[gain.index <= 0.5], gain[gain.index >= 0.5]
+    return Claim(
+        "the benefit is the stronger the more unbalanced the groups are",
+        bool(left.is_monotonic_decreasing and right.is_monotonic_increasing),
+        f"Brier score {gain.iloc[0]:.4f} lower at {percent(gain.index[0])}, {gain[0.5]:+.4f} at 50 %",
     )
 
 
@@ -178,8 +215,9 @@ def refinement_falls(table: pd.DataFrame) -> Claim:
     ends = max(mean.iloc[0], mean.iloc[-1])
     return Claim(
         "the refinement part falls towards base rates of 0 and 1, where it is almost 0",
-        bool(falls and ends < 0.02),
+        bool(falls and ends < HARMLESS),
         f"{mean[0.5]:.4f} in the middle, at most {ends:.4f} at the ends",
+        "approaches 0 only there",
     )
 
 
@@ -188,8 +226,9 @@ def calibration_stays(table: pd.DataFrame) -> Claim:
     mean = table.groupby(["method", "rate"]).calibration.mean()
     return Claim(
         "the calibration part stays close to 0 at all base rates",
-        bool(mean[PAPER].max() < 0.005),
+        bool(mean[PAPER].max() < CLOSE),
         f"at most {mean[PAPER].max():.4f}, raw {mean[RAW].max():.4f}",
+        f"(close to) 0; judged by {CLOSE}",
     )
 
 

@@ -29,19 +29,33 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, whether it holds in this run, and the figures that say so."""
+    """A statement of the paper, what the paper says of it in figures, and what this run says.
+
+    It is judged as the paper has it. Where that fails, ``weaker`` may name a lower bar and whether that one is met: the
+    statement is then called relaxed, and both bars are told.
+    """
 
     text: str
     holds: bool
     evidence: str
+    paper: str = "no figure"
+    weaker: tuple[str, bool] | None = None
 
-    def __str__(self) -> str:
-        return f"- **{'holds' if self.holds else 'does not hold'}**: {self.text} ({self.evidence})"
+    @property
+    def judgement(self) -> str:
+        """In bold: holds, relaxed (with the lower bar), or does not hold."""
+        if self.holds:
+            return "**holds**"
+        if self.weaker is None:
+            return "**does not hold**"
+        bar, met = self.weaker
+        return f"**relaxed**: {bar}" if met else f"**does not hold**, nor the weaker: {bar}"
 
 
 def claims(found: Iterable[Claim]) -> str:
-    """One line each."""
-    return "\n".join(map(str, found))
+    """A table, one line each."""
+    lines = [[claim.text, claim.paper, claim.evidence, claim.judgement] for claim in found]
+    return markdown(["statement", "in the paper", "here", "judged"], lines)
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

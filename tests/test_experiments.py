@@ -23,10 +23,13 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 NAMES = {
     "quantification": (
         [f"quantification_{side}_{shape}" for side in ("training", "test") for shape in ("row", "grid")],
-        2 * 2 * 3 * 2 * 6,
+        2 * (4 + 3) * 2 * 6,
         ["experiment", "lab", "field", "replica"],
     ),
-    "resolution": (["resolution_accuracy", "resolution_brier"], 2 * 5 * 6 * 5, ["positive", "replica"]),
+    "entomologist": (["entomologist"], 6 * 2 * 4, ["replica"]),
+    "examples": (["examples"], 2 * 7, ["truth"]),
+    "platt": (["platt"], 3 * 3 * 2 * 10, ["replica"]),
+    "resolution": (["resolution_accuracy", "resolution_brier"], 2 * 3 * 6 * 5, ["positive", "replica"]),
     "subpopulations": (["subpopulations"], 3 * 4 * 4, ["replica"]),
     "real_groups": (["real_groups"], 2 * 2 * 7, ["data", "field", "replica"]),
 }
@@ -50,10 +53,18 @@ def experiments(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_quick_run_leaves_csv_figures_and_summary(scripts, name, tmp_path):
-    done = experiments("--quick", "--jobs", 1, "--out", tmp_path, name)
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """All experiments in one go: what was printed, and the folder."""
+    folder = tmp_path_factory.mktemp("quick")
+    done = experiments("--quick", "--jobs", 1, "--out", folder)
     assert done.returncode == 0, done.stderr
+    return done.stdout, folder
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_quick_run_leaves_csv_figures_and_summary(scripts, name, quick_run):
+    printed, tmp_path = quick_run
     figures, rows, keys = NAMES[name]
     for figure in figures:
         assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
@@ -63,7 +74,7 @@ def test_a_quick_run_leaves_csv_figures_and_summary(scripts, name, tmp_path):
     assert table[keys].drop_duplicates().to_dict("records") == getattr(scripts, name).study(quick=True).cells
     assert table.groupby(keys).size().nunique() == 1
     section = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
-    assert section in done.stdout
+    assert section in printed
     assert section in (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "holds**" in section
     assert not list(tmp_path.glob("*.part.csv"))
@@ -202,7 +213,10 @@ def test_a_figure_has_the_same_bytes_every_time(scripts, tmp_path):
 @pytest.mark.parametrize(
     ("name", "cells"),
     {
-        "quantification": 2 * 7 * 30,
+        "quantification": 2 * (6 * 30 + 200),
+        "entomologist": 201,
+        "examples": 2,
+        "platt": 100,
         "resolution": 2 * 100,
         "subpopulations": 100,
         "real_groups": 2 * 2 * 10,
@@ -216,16 +230,111 @@ def test_the_full_version_has_every_cell_once_and_its_figures_are_shipped(script
     assert f"## {study.title}" in (EXPERIMENTS / "results" / "summary.md").read_text(encoding="utf-8")
 
 
-def test_every_box_has_thirty_replicas_of_the_papers_prevalences_and_sizes(scripts):
+def test_every_box_has_thirty_replicas_of_the_papers_prevalences_and_sizes_and_the_rows_have_more(scripts):
     study = scripts.quantification.study()
     assert study.settings["sizes"] == (50, 100, 500, 1000, 3000)
     cells = pd.DataFrame(study.cells)
-    boxes = cells.groupby(["experiment", "lab", "field"]).replica
+    boxes = cells[cells.replica < 30].groupby(["experiment", "lab", "field"]).replica
     assert (boxes.nunique() == 30).all()
     shares = {0.05, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95}
     training, test = (cells[cells.experiment == f"balanced {part}"] for part in ("training", "test"))
     assert (set(training.lab), set(training.field)) == ({0.5}, shares)
     assert (set(test.lab), set(test.field)) == (shares, {0.5})
+    assert (cells[cells.replica >= 30][["lab", "field"]].min(axis=1) == 0.05).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_has_its_caption_in_summary_and_docs(scripts, name):
+    captions = getattr(scripts, name).study(quick=True).captions
+    assert set(captions) == set(NAMES[name][0])
+    summary = (EXPERIMENTS / "results" / "summary.md").read_text(encoding="utf-8")
+    docs = " ".join((EXPERIMENTS.parent / "docs" / "experiments.md").read_text(encoding="utf-8").split())
+    for figure, caption in captions.items():
+        assert f"]({figure}.png)\n\n{caption}\n" in summary
+        assert f"](../experiments/results/{figure}.png) {caption}" in docs
+        if name != "real_groups":
+            assert "Same as the paper's: " in caption
+            assert "Not the same: " in caption
+
+
+# What is the paper's.
+
+
+@pytest.mark.parametrize(
+    ("holds", "weaker", "word"),
+    [
+        (True, None, "**holds**"),
+        (True, ("less", True), "**holds**"),
+        (False, None, "**does not hold**"),
+        (False, ("less", True), "**relaxed**: less"),
+        (False, ("less", False), "**does not hold**, nor the weaker: less"),
+    ],
+)
+def test_a_claim_that_only_a_weaker_bar_lets_through_is_called_relaxed(scripts, holds, weaker, word):
+    claim = scripts.tell.Claim("more", holds, "seen", "the paper's", weaker)
+    assert scripts.tell.claims([claim]).endswith(f"| more | the paper's | seen | {word} |")
+
+
+@pytest.mark.parametrize(
+    ("lab", "field", "size", "seed"),
+    [(0.05, 0.5, 1000, 1), (0.05, 0.5, 50, 0), (0.95, 0.5, 500, 2), (0.5, 0.05, 100, 3), (0.5, 0.8, 50, 29)],
+)
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+def test_a_replica_has_the_authors_data_and_their_codes_answers(scripts, lab, field, size, seed):
+    data = scripts.authors.draw(lab=lab, field=field, size=size, seed=seed)
+    assert (len(data.y_lab), data.y_lab.sum()) == (2000, round(2000 * lab))
+    assert (len(data.y_fields[0]), data.y_fields[0].sum()) == (size, int(size * field))
+    experiment = "balanced training" if lab == 0.5 else "balanced test"
+    found = scripts.authors.estimates().set_index(["experiment", "lab", "field", "size", "replica", "method"])
+    theirs = found.estimate.sort_index().loc[experiment, lab, field, size, seed]
+    ours = scripts.quantification.estimates(data)
+    assert ours["CC"] == pytest.approx(theirs["CC"], abs=1.01 / size)  # a row on the edge of the decision
+    assert ours["EM"] == pytest.approx(theirs["EM"], abs=0.002)
+    assert ours["URC (2 bins)"] == pytest.approx(theirs["URC"], abs=0.02)  # Adam stops inside the ends
+    if scripts.quantification.told_apart(data):
+        assert ours["ACC"] == pytest.approx(theirs["ACC"], abs=0.01)
+    else:
+        assert ours["ACC"] == pytest.approx(ours["CC"], abs=1e-6)
+
+
+def test_the_figures_of_the_paper_are_those_of_the_authors_code(scripts):
+    boxes = scripts.authors.boxes()
+    found = scripts.authors.estimates()
+    found["share"] = np.where(found.experiment == "balanced training", found.field, found.lab)
+    keys = ["experiment", "share", "size", "method"]
+    quartiles = found.groupby(keys).estimate.quantile([0.25, 0.5, 0.75]).unstack()
+    apart = np.abs(boxes.set_index(keys)[["q1", "median", "q3"]].loc[quartiles.index] - quartiles.to_numpy())
+    assert len(apart) == 2 * 7 * 5 * 4
+    assert (apart.max(axis=1) < 0.0052).sum() >= 270  # a pixel and a half of the grids
+    assert apart.max(axis=None) < 0.05
+
+
+def test_the_papers_sizes_stand_beside_sizes_of_the_same_rank(scripts):
+    counterpart = scripts.published.counterpart
+    assert counterpart([2, 3, 4, 5, 6, 7]) == {2: 30, 3: 40, 4: 50, 5: 75, 6: 100, 7: 200}
+    assert counterpart([30, 200]) == {30: 30, 200: 200}
+    assert counterpart([1, 2]) == {}
+
+
+def test_in_the_entomologists_meadow_lemma_and_urc_give_the_true_shares(scripts):
+    example = scripts.entomologist
+    said, true = example.beetles(example.forest()), example.beetles(example.meadow())
+    assert [str(share) for share in true] == ["3/5", "1/5", "1/10", "1/35"]
+    assert (said > true).all()
+    lemma = example.known_bias(said, before=example.base_rate(example.forest()), after=example.IN_MEADOW)
+    assert (lemma == true).all()
+    assert example.IN_MEADOW < example.mean_said() < example.base_rate(example.forest())
+    estimate, new = example.recalibrated_exactly()
+    assert estimate == pytest.approx(0.2, abs=1e-9)
+    np.testing.assert_allclose(new, true.astype(float), rtol=0, atol=1e-9)
+
+
+def test_the_examples_are_wrong_when_small_and_right_when_large(scripts):
+    for truth in (0, 1):
+        rows = pd.DataFrame(scripts.examples.run_cell({"truth": truth})).set_index("size")
+        assert rows.image.nunique() == 1
+        assert (rows.own[[2, 3, 4]] < 0.5).all()
+        assert (rows.own[[6, 7, 8]] > 0.5).all()
 
 
 # The images.
@@ -333,6 +442,8 @@ def test_platt_scaling_calibrates_a_balanced_set_and_keeps_the_order(scripts):
     assert abs(np.mean([found.full[truth == k].mean() for k in (0, 1)]) - 0.5) < 0.01
     assert (np.diff(found.full[np.argsort(score)]) >= 0).all()
     np.testing.assert_array_equal(found.full, found.small[30])
+    half = scripts.images.Predictions(truth, score, {}).platt(rng.permutation(3000)[:1500])
+    assert abs(np.mean([half.full[truth == k].mean() for k in (0, 1)]) - 0.5) < 0.05
 
 
 @pytest.mark.parametrize("script", ["resolution", "subpopulations"])

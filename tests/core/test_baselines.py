@@ -153,8 +153,39 @@ def test_permuting_the_classes_permutes_the_prevalences(baseline):
 
 def test_least_squares_on_the_simplex_gives_back_what_fits_exactly():
     rng = np.random.default_rng(0)
-    M, p = rng.dirichlet(np.ones(6), 4), rng.dirichlet(np.ones(4))
+    M, p = rng.dirichlet(np.ones(4), 4), rng.dirichlet(np.ones(4))
     assert_allclose(fit_simplex(M, p @ M), p, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("gap", [0.4, 0.05, 0.01, 1e-4, 1e-6, -1e-3, -0.3])
+@pytest.mark.parametrize("false_alarms", [0.3, 0.5])
+@pytest.mark.parametrize("inside", [-2.0, 0.0, 0.25, 0.9, 1.0, 3.0])
+def test_for_two_classes_it_is_the_clipped_formula_however_little_the_rates_differ(gap, false_alarms, inside):
+    hits = false_alarms + gap
+    counted = min(max(false_alarms + inside * gap, 0.0), 1.0)
+    M = np.array([[1 - false_alarms, false_alarms], [1 - hits, hits]])
+    expected = np.clip((counted - false_alarms) / (hits - false_alarms), 0, 1)
+    assert_allclose(fit_simplex(M, np.array([1 - counted, counted]))[1], expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("positives", [0, 3])
+def test_a_model_that_never_predicts_a_class_in_the_lab_leaves_the_count_unadjusted_and_warns(positives):
+    y = np.repeat([0, 1], [95, 5])
+    lab, field = np.tile([0.9, 0.1], (100, 1)), np.tile([0.9, 0.1], (20, 1))
+    field[:positives] = [0.2, 0.8]
+    with pytest.warns(IdentifiabilityWarning, match=r"linearly dependent \(rank 1\).*left as it is"):
+        found = adjusted_count(field, lab=lab, y=y)
+    assert_allclose(found, classify_and_count(field), rtol=0, atol=1e-9)
+
+
+def test_what_the_rates_of_three_classes_do_decide_is_adjusted_where_the_rest_is_not():
+    told, alike = [0.8, 0.1, 0.1], [0.2, 0.4, 0.4]
+    M = np.array([told, alike, alike])
+    counted = np.array([0.5, 0.4, 0.1])
+    with pytest.warns(IdentifiabilityWarning, match="rank 2"):
+        p = fit_simplex(M, counted)
+    assert_allclose(p[0], (0.5 - 0.2) / (0.8 - 0.2), rtol=0, atol=1e-6)
+    assert_allclose(p[1] - p[2], 0.4 - 0.1, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_bins", [3, 7])

@@ -86,6 +86,38 @@ def test_urc_finds_the_truth_that_the_naive_estimate_understates(F, zeros, ones)
     assert_allclose(solution.p[0], field.sum(axis=1) / field.sum(), rtol=0, atol=1e-7)
 
 
+#: Two classes that are taken for each other, and a third that is not: a calibrated ternary classifier.
+CONFUSED = np.array([[2, 1, 0], [1, 2, 0], [0, 0, 6]])
+
+
+@pytest.mark.parametrize(
+    ("copies", "truth", "mean"),
+    [
+        ((3, 6, 1), Fraction(9, 33), Fraction(13, 33)),  # a small rise, overstated sixfold
+        ((2, 6, 1), Fraction(6, 30), Fraction(34, 90)),  # a fall, taken for a rise
+    ],
+)
+def test_for_three_classes_the_mean_prediction_may_overstate_a_difference_or_have_its_sign_wrong(
+    copies, truth, mean
+):
+    field = label_shift(CONFUSED, np.array(copies))
+    assert Fraction(int(field[0].sum()), int(field.sum())) == truth
+    by_hand = sum(
+        Fraction(int(rows), int(field.sum())) * Fraction(int(a), int(b))
+        for rows, a, b in zip(field.sum(axis=0), CONFUSED[0], CONFUSED.sum(axis=0), strict=True)
+    )
+    assert by_hand == mean
+    rows = np.repeat(predictions(CONFUSED), field.sum(axis=0), axis=0)
+    assert naive(rows)[0] == pytest.approx(float(mean), rel=1e-12)
+    in_lab = Fraction(1, 4)
+    assert not min(truth, in_lab) <= mean <= max(truth, in_lab)
+    assert mean - in_lab > truth - in_lab
+    M = response_matrix(CONFUSED, smoothing=0)
+    p_lab = CONFUSED.sum(axis=1) / CONFUSED.sum()
+    solution = solve(M, field.sum(axis=0)[None].astype(float), Flat().penalty(known(M, p_lab)))
+    assert_allclose(solution.p[0], field.sum(axis=1) / field.sum(), rtol=0, atol=1e-7)
+
+
 # The lemma of known bias ----------------------------------------------------------------------------------
 
 

@@ -15,14 +15,17 @@ from fieldcal.core.response import POOR_CONDITION, conditioning
 from fieldcal.errors import IdentifiabilityWarning, InputError
 from fieldcal.types import Floats, Ints
 
-#: Squared distance from equal prevalences costs this much in `fit_simplex`; the fit itself costs one.
-RIDGE = 3e-6
-#: Classes whose rates differ by less than this are hardly told apart.
-UNDECIDED = 0.05
+#: Where the rates of the classes are linearly dependent: the weight of the distance from the unadjusted count.
+RIDGE = 1e-4
 
 
 def naive(field: Floats, *, lab: Floats | None = None, y: Ints | None = None) -> Floats:
-    """The mean of the predictions. The paper's sandwich theorem: it understates every difference."""
+    """The mean of the predictions, the paper's naive estimator.
+
+    For two classes and predictions that are calibrated in the lab it understates every difference from the lab, unless
+    they are certain (the paper's sandwich theorem). For three classes and more that is usual and no theorem: there are
+    calibrated predictions and label shifts by which it overstates the change of a class, or has its sign wrong.
+    """
     return np.asarray(field.mean(axis=0))
 
 
@@ -34,7 +37,10 @@ def classify_and_count(field: Floats, *, lab: Floats | None = None, y: Ints | No
 def adjusted_count(field: Floats, *, lab: Floats, y: Ints) -> Floats:
     """ACC (Gart and Buck; Forman), also known as BBSE with hard predictions.
 
-    The prevalences whose confusion matrix fits the counted classes best, in least squares on the simplex.
+    For two classes (counted − false positive rate) / (true positive rate − false positive rate), clipped to [0, 1]; for
+    more, the prevalences whose confusion matrix fits the counted classes best, in least squares on the simplex, which
+    is the same for two. Where the lab's rates are linearly dependent (say a class that is never predicted) there is
+    nothing to adjust with: what they leave open stays as it was counted, with an `IdentifiabilityWarning`.
 
     References
     ----------
@@ -106,15 +112,26 @@ def _rows_per_class(y: Ints, n_classes: int) -> Ints:
 
 
 def fit_simplex(M: Floats, v: Floats) -> Floats:
-    """Least squares ``p @ M ≈ v`` over prevalences: non-negative, summing to one.
+    """Least squares ``p @ M ≈ v`` over prevalences, non-negative and summing to one; ``M`` is (K, K).
 
-    A model that (almost) always predicts the same class is fitted equally well by every ``p``. There a tiny ridge sends
-    what the fit cannot decide to equal prevalences, where the peers' iterative solvers start and then stay.
+    As ``p`` sums to one, ``p @ M − v`` is ``p @ (M − v)``: the point of least norm between the rows of ``M − v``.
+    That problem is homogeneous, so any weight of the sum gives the same ``p`` once it is normalised.
+
+    Where ``M`` is singular, many ``p`` fit equally well. There a tiny ridge takes the nearest one to ``v`` itself, the
+    count without an adjustment (Forman's advice), and it warns. For two classes that is ``v``.
     """
     K = len(M)
-    undecided = np.linalg.svd(M - M.mean(axis=0), compute_uv=False)[K - 2] < UNDECIDED
-    weight = 1e6 * max(1.0, float(np.abs(M).max()))  # makes the sum a constraint, to rounding
-    ridge = np.sqrt(RIDGE) if undecided else 0.0
-    system = np.vstack([M.T, ridge * np.eye(K), np.full(K, weight)])
-    p, _ = nnls(system, np.concatenate([v, np.full(K, ridge / K), [weight]]))
+    rows = [(M - v).T, np.ones((1, K))]
+    rank = conditioning(M).rank
+    if rank < K:
+        warnings.warn(
+            f"The rates at which the {K} classes are predicted in the lab are linearly dependent (rank {rank}): the "
+            "count cannot be adjusted in every direction, and is left as it is where it cannot. Use estimate(…), "
+            "which takes the predictions and not only the classes, or a lab in which every class is predicted.",
+            IdentifiabilityWarning,
+            stacklevel=3,
+        )
+        rows.insert(0, RIDGE * (np.eye(K) - v).T)
+    system = np.vstack(rows)
+    p, _ = nnls(system, np.eye(len(system))[-1])
     return np.asarray(p / p.sum())
