@@ -3,7 +3,7 @@
 Two classes: each fault is a known map of the score, so that the histogram it would give follows from the lab's
 class-conditional distributions, which are known at the edges of the bins and interpolated between them. A fault has
 one free prevalence, as the mixture has, so that the two log likelihoods can be compared as they are. The rest are
-small questions to a lab: how well it separates, and which decisions a correction would take away.
+small questions: how well a lab separates, and what a correction does to hard decisions and to groups.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ _TRIED = expit(np.linspace(-7.0, 7.0, 141))
 #: Factors of the logits that are tried.
 _SLOPES = np.exp(np.linspace(-np.log(4.0), np.log(4.0), 57))
 #: Bins without which a fault cannot be told from a mixture.
-_FEWEST_BINS = 4
+FEWEST_BINS = 4
 #: Up to so many classes all their orders are tried.
 _ALL_ORDERS = 5
 _FEW, _FAR = 1e-12, 40.0
 _SUM = 1e3  # how much it counts that prevalences sum to one
+_HALVINGS = 60  # of the range of logits, until a threshold is found
+_SCORES = np.arange(1, 100) / 100  # that are compared between groups
+_ALIKE = 1e-9
 
 
 # How well the lab separates ---------------------------------------------------------------------------------
@@ -69,13 +72,105 @@ def separation(F: Floats, bin_means: Floats) -> Separation:
     return Separation(pairs, auc, error)
 
 
-# What a correction takes from hard decisions ----------------------------------------------------------------
+# What a correction does to hard decisions, and to groups ------------------------------------------------------
 
 
-def recall(M: Floats, bin_means: Floats, steps: tuple[Step, ...]) -> Floats:
-    """Of every class, the share of rows in bins where its mean prediction is the largest after the steps, (K,)."""
-    decided = taken(steps, bin_means).argmax(axis=1)
-    return np.array([M[k, decided == k].sum() for k in range(len(M))])
+@dataclass(frozen=True)
+class HardDecisions:
+    """What is decided where the largest prediction decides."""
+
+    rows: Floats  # (K,) of each class, in the whole field
+    shares: Floats  # (K, K) of the rows of a class, those for which each class is decided
+    recall: Floats  # (G, K) of each group
+
+    @property
+    def misses(self) -> Floats:
+        """Of the rows of each class, those decided for another (type II), (K,)."""
+        return np.asarray(1 - np.diag(self.shares))
+
+    @property
+    def false_alarms(self) -> Floats:
+        """Of the rows of other classes, those decided for each (type I), (K,)."""
+        wrong = self.rows @ self.shares - self.rows * np.diag(self.shares)
+        return np.asarray(wrong / np.maximum(self.rows.sum() - self.rows, _FEW))
+
+
+def hard_decisions(
+    M: Floats, bin_means: Floats, steps: tuple[Step, ...], *, rows: Floats, edges: Floats | None = None
+) -> HardDecisions:
+    """Decisions after the steps, in a field with so many rows of each class, (G, K).
+
+    Two classes with the edges of their bins: a threshold for each group, and the shares beyond it, interpolated between
+    the edges. Otherwise a bin is decided as a whole, by its mean prediction.
+    """
+    K, recall = len(M), np.empty(rows.shape)
+    decided, chunk = np.zeros((K, K)), max(1, 2_000_000 // bin_means.size)
+    for start in range(0, len(rows), chunk):
+        part = slice(start, start + chunk)
+        here = tuple(step.of(part) for step in steps)
+        shares = (
+            _by_bin(M, bin_means, here, len(rows[part]))
+            if edges is None or len(edges) < FEWEST_BINS - 1
+            else _by_threshold(M, edges, here, len(rows[part]))
+        )
+        recall[part] = np.einsum("gkk->gk", shares)
+        decided += np.einsum("gi,gid->id", rows[part], shares)
+    total = rows.sum(axis=0)
+    return HardDecisions(total, decided / np.maximum(total, _FEW)[:, None], recall)
+
+
+def _by_bin(M: Floats, bin_means: Floats, steps: tuple[Step, ...], G: int) -> Floats:
+    """Shares of each group, (G, K, K)."""
+    largest = taken(steps, np.broadcast_to(bin_means, (G, *bin_means.shape))).argmax(axis=2)
+    return np.asarray(np.einsum("ij,gjd->gid", M, np.eye(len(M))[largest]))
+
+
+def _by_threshold(M: Floats, edges: Floats, steps: tuple[Step, ...], G: int) -> Floats:
+    """The same of two classes: where the steps take a score across one half is found by halving."""
+    low, high = np.full(G, -_FAR), np.full(G, _FAR)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        new = expit(middle)
+        for step in steps:
+            new = step.apply_binary(new)
+        low, high = np.where(new > 0.5, low, middle), np.where(new > 0.5, middle, high)
+    known = np.clip(M.cumsum(axis=1)[:, :-1], _FEW, 1 - _FEW)
+    below = np.stack([_through(logit(edges), logit(row), high) for row in known], axis=1)  # (G, 2)
+    return np.stack([below, 1 - below], axis=2)
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """One prediction that two groups are given different ones for."""
+
+    of: int  # the class
+    before: float  # its prediction
+    groups: tuple[int, int]
+    after: tuple[float, float]  # in these groups, the lower first
+
+
+def most_unequal(steps: tuple[Step, ...], bin_means: Floats) -> Unequal | None:
+    """The largest difference that the steps make between groups for the same prediction; None where they make none.
+
+    Of two classes any score may be it, of more the mean predictions of the bins. It is looked for among the groups
+    whose weight of a class is the lowest or the highest, where it is if there are two classes.
+    """
+    own = [step.weights for step in steps if step.weights.ndim == 2]
+    if not own:
+        return None
+    K = bin_means.shape[1]
+    weights = own[-1] / own[-1].sum(axis=1, keepdims=True)
+    groups = np.unique([weights.argmin(axis=0), weights.argmax(axis=0)])
+    same = np.column_stack([1 - _SCORES, _SCORES]) if K == 2 else bin_means
+    new = taken((step.of(groups) for step in steps), np.broadcast_to(same, (len(groups), *same.shape)))
+    apart = np.ptp(new, axis=0)
+    apart[:, 0] = -1.0 if K == 2 else apart[:, 0]  # of two classes the second is spoken of
+    at, k = (int(i) for i in np.unravel_index(apart.argmax(), apart.shape))
+    if apart[at, k] <= _ALIKE:
+        return None
+    ends = int(new[:, at, k].argmin()), int(new[:, at, k].argmax())
+    low, high = (float(new[g, at, k]) for g in ends)
+    return Unequal(k, float(same[at, k]), (int(groups[ends[0]]), int(groups[ends[1]])), (low, high))
 
 
 # Two classes: faults against mixtures -----------------------------------------------------------------------
@@ -156,7 +251,7 @@ def suspicions(scores: Scores, *, grouped: bool) -> tuple[Suspicion, ...]:
     A field recalibrated by group is looked at by group, all other faults in the field as a whole.
     """
     most = max(scores.most(by_group=by_group) for by_group in {False, grouped})
-    if scores.M.shape[1] < _FEWEST_BINS or not scores.V.sum() or most < POLICY.clearly_better:
+    if scores.M.shape[1] < FEWEST_BINS or not scores.V.sum() or most < POLICY.clearly_better:
         return ()
     found = [swapped(scores), other_units(scores)]
     found.append(max((recalibrated(scores, by_group=g) for g in {False, grouped}), key=lambda s: s.gain))

@@ -48,7 +48,6 @@ LAB: list[Callable[[Lab], Finding | None]] = [
     lab.told_apart,
     lab.held_out,
     lab.calibrated,
-    lab.homogeneous,
     lab.probabilities,
     lab.separates,
     lab.bins_filled,
@@ -67,13 +66,15 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     field.complete,
     field.independent,
     field.no_new_class,
-    cautions.may_depend_on_groups,
-    cautions.no_bias,
+    field.narrow,
     faults.same_units,
     faults.same_order,
     faults.counted_raw,
-    field.narrow,
+    cautions.homogeneous,
+    cautions.no_bias,
+    cautions.may_depend_on_groups,
     cautions.recall_kept,
+    cautions.errors_kept,
 ]
 
 

@@ -38,19 +38,35 @@ class Seen:
     whole: WholeField | None = None
     design_effect: float = 1.0
     width: Floats | None = None  # (G, K) of the intervals
-    steps: tuple[Step, ...] = ()  # that predictions of the whole field take
+    steps: tuple[Step, ...] = ()  # that predictions of each group take
+    shares: Floats | None = None  # (G, K) estimated, of the classes in each group
     V: Floats | None = None  # (G, m) as effective rows
+
+    @cached_property
+    def decisions(self) -> tuple[guards.HardDecisions, guards.HardDecisions] | None:
+        """Hard decisions before and after the steps; None where nothing is decided, or nothing changes."""
+        lab, shares = self.lab, self.shares
+        if lab.outcome.kind == "intervals" or lab.only_decisions or not self.steps or shares is None:
+            return None
+        rows = np.asarray(self.field.n, dtype=np.float64)[:, None] * shares
+        edges = None if self.scores is None else self.scores.edges
+        before, after = (
+            guards.hard_decisions(lab.M, lab.bin_means, steps, rows=rows, edges=edges)
+            for steps in ((), self.steps)
+        )
+        return before, after
+
+    @cached_property
+    def scores(self) -> guards.Scores | None:
+        """The score of two classes in lab and field; None where bins are not cut at its edges."""
+        lab = self.lab
+        if len(lab.classes) != 2 or not isinstance(lab.partition, Edges):
+            return None
+        V = np.asarray(self.field.V, dtype=np.float64) if self.V is None else self.V
+        return guards.Scores(lab.M, lab.n_effective, lab.p_lab, np.asarray(lab.partition.edges), V)
 
     @cached_property
     def suspicions(self) -> dict[str, guards.Suspicion]:
         """Faults of two classes that explain the field better than any mixture, by name."""
-        partition = self.lab.partition
-        if len(self.lab.classes) != 2 or not isinstance(partition, Edges):
-            return {}
-        V = np.asarray(self.field.V, dtype=np.float64) if self.V is None else self.V
-        scores = guards.Scores(
-            self.lab.M, self.lab.n_effective, self.lab.p_lab, np.asarray(partition.edges), V
-        )
-        return {
-            _FAULTS.get(s.fault, s.fault): s for s in guards.suspicions(scores, grouped=self.field.grouped)
-        }
+        found = () if self.scores is None else guards.suspicions(self.scores, grouped=self.field.grouped)
+        return {_FAULTS.get(s.fault, s.fault): s for s in found}

@@ -58,22 +58,29 @@ def same_order(seen: Seen) -> Finding | None:
     return Finding(code="swapped", question=question, state=state, text=text, remedy=remedy)
 
 
-def counted_raw(seen: Seen) -> Finding | None:
+def counted_raw(seen: Seen) -> Finding:
     """Predictions that were recalibrated before they were counted."""
-    found = seen.suspicions.get("recalibrated")
-    if found is None:
-        return None
+    question, found = "Were raw predictions counted?", seen.suspicions.get("recalibrated")
+    if found is not None:
+        text = f"The field looks as if its predictions had been recalibrated before, to {found.prevalence:.0%} of "
+        text += (
+            f"{group_keys.show(seen.lab.classes[1], width=30)}, far more than like any mixture of the lab's "
+        )
+        return Finding(
+            code="recalibrated_before",
+            question=question,
+            state=_sure(found),
+            text=f"{text}classes ({_odds(found)}).",
+            remedy="Count the predictions as the model gives them; a correction that is made twice is wrong.",
+        )
+    if seen.scores is not None and seen.lab.n_bins >= guards.FEWEST_BINS:
+        text = "Nothing looks as if they had been recalibrated before."
+        return Finding(code="counted_raw", question=question, state="ok", text=text)
     text = (
-        f"The field looks as if its predictions had been recalibrated before, to {found.prevalence:.0%} of "
+        "Only you can know: these counts do not show it, which takes two classes and four bins. Recalibrated "
     )
-    text += f"{group_keys.show(seen.lab.classes[1], width=30)}, far more than like any mixture of the lab's classes "
-    return Finding(
-        code="recalibrated_before",
-        question="Were raw predictions counted?",
-        state=_sure(found),
-        text=f"{text}({_odds(found)}).",
-        remedy="Count the predictions as the model gives them; a correction that is made twice is wrong.",
-    )
+    text += "predictions that are counted again are corrected twice."
+    return Finding(code="maybe_recalibrated", question=question, state="ask", text=text)
 
 
 def _sure(found: guards.Suspicion) -> State:

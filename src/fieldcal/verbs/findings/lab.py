@@ -93,7 +93,7 @@ def held_out(lab: Lab) -> Finding:
 def calibrated(lab: Lab) -> Finding | None:
     """Predictions that are not the shares they claim to be."""
     question = "Is the model calibrated on the lab?"
-    if _only_decisions(lab):  # said by `probabilities`: no calibration makes them what they are not
+    if lab.only_decisions:  # said by `probabilities`: no calibration makes them what they are not
         return None
     error, p_value = lab.calibration.error, lab.calibration.p_value
     if error <= POLICY.poor_calibration or p_value >= POLICY.poor_calibration_p:
@@ -109,22 +109,9 @@ def calibrated(lab: Lab) -> Finding | None:
     )
 
 
-def homogeneous(lab: Lab) -> Finding | None:
-    """Lab groups in which a class does not look like itself."""
-    found = lab.homogeneity
-    if found is None:
-        return None
-    question = "Does a class look the same in all lab groups?"
-    measured = f"Cramér's V {found.effect:.2f}"
-    if found.effect <= POLICY.small_effect or found.p_value >= POLICY.heterogeneity_p:
-        return Finding(code="homogeneous", question=question, state="ok", text=f"Yes ({measured}).")
-    text = f"The lab's groups differ in what a class looks like ({measured}): they differ by more than their "
-    return Finding(code="heterogeneous", question=question, state="care", text=f"{text}prevalences.")
-
-
 def probabilities(lab: Lab) -> Finding | None:
     """Hard decisions in place of probabilities."""
-    if not _only_decisions(lab):
+    if not lab.only_decisions:
         return None
     return Finding(
         code="hard_decisions",
@@ -178,14 +165,6 @@ def bins_filled(lab: Lab) -> Finding | None:
         "classes, and the estimate is biased towards the lab.",
         remedy=f"Cut at fewer edges, {most:,} bins at most, or label more rows.",
     )
-
-
-def _only_decisions(lab: Lab) -> bool:
-    """Whether every prediction was exactly 0 or 1: only then are all means of bins."""
-    if lab.partition.takes == "ids":
-        return False
-    means = lab.bin_means[lab.bin_scores.any(axis=1)]
-    return bool(np.isin(means, (0.0, 1.0)).all())
 
 
 def _worse_than_chance(lab: Lab) -> int | None:
