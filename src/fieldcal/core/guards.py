@@ -26,6 +26,8 @@ from fieldcal.types import Floats
 _TRIED = expit(np.linspace(-7.0, 7.0, 141))
 #: Factors of the logits that are tried.
 _SLOPES = np.exp(np.linspace(-np.log(4.0), np.log(4.0), 57))
+#: Trusts with which a field may have been recalibrated.
+_TRUSTS = (1.0, 0.75, 0.5, 0.25)
 #: Bins without which a fault cannot be told from a mixture.
 FEWEST_BINS = 4
 #: Up to so many classes all their orders are tried.
@@ -273,10 +275,24 @@ def swapped(scores: Scores) -> Suspicion:
 
 
 def recalibrated(scores: Scores, *, by_group: bool) -> Suspicion:
-    """The field's scores were already reweighted by its own prevalences."""
-    log_weight = logit(_TRIED) - logit(scores.p_lab[1])
-    Q = scores.after(logit(scores.edges) - log_weight[:, None])
-    return scores.compare("recalibrated", Q, by_group=by_group)
+    """The field's scores were already reweighted by its own prevalences, in full or with a trust; the likeliest."""
+    odds = np.exp(logit(_TRIED) - logit(scores.p_lab[1]))[:, None]
+    return max(
+        (
+            scores.compare(
+                "recalibrated", scores.after(logit(_before(scores.edges, odds, trust))), by_group=by_group
+            )
+            for trust in _TRUSTS
+        ),
+        key=lambda suspicion: suspicion.gain,
+    )
+
+
+def _before(score: Floats, odds: Floats, trust: float) -> Floats:
+    """The score c that ``(1 − ω) c + ω · reweight(c)`` made this one: a quadratic equation."""
+    a = (1 - trust) * (odds - 1)
+    b = (1 - trust) + trust * odds - score * (odds - 1)
+    return np.asarray(2 * score / (b + np.sqrt(b**2 + 4 * a * score)))
 
 
 def other_units(scores: Scores) -> Suspicion:

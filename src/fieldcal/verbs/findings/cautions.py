@@ -84,8 +84,8 @@ def _bias_in_words(seen: Seen, biased: Ints) -> str:
     k, bias, error = int(found.of[first]), found.bias[first], found.error[first]
     factor = float(amplification(lab.M, lab.bin_means)[k])
     whom, what = (group_keys.show(x, width=30) for x in (lab.bias_groups[first], lab.classes[k]))
-    text = f"In the lab, predictions of {what} were {abs(bias):.1%} ± {error:.1%} too {'high' if bias > 0 else 'low'} "
-    text += f"in {whom}, given the class"
+    text = f"In the lab, predictions for {what} were {100 * abs(bias):.1f} ± {100 * error:.1f} points too "
+    text += f"{'high' if bias > 0 else 'low'} in {whom}, given the class"
     if len(biased) > 1:
         text += f", and {len(biased) - 1} more of {found.tested:,} groups are off, too"
     text += f". Recalibrating by group multiplies that by about {_times(factor)}"
