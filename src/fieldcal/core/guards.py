@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 from scipy.special import expit, logit, ndtri
 
 from fieldcal.core.policy import POLICY
-from fieldcal.core.reweight import Step, taken
+from fieldcal.core.reweight import Step, class_weights, taken
 from fieldcal.types import Floats
 
 #: Prevalences of the second class that are tried; closer to each other near 0 and 1.
@@ -27,13 +27,14 @@ _TRIED = expit(np.linspace(-7.0, 7.0, 141))
 #: Factors of the logits that are tried.
 _SLOPES = np.exp(np.linspace(-np.log(4.0), np.log(4.0), 57))
 #: Trusts with which a field may have been recalibrated.
-_TRUSTS = (1.0, 0.75, 0.5, 0.25)
+_TRUSTS = (1.0, 0.75, 0.5)
 #: Bins without which a fault cannot be told from a mixture.
 FEWEST_BINS = 4
 #: Up to so many classes all their orders are tried.
 _ALL_ORDERS = 5
 _FEW, _FAR = 1e-12, 40.0
 _SUM = 1e3  # how much it counts that prevalences sum to one
+_ROUNDS = 50  # until recalibrated predictions have the mean that is asked for
 _HALVINGS = 60  # of the range of logits, until a threshold is found
 _SCORES = np.arange(1, 100) / 100  # that are compared between groups
 _ALIKE = 1e-9
@@ -187,6 +188,7 @@ class Suspicion:
     effect: float  # Cohen's w by which the field still misses what the fault would give
     prevalence: float  # of the second class, if the fault is real
     slope: float = 1.0  # factor of the logits
+    by_group: bool = False  # whether every group was looked at by itself
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ class Scores:
         best = [float(_TRIED[int(found.sum(axis=0).argmax())]) for found in (ours, theirs)]
         noise = max(self._noise(p) for p in best)
         effect = self._effect(V, Q[theirs.argmax(axis=1)], noise)
-        return Suspicion(fault, gain / noise, effect, best[1], slope)
+        return Suspicion(fault, gain / noise, effect, best[1], slope, by_group)
 
     def most(self, *, by_group: bool) -> float:
         """The most that any fault could gain: the field's own histograms in place of the nearest mixtures."""
@@ -264,8 +266,9 @@ def suspicions(scores: Scores, *, grouped: bool) -> tuple[Suspicion, ...]:
 
 
 def _fits(scores: Scores, suspicion: Suspicion) -> bool:
-    """A fault that explains most of the misfit; else it is none of those that are known here."""
-    without = scores.compare("none", scores.mixtures).effect
+    """A fault that explains most of the misfit, of the field and of its groups; else it is none of those known here."""
+    ways = (False, True) if suspicion.by_group else (False,)
+    without = min(scores.compare("none", scores.mixtures, by_group=way).effect for way in ways)
     return suspicion.effect < min(POLICY.large_effect, POLICY.fault_leaves * without)
 
 
@@ -331,18 +334,36 @@ def _through(x: Floats, y: Floats, at: Floats) -> Floats:
     return np.asarray(expit(inside + np.minimum(at - x[0], 0) * first + np.maximum(at - x[-1], 0) * last))
 
 
-# More classes: columns in another order ---------------------------------------------------------------------
+# More classes: decisions against mean predictions -----------------------------------------------------------
 
 
-def reordered(M: Floats, bin_means: Floats, v: Floats, mean: Floats) -> tuple[int, ...] | None:
-    """The order of the field's columns in which two things agree that did not: decisions, and mean predictions.
+@dataclass(frozen=True)
+class Disagreement:
+    """Decisions and mean predictions that no one mix of the classes explains, and faults that would."""
 
-    Both follow from the prevalences, and both are known in any order of the columns. All orders of a few classes are
-    tried; of more, two change places as long as that helps. None where the field agrees as it is, or in no order.
+    given: float  # distance from the nearest mixture
+    order: tuple[int, ...]  # of the columns, in which least is left
+    reordered: float  # what is left in that order
+    prevalence: Floats  # (K,) to which predictions would have been recalibrated
+    recalibrated: float  # what is left if they were
+
+    def explained_by(self, left: float) -> bool:
+        """Whether a fault that leaves this much explains it, and no other does so clearly better."""
+        best = min(self.reordered, self.recalibrated)
+        return left < POLICY.swap_leaves * self.given and left < best + POLICY.disagree
+
+
+def disagreement(
+    M: Floats, bin_means: Floats, *, p_lab: Floats, v: Floats, mean: Floats
+) -> Disagreement | None:
+    """What is decided, and what is predicted on average, both follow from the prevalences; None where they agree.
+
+    They are known for any order of the columns: all orders of a few classes are tried; of more, two change places as
+    long as that helps. They are known, bins decided as a whole, for predictions that were recalibrated before, too.
 
     Parameters
     ----------
-    M, bin_means : (K, m), (m, K)
+    M, bin_means, p_lab : (K, m), (m, K), (K,)
     v, mean : the field's histogram (m,), and its mean prediction (K,)
     """
     K, top = len(M), bin_means.argmax(axis=1)
@@ -358,7 +379,23 @@ def reordered(M: Floats, bin_means: Floats, v: Floats, mean: Floats) -> tuple[in
     if given < POLICY.disagree:
         return None
     order = min(permutations(same), key=apart) if K <= _ALL_ORDERS else _descended(same, apart)
-    return order if apart(order) < POLICY.swap_leaves * given else None
+    tried = [_as_recalibrated(M, bin_means, p_lab, mean, trust) for trust in _TRUSTS]
+    left = [float(np.linalg.norm(np.append(decided[-1], mean) - found)) for _, found in tried]
+    best = int(np.argmin(left))
+    return Disagreement(given, order, apart(order), tried[best][0], left[best])
+
+
+def _as_recalibrated(
+    M: Floats, bin_means: Floats, p_lab: Floats, mean: Floats, trust: float
+) -> tuple[Floats, Floats]:
+    """The prevalences with which recalibrated predictions have this mean, and decisions and mean as they then are."""
+    p = np.maximum(mean, _FEW)
+    for _ in range(_ROUNDS):
+        p = p / p.sum()
+        new = taken((Step(trust, class_weights(p, p_lab)),), bin_means)
+        h = p @ M
+        p = p * mean / np.maximum(h @ new, _FEW)
+    return p, np.append(np.bincount(new.argmax(axis=1), weights=h, minlength=len(M)), h @ new)
 
 
 def _descended(order: tuple[int, ...], cost: Callable[[tuple[int, ...]], float]) -> tuple[int, ...]:

@@ -70,3 +70,14 @@ class Seen:
         """Faults of two classes that explain the field better than any mixture, by name."""
         found = () if self.scores is None else guards.suspicions(self.scores, grouped=self.field.grouped)
         return {_FAULTS.get(s.fault, s.fault): s for s in found}
+
+    @cached_property
+    def disagreement(self) -> guards.Disagreement | None:
+        """Of more classes: decisions and mean predictions that no mixture explains."""
+        lab = self.lab
+        if len(lab.classes) == 2 or lab.partition.takes == "ids" or not self.evidence.overall.contradicted:
+            return None
+        v, sums = (
+            np.asarray(table.sum(axis=0, dtype=np.float64)) for table in (self.field.V, self.field.score_sums)
+        )
+        return guards.disagreement(lab.M, lab.bin_means, p_lab=lab.p_lab, v=v, mean=sums / sums.sum())

@@ -43,44 +43,56 @@ def same_order(seen: Seen) -> Finding | None:
         text = "The field looks as if its two classes were swapped (1 − p in place of p), far more than like any "
         text += f"mixture of the lab's classes ({_odds(found)})."
         return Finding(code="swapped", question=question, state=_sure(found), text=text, remedy=remedy)
-    lab, v = seen.lab, np.asarray(seen.field.V.sum(axis=0), dtype=np.float64)
-    if len(lab.classes) == 2 or lab.partition.takes == "ids" or not seen.evidence.overall.contradicted:
+    apart = seen.disagreement
+    if apart is None or not apart.explained_by(apart.reordered):
         return None
-    sums = seen.field.score_sums.sum(axis=0, dtype=np.float64)
-    order = guards.reordered(lab.M, lab.bin_means, v, sums / sums.sum())
-    if order is None:
+    moved = [group_keys.show(seen.lab.classes[k], width=20) for k, at in enumerate(apart.order) if at != k]
+    if not moved:
         return None
-    moved = [group_keys.show(lab.classes[k], width=20) for k in range(len(order)) if order[k] != k]
     text = "The field looks like no mixture of the classes, and far more like one if some columns were in another "
     text += f"order: those of {', '.join(moved[:6])}{', …' if len(moved) > 6 else ''}."
-    plain = seen.evidence.overall.upper < POLICY.refused[0]  # beyond what noise could leave of label shift
-    state: State = "do_not_use" if plain else "care"
-    return Finding(code="swapped", question=question, state=state, text=text, remedy=remedy)
+    return Finding(code="swapped", question=question, state=_plain(seen), text=text, remedy=remedy)
 
 
 def counted_raw(seen: Seen) -> Finding:
     """Predictions that were recalibrated before they were counted."""
-    question, found = "Were raw predictions counted?", seen.suspicions.get("recalibrated")
+    question, classes = "Were raw predictions counted?", seen.lab.classes
+    found, apart = seen.suspicions.get("recalibrated"), seen.disagreement
     if found is not None:
         text = f"The field looks as if its predictions had been recalibrated before, to {found.prevalence:.0%} of "
         text += (
-            f"{group_keys.show(seen.lab.classes[1], width=30)}, far more than like any mixture of the lab's "
+            f"{group_keys.show(classes[1], width=30)}, far more than like any mixture of the lab's classes "
         )
+        return _recalibrated_before(question, _sure(found), f"{text}({_odds(found)}).")
+    if apart is not None and apart.explained_by(apart.recalibrated):
+        k = int(np.abs(apart.prevalence - seen.lab.p_lab).argmax())
+        text = "The field looks like no mixture of the classes, and far more as if its predictions had been "
+        text += (
+            f"recalibrated before, to {apart.prevalence[k]:.0%} of {group_keys.show(classes[k], width=30)}."
+        )
+        return _recalibrated_before(question, _plain(seen), text)
+    if seen.lab.n_bins < guards.FEWEST_BINS or seen.lab.partition.takes == "ids":
+        text = "Only you can know: these bins do not show it. Recalibrated predictions that are counted again are "
         return Finding(
-            code="recalibrated_before",
-            question=question,
-            state=_sure(found),
-            text=f"{text}classes ({_odds(found)}).",
-            remedy="Count the predictions as the model gives them; a correction that is made twice is wrong.",
+            code="maybe_recalibrated", question=question, state="ask", text=f"{text}corrected twice."
         )
-    if seen.scores is not None and seen.lab.n_bins >= guards.FEWEST_BINS:
-        text = "Nothing looks as if they had been recalibrated before."
-        return Finding(code="counted_raw", question=question, state="ok", text=text)
-    text = (
-        "Only you can know: these counts do not show it, which takes two classes and four bins. Recalibrated "
+    text = "Nothing looks as if they had been recalibrated before."
+    return Finding(code="counted_raw", question=question, state="ok", text=text)
+
+
+def _recalibrated_before(question: str, state: State, text: str) -> Finding:
+    return Finding(
+        code="recalibrated_before",
+        question=question,
+        state=state,
+        text=text,
+        remedy="Count the predictions as the model gives them; a correction that is made twice is wrong.",
     )
-    text += "predictions that are counted again are corrected twice."
-    return Finding(code="maybe_recalibrated", question=question, state="ask", text=text)
+
+
+def _plain(seen: Seen) -> State:
+    """More than two classes: what is beyond what noise could leave of label shift."""
+    return "do_not_use" if seen.evidence.overall.upper < POLICY.refused[0] else "care"
 
 
 def _sure(found: guards.Suspicion) -> State:
