@@ -62,8 +62,9 @@ def group_bias(proba: Floats, y: Ints, groups: Ints, *, weight: Floats | None = 
         return None
     bias, error, miss = (table[used] for table in (*cells.bias(), cells.mean - cells.share))
     p_value = _tail(np.abs(bias), error**2, cells.largest[used, None])
-    of = p_value.argmin(axis=1)
-    clearest = p_value.min(axis=1) * (proba.shape[1] - 1)  # predictions sum to one: K − 1 of them are free
+    free = proba.shape[1] - 1  # predictions sum to one: of two classes the second says it all
+    of = p_value.argmin(axis=1) if free > 1 else np.ones(len(used), dtype=np.intp)
+    clearest = p_value.min(axis=1) * free
     adjusted = np.asarray(false_discovery_control(np.minimum(clearest, 1.0)))
     first = np.argsort(adjusted, kind="stable")[:MOST_KEPT]
     at = first, of[first]

@@ -87,7 +87,7 @@ def _bias_in_words(seen: Seen, biased: Ints) -> str:
     text = f"In the lab, predictions for {what} were {100 * abs(bias):.1f} ± {100 * error:.1f} points too "
     text += f"{'high' if bias > 0 else 'low'} in {whom}, given the class"
     if len(biased) > 1:
-        text += f", and {len(biased) - 1} more of {found.tested:,} groups are off, too"
+        text += f"; of {found.tested:,} groups {len(biased):,} are off like this"
     text += f". Recalibrating by group multiplies that by about {_times(factor)}"
     if trust == 0:
         return f"{text}; with a trust of 0 between groups it is left as it is."
