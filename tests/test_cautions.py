@@ -290,6 +290,16 @@ def test_decisions_of_a_bin_as_a_whole_and_by_threshold_are_within_a_bin_of_each
     np.testing.assert_allclose(cut.shares.sum(axis=1), 1)
 
 
+def test_inside_a_bin_shares_have_the_mean_of_the_bin_and_at_its_edges_they_are_exact():
+    M, edges = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]), np.array([0.3, 0.97])
+    means = np.array([0.05, 0.95, 0.99])
+    np.testing.assert_allclose(guards._below(edges, M, means, edges), M.cumsum(axis=1)[:, :-1].T)
+    fine = np.linspace(0, 1, 200_001)
+    below = guards._below(fine, M, means, edges)
+    assert (np.diff(below, axis=0) >= 0).all()
+    np.testing.assert_allclose((fine[1:, None] * np.diff(below, axis=0)).sum(axis=0), M @ means, atol=1e-4)
+
+
 # 4. Recalibrated predictions that are counted again
 
 

@@ -35,7 +35,7 @@ _ALL_ORDERS = 5
 _FEW, _FAR = 1e-12, 40.0
 _SUM = 1e3  # how much it counts that prevalences sum to one
 _ROUNDS = 50  # until recalibrated predictions have the mean that is asked for
-_HALVINGS = 60  # of the range of logits, until a threshold is found
+_HALVINGS = 50  # until a threshold is found
 _SCORES = np.arange(1, 100) / 100  # that are compared between groups
 _ALIKE = 1e-9
 
@@ -103,8 +103,8 @@ def hard_decisions(
 ) -> HardDecisions:
     """Decisions after the steps, in a field with so many rows of each class, (G, K).
 
-    Two classes with the edges of their bins: a threshold for each group, and the shares beyond it, interpolated between
-    the edges. Otherwise a bin is decided as a whole, by its mean prediction.
+    Two classes with the edges of their bins: a threshold for each group, and the shares beyond it, interpolated inside
+    its bin. Otherwise a bin is decided as a whole, by its mean prediction.
     """
     K, recall = len(M), np.empty(rows.shape)
     decided, chunk = np.zeros((K, K)), max(1, 2_000_000 // bin_means.size)
@@ -113,8 +113,8 @@ def hard_decisions(
         here = tuple(step.of(part) for step in steps)
         shares = (
             _by_bin(M, bin_means, here, len(rows[part]))
-            if edges is None or len(edges) < FEWEST_BINS - 1
-            else _by_threshold(M, edges, here, len(rows[part]))
+            if edges is None
+            else _by_threshold(M, bin_means, edges, here, len(rows[part]))
         )
         recall[part] = np.einsum("gkk->gk", shares)
         decided += np.einsum("gi,gid->id", rows[part], shares)
@@ -128,18 +128,30 @@ def _by_bin(M: Floats, bin_means: Floats, steps: tuple[Step, ...], G: int) -> Fl
     return np.asarray(np.einsum("ij,gjd->gid", M, np.eye(len(M))[largest]))
 
 
-def _by_threshold(M: Floats, edges: Floats, steps: tuple[Step, ...], G: int) -> Floats:
+def _by_threshold(M: Floats, bin_means: Floats, edges: Floats, steps: tuple[Step, ...], G: int) -> Floats:
     """The same of two classes: where the steps take a score across one half is found by halving."""
-    low, high = np.full(G, -_FAR), np.full(G, _FAR)
+    low, high = np.zeros(G), np.ones(G)
     for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        new = expit(middle)
+        middle = new = (low + high) / 2
         for step in steps:
             new = step.apply_binary(new)
         low, high = np.where(new > 0.5, low, middle), np.where(new > 0.5, middle, high)
-    known = np.clip(M.cumsum(axis=1)[:, :-1], _FEW, 1 - _FEW)
-    below = np.stack([_through(logit(edges), logit(row), high) for row in known], axis=1)  # (G, 2)
+    below = _below(high, M, bin_means[:, 1], edges)
     return np.stack([below, 1 - below], axis=2)
+
+
+def _below(score: Floats, M: Floats, bin_means: Floats, edges: Floats) -> Floats:
+    """Of each class, the share of rows with lower scores, (G, 2).
+
+    Inside a bin from 0 to 1 the distribution is taken to be ``u ↦ u^(μ / (1 − μ))``, whose mean is the bin's, μ.
+    """
+    ends = np.concatenate([[0.0], edges, [1.0]])
+    at = np.searchsorted(edges, score)
+    start, width = ends[at], np.maximum(np.diff(ends), _FEW)
+    inside = np.clip((score - start) / width[at], 0.0, 1.0)
+    mean = np.clip((bin_means - ends[:-1]) / width, _FEW, 1 - _FEW)[at]
+    part = inside ** (mean / (1 - mean))
+    return np.asarray((M.cumsum(axis=1) - M)[:, at] + M[:, at] * part).T
 
 
 @dataclass(frozen=True)
