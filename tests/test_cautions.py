@@ -249,6 +249,13 @@ def test_a_class_that_survives_in_the_field_and_not_in_a_group_names_the_group()
     assert abs(after - told) < 0.06
 
 
+def test_a_class_that_is_estimated_to_be_absent_is_lost_too():
+    lab, data = trial([[1.0, 0.0]], p_lab=(0.6, 0.4), random_state=1)
+    prev = estimated(lab, data.proba_field, trust=1, prior="flat", point="mode", level=None)
+    assert prev.estimate[0, 1] == 0
+    assert "1 from 0.80 to 0.00" in prev.verdict.finding("recall_lost").text
+
+
 # 5. False alarms against misses
 
 

@@ -32,7 +32,7 @@ _TRUSTS = (1.0, 0.75, 0.5)
 FEWEST_BINS = 4
 #: Up to so many classes all their orders are tried.
 _ALL_ORDERS = 5
-_FEW, _FAR = 1e-12, 40.0
+_FEW, _TINY, _FAR = 1e-12, 1e-300, 40.0
 _SUM = 1e3  # how much it counts that prevalences sum to one
 _ROUNDS = 50  # until recalibrated predictions have the mean that is asked for
 _HALVINGS = 50  # until a threshold is found
@@ -95,7 +95,7 @@ class HardDecisions:
     def false_alarms(self) -> Floats:
         """Of the rows of other classes, those decided for each (type I), (K,)."""
         wrong = self.rows @ self.shares - self.rows * np.diag(self.shares)
-        return np.asarray(wrong / np.maximum(self.rows.sum() - self.rows, _FEW))
+        return np.asarray(wrong / np.maximum(self.rows.sum() - self.rows, _TINY))
 
 
 def hard_decisions(
@@ -119,7 +119,7 @@ def hard_decisions(
         recall[part] = np.einsum("gkk->gk", shares)
         decided += np.einsum("gi,gid->id", rows[part], shares)
     total = rows.sum(axis=0)
-    return HardDecisions(total, decided / np.maximum(total, _FEW)[:, None], recall)
+    return HardDecisions(total, decided / np.maximum(total, _TINY)[:, None], recall)
 
 
 def _by_bin(M: Floats, bin_means: Floats, steps: tuple[Step, ...], G: int) -> Floats:
@@ -170,7 +170,7 @@ def most_unequal(steps: tuple[Step, ...], bin_means: Floats) -> Unequal | None:
     Of two classes any score may be it, of more the mean predictions of the bins. It is looked for among the groups
     whose weight of a class is the lowest or the highest, where it is if there are two classes.
     """
-    own = [step.weights for step in steps if step.weights.ndim == 2]
+    own = [step.weights for step in steps if step.weights.ndim == 2 and len(step.weights) > 1]
     if not own:
         return None
     K = bin_means.shape[1]

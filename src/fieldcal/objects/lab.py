@@ -238,5 +238,9 @@ def _check_bias(found: GroupBias | None, groups: Keys, n_classes: int) -> None:
         raise ValueError("bias must have one number for each of bias_groups")
     if not np.isin(found.of, np.arange(n_classes)).all() or not probabilities(*found.adjusted):
         raise ValueError("bias: of must be places of classes, and adjusted probabilities")
-    if found.tested < len(groups) or np.any(found.error < 0) or np.abs([*found.bias, *found.miss]).max() > 1:
+    if (
+        found.tested < len(groups)
+        or np.any(found.error < 0)
+        or np.abs([found.bias, found.miss]).max(initial=0) > 1
+    ):
         raise ValueError("bias: an error is negative, a bias beyond 1, or more groups are told than tested")

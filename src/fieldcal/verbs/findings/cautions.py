@@ -101,10 +101,9 @@ def _times(factor: float) -> str:
 def may_depend_on_groups(seen: Seen) -> Finding:
     """Groups that must not decide."""
     question = "May decisions depend on the group?"
-    if not seen.field.grouped:
-        return Finding(
-            code="no_groups", question=question, state="ok", text="Does not apply: there are no groups."
-        )
+    if not seen.field.grouped and not seen.protected:
+        text = "Does not apply: there are no groups."
+        return Finding(code="no_groups", question=question, state="ok", text=text)
     unequal = _unequal_in_words(seen)
     if seen.protected:
         text = f"No: declared protected. Estimated, but not to be applied: {unequal}."
@@ -208,4 +207,4 @@ def _no_decisions(seen: Seen) -> str:
         return "Does not apply: a number is predicted, and nothing is decided."
     if seen.lab.only_decisions:
         return "Does not apply: predictions of 0 and 1 stay what they are."
-    return "Does not apply: predictions are not changed."
+    return f"Does not apply: {'predictions are not changed' if seen.field.n.sum() else 'there are no rows'}."

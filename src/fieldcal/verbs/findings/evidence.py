@@ -45,10 +45,11 @@ class Seen:
     @cached_property
     def decisions(self) -> tuple[guards.HardDecisions, guards.HardDecisions] | None:
         """Hard decisions before and after the steps; None where nothing is decided, or nothing changes."""
-        lab, shares = self.lab, self.shares
-        if lab.outcome.kind == "intervals" or lab.only_decisions or not self.steps or shares is None:
+        lab, n = self.lab, np.asarray(self.field.n, dtype=np.float64)
+        if lab.outcome.kind == "intervals" or lab.only_decisions or not self.steps or not n.sum():
             return None
-        rows = np.asarray(self.field.n, dtype=np.float64)[:, None] * shares
+        # A class that is estimated to be absent is decided for, or not, as if it had a row in a billion.
+        rows = n[:, None] * (lab.p_lab if self.shares is None else np.maximum(self.shares, 1e-9))
         edges = None if self.scores is None else self.scores.edges
         before, after = (
             guards.hard_decisions(lab.M, lab.bin_means, steps, rows=rows, edges=edges)
