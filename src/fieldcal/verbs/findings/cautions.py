@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core import guards
-from fieldcal.core.group_bias import amplification
+from fieldcal.core.group_bias import MOST_KEPT, amplification
 from fieldcal.core.policy import POLICY
 from fieldcal.objects import Finding, group_keys
 from fieldcal.objects.verdict import State
@@ -45,16 +45,20 @@ def no_bias(seen: Seen) -> Finding:
     if not seen.field.grouped:
         text = "Does not apply: without groups, nothing is recalibrated by group."
         return Finding(code="not_by_group", question=_BIAS, state="ok", text=text)
-    factor = float(np.median(amplification(lab.M, lab.bin_means)))
-    would = f"recalibrating by group multiplies it by about {_times(factor)}"
-    if found is None or lab.outcome.kind == "intervals":
-        why = "" if lab.outcome.kind == "intervals" else f" {GROUPS} measures it, with enough rows in each."
-        text = f"Unknown: the lab does not tell. If predictions are too high for a group, given the class, {would}."
-        return Finding(code="maybe_biased", question=_BIAS, state="ask", text=f"{text}{why}")
+    factor = _times(float(np.median(amplification(lab.M, lab.bin_means))))
+    if lab.outcome.kind == "intervals":
+        text = "Unknown: it is not measured for predictions of a number. If they are too high for a group, given the "
+        text += "number, recalibrating by group adds to that."
+        return Finding(code="maybe_biased", question=_BIAS, state="ask", text=text)
+    if found is None:
+        text = "Unknown: the lab has no groups that would show it. If predictions are too high for a group, given the "
+        text += f"class, recalibrating by group multiplies that by about {factor}. {GROUPS} measures it."
+        return Finding(code="maybe_biased", question=_BIAS, state="ask", text=text)
     biased = _biased(seen)
     if not len(biased):
-        text = f"Of {found.tested:,} groups of the lab none is clearly off given the class. What is left of a bias, "
-        return Finding(code="unbiased", question=_BIAS, state="ok", text=f"{text}{would}.")
+        text = f"Of {found.tested:,} groups of the lab none is clearly off given the class. Recalibrating by group "
+        text += f"multiplies what is left of a bias by about {factor}."
+        return Finding(code="unbiased", question=_BIAS, state="ok", text=text)
     return Finding(
         code="biased",
         question=_BIAS,
@@ -87,7 +91,8 @@ def _bias_in_words(seen: Seen, biased: Ints) -> str:
     text = f"In the lab, predictions for {what} were {100 * abs(bias):.1f} ± {100 * error:.1f} points too "
     text += f"{'high' if bias > 0 else 'low'} in {whom}, given the class"
     if len(biased) > 1:
-        text += f"; of {found.tested:,} groups {len(biased):,} are off like this"
+        more = " or more" if len(biased) == MOST_KEPT else ""
+        text += f"; {len(biased):,}{more} of {found.tested:,} groups are off like this"
     text += f". Recalibrating by group multiplies that by about {_times(factor)}"
     if trust == 0:
         return f"{text}; with a trust of 0 between groups it is left as it is."
@@ -144,7 +149,7 @@ def recall_kept(seen: Seen) -> Finding:
     if _is_lost(before.recall, after.recall).any():
         return _lost_in_groups(seen, before, after)
     k = int(np.abs(new - recall).argmax())
-    text = f"Yes: recall changes most for {_fall(seen, k, recall[k], new[k])}."
+    text = f"Yes. The largest change of recall: {_fall(seen, k, recall[k], new[k])}."
     return Finding(code="recall_kept", question=_SURVIVES, state="ok", text=text)
 
 
@@ -157,7 +162,7 @@ def _lost_in_groups(seen: Seen, before: guards.HardDecisions, after: guards.Hard
     text = (
         f"In the whole field, but not in {len(groups):,} of {len(fall):,} groups, where a class is rare: in "
     )
-    text += f"{group_keys.show(seen.field.groups[g], width=30)} recall falls most, for "
+    text += f"{group_keys.show(seen.field.groups[g], width=30)} recall falls most: "
     return Finding(
         code="recall_lost_in_groups",
         question=_SURVIVES,
