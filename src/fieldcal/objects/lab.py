@@ -11,6 +11,7 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
+from fieldcal.core.group_bias import GroupBias
 from fieldcal.core.partition import check_assigns
 from fieldcal.core.response import (
     Conditioning,
@@ -27,6 +28,7 @@ from fieldcal.objects.artefact import (
     SCORE_UNIT,
     Artefact,
     Counts,
+    KeyTuple,
     PartitionField,
     agree,
     probabilities,
@@ -72,6 +74,8 @@ class Lab(Artefact):
     decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction
     rehearsal: record(Rehearsal) | None = None  # type: ignore[valid-type]
     homogeneity: record(Homogeneity) | None = None  # type: ignore[valid-type]
+    bias: record(GroupBias) | None = None  # type: ignore[valid-type]
+    bias_groups: KeyTuple = ()  # that `bias` speaks of
     columns: Columns | None = None  # where a table had it all
 
     @model_validator(mode="after")
@@ -106,6 +110,8 @@ class Lab(Artefact):
             _check_rehearsal(self.rehearsal, self.outcome.size)
         if self.homogeneity is not None:
             _check_homogeneity(self.homogeneity)
+        if self.bias is not None or self.bias_groups:
+            _check_bias(self.bias, self.bias_groups, self.outcome.size)
         return self
 
     @cached_property
@@ -163,6 +169,12 @@ class Lab(Artefact):
         empty = np.broadcast_to(overall, self.bin_scores.shape).copy()
         return sealed(np.divide(self.bin_scores, total, out=empty, where=total > 0))
 
+    @property
+    def only_decisions(self) -> bool:
+        """Whether every prediction was exactly 0 or 1: only then are all means of bins."""
+        means = self.bin_means[self.bin_scores.any(axis=1)]
+        return self.partition.takes != "ids" and bool(np.isin(means, (0.0, 1.0)).all())
+
     @cached_property
     def calibration(self) -> Calibration:
         """How well the predictions match the labels, bin by bin."""
@@ -218,3 +230,21 @@ def _check_homogeneity(found: Homogeneity) -> None:
     """Refuse what no test can have found."""
     if not probabilities(found.p_value) or min(found.statistic, found.df, found.effect) < 0:
         raise ValueError("homogeneity: a p-value is no probability, or a statistic, df or effect is negative")
+
+
+def _check_bias(found: GroupBias | None, groups: Keys, n_classes: int) -> None:
+    """Refuse what no comparison of groups can have found."""
+    shape = (len(groups),)
+    if found is None or any(
+        column.shape != shape
+        for column in (found.group, found.of, found.bias, found.error, found.adjusted, found.miss)
+    ):
+        raise ValueError("bias must have one number for each of bias_groups")
+    if not np.isin(found.of, np.arange(n_classes)).all() or not probabilities(*found.adjusted):
+        raise ValueError("bias: of must be places of classes, and adjusted probabilities")
+    if (
+        found.tested < len(groups)
+        or np.any(found.error < 0)
+        or np.abs([found.bias, found.miss]).max(initial=0) > 1
+    ):
+        raise ValueError("bias: an error is negative, a bias beyond 1, or more groups are told than tested")

@@ -154,7 +154,8 @@ def estimate(
         whole=row,
         width=each.width,
         V=problem.V,
-        steps=together.steps,
+        steps=each.steps,
+        shares=each.estimate,
         design_effect=design_effect,
     )
     said = findings(seen)

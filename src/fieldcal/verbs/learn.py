@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fieldcal.alignment import check_alignment
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
+from fieldcal.core.group_bias import group_bias
 from fieldcal.core.methods import Method, MethodName, as_method
 from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import Expected, PartitionLike, as_columns
@@ -348,7 +349,13 @@ def _rehearsal(
         shape=(len(largest), K * n_bins),
         weight=None if rows.weight is None else rows.weight[used],
     )
-    return {"rehearsal": rehearsal, "homogeneity": homogeneity(table.reshape(-1, K, n_bins))}
+    bias = group_bias(rows.proba, rows.y, codes, weight=rows.weight)
+    return {
+        "rehearsal": rehearsal,
+        "homogeneity": homogeneity(table.reshape(-1, K, n_bins)),
+        "bias": bias,
+        "bias_groups": () if bias is None else tuple(names[int(g)] for g in bias.group),
+    }
 
 
 def _quality(rows: _Rows) -> dict[str, Any]:

@@ -1,0 +1,154 @@
+"""The model's bias for a lab group, and what recalibration by group makes of it: the paper's first contraindication.
+
+Under label shift the mean prediction of group ``g`` is ``π_g @ S``: ``π_g`` are the shares of its classes, and
+``S[i, k]`` is the mean prediction for class ``k`` on rows of class ``i``, the same in all groups. What is left,
+``b_g = mean prediction − π_g @ S``, is the group's bias given the class. Recalibration takes it for another mix of
+classes. Two classes, near the prevalence ``p`` of the lab: the likelihood equation of a histogram ``h`` is solved by
+``p + Σ_j (h_j − (p @ M)_j) (M_1j − M_0j) / q_j / I`` with ``q = p @ M`` and ``I = Σ_j (M_1j − M_0j)² / q_j``. Of a
+calibrated model, ``(M_1j − M_0j) / q_j = (c_j − p) / p (1 − p)`` with the mean prediction ``c_j`` of bin ``j``, so that
+``I = s / p (1 − p)`` with the slope ``s = S[1, 1] − S[0, 1]``, and a histogram whose mean prediction is off by ``b``
+moves the estimate by ``b / s``. No model has ``s > 1``, so that the bias grows. Of more classes, each is taken against
+the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import false_discovery_control
+
+from fieldcal.core.policy import POLICY
+from fieldcal.types import Floats, Ints
+
+#: Groups that are kept, those with the clearest bias.
+MOST_KEPT = 20
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class GroupBias:
+    """Lab groups whose predictions differ most clearly from those of the others given the class, the clearest first."""
+
+    tested: int  # groups with enough rows
+    group: Floats  # (g,) places among the lab's groups
+    of: Floats  # (g,) the class that each is about
+    bias: (
+        Floats  # (g,) mean prediction less what it would be if the group differed by its mix of classes alone
+    )
+    error: Floats  # (g,) its standard error
+    adjusted: Floats  # (g,) p-values of all classes together, under false-discovery control over the groups
+    miss: Floats  # (g,) mean prediction less the share of the class: what is wrong before anything is changed
+
+
+def group_bias(proba: Floats, y: Ints, groups: Ints, *, weight: Floats | None = None) -> GroupBias | None:
+    """Compare each group with all others, given the class; None where fewer than two groups have enough rows.
+
+    Parameters
+    ----------
+    proba : (n, K) predictions
+    y, groups : (n,) classes and groups, counted from zero
+    weight : (n,) sampling weights
+
+    References
+    ----------
+    Bennett, G. (1962). Probability inequalities for the sum of independent random variables. JASA 57.
+    Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. J. R. Stat. Soc. B 57.
+    """
+    cells = _Cells.of(proba, y, groups, np.ones(len(y)) if weight is None else weight)
+    used = np.flatnonzero(cells.comparable)
+    if len(used) < 2:
+        return None
+    bias, error, miss = (table[used] for table in (*cells.bias(), cells.mean - cells.share))
+    p_value = _tail(np.abs(bias), error**2, cells.largest[used, None])
+    free = proba.shape[1] - 1  # predictions sum to one: of two classes the second says it all
+    of = p_value.argmin(axis=1) if free > 1 else np.ones(len(used), dtype=np.intp)
+    clearest = p_value.min(axis=1) * free
+    adjusted = np.asarray(false_discovery_control(np.minimum(clearest, 1.0)))
+    first = np.argsort(adjusted, kind="stable")[:MOST_KEPT]
+    at = first, of[first]
+    places = used[first].astype(np.float64), of[first].astype(np.float64)
+    return GroupBias(len(used), *places, bias[at], error[at], adjusted[first], miss[at])
+
+
+def _tail(distance: Floats, variance: Floats, largest: Floats) -> Floats:
+    """Bennett's bound of the probability that a mean is so far off, in either direction.
+
+    No normal approximation holds where a class is rare: one confident error then decides the mean of a small group.
+    """
+    u = largest * distance / variance
+    return np.asarray(np.minimum(2 * np.exp(-variance / largest**2 * ((1 + u) * np.log1p(u) - u)), 1.0))
+
+
+def amplification(M: Floats, bin_means: Floats) -> Floats:
+    """What recalibration by group multiplies a bias by, class by class, (K,): one over the slope ``s``, at least 1.
+
+    Parameters
+    ----------
+    M, bin_means : (K, m) response matrix, and (m, K) mean predictions of the bins
+    """
+    S = M @ bin_means
+    own = np.diag(S)
+    others = (S.sum(axis=0) - own) / (len(S) - 1)
+    return np.asarray(1.0 / np.clip(own - others, _TINY, 1.0))
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Lab rows by group and class."""
+
+    n: Floats  # (L, K) sums of weights
+    squares: Floats  # (L, K) of squared weights
+    sums: Floats  # (L, K, K) of weighted predictions
+    variance: Floats  # (K, K) of predictions given the class
+
+    @classmethod
+    def of(cls, proba: Floats, y: Ints, groups: Ints, w: Floats) -> _Cells:
+        L, K = int(groups.max(initial=0)) + 1, proba.shape[1]
+        cell = groups * K + y
+
+        def added(values: Floats) -> Floats:
+            return np.bincount(cell, values, minlength=L * K).reshape(L, K).astype(np.float64)
+
+        n, sums = added(w), np.stack([added(w * c) for c in proba.T], axis=2)
+        total = np.maximum(n.sum(axis=0), _TINY)[:, None]
+        apart = w[:, None] * np.square(proba - (sums.sum(axis=0) / total)[y])
+        variance = np.stack([np.bincount(y, column, minlength=K) for column in apart.T], axis=1) / total
+        return cls(n, added(w**2), sums, variance)
+
+    @property
+    def rows(self) -> Floats:
+        """Effective rows of each group, (L,)."""
+        return np.asarray(self.n.sum(axis=1) ** 2 / np.maximum(self.squares.sum(axis=1), _TINY))
+
+    @property
+    def share(self) -> Floats:
+        """Of the classes in each group, (L, K)."""
+        return np.asarray(self.n / np.maximum(self.n.sum(axis=1, keepdims=True), _TINY))
+
+    @property
+    def mean(self) -> Floats:
+        """Mean predictions, (L, K)."""
+        return np.asarray(self.sums.sum(axis=1) / np.maximum(self.n.sum(axis=1, keepdims=True), _TINY))
+
+    @property
+    def largest(self) -> Floats:
+        """The most that one row, here or in other groups, can add to the bias of a group, (L,)."""
+        there = self.share / np.maximum(self.n.sum(axis=0) - self.n, _TINY)
+        return np.asarray(np.maximum(1 / np.maximum(self.rows, 1.0), there.max(axis=1)))
+
+    @property
+    def comparable(self) -> NDArray[np.bool_]:
+        """Groups with enough rows, each class of which other groups have too."""
+        elsewhere = (self.n.sum(axis=0) > self.n) | (self.n == 0)
+        return np.asarray(elsewhere.all(axis=1) & (self.rows >= POLICY.rows_of_a_miss))
+
+    def bias(self) -> tuple[Floats, Floats]:
+        """Mean predictions less those that the other groups have given the class, (L, K), and standard errors."""
+        others = np.maximum(self.n.sum(axis=0) - self.n, _TINY)
+        S = (self.sums.sum(axis=0) - self.sums) / others[..., None]
+        own = self.squares / np.maximum(self.n.sum(axis=1, keepdims=True), _TINY) ** 2
+        theirs = np.square(self.share / others) * (self.squares.sum(axis=0) - self.squares)
+        error = np.sqrt(np.maximum((own + theirs) @ self.variance, _TINY))
+        return self.mean - np.einsum("gi,gik->gk", self.share, S), error

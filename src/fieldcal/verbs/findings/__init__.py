@@ -1,0 +1,112 @@
+"""From evidence to findings. Each finding is a small function in a list; to add one, write it and add it to the list.
+
+`LAB` looks at a lab alone (`learn` warns of what it finds), `FIELD` at everything that `estimate` measured. The
+report's checklist is both lists in their order; thresholds are in `core.policy`, nowhere else.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+
+from fieldcal.errors import (
+    CalibrationWarning,
+    ConvergenceWarning,
+    FieldcalWarning,
+    IdentifiabilityWarning,
+    Option,
+    PoolingWarning,
+    SmallSampleWarning,
+)
+from fieldcal.objects import Finding, Lab
+from fieldcal.verbs.findings import cautions, faults, field, lab, trust
+from fieldcal.verbs.findings.evidence import BALANCED, CLASSES, GROUPS, PROTECTED, SIGMOID, Seen
+from fieldcal.verbs.findings.field import group_status
+
+__all__ = ["FIELD", "LAB", "Seen", "findings", "group_status", "warn_about_field", "warn_about_lab"]
+
+#: Findings of a lab that `learn` warns of, and of a field that `estimate` warns of; each with its category.
+WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
+    "worse_than_chance": CalibrationWarning,
+    "few_class_rows": SmallSampleWarning,
+    "confusable_classes": IdentifiabilityWarning,
+    "too_good": CalibrationWarning,
+    "uncalibrated": CalibrationWarning,
+    "hard_decisions": CalibrationWarning,
+    "cannot_separate": IdentifiabilityWarning,
+}
+#: Of these only the worst state is warned of.
+_WARNED_AT_WORST = ("cannot_separate",)
+WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
+    "not_converged": ConvergenceWarning,
+    "overdispersed": PoolingWarning,
+}
+
+LAB: list[Callable[[Lab], Finding | None]] = [
+    lab.better_than_chance,
+    lab.enough_rows,
+    lab.told_apart,
+    lab.held_out,
+    lab.calibrated,
+    lab.probabilities,
+    lab.separates,
+    lab.bins_filled,
+]
+FIELD: list[Callable[[Seen], Finding | None]] = [
+    field.looks_alike,
+    trust.set_by_caller,
+    trust.rehearsed,
+    trust.withheld,
+    trust.not_rehearsed,
+    trust.one_population,
+    trust.shift,
+    field.groups_fit,
+    field.overdispersed,
+    field.converged,
+    field.complete,
+    field.independent,
+    field.no_new_class,
+    field.narrow,
+    faults.same_units,
+    faults.same_order,
+    faults.counted_raw,
+    cautions.homogeneous,
+    cautions.no_bias,
+    cautions.may_depend_on_groups,
+    cautions.recall_kept,
+    cautions.errors_kept,
+]
+
+
+def findings(seen: Seen) -> tuple[Finding, ...]:
+    """All that is to be said about an estimate, in the order of the checklist."""
+    found = (*(ask(seen.lab) for ask in LAB), *(ask(seen) for ask in FIELD))
+    return tuple(finding for finding in found if finding is not None)
+
+
+def warn_about_lab(lab: Lab) -> None:
+    """Warn of what makes every estimate from this lab shaky."""
+    _warn((ask(lab) for ask in LAB), WARNED_IN_LAB)
+
+
+def warn_about_field(found: Iterable[Finding]) -> None:
+    """Warn of what makes this estimate shaky, beyond what `learn` warned of."""
+    _warn(found, WARNED_IN_FIELD)
+
+
+def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWarning]]) -> None:
+    for finding in found:
+        if finding is None or (finding.code in _WARNED_AT_WORST and finding.state != "do_not_use"):
+            continue
+        if finding.code in categories:
+            text = f"{finding.text} {finding.remedy}".strip()
+            warnings.warn(categories[finding.code](*_parts(text)), stacklevel=4)
+
+
+def _parts(text: str) -> tuple[str | Option, ...]:
+    """The text as a warning takes it, in parts before and after the option that it speaks of."""
+    for option in (CLASSES, GROUPS, SIGMOID, PROTECTED, BALANCED):
+        before, found, after = text.rpartition(str(option))
+        if found:
+            return before, option, after
+    return (text,)

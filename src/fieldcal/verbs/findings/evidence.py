@@ -1,0 +1,84 @@
+"""What a finding may look at, and words that several of them use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fieldcal.core import guards
+from fieldcal.core.partition import Edges
+from fieldcal.core.reweight import Step
+from fieldcal.core.trust import Evidence, Trust
+from fieldcal.errors import Option
+from fieldcal.objects import Field, Lab, WholeField
+from fieldcal.types import Floats
+
+#: Groups that a finding names, at most.
+MOST_NAMED = 20
+#: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
+CLASSES, GROUPS = Option("classes"), Option("groups", verb="learn")
+SIGMOID, PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
+DESIGN = Option("design_effect")
+BALANCED = Option("goal", "balanced", verb="decide")
+#: Faults by the finding that speaks of them.
+_FAULTS = dict.fromkeys(("percent", "probit", "sigmoid_twice", "slope"), "other_units")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Everything a finding may look at."""
+
+    lab: Lab
+    field: Field
+    evidence: Evidence
+    trust: Trust
+    protected: bool = False
+    whole: WholeField | None = None
+    design_effect: float = 1.0
+    width: Floats | None = None  # (G, K) of the intervals
+    steps: tuple[Step, ...] = ()  # that predictions of each group take
+    shares: Floats | None = None  # (G, K) estimated, of the classes in each group
+    V: Floats | None = None  # (G, m) as effective rows
+
+    @cached_property
+    def decisions(self) -> tuple[guards.HardDecisions, guards.HardDecisions] | None:
+        """Hard decisions before and after the steps; None where nothing is decided, or nothing changes."""
+        lab, n = self.lab, np.asarray(self.field.n, dtype=np.float64)
+        if lab.outcome.kind == "intervals" or lab.only_decisions or not self.steps or not n.sum():
+            return None
+        # A class that is estimated to be absent is decided for, or not, as if it had a row in a billion.
+        rows = n[:, None] * (lab.p_lab if self.shares is None else np.maximum(self.shares, 1e-9))
+        edges = None if self.scores is None else self.scores.edges
+        before, after = (
+            guards.hard_decisions(lab.M, lab.bin_means, steps, rows=rows, edges=edges)
+            for steps in ((), self.steps)
+        )
+        return before, after
+
+    @cached_property
+    def scores(self) -> guards.Scores | None:
+        """The score of two classes in lab and field; None where bins are not cut at its edges."""
+        lab = self.lab
+        if len(lab.classes) != 2 or not isinstance(lab.partition, Edges):
+            return None
+        V = np.asarray(self.field.V, dtype=np.float64) if self.V is None else self.V
+        return guards.Scores(lab.M, lab.n_effective, lab.p_lab, np.asarray(lab.partition.edges), V)
+
+    @cached_property
+    def suspicions(self) -> dict[str, guards.Suspicion]:
+        """Faults of two classes that explain the field better than any mixture, by name."""
+        found = () if self.scores is None else guards.suspicions(self.scores, grouped=self.field.grouped)
+        return {_FAULTS.get(s.fault, s.fault): s for s in found}
+
+    @cached_property
+    def disagreement(self) -> guards.Disagreement | None:
+        """Of more classes: decisions and mean predictions that no mixture explains."""
+        lab = self.lab
+        if len(lab.classes) == 2 or lab.partition.takes == "ids" or not self.evidence.overall.contradicted:
+            return None
+        v, sums = (
+            np.asarray(table.sum(axis=0, dtype=np.float64)) for table in (self.field.V, self.field.score_sums)
+        )
+        return guards.disagreement(lab.M, lab.bin_means, p_lab=lab.p_lab, v=v, mean=sums / sums.sum())

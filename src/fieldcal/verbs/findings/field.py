@@ -1,0 +1,167 @@
+"""What the field shows: its fit, its rows, its intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fieldcal.core.policy import POLICY
+from fieldcal.core.response import row_per_weight
+from fieldcal.core.trust import Evidence
+from fieldcal.objects import Finding, Lab
+from fieldcal.types import Floats
+from fieldcal.verbs.findings.evidence import DESIGN, MOST_NAMED, Seen
+
+
+def looks_alike(seen: Seen) -> Finding:
+    """A field that no mixture of the lab's classes explains."""
+    question, whole = "Does the field look like a mixture of the lab's classes?", seen.evidence.whole
+    measured = f"Cohen's w {float(whole.effect[0]):.2f}"
+    if whole.df <= 0 or not seen.field.n.sum():
+        text = "Cannot be tested: there are no more bins than classes, or no rows."
+        return Finding(code="mixture_untestable", question=question, state="ask", text=text)
+    if seen.evidence.unlike_any_mixture:
+        return Finding(
+            code="unlike_any_mixture",
+            question=question,
+            state="do_not_use",
+            text=f"The field does not look like any mixture of the lab's classes ({measured}): another model, a fault "
+            "in scoring, or another world.",
+            remedy="Check that lab and field were scored by the same model, in the same units.",
+        )
+    if not seen.field.grouped and seen.evidence.inconsistent.any():
+        text = f"The field does not look like any mixture of the classes ({measured}; .1 is small, .5 large)."
+        return Finding(code="misfit", question=question, state="care", text=text)
+    text = f"As far as can be seen ({measured} beyond noise; below .1 is small)."
+    return Finding(code="looks_alike", question=question, state="ok", text=text)
+
+
+def groups_fit(seen: Seen) -> Finding | None:
+    """Groups that no mixture of the classes explains."""
+    if not seen.field.grouped:
+        return None
+    question, odd = "Does every group look like a mixture of the classes?", seen.evidence.inconsistent
+    if not odd.any():
+        return Finding(code="groups_fit", question=question, state="ok", text="None stands out.")
+    G, effect = len(odd), np.where(odd, seen.evidence.misfit.effect, -1.0)
+    worst = np.argsort(-effect, kind="stable")[: min(MOST_NAMED, int(odd.sum()))]
+    text = (
+        f"{int(odd.sum()):,} of {G:,} groups ({odd.mean():.0%}) do not look like any mixture of the classes."
+    )
+    return Finding(
+        code="groups_inconsistent",
+        question=question,
+        state="care",
+        text=text,
+        remedy="Look at the groups marked inconsistent: what is different about them?",
+        groups=tuple(seen.field.groups[g] for g in worst),
+    )
+
+
+def overdispersed(seen: Seen) -> Finding | None:
+    """Misfit that looks like variance."""
+    if seen.evidence.edge != "low":
+        return None
+    text = "The groups differ more than prevalences can (κ at the low edge of its range): misfit that looks like "
+    return Finding(
+        code="overdispersed",
+        question="Do groups differ as prevalences can?",
+        state="care",
+        text=f"{text}variance.",
+        remedy="Read the verdict before you use the estimates.",
+    )
+
+
+def converged(seen: Seen) -> Finding | None:
+    """A solver that stopped at its limit."""
+    mode = seen.evidence.mode
+    if mode is None or mode.converged.all():
+        return None
+    text = (
+        f"{int((~mode.converged).sum())} of {len(mode.gap)} groups stopped at the iteration limit, the worst "
+    )
+    text += f"with an optimality gap of {mode.gap.max():.2g} per row."
+    return Finding(
+        code="not_converged",
+        question="Is every mode found?",
+        state="care",
+        text=text,
+        remedy="Raise max_iter.",
+    )
+
+
+def complete(seen: Seen) -> Finding:
+    """Rows without a prediction."""
+    dropped, question = seen.field.dropped, "Does every field row have a prediction?"
+    total = dropped + float(seen.field.n.sum())
+    if dropped > POLICY.many_dropped * total:
+        text = f"{dropped:,} rows had no prediction and were dropped."
+        return Finding(code="rows_dropped", question=question, state="care", text=text)
+    text = f"{dropped:,} of {total:,.0f} rows had none and were dropped."
+    return Finding(code="complete", question=question, state="ok", text=text)
+
+
+def independent(seen: Seen) -> Finding:
+    """Rows that say the same thing more than once."""
+    question, field, text = "Are field rows independent of each other?", seen.field, ""
+    n = float(field.n.sum())
+    rows = n * float(row_per_weight(n, field.weight_squares.sum()))
+    if rows != n:
+        text = f"Their weights, {n:,.6g} together, say as much as {rows:,.0f} rows of equal weight (Kish). "
+    if seen.design_effect > 1:
+        text += f"Not taken to be: with a design effect of {seen.design_effect:g} they say as much as "
+        text += f"{rows / seen.design_effect:,.0f} independent ones."
+        return Finding(code="design_effect", question=question, state="ask", text=text)
+    text += f"Assumed. If some share a person, a place or a day, estimate with {DESIGN}, or intervals are too narrow."
+    return Finding(code="maybe_dependent", question=question, state="ask", text=text)
+
+
+def no_new_class(seen: Seen) -> Finding:
+    """Rows where the lab had none."""
+    question, novel = "Could the field hold a class that the lab never saw?", float(seen.evidence.novel.sum())
+    if novel > 0:
+        text = f"{novel:g} rows fall into bins that the lab never filled."
+        return Finding(code="novel", question=question, state="care", text=text)
+    text = "Only you can know. No row falls where the lab had none."
+    return Finding(code="maybe_new_class", question=question, state="ask", text=text)
+
+
+def narrow(seen: Seen) -> Finding | None:
+    """Intervals that leave nearly everything possible."""
+    if seen.width is None:
+        return None
+    widest = np.asarray(seen.width).max(axis=1, initial=0.0)
+    wide = np.flatnonzero(widest > POLICY.wide)
+    if not len(wide):
+        return None
+    n = np.asarray(seen.field.n, dtype=np.float64)
+    many = n[wide].sum() >= POLICY.many_dropped * n.sum() or len(wide) >= POLICY.many_dropped * len(n)
+    whom = f"{len(wide):,} of {len(widest):,} groups" if seen.field.grouped else "this field"
+    worst = wide[np.argsort(-widest[wide], kind="stable")][:MOST_NAMED]
+    return Finding(
+        code="says_nothing",
+        question="Do the intervals say anything?",
+        state="care" if many else "ok",
+        text=f"The interval of {whom} spans more than {POLICY.wide:.0%} of what is possible: the data say next to "
+        "nothing here.",
+        remedy="Do not act on these estimates; count more rows, merge small groups, or label some.",
+        groups=tuple(seen.field.groups[g] for g in worst) if seen.field.grouped else (),
+    )
+
+
+def group_status(lab: Lab, n: Floats, evidence: Evidence) -> tuple[str, ...]:
+    """What to know about each group of n effective rows: flags joined by commas, or "ok"."""
+    misfit = evidence.misfit
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = misfit.free < -POLICY.impossible * np.maximum(misfit.free_se, 1e-12)
+    flags = {
+        "prior_only": (n == 0) | (lab.n_bins == 1),
+        "few_rows": (n > 0) & (n < POLICY.few_group_rows),
+        "novel": evidence.novel > 0,
+        "inconsistent": evidence.inconsistent,
+        "boundary": below.any(axis=1) & (n >= POLICY.few_group_rows),
+        "not_converged": np.zeros(len(n), dtype=bool) if evidence.mode is None else ~evidence.mode.converged,
+    }
+    table = np.column_stack(list(flags.values()))
+    names = np.array(list(flags))
+    calm = np.asarray(~table.any(axis=1))
+    return tuple("ok" if calm[g] else ",".join(names[table[g]]) for g in range(len(n)))

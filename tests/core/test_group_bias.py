@@ -1,0 +1,128 @@
+"""A bias for a group: found where it is, not where it is not, and as much larger afterwards as it is said to be."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+import fieldcal
+from fieldcal.core.group_bias import _tail, amplification, group_bias
+from fieldcal.core.policy import POLICY
+
+
+def sites(shift, *, n=4000, share=0.3, distance=1.5, p_lab=0.3, seed=0):
+    """One group for each shift, of n rows: scores of a calibrated model, plus the shift of the group."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(len(shift)), n)
+    y = (rng.random(len(groups)) < np.broadcast_to(share, len(shift))[groups]).astype(int)
+    x = distance * y + rng.standard_normal(len(groups)) + np.asarray(shift, dtype=float)[groups]
+    return expit(distance * x - distance**2 / 2 + logit(p_lab)), y, groups
+
+
+def columns(scores):
+    return np.column_stack([1 - scores, scores])
+
+
+def told(found):
+    return found.adjusted < POLICY.heterogeneity_p
+
+
+@pytest.mark.parametrize("distance", [0.8, 1.5, 2.5])
+@pytest.mark.parametrize("shift", [0.3, -0.3])
+def test_the_estimate_of_a_biased_group_is_off_by_the_bias_times_the_amplification(distance, shift):
+    scores, y, groups = sites([0.0] * 19 + [shift], share=0.5, p_lab=0.5, distance=distance)
+    lab = fieldcal.learn(scores, y, groups=groups)
+    prev = fieldcal.estimate(
+        lab, fieldcal.count(lab, scores, groups=groups), trust=1, point="mode", level=None
+    )
+    at = lab.bias_groups.index(19)
+    expected = lab.bias.bias[at] * amplification(lab.M, lab.bin_means)[1]
+    assert abs(prev.urc[19, 1] - y[groups == 19].mean() - expected) < 0.25 * abs(expected)
+
+
+def test_the_amplification_is_one_over_the_share_of_variance_that_predictions_explain():
+    """Of a calibrated model with many bins."""
+    scores, y, _ = sites([0.0], n=100_000)
+    lab = fieldcal.learn(scores, y, partition=200)
+    np.testing.assert_allclose(amplification(lab.M, lab.bin_means), y.var() / scores.var(), rtol=0.03)
+
+
+def test_the_bias_is_what_the_group_has_beyond_its_mix_of_classes():
+    scores, y, groups = sites([0.0, 0.0, 0.4], share=[0.1, 0.8, 0.5])
+    found = group_bias(columns(scores), y, groups)
+    assert found.group[0] == 2, "the clearest first"
+    own, others = groups == 2, groups != 2
+    expected = sum(
+        (y[own] == k).mean() * (scores[own & (y == k)].mean() - scores[others & (y == k)].mean())
+        for k in (0, 1)
+    )
+    np.testing.assert_allclose(found.bias[0], expected)
+    np.testing.assert_allclose(found.miss[0], scores[own].mean() - y[own].mean())
+    assert found.of[0] == 1
+
+
+@pytest.mark.parametrize(("share", "distance", "n"), [(0.3, 1.5, 100), (0.02, 2.5, 40), (0.05, 1.5, 40)])
+def test_groups_that_differ_by_their_classes_alone_are_not_biased(share, distance, n):
+    """Rare classes too, where one confident error decides the mean of a small group."""
+    alarms = 0
+    for seed in range(40):
+        shares = np.random.default_rng(seed).beta(10 * share, 10 * (1 - share), 100)
+        scores, y, groups = sites([0.0] * 100, n=n, share=shares, distance=distance, p_lab=share, seed=seed)
+        alarms += told(group_bias(columns(scores), y, groups)).any()
+    assert alarms == 0
+
+
+def test_the_bound_of_the_tail_holds_where_a_normal_one_does_not():
+    """Means of 40 rows of a rare event, against how often they are so far off."""
+    rng = np.random.default_rng(0)
+    means = rng.binomial(40, 0.01, 200_000) / 40
+    variance = 0.01 * 0.99 / 40
+    for far in (0.04, 0.065, 0.09):
+        assert np.mean(np.abs(means - 0.01) >= far) < _tail(
+            np.array(far), np.array(variance), np.array(1 / 40)
+        )
+
+
+def test_equal_weights_of_any_size_say_the_same_as_none():
+    scores, y, groups = sites([0.0, 0.0, 0.3], n=500)
+    bare = group_bias(columns(scores), y, groups)
+    weighted = group_bias(columns(scores), y, groups, weight=np.full(len(y), 3.0))
+    for name in ("bias", "error", "adjusted", "miss"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(bare, name))
+
+
+def test_groups_of_a_few_rows_say_nothing():
+    scores, y, groups = sites([0.0] * 5, n=10)
+    assert group_bias(columns(scores), y, groups) is None
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
+def test_a_lab_keeps_the_names_of_the_groups_and_survives_saving():
+    scores, y, groups = sites([0.0, 0.0, 0.5], n=800)
+    lab = fieldcal.learn(scores, y, groups=np.array(["Bath", "Hull", "York"])[groups])
+    assert lab.bias_groups[0] == "York"
+    assert fieldcal.Lab.from_json(lab.to_json()) == lab
+    with pytest.raises(ValueError, match="bias_groups"):
+        lab.model_validate(lab.content() | {"bias_groups": ["York"]})
+
+
+def test_three_classes_are_compared_each_with_the_others():
+    rng = np.random.default_rng(0)
+    means, p = np.array([[2.0, 0.0], [0.0, 0.0], [0.0, 1.5]]), np.array([0.3, 0.4, 0.3])
+    y, groups = rng.choice(3, 20_000, p=p), rng.integers(10, size=20_000)
+    x = means[y] + rng.standard_normal((20_000, 2)) + np.array([0.0, 0.4]) * (groups == 9)[:, None]
+    density = p * np.exp(-((x[:, None] - means) ** 2).sum(axis=2) / 2)
+    proba = density / density.sum(axis=1, keepdims=True)
+    found = group_bias(proba, y, groups)
+    assert told(found).sum() == 1
+    assert (found.group[0], found.of[0]) == (9, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
+        lab = fieldcal.learn(proba, y, groups=groups)
+        field = fieldcal.count(lab, proba, groups=groups)
+        urc = fieldcal.estimate(lab, field, trust=1, point="mode", level=None).urc[9, 2]
+    expected = found.bias[0] * amplification(lab.M, lab.bin_means)[2]
+    assert abs(urc - (y[groups == 9] == 2).mean() - expected) < 0.3 * expected
