@@ -36,7 +36,7 @@ KeyTexts = tuple[str | None, ...]
 #: A class that the estimate rules out keeps this share of the largest weight, so that a row which is certain of it
 #: stays as it is (as in `core.reweight`), and no ratio is 0/0 or infinite.
 FLOOR = 1e-300
-#: The same for a warehouse: in PostgreSQL a product that underflows is an error (see `sql.TINY`).
+#: The same for a warehouse: in PostgreSQL a product that underflows is an error (see `sql_queries.TINY`).
 WAREHOUSE_FLOOR = 1e-70
 
 

@@ -1,0 +1,244 @@
+"""The queries behind the statements of `sql`, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fieldcal.core.decision import Goal
+from fieldcal.objects import Lab
+from fieldcal.tables import count_table
+from fieldcal.tables import expressions as row
+from fieldcal.tables.expressions import Expr
+from fieldcal.tables.weight_table import (
+    WAREHOUSE_FLOOR,
+    Course,
+    WeightTable,
+    ratio_column,
+    share_column,
+)
+from fieldcal.types import Floats
+from fieldcal.validation import CLIP
+
+if TYPE_CHECKING:
+    from fieldcal.tables.sql_dialect import SqlBackend
+
+ROW, GIVEN, WEIGHTS = "fieldcal_row", "fieldcal_given", "fieldcal_weights"
+RECALIBRATED = "fieldcal_recalibrated"
+_STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
+_VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
+#: Scores below count as 0 in products, which underflow otherwise: an error in some engines. With ratios no further
+#: from 1 than `weight_table.WAREHOUSE_FLOOR` that changes no answer by more than its last bits.
+TINY = 1e-160
+
+
+def counting(backend: SqlBackend, lab: Lab, source: str, scores: Sequence[str], by: Sequence[str]) -> Expr:
+    """One row per group: how many rows are valid, or why not; rows per bin; sums of predictions."""
+    keys = [f(i) for i in range(len(by)) for f in (count_table.group_column, count_table.null_column)]
+    raw, clean = ([f"fieldcal_{kind}_{k + 1}" for k in range(len(scores))] for kind in ("raw", "score"))
+    steps = {
+        "fieldcal_input": _input(backend, source, scores, raw, by),
+        "fieldcal_judged": _judged(backend, lab, [*keys, *raw], raw),
+        "fieldcal_cleaned": _cleaned(backend, lab, keys, raw, clean),
+    }
+    if lab.partition.below(backend, [backend.column(name) for name in clean]) is None:
+        steps["fieldcal_binned"] = _binned(backend, lab, [*keys, *clean, _STATE, _CLIPPED_CELLS], clean)
+    return backend.after(steps, _counted(backend, lab, keys, clean, list(steps)[-1]))
+
+
+def _input(
+    backend: SqlBackend, source: str, scores: Sequence[str], raw: Sequence[str], by: Sequence[str]
+) -> Expr:
+    """Keys as text with a flag for null, so that no file format loses the difference; scores as float64."""
+    made: dict[str, Expr] = {}
+    for i, name in enumerate(by):
+        made[count_table.group_column(i)] = backend.text(backend.column(name, ROW))
+        made[count_table.null_column(i)] = backend.is_null(backend.column(name, ROW))
+    made |= {new: backend.double(backend.column(old, ROW)) for old, new in zip(scores, raw, strict=True)}
+    return backend.select([], made, backend.source(source, ROW))
+
+
+def _judged(backend: SqlBackend, lab: Lab, kept: Sequence[str], raw: Sequence[str]) -> Expr:
+    """Whether the row can be used, or why not. A later question is asked only of rows that passed the earlier."""
+    x = [backend.column(name) for name in raw]
+    valid, outside, unsummed = (backend.integer(state) for state in (_VALID, _OUTSIDE, _UNSUMMED))
+    if lab.partition.takes == "ids":
+        in_range = (x[0] >= backend.integer(0)) & (x[0] <= backend.integer(lab.n_bins - 1))
+        passed = backend.when(backend.floor(x[0]) >= x[0], valid, outside)
+    else:
+        in_range = row.inside(backend, x, slack=CLIP)
+        whole = row.total([row.clipped(backend, c) for c in x])
+        passed = backend.when(row.is_one(backend, whole), valid, unsummed) if len(x) > 1 else valid
+    present = reduce(and_, [backend.is_number(c) for c in x])
+    if not lab.partition.counts_zeros:  # what the arrays take for missing, too
+        present = present & ((x[-1] > backend.number(0.0)) | (x[-1] < backend.number(-CLIP)))
+    state = backend.when(present, backend.when(in_range, passed, outside), backend.integer(_MISSING))
+    return backend.select(kept, {_STATE: state}, backend.step("fieldcal_input"))
+
+
+def _cleaned(
+    backend: SqlBackend, lab: Lab, keys: Sequence[str], raw: Sequence[str], clean: Sequence[str]
+) -> Expr:
+    """The scores of valid rows, rounding clipped; null elsewhere, and no condition is true for null."""
+    x = [backend.column(name) for name in raw]
+    one, zero = backend.integer(1), backend.integer(0)
+    cells, scores = zero, x
+    if lab.partition.takes != "ids":
+        cells = row.total([backend.when(row.is_rounding(backend, c), one, zero) for c in x])
+        scores = [row.clipped(backend, c) for c in x]
+    made = {_CLIPPED_CELLS: backend.when(_is(backend, _VALID), cells, zero)}
+    made |= {name: backend.when(_is(backend, _VALID), c) for name, c in zip(clean, scores, strict=True)}
+    return backend.select([*keys, _STATE], made, backend.step("fieldcal_judged"))
+
+
+def _binned(backend: SqlBackend, lab: Lab, kept: Sequence[str], clean: Sequence[str]) -> Expr:
+    """The bin of every valid row."""
+    bins = lab.partition.expression(backend, [backend.column(name) for name in clean])
+    made = {_BIN: backend.when(_is(backend, _VALID), bins)}
+    return backend.select(kept, made, backend.step("fieldcal_cleaned"))
+
+
+def _counted(backend: SqlBackend, lab: Lab, keys: Sequence[str], clean: Sequence[str], step: str) -> Expr:
+    """One row per group."""
+    x = [backend.column(name) for name in clean]
+    below = row.below(lab.partition, backend, x, backend.column(_BIN))
+    states = {
+        count_table.VALID: _VALID,
+        count_table.MISSING: _MISSING,
+        count_table.OUTSIDE: _OUTSIDE,
+        count_table.UNSUMMED: _UNSUMMED,
+    }
+    made = {count_table.ROWS: backend.count()}
+    made |= {name: backend.count(_is(backend, state)) for name, state in states.items()}
+    made[count_table.CLIPPED] = backend.sum(backend.column(_CLIPPED_CELLS))
+    made |= dict(zip(count_table.below_columns(lab), map(backend.count, below), strict=True))
+    if units := count_table.units_columns(lab):
+        summed = x[-len(units) :]  # of two classes, the second
+        made |= {name: backend.sum(row.units(backend, c)) for name, c in zip(units, summed, strict=True)}
+    return backend.select(keys, made, backend.step(step)).group_by(*(backend.column(key) for key in keys))
+
+
+def recalibrating(
+    backend: SqlBackend,
+    source: str,
+    scores: Sequence[str],
+    new: Sequence[str],
+    course: Course,
+    *,
+    by: Sequence[str],
+    weights: Expr | None,
+) -> Expr:
+    """Every row of the table as it is, with new columns at its end."""
+    steps = recalibrating_steps(backend, source, scores, new, course, by=by, weights=weights)
+    return backend.after(steps, steps.pop(RECALIBRATED))
+
+
+def recalibrating_steps(
+    backend: SqlBackend,
+    source: str,
+    scores: Sequence[str],
+    new: Sequence[str],
+    course: Course,
+    *,
+    by: Sequence[str],
+    weights: Expr | None,
+    shares: bool = False,
+) -> dict[str, Expr]:
+    """The same as the last of one or two steps.
+
+    Parameters
+    ----------
+    weights : see `_weight_source`
+    shares : whether the prevalences of groups stand beside them
+    """
+    x = [backend.double(backend.column(name, ROW)) for name in scores]
+    found = [backend.column(ratio_column(k + 1), WEIGHTS) for k in range(max(len(scores) - 1, 1))]
+    clean = [_clipped_for_products(backend, c) for c in x]
+    answers = course.answers(backend, clean, found, lost=backend.absent(found[0]), floor=WAREHOUSE_FLOOR)
+    made = {name: backend.when(_usable(backend, x), e) for e, name in zip(answers, new, strict=True)}
+    query = backend.select([], made, backend.source(source, ROW), whole=ROW)
+    if weights is None:
+        return {RECALIBRATED: query}
+    if course.joins:
+        query = query.join(backend.step(WEIGHTS), on=same_group(backend, by), join_type="left")
+    small = _weights(backend, weights, len(by), len(found), len(found) + 1 if shares else 0)
+    return {WEIGHTS: small, RECALIBRATED: query}
+
+
+def gains(
+    backend: SqlBackend, predictions: Sequence[Expr], goal: Goal, shares: Floats, *, joined: bool
+) -> list[Expr]:
+    """What each decision gains.
+
+    Parameters
+    ----------
+    shares : (K,), of rows without a group, or without one that was seen
+    joined : whether the others have theirs beside them
+    """
+    savings = goal.savings
+    if savings is not None:  # products with smaller ones may underflow: see `TINY`
+        return row.gains(backend, predictions, np.where(savings < WAREHOUSE_FLOOR, 0.0, savings))
+    prevalence = [backend.number(share) for share in shares]
+    if joined:
+        own = [backend.column(share_column(k), WEIGHTS) for k in range(len(shares))]
+        prevalence = [
+            backend.when(backend.absent(own[0]), *pair) for pair in zip(prevalence, own, strict=True)
+        ]
+    return row.gains(backend, predictions, None, prevalence)
+
+
+def written_out(backend: SqlBackend, columns: WeightTable) -> Expr:
+    """A small table inside the statement. Floats as text, which loses no bit; the statement casts them anyway."""
+
+    def spell(value: str | int | float) -> Expr:
+        if isinstance(value, int):
+            return backend.integer(value)
+        return backend.string(value if isinstance(value, str) else repr(value))
+
+    rows = [[spell(value) for value in r] for r in zip(*columns.values(), strict=True)]
+    return backend.values(rows, list(columns), GIVEN)
+
+
+def _weights(backend: SqlBackend, source: Expr, n_keys: int, n_ratios: int, n_shares: int = 0) -> Expr:
+    """Of one type, whatever the loader of a file has guessed."""
+    made: dict[str, Expr] = {}
+    for i in range(n_keys):
+        key, null = count_table.group_column(i), count_table.null_column(i)
+        made[key] = backend.text(backend.column(key, GIVEN))
+        made[null] = backend.int64(backend.column(null, GIVEN))
+    numbers = [*(ratio_column(k + 1) for k in range(n_ratios)), *(share_column(k) for k in range(n_shares))]
+    for name in numbers:
+        made[name] = backend.double(backend.column(name, GIVEN))
+    return backend.select([], made, source)
+
+
+def same_group(backend: SqlBackend, by: Sequence[str]) -> Expr:
+    """Text and flag of every key column agree."""
+    parts = []
+    for i, name in enumerate(by):
+        column = backend.column(name, ROW)
+        parts.append(backend.text(column).eq(backend.column(count_table.group_column(i), WEIGHTS)))
+        parts.append(backend.is_null(column).eq(backend.column(count_table.null_column(i), WEIGHTS)))
+    return reduce(and_, parts)
+
+
+def _usable(backend: SqlBackend, x: Sequence[Expr]) -> Expr:
+    """Not true for null and NaN."""
+    numbers = reduce(and_, [backend.is_number(c) for c in x])
+    in_range = numbers & row.inside(backend, x, slack=CLIP)
+    if len(x) == 1:
+        return in_range
+    return in_range & row.is_one(backend, row.total([row.clipped(backend, c) for c in x]))
+
+
+def _clipped_for_products(backend: SqlBackend, x: Expr) -> Expr:
+    small = backend.when(x < backend.number(TINY), backend.number(0.0), x)
+    return backend.when(x > backend.number(1.0), backend.number(1.0), small)
+
+
+def _is(backend: SqlBackend, state: int) -> Expr:
+    return backend.column(_STATE).eq(backend.integer(state))
