@@ -100,6 +100,12 @@ def test_groups_that_are_spelled_alike_are_told_apart_by_json():
         group_of(estimate_of([("z", 1), ("z", "1")]), "z,1")
 
 
+def test_an_empty_name_and_a_number_below_zero_are_compared_too(folder, call):
+    estimate_of(["", -1]).save("odd.json")
+    told = call("contrast odd.json -- '' -1").out
+    assert 'difference, "" against -1: ' in told
+
+
 def test_sizes_of_groups_of_several_columns_come_from_a_file(tmp_path):
     path = tmp_path / "sizes.csv"
     path.write_text('"x",1,5\n"y",2,7.5\n', encoding="utf-8")

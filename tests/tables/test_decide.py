@@ -117,6 +117,7 @@ def test_every_engine_decides_what_arrays_decide_row_by_row(case):
         assert [type(v) for v in plain(new["decision"])] == [type(v) for v in expected], name
 
 
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 def test_a_dozen_classes_with_costs_are_decided_alike():
     rng = np.random.default_rng(0)
     y = rng.integers(12, size=700)

@@ -80,7 +80,8 @@ def contrast(
         list[str] | None,
         typer.Argument(
             metavar="GROUP_A GROUP_B",
-            help="The groups to compare; of several columns, as a,b or as JSON: '[\"a\", 1]'.",
+            help="The groups to compare; of several columns, as a,b or as JSON: '[\"a\", 1]'. One that starts with a "
+            "minus stands after --.",
             show_default=False,
         ),
     ] = None,
@@ -157,12 +158,12 @@ class _Asked:
         self, texts: Sequence[str], kind: Literal["difference", "ratio"]
     ) -> tuple[dict[str, Any], list[RenderableType]]:
         """One group against another."""
-        from fieldcal.objects import show
+        from fieldcal.objects import group_keys, show
 
         a, b = (group_of(self.prev, text) for text in texts)
         found = self.prev.contrast(a, b, kind=kind, **self.options)
         shares = self.prev.shares([a, b], **self.options)
-        names = [show.name(group) for group in (a, b)]
+        names = [group_keys.short(group) for group in (a, b)]
         lines = [
             f"Share of {show.name(self.of)}",
             *(f"  {n}: {s}" for n, s in zip(names, shares, strict=True)),
@@ -174,14 +175,19 @@ class _Asked:
 
     def ranking(self) -> tuple[dict[str, Any], list[RenderableType]]:
         """How likely each group is the highest, beside its share."""
-        from fieldcal.objects import show
+        from fieldcal.objects import group_keys, show
 
         found: Ranking = self.prev.ranking(of=self.of, assume=self.assume)
         order = show.largest(found.probability, len(found.groups))
         shares = self.prev.shares(**self.options)
         rows = [(found.groups[g], float(found.probability[g]), shares[g]) for g in order]
         cells = [
-            [show.name(g), f"{p:.3f}", f"{share.estimate:.3f}", f"{share.lower:.3f} – {share.upper:.3f}"]
+            [
+                group_keys.short(g),
+                f"{p:.3f}",
+                f"{share.estimate:.3f}",
+                f"{share.lower:.3f} – {share.upper:.3f}",
+            ]
             for g, p, share in rows[:_SHOWN]
         ]
         sheet = show.Sheet(
@@ -227,7 +233,7 @@ def group_of(prev: Prevalence, text: str) -> Hashable:
         )
         raise InputError(f"{len(spelled)} groups are spelled {text!r:.60}. Write which one as JSON: {ways}.")
     known = [",".join(_parts(key)) for key in prev.groups]
-    listed = ", ".join(name[:30] for name in known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+    listed = ", ".join(repr(name)[:60] for name in known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
     raise InputError(f"There is no group {text!r:.60}.{did_you_mean(text, known)} There are {listed}.")
 
 
