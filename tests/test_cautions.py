@@ -335,7 +335,7 @@ def test_three_classes_that_were_recalibrated_are_seen_and_not_taken_for_raw(pre
     lab, (raw, _) = learnt(*draw(p)), draw(prevalence)
     short = {"point": "mode", "level": None}
     prev = estimated(lab, raw, trust=1, **short)
-    assert prev.verdict.finding("counted_raw").state == "ok"
+    assert prev.verdict.finding("maybe_recalibrated").state == "ask"
     found = estimated(lab, fieldcal.recalibrate(prev, raw), **short).verdict.finding("recalibrated_before")
     assert found.state == "do_not_use"
     assert "made twice" in found.remedy

@@ -71,13 +71,12 @@ def counted_raw(seen: Seen) -> Finding:
             f"recalibrated before, to {apart.prevalence[k]:.0%} of {group_keys.show(classes[k], width=30)}."
         )
         return _recalibrated_before(question, _plain(seen), text)
-    if seen.lab.n_bins < guards.FEWEST_BINS or seen.lab.partition.takes == "ids":
-        text = "Only you can know: these bins do not show it. Recalibrated predictions that are counted again are "
-        return Finding(
-            code="maybe_recalibrated", question=question, state="ask", text=f"{text}corrected twice."
-        )
-    text = "Nothing looks as if they had been recalibrated before."
-    return Finding(code="counted_raw", question=question, state="ok", text=text)
+    if seen.scores is not None and seen.lab.n_bins >= guards.FEWEST_BINS:
+        text = "Nothing looks as if they had been recalibrated before."
+        return Finding(code="counted_raw", question=question, state="ok", text=text)
+    text = "Only you can know: bins of two classes would mostly show it, these seldom do. Recalibrated predictions "
+    text += "that are counted again are corrected twice."
+    return Finding(code="maybe_recalibrated", question=question, state="ask", text=text)
 
 
 def _recalibrated_before(question: str, state: State, text: str) -> Finding:
