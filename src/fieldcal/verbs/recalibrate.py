@@ -178,7 +178,7 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
     """Refuse what is no estimate, and one over protected groups unless that is acknowledged."""
     if not isinstance(prev, Prevalence):
         raise InputTypeError(
-            f"recalibrate takes a Prevalence first, but got {type(prev).__name__}. Estimate first."
+            f"An estimate, a Prevalence, comes first, but got {type(prev).__name__}. Estimate first."
         )
     check_flags(acknowledge=acknowledge)
     if prev.protected and not acknowledge:
