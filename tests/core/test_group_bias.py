@@ -94,6 +94,17 @@ def test_equal_weights_of_any_size_say_the_same_as_none():
         np.testing.assert_allclose(getattr(weighted, name), getattr(bare, name))
 
 
+def test_rows_without_weight_and_classes_of_one_group_alone_take_no_part():
+    scores, y, groups = sites([0.0, 0.0, 0.3, 0.0], n=500)
+    kept = groups < 3
+    bare = group_bias(columns(scores[kept]), y[kept], groups[kept])
+    weighted = group_bias(columns(scores), y, groups, weight=kept.astype(float))
+    np.testing.assert_allclose(weighted.bias, bare.bias)
+    np.testing.assert_allclose(weighted.adjusted, bare.adjusted)
+    alone = group_bias(columns(scores), np.where(groups == 0, y, 0), groups)
+    assert 0 not in alone.group, "no other group has its second class"
+
+
 def test_groups_of_a_few_rows_say_nothing():
     scores, y, groups = sites([0.0] * 5, n=10)
     assert group_bias(columns(scores), y, groups) is None

@@ -135,7 +135,8 @@ class _Cells:
     @property
     def largest(self) -> Floats:
         """The most that one row, here or in other groups, can add to the bias of a group, (L,)."""
-        there = self.share / np.maximum(self.n.sum(axis=0) - self.n, _TINY)
+        rest = self.n.sum(axis=0) - self.n
+        there = self.share / np.where(rest > 0, rest, np.inf)
         return np.asarray(np.maximum(1 / np.maximum(self.rows, 1.0), there.max(axis=1)))
 
     @property
@@ -146,9 +147,10 @@ class _Cells:
 
     def bias(self) -> tuple[Floats, Floats]:
         """Mean predictions less those that the other groups have given the class, (L, K), and standard errors."""
-        others = np.maximum(self.n.sum(axis=0) - self.n, _TINY)
+        rest, squares = self.n.sum(axis=0) - self.n, self.squares.sum(axis=0) - self.squares
+        others = np.where(rest > 0, rest, np.inf)  # a class that no other group has is not compared
         S = (self.sums.sum(axis=0) - self.sums) / others[..., None]
-        own = self.squares / np.maximum(self.n.sum(axis=1, keepdims=True), _TINY) ** 2
-        theirs = np.square(self.share / others) * (self.squares.sum(axis=0) - self.squares)
+        own = self.squares / np.maximum(self.n.sum(axis=1, keepdims=True) ** 2, _TINY)
+        theirs = np.square(self.share / others) * squares
         error = np.sqrt(np.maximum((own + theirs) @ self.variance, _TINY))
         return self.mean - np.einsum("gi,gik->gk", self.share, S), error
