@@ -32,7 +32,9 @@ STATEMENTS += ("Definition 8", "Proposition 9", "Theorem 10", "Remark 11", "Appe
 
 def rows() -> list[list[str]]:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("| ")]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("| ")
+    ]
     return [row for row in cells if len(row) == 6 and row[0] != "paper"]
 
 
@@ -45,7 +47,9 @@ def mentioned(row: list[str]) -> set[str]:
 
 
 def test_every_number_of_the_paper_has_a_row():
-    wanted = {f"{kind} {number}" for kind, numbers in NUMBERED.items() for number in numbers} | set(STATEMENTS)
+    wanted = {f"{kind} {number}" for kind, numbers in NUMBERED.items() for number in numbers} | set(
+        STATEMENTS
+    )
     assert wanted <= set().union(*map(mentioned, rows()))
 
 
