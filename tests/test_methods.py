@@ -180,13 +180,20 @@ def test_bin_ids_get_the_probability_of_every_class_given_the_bin():
     assert fieldcal.decide(prev, ids).tolist() == given_bin.argmax(axis=1)[ids].tolist()
 
 
+def test_where_bins_were_counted_the_models_probabilities_are_taken_for_what_they_are():
+    lab, prev, _ = of_bins()
+    proba = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
+    expected = fieldcal.change_prevalence(proba, old=lab.p_lab, new=prev.urc[0])
+    assert_allclose(fieldcal.recalibrate(prev, proba), expected, rtol=1e-12)
+
+
 def test_what_are_no_bin_ids_is_refused():
     _, prev, _ = of_bins()
     with pytest.raises(InputError, match=r"Bin ids must lie in 0 \.\. 2"):
         fieldcal.recalibrate(prev, np.array([0, 7]))
     for verb in (fieldcal.recalibrate, fieldcal.decide):
         with pytest.raises(TypeError, match="the predictions are bin ids, integers"):
-            verb(prev, np.array([0.2, 0.7]))
+            verb(prev, np.array([0.0, 1.0]))
 
 
 # L_reg of the caller's own --------------------------------------------------------------------------------

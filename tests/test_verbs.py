@@ -457,6 +457,8 @@ def test_bin_ids_in_place_of_predictions_give_the_same_estimate():
     assert counted.V.tolist() == field.V.tolist()
     same = fieldcal.estimate(by_id, counted, **URC)
     np.testing.assert_array_equal(same.urc, prev.urc)
+    new = fieldcal.recalibrate(same, data.proba_field, groups=data.groups_field)
+    np.testing.assert_array_equal(new, fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field))
     np.testing.assert_allclose(same.mean_prediction, prev.mean_prediction, atol=0.02)
 
 

@@ -224,7 +224,7 @@ def refuse_other_minima(H: Floats) -> None:
     ------
     InputError
     """
-    if not np.linalg.eigvalsh(H).min() > 0:
+    if not (np.linalg.eigvalsh(H) > 0).all():
         raise InputError(
             "Likelihood and L_reg together are not convex: there may be several minima, and no interval around one of "
             "them means anything. Use a convex penalty, or one that is weaker than what the field's rows say."

@@ -79,7 +79,8 @@ def recalibrate(
     Returns
     -------
     ndarray of the shape of the predictions, columns in their order; or distributions
-        Of bin ids (`fieldcal.Bins`), the probability of every class given the bin, (n, K).
+        Of bin ids (`fieldcal.Bins`), the probability of every class given the bin, (n, K). Where bins were counted, the
+        model's probabilities may be given all the same.
         Distributions have other masses of the intervals and the same shape inside each. They come in the form that was
         given where that form can hold it (quantiles, a CDF, samples, masses); else as an object with ``cdf``, ``ppf``,
         ``mean`` and so on.
@@ -118,11 +119,18 @@ def recalibrated_masses(
     Of bin ids there are always K.
     """
     masses = masses_of(prev.lab, predictions, normalize=normalize, missing=missing)
-    if prev.lab.partition.takes == "ids":  # of a bin the lab knows the shares of the classes
+    if prev.lab.partition.takes == "ids" and _look_like_ids(masses):
+        # Of a bin the lab knows the shares of the classes.
         given = prev.lab.bin_means[bin_ids(masses, prev.lab.partition).values.astype(np.intp)]
         return apply(prev.correction, groups, given, binary=False, unseen=unseen)
     scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
     return apply(prev.correction, groups, scores.values, binary=not scores.columns, unseen=unseen)
+
+
+def _look_like_ids(predictions: Any) -> bool:
+    """Whole numbers in one column; a model's probabilities are not all 0 and 1."""
+    given = np.asarray(predictions)
+    return given.ndim == 1 and given.dtype.kind in "biuf" and bool(np.all(given == np.floor(given)))
 
 
 def decide(
