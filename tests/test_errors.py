@@ -102,13 +102,14 @@ def named_options():
     """Every option that a message may speak of, and where."""
     for outcome in (Classes, Intervals):
         yield from ((name, "objects/outcome.py") for name in outcome.foreign)
+    yield from ((name, "tables/columns.py") for name in ("name", "recalibrated"))
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Option":
                 if isinstance(node.args[0], ast.Constant):
                     yield node.args[0].value, path
                 else:  # named by the tables above
-                    assert path.name in ("outcome.py", "options.py")
+                    assert path.name in ("outcome.py", "options.py", "columns.py")
 
 
 def flags(group):

@@ -85,12 +85,12 @@ def test_fault_11_rows_of_unseen_groups_go_as_told(engine, unseen):
     table = with_towns(["York", "Hull", None, "Hull", "Leeds"])
     if unseen == "error":
         with pytest.raises(
-            InputError, match=r"2 rows are of groups .* 'Hull'.*unseen='global' or unseen='raw'"
+            InputError, match=r"The groups of 2 rows .*'Hull'.*unseen='global' or unseen='raw'"
         ):
             new_scores(engine, prevalence("town"), table, unseen=unseen)
         return
     if unseen == "global":
-        with pytest.warns(UnseenGroupWarning, match=r"2 rows are of groups .*one is 'Hull'.*whole field"):
+        with pytest.warns(UnseenGroupWarning, match=r"The groups of 2 rows .one is 'Hull'.*whole field"):
             new = new_scores(engine, prevalence("town"), table)
     else:
         new = new_scores(engine, prevalence("town"), table, unseen=unseen)

@@ -381,7 +381,7 @@ def test_bin_ids_are_no_predictions(local_engine):
     lab = truth.id_lab()
     frame = local_engine.make(bin=[0, 1, 2, 3])
     prev = fieldcal.estimate(lab, tables.count(lab, frame), **truth.PLAIN)
-    with pytest.raises(InputError, match="nothing to recalibrate"):
+    with pytest.raises(InputError, match="Bin ids in a table are not recalibrated"):
         tables.recalibrate(prev, frame)
 
 

@@ -61,7 +61,6 @@ FLAGS: dict[str, str | None] = {
             "family",
             "high",
             "low",
-            "point",
             "repair",
             "sample_weight",
         )

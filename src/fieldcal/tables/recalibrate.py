@@ -115,7 +115,7 @@ def apply(
     )
     if isinstance(columns, QuantileColumns):
         return _apply_to_quantiles(prev, columns, by, options, row)
-    return _apply_to_scores(prev, columns, by, options)
+    return correct(prev.correction, columns, group_columns(prev, by), options)
 
 
 def _apply_to_quantiles(
@@ -157,13 +157,6 @@ def _joined(table: Table, numbered: Any, made: dict[str, Any], *, row: str, plac
     small = table.small(columns, {at: nw.Int64, **dict.fromkeys(helpers, nw.Float64)})
     joined = table.look_up(numbered, small, {row: at})
     return table.finish(joined, {name: nw.col(helper) for helper, name in helpers.items()})
-
-
-def _apply_to_scores(
-    prev: Prevalence, columns: Scores, by: str | Sequence[str] | None, options: RecalibrateOptions
-) -> Any:
-    """By the weights of the estimate."""
-    return correct(prev.correction, columns, group_columns(prev, by), options)
 
 
 def correct(correction: Correction, columns: Scores, by: Sequence[str], options: RecalibrateOptions) -> Any:

@@ -185,9 +185,7 @@ def check_options(unseen: object, missing: object = "error") -> None:
 def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
     """Refuse what is no estimate, and one over protected groups unless that is acknowledged."""
     if not isinstance(prev, Prevalence):
-        raise InputTypeError(
-            f"An estimate, a Prevalence, comes first, but got {type(prev).__name__}. Estimate first."
-        )
+        raise InputTypeError(f"This takes a Prevalence first, but got {type(prev).__name__}. Estimate first.")
     check_flags(acknowledge=acknowledge)
     if prev.protected and not acknowledge:
         raise InputError(
