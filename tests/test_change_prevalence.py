@@ -210,3 +210,51 @@ def test_a_statement_does_what_arrays_do():
     answer = change_prevalence(proba, old=old, new=new, groups=rows["place"].to_pylist())
     made = np.column_stack([found[f"{n}_recalibrated"].to_numpy() for n in names])
     assert_allclose(made, answer, rtol=1e-12)
+
+
+# What is named goes by its name ----------------------------------------------------------------------------
+
+
+def test_a_series_goes_by_its_index_and_not_by_its_order():
+    y = pd.Series([1] * 90 + [0] * 10)
+    by_name = change_prevalence([0.5, 0.9], old=y.value_counts(), new=[0.5, 0.5], classes=[0, 1])
+    assert_allclose(by_name, change_prevalence([0.5, 0.9], old=[10, 90], new=[0.5, 0.5]))
+    with pytest.raises(InputError, match="old names classes, but their order is not known"):
+        change_prevalence([0.5, 0.9], old=y.value_counts(), new=[0.5, 0.5])
+    places = pd.Series({"meadow": 0.1, "forest": 0.9})
+    answer = change_prevalence([0.5, 0.9], old=0.5, new=places, groups=["forest", "meadow"])
+    assert_allclose(answer, [0.9, 0.5])
+
+
+def test_columns_of_shares_may_be_named_after_the_class_or_after_its_scores():
+    rows = pa.table({"p_b": [0.7, 0.1], "p_a": [0.3, 0.9], "g": ["x", "y"]})
+    wanted = change_prevalence(
+        [[0.3, 0.7], [0.9, 0.1]], old=[1, 1], new={"x": [9, 1], "y": [1, 1]}, groups=["x", "y"]
+    )
+    for new in (
+        {"x": {"a": 9, "b": 1}, "y": {"b": 1, "a": 1}},
+        {"x": {"p_a": 9, "p_b": 1}, "y": {"p_b": 1, "p_a": 1}},
+    ):
+        made = tables.change_prevalence(rows, scores="p_*", old={"b": 1, "a": 1}, new=new, by="g")
+        found = np.column_stack([made["p_a_recalibrated"].to_numpy(), made["p_b_recalibrated"].to_numpy()])
+        assert_allclose(found, wanted)
+
+
+def test_classes_that_are_numbers_are_found_by_the_text_of_a_pattern():
+    rows = pa.table({"p_0": [0.5], "p_1": [0.5]})
+    made = tables.change_prevalence(rows, scores="p_*", old={0: 1, 1: 1}, new={1: 9, 0: 1})
+    assert_allclose(made["p_1_recalibrated"].to_numpy(), [0.9])
+
+
+def test_as_many_classes_as_prevalences():
+    with pytest.raises(InputError, match=r"There are 4 classes.* but old has 2"):
+        change_prevalence([0.2], old=0.5, new=0.1, classes=["a", "b", "c", "d"])
+
+
+def test_a_pattern_in_a_statement_needs_the_classes():
+    options = {"dialect": "duckdb", "scores": "p_*", "old": [1, 1], "new": [9, 1]}
+    with pytest.raises(InputError, match=r"The table is not seen from here.*classes="):
+        tables.sql_change_prevalence("t", **options)
+    statement = tables.sql_change_prevalence("t", classes=["a", "b"], **options)
+    assert '"p_a_recalibrated"' in statement
+    assert '"p_b_recalibrated"' in statement

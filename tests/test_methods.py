@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize, minimize_scalar
@@ -138,6 +139,23 @@ def test_zeros_are_left_out_in_every_engine(engine):
     assert counted.dropped == expected.dropped == 2
 
 
+def test_edges_of_the_callers_own_have_no_bin_for_zero_either():
+    scores, y = np.array([0.0, 0.1, 0.3, 0.6, 0.9] * 20), np.array([0, 0, 1, 0, 1] * 20)
+    lab = fieldcal.learn(scores, y, method="reference", partition=fieldcal.Edges([0.2, 0.5]))
+    assert lab.F.sum() == 80
+    with pytest.raises(InputError, match="cuts the score of two classes into intervals"):
+        fieldcal.learn(scores, y, method="reference", partition=fieldcal.Simplex(4))
+    with pytest.raises(InputError, match="All rows of class 0 have a score of exactly 0"):
+        fieldcal.learn([0.0, 0.0, 0.5, 0.7], [0, 0, 1, 1], method="reference")
+
+
+def test_estimators_leave_zeros_out_as_well():
+    data = binary()
+    recalibrator = fieldcal.Recalibrator(method="reference").fit(data.proba_lab, data.y_lab)
+    recalibrator.adapt(np.append(data.proba_field, [0.0, 0.0]))
+    assert recalibrator.field_.dropped == 2
+
+
 def test_the_authors_code_is_for_two_classes():
     data = binary(p_lab=[0.5, 0.3, 0.2])
     with pytest.raises(InputError, match=r"two classes, but there are 3\. Use method='paper'"):
@@ -180,6 +198,22 @@ def test_bin_ids_get_the_probability_of_every_class_given_the_bin():
     assert fieldcal.decide(prev, ids).tolist() == given_bin.argmax(axis=1)[ids].tolist()
 
 
+@pytest.mark.parametrize("form", ["floats", "nullable", "column"])
+def test_missing_bin_ids_stay_missing(form):
+    lab, prev, _ = of_bins()
+    given = {
+        "floats": np.array([0.0, 1.0, np.nan]),
+        "nullable": pd.Series([0, 1, None], dtype="Int64"),
+        "column": pd.DataFrame({"bin": pd.array([0, 1, None], dtype="Int64")}),
+    }[form]
+    answer = fieldcal.recalibrate(prev, given, missing="keep")
+    assert_allclose(answer[:2], fieldcal.recalibrate(prev, np.array([0, 1])))
+    assert np.isnan(answer[2]).all()
+    assert answer.shape == (3, len(lab.classes))
+    with pytest.raises(InputError, match="1 of 3 field predictions are missing"):
+        fieldcal.recalibrate(prev, given)
+
+
 def test_where_bins_were_counted_the_models_probabilities_are_taken_for_what_they_are():
     lab, prev, _ = of_bins()
     proba = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
@@ -192,7 +226,7 @@ def test_what_are_no_bin_ids_is_refused():
     with pytest.raises(InputError, match=r"Bin ids must lie in 0 \.\. 2"):
         fieldcal.recalibrate(prev, np.array([0, 7]))
     for verb in (fieldcal.recalibrate, fieldcal.decide):
-        with pytest.raises(TypeError, match="the predictions are bin ids, integers"):
+        with pytest.raises(TypeError, match="could be bin ids or probabilities"):
             verb(prev, np.array([0.0, 1.0]))
 
 
@@ -223,10 +257,11 @@ def test_any_sum_of_penalties_is_the_minimum_of_that_sum():
     )
 
 
-def test_a_gradient_that_is_not_the_penaltys_is_refused():
+@pytest.mark.parametrize("constant", [0.0, 1e6])
+def test_a_gradient_that_is_not_the_penaltys_is_refused(constant):
     data = binary()
     lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    wrong = fieldcal.Custom(lambda p: 50 * p[..., 1] ** 2, lambda p: -100 * p * [0, 1])
+    wrong = fieldcal.Custom(lambda p: 50 * p[..., 1] ** 2 + constant, lambda p: -100 * p * [0, 1])
     with pytest.raises(InputError, match="The gradient is not that of the penalty"):
         fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), prior=wrong)
 

@@ -406,6 +406,25 @@ def bin_ids(ids: Any, partition: parts.Partition) -> Scores:
     return Scores(checked, None, 0, columns=False)  # type: ignore[arg-type]
 
 
+def given_ids(predictions: Any, partition: parts.Partition, *, missing: Missing) -> Ints | None:
+    """Bin ids of whole numbers in one column, −1 where one is missing; None where these are probabilities."""
+    values = _floats(predictions, "field predictions")
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    absent = np.isnan(values)
+    if values.ndim != 1 or not np.array_equal(values[~absent], np.floor(values[~absent])):
+        return None
+    typed = str(getattr(predictions, "dtype", np.asarray(predictions).dtype)).lower()
+    if "int" not in typed and not absent.any():
+        raise InputTypeError(
+            f"With Bins({partition.m}) these could be bin ids or probabilities: {typed} of shape {values.shape}, all "
+            "whole. Give ids as integers, or probabilities with one column per class."
+        )
+    _missing_rows(values, missing, "field predictions")
+    ids = np.full(len(values), -1, dtype=np.intp)
+    ids[~absent] = partition.assign(values[~absent].astype(np.intp))
+    return ids
+
+
 def score_sums(
     codes: Ints,
     n_rows: int,

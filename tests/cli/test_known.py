@@ -62,6 +62,16 @@ def test_groups_have_a_table_of_shares(table, call):
     assert_allclose([p for (p,) in found], wanted)
 
 
+def test_a_table_of_shares_goes_by_the_names_of_its_columns(table, call):
+    write_table("m.csv", {"p_b": [0.7, 0.1], "p_a": [0.3, 0.9], "g": ["x", "y"]})
+    write_table("nm.csv", {"g": ["x", "y"], "a": [0.9, 0.5], "b": [0.1, 0.5]})
+    options = ["--scores", "p_*", "--old", "a=0.5,b=0.5", "--by", "g", "--new", "nm.csv"]
+    assert call("change-prevalence", "m.csv", *options, "-o", "q.csv").code == 0
+    wanted = change_prevalence([0.7, 0.1], old=0.5, new={"x": 0.1, "y": 0.5}, groups=["x", "y"])
+    assert_allclose(column("q.csv", "p_b_recalibrated"), wanted)
+    assert_allclose(column("q.csv", "p_a_recalibrated"), 1 - wanted)
+
+
 def test_standard_output_has_the_table_and_nothing_else(table, shell):
     done = shell(
         "change-prevalence", "scores.csv", "--scores", "p", "--old", "1,9", "--new", "1,1", "-o", "-"
@@ -83,11 +93,18 @@ def test_standard_output_has_the_table_and_nothing_else(table, shell):
         (["--old", "0.5", "--new", "twice.csv", "--by", "place"], "has the group 'forest' twice"),
         (["--old", "0.5", "--new", "half.csv", "--by", "place"], "(one is 'meadow') no prevalence was given"),
         (["--old", "0.2,0.3,0.5", "--new", "1,1,1"], "prevalences of 3 classes, but 1 columns"),
+        (["--old", "0.5", "--new", "noted.csv", "--by", "place"], "has 'rough' in its column 'note'"),
+        (
+            ["--old", "0.5", "--new", "counted.csv", "--by", "place"],
+            "names classes, but their order is not known",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_line_and_nothing_is_written(table, call, options, words):
     write_table("lacking.csv", {"town": ["forest"], "share": [0.1]})
     write_table("twice.csv", {"place": ["forest", "forest"], "share": [0.1, 0.2]})
+    write_table("noted.csv", {"place": ["forest"], "share": [0.1], "note": ["rough"]})
+    write_table("counted.csv", {"place": ["forest"], "n": [1000], "share": [0.1]})
     write_table("half.csv", {"place": ["forest"], "share": [0.1]})
     done = call("change-prevalence", "scores.csv", "--scores", "p", *options, "-o", "new.csv")
     assert done.code == 1

@@ -50,7 +50,7 @@ class Known:
         typer.Option(
             metavar="SHARES|TABLE",
             help="The mix of the rows, written in the same way. With --by, a table with the columns of the groups and "
-            "one of shares per class, or one of the second of two.",
+            "one of shares per class, named after it, or one of the second of two.",
             show_default=False,
         ),
     ]
@@ -155,8 +155,18 @@ def shares_of_groups(opened: Session, path: str, by: Sequence[str]) -> dict[Any,
         key = row[0] if len(by) == 1 else tuple(row[: len(by)])
         if key in found:
             raise InputError(f"The table {path!r:.60} of --new has the group {key!r:.60} twice. Leave one.")
-        values = [float("nan") if value is None else float(value) for value in row[len(by) :]]
-        found[key] = values[0] if len(values) == 1 else values
+        values = {name: _share(value, name, path) for name, value in zip(shares, row[len(by) :], strict=True)}
+        found[key] = values[shares[0]] if len(shares) == 1 else values
+    return found
+
+
+def _share(value: Any, column: str, path: str) -> float:
+    found = None if value is None else opt.number(str(value))
+    if found is None:
+        raise InputError(
+            f"The table {path!r:.60} of --new has {value!r:.40} in its column {column!r:.40}, which is no share. Leave "
+            "all columns out but those of the groups and their shares."
+        )
     return found
 
 

@@ -11,7 +11,13 @@ from typing import Literal
 
 import numpy as np
 
-from fieldcal.core.partition import PartitionLike, Quantiles, QuantilesAboveZero
+from fieldcal.core.partition import (
+    Edges,
+    EdgesAboveZero,
+    PartitionLike,
+    Quantiles,
+    QuantilesAboveZero,
+)
 from fieldcal.core.priors import Continuity, Flat, PriorLike
 from fieldcal.errors import InputError, Option
 from fieldcal.options import check_choice
@@ -38,9 +44,19 @@ class Method:
 
     def cut(self, partition: PartitionLike) -> PartitionLike:
         """The partition, without zeros where they are not counted."""
-        if self.counts_zeros or not isinstance(partition, (int, np.integer, Quantiles)):
+        if self.counts_zeros or isinstance(partition, str):
             return partition
-        return QuantilesAboveZero(partition.n if isinstance(partition, Quantiles) else int(partition))
+        if isinstance(partition, (int, np.integer)) and not isinstance(partition, bool):
+            return QuantilesAboveZero(int(partition))
+        if isinstance(partition, Quantiles):
+            return QuantilesAboveZero(partition.n)
+        if isinstance(partition, Edges):
+            return EdgesAboveZero(partition.edges)
+        raise InputError(
+            f"The authors' code cuts the score of two classes into intervals, but got {partition!r:.60}. Use ",
+            Option("method", "paper"),
+            ".",
+        )
 
     def check(self, n_classes: int) -> None:
         """Refuse more classes than it is for."""

@@ -238,7 +238,9 @@ def check_gradient(term: Term, *, n_classes: int) -> None:
         raise InputError(
             f"The penalty or its gradient is not finite inside the simplex, as at {p[0].round(3).tolist()}."
         )
-    off = np.abs(given - found) > 1e-3 * (np.abs(given) + np.abs(found)) + 1e-6 * np.abs(term.value(p)).max()
+    values = term.value(p)
+    rounding = 1e-6 * np.ptp(values) + 1e-10 * np.abs(values).max()
+    off = np.abs(given - found) > 1e-3 * (np.abs(given) + np.abs(found)) + rounding
     if off.any():
         at = int(off.argmax())
         raise InputError(

@@ -187,7 +187,11 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "lab_")
         check_alignment(X=X, groups=groups, sample_weight=sample_weight)
         scores = verb_shape(self._model_proba(X))
-        return count(self.lab_, scores, groups=groups, sample_weight=sample_weight, batch=batch)
+        # The predictions are whole: what can be missing is a bin, of scores of 0, where the authors' code has none.
+        missing: Literal["error", "drop"] = "error" if self.lab_.partition.counts_zeros else "drop"
+        return count(
+            self.lab_, scores, groups=groups, sample_weight=sample_weight, missing=missing, batch=batch
+        )
 
     def _settle(self, field: Field) -> Self:
         """Estimate, and only then remember: a refused field leaves everything as it was."""

@@ -464,7 +464,7 @@ class Field(Artefact):
         groups = f"{len(self.groups):,} groups" if self.grouped else "one population"
         n = len(self.batch_ids)
         batches = f", {n:,} batch{'es' * (n > 1)}" if n else ""
-        dropped = f", {self.dropped:,} rows dropped (missing predictions)" if self.dropped else ""
+        dropped = f", {self.dropped:,} rows dropped (without a usable prediction)" if self.dropped else ""
         return f"Field: {show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{batches}{dropped}"
 
     def __rich__(self) -> Group:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from fieldcal.errors import InputError, Option
@@ -98,7 +98,7 @@ def _apply(
 ) -> Any:
     columns, names = known_columns(table.names, scores, classes)
     groups = column_names("by", by)
-    correction = known_correction(old, new, classes=names, grouped=bool(groups))
+    correction = correction_of(columns, names, old=old, new=new, grouped=bool(groups))
     check_width(columns, correction)
     return correct(correction, Scores(table, columns, options.normalize).checked(), groups, options)
 
@@ -135,6 +135,26 @@ def known_columns(
             f"There are {len(columns)} columns of scores for {len(known)} classes. Name one per class."
         )
     return columns, columns if known is None else known
+
+
+def correction_of(
+    columns: Sequence[str], names: Keys | None, *, old: Any, new: Any, grouped: bool
+) -> Correction:
+    """Of prevalences that are named by class, or by the column of its scores."""
+
+    def by_class(shares: Any) -> Any:
+        if names is None or not isinstance(shares, Mapping) or set(shares) != set(columns):
+            return shares
+        return {name: shares[column] for name, column in zip(names, columns, strict=True)}
+
+    each = (
+        {group: by_class(shares) for group, shares in new.items()}
+        if grouped and isinstance(new, Mapping)
+        else new
+    )
+    return known_correction(
+        by_class(old), by_class(each) if not grouped else each, classes=names, grouped=grouped
+    )
 
 
 def check_width(columns: Sequence[str], correction: Correction) -> None:

@@ -15,7 +15,7 @@ from fieldcal.objects import Correction, Lab, Prevalence
 from fieldcal.options import column_names
 from fieldcal.storage import refuse_repeats, require
 from fieldcal.tables import expressions as row
-from fieldcal.tables.change_prevalence import check_width, known_columns
+from fieldcal.tables.change_prevalence import check_width, correction_of, known_columns
 from fieldcal.tables.columns import group_columns, new_names, score_names, warn_if_recalibrated
 from fieldcal.tables.count import group_names
 from fieldcal.tables.decide import assumed_shares, plain_classes
@@ -41,7 +41,7 @@ from fieldcal.tables.weight_table import (
     weights_table,
 )
 from fieldcal.types import Floats
-from fieldcal.verbs.change_prevalence import PrevalenceLike, known_correction
+from fieldcal.verbs.change_prevalence import PrevalenceLike, as_classes
 from fieldcal.verbs.recalibrate import check_applicable, check_decidable
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def change_prevalence_statement(
     Parameters
     ----------
     table, dialect : as in `count_statement`
-    scores : column of the second of two classes, or one column per class; names, as the table is not seen from here
+    scores : column of the second of two classes, or one column per class; a pattern with ``*`` needs ``classes``
     old, new, by, classes : as in `fieldcal.tables.change_prevalence`; rows of a group that is not in ``new`` stay
     name : the name of a new column, with ``{}`` for the name of the old one
 
@@ -314,9 +314,9 @@ def change_prevalence_statement(
     FROM leads AS "fieldcal_row"
     """
     backend = _backend(dialect)
-    columns, known = known_columns(column_names("scores", scores), scores, classes)
+    columns, known = known_columns(_in_statement(scores, classes), scores, classes)
     grouped = _names(column_names("by", by), "by")
-    correction = known_correction(old, new, classes=known, grouped=bool(grouped))
+    correction = correction_of(columns, known, old=old, new=new, grouped=bool(grouped))
     check_width(columns, correction)
     query = recalibrating(
         backend,
@@ -328,6 +328,19 @@ def change_prevalence_statement(
         weights=_weights_inside(backend, correction, len(grouped)) if grouped else None,
     )
     return backend.write(query)
+
+
+def _in_statement(scores: str | Sequence[str], classes: Sequence[Hashable] | None) -> tuple[str, ...]:
+    """The columns that there must be: the table is not seen from here."""
+    if not isinstance(scores, str) or "*" not in scores:
+        return column_names("scores", scores)
+    if classes is None:
+        raise InputError(
+            f"The table is not seen from here, and so not what fits the pattern {scores!r:.60}. Pass ",
+            Option("classes"),
+            ", or name the columns.",
+        )
+    return tuple(scores.replace("*", str(c), 1) for c in as_classes(classes))
 
 
 def _weights_inside(

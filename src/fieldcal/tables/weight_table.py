@@ -285,8 +285,8 @@ def refuse_kinds(grouping: Grouping, groups: Keys) -> None:
     """No group whose prevalences are known could stand in these columns."""
     held = " and ".join(k.words for k in grouping.kinds)
     raise InputError(
-        f"The group columns {list(grouping.columns)!r:.200} hold {held}, but the estimate's groups are like "
-        f"{groups[0]!r:.60}: none can match. Cast the columns to the type that was counted, or count this table."
+        f"The group columns {list(grouping.columns)!r:.200} hold {held}, but the groups that are known are like "
+        f"{groups[0]!r:.60}: none can match. Cast the columns to the type of these groups, or count this table."
     )
 
 

@@ -43,7 +43,8 @@ def change_prevalence(
     ----------
     predictions : array-like (n,) or (n, K), or a table of columns named after the classes
     old, new : prevalences of the classes: those that the predictions assume, and those of the rows
-        One number, of the second of two classes; or one per class. Only ratios count, so numbers of rows will do. To
+        One number, of the second of two classes; one per class, in their order; or a mapping or pandas Series by the
+        name of the class. Only ratios count, so numbers of rows will do. To
         undo resampling, ``old`` are the rows per class that the model was trained on, ``new`` those there were. To
         undo class weights, ``old`` are the weights and ``new`` are ones. With ``groups``, ``new`` is a mapping from
         group to prevalences.
@@ -58,7 +59,7 @@ def change_prevalence(
 
     Returns
     -------
-    ndarray of the shape of the predictions
+    ndarray of the shape of the predictions, its columns in the order of the classes
 
     References
     ----------
@@ -85,6 +86,10 @@ def change_prevalence(
     check_alignment(predictions=predictions, groups=groups)
     names = _class_names(predictions, classes)
     correction = known_correction(old, new, classes=names, grouped=groups is not None)
+    if names is not None and len(names) != correction.n_classes:
+        raise InputError(
+            f"There are {len(names)} classes, {names!r:.120}, but old has {correction.n_classes}. Give one number each."
+        )
     scores = as_scores(
         predictions,
         classes=names,
@@ -107,6 +112,7 @@ def known_correction(old: Any, new: Any, *, classes: Keys | None, grouped: bool)
         weights = class_weights(_same_classes("new", as_prevalences("new", new, classes), trained), trained)
         step = (Step(1.0, weights),)
         return Correction(step, step, (None,), False, len(trained), known=True)
+    new = _named(new)
     if not isinstance(new, Mapping) or not new:
         raise InputError(
             "With groups, new must be a mapping from each group to its prevalences, such as {'north': 0.1, 'south': "
@@ -125,6 +131,7 @@ def known_correction(old: Any, new: Any, *, classes: Keys | None, grouped: bool)
 
 def as_prevalences(name: str, given: Any, classes: Keys | None = None) -> Floats:
     """Shares of the classes, or numbers that are proportional to them, (K,)."""
+    given = _named(given)
     if isinstance(given, Mapping):
         given = _in_order(name, given, classes)
     shares = as_array(name, given)
@@ -140,11 +147,24 @@ def as_prevalences(name: str, given: Any, classes: Keys | None = None) -> Floats
     return shares
 
 
+def _named(given: Any) -> Any:
+    """A pandas Series, such as value_counts gives, as a mapping: its order is not that of the classes."""
+    is_series = hasattr(given, "index") and hasattr(given, "items") and getattr(given, "ndim", 0) == 1
+    return dict(given.items()) if is_series else given
+
+
 def _in_order(name: str, given: Mapping[Any, Any], classes: Keys | None) -> list[Any]:
     """The values of a mapping from class to number, in the order of the columns."""
     if classes is None:
         raise InputError(f"{name} names classes, but their order is not known. Pass ", Option("classes"), ".")
     values = {group_keys.normalize(key): value for key, value in given.items()}
+    texts = {str(key): value for key, value in values.items()}
+    if not set(values) & set(classes) and len(texts) == len(
+        values
+    ):  # names of columns are text, classes need not be
+        values = {c: texts[str(c)] for c in classes if str(c) in texts} | {
+            c: v for c, v in values.items() if str(c) not in map(str, classes)
+        }
     odd = [*(c for c in classes if c not in values), *(c for c in values if c not in classes)]
     if odd:
         raise InputError(

@@ -188,7 +188,7 @@ def _learn(
         grouped = None if grouped is None else (grouped[0], grouped[1][rows_left])
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
-    _refuse_weightless(F, names)
+    _refuse_weightless(F, names, left_out)
     rows = _Rows(_predictions(scores.values, bins, F, ids), y, bins, weight)
     amount = (
         auto_smoothing(F)
@@ -256,8 +256,16 @@ def _left_out(y: Ints, zero: NDArray[np.bool_], weight: Floats | None, n_classes
     )[:, 0]
 
 
-def _refuse_weightless(F: Any, names: Keys) -> None:
-    if not F.any(axis=1).all():
+def _refuse_weightless(F: Any, names: Keys, left_out: Any) -> None:
+    lost = ~F.any(axis=1)
+    if left_out is not None and (lost & (left_out > 0)).any():
+        raise InputError(
+            f"All rows of class {names[int(lost.argmax())]!r} have a score of exactly 0, for which the authors' code "
+            "has no bin. Use ",
+            Option("method", "paper"),
+            ".",
+        )
+    if lost.any():
         raise InputError(
             f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so that nothing can be "
             "learnt about it. Give them weight, or leave the class out."

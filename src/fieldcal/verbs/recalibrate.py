@@ -16,7 +16,7 @@ from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarni
 from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
-from fieldcal.validation import bin_ids, field_scores
+from fieldcal.validation import field_scores, given_ids
 from fieldcal.verbs.count import masses_of, understood
 
 if TYPE_CHECKING:
@@ -119,18 +119,14 @@ def recalibrated_masses(
     Of bin ids there are always K.
     """
     masses = masses_of(prev.lab, predictions, normalize=normalize, missing=missing)
-    if prev.lab.partition.takes == "ids" and _look_like_ids(masses):
-        # Of a bin the lab knows the shares of the classes.
-        given = prev.lab.bin_means[bin_ids(masses, prev.lab.partition).values.astype(np.intp)]
-        return apply(prev.correction, groups, given, binary=False, unseen=unseen)
+    ids = (
+        given_ids(masses, prev.lab.partition, missing=missing) if prev.lab.partition.takes == "ids" else None
+    )
+    if ids is not None:  # of a bin the lab knows the shares of the classes
+        known = np.vstack([prev.lab.bin_means, np.full(len(prev.classes), np.nan)])  # the last for no bin
+        return apply(prev.correction, groups, known[ids], binary=False, unseen=unseen)
     scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
     return apply(prev.correction, groups, scores.values, binary=not scores.columns, unseen=unseen)
-
-
-def _look_like_ids(predictions: Any) -> bool:
-    """Whole numbers in one column; a model's probabilities are not all 0 and 1."""
-    given = np.asarray(predictions)
-    return given.ndim == 1 and given.dtype.kind in "biuf" and bool(np.all(given == np.floor(given)))
 
 
 def decide(
