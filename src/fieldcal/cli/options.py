@@ -81,7 +81,7 @@ Acknowledge = Annotated[
 Method = Annotated[
     Literal["default", "paper", "reference"],
     typer.Option(
-        help="What 'auto' means: fieldcal's choice; what the paper does, to the letter; or what its authors' R code "
+        help="What 'auto' means: fieldcal's choice; what the paper does; or what its authors' R code "
         "does. Learn and estimate by the same.",
     ),
 ]
