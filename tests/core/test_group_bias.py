@@ -30,17 +30,46 @@ def told(found):
     return found.adjusted < POLICY.heterogeneity_p
 
 
+def estimated(proba, y, groups, trust=1):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
+        lab = fieldcal.learn(proba, y, groups=groups)
+        field = fieldcal.count(lab, proba, groups=groups)
+        return lab, fieldcal.estimate(lab, field, trust=trust, prior="flat", point="mode", level=None)
+
+
 @pytest.mark.parametrize("distance", [0.8, 1.5, 2.5])
 @pytest.mark.parametrize("shift", [0.3, -0.3])
-def test_the_estimate_of_a_biased_group_is_off_by_the_bias_times_the_amplification(distance, shift):
-    scores, y, groups = sites([0.0] * 19 + [shift], share=0.5, p_lab=0.5, distance=distance)
-    lab = fieldcal.learn(scores, y, groups=groups)
-    prev = fieldcal.estimate(
-        lab, fieldcal.count(lab, scores, groups=groups), trust=1, point="mode", level=None
+@pytest.mark.parametrize("others", [1, 3, 19])
+def test_the_estimate_of_a_biased_group_is_off_by_what_is_said_whatever_its_share_of_the_lab(
+    distance, shift, others
+):
+    scores, y, groups = sites(
+        [0.0] * others + [shift], n=40_000 // others, share=0.5, p_lab=0.5, distance=distance
     )
-    at = lab.bias_groups.index(19)
-    expected = lab.bias.bias[at] * amplification(lab.M, lab.bin_means)[1]
-    assert abs(prev.urc[19, 1] - y[groups == 19].mean() - expected) < 0.25 * abs(expected)
+    lab, prev = estimated(scores, y, groups)
+    at = lab.bias_groups.index(others)
+    said = lab.bias.after[at]
+    assert abs(prev.urc[others, 1] - y[groups == others].mean() - said) < 0.1 * abs(said)
+    factor = amplification(lab.M, lab.bin_means)[1]
+    assert abs(said - factor * lab.bias.bias[at]) < 0.1 * abs(said), "the bias over the slope"
+
+
+def test_of_two_equal_groups_each_has_half_of_their_difference():
+    """The lab lies between them, and has learnt half of it."""
+    scores, y, groups = sites([0.2, -0.2])
+    found = group_bias(columns(scores), y, groups)
+    apart = [np.diff([scores[(groups == g) & (y == k)].mean() for g in (1, 0)])[0] for k in (0, 1)]
+    shares = [[(y[groups == g] == k).mean() for k in (0, 1)] for g in found.group]
+    np.testing.assert_allclose(np.abs(found.bias), np.dot(shares, apart) / 2, rtol=0.05)
+
+
+def test_nothing_lies_beyond_what_a_share_can_be():
+    scores, y, groups = sites([0.0, 0.0, 2.5], distance=0.8)
+    found = group_bias(columns(scores), y, groups)
+    shares = np.array([(y[groups == g] == 1).mean() for g in found.group])
+    assert ((shares + found.after >= 0) & (shares + found.after <= 1)).all()
+    assert np.isclose(shares + found.after, 1).any(), "reached"
 
 
 def test_the_amplification_is_one_over_the_share_of_variance_that_predictions_explain():
@@ -54,10 +83,9 @@ def test_the_bias_is_what_the_group_has_beyond_its_mix_of_classes():
     scores, y, groups = sites([0.0, 0.0, 0.4], share=[0.1, 0.8, 0.5])
     found = group_bias(columns(scores), y, groups)
     assert found.group[0] == 2, "the clearest first"
-    own, others = groups == 2, groups != 2
+    own = groups == 2
     expected = sum(
-        (y[own] == k).mean() * (scores[own & (y == k)].mean() - scores[others & (y == k)].mean())
-        for k in (0, 1)
+        (y[own] == k).mean() * (scores[own & (y == k)].mean() - scores[y == k].mean()) for k in (0, 1)
     )
     np.testing.assert_allclose(found.bias[0], expected)
     np.testing.assert_allclose(found.miss[0], scores[own].mean() - y[own].mean())
@@ -90,7 +118,7 @@ def test_equal_weights_of_any_size_say_the_same_as_none():
     scores, y, groups = sites([0.0, 0.0, 0.3], n=500)
     bare = group_bias(columns(scores), y, groups)
     weighted = group_bias(columns(scores), y, groups, weight=np.full(len(y), 3.0))
-    for name in ("bias", "error", "adjusted", "miss"):
+    for name in ("bias", "error", "adjusted", "miss", "after"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(bare, name))
 
 
@@ -130,10 +158,21 @@ def test_three_classes_are_compared_each_with_the_others():
     found = group_bias(proba, y, groups)
     assert told(found).sum() == 1
     assert (found.group[0], found.of[0]) == (9, 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-        lab = fieldcal.learn(proba, y, groups=groups)
-        field = fieldcal.count(lab, proba, groups=groups)
-        urc = fieldcal.estimate(lab, field, trust=1, point="mode", level=None).urc[9, 2]
-    expected = found.bias[0] * amplification(lab.M, lab.bin_means)[2]
-    assert abs(urc - (y[groups == 9] == 2).mean() - expected) < 0.3 * expected
+    _, prev = estimated(proba, y, groups)
+    missed = prev.urc[9, 2] - (y[groups == 9] == 2).mean()
+    assert abs(missed - found.after[0]) < 0.1 * missed
+
+
+@pytest.mark.parametrize("shares", [[0.3, 0.3, 0.3], [0.1, 0.5, 0.3]])
+def test_the_standard_error_is_how_much_the_bias_varies(shares):
+    """Over labs that obey label shift, one of whose groups is half of it."""
+    rng, biases, errors = np.random.default_rng(0), [], []
+    for _ in range(300):
+        groups = rng.choice(3, 600, p=[0.25, 0.25, 0.5])
+        y = (rng.random(600) < np.array(shares)[groups]).astype(int)
+        scores = expit(1.5 * (1.5 * y + rng.standard_normal(600)) - 1.125 + logit(0.3))
+        found = group_bias(columns(scores), y, groups)
+        order = np.argsort(found.group)
+        biases.append(found.bias[order])
+        errors.append(found.error[order])
+    np.testing.assert_allclose(np.std(biases, axis=0), np.mean(errors, axis=0), rtol=0.15)
