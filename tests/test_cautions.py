@@ -154,7 +154,7 @@ def test_what_is_said_to_become_of_the_bias_becomes_of_it(york, trust):
     numbers = [float(x) for x in re.findall(r"(?:about|by) (\d+\.\d)", found.text)]
     full, before = (abs(table[g, 1] - share) for table in (prev.urc, prev.mean_prediction))
     errors = [full, before, *([abs(prev.estimate[g, 1] - share)] if trust < 1 else [])]
-    np.testing.assert_allclose(numbers, 100 * np.array(errors), rtol=0.15, atol=0.06)
+    np.testing.assert_allclose(numbers, 100 * np.array(errors), rtol=0.03, atol=0.1)
 
 
 def test_without_trust_the_bias_is_left_alone():

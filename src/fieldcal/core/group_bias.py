@@ -14,6 +14,9 @@ The ``S`` that counts is the one that the estimate uses, of all lab rows, to whi
 ``S_i = w_i a_i + (1 − w_i) o_i``, and ``b_g = Σ_i π_gi (1 − w_i) (a_i − o_i)``: the larger the group, the more of its
 bias the lab has learnt as what the class looks like, and the less is left to grow. Being a sum of differences of
 independent means, ``b_g`` has a standard error and a test, as if the group were compared with the others.
+
+One step is near enough for small biases of calibrated models. What becomes of a large one, or of another model's, the
+lab can try: it estimates its own groups as the field's will be, and knows their shares.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
 from fieldcal.core.policy import POLICY
+from fieldcal.core.shrinkage import conditional_modes
 from fieldcal.types import Floats, Ints
 
 #: Groups that are kept, those with the clearest bias.
@@ -45,16 +49,19 @@ class GroupBias:
     error: Floats  # (g,) its standard error
     adjusted: Floats  # (g,) p-values of all classes together, under false-discovery control over the groups
     miss: Floats  # (g,) mean prediction less the share of the class: what is wrong before anything is changed
-    after: Floats  # (g,) the estimate less that share, about: what the full correction by group makes of the bias
+    after: Floats  # (g,) the estimate less that share: what the full correction by group makes of the bias
 
 
-def group_bias(proba: Floats, y: Ints, groups: Ints, *, weight: Floats | None = None) -> GroupBias | None:
+def group_bias(
+    proba: Floats, y: Ints, groups: Ints, *, bins: Ints, M: Floats, weight: Floats | None = None
+) -> GroupBias | None:
     """Compare each group with the lab, given the class; None where fewer than two groups have enough rows.
 
     Parameters
     ----------
     proba : (n, K) predictions
     y, groups : (n,) classes and groups, counted from zero
+    bins, M : (n,) bins, and (K, m) response matrix of all rows
     weight : (n,) sampling weights
 
     References
@@ -62,12 +69,12 @@ def group_bias(proba: Floats, y: Ints, groups: Ints, *, weight: Floats | None = 
     Bennett, G. (1962). Probability inequalities for the sum of independent random variables. JASA 57.
     Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. J. R. Stat. Soc. B 57.
     """
-    cells = _Cells.of(proba, y, groups, np.ones(len(y)) if weight is None else weight)
+    w = np.ones(len(y)) if weight is None else weight
+    cells = _Cells.of(proba, y, groups, w)
     used = np.flatnonzero(cells.comparable)
     if len(used) < 2:
         return None
-    tables = cells.bias, cells.error, cells.mean - cells.share, cells.after
-    bias, error, miss, after = (table[used] for table in tables)
+    bias, error, miss = (table[used] for table in (cells.bias, cells.error, cells.mean - cells.share))
     p_value = _tail(np.abs(bias), error**2, cells.largest[used, None])
     free = proba.shape[1] - 1  # predictions sum to one: of two classes the second says it all
     of = p_value.argmin(axis=1) if free > 1 else np.ones(len(used), dtype=np.intp)
@@ -75,8 +82,13 @@ def group_bias(proba: Floats, y: Ints, groups: Ints, *, weight: Floats | None = 
     adjusted = np.asarray(false_discovery_control(np.minimum(clearest, 1.0)))
     first = np.argsort(adjusted, kind="stable")[:MOST_KEPT]
     at = first, of[first]
+    own = (groups == g for g in used[first])
+    V = np.stack([np.bincount(bins[i], w[i], minlength=M.shape[1]).astype(np.float64) for i in own])
+    after = (conditional_modes(M, V, np.ones(len(M))) - cells.share[used[first]])[
+        np.arange(len(V)), of[first]
+    ]
     places = used[first].astype(np.float64), of[first].astype(np.float64)
-    return GroupBias(len(used), *places, bias[at], error[at], adjusted[first], miss[at], after[at])
+    return GroupBias(len(used), *places, bias[at], error[at], adjusted[first], miss[at], after)
 
 
 def _tail(distance: Floats, variance: Floats, largest: Floats) -> Floats:
@@ -160,11 +172,6 @@ class _Cells:
     def bias(self) -> Floats:
         """Mean predictions less those that the lab has for such a mix of classes, (L, K)."""
         return np.asarray(self.mean - self.share @ self.S)
-
-    @property
-    def after(self) -> Floats:
-        """What the full correction makes of the bias, (L, K): estimates end at 0 and 1."""
-        return np.asarray(np.clip(self.share + self.bias @ np.linalg.pinv(self.S), 0, 1) - self.share)
 
     @property
     def error(self) -> Floats:
