@@ -75,7 +75,7 @@ class Policy:
     #: one group against the others.
     heterogeneity_p: float = 1e-3
     #: By how much more than before the full correction must miss the share of a biased group to be told: five points,
-    #: what a few hundred rows leave open anyway. In none of NSIM simulated labs and of 9 real models whose groups obey
+    #: what a few hundred rows leave open anyway. In none of 1,022 simulated labs and of 9 real models whose groups obey
     #: label shift was a group so far off beyond noise; in 21 of 48 with real groups one was, and of the field's groups
     #: of that name 74 of 75 were missed by more after the correction than before (.27 against .08 on average). (18)
     biased: float = 0.05
