@@ -3,12 +3,20 @@
 Under label shift the mean prediction of group ``g`` is ``π_g @ S``: ``π_g`` are the shares of its classes, and
 ``S[i, k]`` is the mean prediction for class ``k`` on rows of class ``i``, the same in all groups. What is left,
 ``b_g = mean prediction − π_g @ S``, is the group's bias given the class. Recalibration takes it for another mix of
-classes. Two classes, near the prevalence ``p`` of the lab: the likelihood equation of a histogram ``h`` is solved by
-``p + Σ_j (h_j − (p @ M)_j) (M_1j − M_0j) / q_j / I`` with ``q = p @ M`` and ``I = Σ_j (M_1j − M_0j)² / q_j``. Of a
-calibrated model, ``(M_1j − M_0j) / q_j = (c_j − p) / p (1 − p)`` with the mean prediction ``c_j`` of bin ``j``, so that
-``I = s / p (1 − p)`` with the slope ``s = S[1, 1] − S[0, 1]``, and a histogram whose mean prediction is off by ``b``
-moves the estimate by ``b / s``. No model has ``s > 1``, so that the bias grows. Of more classes, each is taken against
-the others.
+classes. Near the shares ``p`` of the lab, one step of the likelihood equations of a histogram ``h`` solves
+``Σ_i π_i I_ik = Σ_j h_j M_kj / q_j`` with ``q = p @ M`` and ``I_ik = Σ_j M_ij M_kj / q_j``. Of a calibrated model
+``M_kj = c_jk q_j / p_k`` with the mean prediction ``c_j`` of bin ``j``, so that ``I_ik = S_ik / p_k``, and the
+equations say ``π @ S = h @ c``: the estimate is off by ``b_g @ S⁻¹``. Of two classes this is ``b_g / s`` with the
+slope ``s = S[1, 1] − S[0, 1]``. No model has ``s > 1``, so that the bias grows.
+
+The ``S`` that counts is the one that the estimate uses, of all lab rows, to which the group belongs. With its share
+``w_i`` of the rows of class ``i``, and mean predictions ``a_i`` on them, ``o_i`` on those of other groups,
+``S_i = w_i a_i + (1 − w_i) o_i``, and ``b_g = Σ_i π_gi (1 − w_i) (a_i − o_i)``: the larger the group, the more of its
+bias the lab has learnt as what the class looks like, and the less is left to grow. Being a sum of differences of
+independent means, ``b_g`` has a standard error and a test, as if the group were compared with the others.
+
+One step is near enough for small biases of calibrated models. What becomes of a large one, or of another model's, the
+lab can try: it estimates its own groups as the field's will be, and knows their shares.
 """
 
 from __future__ import annotations
@@ -20,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
 from fieldcal.core.policy import POLICY
+from fieldcal.core.shrinkage import conditional_modes
 from fieldcal.types import Floats, Ints
 
 #: Groups that are kept, those with the clearest bias.
@@ -29,7 +38,7 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class GroupBias:
-    """Lab groups whose predictions differ most clearly from those of the others given the class, the clearest first."""
+    """Lab groups whose predictions are most clearly off given the class, the clearest first."""
 
     tested: int  # groups with enough rows
     group: Floats  # (g,) places among the lab's groups
@@ -40,15 +49,19 @@ class GroupBias:
     error: Floats  # (g,) its standard error
     adjusted: Floats  # (g,) p-values of all classes together, under false-discovery control over the groups
     miss: Floats  # (g,) mean prediction less the share of the class: what is wrong before anything is changed
+    after: Floats  # (g,) the estimate less that share: what the full correction by group makes of the bias
 
 
-def group_bias(proba: Floats, y: Ints, groups: Ints, *, weight: Floats | None = None) -> GroupBias | None:
-    """Compare each group with all others, given the class; None where fewer than two groups have enough rows.
+def group_bias(
+    proba: Floats, y: Ints, groups: Ints, *, bins: Ints, M: Floats, weight: Floats | None = None
+) -> GroupBias | None:
+    """Compare each group with the lab, given the class; None where fewer than two groups have enough rows.
 
     Parameters
     ----------
     proba : (n, K) predictions
     y, groups : (n,) classes and groups, counted from zero
+    bins, M : (n,) bins, and (K, m) response matrix of all rows
     weight : (n,) sampling weights
 
     References
@@ -56,11 +69,12 @@ def group_bias(proba: Floats, y: Ints, groups: Ints, *, weight: Floats | None = 
     Bennett, G. (1962). Probability inequalities for the sum of independent random variables. JASA 57.
     Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. J. R. Stat. Soc. B 57.
     """
-    cells = _Cells.of(proba, y, groups, np.ones(len(y)) if weight is None else weight)
+    w = np.ones(len(y)) if weight is None else weight
+    cells = _Cells.of(proba, y, groups, w)
     used = np.flatnonzero(cells.comparable)
     if len(used) < 2:
         return None
-    bias, error, miss = (table[used] for table in (*cells.bias(), cells.mean - cells.share))
+    bias, error, miss = (table[used] for table in (cells.bias, cells.error, cells.mean - cells.share))
     p_value = _tail(np.abs(bias), error**2, cells.largest[used, None])
     free = proba.shape[1] - 1  # predictions sum to one: of two classes the second says it all
     of = p_value.argmin(axis=1) if free > 1 else np.ones(len(used), dtype=np.intp)
@@ -68,8 +82,13 @@ def group_bias(proba: Floats, y: Ints, groups: Ints, *, weight: Floats | None = 
     adjusted = np.asarray(false_discovery_control(np.minimum(clearest, 1.0)))
     first = np.argsort(adjusted, kind="stable")[:MOST_KEPT]
     at = first, of[first]
+    own = (groups == g for g in used[first])
+    V = np.stack([np.bincount(bins[i], w[i], minlength=M.shape[1]).astype(np.float64) for i in own])
+    after = (conditional_modes(M, V, np.ones(len(M))) - cells.share[used[first]])[
+        np.arange(len(V)), of[first]
+    ]
     places = used[first].astype(np.float64), of[first].astype(np.float64)
-    return GroupBias(len(used), *places, bias[at], error[at], adjusted[first], miss[at])
+    return GroupBias(len(used), *places, bias[at], error[at], adjusted[first], miss[at], after)
 
 
 def _tail(distance: Floats, variance: Floats, largest: Floats) -> Floats:
@@ -133,24 +152,41 @@ class _Cells:
         return np.asarray(self.sums.sum(axis=1) / np.maximum(self.n.sum(axis=1, keepdims=True), _TINY))
 
     @property
-    def largest(self) -> Floats:
-        """The most that one row, here or in other groups, can add to the bias of a group, (L,)."""
-        rest = self.n.sum(axis=0) - self.n
-        there = self.share / np.where(rest > 0, rest, np.inf)
-        return np.asarray(np.maximum(1 / np.maximum(self.rows, 1.0), there.max(axis=1)))
+    def S(self) -> Floats:
+        """Mean predictions given the class, of all groups, (K, K)."""
+        return np.asarray(self.sums.sum(axis=0) / np.maximum(self.n.sum(axis=0), _TINY)[:, None])
+
+    @property
+    def elsewhere(self) -> Floats:
+        """The share of the rows of each class that other groups have, (L, K)."""
+        total = self.n.sum(axis=0)
+        return np.asarray((total - self.n) / np.maximum(total, _TINY))
 
     @property
     def comparable(self) -> NDArray[np.bool_]:
         """Groups with enough rows, each class of which other groups have too."""
-        elsewhere = (self.n.sum(axis=0) > self.n) | (self.n == 0)
-        return np.asarray(elsewhere.all(axis=1) & (self.rows >= POLICY.rows_of_a_miss))
+        known = (self.elsewhere > 0) | (self.n == 0)
+        return np.asarray(known.all(axis=1) & (self.rows >= POLICY.rows_of_a_miss))
 
-    def bias(self) -> tuple[Floats, Floats]:
-        """Mean predictions less those that the other groups have given the class, (L, K), and standard errors."""
+    @property
+    def bias(self) -> Floats:
+        """Mean predictions less those that the lab has for such a mix of classes, (L, K)."""
+        return np.asarray(self.mean - self.share @ self.S)
+
+    @property
+    def error(self) -> Floats:
+        """Standard errors of the bias, (L, K)."""
+        squares = self.squares.sum(axis=0) - self.squares
+        rows = np.maximum(self.n.sum(axis=1, keepdims=True) ** 2, _TINY)
+        own = np.square(self.elsewhere) * self.squares / rows
+        theirs = np.square(self.share) * squares / np.maximum(self.n.sum(axis=0) ** 2, _TINY)
+        return np.asarray(np.sqrt(np.maximum((own + theirs) @ self.variance, _TINY)))
+
+    @property
+    def largest(self) -> Floats:
+        """The most that one row, here or in other groups, can add to the bias of a group, (L,)."""
+        own = np.where(self.n > 0, self.elsewhere, 0).max(axis=1) / np.maximum(self.rows, 1.0)
         rest, squares = self.n.sum(axis=0) - self.n, self.squares.sum(axis=0) - self.squares
-        others = np.where(rest > 0, rest, np.inf)  # a class that no other group has is not compared
-        S = (self.sums.sum(axis=0) - self.sums) / others[..., None]
-        own = self.squares / np.maximum(self.n.sum(axis=1, keepdims=True) ** 2, _TINY)
-        theirs = np.square(self.share / others) * squares
-        error = np.sqrt(np.maximum((own + theirs) @ self.variance, _TINY))
-        return self.mean - np.einsum("gi,gik->gk", self.share, S), error
+        row = squares / np.where(rest > 0, rest, np.inf)  # the weight of one
+        theirs = self.share * row / np.maximum(self.n.sum(axis=0), _TINY)
+        return np.asarray(np.maximum(own, theirs.max(axis=1)))

@@ -237,7 +237,10 @@ def _check_bias(found: GroupBias | None, groups: Keys, n_classes: int) -> None:
     shape = (len(groups),)
     if found is None or any(
         column.shape != shape
-        for column in (found.group, found.of, found.bias, found.error, found.adjusted, found.miss)
+        for column in (
+            *(found.group, found.of, found.bias, found.error),
+            *(found.adjusted, found.miss, found.after),
+        )
     ):
         raise ValueError("bias must have one number for each of bias_groups")
     if not np.isin(found.of, np.arange(n_classes)).all() or not probabilities(*found.adjusted):
@@ -245,6 +248,6 @@ def _check_bias(found: GroupBias | None, groups: Keys, n_classes: int) -> None:
     if (
         found.tested < len(groups)
         or np.any(found.error < 0)
-        or np.abs([found.bias, found.miss]).max(initial=0) > 1
+        or np.abs([found.bias, found.miss, found.after]).max(initial=0) > 1
     ):
         raise ValueError("bias: an error is negative, a bias beyond 1, or more groups are told than tested")

@@ -22,6 +22,7 @@ from fieldcal.core.response import (
     count_cells,
     equal_rows,
     response_counts,
+    response_matrix,
     row_per_weight,
     smoothing_cells,
     square_sums,
@@ -357,7 +358,9 @@ def _rehearsal(
         shape=(len(largest), K * n_bins),
         weight=None if rows.weight is None else rows.weight[used],
     )
-    bias = group_bias(rows.proba, rows.y, codes, weight=rows.weight)
+    F = count_cells(rows.y, rows.bins, shape=(K, n_bins), weight=rows.weight)
+    M = response_matrix(F, smoothing=smoothing)
+    bias = group_bias(rows.proba, rows.y, codes, bins=rows.bins, M=M, weight=rows.weight)
     return {
         "rehearsal": rehearsal,
         "homogeneity": homogeneity(table.reshape(-1, K, n_bins)),

@@ -75,8 +75,7 @@ def _biased(seen: Seen) -> Ints:
     lab, found = seen.lab, seen.lab.bias
     if found is None or not seen.field.grouped or lab.outcome.kind == "intervals":
         return np.array([], dtype=np.intp)
-    after = np.abs(found.bias) * amplification(lab.M, lab.bin_means)[found.of.astype(np.intp)]
-    harm = after - np.abs(found.miss)
+    harm = np.abs(found.after) - np.abs(found.miss)
     told = np.flatnonzero((found.adjusted < POLICY.heterogeneity_p) & (harm > POLICY.biased))
     return told[np.argsort(-harm[told], kind="stable")]
 
@@ -86,17 +85,21 @@ def _bias_in_words(seen: Seen, biased: Ints) -> str:
     assert found is not None
     first = int(biased[0])
     k, bias, error = int(found.of[first]), found.bias[first], found.error[first]
-    factor = float(amplification(lab.M, lab.bin_means)[k])
     whom, what = (group_keys.show(x, width=30) for x in (lab.bias_groups[first], lab.classes[k]))
     text = f"In the lab, predictions for {what} were {100 * abs(bias):.1f} ± {100 * error:.1f} points too "
-    text += f"{'high' if bias > 0 else 'low'} in {whom}, given the class"
+    text += f"{'high' if bias > 0 else 'low'} in {whom}, given the class, against the whole lab"
     if len(biased) > 1:
         more = " or more" if len(biased) == MOST_KEPT else ""
         text += f"; {len(biased):,}{more} of {found.tested:,} groups are off like this"
-    text += f". Recalibrating by group multiplies that by about {_times(factor)}"
+    before, after = found.miss[first], found.after[first]
+    text += (
+        f". Recalibrating by group makes of it about {100 * abs(after):.1f} points in the estimate; the mean "
+    )
+    text += f"prediction is off by {100 * abs(before):.1f}"
     if trust == 0:
-        return f"{text}; with a trust of 0 between groups it is left as it is."
-    return f"{text}{f', with a trust of {trust:.2f} by {_times(1 + trust * (factor - 1))}' if trust < 1 else ''}."
+        return f"{text}, which with a trust of 0 between groups is left as it is."
+    mixed = 100 * abs((1 - trust) * before + trust * after)
+    return f"{text}{f', with a trust of {trust:.2f} the estimate by {mixed:.1f}' if trust < 1 else ''}."
 
 
 def _times(factor: float) -> str:
