@@ -119,6 +119,7 @@ def test_sizes_of_groups_of_several_columns_come_from_a_file(tmp_path):
         ("contrast prevalence.json 'site 1'", "compares two groups, but got 1"),
         ("contrast prevalence.json a b c", "but got 3"),
         ("contrast prevalence.json 'site 1' 'site 22'", "no group 'site 22'. Did you mean 'site 2'?"),
+        ("contrast prevalence.json 'site 1' 'site 1'", "compares two groups, but got 'site 1' twice"),
         ("contrast prevalence.json 'site 1' 'site 2' --of spam", "no class 'spam'"),
         ("contrast prevalence.json 'site 1' 'site 2' --level 9", "level must lie between 0 and 1"),
         ("contrast prevalence.json --totals 'site 1'", "no group ''"),
