@@ -18,7 +18,7 @@ from fieldcal.core.priors import N_DRAWS, Prior, check_spec, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
-from fieldcal.core.stories import story_draws, tell
+from fieldcal.core.stories import posterior_alone, story_draws, tell
 from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
@@ -307,8 +307,8 @@ class Prevalence(Artefact):
         """Draws after trust, from those of URC's posterior (G, D, K)."""
         grouped, trust = self.field.grouped, self.trust
         doubt = Rows.of(self.lab, self.field, problem, rows).doubt(self.urc[rows], self.whole.urc, trust)
-        if trust.set_by_caller and trust.overall == trust.between == 1 and doubt.excess is None:
-            return urc  # the posterior itself
+        if posterior_alone(doubt, trust):
+            return urc
         stories = tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
         return story_draws(stories, urc, np.random.default_rng([self.seed, 1]))
 
