@@ -136,7 +136,9 @@ def test_priors_add_up(artefacts, call):
             "--prior must be a name, or kl, dirichlet, continuity, kl_bins with a strength",
         ),
         (["--prior", "auto+kl:3"], "or a sum of these with +"),
-        (["--prior", "kl:10+"], "prior must be one of"),
+        (["--prior", "kl:10+"], "--prior must be a name"),
+        (["--prior", "kl+"], "but got 'kl+'"),
+        (["--prior", "+kl"], "but got '+kl'"),
     ],
 )
 def test_priors_that_cannot_be_are_refused(artefacts, call, options, words):
