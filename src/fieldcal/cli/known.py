@@ -120,6 +120,8 @@ def shares_of(text: str, option: str) -> float | list[float] | dict[str, float]:
     >>> shares_of("0.05", "--old"), shares_of("7,2,1", "--old"), shares_of("cat=1,dog=3", "--old")
     (0.05, [7.0, 2.0, 1.0], {'cat': 1.0, 'dog': 3.0})
     """
+    from fieldcal.verbs.change_prevalence import as_prevalences
+
     parts = opt.names([text]) or []
     pairs = [part.rpartition("=") for part in parts]
     numbers = [opt.number(last) for _, _, last in pairs]
@@ -127,6 +129,7 @@ def shares_of(text: str, option: str) -> float | list[float] | dict[str, float]:
     values = [value for value in numbers if value is not None]
     if not parts or len(values) < len(parts) or len(named) not in (0, len(parts)):
         raise InputError(f"{option} must be {_HOW}, but got {text!r:.60}.")
+    as_prevalences(option, values if named or len(values) > 1 else values[0])  # refused as it is typed
     if named:
         if len(set(named)) < len(named):
             raise InputError(f"{option} names a class twice, in {text!r:.60}. Give each one number.")
