@@ -461,7 +461,8 @@ class Prevalence(Artefact):
 
         Of every draw of the prevalences: the table of classes by bins that has the field's histogram and these
         prevalences, and is nearest to the lab's (raking); the lab says what is decided in each cell. If label shift
-        holds that leaves recall as it is in the lab; if the model is right, precision within a bin.
+        holds that leaves recall as it is in the lab; if the model is right, precision within a bin. The rows
+        of each class are those of the table's estimate.
 
         Parameters
         ----------
