@@ -119,6 +119,7 @@ def test_sizes_of_groups_of_several_columns_come_from_a_file(tmp_path):
         ("contrast prevalence.json 'site 1'", "compares two groups, but got 1"),
         ("contrast prevalence.json a b c", "but got 3"),
         ("contrast prevalence.json 'site 1' 'site 22'", "no group 'site 22'. Did you mean 'site 2'?"),
+        ("contrast prevalence.json 'site 1' 'site 1'", "compares two groups, but got 'site 1' twice"),
         ("contrast prevalence.json 'site 1' 'site 2' --of spam", "no class 'spam'"),
         ("contrast prevalence.json 'site 1' 'site 2' --level 9", "level must lie between 0 and 1"),
         ("contrast prevalence.json --totals 'site 1'", "no group ''"),
@@ -131,7 +132,8 @@ def test_sizes_of_groups_of_several_columns_come_from_a_file(tmp_path):
         ("plan lab.json --rows 10 --prevalence 0.5,x", "--prevalence must have numbers"),
         ("plan lab.json --rows 10 --prevalence 0.5,0.2", "sum to one"),
         ("plan prevalence.json --prevalence 0.5,0.5", "Add --rows"),
-        ("show field.csv", "no valid JSON"),
+        ("plan lab.json --rows 0", "--rows must be a whole number, 1 or more, but got 0"),
+        ("show field.csv", "field.csv is a table. show takes JSON files"),
         ("show nowhere.json", "Cannot read 'nowhere.json'"),
         ("show other.json", "not a fieldcal artefact"),
         ("show cut.json", "corrupt"),
@@ -149,6 +151,15 @@ def test_one_population_has_no_groups_to_compare(artefacts, call, one_error):
     lab = fieldcal.Lab.load("lab.json")
     fieldcal.estimate(lab, fieldcal.count(lab, [0.2, 0.7] * 50)).save("one.json")
     assert "one population" in one_error(call("contrast one.json a b"))
+
+
+@pytest.mark.parametrize("options", ["--method paper", "--trust 0.5", "--level 0.6", ""])
+def test_plan_of_an_estimate_says_the_width_that_its_whole_field_has(options, artefacts, call):
+    call(f"estimate lab.json field.json {options} -o p.json")
+    prev = fieldcal.Prevalence.load("p.json")
+    answer = json.loads(call("plan p.json --json").out)
+    assert answer["width"] == fieldcal.plan(prev).width
+    assert answer["width"] == pytest.approx((prev.whole.upper - prev.whole.lower)[1], rel=0.1)
 
 
 def test_plan_takes_all_that_python_takes(artefacts, call):

@@ -87,6 +87,8 @@ def test_standard_output_has_the_table_and_nothing_else(table, shell):
         (["--old", "half", "--new", "0.1"], "--old must be a share of the second of two classes"),
         (["--old", "0.5", "--new", "a=1,0.1"], "--new must be a share"),
         (["--old", "a=1,a=2", "--new", "0.1"], "--old names a class twice"),
+        (["--old", "50", "--new", "0.1"], "error: --old must be a share, or one number per class"),
+        (["--old", "0.5", "--new", "2,-1"], "error: --new must be shares or numbers of rows, none negative"),
         (["--old", "0", "--new", "0.1"], "old is 0 for class number 1"),
         (["--old", "0.5", "--new", "0.1", "--by", "place"], "With --by, --new names a table"),
         (["--old", "0.5", "--new", "lacking.csv", "--by", "place"], "has no column 'place'"),
@@ -153,7 +155,9 @@ def test_priors_add_up(artefacts, call):
             "--prior must be a name, or kl, dirichlet, continuity, kl_bins with a strength",
         ),
         (["--prior", "auto+kl:3"], "or a sum of these with +"),
-        (["--prior", "kl:10+"], "prior must be one of"),
+        (["--prior", "kl:10+"], "--prior must be a name"),
+        (["--prior", "kl+"], "but got 'kl+'"),
+        (["--prior", "+kl"], "but got '+kl'"),
     ],
 )
 def test_priors_that_cannot_be_are_refused(artefacts, call, options, words):

@@ -157,6 +157,26 @@ def test_the_planned_width_is_that_of_the_estimate_after_trust(prevalence):
     )
 
 
+@pytest.mark.parametrize("prevalence", [(0.6, 0.4), (0.3, 0.7)], ids=["still", "moved"])
+@pytest.mark.parametrize("rehearsed", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"method": "paper"}, {"trust": 1}, {"trust": 0.5}, {"trust": 0}, {"level": 0.6}],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+def test_an_estimate_plans_the_width_that_its_whole_field_has(prevalence, rehearsed, options):
+    d = fieldcal.datasets.label_shift(n_lab=3000, n_field=1, n_groups=6, p_lab=(0.6, 0.4), random_state=0)
+    lab = fieldcal.learn(d.proba_lab, d.y_lab, groups=d.groups_lab if rehearsed else None)
+    rows = field(prevalence, 1500, 1, groups=6)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, rows.proba_field, groups=rows.groups_field), **options)
+    planned = fieldcal.plan(prev)
+    assert (planned.n, planned.level) == (prev.whole.n, prev.level)
+    assert planned.width == pytest.approx((prev.whole.upper - prev.whole.lower)[1], rel=0.1)
+    if options.get("trust") == 1:
+        assert planned.width == fieldcal.plan(prev, assume="label_shift").width
+
+
 def test_more_rows_do_not_decide_and_labels_do():
     few, many = (fieldcal.plan(learnt(5000), n=n, prevalence=[0.3, 0.7]) for n in (1000, 10**7))
     assert many.width > 0.5 * few.width

@@ -364,9 +364,9 @@ def _use_prevalence(prev: Any) -> None:
     groups = list(prev.groups)
     if groups:
         finite(prev.draws(groups[:2]), prev.draws(groups[:1], assume="label_shift"))
-        finite(
-            prev.contrast(groups[0], groups[-1]).estimate, prev.poststratify(np.ones(len(groups))).estimate
-        )
+        finite(prev.poststratify(np.ones(len(groups))).estimate)
+        if len(groups) > 1:
+            finite(prev.contrast(groups[0], groups[-1]).estimate)
         finite(prev.ranking().probability)
         for table in prev.performance().values():
             finite(*(interval.estimate for interval in table.values()))

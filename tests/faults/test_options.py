@@ -102,7 +102,7 @@ def test_fault_62_arguments_in_the_wrong_order_are_told_the_right_call():
         fieldcal.estimate(field, lab)
     with pytest.raises(FieldcalError, match="takes a Prevalence first"):
         fieldcal.recalibrate(data.proba_field, prev)
-    with pytest.raises(FieldcalError, match="plan takes a Lab first, but got Field"):
+    with pytest.raises(FieldcalError, match="plan takes a Lab or a Prevalence first, but got Field"):
         fieldcal.plan(field, n=10)
 
 

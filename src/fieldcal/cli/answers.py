@@ -50,7 +50,13 @@ def plan(
         ),
     ] = None,
     of: Of = None,
-    level: Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the interval.")] = 0.9,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="Probability content of the interval; by default the estimate's, or with a lab 0.9.",
+        ),
+    ] = None,
     assume: Assume = "trust",
 ) -> None:
     """What makes the interval wide, what would narrow it, and how many labels would decide.
@@ -58,18 +64,19 @@ def plan(
     Example: fieldcal plan lab.json --rows 5000
     """
     from fieldcal.objects import Lab, Prevalence
+    from fieldcal.options import check_whole
 
     shares: Any = (
         None if prevalence is None else [_size(part, "--prevalence") for part in prevalence.split(",")]
     )
-    if rows is None:
-        if shares is not None:
-            raise InputError("--prevalence is for planning with a lab. Add --rows, and give LAB.json.")
-        prev = Prevalence.load(artefact)
-        lab, rows, shares = prev.lab, int(prev.whole.n), prev.whole.urc
-    else:
-        lab = Lab.load(artefact)
-    planned = fieldcal.plan(lab, n=rows, prevalence=shares, of=class_of(lab, of), level=level, assume=assume)
+    if rows is None and shares is not None:
+        raise InputError("--prevalence is for planning with a lab. Add --rows, and give LAB.json.")
+    if rows is not None:
+        check_whole("--rows", rows, least=1)
+    held = Prevalence.load(artefact) if rows is None else Lab.load(artefact)
+    planned = fieldcal.plan(
+        held, n=rows, prevalence=shares, of=class_of(held, of), level=level, assume=assume
+    )
     out.result(settings, dataclasses.asdict(planned), repr(planned))
 
 

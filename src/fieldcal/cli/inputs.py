@@ -115,6 +115,11 @@ def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str]) -> N
         _refuse_streams(target, inputs)
 
 
+def is_table(path: str | Path) -> bool:
+    """Whether a file is a table, by its name."""
+    return Path(path).suffix.lower() in (".csv", ".tsv", ".parquet", ".gz", ".zst")
+
+
 def class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:
     """The class that is spelled so; classes need not be text."""
     if text is None:

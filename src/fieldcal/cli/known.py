@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli.inputs import check_table_target, session
+from fieldcal.cli.inputs import check_table_target, is_table, session
 from fieldcal.cli.options import arguments
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
@@ -23,7 +22,6 @@ _HOW = (
     "a share of the second of two classes, 0.05; numbers in the order of the classes, 0.7,0.2,0.1 (shares, rows or "
     "class weights: only ratios count); or by name, cat=70,dog=30"
 )
-_TABLES = (".csv", ".tsv", ".parquet", ".gz", ".zst")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +120,8 @@ def shares_of(text: str, option: str) -> float | list[float] | dict[str, float]:
     >>> shares_of("0.05", "--old"), shares_of("7,2,1", "--old"), shares_of("cat=1,dog=3", "--old")
     (0.05, [7.0, 2.0, 1.0], {'cat': 1.0, 'dog': 3.0})
     """
+    from fieldcal.verbs.change_prevalence import as_prevalences
+
     parts = opt.names([text]) or []
     pairs = [part.rpartition("=") for part in parts]
     numbers = [opt.number(last) for _, _, last in pairs]
@@ -129,6 +129,7 @@ def shares_of(text: str, option: str) -> float | list[float] | dict[str, float]:
     values = [value for value in numbers if value is not None]
     if not parts or len(values) < len(parts) or len(named) not in (0, len(parts)):
         raise InputError(f"{option} must be {_HOW}, but got {text!r:.60}.")
+    as_prevalences(option, values if named or len(values) > 1 else values[0])  # refused as it is typed
     if named:
         if len(set(named)) < len(named):
             raise InputError(f"{option} names a class twice, in {text!r:.60}. Give each one number.")
@@ -138,7 +139,7 @@ def shares_of(text: str, option: str) -> float | list[float] | dict[str, float]:
 
 def shares_of_groups(opened: Session, path: str, by: Sequence[str]) -> dict[Any, Any]:
     """The prevalences of every group, from a table of them."""
-    if Path(path).suffix.lower() not in _TABLES:
+    if not is_table(path):
         raise InputError(
             f"With --by, --new names a table of the groups' shares (CSV or Parquet), but got {path!r:.60}. Leave --by "
             "out if all groups have the same."

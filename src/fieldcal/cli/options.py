@@ -444,7 +444,7 @@ def _one_prior(text: str, whole: str) -> Prior:
     from fieldcal.core.priors import KL, Continuity, Dirichlet, KLBins, as_prior
 
     name, colon, strength = text.partition(":")
-    if not colon and name != "auto":
+    if name and not colon and name != "auto":
         return as_prior(name)  # type: ignore[arg-type]  # it refuses what it does not know
     kinds: dict[str, type[KL | Dirichlet | Continuity | KLBins]]
     kinds = {kind.name: kind for kind in (KL, Dirichlet, Continuity, KLBins)}

@@ -11,6 +11,7 @@ import typer
 
 import fieldcal
 from fieldcal.cli import output as out
+from fieldcal.cli.inputs import is_table
 from fieldcal.cli.output import Settings
 from fieldcal.errors import ArtefactError
 from fieldcal.storage import parse, read_bytes
@@ -53,6 +54,10 @@ def _load(path: Path) -> tuple[Artefact, int]:
     from fieldcal.objects import Field, Lab, Prevalence
 
     data, name = read_bytes(path), os.path.basename(path)
+    if is_table(path):
+        raise ArtefactError(
+            f"{name} is a table. show takes JSON files that fieldcal wrote: a lab, a field or a prevalence."
+        )
     envelope = parse(data, name=name)
     kinds: dict[str, type[Artefact]] = {c.kind: c for c in (Lab, Field, Prevalence)}
     kind = envelope.get("fieldcal") if isinstance(envelope, dict) else None

@@ -111,6 +111,11 @@ class Doubt:
         return Story(weight, lambda urc: np.broadcast_to(middle, urc.shape), variance)
 
 
+def posterior_alone(doubt: Doubt, trust: Trust) -> bool:
+    """Whether the caller leaves no story but label shift, so that URC's posterior itself is the answer."""
+    return trust.set_by_caller and trust.overall == trust.between == 1.0 and doubt.excess is None
+
+
 def tell(doubt: Doubt, trust: Trust, *, moved: bool, grouped: bool) -> list[Story]:
     """The stories of a field: those that its caller weighs, those that a rehearsal leaves, or all."""
     if trust.set_by_caller:

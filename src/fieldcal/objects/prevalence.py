@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -17,9 +18,9 @@ from fieldcal.core.priors import N_DRAWS, Prior, check_spec, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
-from fieldcal.core.stories import story_draws, tell
+from fieldcal.core.stories import posterior_alone, story_draws, tell
 from fieldcal.core.trust import Trust
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import (
     LARGEST,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 _SHOWN_GROUPS = 12
 # Draws for each draw of M: many where that costs little memory.
 _FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
+_NOTHING = 1e-12  # a share by which nothing is divided
 
 
 class Fit(Frozen):
@@ -305,8 +307,8 @@ class Prevalence(Artefact):
         """Draws after trust, from those of URC's posterior (G, D, K)."""
         grouped, trust = self.field.grouped, self.trust
         doubt = Rows.of(self.lab, self.field, problem, rows).doubt(self.urc[rows], self.whole.urc, trust)
-        if trust.set_by_caller and trust.overall == trust.between == 1 and doubt.excess is None:
-            return urc  # the posterior itself
+        if posterior_alone(doubt, trust):
+            return urc
         stories = tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
         return story_draws(stories, urc, np.random.default_rng([self.seed, 1]))
 
@@ -327,12 +329,13 @@ class Prevalence(Artefact):
     ) -> Interval:
         """How much more prevalent a class is in group ``a`` than in group ``b``, with an interval.
 
-        From joint draws: what both groups share, the noise of M for one, mostly cancels, so the interval is narrower
-        than the two groups' own intervals suggest.
+        The estimate is that of the table: the difference, or the ratio, of the two groups' estimates. The interval is
+        from joint draws: what both groups share, the noise of M for one, mostly cancels, so it is narrower than the
+        two groups' own intervals suggest.
 
         Parameters
         ----------
-        a, b : groups
+        a, b : two groups
         of : class, by default the last
         kind : "difference" or "ratio"
         assume : "trust", or "label_shift" for what URC says if the assumption holds
@@ -350,9 +353,24 @@ class Prevalence(Artefact):
         """
         check_choice("kind", kind, ("difference", "ratio"))
         k = self._class(of)
-        one, two = self.draws([a, b], assume=assume)[..., k]
-        draws = one - two if kind == "difference" else one / np.maximum(two, 1e-12)
-        return self._interval(draws, 0.0 if kind == "difference" else 1.0, assume, level)
+        at = [self._row(a), self._row(b)]
+        if at[0] == at[1]:
+            raise InputError(
+                f"contrast compares two groups, but got {group_keys.show(a)!r:.60} twice. Name another."
+            )
+        shares = self._points(assume)[at, k]
+        draws = self.draws([a, b], assume=assume)[..., k]
+        if kind == "difference":
+            return self._interval(shares[0] - shares[1], draws[0] - draws[1], 0.0, assume, level)
+        if shares[1] < _NOTHING:
+            raise InputError(
+                f"The estimate of group {group_keys.show(b)!r:.60} is 0, and there is no ratio to nothing. Use ",
+                Option("kind", "difference"),
+                ".",
+            )
+        return self._interval(
+            shares[0] / shares[1], draws[0] / np.maximum(draws[1], _NOTHING), 1.0, assume, level
+        )
 
     def shares(
         self,
@@ -362,7 +380,10 @@ class Prevalence(Artefact):
         assume: Assume = "trust",
         level: float | None = None,
     ) -> tuple[Interval, ...]:
-        """The prevalence of a class in each of several groups, from the draws that `contrast` and `ranking` take.
+        """The prevalence of a class in each of several groups.
+
+        The estimate is that of the table, and so is the interval at the estimate's own level. At another level, or if
+        label shift is assumed, the interval is from the joint draws that `contrast` and `ranking` take.
 
         Parameters
         ----------
@@ -371,9 +392,18 @@ class Prevalence(Artefact):
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         level : probability content of the intervals, by default that of the estimate
         """
-        k = self._class(of)
+        k, level = self._class(of), self._level(level)
+        draws = self.draws(groups, assume=assume)[..., k]
+        rows = range(len(self.groups)) if groups is None else [self._row(group) for group in groups]
+        points = self._points(assume)[:, k]
+        found = (
+            self._interval(points[g], own, 0.0, assume, level) for g, own in zip(rows, draws, strict=True)
+        )
+        if self.lower is None or self.upper is None or assume != "trust" or level != self.level:
+            return tuple(found)
         return tuple(
-            self._interval(draws[:, k], 0.0, assume, level) for draws in self.draws(groups, assume=assume)
+            replace(share, lower=float(self.lower[g, k]), upper=float(self.upper[g, k]))
+            for g, share in zip(rows, found, strict=True)
         )
 
     def ranking(self, *, of: Hashable = None, assume: Assume = "trust") -> Ranking:
@@ -394,6 +424,8 @@ class Prevalence(Artefact):
         self, totals: Any, *, of: Hashable = None, assume: Assume = "trust", level: float | None = None
     ) -> Interval:
         """The prevalence of a class in a population made of these groups in other proportions, with an interval.
+
+        The estimate is the weighted mean of those of the table; the interval is from joint draws.
 
         Parameters
         ----------
@@ -418,8 +450,9 @@ class Prevalence(Artefact):
             raise InputError(
                 f"totals must be one size per group ({len(self.groups)}), finite, not negative and not all zero."
             )
-        draws = self.draws(assume=assume)[..., self._class(of)]
-        return self._interval((share / share.sum()) @ draws, 0.0, assume, level)
+        k, weight = self._class(of), share / share.sum()
+        draws = self.draws(assume=assume)[..., k]
+        return self._interval(weight @ self._points(assume)[:, k], weight @ draws, 0.0, assume, level)
 
     def performance(
         self, group: Hashable = ..., *, assume: Assume = "trust"
@@ -428,7 +461,8 @@ class Prevalence(Artefact):
 
         Of every draw of the prevalences: the table of classes by bins that has the field's histogram and these
         prevalences, and is nearest to the lab's (raking); the lab says what is decided in each cell. If label shift
-        holds that leaves recall as it is in the lab; if the model is right, precision within a bin.
+        holds that leaves recall as it is in the lab; if the model is right, precision within a bin. The rows
+        of each class are those of the table's estimate.
 
         Parameters
         ----------
@@ -454,8 +488,13 @@ class Prevalence(Artefact):
             rng = np.random.default_rng([self.seed, 2])
             tables["precision"] = realised(tables["precision"], decided * size.sum(), rng)
             tables["recall"] = realised(tables["recall"], own * size.sum(), rng)
+        points = {name: table.mean(axis=0) for name, table in tables.items()}
+        points["count"] = size @ self._points(assume)[rows]
         return {
-            name: {c: self._interval(table[:, k], 0.0, assume) for k, c in enumerate(self.classes)}
+            name: {
+                c: self._interval(points[name][k], table[:, k], 0.0, assume)
+                for k, c in enumerate(self.classes)
+            }
             for name, table in tables.items()
         }
 
@@ -553,15 +592,31 @@ class Prevalence(Artefact):
             raise InputError(f"There is no class {of!r}. The classes are {self.classes!r:.200}.")
         return at
 
-    def _interval(
-        self, draws: Floats, neutral: float, assume: Assume, level: float | None = None
-    ) -> Interval:
+    def _level(self, level: float | None) -> float:
+        """The one that is asked for; by default the estimate's own."""
         level = self.level or 0.9 if level is None else level
         check_level(level)
+        return level
+
+    def _points(self, assume: Assume) -> Floats:
+        """What the table says of every group, (G, K)."""
+        check_assume(assume)
+        return np.asarray(self.estimate if assume == "trust" else self.urc)
+
+    def _interval(
+        self, point: float, draws: Floats, neutral: float, assume: Assume, level: float | None = None
+    ) -> Interval:
+        """A number and the interval of its draws, widened to hold it: a mode may lie at an end that no draw reaches."""
+        level = self._level(level)
         lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-        above = float((draws > neutral).mean())
         return Interval(
-            float(draws.mean()), float(lower), float(upper), above, level, self.verdict.level, assume
+            estimate=float(point),
+            lower=float(min(lower, point)),
+            upper=float(max(upper, point)),
+            probability=float((draws > neutral).mean()),
+            level=level,
+            verdict=self.verdict.level,
+            assume=assume,
         )
 
     def interval_text(self, g: int | None, k: int) -> str:

@@ -20,6 +20,7 @@ from fieldcal.core.stories import (
     learn_from_labels,
     mixture_interval,
     mixture_variance,
+    posterior_alone,
     tell,
 )
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
@@ -453,8 +454,8 @@ def _mixed(
     value = doubt.parts.mixed(trust.overall, between)
     if spread is None or level is None:
         return _Mixed(doubt, value, None, None)
-    if trust.overall == between == 1.0 and trust.set_by_caller and doubt.excess is None:
-        return _Mixed(doubt, value, spread.lower, spread.upper)  # the posterior itself
+    if posterior_alone(doubt, trust):
+        return _Mixed(doubt, value, spread.lower, spread.upper)
     stories = tell(doubt, trust, moved=moved, grouped=rows.grouped)
     if labelled is not None and labelled.any():
         value, variance = learn_from_labels(value, mixture_variance(stories, doubt), labelled)

@@ -12,14 +12,15 @@ from scipy.special import ndtri
 from fieldcal.core.goodness_of_fit import overall_shift
 from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
-from fieldcal.core.stories import mixture_interval, tell
+from fieldcal.core.stories import mixture_interval, posterior_alone, tell
 from fieldcal.core.trust import Trust, skill, without_labels
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Lab, group_keys
+from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.problem import Rows
 from fieldcal.options import as_array, as_number, check_level
 from fieldcal.types import Floats
+from fieldcal.verbs.estimate import DEFAULT_LEVEL
 
 
 @dataclass(frozen=True)
@@ -67,25 +68,26 @@ class Plan:
 
 
 def plan(
-    lab: Lab,
+    lab: Lab | Prevalence,
     *,
-    n: int,
+    n: int | None = None,
     prevalence: Any = None,
     of: Hashable = None,
-    level: float = 0.9,
+    level: float | None = None,
     assume: Assume = "trust",
 ) -> Plan:
     """Where will the width of an interval come from, and how many more rows of which kind would halve it?
 
     Parameters
     ----------
-    lab : Lab
-    n : int
-        Field rows of the population, or of the group where the lab has groups.
+    lab : Lab or Prevalence
+        What to plan with. An estimate is of its whole field, and plans with the trust that it has.
+    n : int, optional with an estimate
+        Field rows of the population, or of the group where a lab alone has groups; by default those of the estimate.
     prevalence : (K,), optional
-        The prevalences to plan for; by default the lab's.
+        The prevalences to plan for; by default the estimate's under label shift, or the lab's.
     of : class, by default the last
-    level : float
+    level : float, by default that of the estimate, or 0.9
     assume : "trust", or "label_shift"
         Whether ``width`` is that of the estimate after trust, or of the one if label shift holds.
 
@@ -103,14 +105,28 @@ def plan(
     True
     >>> fieldcal.plan(lab, n=1000, prevalence=[0.7, 0.3]).labels
     227
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> planned = fieldcal.plan(prev)
+    >>> planned.width == planned.width_if_label_shift
+    True
     """
+    prev, lab = (lab, lab.lab) if isinstance(lab, Prevalence) else (None, lab)
     if not isinstance(lab, Lab):
-        raise InputTypeError(f"plan takes a Lab first, but got {type(lab).__name__}. Learn one first.")
+        raise InputTypeError(
+            f"plan takes a Lab or a Prevalence first, but got {type(lab).__name__}. Learn one first."
+        )
+    level = (prev.level if prev else None) or DEFAULT_LEVEL if level is None else level
     check_level(level)
-    p = lab.p_lab if prevalence is None else as_array("prevalence", prevalence)
+    usual = lab.p_lab if prev is None else prev.whole.urc
+    p = usual if prevalence is None else as_array("prevalence", prevalence)
     if p.shape != (len(lab.classes),) or not np.isclose(p.sum(), 1) or p.min() < 0:
         raise InputError(f"prevalence must be {len(lab.classes)} shares that sum to one, but got {p}.")
-    as_number("n", n, least=1, words="a number of field rows")
+    size = as_number(
+        "n",
+        prev.whole.n if prev is not None and n is None else n,
+        least=1,
+        words="a number of field rows",
+    )
     k = (
         len(lab.classes) - 1
         if of is None
@@ -120,46 +136,64 @@ def plan(
         raise InputError(f"There is no class {of!r}. The classes are {lab.classes!r:.200}.")
     check_assume(assume)
     rows = lab.A.sum(axis=1)
-    parts = width_parts(lab.M, p, k=k, n=n, rows=rows)
+    parts = width_parts(lab.M, p, k=k, n=size, rows=rows)
     z = float(ndtri((1 + level) / 2))
     width = min(1.0, 2 * z * float(np.sqrt(parts.variance)))
-    more_field, more_lab = rows_to_reach((width / (4 * z)) ** 2, lab.M, p, k=k, n=n, rows=rows)
+    more_field, more_lab = rows_to_reach((width / (4 * z)) ** 2, lab.M, p, k=k, n=size, rows=rows)
     whole = parts.sampling + parts.separability + parts.lab
-    lower, upper, mean_prediction = _after_trust(lab, p, float(n), level)
+    mean_prediction = p @ lab.M @ lab.bin_means
+    scene = _Scene.expected(lab, size * p @ lab.M) if prev is None else _Scene.of(prev)
+    after_trust = width if assume == "label_shift" else scene.width(lab, p, size, level)[k]
     return Plan(
         of=lab.classes[k],
-        n=int(n),
+        n=int(size),
         level=level,
-        width=width if assume == "label_shift" else float(upper[k] - lower[k]),
+        width=float(after_trust),
         width_if_label_shift=width,
         from_field=parts.sampling / whole,
         from_separability=parts.separability / whole,
         from_lab=parts.lab / whole,
-        field_rows=None if more_field is None else int(np.ceil(more_field * n)),
+        field_rows=None if more_field is None else int(np.ceil(more_field * size)),
         lab_rows=None if more_lab is None else int(np.ceil(more_lab * lab.n)),
         labels=labels_to_decide(mean_prediction, p),
     )
 
 
-def _after_trust(lab: Lab, p: Floats, n: float, level: float) -> tuple[Floats, Floats, Floats]:
-    """The interval (K,) that the expected histogram would get, and its mean prediction.
+@dataclass(frozen=True)
+class _Scene:
+    """What is planned for: one population that moved, or one more group like those of the lab."""
 
-    Of one population that moved to p; or, where the lab has groups, of one more group like them.
-    """
-    V, grouped = n * p @ lab.M, lab.rehearsal is not None
-    mean, at_lab = (q @ lab.M @ lab.bin_means for q in (p, lab.p_lab))
-    sd = np.sqrt(prevalence_variance(lab.M, p, n=n, rows=lab.A.sum(axis=1)))
-    spread = Summary(
-        *(x[None] for x in (p, sd, p - ndtri((1 + level) / 2) * sd, p + ndtri((1 + level) / 2) * sd))
-    )
-    shift = overall_shift(np.asarray(lab.F_effective), V, smoothing=lab.smoothing)
-    alone = without_labels(shift, skill(np.asarray(lab.F_effective)))
-    trust = Trust(alone, alone)
-    if lab.rehearsal is not None:
-        trust = Trust(0.0, lab.rehearsal.trust, rehearsed=1.0)
-    whole, average = (lab.p_lab, at_lab) if grouped else (p, mean)
-    doubt = Rows(lab, V[None], mean[None], average, grouped).doubt(p[None], whole, trust, spread=spread)
-    stories = tell(doubt, trust, moved=shift.shifted and not grouped, grouped=grouped)
-    value = doubt.parts.mixed(trust.overall, trust.between)
-    lower, upper = mixture_interval(stories, doubt, level, estimate=value)
-    return lower[0], upper[0], mean
+    trust: Trust
+    moved: bool
+    grouped: bool
+
+    @classmethod
+    def expected(cls, lab: Lab, V: Floats) -> _Scene:
+        """What a lab would make of this histogram (m,)."""
+        shift = overall_shift(np.asarray(lab.F_effective), V, smoothing=lab.smoothing)
+        if lab.rehearsal is not None:
+            return cls(Trust(0.0, lab.rehearsal.trust, rehearsed=1.0), moved=False, grouped=True)
+        alone = without_labels(shift, skill(np.asarray(lab.F_effective)))
+        return cls(Trust(alone, alone), moved=shift.shifted, grouped=False)
+
+    @classmethod
+    def of(cls, prev: Prevalence) -> _Scene:
+        """The whole field of an estimate."""
+        return cls(prev.trust, moved=prev.overall_shift.shifted, grouped=False)
+
+    def width(self, lab: Lab, p: Floats, n: float, level: float) -> Floats:
+        """Of the interval of each class, (K,), that the expected histogram would get."""
+        mean, at_lab = (q @ lab.M @ lab.bin_means for q in (p, lab.p_lab))
+        sd = np.sqrt(prevalence_variance(lab.M, p, n=n, rows=lab.A.sum(axis=1)))
+        half = ndtri((1 + level) / 2) * sd
+        spread = Summary(*(x[None] for x in (p, sd, p - half, p + half)))
+        whole, average = (lab.p_lab, at_lab) if self.grouped else (p, mean)
+        rows = Rows(lab, n * (p @ lab.M)[None], mean[None], average, self.grouped)
+        doubt = rows.doubt(p[None], whole, self.trust, spread=spread)
+        if posterior_alone(doubt, self.trust):
+            return np.minimum(1.0, 2 * half)
+        stories = tell(doubt, self.trust, moved=self.moved, grouped=self.grouped)
+        between = self.trust.between if self.grouped else self.trust.overall
+        value = doubt.parts.mixed(self.trust.overall, between)
+        lower, upper = mixture_interval(stories, doubt, level, estimate=value)
+        return np.asarray((upper - lower)[0])
