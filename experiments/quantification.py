@@ -61,9 +61,9 @@ BAR = f"no figure; judged by a mean error of {FOUND} at {SIZES[-1]:,} rows"
 SAME = (
     "Same as the paper's: data (the authors' generator and seeds, row by row), sizes, prevalences, 30 replicas, the "
     "first four methods. Not the same: two boxes more, fieldcal with nothing set; URC is the exact maximum of the "
-    "likelihood, where the authors take 5,000 steps of Adam, which end a little inside 0 and 1; ACC is the count itself "
-    "where the classifier takes both classes for positive at one rate, where the authors divide by 1e-9 and get 0 or 1; "
-    "the dotted line is the share of whole rows in the field (2 of 50 where 5 % are wanted)."
+    "likelihood, where the authors take 5,000 steps of Adam, which end a little inside 0 and 1; ACC is the count "
+    "itself where the classifier takes both classes for positive at one rate, where the authors divide by 1e-9 and "
+    "get 0 or 1; the dotted line is the share of whole rows in the field (2 of 50 where 5 % are wanted)."
 )
 CAPTIONS = {
     "quantification_training_row": f"The paper's figure of balanced training (lab 50 %, field 5 %). {SAME}",
