@@ -112,10 +112,15 @@ def register(prior: type[Prior]) -> type[Prior]:
     return prior
 
 
-def _check_strength(strength: float) -> None:
-    as_number(
-        "The strength of a prior", strength, least=0, most=_LARGEST, words="a finite number of pseudo-rows"
-    )
+@dataclass(frozen=True)
+class _WithStrength(Prior):
+    """One whose penalty is multiplied by a strength, which counts pseudo-rows."""
+
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        words = "a finite number of pseudo-rows"
+        as_number("The strength of a prior", self.strength, least=0, most=_LARGEST, words=words)
 
 
 @register
@@ -144,7 +149,7 @@ class Flat(Prior):
 
 @register
 @dataclass(frozen=True)
-class KL(Prior):
+class KL(_WithStrength):
     """``strength × KL(p ‖ p_lab)``: the regularisation of the paper's text.
 
     Convex: negative entropy of ``p`` plus a linear function.
@@ -159,11 +164,7 @@ class KL(Prior):
     {'name': 'kl', 'strength': 10}
     """
 
-    strength: float = 1.0
     name: ClassVar[str] = "kl"
-
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
 
     def penalty(self, problem: Problem) -> Penalty:
         """The entropy term, centred on the lab."""
@@ -172,7 +173,7 @@ class KL(Prior):
 
 @register
 @dataclass(frozen=True)
-class KLBins(Prior):
+class KLBins(_WithStrength):
     """``strength × KL(Σ_i M_i ‖ p @ M)``: what the authors' R code calls its KL loss.
 
     Differs from the paper's text, which is `KL`: the divergence is taken on bins, and its first argument sums to the
@@ -189,11 +190,7 @@ class KLBins(Prior):
     {'name': 'kl_bins', 'strength': 10}
     """
 
-    strength: float = 1.0
     name: ClassVar[str] = "kl_bins"
-
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
 
     def penalty(self, problem: Problem) -> Penalty:
         """Pseudo-rows per bin."""
@@ -202,7 +199,7 @@ class KLBins(Prior):
 
 @register
 @dataclass(frozen=True)
-class Dirichlet(Prior):
+class Dirichlet(_WithStrength):
     """``strength × KL(p_lab ‖ p)``: like ``strength`` labelled rows with the lab's prevalences.
 
     A Dirichlet prior, conjugate to labels. Convex: negative logarithms of the coordinates of ``p``.
@@ -217,11 +214,7 @@ class Dirichlet(Prior):
     'dirichlet'
     """
 
-    strength: float = 1.0
     name: ClassVar[str] = "dirichlet"
-
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
 
     def penalty(self, problem: Problem) -> Penalty:
         """Pseudo-rows per class."""
@@ -230,7 +223,7 @@ class Dirichlet(Prior):
 
 @register
 @dataclass(frozen=True)
-class Continuity(Prior):
+class Continuity(_WithStrength):
     """``strength × Σ (p_{k+1} − p_k)²``: the paper's continuity term for classes with an order.
 
     Convex: a square of a linear function. It draws neighbours to each other, and so to equal prevalences whatever the
@@ -246,11 +239,7 @@ class Continuity(Prior):
     'kl + continuity'
     """
 
-    strength: float = 1.0
     name: ClassVar[str] = "continuity"
-
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
 
     def penalty(self, problem: Problem) -> Penalty:
         """Squared differences of neighbours."""

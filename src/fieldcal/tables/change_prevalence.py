@@ -147,14 +147,11 @@ def correction_of(
             return shares
         return {name: shares[column] for name, column in zip(names, columns, strict=True)}
 
-    each = (
-        {group: by_class(shares) for group, shares in new.items()}
-        if grouped and isinstance(new, Mapping)
-        else new
-    )
-    return known_correction(
-        by_class(old), by_class(each) if not grouped else each, classes=names, grouped=grouped
-    )
+    if not grouped:
+        new = by_class(new)
+    elif isinstance(new, Mapping):
+        new = {group: by_class(shares) for group, shares in new.items()}
+    return known_correction(by_class(old), new, classes=names, grouped=grouped)
 
 
 def check_width(columns: Sequence[str], correction: Correction) -> None:

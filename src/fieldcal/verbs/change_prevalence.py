@@ -158,13 +158,9 @@ def _in_order(name: str, given: Mapping[Any, Any], classes: Keys | None) -> list
     if classes is None:
         raise InputError(f"{name} names classes, but their order is not known. Pass ", Option("classes"), ".")
     values = {group_keys.normalize(key): value for key, value in given.items()}
-    texts = {str(key): value for key, value in values.items()}
-    if not set(values) & set(classes) and len(texts) == len(
-        values
-    ):  # names of columns are text, classes need not be
-        values = {c: texts[str(c)] for c in classes if str(c) in texts} | {
-            c: v for c, v in values.items() if str(c) not in map(str, classes)
-        }
+    if not set(values) & set(classes):  # names of columns are text, classes need not be
+        by_text = {str(c): c for c in classes}
+        values = {by_text.get(str(key), key): value for key, value in values.items()}
     odd = [*(c for c in classes if c not in values), *(c for c in values if c not in classes)]
     if odd:
         raise InputError(

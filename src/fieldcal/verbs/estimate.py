@@ -69,7 +69,7 @@ def estimate(
         The probability that label shift holds: 1 is the paper's method, 0 leaves predictions alone. "auto" is what was
         earned: by the rehearsal stored in the lab, and, at most .59, by what the field's histograms say.
     point : "auto", "mean" or "mode"
-        Posterior mean (the default) (never exactly 0 or 1), or the maximum a posteriori estimate.
+        Posterior mean, never exactly 0 or 1 (the default), or the maximum a posteriori estimate.
     level : float or None
         Probability content of the intervals; None for no intervals, with ``point="mode"`` only.
     labelled : (K,) or (G, K) counts, or a mapping from group to (K,) counts, optional
@@ -123,12 +123,7 @@ def estimate(
     check_whole("max_iter", max_iter, least=1)
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
-    preset = as_method(method)
-    preset.check(len(lab.classes))
-    prior = preset.prior(len(lab.classes), lab.ordered) if is_auto(prior) else prior
-    trust = preset.trust if is_auto(trust) else trust
-    shown: Point = preset.point if point == "auto" else point
-    chosen = as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2)
+    chosen, trust, shown = _chosen(lab, method, prior, trust, point)
     _check(lab, field, chosen, level=level, point=shown)
     design_effect = _design_effect(design_effect)
     problem = as_problem(lab, field, labelled=_labels(labelled, lab, field), design_effect=design_effect)
@@ -209,6 +204,21 @@ def check(lab: Lab, field: Field, **options: Any) -> Verdict:
     True
     """
     return estimate(lab, field, **options).verdict
+
+
+def _chosen(
+    lab: Lab, method: MethodName, prior: PriorLike, trust: Any, point: PointLike
+) -> tuple[Prior, Any, Point]:
+    """Prior, trust and point: what was given, or what the method says."""
+    preset = as_method(method)
+    preset.check(len(lab.classes))
+    if is_auto(prior):
+        prior = preset.prior(len(lab.classes), lab.ordered)
+    return (
+        as_prior(prior, ordered=lab.ordered and len(lab.classes) > 2),
+        preset.trust if is_auto(trust) else trust,
+        preset.point if point == "auto" else point,
+    )
 
 
 def _check_kinds(lab: Any, field: Any) -> None:
