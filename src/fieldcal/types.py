@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ Unseen = Literal["global", "raw", "error"]
 #: Which number of a posterior is the estimate.
 Point = Literal["mean", "mode"]
 PointLike = Literal["auto"] | Point
+#: How labelled rows of the field were chosen: as a random sample of it, or of a group; by looking at predictions or
+#: groups; or by their class.
+Design = Literal["random", "by_score", "by_class"]
+DESIGNS: tuple[Design, ...] = get_args(Design)
 #: What to do with rows whose quantiles decrease.
 Crossing = Literal["error", "sort"]
 

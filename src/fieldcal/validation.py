@@ -72,7 +72,7 @@ def as_scores(
     """
     tolerance = HALF_SUM_TOLERANCE if str(getattr(proba, "dtype", "")) == "float16" else SUM_TOLERANCE
     _refuse_first_class(proba, classes, name)
-    array = _floats(_columns_by_name(proba, classes), name)
+    array = as_floats(_columns_by_name(proba, classes), name)
     if array.ndim == 2 and array.shape[1] == 1 and (n_classes is None or n_classes == 2):
         array = array[:, 0]
     if array.ndim not in (1, 2):
@@ -160,7 +160,7 @@ def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
     """Checked weights, None if all rows count once."""
     if sample_weight is None:
         return None
-    weight = _floats(sample_weight, "sample_weight")
+    weight = as_floats(sample_weight, "sample_weight")
     if weight.shape != (n,):
         raise InputError(f"There are {n} rows but sample_weight has shape {weight.shape}. Give one per row.")
     if not np.isfinite(weight).all():
@@ -231,7 +231,7 @@ def _matrix(frame: Any, order: list[int]) -> Any:
     return np.column_stack([frame.column(i).to_numpy(zero_copy_only=False) for i in order])
 
 
-def _floats(values: Any, name: str) -> Floats:
+def as_floats(values: Any, name: str) -> Floats:
     """As float64; strings and other non-numbers are refused, None and masked values become NaN."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
@@ -408,7 +408,7 @@ def bin_ids(ids: Any, partition: parts.Partition) -> Scores:
 
 def given_ids(predictions: Any, partition: parts.Partition, *, missing: Missing) -> Ints | None:
     """Bin ids of whole numbers in one column, −1 where one is missing; None where these are probabilities."""
-    values = _floats(predictions, "field predictions")
+    values = as_floats(predictions, "field predictions")
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     absent = np.isnan(values)
     if values.ndim != 1 or not np.array_equal(values[~absent], np.floor(values[~absent])):

@@ -5,6 +5,7 @@ from fieldcal.objects.correction import Correction
 from fieldcal.objects.derived import Interval, Ranking
 from fieldcal.objects.field import UNNAMED, Batch, Field
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.labelled import Labelled
 from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
 from fieldcal.objects.prevalence import Fit, Prevalence, WholeField
 from fieldcal.objects.verdict import Finding, Verdict
@@ -22,6 +23,7 @@ __all__ = [
     "Interval",
     "Intervals",
     "Lab",
+    "Labelled",
     "Outcome",
     "Prevalence",
     "Ranking",

@@ -11,7 +11,18 @@ import os
 from collections.abc import Hashable
 from functools import cached_property
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NoReturn,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +42,9 @@ from fieldcal.core import partition as parts
 from fieldcal.errors import ArtefactError, FieldcalError, InputTypeError
 from fieldcal.objects import group_keys
 from fieldcal.writing import write_atomically
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 SCHEMA_VERSION = 1
 #: No count, weight or sum of them is above this, or, if there is any, below its inverse: their squares and products
@@ -229,6 +243,20 @@ def _record_value(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise ValueError(f"a number expected, got {type(value).__name__}")
+
+
+class ReadOnly(dict[_Key, _Value]):
+    """A dictionary that stays as it is, like everything that an artefact holds."""
+
+    refusal: ClassVar[str]
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(self.refusal)
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
 
 
 class Frozen(BaseModel):

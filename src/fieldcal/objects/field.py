@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import model_validator
 
-from fieldcal.core.response import row_per_weight, whole
+from fieldcal.core.response import row_per_weight
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import (
@@ -24,11 +24,20 @@ from fieldcal.objects.artefact import (
     Counts,
     Frozen,
     KeyTuple,
+    ReadOnly,
     Texts,
     sealed,
 )
+from fieldcal.objects.labelled import (
+    ByDesign,
+    Labelled,
+    Table,
+    add_labels,
+    added,
+    subtract_labels,
+)
 from fieldcal.storage import did_you_mean
-from fieldcal.types import Ints, Keys
+from fieldcal.types import Design, Ints, Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -36,14 +45,11 @@ if TYPE_CHECKING:
     from fieldcal.objects.lab import Lab
 
 Time = str | dt.date | dt.datetime | None
-Table = NDArray[Any]
 
 #: The id of what was counted without a name. It sorts before all others.
 UNNAMED = ""
 #: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
 AXES: dict[str, tuple[str, ...]] = {"V": ("m",), "score_sums": ("K",), "weight_squares": ("m",)}
-#: Whole numbers from here on go on as floats: two that are smaller add up within 64 bits.
-_LIMIT = 2**62
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -66,11 +72,16 @@ class Batch(Frozen):
     weight_squares: Counts  # (G, m) sums of the squared weights; rows where they have none
     dropped: int = Slot(default=0, ge=0, lt=MOST)
     clipped: int = Slot(default=0, ge=0, lt=MOST)
+    labelled: dict[Design, Labelled] = Slot(default_factory=ByDesign)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not group_keys.in_order(self.groups):
             raise ValueError("the groups of a batch are in another order than ours")
+        for found in self.labelled.values():
+            if found.at[-1] >= len(self.groups):
+                raise ValueError("there are labels of more groups than the batch has")
+        self.__dict__["labelled"] = ByDesign(self.labelled)
         return self
 
     @cached_property
@@ -85,7 +96,12 @@ class Batch(Frozen):
     @property
     def is_exact(self) -> bool:
         """Whether all counts are whole numbers, which add up alike in any order."""
-        return all(getattr(self, name).dtype.kind == "i" for name in AXES)
+        return self.labels.is_exact and all(getattr(self, name).dtype.kind == "i" for name in AXES)
+
+    @property
+    def labels(self) -> ByDesign:
+        """What `labelled` holds, by its own type."""
+        return self.labelled  # type: ignore[return-value]
 
     def same(self, other: Batch) -> bool:
         """Whether both hold the same counts of the same groups, whole numbers or floats."""
@@ -93,23 +109,20 @@ class Batch(Frozen):
         return (
             (self.dropped, self.clipped) == (other.dropped, other.clipped)
             and group_keys.same(self.groups, other.groups)
+            and self.labels.same(other.labels)
             and all(mine.dtype == its.dtype and np.array_equal(mine, its) for mine, its in tables)
         )
 
 
-class Batches(dict[str, Batch]):
-    """Batches by id, in the order of the ids; read-only, like everything that an artefact holds."""
+class Batches(ReadOnly[str, Batch]):
+    """Batches by id, in the order of the ids."""
+
+    refusal: ClassVar[str] = (
+        "The batches of a Field cannot be changed. Use field.add(…) and field.retract(…)."
+    )
 
     def __init__(self, given: dict[str, Batch]) -> None:
         super().__init__(sorted(given.items()))
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("The batches of a Field cannot be changed. Use field.add(…) and field.retract(…).")
-
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Batches, (dict(self),)
 
 
 class Field(Artefact):
@@ -127,6 +140,7 @@ class Field(Artefact):
     score_sums : (G, K) sums of the predictions, in units of 2**-30
     weight_squares : (G, m) sums of the squared weights; the number of rows where they have none
     n, mean_prediction : (G,) rows, or sums of their weights, and (G, K) mean prediction per group
+    labelled : counts of the rows whose class is known, by their design; n_labelled, how many these are
     n_effective : (G,) how many rows of equal weight would say as much; n itself where rows have no weights
     dropped, clipped : rows left out for missing predictions; predictions moved into [0, 1]
 
@@ -189,6 +203,9 @@ class Field(Artefact):
         for name, shape in self._shapes(len(batch.groups)).items():
             if getattr(batch, name).shape != shape:
                 raise ValueError(f"{where}: {name} has shape {getattr(batch, name).shape}, not {shape}")
+        for design, found in batch.labelled.items():
+            if found.counts.shape[1:] != (len(self.classes), self.n_bins):
+                raise ValueError(f"{where}: the {design} labels have other classes or bins than the field")
         if not np.array_equal(batch.V > 0, batch.weight_squares > 0):
             raise ValueError(f"{where} has rows without squares of their weights, or squares without rows")
         if np.any(batch.weight_squares > np.square(batch.V, dtype=np.float64) * (1 + 1e-6)):
@@ -230,6 +247,16 @@ class Field(Artefact):
     def weight_squares(self) -> Table:
         """Sums of the squared weights per group and bin; the number of rows where they have none."""
         return self._total.weight_squares
+
+    @property
+    def labelled(self) -> dict[Design, Labelled]:
+        """Rows whose class is known, by how they were chosen; places are those among `groups`."""
+        return self._total.labelled
+
+    @cached_property
+    def n_labelled(self) -> float:
+        """Rows (or their weights) whose class is known, of all designs."""
+        return float(sum(found.counts.sum(dtype=np.float64) for found in self.labelled.values()))
 
     @property
     def dropped(self) -> int:
@@ -464,8 +491,9 @@ class Field(Artefact):
         groups = f"{len(self.groups):,} groups" if self.grouped else "one population"
         n = len(self.batch_ids)
         batches = f", {n:,} batch{'es' * (n > 1)}" if n else ""
+        labelled = f", {show.amount(self.n_labelled)} labelled" if self.labelled else ""
         dropped = f", {self.dropped:,} rows dropped (without a usable prediction)" if self.dropped else ""
-        return f"Field: {show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{batches}{dropped}"
+        return f"Field: {show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{labelled}{batches}{dropped}"
 
     def __rich__(self) -> Group:
         return show.stacked(show.field_sheet(self).parts())
@@ -477,9 +505,17 @@ class Field(Artefact):
 # Sums of batches
 
 
-def _batch(groups: Keys, tables: dict[str, Table], dropped: int = 0, clipped: int = 0) -> Batch:
+def _batch(
+    groups: Keys,
+    tables: dict[str, Table],
+    labelled: ByDesign | None = None,
+    *,
+    dropped: int = 0,
+    clipped: int = 0,
+) -> Batch:
     """A batch of what is known to fit; ``holders`` may be among the tables."""
-    made = Batch.model_construct(**dict[str, Any](groups=groups, dropped=dropped, clipped=clipped))
+    rest = {"labelled": ByDesign() if labelled is None else labelled, "dropped": dropped, "clipped": clipped}
+    made = Batch.model_construct(**dict[str, Any](groups=groups, **rest))
     made.__dict__.update({name: sealed(table) for name, table in tables.items()})
     return made
 
@@ -490,9 +526,10 @@ def _plus(parts: Sequence[Batch]) -> Batch:
     at = _places(groups, [part.groups for part in parts])
     return _batch(
         groups,
-        {name: _added(len(groups), at, [getattr(p, name) for p in parts]) for name in (*AXES, "holders")},
-        sum(part.dropped for part in parts),
-        sum(part.clipped for part in parts),
+        {name: added(len(groups), at, [getattr(p, name) for p in parts]) for name in (*AXES, "holders")},
+        add_labels([part.labels for part in parts], at),
+        dropped=sum(part.dropped for part in parts),
+        clipped=sum(part.clipped for part in parts),
     )
 
 
@@ -506,10 +543,17 @@ def _minus(total: Batch, gone: Batch) -> Batch:
     for name, table in tables.items():
         table[at] -= getattr(gone, name)
     groups, stay = total.groups, tables["holders"] > 0
+    labelled = subtract_labels(total.labels, gone.labels, at, stay)
     if not stay.all():
         groups = tuple(groups[g] for g in np.flatnonzero(stay))
         tables = {name: table[stay] for name, table in tables.items()}
-    return _batch(groups, tables, total.dropped - gone.dropped, total.clipped - gone.clipped)
+    return _batch(
+        groups,
+        tables,
+        labelled,
+        dropped=total.dropped - gone.dropped,
+        clipped=total.clipped - gone.clipped,
+    )
 
 
 def _places(groups: Keys, lists: Sequence[Keys]) -> list[Ints | slice]:
@@ -518,21 +562,6 @@ def _places(groups: Keys, lists: Sequence[Keys]) -> list[Ints | slice]:
         return [slice(None) if wanted else slice(0) for wanted in lists]
     everywhere = group_keys.positions(groups, tuple(chain.from_iterable(lists)))
     return list(np.split(everywhere, np.cumsum([len(wanted) for wanted in lists])[:-1]))
-
-
-def _added(n_groups: int, at: Sequence[Ints | slice], tables: Sequence[Table]) -> Table:
-    """The sum of tables whose rows stand at the given places; floats where integers would overflow."""
-    out = np.zeros((n_groups, *tables[0].shape[1:]), dtype=np.result_type(*tables))
-    for rows, table in zip(at, tables, strict=True):
-        out = _wide(out, table)
-        out[rows] += table
-    return whole(_wide(out, out))
-
-
-def _wide(out: Table, table: Table) -> Table:
-    """The first of two tables, as floats where whole numbers of either reach the limit."""
-    large = out.dtype.kind == "i" and max(out.max(initial=0), table.max(initial=0)) >= _LIMIT
-    return out.astype(np.float64) if large else out
 
 
 # Which fields belong together

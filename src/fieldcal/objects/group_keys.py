@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.errors import ArtefactError, InputError, InputTypeError
+from fieldcal.errors import ArtefactError, FieldcalError, InputError, InputTypeError
 from fieldcal.types import Ints, Keys
 
 #: What every refusal says, here and in engines and warehouses.
@@ -64,6 +64,28 @@ def arrange(values: Any) -> tuple[Keys, Ints]:
             codes[order] = np.arange(len(order))
             return names, codes
     return factorize(listed, n=len(listed))
+
+
+def known(column: Any) -> tuple[Ints, Any]:
+    """Where a column is not null, and its values there."""
+    values = _unwrap(column)
+    if isinstance(values, np.ndarray):
+        values = values.reshape(len(values))
+        if values.dtype.kind in "fiub":
+            rows = np.flatnonzero(values == values)
+            return rows, values[rows]
+        values = values.tolist()
+    rows = np.array([i for i, v in enumerate(values) if type(v) in _PLAIN or not is_null(v)], dtype=np.intp)
+    return rows, [values[i] for i in rows]
+
+
+def is_key(value: Any) -> bool:
+    """Whether it is of a type that keys have."""
+    try:
+        normalize(value)
+    except FieldcalError:
+        return False
+    return True
 
 
 def positions(keys: Keys, wanted: Keys) -> Ints:

@@ -318,22 +318,33 @@ def as_numbers(y: Any) -> Floats:
 
 def factorize_labels(y: Any) -> tuple[Keys, Ints]:
     """The distinct labels, sorted, and each row's place among them."""
-    shape = tuple(getattr(y, "shape", ()))
-    if len(shape) > 1 and shape[1:] != (1,):
-        raise InputError(
-            f"The labels must be one column, but have shape {shape}. Are they one-hot? Take the argmax."
-        )
+    refuse_several_columns(y)
     present, codes = group_keys.factorize(y, n=n_labels(y), name="labels")
     if None in present:
         raise InputError(f"{int((codes == present.index(None)).sum())} labels are missing. Drop those rows.")
     return present, codes
 
 
-def places_of(labels: Keys, classes: Keys) -> Ints:
-    """Where each label stands among the classes."""
+def refuse_several_columns(y: Any) -> None:
+    """Labels are one column."""
+    shape = tuple(getattr(y, "shape", ()))
+    if len(shape) > 1 and shape[1:] != (1,):
+        raise InputError(
+            f"The labels must be one column, but have shape {shape}. Are they one-hot? Take the argmax."
+        )
+
+
+def places_among(labels: Keys, classes: Keys) -> Ints:
+    """Where each label stands among the classes; −1 if it is none of them."""
     where = group_keys.positions(classes, labels)
     for i in np.flatnonzero(where < 0):  # 1.0 or True may stand for the class 1: equal, of another type
         where[i] = next((k for k, c in enumerate(classes) if c == labels[i]), -1)
+    return where
+
+
+def places_of(labels: Keys, classes: Keys) -> Ints:
+    """Where each label stands among the classes, of which it must be one."""
+    where = places_among(labels, classes)
     if (where < 0).any():
         stray = labels[int(np.argmax(where < 0))]
         raise InputError(

@@ -132,7 +132,7 @@ def as_field(
         if seen is not None and seen is not counted:
             present, (names, _) = names, group_keys.arrange(seen.groups)
             codes = group_keys.positions(names, present)[codes]
-    tables = {}
+    tables: dict[str, Any] = {}
     for name, part in counted.tables(lab).items():
         table = np.zeros((len(names), *part.shape[1:]), dtype=np.int64)
         if len(names) == len(codes) > 1:  # every group once, the usual case

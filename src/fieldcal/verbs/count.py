@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.response import count_cells
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
+from fieldcal.objects.labelled import ByDesign, count_labels
 from fieldcal.options import check_choice, check_flags
-from fieldcal.types import Missing
+from fieldcal.types import Design, Floats, Ints, Keys, Missing
 from fieldcal.validation import (
     Scores,
     as_weights,
@@ -22,6 +24,7 @@ from fieldcal.validation import (
     score_sums,
     without_zeros,
 )
+from fieldcal.verbs.field_labels import UNKNOWN, check_label_options, field_labels
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
@@ -36,6 +39,9 @@ def count(
     *,
     groups: Any = None,
     sample_weight: Any = None,
+    y: Any = None,
+    design: Design = "random",
+    only_labels: bool = False,
     missing: Missing = "error",
     normalize: bool = False,
     batch: str | None = None,
@@ -54,8 +60,18 @@ def count(
         Sampling weights: how many rows of the population each row stands for. Only their ratios count: equal weights
         say the same as none, and unequal ones widen the intervals (`Field.n_effective`). A row that was seen twice is
         given twice.
+    y : array-like (n,), optional
+        The true class of the rows whose class is known, and missing (None, NaN, null) elsewhere; of distributions, the
+        true number. These rows count like all others, and their labels besides, in ``Field.labelled``.
+    design : "random", "by_score" or "by_class"
+        How the rows with a label were chosen: as a random sample of the field, or of a group; by looking at their
+        predictions or groups; or by their class, such as half of each.
+    only_labels : bool
+        These rows were counted before, without their labels: only those are taken, and rows without one are skipped.
+        ``field + fieldcal.count(lab, labelled, y=y, only_labels=True)`` brings them together.
     missing : "error" or "drop"
-        What to do with rows whose prediction is NaN or null. Dropped rows are counted in ``Field.dropped``.
+        What to do with rows whose prediction is NaN or null. Dropped rows are counted in ``Field.dropped``, and
+        their labels are left out too.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
     batch : str, optional
@@ -74,6 +90,12 @@ def count(
     >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
     >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     Field: 1,000 rows, 4 groups, 8 bins
+
+    Of the first 50 rows the class is known:
+
+    >>> y = [*data.y_field[:50], *[None] * 950]
+    >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=y)
+    Field: 1,000 rows, 4 groups, 8 bins, 50 labelled
     """
     if not isinstance(lab, Lab):
         raise InputTypeError(
@@ -83,7 +105,8 @@ def count(
     check_choice("missing", missing, ("error", "drop"))
     check_flags(normalize=normalize)
     check_batch(batch)
-    check_alignment(predictions=predictions, groups=groups, sample_weight=sample_weight)
+    check_label_options("y", y, design=design, only_labels=only_labels)
+    check_alignment(predictions=predictions, groups=groups, sample_weight=sample_weight, y=y)
     masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
     given_ids = lab.partition.takes == "ids"
     scores = (
@@ -98,29 +121,16 @@ def count(
     names, codes = (
         ((None,), np.zeros(n, dtype=np.intp)) if groups is None else group_keys.factorize(groups, n=n)
     )
+    rows = _Rows(scores, codes, weight, None if y is None else field_labels(lab.outcome, y, n=n))
     if scores.missing is not None:
-        present = ~scores.missing
-        codes = codes[present]  # a group that loses all its rows stays, with none
-        weight = None if weight is None else weight[present]
-        scores = Scores(scores.values[present], scores.missing, scores.clipped, scores.columns)
-    if groups is None and not len(scores.values):
+        rows = rows.take(np.flatnonzero(~scores.missing))  # a group that loses all its rows stays, with none
+    if only_labels:
+        names, rows = rows.with_labels(names)
+    elif groups is None and not len(rows.groups):
         raise InputError(
             "The field is empty: it has no rows, so nothing to count. Check the filter before this."
         )
-    if weight is not None:  # sums of fractions depend on the order in which they are added
-        order = order_of_rows(scores.values, codes, weight=weight)
-        scores, codes, weight = scores.take(order), codes[order], weight[order]
-    bins = lab.partition.assign(scores.values)
-    V = count_cells(codes, bins, shape=(len(names), lab.n_bins), weight=weight)
-    shares = lab.F if given_ids else None
-    counted = Batch(
-        groups=names,
-        V=V,
-        score_sums=score_sums(codes, len(names), scores, weight, shares=shares, bins=bins),
-        weight_squares=V if weight is None else count_cells(codes, bins, shape=V.shape, weight=weight**2),
-        dropped=scores.n_missing,
-        clipped=scores.clipped,
-    )
+    counted = _counted(lab, names, rows.in_one_order(), design=design, only_labels=only_labels)
     field = Field(
         lab=lab.digest,
         classes=lab.classes,
@@ -129,6 +139,81 @@ def count(
         batches={UNNAMED: counted},
     )
     return field if batch is None else field.named(batch)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Field rows that are counted."""
+
+    scores: Scores
+    groups: Ints  # places
+    weight: Floats | None
+    y: Ints | None  # places of the classes, `UNKNOWN` where they are
+
+    def take(self, rows: Ints) -> _Rows:
+        """Some of the rows, or all in another order."""
+        weight = None if self.weight is None else self.weight[rows]
+        y = None if self.y is None else self.y[rows]
+        return _Rows(self.scores.take(rows), self.groups[rows], weight, y)
+
+    @property
+    def labelled(self) -> Ints:
+        """Which rows have a label."""
+        return np.empty(0, np.intp) if self.y is None else np.flatnonzero(self.y != UNKNOWN)
+
+    def with_labels(self, names: Keys) -> tuple[Keys, _Rows]:
+        """The rows that have a label, and the names of their groups."""
+        rows = self.take(self.labelled)
+        if not len(rows.groups):
+            raise InputError(
+                "There are no labels: of no row that has a prediction the class is known. With ",
+                Option("only_labels", True),
+                " nothing else is taken. Fill the labels in, or check the filter before this.",
+            )
+        present, codes = np.unique(rows.groups, return_inverse=True)
+        return tuple(names[g] for g in present), replace(rows, groups=codes)
+
+    def in_one_order(self) -> _Rows:
+        """Sums of fractions depend on the order in which they are added."""
+        if self.weight is None:
+            return self
+        return self.take(order_of_rows(self.scores.values, self.groups, weight=self.weight))
+
+
+def _counted(lab: Lab, names: Keys, rows: _Rows, *, design: Design, only_labels: bool) -> Batch:
+    bins = lab.partition.assign(rows.scores.values)
+    known = rows.labelled
+    labelled = (
+        ByDesign()
+        if rows.y is None
+        else count_labels(
+            rows.groups[known],
+            rows.y[known],
+            bins[known],
+            design=design,
+            shape=lab.F.shape,
+            weight=None if rows.weight is None else rows.weight[known],
+        )
+    )
+    if only_labels:
+        bins_of, classes_of = (np.zeros((len(names), width), np.int64) for width in (lab.n_bins, len(lab.F)))
+        return Batch(
+            groups=names, V=bins_of, score_sums=classes_of, weight_squares=bins_of, labelled=labelled
+        )
+    weight = rows.weight
+    V = count_cells(rows.groups, bins, shape=(len(names), lab.n_bins), weight=weight)
+    shares = lab.F if lab.partition.takes == "ids" else None
+    return Batch(
+        groups=names,
+        V=V,
+        score_sums=score_sums(rows.groups, len(names), rows.scores, weight, shares=shares, bins=bins),
+        weight_squares=V
+        if weight is None
+        else count_cells(rows.groups, bins, shape=V.shape, weight=weight**2),
+        dropped=rows.scores.n_missing,
+        clipped=rows.scores.clipped,
+        labelled=labelled,
+    )
 
 
 def check_batch(batch: object) -> None:
