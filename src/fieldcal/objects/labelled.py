@@ -94,6 +94,19 @@ def count_labels(
     return ByDesign(_one(design, at, cells.reshape(-1, *shape)))
 
 
+def labels_of_counts(groups: Ints, y: Ints, V: Table, *, design: Design, n_classes: int) -> ByDesign:
+    """Labelled rows that were counted per bin, from the places of their groups and classes.
+
+    Parameters
+    ----------
+    V : (n, m), counts of the rows of one group and class; the same pair may come again
+    """
+    at, row = np.unique(groups, return_inverse=True)
+    counts = np.zeros((len(at), n_classes, V.shape[1]), dtype=V.dtype)
+    np.add.at(counts, (row, y), V)
+    return ByDesign(_one(design, at, counts))
+
+
 def add_labels(parts: Sequence[ByDesign], places: Sequence[Ints | slice]) -> ByDesign:
     """All parts together, each with its groups at other places; floats are added in the order given."""
     out: dict[Design, Labelled] = {}

@@ -453,12 +453,17 @@ class LookUp:
         return list(zip(g.names(), g.expressions(), g.kinds, g.dtypes, self.parts, self.nulls, strict=True))
 
 
+def compared_as(dtype: Any) -> Any:
+    """The type in which values are compared: one for all whole numbers that it holds, and one for all text."""
+    if dtype.is_integer():
+        return dtype if dtype in (nw.UInt64, nw.Int128, nw.UInt128) else nw.Int64
+    return nw.String if dtype in (nw.String, nw.Categorical, nw.Enum) else dtype
+
+
 def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
     """The kind of a column's values, and the type in which they are compared."""
-    if dtype.is_integer():
-        return _KINDS["int"], dtype if dtype in (nw.UInt64, nw.Int128, nw.UInt128) else nw.Int64
-    if dtype in (nw.String, nw.Categorical, nw.Enum):
-        return _KINDS["str"], nw.String
+    if dtype.is_integer() or compared_as(dtype) == nw.String:
+        return _KINDS["int" if dtype.is_integer() else "str"], compared_as(dtype)
     if dtype in (nw.Boolean, nw.Date):
         return _KINDS["bool" if dtype == nw.Boolean else "date"], dtype
     if dtype == nw.Datetime and dtype.time_zone is not None:

@@ -16,11 +16,14 @@ from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, Scores, prediction_columns, read_rows
 from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.engines.base import floats
+from fieldcal.tables.label_column import LabelColumn
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import Quality, examine, refuse
 from fieldcal.tables.windows import Window, in_windows
-from fieldcal.types import Crossing
+from fieldcal.types import Crossing, Design
 from fieldcal.verbs.count import check_batch, warn_if_ids
+from fieldcal.verbs.field_labels import check_label_options
 
 
 def count(
@@ -36,11 +39,14 @@ def count(
     batch: str | None = None,
     time: str | None = None,
     every: str | None = None,
+    label: str | None = None,
+    design: Design = "random",
+    only_labels: bool = False,
 ) -> Field:
     """Count the predictions in a table, per group and bin, where the table lives.
 
-    Only groups × bins numbers come back; they are the same, to the last bit, as `fieldcal.count` gives on arrays.
-    Quantiles of a number are read into memory.
+    Only groups × bins numbers come back, of each class where rows have labels; they are the same, to the last bit, as
+    `fieldcal.count` gives on arrays. Quantiles of a number are read into memory.
 
     Parameters
     ----------
@@ -61,6 +67,11 @@ def count(
     time, every : str, optional
         A column of dates or times and a length such as ``"1d"``, ``"1w"``, ``"1mo"``, ``"1h"``: every window
         becomes a batch named after its start (`Field.window`).
+    label : column of the true classes, or numbers, optional
+        Of the rows whose class is known, and null elsewhere. These rows count like all others, and their labels
+        besides, in ``Field.labelled``.
+    design, only_labels : as in `fieldcal.count`
+        How the rows with a label were chosen, and whether the rows of this table were counted before.
 
     Returns
     -------
@@ -78,11 +89,15 @@ def count(
     >>> field = tables.count(lab, field_rows, by="town")
     >>> field.groups, field.n.tolist()
     (('Leeds', 'York', None), [1, 1, 1])
+    >>> some_known = field_rows.with_columns(pl.Series("y", [None, 1, None]))
+    >>> tables.count(lab, some_known, by="town", label="y")
+    Field: 3 rows, 3 groups, 8 bins, 1 labelled
     """
     check_kind("lab", lab, Lab)
     check_choice("missing", missing, ("error", "drop"))
     check_flags(normalize=normalize)
     check_batch(batch)
+    check_label_options("label", label, design=design, only_labels=only_labels)
     lab.outcome.refuse(missing=missing, time=time, every=every)
     table = open_table(frame)
     window = None if time is None and every is None else Window.of(table, time, every, batch)
@@ -90,11 +105,13 @@ def count(
     columns = prediction_columns(
         table, lab, scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing
     )
+    labels: dict[str, Any] = {"design": design, "only_labels": only_labels}
     if isinstance(columns, QuantileColumns):
-        field = _count_distributions(lab, columns, grouping, batch)
+        field = _count_distributions(lab, columns, grouping, batch, label, **labels)
     else:
         columns = replace(columns, counts_zeros=lab.partition.counts_zeros)
-        field = _count(Plan(lab, table, grouping, columns, window), missing, batch)
+        known = None if label is None else LabelColumn.of(table, lab, label, design=design, only=only_labels)
+        field = _count(Plan(lab, table, grouping, columns, window, known), missing, batch)
     warn_if_ids(len(field.groups), int(field.n.sum()))
     return field
 
@@ -115,14 +132,16 @@ class Plan:
     grouping: Grouping
     scores: Scores
     window: Window | None
+    label: LabelColumn | None
 
     def keys(self) -> list[str]:
-        """Our names of what is grouped by."""
-        return [*self.grouping.names(), *([self.window.name] if self.window else [])]
+        """Our names of what is grouped by: rows with a label are counted apart, class by class."""
+        return [*self.grouping.names(), *(part.name for part in (self.window, self.label) if part)]
 
     def rows(self, *, repair: bool = False) -> Any:
         """The key columns and the predictions; with ``repair``, without missing ones, and rounding clipped."""
-        keys = [*self.grouping.expressions(), *([self.window.expression()] if self.window else [])]
+        parts = [part.expression() for part in (self.window, self.label) if part]
+        keys = [*self.grouping.expressions(), *parts]
         frame = self.table.frame.filter(~self.scores.missing()) if repair else self.table.frame
         return frame.select(*keys, *self.scores.expressions(repair=repair))
 
@@ -148,8 +167,12 @@ class Plan:
             grouped = grouped.sort(*self.keys(), nulls_last=True)
         small = self.table.collect(grouped)
         groups = self.grouping.decode([small[n] for n in self.grouping.names()])
-        windows = None if self.window is None else self.window.ids(small[self.window.name])
-        return count_table.Counted.read(self.lab, small, groups, windows)
+        counted = count_table.Counted.read(self.lab, small, groups)
+        if self.window is not None:
+            counted = replace(counted, windows=self.window.ids(small[self.window.name]))
+        if self.label is not None:
+            counted = replace(counted, labels=self.label.read(small[self.label.name], counted.rows))
+        return counted
 
     def _measures(self, columns: list[nw.Expr], bins: nw.Expr, valid: nw.Expr) -> dict[str, nw.Expr]:
         """What is added up: whether the row is in a bin or before it, and its predictions in whole units."""
@@ -163,10 +186,19 @@ class Plan:
         return made
 
 
-def _count_distributions(lab: Lab, columns: QuantileColumns, grouping: Grouping, batch: str | None) -> Field:
+def _count_distributions(
+    lab: Lab,
+    columns: QuantileColumns,
+    grouping: Grouping,
+    batch: str | None,
+    label: str | None,
+    **labels: Any,
+) -> Field:
     """In memory: no engine bins a distribution."""
-    rows = read_rows(columns, grouping)
-    field = verbs.count(lab, rows.predictions, groups=rows.groups)
+    others = {} if label is None else {"label": columns.label(label)}
+    rows = read_rows(columns, grouping, others=others)
+    y = None if label is None else floats(rows.others["label"])
+    field = verbs.count(lab, rows.predictions, groups=rows.groups, y=y, **labels)
     field = field.model_copy(update={"by": grouping.columns})
     return field if batch is None else field.named(batch)
 
@@ -182,6 +214,9 @@ def _count(plan: Plan, missing: str, batch: str | None) -> Field:
         raise InputError(
             "The field is empty: it has no rows, so nothing to count. Check the filter before this."
         )
+    if plan.label is not None and plan.label.only:
+        quality, counted = Quality(), counted.with_labels()
+        seen = counted
     by = plan.grouping.columns
     found: dict[str, Any] = {"dropped": quality.missing, "clipped": quality.clipped}
     if plan.window is not None:

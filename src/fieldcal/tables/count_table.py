@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Field, Lab, group_keys
+from fieldcal.objects.labelled import ByDesign, labels_of_counts
 from fieldcal.options import column_names
 from fieldcal.tables.engines import Table, open_table
-from fieldcal.types import Keys
+from fieldcal.tables.label_column import Labels
+from fieldcal.types import Ints, Keys
 from fieldcal.verbs.count import warn_if_ids
+from fieldcal.verbs.field_labels import no_labels
 
 ROWS, VALID = "fieldcal_rows", "fieldcal_valid"
 MISSING, OUTSIDE, UNSUMMED, CLIPPED = (
@@ -67,10 +70,15 @@ class Counted:
     below: Int64s  # (rows of the table, m − 1)
     units: Int64s  # (rows of the table, 1 or K)
     windows: Sequence[str | None] | None = None  # the window of each row, where there are windows
+    labels: Labels | None = None  # the class of each row, where the table tells classes apart
 
     @classmethod
     def read(
-        cls, lab: Lab, columns: Mapping[str, Any], groups: Any, windows: Sequence[str | None] | None = None
+        cls,
+        lab: Lab,
+        columns: Mapping[str, Any],
+        groups: Any,
+        labels: Labels | None = None,
     ) -> Counted:
         """From the columns of a table of counts."""
         rows, valid = _ints(columns[ROWS]), _ints(columns[VALID])
@@ -79,19 +87,44 @@ class Counted:
             parts = [_ints(columns[c]) for c in names]
             return np.column_stack(parts) if parts else np.zeros((len(rows), 0), dtype=np.int64)
 
-        return cls(groups, rows, valid, stack(below_columns(lab)), stack(units_columns(lab)), windows)
+        return cls(groups, rows, valid, stack(below_columns(lab)), stack(units_columns(lab)), labels=labels)
 
     def part(self, at: NDArray[np.intp]) -> Counted:
         """Some rows of the table."""
         groups = self.groups  # None for one population
         if groups is not None:
             groups = groups[at] if isinstance(groups, np.ndarray) else [groups[i] for i in at]
-        return Counted(groups, self.rows[at], self.valid[at], self.below[at], self.units[at])
+        windows = None if self.windows is None else [self.windows[i] for i in at]
+        labels = None if self.labels is None else self.labels.part(at)
+        return Counted(groups, self.rows[at], self.valid[at], self.below[at], self.units[at], windows, labels)
+
+    def with_labels(self) -> Counted:
+        """The rows of the table that have a label, at least one."""
+        known = [] if self.labels is None else [i for i in self.labels.known if self.valid[i]]
+        if not known:
+            raise no_labels()
+        return self.part(np.array(known))
 
     def tables(self, lab: Lab) -> dict[str, Int64s]:
         """The tables of a batch. Rows of a table have no weights, so that their squares are the rows."""
         V = self._rows_per_bin(lab)
-        return {"V": V, "score_sums": self._score_sums(lab, V), "weight_squares": V}
+        found = {"V": V, "score_sums": self._score_sums(lab, V), "weight_squares": V}
+        if self.labels is None or not self.labels.only:
+            return found
+        return {name: np.zeros_like(table) for name, table in found.items()}
+
+    def labelled(self, lab: Lab, groups: Ints) -> ByDesign:
+        """The counts of labelled rows, from the places of the groups."""
+        if self.labels is None:
+            return ByDesign()
+        known = self.labels.known
+        return labels_of_counts(
+            groups[known],
+            self.labels.places[known],
+            self._rows_per_bin(lab)[known],
+            design=self.labels.design,
+            n_classes=len(lab.classes),
+        )
 
     def _rows_per_bin(self, lab: Lab) -> Int64s:
         V = np.empty((len(self.rows), lab.n_bins), dtype=np.int64)
@@ -140,7 +173,8 @@ def as_field(
         else:
             np.add.at(table, codes, part)
         tables[name] = table
-    batch = Batch(groups=names, **tables, dropped=dropped, clipped=clipped)
+    labelled = counted.labelled(lab, codes)
+    batch = Batch(groups=names, **tables, dropped=dropped, clipped=clipped, labelled=labelled)
     return Field(
         lab=lab.digest,
         classes=lab.classes,

@@ -24,7 +24,7 @@ from fieldcal.validation import (
     score_sums,
     without_zeros,
 )
-from fieldcal.verbs.field_labels import UNKNOWN, check_label_options, field_labels
+from fieldcal.verbs.field_labels import UNKNOWN, check_label_options, field_labels, no_labels
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
@@ -165,11 +165,7 @@ class _Rows:
         """The rows that have a label, and the names of their groups."""
         rows = self.take(self.labelled)
         if not len(rows.groups):
-            raise InputError(
-                "There are no labels: of no row that has a prediction the class is known. With ",
-                Option("only_labels", True),
-                " nothing else is taken. Fill the labels in, or check the filter before this.",
-            )
+            raise no_labels()
         present, codes = np.unique(rows.groups, return_inverse=True)
         return tuple(names[g] for g in present), replace(rows, groups=codes)
 

@@ -15,8 +15,8 @@ from fieldcal.storage import did_you_mean
 from fieldcal.types import DESIGNS, Design, Ints
 from fieldcal.validation import as_floats
 
-#: The class of a row without a label.
-UNKNOWN = -1
+#: The class of a row without a label, and of one whose label is none of the classes.
+UNKNOWN, STRAY = -1, -2
 
 
 def check_label_options(option: str, given: object, *, design: Design, only_labels: bool) -> None:
@@ -54,29 +54,54 @@ def field_labels(outcome: Outcome, y: Any, *, n: int) -> Ints:
             f"There are {n} predictions but {n_labels(y)} labels y. Give one per row, missing where it is not known."
         )
     refuse_several_columns(y)
-    return _of_numbers(outcome, y) if isinstance(outcome, Intervals) else _of_classes(outcome, y)
+    if isinstance(outcome, Intervals):
+        return _of_numbers(outcome, y)
+    codes = label_places(outcome, y)
+    strays = np.flatnonzero(codes == STRAY)
+    if len(strays):
+        raise stray_label(outcome, y, int(strays[0]), where=f"row {strays[0]}")
+    return codes
 
 
-def _of_classes(outcome: Classes, y: Any) -> Ints:
+def label_places(outcome: Classes, y: Any) -> Ints:
+    """The class of each label, as its place; `UNKNOWN` where it is missing, `STRAY` where it is no class."""
     rows, values = group_keys.known(y)
     codes = np.full(n_labels(y), UNKNOWN, dtype=np.intp)
     try:
         present, place = group_keys.factorize(values, n=len(rows))
     except FieldcalError:
-        first = next(i for i, value in enumerate(values) if not group_keys.is_key(value))
-        raise _stray(values[first], int(rows[first]), outcome) from None
-    codes[rows] = places_among(present, outcome.labels)[place]
-    strays = rows[codes[rows] == UNKNOWN]
-    if len(strays):
-        label = present[place[np.searchsorted(rows, strays[0])]]
-        raise _stray(label, int(strays[0]), outcome)
+        odd = np.array([not group_keys.is_key(value) for value in values])
+        if not odd.any():
+            raise
+        codes[rows[odd]] = STRAY
+        return codes
+    among = places_among(present, outcome.labels)
+    codes[rows] = np.where(among < 0, STRAY, among)[place]
     return codes
 
 
-def _stray(label: Any, row: int, outcome: Classes) -> InputError:
+def stray_label(outcome: Classes, y: Any, at: int, *, where: str) -> InputError:
+    """That the label at this place is no class.
+
+    Parameters
+    ----------
+    where : the rows that have it, in words
+    """
+    rows, values = group_keys.known(y)
+    label = values[int(np.searchsorted(rows, at))]
+    label = group_keys.normalize(label) if group_keys.is_key(label) else label
     return InputError(
-        f"The label {label!r:.60} in row {row} is not among the classes {listed(outcome.labels)}."
+        f"The label {label!r:.60} in {where} is not among the classes {listed(outcome.labels)}."
         f"{did_you_mean(label, outcome.labels)} Correct it; where the class is not known, let it be missing."
+    )
+
+
+def no_labels() -> InputError:
+    """That only labels are asked for where there are none."""
+    return InputError(
+        "There are no labels: of no row that has a prediction the class is known. With ",
+        Option("only_labels", True),
+        " nothing else is taken. Fill the labels in, or check the filter before this.",
     )
 
 

@@ -76,6 +76,10 @@ class Table(ABC):
                     f"{listed}{', …' if len(self.names) > 12 else ''}."
                 )
 
+    def values(self, name: str) -> list[Any]:
+        """All values of the column that the user calls so, of a table in memory."""
+        return list(self.frame.get_column(self._safe[name]).to_list())
+
     def column(self, name: str) -> nw.Expr:
         """The column that the user calls so."""
         return nw.col(self._safe[name])

@@ -1,0 +1,291 @@
+"""Labels of some rows of a table: counted in every engine as arrays count them, to the last bit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import fieldcal
+from fieldcal import tables
+from fieldcal.errors import FieldcalError, InputError, InputTypeError
+from fieldcal.objects import Classes
+from tables import truth
+from tables.engines import IN_MEMORY, Engine
+
+DAYS = [dt.date(2024, 2, 28 + i) for i in range(2)]
+NOONS = [dt.datetime(day.year, day.month, day.day, 12) for day in DAYS]
+KNOWN = 0.3
+
+
+@functools.cache
+def lab_of(classes=(0, 1)):
+    """A lab of two or more classes with these names."""
+    lab = truth.binary_lab() if len(classes) == 2 else truth.wide_lab(len(classes))
+    return lab.model_copy(update={"outcome": Classes(labels=classes)})
+
+
+@functools.cache
+def rows_of(n_classes=2, n=240, missing=False):
+    """Predictions, two columns of groups, days, and the place of the class where it is known."""
+    rng = np.random.default_rng(n_classes)
+    proba = rng.dirichlet(np.full(n_classes, 0.7), n)
+    if missing:
+        proba[rng.random(n) < 0.1, -1] = np.nan
+        proba[100:110, -1] = np.nan
+    towns = np.array(["York", "Leeds", "", None, "Hull"], dtype=object)
+    town = rng.choice(towns, n)
+    town[100:110] = "Whitby"  # a group that may lose all its rows
+    names = ("p",) if n_classes == 2 else truth.NAMES[:n_classes]
+    known = rng.random(n) < KNOWN
+    known[105] = True
+    known &= town != "Hull"  # a group without a label
+    return pa.table(
+        {
+            **{c: x.copy() for c, x in zip(names, proba.T[-len(names) :], strict=True)},
+            "town": pa.array(town, pa.string()),
+            "year": pa.array(
+                [None if y == 0 else int(y) for y in rng.choice([0, 2019, 2020], n)], pa.int32()
+            ),
+            "at": pa.array(rng.choice(np.array([*NOONS, None], dtype=object), n), pa.timestamp("us")),
+            "place": pa.array(
+                [
+                    int(k) if seen else None
+                    for k, seen in zip(rng.integers(0, n_classes, n), known, strict=True)
+                ]
+            ),
+        }
+    )
+
+
+def labelled(rows, values, kind):
+    """The rows with a column ``y`` of the classes, by their places."""
+    column = [None if k is None else values[k] for k in rows["place"].to_pylist()]
+    return rows.append_column("y", pa.array(column, kind) if isinstance(kind, pa.DataType) else kind(column))
+
+
+def same_as_arrays(engine, lab, rows, by=(), y=None, **options):
+    """Counted in the engine and as arrays."""
+    y = rows["y"].to_pylist() if y is None else y
+    field = tables.count(lab, engine.make(rows), by=by, label="y", **options)
+    truth.assert_same_counts(field, truth.count(lab, rows, by, y=y, **options))
+    return field
+
+
+#: Names of the classes in the lab, in the table, and the table's type.
+KINDS = {
+    "int": ((0, 1), (0, 1), pa.int32()),
+    "float": ((0, 1), (0.0, 1.0), pa.float64()),
+    "single": ((0, 1), (0.0, 1.0), pa.float32()),
+    "text": (("no", "yes"), ("no", "yes"), pa.string()),
+    "categories": (("no", "yes"), ("no", "yes"), lambda v: pa.array(v, pa.string()).dictionary_encode()),
+    "bool": ((False, True), (False, True), pa.bool_()),
+    "bool-for-int": ((0, 1), (False, True), pa.bool_()),
+    "four": (("a", "b", "c", "d"), ("a", "b", "c", "d"), pa.string()),
+    "four-int": ((1, 2, 3, 4), (1, 2, 3, 4), pa.int64()),
+}
+
+
+def of_kind(engine, kind):
+    classes, values, type_of = KINDS[kind]
+    rows = labelled(rows_of(len(classes)), values, type_of)
+    field = same_as_arrays(engine, lab_of(classes), rows, ["town"])
+    assert field.n_labelled == sum(v is not None for v in rows["y"].to_pylist())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_of_every_kind_are_counted_as_arrays_count_them(local_engine, kind):
+    of_kind(local_engine, kind)
+
+
+@pytest.mark.parametrize("kind", ["float", "bool", "four"])
+def test_spark_counts_labels_of_every_kind_too(spark, kind):
+    of_kind(Engine("spark", spark), kind)
+
+
+@pytest.mark.parametrize("by", [(), ("town", "year")], ids=["one-population", "two-columns"])
+@pytest.mark.parametrize("only_labels", [False, True])
+def test_labels_are_counted_with_any_groups_and_design_and_alone(local_engine, by, only_labels):
+    rows = labelled(rows_of(), (0, 1), pa.int64())
+    field = same_as_arrays(local_engine, lab_of(), rows, by, design="by_score", only_labels=only_labels)
+    assert set(field.labelled) == {"by_score"}
+
+
+def test_spark_counts_labels_of_one_population_alone_and_drops_rows_too(spark):
+    rows = labelled(rows_of(missing=True), (0, 1), pa.int64())
+    same_as_arrays(Engine("spark", spark), lab_of(), rows, missing="drop", only_labels=True)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("only_labels", [False, True])
+def test_rows_without_a_prediction_lose_their_label(local_engine, n_classes, only_labels):
+    classes = tuple(range(n_classes))
+    rows = labelled(rows_of(n_classes, missing=True), classes, pa.int64())
+    field = same_as_arrays(
+        local_engine, lab_of(classes), rows, ["town"], missing="drop", only_labels=only_labels
+    )
+    assert 0 < field.n_labelled < sum(v is not None for v in rows["y"].to_pylist())
+    assert ("Whitby" in field.groups) != only_labels
+
+
+def test_labels_that_are_nan_or_null_are_missing(local_engine):
+    rows = pa.table({"p": [0.1, 0.4, 0.6, 0.8, 0.9], "y": [0.0, math.nan, None, 1.0, -0.0]})
+    assert same_as_arrays(local_engine, lab_of(), rows).n_labelled == 3
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.null()], ids=str)
+def test_a_column_without_any_label_changes_nothing(local_engine, kind):
+    rows = pa.table({"p": [0.1, 0.4, 0.6], "town": ["a", "b", "b"], "y": pa.array([None] * 3, kind)})
+    field = same_as_arrays(local_engine, lab_of(), rows, ["town"])
+    assert field.to_json() == tables.count(lab_of(), local_engine.make(rows), by="town").to_json()
+
+
+def test_spark_takes_a_column_without_any_label(spark):
+    from pyspark.sql import functions
+
+    frame = Engine("spark", spark).make(p=[0.1, 0.4]).withColumn("y", functions.lit(None))
+    assert tables.count(lab_of(), frame, label="y").labelled == {}
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (False, True), ("no", "yes"), tuple(DAYS)], ids=str)
+def test_pandas_may_hold_labels_with_gaps_as_objects(classes):
+    y = [classes[1], None, classes[0], np.nan, classes[1]]
+    frame = pd.DataFrame({"p": [0.1, 0.4, 0.6, 0.8, 0.9], "y": pd.Series(y, dtype=object)})
+    field = tables.count(lab_of(classes), frame, label="y")
+    assert field.to_json() == fieldcal.count(lab_of(classes), frame["p"], y=y).to_json()
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp"])
+def test_classes_may_be_dates_and_times(local_engine, kind):
+    classes, type_of = (NOONS, pa.timestamp("us")) if kind == "timestamp" else (DAYS, pa.date32())
+    same_as_arrays(local_engine, lab_of(tuple(classes)), labelled(rows_of(), classes, type_of), ["town"])
+
+
+# Windows and batches --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("only_labels", [False, True])
+def test_the_labels_of_a_window_are_in_its_batch(local_engine, only_labels):
+    rows = labelled(rows_of(), (0, 1), pa.int64())
+    field = tables.count(
+        lab_of(),
+        local_engine.make(rows),
+        by="town",
+        time="at",
+        every="1d",
+        label="y",
+        only_labels=only_labels,
+    )
+    parts = []
+    for noon in (None, *NOONS):
+        part = rows.filter(pa.array([t == noon for t in rows["at"].to_pylist()]))
+        counted = truth.count(lab_of(), part, ["town"], y=part["y"].to_pylist(), only_labels=only_labels)
+        parts.append(counted if noon is None else counted.named(noon.date().isoformat()))
+    assert field.to_json() == sum(parts).to_json()
+    last = DAYS[-1].isoformat()
+    assert field.retract(last).to_json() == sum(parts[:-1]).to_json()
+
+
+def test_a_named_batch_has_its_labels():
+    rows = labelled(rows_of(), (0, 1), pa.int64())
+    same_as_arrays(Engine("polars"), lab_of(), rows, ["town"], batch="monday")
+
+
+def test_a_second_table_of_labels_makes_what_one_table_makes(local_engine):
+    rows = labelled(rows_of(), (0, 1), pa.int64())
+    later = rows.filter(pa.compute.is_valid(rows["y"]))
+    plain = tables.count(lab_of(), local_engine.make(rows), by="town")
+    labels = tables.count(lab_of(), local_engine.make(later), by="town", label="y", only_labels=True)
+    assert not labels.V.any()
+    whole = tables.count(lab_of(), local_engine.make(rows), by="town", label="y")
+    assert (plain + labels).to_json() == whole.to_json()
+
+
+# Predictive distributions, and bin ids --------------------------------------------------------------------
+
+
+def test_numbers_are_labels_of_quantiles(local_engine):
+    rng = np.random.default_rng(0)
+    center = rng.normal(size=600)
+    quantiles = {f"q_{q}": center + z for q, z in ((10, -1.28), (50, 0.0), (90, 1.28))}
+    y = center + rng.normal(size=600)
+    lab = tables.learn(pl.DataFrame({**quantiles, "y": y}), quantiles="q_*", label="y", intervals=4)
+    known = [v if i % 5 == 0 else None for i, v in enumerate(y.tolist())]
+    rows = pa.table({**quantiles, "y": known, "town": ["a", "b", None] * 200})
+    field = tables.count(lab, local_engine.make(rows), by="town", label="y", design="by_class")
+    predictions = fieldcal.regression.from_quantiles(
+        np.column_stack(list(quantiles.values())), [0.1, 0.5, 0.9]
+    )
+    expected = fieldcal.count(lab, predictions, groups=["a", "b", None] * 200, y=known, design="by_class")
+    assert field.n_labelled == 120
+    assert field.to_json() == expected.model_copy(update={"by": ("town",)}).to_json()
+
+
+def test_bin_ids_have_labels_too(local_engine):
+    rows = pa.table({"bin": [0, 1, 2, 3, 3], "y": pa.array([None, 0, 1, None, 1])})
+    assert same_as_arrays(local_engine, truth.id_lab(), rows).n_labelled == 3
+
+
+def test_normalized_predictions_have_labels_too(local_engine):
+    rows = labelled(rows_of(4), (0, 1, 2, 3), pa.int64())
+    same_as_arrays(local_engine, lab_of((0, 1, 2, 3)), rows, ["town"], normalize=True)
+
+
+# What is refused ------------------------------------------------------------------------------------------
+
+
+def test_a_label_that_is_no_class_is_refused_with_its_value_and_how_many(local_engine):
+    rows = pa.table({"p": [0.1, 0.4, 0.6, 0.8], "town": list("aabb"), "y": pa.array([7, None, 1, 7])})
+    with pytest.raises(InputError, match=r"label 7 in 2 rows is not among the classes \[0, 1\]"):
+        tables.count(lab_of(), local_engine.make(rows), by="town", label="y")
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (["1", None], r"label '1' in 1 row is not among the classes \[0, 1\]"),
+        ([0.5, None], r"label 0\.5 in 1 row is not among"),
+        ([math.inf, None], r"label inf in 1 row is not among"),
+    ],
+)
+def test_text_and_fractions_are_not_the_classes_of_whole_numbers(local_engine, y, words):
+    with pytest.raises(InputError, match=words):
+        tables.count(lab_of(), local_engine.make(p=[0.1, 0.4], y=y), label="y")
+
+
+def test_the_close_class_is_named():
+    with pytest.raises(InputError, match="Did you mean 'yes'"):
+        tables.count(lab_of(("no", "yes")), pl.DataFrame({"p": [0.1], "y": ["yess"]}), label="y")
+
+
+@pytest.mark.parametrize("name", IN_MEMORY)
+def test_a_column_that_can_hold_no_label_is_refused(name):
+    frame = Engine(name).make(p=[0.1, 0.4], y=[[1], None])
+    with pytest.raises(FieldcalError, match="label"):
+        tables.count(lab_of(), frame, label="y")
+
+
+def test_objects_that_polars_cannot_group_by_are_refused():
+    frame = pl.DataFrame({"p": [0.1, 0.4], "y": pl.Series([object(), None], dtype=pl.Object)})
+    with pytest.raises(InputTypeError, match="label column 'y' is of type Object"):
+        tables.count(lab_of(), frame, label="y")
+
+
+def test_only_labels_without_any_is_refused(local_engine):
+    frame = local_engine.make(p=[0.1, 0.4], y=pa.array([None, None], pa.int64()))
+    with pytest.raises(InputError, match="There are no labels"):
+        tables.count(lab_of(), frame, label="y", only_labels=True)
+
+
+@pytest.mark.parametrize(
+    "options", [{"design": "by_score"}, {"only_labels": True}, {"label": "y", "design": "x"}, {"label": "z"}]
+)
+def test_options_about_labels_are_checked(options):
+    with pytest.raises(FieldcalError, match=r"label|design"):
+        tables.count(lab_of(), pl.DataFrame({"p": [0.1], "y": [1]}), **options)
