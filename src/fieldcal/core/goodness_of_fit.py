@@ -362,3 +362,18 @@ def _noncentrality(x: float, df: float, at: float) -> float:
     if x > 1e4:  # normal by now, and out of reach of the exact distribution
         return float(x - df - norm.ppf(at) * np.sqrt(2 * (2 * x - df)))
     return float(brentq(lambda excess: ncx2.cdf(x, df, excess) - at, 0.0, 10 * x + 50))
+
+
+def chance_of(counts: Floats, expected: Floats, *, least: float = 5.0) -> float:
+    """p-value of counts (m,) by chi-square; neighbours are taken together until each cell expects a few rows."""
+    edges, room = [], 0.0
+    for j, rows in enumerate(expected):
+        room += rows
+        if room >= least:
+            edges.append(j + 1)
+            room = 0.0
+    if len(edges) < 2:
+        return 1.0
+    starts = np.array([0, *edges[:-1]])
+    seen, due = np.add.reduceat(counts, starts), np.add.reduceat(expected, starts)
+    return float(chi2.sf((np.square(seen - due) / due).sum(), len(due) - 1))

@@ -147,12 +147,11 @@ def order_of(alpha: Floats, shape: Shape = PLAIN) -> Order:
 
 
 def smooth_prior(problem: Problem, M: Floats, *, rng: np.random.Generator) -> SmoothPrior:
-    """The prior of a field or of its groups. M (S, K, m): draws of the response matrix, without columns for labels."""
+    """The prior of a field or of its groups. M (S, K, m): draws of the response matrix."""
     possible = problem.A.max(axis=0) > 0
     A, M, V = np.maximum(problem.A[:, possible], 1e-12), M[..., possible], problem.V[:, possible]
-    labelled = None if problem.labelled is None else problem.labelled.sum(axis=0)
     total, S, p_lab = V.sum(axis=0), len(M), problem.p_lab
-    steps = field_steps(*_seen(A, total, labelled), p_lab=p_lab)
+    steps = field_steps(A, total, p_lab=p_lab)
     sigma, scale = steps.sizes(S, rng), _scale(A, total, p_lab)
     lab = rng.dirichlet(A.sum(axis=1), size=S)  # where the lab's prevalences may be, for all its rows tell
     # Draws of M that are taken as known leave out this much of the doubt about the path; exact in the linear case.
@@ -169,15 +168,6 @@ def smooth_prior(problem: Problem, M: Floats, *, rng: np.random.Generator) -> Sm
 
 def _scale(A: Floats, total: Floats, p_lab: Floats) -> float:
     return min(effective_scale(A, float(total.sum()), p_lab), MOST_SCALE)
-
-
-def _seen(A: Floats, v: Floats, labelled: Floats | None) -> tuple[Floats, Floats]:
-    """Counts of lab and field, where labelled field rows have a bin for each class."""
-    if labelled is None or not labelled.sum():
-        return A, v
-    rows, share = A.sum(axis=1), labelled.sum() / (labelled.sum() + v.sum())
-    sure = np.maximum(np.diag(rows), 1e-6)
-    return np.hstack([(1 - share) * A, share * sure]), np.concatenate([v, labelled])
 
 
 def field_steps(A: Floats, v: Floats, *, p_lab: Floats) -> Steps:

@@ -13,7 +13,7 @@ M. So what a histogram has of it beyond what noise explains is taken out first (
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln
 
 from fieldcal.types import Floats
 
@@ -35,20 +35,18 @@ def dispersed_mean(A: Floats, v: Floats, alpha: Floats, *, p_lab: Floats) -> flo
     Parameters
     ----------
     A : (2, m) lab counts plus smoothing
-    v : (m + L,) field counts; further columns are labels, one per class. Bins that A rules out say nothing
+    v : (m,) field counts; bins that A rules out say nothing
     alpha : (S, 2) Dirichlet parameters; the mean is over them
     p_lab : (2,) prevalences in the lab, where the search for the first estimate starts
     """
-    m = A.shape[1]
-    counts = np.where(A.max(axis=0) > 0, v[:m], 0.0)
+    counts = np.where(A.max(axis=0) > 0, v, 0.0)
     counts *= min(1.0, MOST_ROWS / max(float(counts.sum()), 1.0))
-    v = np.append(counts, v[m:])
     p = float(p_lab[1])
     for _ in range(_PASSES):
-        p = _mean(A, v, _JEFFREYS, at=concentration(A, np.array([p])))
-    v[:m] = clipped_to_noise(A, counts, p)
+        p = _mean(A, counts, _JEFFREYS, at=concentration(A, np.array([p])))
+    counts = clipped_to_noise(A, counts, p)
     kinds, times = np.unique(alpha, axis=0, return_counts=True)
-    return float(times @ [_mean(A, v, a) for a in kinds] / times.sum())
+    return float(times @ [_mean(A, counts, a) for a in kinds] / times.sum())
 
 
 def concentration(A: Floats, p: Floats) -> Floats:
@@ -71,13 +69,10 @@ def clipped_to_noise(A: Floats, counts: Floats, p: float) -> Floats:
 
 def log_likelihood(A: Floats, v: Floats, p: Floats, at: Floats | None = None) -> Floats:
     """Log likelihood, but for a constant, of each prevalence p (T,); ``at`` fixes the concentration for all of them."""
-    m = A.shape[1]
     both, c = np.stack([1 - p, p], axis=1), concentration(A, p) if at is None else at
-    counts, labels = v[:m], v[m:]
-    seen = counts > 0
+    seen = v > 0
     a = np.maximum(c[:, None] * (both @ (A / A.sum(axis=1, keepdims=True)))[:, seen], 1e-300)
-    found = gammaln(c) - gammaln(c + counts.sum()) + (gammaln(a + counts[seen]) - gammaln(a)).sum(axis=1)
-    return np.asarray(found + (xlogy(labels, both).sum(axis=1) if len(labels) else 0.0))
+    return np.asarray(gammaln(c) - gammaln(c + v.sum()) + (gammaln(a + v[seen]) - gammaln(a)).sum(axis=1))
 
 
 def _mean(A: Floats, v: Floats, alpha: Floats, *, at: Floats | None = None) -> float:

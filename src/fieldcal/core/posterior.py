@@ -5,8 +5,7 @@ field must not corrupt what the lab measured); then ``p_g`` given ``M_s`` and ``
 groups share the draws of M, so draw ``s`` of two groups may be subtracted. Two classes: `posterior_binary`; more, or
 further terms of the prior: `posterior_mcmc`.
 
-``V`` and ``M`` may carry more columns than bins: a label from the field is a column of M that is one for its class and
-next to nothing for the others. Weighted, fractional and empty rows of ``V`` are fine.
+Weighted, fractional and empty rows of ``V`` are fine.
 """
 
 from __future__ import annotations
@@ -126,8 +125,8 @@ class Posterior:
     """The prevalences of every group given the field, under a prior that may differ between draws of M."""
 
     problem: Problem
-    M: Floats  # (S, K, m) draws, with further columns for labels
-    V: Floats  # (G, m) counts, with the same
+    M: Floats  # (S, K, m) draws
+    V: Floats  # (G, m) counts
     alpha: Floats  # (S, K) Dirichlet parameters of the prior, one row per draw of M
     penalty: Penalty  # whose minimum is the mode; of the rest of the prior, the entropy and further terms
     rng: np.random.Generator
@@ -142,7 +141,7 @@ class Posterior:
         if self.find_mode is not None:
             return self.find_mode(max_iter)
         problem = self.problem
-        return solve(problem.M, problem.V, self.penalty.with_labels(problem.labelled), max_iter=max_iter)
+        return solve(problem.M, problem.V, self.penalty, max_iter=max_iter)
 
     def summary(self, level: float, progress: Progress | None = None) -> Summary:
         """Mean, standard deviation and interval of every group; the point may have a prior of its own."""

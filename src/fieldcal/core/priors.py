@@ -75,8 +75,7 @@ class Prior:
         learnt : what an earlier call learnt from the same field, if it is known
         """
         penalty, rng = self.penalty(problem), np.random.default_rng(random_state)
-        M, V = problem.with_labels(response_draws(problem.A, N_DRAWS, rng))
-        V = V + np.pad(penalty.bins, (0, V.shape[1] - len(penalty.bins)))
+        M, V = response_draws(problem.A, N_DRAWS, rng), problem.V + penalty.bins
         if penalty.classes.ndim != 1:
             raise InputError(
                 f"The prior {self.name!r} has pseudo-rows of shape {penalty.classes.shape}, but they are for all "
@@ -357,12 +356,11 @@ class Pooled(Prior):
     ) -> Posterior:
         """Under the shrinkage that the groups' histograms speak for."""
         rng = np.random.default_rng(random_state)
-        plain = response_draws(problem.A, N_DRAWS, rng)
-        M, V = problem.with_labels(plain)
+        M, V = response_draws(problem.A, N_DRAWS, rng), problem.V
         if learnt is not None:
             return Posterior(problem, M, V, np.asarray(learnt["alpha"]), Penalty.of(problem), rng, {})
         rng = np.random.default_rng(random_state + 1)  # not the stream that M was drawn from
-        point, alpha = default_priors(problem, plain, rng)
+        point, alpha = default_priors(problem, M, rng)
         return Posterior(
             problem,
             M,
@@ -403,13 +401,11 @@ class Smooth(Prior):
     ) -> Posterior:
         """Under a path whose size and shape the histograms speak for."""
         rng = np.random.default_rng(random_state)
-        plain = response_draws(problem.A, N_DRAWS, rng)
+        M, V = response_draws(problem.A, N_DRAWS, rng), problem.V
         if learnt is None:
-            found = smooth_prior(problem, plain, rng=rng)
+            found = smooth_prior(problem, M, rng=rng)
             learnt = {"alpha": found.alpha, "sigma": found.sigma, **found.shape._asdict()}
         alpha, shape = np.asarray(learnt["alpha"]), Shape(float(learnt["roughness"]), float(learnt["nugget"]))
-        M, V = problem.with_labels(plain)
-        best, _ = problem.with_labels(problem.M[None])
         mean = alpha.mean(axis=0)
         strength = np.median(alpha.sum(axis=1)) * mean / mean.sum()
         return Posterior(
@@ -421,7 +417,7 @@ class Smooth(Prior):
             rng,
             dict(learnt),
             order=order_of(alpha, shape),
-            find_mode=lambda max_iter: ordered_mode(best, V, strength, shape, max_iter=max_iter),
+            find_mode=lambda max_iter: ordered_mode(problem.M[None], V, strength, shape, max_iter=max_iter),
         )
 
 

@@ -14,9 +14,6 @@ from fieldcal.core.response import in_class_rows, smoothing_cells
 from fieldcal.errors import InputError
 from fieldcal.types import Floats
 
-#: A label of the field counts as a bin of its own; other classes fall there next to never.
-_LABEL_FLOOR = 1e-12
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -26,7 +23,6 @@ class Problem:
     V: Floats  # (G, m) field counts, as effective rows
     smoothing: float  # pseudo-rows per class behind M
     grouped: bool  # whether the rows of V are groups of one field
-    labelled: Floats | None = None  # (G, K) field rows whose label is known, not counted in V
     #: One population that will be compared with groups: its point averages over M as theirs do.
     averages_over_M: bool = False
     class_rows: Floats | None = None  # (K,) effective rows of each class behind M; None for those of F
@@ -60,24 +56,11 @@ class Problem:
 
     def whole(self) -> Problem:
         """The field as one population."""
-        labelled = None if self.labelled is None else self.labelled.sum(axis=0, keepdims=True)
-        V = self.total[None]
-        return replace(
-            self, V=V, grouped=False, labelled=labelled, averages_over_M=self.grouped, together=None
-        )
+        return replace(self, V=self.total[None], grouped=False, averages_over_M=self.grouped, together=None)
 
     def take(self, rows: Floats) -> Problem:
         """Some of the groups."""
-        labelled = None if self.labelled is None else self.labelled[rows]
-        return replace(self, V=self.V[rows], labelled=labelled, together=None)
-
-    def with_labels(self, M: Floats) -> tuple[Floats, Floats]:
-        """M (S, K, m) and V with one more bin per class, for field rows whose label is known."""
-        if self.labelled is None:
-            return M, self.V
-        S, K, _ = M.shape
-        sure = np.broadcast_to(np.maximum(np.eye(K), _LABEL_FLOOR), (S, K, K))
-        return np.concatenate([M, sure], axis=2), np.concatenate([self.V, self.labelled], axis=1)
+        return replace(self, V=self.V[rows], together=None)
 
 
 class Term(Protocol):
@@ -95,7 +78,7 @@ class Penalty:
     """L_reg as a sum, each summand convex in p, so that the combined loss has no local minima.
 
     - ``−Σ_j E_j log (p @ M)_j``: pseudo-rows ``E`` per bin, like the likelihood itself;
-    - ``−Σ_i D_i log p_i``: pseudo-rows ``D`` per class, like labels from the field;
+    - ``−Σ_i D_i log p_i``: pseudo-rows ``D`` per class;
     - ``s Σ_i p_i log (p_i / c_i)``: negative entropy plus a linear function;
     - `terms`: any others.
 
@@ -138,10 +121,6 @@ class Penalty:
             _common_centre(self, other),
             self.terms + other.terms,
         )
-
-    def with_labels(self, labelled: Floats | None) -> Penalty:
-        """Labels of the field are pseudo-rows that are none."""
-        return self if labelled is None else replace(self, classes=self.classes + labelled)
 
     def value(self, p: Floats, M: Floats) -> Floats:
         """L_reg, one value per group (up to a constant)."""

@@ -8,7 +8,7 @@ one of them, the same for all groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -185,14 +185,6 @@ def moments(stories: list[Story], doubt: Doubt) -> tuple[list[Floats], list[Floa
     return means, variances, weights / weights.sum()
 
 
-def mixture_variance(stories: list[Story], doubt: Doubt) -> Floats:
-    """Variance of the mixture, (G, K)."""
-    means, variances, weights = moments(stories, doubt)
-    centre = sum(w * m for w, m in zip(weights, means, strict=True))
-    parts = (w * (v + (m - centre) ** 2) for w, m, v in zip(weights, means, variances, strict=True))
-    return np.asarray(sum(parts))
-
-
 def mixture_interval(
     stories: list[Story], doubt: Doubt, level: float, *, estimate: Floats
 ) -> tuple[Floats, Floats]:
@@ -204,20 +196,43 @@ def mixture_interval(
     n = doubt.parts.n
     if len(stories) == 1:
         return beta_interval(means[0], variances[0], level, n=n, holds=estimate)
-    # Of two classes one is the mirror of the other.
-    columns = slice(1, None) if estimate.shape[1] == 2 else slice(None)
-    curves = [_on_logits(m[:, columns], v[:, columns], n) for m, v in zip(means, variances, strict=True)]
     # What a story that is not ruled out leaves possible is possible; then the other end has the whole tail.
     heard = sum(story.weight * (story.follows > 0) for story in stories) >= POLICY.story_heard
-    at_zero, at_one = (heard & at[:, columns] for at in (doubt.at_zero, doubt.at_one))
+    ends = heard & doubt.at_zero, heard & doubt.at_one
+    return interval_of_mixture(means, variances, weights, level, n=n, holds=estimate, ends=ends)
+
+
+def interval_of_mixture(
+    means: Sequence[Floats],
+    variances: Sequence[Floats],
+    weights: Floats,
+    level: float,
+    *,
+    n: Floats,
+    holds: Floats,
+    ends: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+) -> tuple[Floats, Floats]:
+    """Equal-tailed interval of a mixture of shares, each normal on the logit scale, with means (G, K) and variances.
+
+    Parameters
+    ----------
+    n : (G,) rows
+    holds : (G, K) what the interval must hold
+    ends : (G, K) where it reaches to 0, and to 1, whatever the mixture says
+    """
+    # Of two classes one is the mirror of the other.
+    columns = slice(1, None) if holds.shape[1] == 2 else slice(None)
+    curves = [_on_logits(m[:, columns], v[:, columns], n) for m, v in zip(means, variances, strict=True)]
+    nowhere = np.zeros(holds.shape, dtype=bool)
+    at_zero, at_one = (at[:, columns] for at in ((nowhere, nowhere) if ends is None else ends))
     tail, least = (1 - level) / 2, 0.5 / (n[:, None] + 1)
     lower = expit(_quantile(curves, weights, np.where(at_one & ~at_zero, 2 * tail, tail)))
     upper = expit(_quantile(curves, weights, np.where(at_zero & ~at_one, 1 - 2 * tail, 1 - tail)))
     lower = np.where((lower <= least) | at_zero, 0.0, lower)
     upper = np.where((upper >= 1 - least) | at_one, 1.0, upper)
-    if estimate.shape[1] == 2:
+    if holds.shape[1] == 2:
         lower, upper = np.hstack([1 - upper, lower]), np.hstack([1 - lower, upper])
-    return np.minimum(lower, estimate), np.maximum(upper, estimate)
+    return np.minimum(lower, holds), np.maximum(upper, holds)
 
 
 def _on_logits(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
@@ -279,24 +294,19 @@ def story_draws(stories: list[Story], urc: Floats, rng: np.random.Generator) -> 
         at = np.flatnonzero(np.minimum(chosen, len(stories) - 1) == i)
         if len(at):
             centre = np.moveaxis(story.centre(np.moveaxis(urc[:, at], 1, 0)), 0, 1)
-            draws[:, at] = _perturbed(centre, story.variance[:, None, :], rng)
+            draws[:, at] = perturbed(centre, story.variance[:, None, :], rng)
     return draws
 
 
-def _perturbed(p: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
+def perturbed(p: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
     """Shares around p with this variance of each, by noise on the logarithms; they sum to one."""
+    noise = spread_on_logs(p, variance) * rng.standard_normal(p.shape)
+    return np.asarray(softmax(np.log(np.clip(p, 1e-12, 1.0)) + noise, axis=-1))
+
+
+def spread_on_logs(p: Floats, variance: Floats) -> Floats:
+    """Standard deviation of independent noise on the logarithms that gives shares p this variance of each."""
     p = np.clip(p, 1e-12, 1.0)
     rest = (np.square(p).sum(axis=-1, keepdims=True) - p**2) / np.maximum(1 - p, 1e-12) ** 2
     sd = np.sqrt(variance) / np.maximum(p * (1 - p), 1e-9) / np.sqrt(1 + rest)
-    noise = np.minimum(sd, _WIDEST) * rng.standard_normal(p.shape)
-    return np.asarray(softmax(np.log(p) + noise, axis=-1))
-
-
-def learn_from_labels(value: Floats, variance: Floats, labelled: Floats) -> tuple[Floats, Floats]:
-    """Update a value of known variance by labelled rows (G, K), as the Dirichlet with that mean and variance would."""
-    s = value * (1 - value)
-    strength = np.maximum((s / np.maximum(variance, 1e-18) - 1).min(axis=1, keepdims=True), 0.0)
-    rows = strength + labelled.sum(axis=1, keepdims=True)
-    new = (strength * value + labelled) / np.maximum(rows, 1e-300)
-    new = np.where(labelled.sum(axis=1, keepdims=True) > 0, new, value)
-    return new, np.where(labelled.sum(axis=1, keepdims=True) > 0, new * (1 - new) / (rows + 1), variance)
+    return np.asarray(np.minimum(sd, _WIDEST))

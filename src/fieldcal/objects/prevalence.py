@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import PrivateAttr, model_validator
 
+from fieldcal.core.explanations import Belief
 from fieldcal.core.goodness_of_fit import ShiftExplained
+from fieldcal.core.labels import Learnt as LabelPosterior
 from fieldcal.core.priors import N_DRAWS, Prior, check_spec, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
@@ -39,8 +41,9 @@ from fieldcal.objects.artefact import (
 from fieldcal.objects.correction import Correction
 from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
 from fieldcal.objects.field import Field
+from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.problem import Rows, as_problem
+from fieldcal.objects.problem import Rows, as_problem, learn_from_labels
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import as_array, check_choice, check_level
 from fieldcal.types import Floats, Ints, Keys
@@ -132,7 +135,7 @@ class Prevalence(Artefact):
     point: Literal["mean", "mode"]
     level: float | None = Slot(gt=0, lt=1)
     seed: int = Slot(ge=0)
-    labelled: Counts | None
+    labels: FromLabels | None = None
     design_effect: float = Slot(default=1.0, ge=1, le=LARGEST)
     urc: Numbers
     estimate: Numbers
@@ -156,7 +159,7 @@ class Prevalence(Artefact):
         if width < 2:
             return values
         empty = np.zeros((0, width))
-        tables = ("urc", "estimate", "lower", "upper", "labelled")
+        tables = ("urc", "estimate", "lower", "upper")
         return values | {n: empty for n in tables if values.get(n) is not None and np.size(values[n]) == 0}
 
     @model_validator(mode="after")
@@ -169,7 +172,6 @@ class Prevalence(Artefact):
             "estimate": (G, K),
             "lower": (G, K),
             "upper": (G, K),
-            "labelled": (G, K),
         }
         shapes |= {f"whole.{name}": (K,) for name in ("mean_prediction", "urc", "estimate", "lower", "upper")}
         for name, shape in shapes.items():
@@ -244,6 +246,8 @@ class Prevalence(Artefact):
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """What happens to the predictions of every group: at most two mixtures, the weights of each (K,) or (G, K)."""
+        if self.labels is not None:
+            return self.labels.steps
         return steps_of(
             urc=self.urc,
             whole=self.whole.urc,
@@ -256,6 +260,8 @@ class Prevalence(Artefact):
     @cached_property
     def steps_unseen(self) -> tuple[Step, ...]:
         """The same for a group that was never seen: it moves as the whole field does."""
+        if self.labels is not None:
+            return self.labels.steps_unseen
         return steps_of(
             urc=self.whole.urc[None],
             whole=self.whole.urc,
@@ -292,16 +298,36 @@ class Prevalence(Artefact):
         )
         # In one order, each group once: a group asked for twice, or in another place, has the same draws.
         rows, back = np.unique(at, return_inverse=True)
-        prior = self._prior if self._prior is not None else prior_from(self.prior)
-        problem = as_problem(
-            self.lab, self.field, labelled=self.labelled, design_effect=self.design_effect, rows=rows
-        )
-        posterior = prior.posterior(problem, random_state=self.seed, learnt=self.learnt)
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
+        if self.labels is not None and assume == "trust":
+            rng = np.random.default_rng([self.seed, 3])
+            return np.asarray(self._learnt.draws(rows, N_DRAWS * per_draw, rng)[back])
+        prior = self._prior if self._prior is not None else prior_from(self.prior)
+        problem = as_problem(self.lab, self.field, design_effect=self.design_effect, rows=rows)
+        posterior = prior.posterior(problem, random_state=self.seed, learnt=self.learnt)
         draws = np.asarray(posterior.draws(per_draw=per_draw))
         if assume == "trust":
             draws = self._told(problem, rows, draws)
         return np.asarray(draws[back])
+
+    @cached_property
+    def _learnt(self) -> LabelPosterior:
+        """The posterior that labels left, made anew."""
+        labels = self.labels
+        assert labels is not None
+        belief = Belief(
+            self.lab.p_lab,
+            self.urc,
+            labels.urc_sd,
+            self.whole.urc,
+            labels.whole_sd,
+            labels.before,
+            moved=self.overall_shift.shifted,
+            grouped=self.field.grouped,
+            rehearsal=self.lab.rehearsal,
+        )
+        problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
+        return learn_from_labels(self.lab, self.field, problem, belief)
 
     def _told(self, problem: Problem, rows: Ints, urc: Floats) -> Floats:
         """Draws after trust, from those of URC's posterior (G, D, K)."""

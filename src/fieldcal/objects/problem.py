@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fieldcal.core.explanations import Belief
+from fieldcal.core.goodness_of_fit import chance_of
+from fieldcal.core.labels import Base, LabelledRows, Learnt, Model
 from fieldcal.core.posterior import Summary
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rows_worth
@@ -14,14 +17,13 @@ from fieldcal.core.stories import Doubt, Parts
 from fieldcal.core.trust import Trust, excess_variance, mean_recalibrated
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
-from fieldcal.types import Floats, Ints
+from fieldcal.types import Design, Floats, Ints
 
 
 def as_problem(
     lab: Lab,
     field: Field,
     *,
-    labelled: Floats | None = None,
     design_effect: float = 1.0,
     rows: Ints | slice = slice(None),
 ) -> Problem:
@@ -41,10 +43,51 @@ def as_problem(
         V / design_effect,
         lab.smoothing,
         field.grouped,
-        None if labelled is None else labelled[rows],
         class_rows=lab.n_effective,
         together=None if together is None else together / design_effect,
     )
+
+
+def learn_from_labels(lab: Lab, field: Field, problem: Problem, belief: Belief) -> Learnt:
+    """What the field's labels make of what was believed without them."""
+    base = Base.of(problem.F, lab.bin_means, problem.total)
+    model = Model(base, problem.V, labelled_rows(lab, field, problem), field.grouped)
+    return model.learn(belief.explanations())
+
+
+def labelled_rows(lab: Lab, field: Field, problem: Problem) -> LabelledRows:
+    """The labelled rows of a field, worth as much as its other rows are."""
+    given, (_, K, m) = field.labelled, problem.shape
+    groups = np.unique(np.concatenate([found.at for found in given.values()]))
+    n = np.asarray(field.n, dtype=np.float64)[groups]
+    typical = problem.V.sum() / max(float(np.sum(field.n)), 1e-300)
+    worth = np.divide(problem.V.sum(axis=1)[groups], n, out=np.full(len(n), typical or 1.0), where=n > 0)
+
+    def of(*designs: Design) -> Floats:
+        table = np.zeros((len(groups), K, m))
+        for design in designs:
+            if design in given:
+                table[np.searchsorted(groups, given[design].at)] += given[design].counts
+        return table * worth[:, None, None]
+
+    return LabelledRows(groups, of("random", "by_score"), of("by_class"))
+
+
+def looks_random(field: Field, problem: Problem) -> float | None:
+    """p-value of rows that are said to be drawn at random, if they are, by where their predictions fall.
+
+    Within groups: how many rows each group has is the caller's choice. Neighbouring bins of few rows count together.
+    """
+    found = field.labelled.get("random")
+    if found is None:
+        return None
+    seen = np.asarray(found.counts, dtype=np.float64).sum(axis=1)  # (L, m)
+    V = problem.V[found.at]
+    known = V.sum(axis=1) > 0
+    expected = (V[known] / V[known].sum(axis=1, keepdims=True) * seen[known].sum(axis=1, keepdims=True)).sum(
+        axis=0
+    )
+    return chance_of(seen[known].sum(axis=0), expected)
 
 
 def _worth(lab: Lab, V: Floats, squares: Floats) -> Floats:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from fieldcal.core.explanations import Belief
 from fieldcal.core.methods import MethodName, as_method
 from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
@@ -16,19 +17,17 @@ from fieldcal.core.reweight import Step
 from fieldcal.core.solve import Solution
 from fieldcal.core.stories import (
     Doubt,
-    beta_interval,
-    learn_from_labels,
     mixture_interval,
-    mixture_variance,
     posterior_alone,
     tell,
 )
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
-from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField, group_keys
-from fieldcal.objects.problem import Rows, as_problem
-from fieldcal.options import as_array, as_number, check_choice, check_flags, check_level, check_whole, is_auto
-from fieldcal.types import Floats, Keys, Point, PointLike
+from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
+from fieldcal.objects.from_labels import FromLabels
+from fieldcal.objects.problem import Rows, as_problem, learn_from_labels, looks_random
+from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
+from fieldcal.types import Floats, Point, PointLike
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
 DEFAULT_LEVEL = 0.9
@@ -43,7 +42,6 @@ def estimate(
     trust: float | Literal["auto"] = "auto",
     point: PointLike = "auto",
     level: float | None = 0.9,
-    labelled: Any = None,
     design_effect: float = 1.0,
     protected: bool = False,
     random_state: int = 0,
@@ -55,6 +53,8 @@ def estimate(
     Parameters
     ----------
     lab, field : Lab, Field
+        Where some rows of the field were counted with their labels (``count(…, y=…)``), these decide between the
+        explanations of how the field moved: see the notes.
     method : "default", "paper" or "reference"
         What "auto" means. "paper" is the paper's: the ``prior`` is "flat" (Definition 8, L_nll alone; pass ``KL(…)``
         for the regularisation of Theorem 10 and Remark 11), of ordered classes and numbers the continuity term of
@@ -67,14 +67,12 @@ def estimate(
         (``learn(…, ordered=True)``) it is "smooth": neighbours inform each other too.
     trust : "auto" or float in [0, 1]
         The probability that label shift holds: 1 is the paper's method, 0 leaves predictions alone. "auto" is what was
-        earned: by the rehearsal stored in the lab, and, at most .59, by what the field's histograms say.
+        earned: by labels of the field, by the rehearsal stored in the lab, and, at most .59, by what the field's
+        histograms say.
     point : "auto", "mean" or "mode"
         Posterior mean, never exactly 0 or 1 (the default), or the maximum a posteriori estimate.
     level : float or None
         Probability content of the intervals; None for no intervals, with ``point="mode"`` only.
-    labelled : (K,) or (G, K) counts, or a mapping from group to (K,) counts, optional
-        Labels from the field, where a few have come in: rows per class, of rows that are *not* counted in ``field``.
-        They enter the same likelihood exactly.
     design_effect : float
         How many times larger the variance of the field's histograms is than if its rows were independent: for m rows
         per cluster (of one patient, one camera, one day) whose correlation is ρ, ``1 + (m − 1)·ρ``. By default rows are
@@ -104,6 +102,13 @@ def estimate(
     class moves alone, and predictions are too blurred to show it, the interval is too narrow; ``prior="pooled"`` does
     not assume it, and is wider.
 
+    What labels of the field do. The classes of a row in bin j follow ``P_lab(class | j)``, tilted. Label shift, no tilt
+    at all and any other tilt each have a probability before labels are seen; labelled rows weigh them by how well each
+    foretells the labels, and move the tilt itself, bin by bin where there are enough. With none of them the estimate is
+    that of above; with many it is the share of the labels, poststratified by score. Groups share what they have in
+    common and deviate from it as far as the rehearsal, or the labels themselves, say; a group without labels learns
+    from the others. ``trust=1`` leaves no explanation but label shift, which labels can then only sharpen.
+
     Examples
     --------
     >>> import fieldcal
@@ -126,7 +131,7 @@ def estimate(
     chosen, trust, shown = _chosen(lab, method, prior, trust, point)
     _check(lab, field, chosen, level=level, point=shown)
     design_effect = _design_effect(design_effect)
-    problem = as_problem(lab, field, labelled=_labels(labelled, lab, field), design_effect=design_effect)
+    problem = as_problem(lab, field, design_effect=design_effect)
     posterior = chosen.posterior(problem, random_state=random_state)
     found = _solved(posterior, shown, level, max_iter, progress)
     whole = _whole_field(chosen, problem, found, shown, level, random_state, max_iter)
@@ -140,6 +145,11 @@ def estimate(
     )
     believed = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
     each, together = _after_trust(lab, field, problem, found, whole, believed, evidence, level)
+    labels = None
+    if field.labelled:
+        spreads = (_spread(posterior, found), _spread(posterior, whole))
+        learnt = _after_labels(lab, field, problem, (each, together), spreads, believed, evidence, level)
+        each, together, labels, believed = learnt
     row = together.row(float(np.sum(field.n)))
     seen = Seen(
         lab,
@@ -153,6 +163,7 @@ def estimate(
         steps=each.steps,
         shares=each.estimate,
         design_effect=design_effect,
+        labels=labels,
     )
     said = findings(seen)
     warn_about_field(said)
@@ -164,7 +175,7 @@ def estimate(
         point=shown,
         level=level,
         seed=random_state,
-        labelled=problem.labelled,
+        labels=labels,
         design_effect=design_effect,
         urc=found.urc,
         estimate=each.estimate,
@@ -252,65 +263,6 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
         )
 
 
-def _labels(labelled: Any, lab: Lab, field: Field) -> Floats | None:
-    """Labelled field rows as (G, K) counts."""
-    if labelled is None:
-        return None
-    G, K = len(field.groups), len(lab.classes)
-    labelled = _by_names(labelled)
-    if isinstance(labelled, Mapping):
-        table = np.zeros((G, K))
-        where = group_keys.positions(field.groups, tuple(group_keys.normalize(k) for k in labelled))
-        for at, (key, counts) in zip(where, labelled.items(), strict=True):
-            if at < 0:
-                raise InputError(
-                    f"There are labels of group {group_keys.show(key)!r}, but the field has no such group."
-                )
-            table[at] = _label_row(counts, lab.classes)
-    else:
-        table = as_array("labelled", labelled)
-        table = table[None] if table.ndim == 1 and G == 1 else table
-    if table.shape != (G, K) or not np.isfinite(table).all() or table.min(initial=0.0) < 0:
-        raise InputError(
-            f"labelled must be counts of shape ({G}, {K}), groups by classes, finite and not negative, but has shape "
-            f"{table.shape}."
-        )
-    return table
-
-
-def _by_names(labelled: Any) -> Any:
-    """A pandas table whose index and columns are named is read by these names; one that only numbers them, in order."""
-    if not (hasattr(labelled, "iloc") and getattr(labelled, "ndim", 0) == 2):
-        return labelled
-    groups, classes = list(labelled.index), list(labelled.columns)
-    if groups == list(range(len(groups))) and classes == list(range(len(classes))):
-        return labelled.to_numpy()
-    if len(set(groups)) < len(groups) or len(set(classes)) < len(classes):
-        raise InputError(
-            "labelled names a group or a class twice. Give one row per group, one column per class."
-        )
-    return {
-        group: dict(zip(classes, row, strict=True))
-        for group, row in zip(groups, labelled.to_numpy(), strict=True)
-    }
-
-
-def _label_row(counts: Any, classes: Keys) -> Floats:
-    if not isinstance(counts, Mapping):
-        given = np.asarray(counts)
-        if given.shape != (len(classes),) or given.dtype.kind not in "biuf":
-            raise InputError(
-                f"labelled counts of a group must be {len(classes)} numbers, but got {counts!r:.80}."
-            )
-        return given.astype(np.float64)
-    where = group_keys.positions(classes, tuple(group_keys.normalize(k) for k in counts))
-    if (where < 0).any():
-        raise InputError(f"labelled counts name a class that is not among {classes!r:.200}.")
-    row = np.zeros(len(classes))
-    row[where] = as_array("labelled", list(counts.values()))
-    return row
-
-
 def _design_effect(value: Any) -> float:
     """Checked: no sample is better than one of independent rows by more than chance."""
     return as_number(
@@ -347,6 +299,11 @@ def _solved(
     spread = posterior.summary(level, _counting(progress, len(posterior.V)))
     lower, upper = np.minimum(spread.lower, mode.p), np.maximum(spread.upper, mode.p)
     return _Solved(mode.p, replace(spread, lower=lower, upper=upper), mode)
+
+
+def _spread(posterior: Posterior, found: _Solved) -> Floats:
+    """Standard deviation (G, K) of the prevalences under label shift."""
+    return found.spread.sd if found.spread is not None else posterior.summary(DEFAULT_LEVEL).sd
 
 
 def _counting(tell: Callable[[int, int], None] | None, total: int) -> Callable[[int], None] | None:
@@ -402,6 +359,7 @@ class _Mixed:
     estimate: Floats
     lower: Floats | None
     upper: Floats | None
+    steps: tuple[Step, ...]  # that predictions take
 
     def row(self, n: float) -> WholeField:
         """Of the field as one population, of n rows."""
@@ -415,11 +373,6 @@ class _Mixed:
             lower=lower,
             upper=upper,
         )
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """That predictions take, of the field as one population."""
-        return self.doubt.steps
 
     @property
     def width(self) -> Floats | None:
@@ -439,12 +392,45 @@ def _after_trust(
 ) -> tuple[_Mixed, _Mixed]:
     """Of every group, and of the field as one population."""
     moved, rows, common = evidence.overall.shifted, Rows.of(lab, field, problem), whole.urc[0]
-    each = _mixed(rows, found, common, trust, level, moved=moved, labelled=problem.labelled)
+    each = _mixed(rows, found, common, trust, level, moved=moved)
     if len(found.urc) == 1:
         return each, each
-    labels = None if problem.labelled is None else problem.labelled.sum(axis=0, keepdims=True)
-    all_rows = rows.together(problem.total)
-    return each, _mixed(all_rows, whole, common, trust, level, moved=moved, labelled=labels)
+    return each, _mixed(rows.together(problem.total), whole, common, trust, level, moved=moved)
+
+
+def _after_labels(
+    lab: Lab,
+    field: Field,
+    problem: Problem,
+    before: tuple[_Mixed, _Mixed],
+    spreads: tuple[Floats, Floats],
+    trust: Trust,
+    evidence: Evidence,
+    level: float | None,
+) -> tuple[_Mixed, _Mixed, FromLabels, Trust]:
+    """The same after labels were seen: of every group, of the whole field, what they said, and the trust now."""
+    each, together = before
+    belief = Belief(
+        lab.p_lab,
+        each.doubt.parts.urc,
+        spreads[0],
+        together.doubt.parts.urc[0],
+        spreads[1][0],
+        trust,
+        moved=evidence.overall.shifted,
+        grouped=field.grouped,
+        rehearsal=lab.rehearsal,
+    )
+    learnt = learn_from_labels(lab, field, problem, belief)
+    shares, whole = learnt.shares(), learnt.whole_shares()
+    rows = {design: float(found.counts.sum()) for design, found in field.labelled.items()}
+    labels = FromLabels.of(
+        learnt, belief, shares.mean, whole.mean[0], looks_random=looks_random(field, problem), rows=rows
+    )
+    ends = [(None, None) if level is None else found.interval(level) for found in (shares, whole)]
+    each = replace(each, estimate=shares.mean, lower=ends[0][0], upper=ends[0][1], steps=labels.steps)
+    together = replace(together, estimate=whole.mean, lower=ends[1][0], upper=ends[1][1])
+    return each, together, labels, labels.trust(learnt, grouped=field.grouped)
 
 
 def _mixed(
@@ -455,7 +441,6 @@ def _mixed(
     level: float | None,
     *,
     moved: bool,
-    labelled: Floats | None,
 ) -> _Mixed:
     """The estimate after trust; see the notes of `estimate` for what its interval means."""
     spread = found.spread
@@ -463,14 +448,11 @@ def _mixed(
     between = trust.between if rows.grouped else trust.overall
     value = doubt.parts.mixed(trust.overall, between)
     if spread is None or level is None:
-        return _Mixed(doubt, value, None, None)
+        return _Mixed(doubt, value, None, None, doubt.steps)
     if posterior_alone(doubt, trust):
-        return _Mixed(doubt, value, spread.lower, spread.upper)
+        return _Mixed(doubt, value, spread.lower, spread.upper, doubt.steps)
     stories = tell(doubt, trust, moved=moved, grouped=rows.grouped)
-    if labelled is not None and labelled.any():
-        value, variance = learn_from_labels(value, mixture_variance(stories, doubt), labelled)
-        return _Mixed(doubt, value, *beta_interval(value, variance, level, n=doubt.parts.n))
-    return _Mixed(doubt, value, *mixture_interval(stories, doubt, level, estimate=value))
+    return _Mixed(doubt, value, *mixture_interval(stories, doubt, level, estimate=value), doubt.steps)
 
 
 def _fit(mode: Solution | None, evidence: Evidence) -> Fit:

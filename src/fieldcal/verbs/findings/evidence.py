@@ -13,6 +13,7 @@ from fieldcal.core.reweight import Step
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import Option
 from fieldcal.objects import Field, Lab, WholeField
+from fieldcal.objects.from_labels import FromLabels
 from fieldcal.types import Floats
 
 #: Groups that a finding names, at most.
@@ -41,6 +42,7 @@ class Seen:
     steps: tuple[Step, ...] = ()  # that predictions of each group take
     shares: Floats | None = None  # (G, K) estimated, of the classes in each group
     V: Floats | None = None  # (G, m) as effective rows
+    labels: FromLabels | None = None
 
     @cached_property
     def decisions(self) -> tuple[guards.HardDecisions, guards.HardDecisions] | None:

@@ -1,0 +1,485 @@
+"""What a few labelled rows of the field say: one posterior, from no label to many.
+
+A row of bin j and group g has class k with ``P(k | j, g) ∝ P_lab(k | j) · exp(a_gk + e_jk)``. The tilt ``a`` has three
+explanations before labels are seen: *label shift* (``log p_urc / p_lab``), *same* (no tilt), and *other* (anything
+around the two). ``e`` is what no tilt explains, per bin, of a scale δ that is itself unknown, and the lab's own noise.
+Labelled rows weigh the explanations by their evidence, and move each. As labels grow, this becomes poststratification
+by score; where they are few, it is what was believed without them.
+
+Rows that were drawn at random, or by looking at their predictions, tell of ``P(k | j, g)``. Rows that were chosen by
+their class tell of ``P(j | k) ∝ v_j P(k | j)`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from fieldcal.core.laplace import Cells, Gaussian, fit
+from fieldcal.core.policy import POLICY
+from fieldcal.core.reweight import safe_log
+from fieldcal.core.stories import interval_of_mixture, perturbed
+from fieldcal.types import Floats, Ints
+
+Kind = Literal["label_shift", "same", "other"]
+KINDS: tuple[Kind, ...] = ("label_shift", "same", "other")
+
+#: Effects of bins are common to all groups while they are fewer than this; beyond, groups have none of them.
+_DENSE = 256
+_CELLS = 2_000_000  # numbers in memory at a time
+_SMALL = 1e-3  # explanations of less weight are left out of what is shown
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows of the field whose class is known, as effective rows."""
+
+    groups: Ints  # (L,) places of the groups that have any, ascending
+    given_bin: Floats  # (L, K, m) drawn at random, or by looking at predictions
+    by_class: Floats  # (L, K, m) chosen by class
+
+    @property
+    def known(self) -> Floats:
+        """All of them, (L, K, m)."""
+        return self.given_bin + self.by_class
+
+    def together(self) -> LabelledRows:
+        """Of the field as one population."""
+        tables = (table.sum(axis=0, keepdims=True) for table in (self.given_bin, self.by_class))
+        return LabelledRows(np.zeros(1, dtype=np.intp), *tables)
+
+
+@dataclass(frozen=True)
+class Base:
+    """What the lab says of the classes in each bin."""
+
+    logs: Floats  # (m, K) log P_lab(k | j)
+    noise: Floats  # (m, K) variance of them
+    slope: Floats  # (m, K) how they change if the model is more, or less, sure of itself
+    centres: Floats  # (m, K) mean prediction
+
+    @classmethod
+    def of(cls, F: Floats, centres: Floats, v: Floats) -> Base:
+        """From lab counts F (K, m), as effective rows; predictions count as a few rows more. v: the field, (m,)."""
+        rows = np.maximum(F.T + POLICY.rows_of_a_prediction * centres, 1e-3)
+        logs = np.log(rows / rows.sum(axis=1, keepdims=True))
+        slope = logs - logs.mean(axis=1, keepdims=True)
+        slope = slope - (v @ slope) / max(v.sum(), _TINY)
+        return cls(logs, POLICY.lab_noise / np.maximum(rows, 0.5), slope, np.maximum(centres, 1e-6))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One answer to how the classes of the field came about, before labels are seen."""
+
+    kind: Kind
+    weight: float
+    tilt: Floats  # (G, K) or (1, K), where all groups have the same
+    variance: Floats  # (K,) of what all groups have in common beside it
+    own: Floats | None  # (G, K) of what a group has alone; None for one population
+    off: float  # δ, the scale of what no tilt explains
+    between: float = 0.0  # how much of the differences between groups is followed
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An explanation after labels were seen."""
+
+    weight: float
+    explanation: Explanation
+    gaussian: Gaussian
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """Likelihood of rows that were chosen by class: ``Π P(j | k)``, with ``P(j | k) ∝ v_j P(k | j)``."""
+
+    counts: Floats  # (K, m)
+    log_v: Floats  # (m,)
+    offset: Floats  # (m, K)
+    Z: Floats  # (m, K, D)
+
+    def _logs(self, d: Floats) -> tuple[Floats, Floats]:
+        """log P(k | j), (m, K), and log P(j | k), (m, K)."""
+        logs = self.offset + self.Z @ d
+        logs = logs - logsumexp(logs, axis=1, keepdims=True)
+        joint = logs + self.log_v[:, None]
+        return logs, joint - logsumexp(joint, axis=0, keepdims=True)
+
+    def value(self, d: Floats) -> float:
+        """The log likelihood."""
+        return float((self.counts.T * self._logs(d)[1]).sum())
+
+    def slopes(self, d: Floats) -> tuple[Floats, Floats]:
+        """Gradient, and Fisher's information, which is never negative."""
+        logs, given = self._logs(d)
+        Q, q = np.exp(logs), np.exp(given)  # (m, K) each
+        # Of log P(k | j): Z_j' (1_k − P_j), less its mean over the bins of class k.
+        scores = self.Z - np.einsum("jl,jld->jd", Q, self.Z)[:, None, :]  # (m, K, D)
+        scores = scores - np.einsum("jk,jkd->kd", q, scores)[None]
+        n = self.counts.sum(axis=1)
+        flat = (scores * np.sqrt(q * n)[:, :, None]).reshape(-1, scores.shape[2])
+        return np.einsum("kj,jkd->d", self.counts, scores), flat.T @ flat
+
+
+@dataclass(frozen=True)
+class Model:
+    """A field and its labels; explanations are fitted to it one by one."""
+
+    base: Base
+    V: Floats  # (G, m) as effective rows, those with labels among them
+    labels: LabelledRows
+    grouped: bool
+
+    @cached_property
+    def known(self) -> Floats:
+        """(G, K) rows whose class is known."""
+        return self._spread(self.labels.known.sum(axis=2))
+
+    @cached_property
+    def rest(self) -> Floats:
+        """(G, m) rows whose class is not."""
+        return np.maximum(self.V - self._spread(self.labels.known.sum(axis=1)), 0.0)
+
+    @cached_property
+    def block(self) -> Ints:
+        """(G,) where the group's own effect is among the blocks; −1 for a group without labels."""
+        place = np.full(len(self.V), -1, dtype=np.intp)
+        if self.grouped:
+            given = self.labels.given_bin.any(axis=(1, 2))
+            place[self.labels.groups[given]] = np.arange(given.sum())
+        return place
+
+    def _spread(self, table: Floats) -> Floats:
+        full = np.zeros((len(self.V), table.shape[1]))
+        full[self.labels.groups] = table
+        return full
+
+    @property
+    def bins_are_common(self) -> bool:
+        """Whether the effects of bins are among the common ones; otherwise they are blocks, or there are none."""
+        few = self.base.logs.size <= _DENSE
+        return few and (self.grouped or bool(self.labels.by_class.any()))
+
+    @property
+    def bins_are_blocks(self) -> bool:
+        """One population whose labels all tell of P(k | j)."""
+        return not self.grouped and not self.labels.by_class.any()
+
+    @cached_property
+    def Z(self) -> Floats:
+        """(m, K, K + 1) how tilt and slope enter the log-odds of each bin."""
+        m, K = self.base.logs.shape
+        return np.concatenate([np.broadcast_to(np.eye(K), (m, K, K)), self.base.slope[:, :, None]], axis=2)
+
+    @property
+    def all_Z(self) -> Floats:
+        """(m, K, D) the same of all common effects."""
+        m, K = self.base.logs.shape
+        if not self.bins_are_common:
+            return self.Z
+        bins = np.einsum("ij,kl->ikjl", np.eye(m), np.eye(K)).reshape(m, K, m * K)
+        return np.concatenate([self.Z, bins], axis=2)
+
+    def effects(self, d: Floats) -> Floats:
+        """Of common effects (…, D) on the bins, (…, m, K)."""
+        m, K = self.base.logs.shape
+        effects = d[..., None, :K] + d[..., K, None, None] * self.base.slope
+        return effects + d[..., K + 1 :].reshape(*d.shape[:-1], m, K) if self.bins_are_common else effects
+
+    @cached_property
+    def _cells(self) -> tuple[Floats, Ints, Ints, Ints]:
+        """Counts (I, K), group, bin and block of every cell."""
+        counts = self.labels.given_bin.swapaxes(1, 2)  # (L, m, K)
+        if not self.grouped:
+            bins = np.arange(counts.shape[1])
+            return counts.sum(axis=0), np.zeros(len(bins), dtype=np.intp), bins, bins
+        at, bins = np.nonzero(counts.any(axis=2))
+        groups = self.labels.groups[at]
+        return counts[at, bins], groups, bins, self.block[groups]
+
+    def precision(self, explanation: Explanation) -> Floats:
+        """(D, D) of the common effects before labels are seen."""
+        slope = np.array([POLICY.slope**-2])
+        parts = [1 / explanation.variance, slope]
+        if self.bins_are_common:
+            parts.append(1 / (explanation.off**2 + self.base.noise).ravel())
+        return np.diag(np.concatenate(parts))
+
+    def fitted(self, explanation: Explanation, start: Gaussian | None = None) -> Gaussian:
+        """The explanation after labels were seen, with its evidence."""
+        counts, groups, bins, block = self._cells
+        tilt = np.broadcast_to(explanation.tilt, (len(self.V), counts.shape[1]))
+        n_blocks, variance = 0, np.ones((0, counts.shape[1]))
+        if self.grouped and explanation.own is not None:
+            own = np.broadcast_to(explanation.own, tilt.shape)
+            variance = own[self.block >= 0]
+            n_blocks = len(variance)
+        elif self.bins_are_blocks:
+            variance = explanation.off**2 + self.base.noise
+            n_blocks = len(variance)
+        n_columns = len(self.base.logs) if self.bins_are_common else 0
+        offset = self.base.logs[bins] + tilt[groups]
+        cells = Cells(counts, offset, self.Z[bins], block, n_blocks, bins, n_columns)
+        term = None
+        if self.labels.by_class.any():
+            v = self.V.sum(axis=0)
+            common = np.average(tilt, axis=0, weights=np.maximum(self.V.sum(axis=1), _TINY))
+            term = ByClass(self.labels.by_class.sum(axis=0), safe_log(v), self.base.logs + common, self.all_Z)
+        return fit(cells, precision=self.precision(explanation), variance=variance, term=term, start=start)
+
+    def learn(self, explanations: list[Explanation]) -> Learnt:
+        """All explanations, weighed by the evidence for each."""
+        fits: list[Gaussian] = []
+        for i, explanation in enumerate(explanations):
+            alike = i > 0 and explanations[i - 1].tilt is explanation.tilt
+            fits.append(self.fitted(explanation, fits[-1] if alike else None))
+        with np.errstate(divide="ignore"):
+            logs = np.log([x.weight for x in explanations]) + [x.log_evidence for x in fits]
+        weights = softmax(logs)
+        pieces = (Piece(float(w), x, y) for w, x, y in zip(weights, explanations, fits, strict=True))
+        return Learnt(self, tuple(pieces))
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The posterior: a mixture of explanations, each a Gaussian."""
+
+    model: Model
+    pieces: tuple[Piece, ...]
+
+    def weight(self, kind: Kind) -> float:
+        """The probability of an explanation."""
+        return float(sum(piece.weight for piece in self.pieces if piece.explanation.kind == kind))
+
+    @property
+    def between(self) -> float:
+        """How much of the differences between groups is followed."""
+        return float(sum(piece.weight * piece.explanation.between for piece in self.pieces))
+
+    @property
+    def off(self) -> float:
+        """The scale of what no tilt explains, on the logit scale: how far the scores themselves are off."""
+        return float(np.sqrt(sum(piece.weight * piece.explanation.off**2 for piece in self.pieces)))
+
+    @cached_property
+    def likely(self) -> tuple[Piece, ...]:
+        """Those that matter, their weights scaled to one."""
+        kept = [piece for piece in self.pieces if piece.weight >= _SMALL]
+        total = sum(piece.weight for piece in kept)
+        return tuple(replace(piece, weight=piece.weight / total) for piece in kept)
+
+    def effects(self, piece: Piece) -> Floats:
+        """Of the bins, (m, K): everything beside the tilts of the groups."""
+        effects = self.model.effects(piece.gaussian.d)
+        return effects + piece.gaussian.b if self.model.bins_are_blocks else effects
+
+    def tilts(self, piece: Piece, rows: slice | Ints = slice(None)) -> Floats:
+        """Of groups, (G, K), beside what all have in common."""
+        model = self.model
+        tilt = np.broadcast_to(piece.explanation.tilt, model.known.shape)[rows]
+        block = model.block[rows]
+        if not len(piece.gaussian.b) or model.bins_are_blocks:
+            return np.asarray(tilt)
+        return np.asarray(tilt + np.where(block[:, None] >= 0, piece.gaussian.b[block], 0.0))
+
+    def shares(self) -> Shares:
+        """Of the classes in every group: mean and variance under each of the likely explanations."""
+        weights = np.array([piece.weight for piece in self.likely])
+        means, variances = zip(*(self._moments(piece) for piece in self.likely), strict=True)
+        return Shares(weights, means, variances, self.model.V.sum(axis=1))
+
+    def _moments(self, piece: Piece) -> tuple[Floats, Floats]:
+        parts = [self._of_rows(piece, rows) for rows in self._chunks()]
+        return np.concatenate([mean for mean, _ in parts]), np.concatenate([var for _, var in parts])
+
+    def _chunks(self) -> Iterator[slice]:
+        G, (m, K) = len(self.model.V), self.model.base.logs.shape
+        step = max(1, _CELLS // (m * K * K))
+        return (slice(i, i + step) for i in range(0, G, step))
+
+    def _of_rows(self, piece: Piece, rows: slice) -> tuple[Floats, Floats]:
+        model, Q = self.model, self._classes(piece, rows)
+        rest, known = model.rest[rows], model.known[rows]
+        n = np.maximum(rest.sum(axis=1) + known.sum(axis=1), _TINY)[:, None]
+        mean = (np.einsum("gj,gjk->gk", rest, Q) + known) / n
+        mean = np.where(n > _TINY, mean, _nowhere(model.V, Q))
+        chance = np.einsum("gj,gjk->gk", rest, Q * (1 - Q)) / n**2
+        return mean, chance + self._variance(piece, (rest / n)[:, :, None, None] * _slopes(Q), rows)
+
+    def _classes(self, piece: Piece, rows: slice) -> Floats:
+        """P(class | bin) in these groups, (G, m, K)."""
+        logs = self.model.base.logs + self.effects(piece) + self.tilts(piece, rows)[:, None, :]
+        return np.asarray(softmax(logs, axis=2))
+
+    def _of_common(self, slopes: Floats, own: Floats) -> Floats:
+        """How shares change with the common effects, (G, K, D), from slopes (G, m, K, K) and their sums over bins."""
+        parts = [own, np.einsum("gjkl,jl->gk", slopes, self.model.base.slope)[:, :, None]]
+        if self.model.bins_are_common:
+            parts.append(slopes.swapaxes(1, 2).reshape(*own.shape[:2], -1))
+        return np.concatenate(parts, axis=2)
+
+    def _variance(self, piece: Piece, slopes: Floats, rows: slice) -> Floats:
+        """Of shares that change by slopes (G, m, K, K) with the log-odds of the bins."""
+        model, found = self.model, piece.gaussian
+        own = slopes.sum(axis=1)  # (G, K, K)
+        common = self._of_common(slopes, own)
+        if model.bins_are_blocks:
+            return found.variance(common[0], slopes[0])[None]
+        if piece.explanation.own is None:
+            return found.common_variance(common)
+        block = model.block[rows]
+        labelled = block >= 0
+        apriori = np.broadcast_to(piece.explanation.own, model.known.shape)[rows]
+        variance = np.einsum("gkl,gl->gk", own**2, apriori) + found.common_variance(common)
+        variance[labelled] = found.variance_by_block(common[labelled], own[labelled], block[labelled])
+        return np.asarray(variance)
+
+    def whole_shares(self) -> Shares:
+        """The same of the field as one population."""
+        if len(self.model.V) == 1:
+            return self.shares()
+        weights = np.array([piece.weight for piece in self.likely])
+        means, variances = zip(*(self._whole_moments(piece) for piece in self.likely), strict=True)
+        return Shares(weights, means, variances, self.model.V.sum(keepdims=True)[0])
+
+    def _whole_moments(self, piece: Piece) -> tuple[Floats, Floats]:
+        """Of all rows together: what groups have in common does not average out."""
+        model, K = self.model, self.model.known.shape[1]
+        total = max(float(model.rest.sum() + model.known.sum()), _TINY)
+        mean, chance, alone = model.known.sum(axis=0), np.zeros(K), np.zeros(K)
+        common, own = np.zeros((K, len(piece.gaussian.d))), np.zeros((len(piece.gaussian.b), K, K))
+        apriori = np.broadcast_to(
+            np.zeros(1) if piece.explanation.own is None else piece.explanation.own, model.known.shape
+        )
+        for rows in self._chunks():
+            Q, rest, block = self._classes(piece, rows), model.rest[rows], model.block[rows]
+            mean = mean + np.einsum("gj,gjk->k", rest, Q)
+            chance = chance + np.einsum("gj,gjk->k", rest, Q * (1 - Q))
+            slopes = rest[:, :, None, None] * _slopes(Q) / total
+            mine = slopes.sum(axis=1)
+            common += self._of_common(slopes, mine).sum(axis=0)
+            own[block[block >= 0]] = mine[block >= 0]
+            alone += np.einsum("gkl,gl->k", mine[block < 0] ** 2, apriori[rows][block < 0])
+        variance = piece.gaussian.variance(common, own) + alone + chance / total**2
+        return (mean / total)[None], variance[None]
+
+    def bins(self) -> Floats:
+        """P(class | bin) in the whole field, (m, K), in the mean over the explanations."""
+        v = np.maximum(self.model.V.sum(axis=1), _TINY)
+        table = np.zeros(self.model.base.logs.shape)
+        for piece in self.likely:
+            tilt = np.average(self.tilts(piece), axis=0, weights=v)
+            table += piece.weight * softmax(self.model.base.logs + self.effects(piece) + tilt, axis=1)
+        return table
+
+    def draws(self, rows: Ints, n: int, rng: np.random.Generator) -> Floats:
+        """Joint draws of the shares of some groups, (groups, n, K)."""
+        weights = np.array([piece.weight for piece in self.likely])
+        place = np.searchsorted(np.cumsum(weights / weights.sum()), (np.arange(n) + 0.5) / n)
+        chosen = rng.permutation(np.minimum(place, len(weights) - 1))
+        draws = np.empty((len(rows), n, self.model.known.shape[1]))
+        for i, piece in enumerate(self.likely):
+            at = np.flatnonzero(chosen == i)
+            if len(at):
+                draws[:, at] = self._drawn(piece, rows, len(at), rng)
+        return draws
+
+    def _drawn(self, piece: Piece, rows: Ints, n: int, rng: np.random.Generator) -> Floats:
+        model, K = self.model, self.model.known.shape[1]
+        blocks = np.arange(len(piece.gaussian.b)) if model.bins_are_blocks else model.block[rows]
+        labelled = blocks >= 0
+        d, b = piece.gaussian.draws(n, blocks[labelled], rng)
+        effects = model.effects(d)
+        own = np.zeros((len(rows), n, K))
+        if model.bins_are_blocks:
+            effects = effects + b.swapaxes(0, 1)
+        elif piece.explanation.own is not None:
+            own[labelled] = b
+            apriori = np.broadcast_to(piece.explanation.own, model.known.shape)[rows][~labelled]
+            own[~labelled] = np.sqrt(apriori)[:, None, :] * rng.standard_normal((len(apriori), n, K))
+        tilt = np.broadcast_to(piece.explanation.tilt, model.known.shape)[rows]
+        shares = np.empty((len(rows), n, K))
+        for g, row in enumerate(
+            rows
+        ):  # one at a time: bins and draws of all groups would not fit into memory
+            Q = softmax(model.base.logs + effects + (tilt[g] + own[g])[:, None, :], axis=2)
+            rest, known = model.rest[row], model.known[row]
+            total = max(rest.sum() + known.sum(), _TINY)
+            mean = (np.einsum("j,njk->nk", rest, Q) + known) / total
+            chance = np.einsum("j,njk->nk", rest, Q * (1 - Q)) / total**2
+            shares[g] = perturbed(mean, chance, rng)
+        return shares
+
+
+def _slopes(Q: Floats) -> Floats:
+    """How probabilities (…, K) change with their log-odds, (…, K, K)."""
+    return np.asarray(Q[..., None] * np.eye(Q.shape[-1]) - Q[..., None] * Q[..., None, :])
+
+
+def _nowhere(V: Floats, Q: Floats) -> Floats:
+    """Of a group without rows: its share would be that of the field's bins."""
+    v = V.sum(axis=0)
+    v = v / v.sum() if v.sum() > 0 else np.full(len(v), 1 / len(v))
+    return np.asarray(np.einsum("j,gjk->gk", v, Q))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of the classes in every group, as a mixture of explanations."""
+
+    weights: Floats
+    means: tuple[Floats, ...]  # (G, K) each
+    variances: tuple[Floats, ...]
+    n: Floats  # (G,)
+
+    @property
+    def mean(self) -> Floats:
+        """(G, K)."""
+        mean = sum(w * m for w, m in zip(self.weights, self.means, strict=True))
+        return np.asarray(mean / np.sum(mean, axis=1, keepdims=True))
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Equal-tailed."""
+        return interval_of_mixture(self.means, self.variances, self.weights, level, n=self.n, holds=self.mean)
+
+
+def matched_tilt(centres: Floats, V: Floats, shares: Floats, *, steps: int = 40) -> Floats:
+    """Tilts (G, K) after which the mean prediction of each group is its share.
+
+    The tilt with the best log loss in hindsight is the one whose mean prediction is the true share: the two have the
+    same equation. Predictions stand at the centres of their bins.
+    """
+    target = np.clip(shares, 1e-9, None)
+    target = target / target.sum(axis=1, keepdims=True)
+    n = V.sum(axis=1, keepdims=True)
+    v = np.where(n > 0, V / np.maximum(n, _TINY), 1 / V.shape[1])
+    tilt = np.log(target) - np.log(np.maximum(v @ centres, 1e-9))
+    K = target.shape[1]
+    chunk = max(1, _CELLS // (V.shape[1] * K * K))
+    for start in range(0, len(V), chunk):
+        rows = slice(start, start + chunk)
+        tilt[rows] = _matched(np.log(np.maximum(centres, 1e-15)), v[rows], target[rows], tilt[rows], steps)
+    return tilt - tilt.max(axis=1, keepdims=True)
+
+
+def _matched(logs: Floats, v: Floats, target: Floats, tilt: Floats, steps: int) -> Floats:
+    """Newton's method; the last class is the reference."""
+    K = target.shape[1]
+    for _ in range(steps):
+        Q = softmax(logs + tilt[:, None, :], axis=2)
+        left = (target - np.einsum("gj,gjk->gk", v, Q))[:, :-1]
+        if np.abs(left).max(initial=0.0) < 1e-10:
+            break
+        H = np.einsum("gj,gjk,kl->gkl", v, Q, np.eye(K)) - np.einsum("gj,gjk,gjl->gkl", v, Q, Q)
+        H = H[:, :-1, :-1] + 1e-12 * np.eye(K - 1)
+        move = np.linalg.solve(H, left[:, :, None])[:, :, 0]
+        tilt = tilt.copy()
+        tilt[:, :-1] += np.clip(move, -2.0, 2.0)
+    return tilt

@@ -1,0 +1,117 @@
+"""FromLabels: what labelled rows of the field made of an estimate."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from pydantic import model_validator
+
+from fieldcal.core.explanations import Belief
+from fieldcal.core.labels import KINDS, Kind, Learnt, matched_tilt
+from fieldcal.core.reweight import Step
+from fieldcal.core.trust import Trust
+from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares
+from fieldcal.types import Design, Floats
+
+
+class FromLabels(Frozen):
+    """The weights of the explanations after labels were seen, and what predictions are reweighted by.
+
+    Attributes
+    ----------
+    rows : labelled rows by their design
+    before : trust without labels
+    believed, weights : (3,) the explanations label shift, same and other, before and after labels were seen
+    off : how far the scores themselves are off in the field, beside any tilt, on the logit scale
+    looks_random : p-value of "random" rows being a random sample of the field, by their predictions; None without any
+    urc_sd, whole_sd : (G, K) and (K,) standard deviation of the prevalences under label shift
+    tilt, whole_tilt : (G, K) and (K,) logarithms of class weights, for each group and for one that was never seen
+    bins : (m, K) logarithms of class weights of every bin, where predictions are corrected bin by bin
+    bins_tilt, whole_bins_tilt : (G, K) and (K,) what comes on top of these
+    """
+
+    rows: dict[Design, float]
+    before: record(Trust)  # type: ignore[valid-type]
+    believed: Numbers
+    weights: Numbers
+    off: float
+    looks_random: float | None
+    urc_sd: Numbers
+    whole_sd: Numbers
+    tilt: Numbers
+    whole_tilt: Numbers
+    bins: Numbers
+    bins_tilt: Numbers
+    whole_bins_tilt: Numbers
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        for name in ("believed", "weights"):
+            if getattr(self, name).shape != (len(KINDS),) or not shares(getattr(self, name)):
+                raise ValueError(f"{name} must be {len(KINDS)} probabilities that sum to one")
+        if not probabilities(self.before.overall, self.before.between, self.before.rehearsed):
+            raise ValueError("before must be probabilities")
+        if self.off < 0 or any(n < 0 for n in self.rows.values()):
+            raise ValueError("off and rows must not be negative")
+        return self
+
+    @classmethod
+    def of(
+        cls,
+        learnt: Learnt,
+        belief: Belief,
+        shares: Floats,
+        whole: Floats,
+        *,
+        looks_random: float | None,
+        rows: dict[Design, float],
+    ) -> FromLabels:
+        """From the posterior: predictions are tilted until their mean is the share."""
+        centres, V = learnt.model.base.centres, learnt.model.V
+        corrected = learnt.bins()
+        total = V.sum(axis=0)
+        V = np.where(V.sum(axis=1, keepdims=True) > 0, V, total)
+        believed = [
+            sum(x.explanation.weight for x in learnt.pieces if x.explanation.kind == k) for k in KINDS
+        ]
+        return cls(
+            rows=rows,
+            before=belief.trust,
+            believed=np.array(believed) / sum(believed),
+            weights=np.array([learnt.weight(kind) for kind in KINDS]),
+            off=learnt.off,
+            looks_random=looks_random,
+            urc_sd=belief.sd,
+            whole_sd=belief.whole_sd,
+            tilt=matched_tilt(centres, V, shares),
+            whole_tilt=matched_tilt(centres, total[None], whole[None])[0],
+            bins=_logs(corrected) - _logs(centres),
+            bins_tilt=matched_tilt(corrected, V, shares),
+            whole_bins_tilt=matched_tilt(corrected, total[None], whole[None])[0],
+        )
+
+    def weight(self, kind: Kind) -> float:
+        """Of an explanation, after labels were seen."""
+        return float(self.weights[KINDS.index(kind)])
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """That predictions of every group take."""
+        return (Step(1.0, np.exp(self.tilt)),)
+
+    @property
+    def steps_unseen(self) -> tuple[Step, ...]:
+        """That those of a group take that was never seen."""
+        return (Step(1.0, np.exp(self.whole_tilt)),)
+
+    def trust(self, learnt: Learnt, *, grouped: bool) -> Trust:
+        """How probable label shift is now."""
+        overall = self.weight("label_shift")
+        before = self.before
+        between = learnt.between if grouped else overall
+        return Trust(min(overall, 1.0), min(between, 1.0), before.set_by_caller, before.rehearsed)
+
+
+def _logs(p: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(p, 1e-9)))
