@@ -466,7 +466,7 @@ def matched_tilt(centres: Floats, V: Floats, shares: Floats, *, steps: int = 40)
     for start in range(0, len(V), chunk):
         rows = slice(start, start + chunk)
         tilt[rows] = _matched(np.log(np.maximum(centres, 1e-15)), v[rows], target[rows], tilt[rows], steps)
-    return tilt - tilt.max(axis=1, keepdims=True)
+    return np.asarray(tilt - tilt.max(axis=1, keepdims=True))
 
 
 def _matched(logs: Floats, v: Floats, target: Floats, tilt: Floats, steps: int) -> Floats:

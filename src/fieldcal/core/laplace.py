@@ -1,7 +1,7 @@
 """Laplace's approximation for multinomial logits with common and block effects: mode, covariance, evidence.
 
-Rows are counted in *cells*. Cell i has log-odds ``offset_i + Z_i z + e_{column(i)} + b_{block(i)}``. Columns cross blocks
-(bins and groups), and everything is Gaussian before any row is seen. The Hessian is an arrow: dense in the common
+Rows are counted in *cells*. Cell i has log-odds ``offset_i + Z_i z + e_{column(i)} + b_{block(i)}``. Columns (bins)
+cross blocks (groups), and everything is Gaussian before any row is seen. The Hessian is an arrow: dense in the common
 effects ``d = (z, e)``, one small block per ``b``. So thousands of blocks cost little.
 
 References

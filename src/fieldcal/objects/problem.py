@@ -68,7 +68,7 @@ def labelled_rows(lab: Lab, field: Field, problem: Problem) -> LabelledRows:
         for design in designs:
             if design in given:
                 table[np.searchsorted(groups, given[design].at)] += given[design].counts
-        return table * worth[:, None, None]
+        return np.asarray(table * worth[:, None, None])
 
     return LabelledRows(groups, of("random", "by_score"), of("by_class"))
 

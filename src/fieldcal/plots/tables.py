@@ -134,19 +134,22 @@ def _class_lines(prev: Prevalence) -> Lines:
 
 
 def _labelled_share(prev: Prevalence) -> Floats | None:
-    if prev.labelled is None:
+    found = prev.field.labelled.get("random")
+    if found is None:
         return None
-    total = prev.labelled.sum(axis=1, keepdims=True)
-    nothing = np.full(prev.labelled.shape, np.nan)
-    return np.asarray(np.divide(prev.labelled, total, out=nothing, where=total > 0))
+    table = np.full(prev.estimate.shape, np.nan)
+    rows = np.asarray(found.counts, dtype=np.float64).sum(axis=2)
+    table[found.at] = rows / rows.sum(axis=1, keepdims=True)
+    return table
 
 
 def _whole_line(prev: Prevalence, k: int) -> Table:
     """The whole field, in the columns that groups have."""
     columns = ("mean_prediction", "estimate", "lower", "upper", "urc")
     shares = {name: getattr(prev.whole, name) for name in columns}
-    labelled = None if prev.labelled is None else prev.labelled.sum(axis=0)
-    share = None if labelled is None or not labelled.any() else labelled / labelled.sum()
+    found = prev.field.labelled.get("random")
+    labelled = None if found is None else found.counts.sum(axis=(0, 2))
+    share = None if labelled is None else labelled / labelled.sum()
     return {
         "n": np.sum(prev.n).item(),
         **{name: None if p is None else number(p[k]) for name, p in {**shares, "labelled": share}.items()},

@@ -456,7 +456,7 @@ def _quality_section(prev: Prevalence) -> list[dict[str, Any]]:
 def _settings_section(prev: Prevalence) -> dict[str, str]:
     """What was asked for and what was learnt, for whoever repeats it."""
     lab = prev.lab
-    labelled = "none" if prev.labelled is None else f"{float(prev.labelled.sum()):,.6g}"
+    labelled = "none" if not prev.field.labelled else f"{prev.field.n_labelled:,.6g}"
     return {
         "bins": f"{lab.n_bins} ({type(lab.partition).__name__})",
         "smoothing of the response matrix": f"{lab.smoothing:.4g} pseudo-rows per class",
