@@ -15,7 +15,7 @@ import pytest
 import fieldcal
 from fieldcal import tables
 from fieldcal.errors import FieldcalError, InputError, InputTypeError
-from fieldcal.objects import Classes
+from fieldcal.objects import Classes, Lab
 from tables import truth
 from tables.engines import IN_MEMORY, Engine
 
@@ -28,7 +28,7 @@ KNOWN = 0.3
 def lab_of(classes=(0, 1)):
     """A lab of two or more classes with these names."""
     lab = truth.binary_lab() if len(classes) == 2 else truth.wide_lab(len(classes))
-    return lab.model_copy(update={"outcome": Classes(labels=classes)})
+    return Lab.from_json(lab.model_copy(update={"outcome": Classes(labels=classes)}).to_json())
 
 
 @functools.cache

@@ -15,6 +15,7 @@ import warnings
 
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -26,7 +27,7 @@ from confidence import confidence_cells
 from fieldcal import Bins, Edges, Expected, Simplex
 from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, InputTypeError, MissingExtraError
-from fieldcal.objects import Columns
+from fieldcal.objects import Classes, Columns, Lab
 from fieldcal.tables import read_counts
 from fieldcal.tables.sql import count_statement, decide_statement, recalibrate_statement, weights_table
 from fieldcal.tables.weight_table import ratios
@@ -243,21 +244,21 @@ def some_groups(
     return [values[i % len(values)] for i in range(n)]
 
 
-def field_of(warehouse, lab, table, **options):
+def field_of(warehouse, lab, table, *, reading=(), **options):
     """The Field that the statement's answer makes."""
     names, rows = warehouse.rows(count_statement(lab, table, dialect=warehouse.dialect, **options))
     columns = [list(c) for c in zip(*rows, strict=True)] or [[] for _ in names]
     made = {
-        n: pa.array(c, pa.string() if "_group_" in n else pa.int64())
+        n: pa.array(c, pa.string() if "_group_" in n or n == "fieldcal_label" else pa.int64())
         for n, c in zip(names, columns, strict=True)
     }
     assert all(
         isinstance(v, (int, decimal.Decimal)) and v == int(v)
         for n, c in made.items()
-        if "_group_" not in n
+        if c.type != pa.string()
         for v in c.to_pylist()
     )
-    return read_counts(lab, pa.table(made), by=options.get("by"), missing="drop")
+    return read_counts(lab, pa.table(made), by=options.get("by"), missing="drop", **dict(reading))
 
 
 def assert_same_field(got, expected):
@@ -267,6 +268,7 @@ def assert_same_field(got, expected):
     np.testing.assert_array_equal(got.weight_squares, expected.weight_squares)
     assert (got.dropped, got.clipped, got.grouped) == (expected.dropped, expected.clipped, expected.grouped)
     assert got.lab == expected.lab
+    assert got.model_copy(update={"by": ()}).batches == expected.batches
 
 
 def quiet_estimate(lab, field, **options):
@@ -329,6 +331,117 @@ def test_the_columns_of_the_lab_are_the_default(warehouse):
     warehouse.load("leads", table_of(rows, ["p"], town=("text", groups)))
     expected = fieldcal.count(lab, as_array(rows), groups=groups, missing="drop")
     assert_same_field(field_of(warehouse, lab, "leads"), expected)
+
+
+# Labels of some rows
+
+
+#: Classes, the type of the label column, and its values.
+LABELS = [
+    pytest.param((0, 1), "int", (0, 1), id="whole numbers"),
+    pytest.param((0, 1), "float64", (0.0, 1.0), id="floats"),
+    pytest.param(("no", "it's é"), "text", ("no", "it's é"), id="text"),
+    pytest.param((False, True), "bool", (False, True), id="truth values"),
+    pytest.param((False, True), "int", (0, 1), id="whole numbers for truth values"),
+    pytest.param(
+        (dt.date(2024, 1, 2), dt.date(2024, 2, 1)),
+        "date",
+        (dt.date(2024, 1, 2), dt.date(2024, 2, 1)),
+        id="dates",
+    ),
+    pytest.param((1, 2, 3), "int", (1, 2, 3), id="three classes"),
+]
+
+
+def renamed(lab, classes):
+    return Lab.from_json(lab.model_copy(update={"outcome": Classes(labels=classes)}).to_json())
+
+
+def labelled_world(classes, kind, values):
+    """A lab of these classes; a table with scores that may be missing, groups, and labels of every third row."""
+    columns = 1 if len(classes) == 2 else 3
+    lab = renamed(learnt("auto", len(classes), columns), classes)
+    rows = score_rows(lab, columns)
+    names, groups = ["p", "q", "r"][:columns], some_groups(len(rows))
+    places = [i // 3 % len(classes) if i % 3 == 0 or i > len(rows) - 4 else None for i in range(len(rows))]
+    y = [None if k is None else values[k] for k in places]
+    table = table_of(rows, names, town=("text", groups), y=(kind, y))
+    arrays = {"groups": groups, "y": [None if k is None else classes[k] for k in places], "missing": "drop"}
+    return lab, table, functools.partial(fieldcal.count, lab, as_array(rows), **arrays), names
+
+
+@pytest.mark.parametrize("only_labels", [False, True])
+@pytest.mark.parametrize(("classes", "kind", "values"), LABELS)
+def test_a_warehouse_counts_labels_as_arrays_do(warehouse, classes, kind, values, only_labels):
+    lab, table, arrays, names = labelled_world(classes, kind, values)
+    warehouse.load("leads", table)
+    said = {"design": "by_class", "only_labels": only_labels}
+    field = field_of(warehouse, lab, "leads", by="town", scores=names, label="y", reading=said)
+    assert_same_field(field, arrays(**said))
+    assert field.n_labelled > 100
+
+
+def test_sqlite_counts_labels_too(sqlite):
+    lab, table, arrays, names = labelled_world((0, 1), "float64", (0.0, 1.0))
+    sqlite.load("leads", table)
+    assert_same_field(field_of(sqlite, lab, "leads", by="town", scores=names, label="y"), arrays())
+
+
+def test_labels_of_one_population_survive_a_csv_file_however_it_is_read(warehouse, tmp_path):
+    lab, table, arrays, names = labelled_world((0, 1), "int", (0, 1))
+    warehouse.load("leads", table)
+    statement = count_statement(lab, "leads", dialect=warehouse.dialect, by=[], scores=names, label="y")
+    path = warehouse.as_csv(statement, tmp_path)
+    expected = arrays(groups=None)
+    for read in (pl.read_csv, pd.read_csv, duckdb.read_csv, functools.partial(pd.read_csv, dtype=str)):
+        assert_same_field(read_counts(lab, read(str(path)), missing="drop"), expected)
+
+
+def test_a_label_column_without_labels_changes_nothing(warehouse):
+    lab = learnt()
+    warehouse.load("leads", {"p": ("float64", [0.2, 0.7]), "y": ("float64", [None, float("nan")])})
+    field = field_of(warehouse, lab, "leads", scores="p", label="y")
+    assert_same_field(field, fieldcal.count(lab, [0.2, 0.7]))
+    with pytest.raises(InputError, match="There are no labels"):
+        field_of(warehouse, lab, "leads", scores="p", label="y", reading={"only_labels": True})
+
+
+def test_a_label_in_a_warehouse_that_is_no_class_is_refused_with_its_value(warehouse):
+    warehouse.load("leads", {"p": ("float64", [0.2, 0.7, 0.8]), "y": ("text", ["maybe", None, "maybe"])})
+    with pytest.raises(InputError, match="label 'maybe' in 2 rows is not among"):
+        field_of(warehouse, learnt(), "leads", scores="p", label="y")
+
+
+def test_text_classes_that_were_read_as_numbers_are_refused():
+    lab = renamed(learnt(), ("01", "02"))
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE leads AS SELECT 0.3 AS p, '01' AS y")
+    counts = connection.sql(count_statement(lab, "leads", dialect="duckdb", scores="p", label="y")).pl()
+    assert read_counts(lab, counts).n_labelled == 1
+    with pytest.raises(InputTypeError, match="Read it as text"):
+        read_counts(lab, counts.with_columns(pl.col("fieldcal_label").cast(pl.Int64)))
+
+
+def test_a_design_without_labels_in_the_counts_is_refused():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE leads AS SELECT 0.3 AS p")
+    counts = connection.sql(count_statement(learnt(), "leads", dialect="duckdb", scores="p")).pl()
+    with pytest.raises(InputError, match="is about labels, but none are given"):
+        read_counts(learnt(), counts, design="by_score")
+
+
+@pytest.mark.parametrize(
+    ("classes", "dialect", "words"),
+    [
+        (("yes", "Yes "), "mysql", "are one to a warehouse"),
+        ((1, "1"), "duckdb", "are one to a warehouse"),
+        ((dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)), "duckdb", "print in different ways"),
+    ],
+)
+def test_classes_that_a_warehouse_cannot_spell_are_refused(classes, dialect, words):
+    lab = renamed(learnt(), classes)
+    with pytest.raises(InputError, match=words):
+        count_statement(lab, "leads", dialect=dialect, scores="p", label="y")
 
 
 def test_scores_in_single_precision_and_decimals_are_compared_in_double(warehouse):
@@ -841,13 +954,14 @@ def test_other_dialects_read_back_as_the_statement_that_was_meant(dialect, n_cla
     proba = data(n_classes).proba_field[:80]
     prev = quiet_estimate(lab, fieldcal.count(lab, proba, groups=groups))
     for text in (
-        count_statement(lab, "db.leads", dialect=dialect, by="my group", scores=scores),
+        count_statement(lab, "db.leads", dialect=dialect, by="my group", scores=scores, label="my y"),
         recalibrate_statement(prev, "db.leads", dialect=dialect, by="my group", scores=scores),
     ):
         (parsed,) = sqlglot.parse(text, read=dialect)
         assert isinstance(parsed, exp.Select)
         columns = {c.name for c in parsed.find_all(exp.Column)}
         assert {*scores, "my group"} <= columns
+        assert ("my y" in columns) == ("fieldcal_label" in text)
         assert {t.name for t in parsed.find_all(exp.Table) if t.db} == {"leads"}
     held = {e.this for e in parsed.find_all(exp.Literal, exp.National) if isinstance(e.this, str)}
     assert {"O'Neill\\", 'a"b`c'} <= held
@@ -875,7 +989,7 @@ def test_every_dialect_of_sqlglot_can_be_asked_for():
     assert {"postgres", "duckdb", *PARSED_ONLY} <= set(known)
     for dialect in known:
         for text in (
-            count_statement(lab, "t", dialect=dialect, by="g", scores="p"),
+            count_statement(lab, "t", dialect=dialect, by="g", scores="p", label="y"),
             recalibrate_statement(prev, "t", dialect=dialect, by="g", scores="p"),
         ):
             assert len(sqlglot.parse(text, read=dialect)) == 1

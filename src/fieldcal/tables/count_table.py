@@ -7,7 +7,7 @@ Engines and warehouses make the same table. `Counted` is that table in memory, `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import narwhals as nw
@@ -15,16 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.errors import InputError, InputTypeError, Option
-from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Field, Lab, group_keys
+from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Classes, Field, Lab, group_keys
 from fieldcal.objects.labelled import ByDesign, labels_of_counts
 from fieldcal.options import column_names
 from fieldcal.tables.engines import Table, open_table
-from fieldcal.tables.label_column import Labels
-from fieldcal.types import Ints, Keys
+from fieldcal.tables.label_column import Labels, labels_of, read_spelled
+from fieldcal.types import Design, Ints, Keys
 from fieldcal.verbs.count import warn_if_ids
-from fieldcal.verbs.field_labels import no_labels
+from fieldcal.verbs.field_labels import check_label_options, no_labels
 
 ROWS, VALID = "fieldcal_rows", "fieldcal_valid"
+#: The class of the rows, where some have labels, and a flag for rows that have none.
+LABEL, UNLABELLED = "fieldcal_label", "fieldcal_unlabelled"
 MISSING, OUTSIDE, UNSUMMED, CLIPPED = (
     "fieldcal_missing",
     "fieldcal_outside",
@@ -207,16 +209,20 @@ def read_counts(
     *,
     by: str | Sequence[str] | None = None,
     missing: Literal["error", "drop"] = "error",
+    design: Design = "random",
+    only_labels: bool = False,
 ) -> Field:
     """The Field behind a table of counts, as the statement of ``fieldcal sql count`` makes it in a warehouse.
 
     Parameters
     ----------
     lab : the lab that the statement was made with
-    frame : the statement's answer, one row per group, as any table; group columns as text
+    frame : the statement's answer, one row per group, or group and label, as any table; group columns as text
     by : names of the group columns; by default those of the lab
     missing : "error" or "drop"
         Whether rows without a score are refused or counted in ``Field.dropped``.
+    design, only_labels : as in `fieldcal.count`
+        Of a statement with ``label``.
 
     Examples
     --------
@@ -236,22 +242,28 @@ def read_counts(
     parts = _parts(names)
     needed = [ROWS, VALID, *below_columns(lab), *units_columns(lab)]
     _require(names, needed)
-    read = _read(table, names, [*needed, *FLAWS], parts)
+    check_label_options("label", names.get(LABEL), design=design, only_labels=only_labels)
+    read = _read(table, names, [*needed, *FLAWS, UNLABELLED], parts)
     _refuse(read, missing)
     counted = Counted.read(lab, read, _groups(read, parts))
+    if LABEL in read:
+        labels = _labels(lab, read, counted.rows, design=design, only=only_labels)
+        counted = replace(counted, labels=labels)
     if (counted.valid < counted.rows).any() and MISSING not in read:
         raise InputError(
             "Some rows are not valid and the table does not say why. Make it with `fieldcal sql count`."
         )
     if not parts and not int(counted.rows.sum()):
         raise InputError("The field is empty: the table of counts has no rows. Check the filter before this.")
+    if only_labels:
+        counted = counted.with_labels()
     field = as_field(
         lab,
         counted,
         by=_by(lab, by, parts),
         grouped=parts > 0,
-        dropped=_sum(read, MISSING),
-        clipped=_sum(read, CLIPPED),
+        dropped=0 if only_labels else _sum(read, MISSING),
+        clipped=0 if only_labels else _sum(read, CLIPPED),
     )
     warn_if_ids(len(field.groups), int(field.n.sum()))
     return field
@@ -292,6 +304,8 @@ def _read(table: Table, names: dict[str, Any], wanted: Sequence[str], parts: int
         keyed.append(table.column(name).alias(group_column(i)))
         if null_column(i) in names:
             keyed.append(table.column(names[null_column(i)]).cast(nw.Int64).alias(null_column(i)))
+    if LABEL in names:
+        keyed.append(table.column(names[LABEL]).alias(LABEL))
     numbers = [table.column(names[n]).cast(nw.Int64).alias(n) for n in wanted if n in names]
     return table.collect(table.frame.select(*keyed, *numbers))
 
@@ -306,6 +320,16 @@ def _groups(read: dict[str, Any], parts: int) -> Any:
             values = [None if int(f) else v or "" for v, f in zip(values, flags, strict=True)]
         columns.append(values)
     return columns[0] if parts == 1 else list(zip(*columns, strict=True))
+
+
+def _labels(lab: Lab, read: dict[str, Any], rows: Int64s, *, design: Design, only: bool) -> Labels:
+    """The classes that the labels spell."""
+    assert isinstance(lab.outcome, Classes)  # no statement counts numbers
+    values = [v if v is not None else "" for v in read[LABEL]]
+    if UNLABELLED in read:
+        values = [None if int(f) else v for v, f in zip(values, read[UNLABELLED], strict=True)]
+    known = read_spelled(lab.classes, values, name=LABEL)
+    return labels_of(lab.outcome, known, rows, design=design, only=only)
 
 
 def _refuse(read: dict[str, Any], missing: str) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from fieldcal.errors import InputTypeError
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Classes, Lab, group_keys
 from fieldcal.tables.columns import compared_as
 from fieldcal.tables.engines import Table
-from fieldcal.types import Design, Ints
+from fieldcal.types import Design, Ints, Keys
 from fieldcal.verbs.field_labels import STRAY, UNKNOWN, field_labels, label_places, stray_label
 
 _KINDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal, nw.Float64)
@@ -100,3 +101,60 @@ def labels_of(classes: Classes, values: Any, rows: Ints, *, design: Design, only
         n = int(rows[[i for i in strays if values[i] == values[first]]].sum())
         raise stray_label(classes, values, first, where=f"{n:,} row{'s' if n > 1 else ''}")
     return Labels(places, design, only)
+
+
+def spelled_classes(classes: Keys, *, loose_text: bool = False) -> dict[str, Hashable]:
+    """Each class by the texts that warehouses and readers of CSV print it as.
+
+    Parameters
+    ----------
+    loose_text : whether text is compared without regard to case and to blanks at its end
+
+    Examples
+    --------
+    >>> from fieldcal.tables.label_column import spelled_classes
+    >>> spelled_classes((0, 1))
+    {'0': 0, '0.0': 0, '1': 1, '1.0': 1}
+    """
+    found: dict[str, Hashable] = {}
+    for c in classes:
+        for text in {t.casefold().rstrip(" ") if loose_text else t: None for t in _spellings(c)}:
+            if text in found:
+                raise InputError(
+                    f"The classes {found[text]!r:.60} and {c!r:.60} are one to a warehouse that prints them as text. "
+                    "Rename one before fieldcal learn."
+                )
+            found[text] = c
+    return found
+
+
+def _spellings(c: Hashable) -> list[str]:
+    if isinstance(c, str):
+        return [c]
+    if isinstance(c, bool):
+        words = ("true", "t") if c else ("false", "f")
+        return [*(w for word in words for w in (word, word.capitalize(), word.upper())), *_spellings(int(c))]
+    if isinstance(c, int):
+        return [str(c), f"{c}.0"]
+    if type(c) is dt.date:
+        return [c.isoformat()]
+    raise InputError(
+        f"The class {group_keys.show(c)!r} is a {type(c).__name__}, which warehouses print in different ways. Learn "
+        "with labels of text, whole numbers, dates or truth values, or count the labelled rows outside of it."
+    )
+
+
+def read_spelled(classes: Keys, values: Sequence[Any], *, name: str) -> list[Any]:
+    """Labels that were printed as text, as the classes that they spell; None where null or NaN."""
+    spelled = spelled_classes(classes)
+    text = any(isinstance(c, str) for c in classes)
+    known = [None if group_keys.is_null(v) else v for v in values]
+    odd = next((v for v in known if v is not None and text and not isinstance(v, str)), None)
+    if odd is not None:
+        raise InputTypeError(
+            f"The column {name!r} of the counts has {odd!r:.60}, but the classes are text, and are given as text, so "
+            "that nothing such as '01' is lost. Read it as text."
+        )
+    missing = () if text else ("nan", "NaN")
+    texts = [None if v is None or str(v) in missing else str(v) for v in known]
+    return [None if t is None else spelled.get(t, t) for t in texts]

@@ -20,6 +20,7 @@ from fieldcal.tables.columns import group_columns, new_names, score_names, warn_
 from fieldcal.tables.count import group_names
 from fieldcal.tables.decide import assumed_shares, plain_classes
 from fieldcal.tables.expressions import Expr
+from fieldcal.tables.label_column import spelled_classes
 from fieldcal.tables.sql_queries import (
     GIVEN,
     RECALIBRATED,
@@ -63,10 +64,12 @@ def count_statement(
     dialect: str,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
+    label: str | None = None,
 ) -> str:
     """The statement that counts the predictions of a warehouse's table, per group and bin.
 
-    Its result, one row per group, saved as CSV or parquet, is what `fieldcal.tables.read_counts` makes a Field of.
+    Its result, one row per group, or per group and label, saved as CSV or parquet, is what
+    `fieldcal.tables.read_counts` makes a Field of.
 
     Parameters
     ----------
@@ -80,10 +83,13 @@ def count_statement(
         case matter: Snowflake and Oracle have columns in upper case unless they were made with quotes.
     scores : column or columns of the predictions, in the order of the classes
         By default those of the lab.
+    label : column of the true classes, optional
+        Of the rows whose class is known, and null elsewhere. How these rows were chosen, ``design``, is said when the
+        counts are read.
 
     Notes
     -----
-    Group keys come out as text, with a second column that is 1 where the key is null. Text is compared as the
+    Group keys and labels come out as text, with a second column that is 1 where they are null. Text is compared as the
     warehouse compares it. Rows whose scores are missing, outside [0, 1] or do not sum to one are counted apart; what to
     do about them is decided when the counts are read.
 
@@ -109,7 +115,10 @@ def count_statement(
     refuse_numbers(lab)
     columns, predictions = _names(group_names(lab, by), "by"), _names(score_names(lab, scores), "scores")
     warn_if_recalibrated(predictions, lab)
-    return backend.write(counting(backend, lab, table, predictions, columns))
+    if label is not None:
+        (label,) = _names(column_names("label", [label]), "label")
+        spelled_classes(lab.classes, loose_text=backend.loose_text)
+    return backend.write(counting(backend, lab, table, predictions, columns, label))
 
 
 def recalibrate_statement(

@@ -36,12 +36,26 @@ _VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
 TINY = 1e-160
 
 
-def counting(backend: SqlBackend, lab: Lab, source: str, scores: Sequence[str], by: Sequence[str]) -> Expr:
-    """One row per group: how many rows are valid, or why not; rows per bin; sums of predictions."""
-    keys = [f(i) for i in range(len(by)) for f in (count_table.group_column, count_table.null_column)]
+def counting(
+    backend: SqlBackend,
+    lab: Lab,
+    source: str,
+    scores: Sequence[str],
+    by: Sequence[str],
+    label: str | None = None,
+) -> Expr:
+    """One row per group: how many rows are valid, or why not; rows per bin; sums of predictions.
+
+    Parameters
+    ----------
+    label : a column of which every value makes a row of its own
+    """
+    texts = [(name, count_table.group_column(i), count_table.null_column(i)) for i, name in enumerate(by)]
+    texts += [] if label is None else [(label, count_table.LABEL, count_table.UNLABELLED)]
+    keys = [new for _, *pair in texts for new in pair]
     raw, clean = ([f"fieldcal_{kind}_{k + 1}" for k in range(len(scores))] for kind in ("raw", "score"))
     steps = {
-        "fieldcal_input": _input(backend, source, scores, raw, by),
+        "fieldcal_input": _input(backend, source, scores, raw, texts),
         "fieldcal_judged": _judged(backend, lab, [*keys, *raw], raw),
         "fieldcal_cleaned": _cleaned(backend, lab, keys, raw, clean),
     }
@@ -51,13 +65,17 @@ def counting(backend: SqlBackend, lab: Lab, source: str, scores: Sequence[str], 
 
 
 def _input(
-    backend: SqlBackend, source: str, scores: Sequence[str], raw: Sequence[str], by: Sequence[str]
+    backend: SqlBackend,
+    source: str,
+    scores: Sequence[str],
+    raw: Sequence[str],
+    texts: Sequence[tuple[str, str, str]],
 ) -> Expr:
     """Keys as text with a flag for null, so that no file format loses the difference; scores as float64."""
     made: dict[str, Expr] = {}
-    for i, name in enumerate(by):
-        made[count_table.group_column(i)] = backend.text(backend.column(name, ROW))
-        made[count_table.null_column(i)] = backend.is_null(backend.column(name, ROW))
+    for name, text, null in texts:
+        made[text] = backend.text(backend.column(name, ROW))
+        made[null] = backend.is_null(backend.column(name, ROW))
     made |= {new: backend.double(backend.column(old, ROW)) for old, new in zip(scores, raw, strict=True)}
     return backend.select([], made, backend.source(source, ROW))
 
