@@ -155,7 +155,7 @@ def learn(
 
 
 def _learn(
-    given: Labelled,
+    given: LabRows,
     groups: Any,
     weight: Floats | None,
     smoothing: float | Literal["auto"],
@@ -214,7 +214,7 @@ def _learn(
     )
 
 
-def _fitted(given: Labelled, values: Floats, weight: Floats | None) -> parts.Partition:
+def _fitted(given: LabRows, values: Floats, weight: Floats | None) -> parts.Partition:
     """The partition that was asked for, with no more bins than the lab's rows can fill."""
     K, ordered = given.outcome.size, given.outcome.ordered
 
@@ -381,7 +381,7 @@ def _quality(rows: _Rows) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabRows:
     """Lab rows, and what they are of."""
 
     outcome: Outcome
@@ -405,7 +405,7 @@ def with_classes(
     classes: Sequence[Hashable] | None,
     ordered: bool,
     partition: PartitionLike,
-) -> Labelled:
+) -> LabRows:
     """Probabilities and the true classes."""
     names, codes = as_labels(y, classes=classes)
     if ordered and classes is None:
@@ -413,7 +413,7 @@ def with_classes(
     method.check(len(names))
     partition = method.partition(len(names)) if is_auto(partition) else partition
     outcome = Classes(labels=names, ordered=ordered)
-    return Labelled(outcome, predictions, codes, method.cut(partition), method.limits_bins)
+    return LabRows(outcome, predictions, codes, method.cut(partition), method.limits_bins)
 
 
 def with_numbers(
@@ -425,7 +425,7 @@ def with_numbers(
     atoms: Any,
     weight: Floats | None,
     partition: PartitionLike,
-) -> Labelled:
+) -> LabRows:
     """Distributions and the true numbers: a classification over intervals, binned by the expected number."""
     from fieldcal.regression.intervals import find_intervals
 
@@ -440,7 +440,7 @@ def with_numbers(
     method.check(size)
     partition = method.partition(size) if is_auto(partition) else partition
     cut = method.cut(_by_mean(partition, numbers, codes, size))
-    return Labelled(outcome, outcome.masses(known), codes, cut, method.limits_bins)
+    return LabRows(outcome, outcome.masses(known), codes, cut, method.limits_bins)
 
 
 def _by_mean(partition: PartitionLike, y: Floats, codes: Ints, size: int) -> PartitionLike:
