@@ -3,39 +3,72 @@
 from __future__ import annotations
 
 import functools
+import pickle
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import fieldcal
-from fieldcal import Field
-from fieldcal.errors import FieldcalError
+from fieldcal import Field, regression
+from fieldcal.errors import ArtefactError, FieldcalError, InputError, InputTypeError
+from fieldcal.types import DESIGNS
 
 
 @functools.cache
 def world(n=400):
+    """A lab, and a field of which every fifth row or so has a label."""
     data = fieldcal.datasets.label_shift(n_lab=1000, n_field=n, n_groups=5, random_state=3)
     lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=5)
-    rng = np.random.default_rng(5)
-    y = [
-        label if seen else None
-        for label, seen in zip(data.y_field.tolist(), rng.random(n) < 0.2, strict=True)
-    ]
+    seen = np.random.default_rng(5).random(n) < 0.2
+    y = [label if known else None for label, known in zip(data.y_field.tolist(), seen, strict=True)]
     return lab, data.proba_field, data.groups_field, y
+
+
+def plainly(lab, proba, codes, y, weight=None):
+    """Labelled rows per group, class and bin, one by one."""
+    table = np.zeros((max(codes) + 1, len(lab.classes), lab.n_bins))
+    weight = np.ones(len(y)) if weight is None else weight
+    for g, j, label, w in zip(codes, lab.partition.assign(proba), y, weight, strict=True):
+        if label is not None:
+            table[g, lab.classes.index(label), j] += w
+    return table
+
+
+def parts(n_parts=4, weight=None, **options):
+    """The field in as many batches, the designs in turn."""
+    lab, proba, groups, y = world()
+    y, rows = np.array(y, dtype=object), np.arange(len(y))
+    return [
+        fieldcal.count(
+            lab,
+            proba[rows % n_parts == i],
+            groups=groups[rows % n_parts == i],
+            y=y[rows % n_parts == i],
+            design=DESIGNS[i % 3],
+            sample_weight=None if weight is None else weight[rows % n_parts == i],
+            batch=f"2024-01-{i + 1:02}",
+            **options,
+        )
+        for i in range(n_parts)
+    ]
+
+
+# Counting
 
 
 def test_labels_are_counted_per_group_class_and_bin():
     lab, proba, groups, y = world()
     field = fieldcal.count(lab, proba, groups=groups, y=y)
-    bins = lab.partition.assign(proba)
-    expected = np.zeros((len(field.groups), 2, lab.n_bins))
-    for g, j, label in zip(groups, bins, y, strict=True):
-        if label is not None:
-            expected[field.groups.index(g), label, j] += 1
     found = field.labelled["random"]
     assert found.at.tolist() == [0, 1, 2, 3, 4]
-    np.testing.assert_array_equal(found.counts, expected)
+    codes = [field.groups.index(g) for g in groups]
+    np.testing.assert_array_equal(found.counts, plainly(lab, proba, codes, y))
+    assert found.counts.dtype == np.int64
     assert field.n_labelled == sum(label is not None for label in y)
+    assert repr(field) == f"Field: 400 rows, 5 groups, 5 bins, {field.n_labelled:.0f} labelled"
 
 
 def test_labels_do_not_change_what_else_is_counted():
@@ -43,25 +76,427 @@ def test_labels_do_not_change_what_else_is_counted():
     plain, field = (fieldcal.count(lab, proba, groups=groups, y=given) for given in (None, y))
     for name in ("V", "score_sums", "weight_squares"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(field, name))
-    assert fieldcal.count(lab, proba, groups=groups, y=[None] * len(y)).to_json() == plain.to_json()
+    assert plain != field
 
 
-def test_a_second_table_of_labels_is_merged_into_what_one_call_gives():
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("none", [None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")], ids=repr)
+def test_labels_that_are_all_missing_give_the_same_bytes_as_none(none, design):
+    lab, proba, groups, y = world()
+    weight = np.linspace(0.1, 2.0, len(y))
+    without = fieldcal.count(lab, proba, groups=groups, sample_weight=weight)
+    missing = fieldcal.count(
+        lab, proba, groups=groups, sample_weight=weight, y=[none] * len(y), design=design
+    )
+    assert missing.to_json() == without.to_json()
+    assert missing.labelled == {}
+    assert missing.n_labelled == 0
+
+
+def test_labelled_counts_are_sums_of_the_weights_in_whatever_order_rows_come():
+    lab, proba, groups, y = world()
+    weight = np.random.default_rng(0).uniform(0.1, 3.0, len(y))
+    field = fieldcal.count(lab, proba, groups=groups, y=y, sample_weight=weight)
+    codes = [field.groups.index(g) for g in groups]
+    np.testing.assert_allclose(field.labelled["random"].counts, plainly(lab, proba, codes, y, weight))
+    order = np.random.default_rng(1).permutation(len(y))
+    again = fieldcal.count(
+        lab, proba[order], groups=groups[order], y=[y[i] for i in order], sample_weight=weight[order]
+    )
+    assert again.to_json() == field.to_json()
+    double = fieldcal.count(lab, proba, groups=groups, y=y, sample_weight=np.full(len(y), 2.0))
+    np.testing.assert_array_equal(
+        double.labelled["random"].counts, 2 * plainly(lab, proba, codes, y).astype(int)
+    )
+
+
+def test_a_label_of_no_weight_is_none():
+    lab, *_ = world()
+    field = fieldcal.count(
+        lab, [0.2, 0.7], groups=["a", "b"], y=[0, 1], sample_weight=[1, 0], design="by_score"
+    )
+    assert field.labelled["by_score"].at.tolist() == [0]
+
+
+def test_a_row_that_is_dropped_loses_its_label():
+    lab, *_ = world()
+    field = fieldcal.count(lab, [0.2, np.nan, 0.7], y=[0, 1, None], missing="drop")
+    assert (field.n_labelled, field.dropped) == (1, 1)
+
+
+def in_forms():
+    """Labels 0 and 1 of the first and the third of four rows, in whatever holds them."""
+    values = [1, None, 0, None]
+    return {
+        "list": values,
+        "floats": np.array([1.0, np.nan, 0.0, np.nan]),
+        "masked": np.ma.array([1, 9, 0, 9], mask=[0, 1, 0, 1]),
+        "objects": np.array(values, dtype=object),
+        "one_column": np.array([[1.0], [np.nan], [0.0], [np.nan]]),
+        "pandas_floats": pd.Series(values, dtype=float),
+        "pandas_Int64": pd.Series(values, dtype="Int64"),
+        "pandas_objects": pd.Series([1, pd.NA, 0, None], dtype=object),
+        "pandas_categories": pd.Series(pd.Categorical(values, categories=[0, 1])),
+        "pandas_booleans": pd.Series([True, None, False, None], dtype="boolean"),
+        "pandas_frame": pd.DataFrame({"y": values}),
+        "polars": pl.Series(values),
+        "polars_floats": pl.Series([1.0, None, 0.0, float("nan")]),
+        "pyarrow": pa.array(values),
+        "pyarrow_chunks": pa.chunked_array([values[:1], values[1:]]),
+    }
+
+
+@pytest.mark.parametrize("form", in_forms())
+def test_labels_come_in_any_form_with_any_null(form):
+    lab, *_ = world()
+    expected = fieldcal.count(lab, [0.9, 0.2, 0.1, 0.5], y=[1, None, 0, None])
+    assert fieldcal.count(lab, [0.9, 0.2, 0.1, 0.5], y=in_forms()[form]) == expected
+    assert expected.n_labelled == 2
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["yes", None, "no"],
+        np.array(["yes", None, "no"], dtype=object),
+        pd.Series(["yes", np.nan, "no"]),
+        pd.Categorical(["yes", None, "no"], categories=["yes", "no", "never seen"]),
+        pl.Series(["yes", None, "no"]),
+        pl.Series(["yes", None, "no"], dtype=pl.Categorical),
+        pa.array(["yes", None, "no"]),
+    ],
+    ids=lambda y: f"{type(y).__module__}.{getattr(y, 'dtype', type(y).__name__)}".partition("(")[0],
+)
+def test_classes_of_text_come_in_any_form(y):
+    data = fieldcal.datasets.label_shift(n_lab=500, random_state=3)
+    lab = fieldcal.learn(data.proba_lab, np.where(data.y_lab == 1, "yes", "no"))
+    counts = fieldcal.count(lab, [0.9, 0.5, 0.1], y=y).labelled["random"].counts
+    assert counts.sum(axis=(0, 2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        ([None, 1, 7], "The label 7 in row 2 is not among the classes"),
+        ([None, 1, "1"], "The label '1' in row 2 is not among the classes"),
+        ([np.nan, 0.5, 1.0], "The label 0.5 in row 1 is not among the classes"),
+        (np.array([np.nan, 1.0, np.inf]), "The label inf in row 2"),
+        ([None, object(), 1], "in row 1 is not among the classes"),
+        ([None, (0, 1), 1], r"The label \(0, 1\) in row 1"),
+        (["", None, 1], "The label '' in row 0"),
+        ([0, 1], "There are 3 predictions but 2 labels y"),
+        ([0, 1, 0, 1], "There are 3 predictions but 4 labels y"),
+        ("abc", "y must be one label per row"),
+        (1, "y must be one label per row"),
+        ({0: 1, 1: 0, 2: 1}, "y must be one label per row"),
+        (np.eye(3, 2), "one-hot"),
+    ],
+)
+def test_labels_that_cannot_be_are_refused_with_their_value_and_row(y, words):
+    lab, *_ = world()
+    with pytest.raises(FieldcalError, match=words):
+        fieldcal.count(lab, [0.1, 0.2, 0.3], y=y)
+
+
+def test_a_misspelt_label_is_refused_with_what_was_meant():
+    data = fieldcal.datasets.label_shift(n_lab=500, random_state=3)
+    lab = fieldcal.learn(data.proba_lab, np.where(data.y_lab == 1, "positive", "negative"))
+    with pytest.raises(InputError, match=r"'postive' in row 1 .* Did you mean 'positive'"):
+        fieldcal.count(lab, [0.1, 0.2], y=[None, "postive"])
+
+
+def test_labels_whose_index_disagrees_are_refused():
+    lab, *_ = world()
+    with pytest.raises(InputError, match="indexes of predictions and y disagree"):
+        fieldcal.count(lab, pd.Series([0.1, 0.2]), y=pd.Series([0, 1], index=[1, 0]))
+
+
+@pytest.mark.parametrize("given", [{"design": "by_class"}, {"only_labels": True}])
+def test_what_is_said_of_labels_that_are_not_given_is_refused(given):
+    lab, *_ = world()
+    with pytest.raises(InputError, match=f"{next(iter(given))}.* is about labels, but none are given.*y"):
+        fieldcal.count(lab, [0.1, 0.2], **given)
+
+
+def test_another_design_is_refused():
+    lab, *_ = world()
+    with pytest.raises(InputError, match="design must be 'random', 'by_score' or 'by_class', but got 'best'"):
+        fieldcal.count(lab, [0.1, 0.2], y=[0, 1], design="best")
+
+
+def test_given_bins_have_labels_too():
+    data = fieldcal.datasets.label_shift(n_lab=500, random_state=3)
+    lab = fieldcal.learn((data.proba_lab > 0.5).astype(int), data.y_lab, partition=fieldcal.Bins(2))
+    counts = fieldcal.count(lab, np.array([0, 1, 1]), y=[None, 1, 0]).labelled["random"].counts
+    assert counts.tolist() == [[[0, 1], [0, 1]]]
+
+
+# Numbers
+
+
+@functools.cache
+def numbers():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=400)
+    predicted = regression.from_moments((y + 0.7 * rng.normal(size=400)) / 1.49, np.full(400, 0.57))
+    return fieldcal.learn(predicted, y, intervals=[-1, 0, 1]), predicted, y
+
+
+def test_numbers_are_labels_of_the_intervals_that_they_lie_in():
+    lab, predicted, y = numbers()
+    given = np.where(np.arange(400) % 3 == 0, y, np.nan)
+    found = fieldcal.count(lab, predicted, y=given).labelled["random"].counts
+    expected = np.histogram(y[::3], bins=[-np.inf, -1, 0, 1, np.inf])[0]
+    np.testing.assert_array_equal(found.sum(axis=(0, 2)), expected)
+    for form in (np.ma.array(y, mask=np.isnan(given)), pd.Series(given).astype("Float64"), pl.Series(given)):
+        assert fieldcal.count(lab, predicted, y=form) == fieldcal.count(lab, predicted, y=given)
+
+
+def test_all_lab_rows_as_a_labelled_field_are_the_lab():
+    lab, predicted, y = numbers()
+    np.testing.assert_array_equal(fieldcal.count(lab, predicted, y=y).labelled["random"].counts[0], lab.F)
+
+
+def test_an_infinite_number_is_refused_with_its_row():
+    lab, predicted, y = numbers()
+    with pytest.raises(InputError, match="The label inf in row 3 is no number"):
+        fieldcal.count(lab, predicted, y=np.where(np.arange(400) == 3, np.inf, y))
+
+
+def test_text_is_no_number():
+    lab, predicted, _ = numbers()
+    with pytest.raises(InputTypeError, match="labels y must be numbers, but hold 'x'"):
+        fieldcal.count(lab, predicted, y=["x"] * 400)
+
+
+# Labels that come later
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_second_table_of_labels_is_merged_into_what_one_call_gives(weighted):
+    lab, proba, groups, y = world()
+    weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float) if weighted else np.ones(len(y))
+    known = [i for i, label in enumerate(y) if label is not None]
+    later = fieldcal.count(
+        lab,
+        proba[known],
+        groups=groups[known],
+        y=[y[i] for i in known],
+        sample_weight=weight[known],
+        only_labels=True,
+    )
+    both = fieldcal.count(lab, proba, groups=groups, sample_weight=weight) + later
+    assert both == fieldcal.count(lab, proba, groups=groups, y=y, sample_weight=weight)
+    assert not later.V.any()
+    assert not later.score_sums.any()
+    assert not later.weight_squares.any()
+
+
+def test_rows_without_a_label_are_skipped_where_only_labels_are_taken():
     lab, proba, groups, y = world()
     known = [i for i, label in enumerate(y) if label is not None]
-    later = fieldcal.count(lab, proba[known], groups=groups[known], y=[y[i] for i in known], only_labels=True)
-    both = fieldcal.count(lab, proba, groups=groups) + later
-    assert both.to_json() == fieldcal.count(lab, proba, groups=groups, y=y).to_json()
+    some = fieldcal.count(lab, proba[known], groups=groups[known], y=[y[i] for i in known], only_labels=True)
+    every = fieldcal.count(
+        lab,
+        [*proba, 0.5, np.nan],
+        groups=[*groups.tolist(), "only here", "and here"],
+        y=[*y, None, 1],
+        missing="drop",
+        only_labels=True,
+    )
+    assert every == some
 
 
-def test_a_saved_field_loads_with_its_labels():
-    lab, proba, groups, y = world()
-    field = fieldcal.count(lab, proba, groups=groups, y=y, design="by_class", batch="monday")
-    assert Field.from_json(field.to_json()) == field
-    assert set(field.labelled) == {"by_class"}
-
-
-def test_a_label_that_is_no_class_is_refused_with_its_row():
+@pytest.mark.parametrize("y", [[None, None], [1, None]])
+def test_only_labels_without_any_is_an_error(y):
     lab, *_ = world()
-    with pytest.raises(FieldcalError, match="label 7 in row 2 is not among the classes"):
-        fieldcal.count(lab, [0.1, 0.2, 0.3], y=[None, 1, 7])
+    with pytest.raises(InputError, match="There are no labels"):
+        fieldcal.count(lab, [np.nan, 0.2], y=y, missing="drop", only_labels=True)
+
+
+def test_a_group_that_only_the_labels_have_comes_in_without_rows():
+    lab, *_ = world()
+    field = fieldcal.count(lab, [0.2, 0.4], groups=["b", "d"])
+    both = field + fieldcal.count(lab, [0.9, 0.1], groups=["c", "a"], y=[1, 0], only_labels=True)
+    assert both.groups == ("a", "b", "c", "d")
+    assert both.n.tolist() == [0, 1, 0, 1]
+    assert both.labelled["random"].at.tolist() == [0, 2]
+    assert both.labelled["random"].counts.sum(axis=2).tolist() == [[1, 0], [0, 1]]
+
+
+def test_labels_of_one_population_are_not_lost_for_having_no_rows():
+    lab, *_ = world()
+    labels = fieldcal.count(lab, [0.2, 0.4], y=[0, None], only_labels=True)
+    assert Field.from_json(labels.to_json()).n_labelled == 1
+    assert (labels + fieldcal.count(lab, [0.3])).n.tolist() == [1]
+
+
+# Merging and taking out
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_with_labels_give_the_same_bytes_in_any_order(weighted):
+    weight = np.random.default_rng(3).uniform(0.1, 2.0, 400) if weighted else None
+    batches = parts(weight=weight)
+    merged = sum(batches)
+    for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
+        other = sum(batches[i] for i in order)
+        assert other.to_json() == merged.to_json()
+        for design, found in merged.labelled.items():
+            assert found.same(other.labelled[design])
+    assert tuple(merged.labelled) == DESIGNS
+    assert merged.n_labelled == pytest.approx(sum(batch.n_labelled for batch in batches))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("gone", range(4))
+def test_a_retracted_batch_takes_its_labels_along_to_the_last_byte(weighted, gone):
+    weight = np.random.default_rng(3).uniform(0.1, 2.0, 400) if weighted else None
+    batches = parts(weight=weight)
+    merged = sum(batches)
+    assert merged.n_labelled  # so that the total is there to subtract from
+    left = merged.retract(f"2024-01-{gone + 1:02}")
+    without = sum(batch for i, batch in enumerate(batches) if i != gone)
+    assert left.to_json() == without.to_json()
+    assert left.labelled.keys() == without.labelled.keys()
+    for design, found in left.labelled.items():
+        assert found.same(without.labelled[design])
+
+
+def test_the_places_of_labels_move_when_groups_go():
+    lab, *_ = world()
+    first = fieldcal.count(lab, [0.2], groups=["a"], y=[0], batch="first")
+    second = fieldcal.count(lab, [0.6], groups=["b"], y=[1], batch="second")
+    third = fieldcal.count(lab, [0.6], groups=["b"], batch="third")
+    field = first + second + third
+    assert field.labelled["random"].at.tolist() == [0, 1]
+    assert field.retract("first").labelled["random"].at.tolist() == [0]
+    assert field.retract("second").labelled["random"].at.tolist() == [0]
+    assert field.retract("second").groups == ("a", "b")
+    assert field.retract("first").retract("second").labelled == {}
+
+
+def test_windows_and_chosen_batches_keep_their_labels():
+    batches = parts()
+    merged = sum(batches)
+    assert merged.only(["2024-01-02", "2024-01-03"]) == batches[1] + batches[2]
+    assert set(merged.window("2024-01-02", "2024-01-04").labelled) == {"by_score", "by_class"}
+
+
+def test_the_same_batch_with_other_labels_is_another_one():
+    lab, *_ = world()
+    field = fieldcal.count(lab, [0.2, 0.6], y=[0, None], batch="monday")
+    assert field.add(fieldcal.count(lab, [0.2, 0.6], y=[0, None]), "monday") == field
+    for others in ({"y": [1, None]}, {"y": [0, None], "design": "by_class"}, {}):
+        with pytest.raises(InputError, match="is here already, with other counts"):
+            field.add(fieldcal.count(lab, [0.2, 0.6], **others), "monday")
+
+
+# Files and memory
+
+
+def test_a_saved_field_loads_with_its_labels(tmp_path):
+    field = sum(parts(weight=np.linspace(0.1, 2, 400)))
+    field.save(tmp_path / "field.json")
+    loaded = Field.load(tmp_path / "field.json")
+    assert loaded.to_json() == field.to_json()
+    assert all(found.same(loaded.labelled[design]) for design, found in field.labelled.items())
+    assert pickle.loads(pickle.dumps(field)) == field
+
+
+def test_labels_cannot_be_changed():
+    found = sum(parts()).labelled
+    with pytest.raises(TypeError, match="labels of a Field cannot be changed"):
+        found["random"] = found["by_score"]
+    with pytest.raises(ValueError, match="read-only"):
+        found["random"].counts[0] = 1
+
+
+def test_a_file_from_before_there_were_labels_loads():
+    lab, proba, groups, _ = world()
+    field = fieldcal.count(lab, proba, groups=groups)
+    content = field.content()
+    del content["batches"][""]["labelled"]
+    assert Field.model_validate(content) == field
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"at": [5]}, "more groups than the batch has"),
+        ({"at": [-1]}, "counts must not be negative"),
+        ({"at": [0.5]}, "at must be places"),
+        ({"at": []}, "at must be places"),
+        ({"at": [0, 1]}, "a table of classes and bins for each"),
+        ({"counts": [[[0] * 5] * 2]}, "a group without labels"),
+        ({"counts": [[[1] * 5] * 3]}, "other classes or bins"),
+        ({"counts": [[[1] * 4] * 2]}, "other classes or bins"),
+        ({"counts": [[[-1] * 5] * 2]}, "counts must not be negative"),
+        ({"counts": [[1] * 5]}, "a table of classes and bins"),
+    ],
+    ids=repr,
+)
+def test_a_file_whose_labels_cannot_be_is_refused(wrong, words):
+    lab, *_ = world()
+    field = fieldcal.count(lab, [0.2, 0.6], groups=["a", "b"], y=[0, None])
+    content = field.content()
+    content["batches"][""]["labelled"]["random"] |= wrong
+    with pytest.raises(ValueError, match=words):
+        Field.model_validate(content)
+
+
+def test_labels_of_an_unknown_design_are_refused_in_a_file():
+    lab, *_ = world()
+    content = fieldcal.count(lab, [0.2, 0.6], y=[0, None]).content()
+    content["batches"][""]["labelled"]["best"] = content["batches"][""]["labelled"].pop("random")
+    with pytest.raises(ValueError, match="'random', 'by_score' or 'by_class'"):
+        Field.model_validate(content)
+
+
+def test_a_damaged_file_of_labels_is_refused():
+    lab, *_ = world()
+    data = fieldcal.count(lab, [0.2, 0.6], y=[0, None]).to_json()
+    with pytest.raises(ArtefactError, match="does not match its digest"):
+        Field.from_json(data.replace(b'"at":[0]', b'"at":[1]'))
+
+
+def test_a_few_labels_among_a_million_groups_take_little_space():
+    lab, *_ = world()
+    groups = np.arange(1_000_000)
+    y = np.full(len(groups), np.nan)
+    y[::3334] = 1.0
+    batch = fieldcal.count(lab, np.full(len(groups), 0.4), groups=groups, y=y)
+    found = batch.labelled["random"]
+    assert len(found.at) == 300
+    assert found.counts.size == 300 * 2 * lab.n_bins
+    assert len(str(found.content())) < 40_000
+
+
+# Estimators and words
+
+
+def test_an_estimator_adapts_to_rows_some_of_which_have_labels():
+    _, proba, groups, y = world()
+    columns = np.column_stack([1 - proba, proba])
+    data = fieldcal.datasets.label_shift(n_lab=1000, random_state=3)
+    fitted = fieldcal.Recalibrator(partition=5).fit(
+        np.column_stack([1 - data.proba_lab, data.proba_lab]), data.y_lab
+    )
+    field = fitted.adapt(columns, groups=groups, y=y, design="by_class").field_
+    assert set(field.labelled) == {"by_class"}
+    later = fitted.adapt(columns, groups=groups).partial_adapt(
+        columns, groups=groups, y=y, design="by_class", only_labels=True
+    )
+    assert later.field_ == field
+
+
+def test_a_field_says_how_many_rows_have_labels_by_design():
+    field = sum(parts())
+    n = {design: int(found.counts.sum()) for design, found in field.labelled.items()}
+    words = (
+        f"labelled rows: {n['random']} chosen at random, {n['by_score']} chosen by score, "
+        f"{n['by_class']} chosen by class"
+    )
+    assert words in field._repr_html_()
+    assert f"{sum(n.values())} labelled, 4 batches" in repr(field)
+    assert "labelled" not in fieldcal.count(world()[0], [0.1])._repr_html_()

@@ -290,3 +290,14 @@ def test_completion_knows_the_commands(folder, shell):
         "COMP_CWORD": "1",
     }
     assert shell(env=env).out.split() == ["recalibrate", "report"]
+
+
+def test_show_says_how_many_rows_of_a_field_have_labels_by_design(artefacts, call):
+    lab = fieldcal.Lab.load("lab.json")
+    chosen = [fieldcal.count(lab, [0.2, 0.8], y=[0, 1], design="by_class"), fieldcal.count(lab, [0.4], y=[1])]
+    sum(chosen).save("labelled.json")
+    told = call("show labelled.json").out
+    assert "and the labels of some" in told
+    assert "labelled rows: 1 chosen at random, 2 chosen by class" in told
+    assert json.loads(call("--json show labelled.json").out)["labelled"] == {"random": 1, "by_class": 2}
+    assert json.loads(call("--json show field.json").out)["labelled"] == {}

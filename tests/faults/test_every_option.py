@@ -121,13 +121,19 @@ def calls():
     data, lab, field, prev = world()
     lab_rows, rows, table_lab, table_prev = in_tables()
     predicted, y = numbers()
-    support = fieldcal.learn(predicted, y, intervals=[0.0]).outcome
+    number_lab = fieldcal.learn(predicted, y, intervals=[0.0])
+    support = number_lab.outcome
     dated = field.named("2024-01-01")
     labelled = {"proba": data.proba_field, "y": data.y_field, "groups": data.groups_field}
     return {
         "learn": (fieldcal.learn, {"predictions": data.proba_lab, "y": data.y_lab}),
         "learn_numbers": (fieldcal.learn, {"predictions": predicted, "y": y}),
         "count": (fieldcal.count, {"lab": lab, "predictions": data.proba_field}),
+        "count_labels": (
+            fieldcal.count,
+            {"lab": lab, "predictions": data.proba_field, "y": data.y_field},
+        ),
+        "count_numbers": (fieldcal.count, {"lab": number_lab, "predictions": predicted, "y": y}),
         "estimate": (fieldcal.estimate, {"lab": lab, "field": field}),
         "check": (fieldcal.check, {"lab": lab, "field": field}),
         "recalibrate": (
@@ -220,6 +226,8 @@ def calls():
         "RecalibratedRegressor": (with_regressor, {}, fieldcal.RecalibratedRegressor),
         "Recalibrator_fit": (fieldcal.Recalibrator().fit, {"X": probabilities(), "y": data.y_lab}),
         "Recalibrator_adapt": (recalibrator().adapt, {"X": probabilities()}),
+        "Recalibrator_partial_adapt": (recalibrator().partial_adapt, {"X": probabilities()}),
+        "RecalibratedRegressor_adapt": (regressor().adapt, {"X": features()}),
         "Recalibrator_predict_proba": (recalibrator().predict_proba, {"X": probabilities()}),
         "RecalibratedClassifier_fit": (frozen().fit, {"X": features(), "y": data.y_lab}),
         "RecalibratedRegressor_predict_interval": (regressor().predict_interval, {"X": features()}),

@@ -15,11 +15,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import fieldcal
 from fieldcal import Field
 from fieldcal.errors import InputError
+from fieldcal.types import DESIGNS
 
 IDS = ("2020-01-01", "2020-01-02", "2020-01-10", "2020-02-01")
 GROUPS = (None, "a", "b", 1, True, ("a", 1))
+LABELS = (*[(None, "random")] * 3, (0, "random"), (1, "random"), (1, "by_score"), (0, "by_class"))
+SCORES = (0.0, 0.1, 0.3, 0.5, 0.75, 1.0, math.nan)
 rows = st.lists(
-    st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.75, 1.0, math.nan]), st.sampled_from(GROUPS)), max_size=6
+    st.tuples(st.sampled_from(SCORES), st.sampled_from(GROUPS), st.sampled_from(LABELS)), max_size=6
 )
 
 
@@ -30,7 +33,20 @@ def lab():
 
 
 def counted(some, id=None):
-    return fieldcal.count(lab(), [s for s, _ in some], groups=[g for _, g in some], missing="drop", batch=id)
+    """The rows of each design by themselves, and all together."""
+    of_design = [[row for row in some if row[2][1] == design] for design in DESIGNS]
+    field = sum(
+        fieldcal.count(
+            lab(),
+            [s for s, _, _ in part],
+            groups=[g for _, g, _ in part],
+            y=[label for _, _, (label, _) in part],
+            design=design,
+            missing="drop",
+        )
+        for part, design in zip(of_design, DESIGNS, strict=True)
+    )
+    return field if id is None else field.named(id)
 
 
 def bin_of(score):
@@ -100,7 +116,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def it_holds_the_rows_of_the_model(self):
         seen = [row for some in self.model.values() for row in some]
-        valid = [(s, g) for s, g in seen if not math.isnan(s)]
+        valid = [(s, g) for s, g, _ in seen if not math.isnan(s)]
         cells = Counter((repr(g), bin_of(s)) for s, g in valid)
         found = {
             (repr(g), j): int(n)
@@ -109,15 +125,29 @@ class Life(RuleBasedStateMachine):
             if n
         }
         assert found == cells
-        assert {repr(g) for g in self.field.groups} == {repr(g) for _, g in seen}
+        assert {repr(g) for g in self.field.groups} == {repr(g) for _, g, _ in seen}
         assert self.field.dropped == len(seen) - len(valid)
         assert set(self.field.batch_ids) == {id for id in self.model if id}
+
+    @invariant()
+    def its_labels_are_those_of_the_rows(self):
+        seen = [row for some in self.model.values() for row in some if not math.isnan(row[0])]
+        expected = Counter(
+            (design, repr(g), label, bin_of(s)) for s, g, (label, design) in seen if label is not None
+        )
+        found = Counter()
+        for design, labelled in self.field.labelled.items():
+            for row, k, j in zip(*labelled.counts.nonzero(), strict=True):
+                group = self.field.groups[labelled.at[row]]
+                found[design, repr(group), int(k), int(j)] = int(labelled.counts[row, k, j])
+        assert found == expected
+        assert self.field.n_labelled == expected.total()
 
     @invariant()
     def its_mean_predictions_are_those_of_the_rows(self):
         seen = [row for some in self.model.values() for row in some if not math.isnan(row[0])]
         for group, mean in zip(self.field.groups, self.field.mean_prediction, strict=True):
-            scores = [s for s, g in seen if repr(g) == repr(group)]
+            scores = [s for s, g, _ in seen if repr(g) == repr(group)]
             if scores:
                 assert mean[1] == pytest.approx(math.fsum(scores) / len(scores), abs=2e-9)
 

@@ -296,6 +296,7 @@ def field_data(field: Field) -> dict[str, Any]:
         "by": list(field.by),
         "bins": field.n_bins,
         "batches": list(field.batch_ids),
+        "labelled": {design: found.counts.sum().item() for design, found in field.labelled.items()},
         "dropped": field.dropped,
         "clipped": field.clipped,
     }

@@ -93,7 +93,8 @@ def _lab(lab: Lab, path: str) -> Told:
 def _field(field: Field, path: str) -> Told:
     from fieldcal.objects import show as sheets
 
-    head = "A field: how many rows fell into each bin of predictions, without labels"
+    labels = "and the labels of some" if field.labelled else "without labels"
+    head = f"A field: how many rows fell into each bin of predictions, {labels}"
     groups = _listed(field.by) if field.by else "unnamed" if field.grouped else "none"
     lines = [
         f"columns of groups: {groups}",

@@ -19,7 +19,7 @@ from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab, Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags
-from fieldcal.types import Floats, PointLike, Unseen
+from fieldcal.types import Design, Floats, PointLike, Unseen
 from fieldcal.validation import as_scores, check_order
 from fieldcal.verbs import count, estimate, learn, recalibrate
 
@@ -54,8 +54,16 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     field_: Field
     prevalence_: Prevalence
 
-    def adapt(self, X: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Adapt to the field, given as rows without labels. An earlier field is forgotten.
+    def adapt(
+        self,
+        X: Any,
+        *,
+        groups: Any = None,
+        sample_weight: Any = None,
+        y: Any = None,
+        design: Design = "random",
+    ) -> Self:
+        """Adapt to the field, given as rows without labels, or with a few. An earlier field is forgotten.
 
         Parameters
         ----------
@@ -65,15 +73,27 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The subpopulation of each row: one prevalence for each. `predict_proba` needs them then, too.
         sample_weight : array-like (n,), optional
             Sampling weights, as in `fieldcal.count`: equal weights say the same as none.
+        y : array-like (n,), optional
+            The classes of the rows whose class is known, missing elsewhere.
+        design : "random", "by_score" or "by_class"
+            How those rows were chosen, as in `fieldcal.count`.
 
         Returns
         -------
         self
         """
-        return self._settle(self._count(X, groups=groups, sample_weight=sample_weight))
+        return self._settle(self._count(X, groups=groups, sample_weight=sample_weight, y=y, design=design))
 
     def partial_adapt(
-        self, X: Any, *, groups: Any = None, sample_weight: Any = None, batch: str | None = None
+        self,
+        X: Any,
+        *,
+        groups: Any = None,
+        sample_weight: Any = None,
+        y: Any = None,
+        design: Design = "random",
+        only_labels: bool = False,
+        batch: str | None = None,
     ) -> Self:
         """Adapt to more of the field: its rows are counted with those seen since `fit` or `adapt`.
 
@@ -81,7 +101,9 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, groups, sample_weight : as in `adapt`
+        X, groups, sample_weight, y, design : as in `adapt`
+        only_labels : bool
+            Whether these rows were counted before and only their labels are new.
         batch : str, optional
             A name for these rows. A name that was counted before is refused, so that no row counts twice.
 
@@ -89,7 +111,15 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        more = self._count(X, groups=groups, sample_weight=sample_weight, batch=batch)
+        more = self._count(
+            X,
+            groups=groups,
+            sample_weight=sample_weight,
+            y=y,
+            design=design,
+            only_labels=only_labels,
+            batch=batch,
+        )
         return self._settle(self.field_ + more if hasattr(self, "field_") else more)
 
     def predict_proba(self, X: Any, *, groups: Any = None) -> Floats:
@@ -183,14 +213,14 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         return self
 
-    def _count(self, X: Any, *, groups: Any, sample_weight: Any, batch: str | None = None) -> Field:
+    def _count(self, X: Any, *, groups: Any, sample_weight: Any, y: Any, **options: Any) -> Field:
         check_is_fitted(self, "lab_")
-        check_alignment(X=X, groups=groups, sample_weight=sample_weight)
+        check_alignment(X=X, groups=groups, sample_weight=sample_weight, y=y)
         scores = verb_shape(self._model_proba(X))
         # The predictions are whole: what can be missing is a bin, of scores of 0, where the authors' code has none.
         missing: Literal["error", "drop"] = "error" if self.lab_.partition.counts_zeros else "drop"
         return count(
-            self.lab_, scores, groups=groups, sample_weight=sample_weight, missing=missing, batch=batch
+            self.lab_, scores, groups=groups, sample_weight=sample_weight, y=y, missing=missing, **options
         )
 
     def _settle(self, field: Field) -> Self:

@@ -30,7 +30,7 @@ from fieldcal.options import as_array
 from fieldcal.regression.parametric import from_moments
 from fieldcal.regression.piecewise import from_quantiles
 from fieldcal.regression.predictions import Predictions
-from fieldcal.types import Floats, Unseen
+from fieldcal.types import Design, Floats, Unseen
 from fieldcal.verbs import count, estimate, learn, recalibrate
 
 #: Levels of the quantiles that stand for a distribution.
@@ -162,22 +162,26 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         )
         return self
 
-    def adapt(self, X: Any, *, groups: Any = None) -> Self:
-        """Adapt to the field, given as rows without labels. An earlier field is forgotten.
+    def adapt(self, X: Any, *, groups: Any = None, y: Any = None, design: Design = "random") -> Self:
+        """Adapt to the field, given as rows without labels, or with a few. An earlier field is forgotten.
 
         Parameters
         ----------
         X : array-like (n, n_features)
         groups : array-like (n,), optional
             The subpopulation of each row; prediction needs them then, too.
+        y : array-like (n,), optional
+            The numbers of the rows whose number is known, missing elsewhere.
+        design : "random", "by_score" or "by_class"
+            How those rows were chosen, as in `fieldcal.count`.
 
         Returns
         -------
         self
         """
         check_is_fitted(self, "lab_")
-        check_alignment(X=X, groups=groups)
-        self.field_ = count(self.lab_, self._predicted(X), groups=groups)
+        check_alignment(X=X, groups=groups, y=y)
+        self.field_ = count(self.lab_, self._predicted(X), groups=groups, y=y, design=design)
         self.prevalence_ = estimate(
             self.lab_,
             self.field_,

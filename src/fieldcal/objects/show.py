@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.objects import group_keys
-from fieldcal.types import Floats
+from fieldcal.types import Design, Floats
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -36,6 +36,8 @@ SIGNS = {
     "care": ("!", "yellow", "#e69f00"),
     "do_not_use": ("✕", "red", "#cc3311"),
 }
+#: Of labelled rows: how each design chose them.
+CHOSEN: dict[Design, str] = {"random": "at random", "by_score": "by score", "by_class": "by class"}
 _REASONS = 20
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 _NEXT_TO_NOTHING = 0.005
@@ -99,7 +101,7 @@ def field_sheet(field: Field) -> Sheet:
         [name(field.groups[g]) if field.grouped else "all", amount(field.n[g]), bars]
         for g, bars in zip(at, _heights(shares), strict=True)
     ]
-    notes = (more(len(field.groups), len(at)), _clipped_text(field.clipped))
+    notes = (more(len(field.groups), len(at)), labelled_text(field), _clipped_text(field.clipped))
     return Sheet(repr(field), ["group", "rows", "bins"], rows, notes)
 
 
@@ -185,6 +187,12 @@ def rehearsal_text(lab: Lab) -> str:
         f"rehearsed on {r.n_groups:,} groups, {r.n_rows:,} rows: trust {r.trust:.2f}, "
         f"expected change of log loss {r.change:+.3f} ± {r.change_se:.3f}"
     )
+
+
+def labelled_text(field: Field) -> str:
+    """How many rows have a label, by how they were chosen, if any have."""
+    found = [f"{amount(d.counts.sum())} chosen {CHOSEN[design]}" for design, d in field.labelled.items()]
+    return f"labelled rows: {', '.join(found)}" if found else ""
 
 
 def hidden_text(prev: Prevalence, shown: int) -> str:

@@ -89,6 +89,7 @@ def stray_label(outcome: Classes, y: Any, at: int, *, where: str) -> InputError:
     """
     rows, values = group_keys.known(y)
     label = values[int(np.searchsorted(rows, at))]
+    label = label.item() if isinstance(label, np.generic) else label
     label = group_keys.normalize(label) if group_keys.is_key(label) else label
     return InputError(
         f"The label {label!r:.60} in {where} is not among the classes {listed(outcome.labels)}."
