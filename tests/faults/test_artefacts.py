@@ -321,7 +321,7 @@ def test_fault_40_what_is_no_artefact_at_all_is_refused(data):
         ("lab", "n", True),
         ("lab", "n", -1),
         ("lab", "smoothing", -1.0),
-        ("lab", "log_loss", "low"),
+        ("lab", "loss", "low"),
         ("field", "groups", ["a", "a", "b", "c"]),
         ("field", "groups", "abcd"),
         ("field", "V", [[1] * 8] * 3),

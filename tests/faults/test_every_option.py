@@ -124,6 +124,7 @@ def calls():
     number_lab = fieldcal.learn(predicted, y, intervals=[0.0])
     support = number_lab.outcome
     dated = field.named("2024-01-01")
+    with_labels = fieldcal.count(lab, data.proba_field, y=data.y_field)
     labelled = {"proba": data.proba_field, "y": data.y_field, "groups": data.groups_field}
     return {
         "learn": (fieldcal.learn, {"predictions": data.proba_lab, "y": data.y_lab}),
@@ -240,6 +241,7 @@ def calls():
         "Field_retract": (dated.retract, {"id": "2024-01-01"}),
         "Field_only": (dated.only, {"ids": ["2024-01-01"]}),
         "Field_window": (dated.window, {}),
+        "Lab_extended": (lab.extended, {"field": with_labels}),
         "Prevalence_draws": (prev.draws, {}),
         "Prevalence_contrast": (prev.contrast, {"a": 0, "b": 1}),
         "Prevalence_shares": (prev.shares, {}),

@@ -49,8 +49,8 @@ CASES = {
     "rows_without_end": (LAB, "n", 2**62, "n: Input should be less than"),
     "no_rows": (LAB, "n", 0, "n: Input should be greater"),
     "a_giant_smoothing": (LAB, "smoothing", 1e308, "smoothing: Input should be less"),
-    "an_accuracy_of_two": (LAB, "accuracy", 2.0, "accuracy: Input should be less"),
-    "a_negative_log_loss": (LAB, "log_loss", -1.0, "log_loss: Input should be greater"),
+    "a_negative_loss": (LAB, "loss/0", -1, "loss: .*counts must not be negative"),
+    "a_loss_of_other_classes": (LAB, "loss", [1, 2, 3], "loss must be 2 sums, one per class"),
     "decisions_of_other_rows": (LAB, "decisions/0/0/0", lambda x: x + 1, "decisions do not add up to F"),
     "sums_of_predictions": (
         LAB,

@@ -21,7 +21,7 @@ from fieldcal.core.response import (
     smoothing_cells,
 )
 from fieldcal.core.trust import Rehearsal
-from fieldcal.objects import group_keys, show
+from fieldcal.objects import group_keys, next_lab, show
 from fieldcal.objects.artefact import (
     LARGEST,
     MOST,
@@ -41,11 +41,14 @@ from fieldcal.types import Keys
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from fieldcal.objects.field import Field
+
 
 class Lab(Artefact):
     """What the lab teaches: how predictions are distributed given the class.
 
-    Made by `fieldcal.learn`. Holds the counts `F` behind `M`, the partition, and what was seen on the way.
+    Made by `fieldcal.learn`. Holds the counts `F` behind `M`, the partition, and what was seen on the way. `Lab + Lab`
+    merges labs with the same bins, exactly and in any order; of two rehearsals, which need rows, the larger is kept.
 
     Examples
     --------
@@ -56,6 +59,9 @@ class Lab(Artefact):
     ((2, 8), (0, 1), 2)
     >>> fieldcal.Lab.from_json(lab.to_json()) == lab
     True
+    >>> more = fieldcal.learn(data.proba_lab[:900], data.y_lab[:900], partition=lab.partition)
+    >>> (lab + more).n, lab + more == more + lab
+    (2900, True)
     """
 
     kind: ClassVar[str] = "lab"
@@ -69,8 +75,7 @@ class Lab(Artefact):
     n: int = Slot(ge=1, lt=MOST)
     left_out: Counts | None = None  # (K,) rows that are in no bin, or sums of their weights
     clipped: int = Slot(default=0, ge=0, lt=MOST)
-    log_loss: float | None = Slot(default=None, ge=0)
-    accuracy: float | None = Slot(default=None, ge=0, le=1)
+    loss: Counts | None = None  # (K,) sums of −log of the class's prediction, in SCORE_UNIT; None: infinite
     decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction
     rehearsal: record(Rehearsal) | None = None  # type: ignore[valid-type]
     homogeneity: record(Homogeneity) | None = None  # type: ignore[valid-type]
@@ -91,6 +96,8 @@ class Lab(Artefact):
             raise ValueError("F has a class without rows")
         if self.left_out is not None and self.left_out.shape != shape[:1]:
             raise ValueError(f"left_out must be {shape[0]} numbers of rows, one per class")
+        if self.loss is not None and self.loss.shape != shape[:1]:
+            raise ValueError(f"loss must be {shape[0]} sums, one per class")
         if self.weight_squares.shape != shape[:1] or not (self.weight_squares > 0).all():
             raise ValueError(f"weight_squares must be {shape[0]} sums, one per class, all above zero")
         return self
@@ -161,6 +168,16 @@ class Lab(Artefact):
         """Lab rows by class and by the largest prediction, (K, K)."""
         return sealed(self.decisions.sum(axis=1))
 
+    @property
+    def accuracy(self) -> float:
+        """The share of lab rows whose largest prediction is their class."""
+        return float(np.trace(self.confusion) / self.confusion.sum())
+
+    @property
+    def log_loss(self) -> float | None:
+        """Of the predictions of the lab; None where it is infinite."""
+        return None if self.loss is None else float(self.loss.sum() * SCORE_UNIT / self.F.sum())
+
     @cached_property
     def bin_means(self) -> NDArray[np.float64]:
         """The mean prediction in each bin, (m, K); of all bins together where one is empty."""
@@ -190,6 +207,51 @@ class Lab(Artefact):
     def n_bins(self) -> int:
         """The number of bins that the partition really has."""
         return int(self.partition.m)
+
+    def extended(self, field: Field) -> Lab:
+        """The next lab: this one, and the labelled rows of a field as rows of it.
+
+        What a labelled row says depends on how it was chosen. One of a *random* sample is a lab row like any other. One
+        that was chosen *by score* says which class its bin holds: it stands for as many rows as the field has in the
+        bin for each label there, so that all of them together are a sample of the field; bins without a label keep the
+        lab's classes and add no knowledge, and where the choice looked at groups, these are taken to agree given the
+        bin. One that was chosen *by class* says which bins its class has, and nothing of how frequent the class is:
+        `p_lab` stays, and `M` is known from more rows.
+
+        Parameters
+        ----------
+        field : Field
+            Counted with this lab, with labels.
+
+        Returns
+        -------
+        Lab
+            With the same bins. Fields are counted anew with it, so that no label counts twice.
+
+        Notes
+        -----
+        Of a labelled row a field knows the bin, not the prediction: mean predictions, decisions and log loss take it at
+        the mean of its bin in the lab. A rehearsal needs rows, so that the rehearsal is that of the lab before; learn
+        from all rows together for a new one.
+
+        Examples
+        --------
+        >>> import fieldcal
+        >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+        >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+        >>> y = [*data.y_field[:300], *[None] * 700]
+        >>> lab.extended(fieldcal.count(lab, data.proba_field, y=y)).n
+        2300
+        """
+        return Lab(**next_lab.extended(self, field))
+
+    def __add__(self, other: object) -> Lab:
+        """The lab of the rows of both, which have the same bins; exact and in any order."""
+        return Lab(**next_lab.merged(self, other)) if isinstance(other, Lab) else NotImplemented
+
+    def __radd__(self, other: object) -> Lab:
+        """So that ``sum(labs)`` works: it starts from 0."""
+        return self if other == 0 else NotImplemented
 
     def __repr__(self) -> str:
         classes = ", ".join(

@@ -26,11 +26,12 @@ from fieldcal.core.response import (
     row_per_weight,
     smoothing_cells,
     square_sums,
+    whole,
 )
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
-from fieldcal.objects import Classes, Intervals, Lab, Outcome, group_keys
+from fieldcal.objects import SCORE_UNIT, Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
 from fieldcal.options import as_number, check_flags, check_whole, is_auto
 from fieldcal.types import Floats, Ints, Keys
@@ -207,7 +208,7 @@ def _learn(
         left_out=left_out,
         clipped=scores.clipped,
         decisions=_decisions(rows, n_bins=fitted.m),
-        **_quality(rows),
+        loss=_loss(rows),
         **_rehearsal(
             rows, grouped, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
         ),
@@ -369,15 +370,22 @@ def _rehearsal(
     }
 
 
-def _quality(rows: _Rows) -> dict[str, Any]:
+def _loss(rows: _Rows) -> NDArray[Any] | None:
+    """Log loss summed by class, in whole units; None if it is infinite."""
     rows, _ = rows.in_one_order(np.zeros_like(rows.y))
     # A row without weight is no row, however wrong its prediction.
     used = slice(None) if rows.weight is None else rows.weight > 0
     proba, y, weight = rows.proba[used], rows.y[used], None if rows.weight is None else rows.weight[used]
     with np.errstate(divide="ignore"):
-        loss = float(np.average(-np.log(proba[np.arange(len(y)), y]), weights=weight))
-    quality = {"accuracy": float(np.average(proba.argmax(axis=1) == y, weights=weight))}
-    return quality | ({"log_loss": loss} if np.isfinite(loss) else {})
+        cost = -np.log(proba[np.arange(len(y)), y])
+    if np.isinf(cost).any():
+        return None
+    units = np.floor(cost / SCORE_UNIT + 0.5)  # whole, so that labs add up exactly
+    if weight is not None:
+        return whole(np.bincount(y, weights=units * weight, minlength=proba.shape[1]))
+    total = np.zeros(proba.shape[1], dtype=np.int64)
+    np.add.at(total, y, units.astype(np.int64))
+    return total
 
 
 @dataclass(frozen=True)

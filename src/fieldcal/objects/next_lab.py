@@ -1,0 +1,265 @@
+"""The next lab: two labs together, or a lab and the labelled rows of a field."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldcal.core.response import whole
+from fieldcal.errors import InputError, Option, TrustWarning
+from fieldcal.objects.artefact import SCORE_UNIT
+from fieldcal.objects.field import Field
+from fieldcal.objects.labelled import Labelled, added
+from fieldcal.options import check_kind
+from fieldcal.storage import canonical
+from fieldcal.types import Floats
+
+if TYPE_CHECKING:
+    from fieldcal.objects.lab import Lab
+
+#: What the lab's own groups said. It needs their rows, and cannot be added up.
+_OF_GROUPS = ("rehearsal", "homogeneity", "bias", "bias_groups")
+
+
+def merged(one: Lab, two: Lab) -> dict[str, Any]:
+    """What a lab of the rows of both holds: sums, and what the groups of one of them said."""
+    _check_mergeable(one, two)
+    F = _sum(one.F, two.F)
+    return {
+        **_kept(one),
+        **(_of_given_bins(F) if one.partition.takes == "ids" else _added_scores(one, two)),
+        **_of_groups(one, two),
+        "F": F,
+        "weight_squares": _sum(one.weight_squares, two.weight_squares),
+        "n": one.n + two.n,
+        "left_out": _sum_or_none(one.left_out, two.left_out),
+        "clipped": one.clipped + two.clipped,
+        "columns": one.columns or two.columns,
+    }
+
+
+def extended(lab: Lab, field: Field) -> dict[str, Any]:
+    """What the lab holds when labelled rows of the field are rows of it, each design for what it is worth."""
+    check_kind("field", field, Field)
+    if not field.is_of(lab):
+        raise InputError(
+            "This field was counted with another lab, so that its bins are others. Count its rows with this lab."
+        )
+    if not field.labelled:
+        raise InputError(
+            "This field has no labelled rows, so nothing to extend the lab by. Count it with ",
+            Option("y"),
+            ".",
+        )
+    rows = _Rows(lab.F.astype(np.float64), lab.weight_squares.astype(np.float64))
+    found = {design: _Labels.of(field, labelled) for design, labelled in field.labelled.items()}
+    if "random" in found:
+        rows = rows.with_random(found["random"])
+    if "by_score" in found:
+        rows = rows.with_stratified(found["by_score"], field)
+    if "by_class" in found:
+        rows = rows.with_given_classes(found["by_class"])
+    F = whole(rows.F)
+    return {
+        **_kept(lab),
+        **(_of_given_bins(F) if lab.partition.takes == "ids" else _at_bin_means(lab, F)),
+        **{name: getattr(lab, name) for name in (*_OF_GROUPS, "left_out", "clipped", "columns")},
+        "F": F,
+        "weight_squares": whole(rows.squares),
+        "n": lab.n + int(np.ceil(sum(labels.rows.sum() for labels in found.values()))),
+    }
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Labelled rows of all groups together, by class and bin."""
+
+    weights: Floats  # (K, m)
+    squares: Floats  # (K, m)
+    rows: Floats  # (K, m) of equal weight that say as much
+
+    @classmethod
+    def of(cls, field: Field, labelled: Labelled) -> _Labels:
+        V, squares = (table[labelled.at].astype(np.float64) for table in (field.V, field.weight_squares))
+        everywhere = np.full(V.shape, _weight_of_a_row(field))  # where only labels were counted
+        one_row = np.divide(squares, V, out=everywhere, where=V > 0)[:, None, :]
+        counts = labelled.counts.astype(np.float64)
+        return cls(counts.sum(axis=0), (counts * one_row).sum(axis=0), (counts / one_row).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a lab as weights by class and bin, (K, m), and their squares by class, (K,)."""
+
+    F: Floats
+    squares: Floats
+
+    def with_random(self, labels: _Labels) -> _Rows:
+        """Rows like those of the lab."""
+        return _Rows(self.F + labels.weights, self.squares + labels.squares.sum(axis=1))
+
+    def with_stratified(self, labels: _Labels, field: Field) -> _Rows:
+        """Rows that say which class a bin holds: weighted to the field's histogram, as strata of a sample are.
+
+        A labelled row of bin j stands for ``V_j / n_j`` rows. Bins without a label keep the classes that the lab has
+        there, and say nothing new: all count as so many rows as the labelled ones are worth, times the share of the
+        field that lies in their bins.
+
+        References
+        ----------
+        Horvitz, D. and Thompson, D. (1952). A generalization of sampling without replacement from a finite universe.
+        JASA 47.
+        """
+        V = field.V.sum(axis=0, dtype=np.float64)
+        share, n = V / max(V.sum(), 1e-300), labels.rows.sum(axis=0)
+        known = (n > 0) & (V > 0)
+        if not known.any():
+            raise InputError(
+                "Rows that were chosen by score are weighted by the field's histogram, but it has no rows in their "
+                "bins. Count the rows of the field too, and merge: field + labels."
+            )
+        covered = share[known].sum()
+        size = covered**3 / (share[known] ** 2 / n[known]).sum()
+        classes = np.where(known, labels.rows / np.maximum(n, 1e-300), _class_shares(self.F))
+        weight = _weight_of_a_row(field)
+        more = weight * size * share * classes
+        return _Rows(self.F + more, self.squares + weight * more.sum(axis=1))
+
+    def with_given_classes(self, labels: _Labels) -> _Rows:
+        """Rows that say which bins a class has, and nothing of how frequent it is: its share in the lab stays."""
+        total, b = self.F.sum(axis=1), labels.rows.sum(axis=1)
+        n = total**2 / self.squares
+        pooled = self.F * (n / total)[:, None] + labels.rows
+        scaled = pooled * (total / (n + b))[:, None]
+        return _Rows(
+            np.where((b > 0)[:, None], scaled, self.F), np.where(b > 0, total**2 / (n + b), self.squares)
+        )
+
+
+def _weight_of_a_row(field: Field) -> float:
+    """Exactly 1 where rows have no weights."""
+    total = float(field.V.sum(dtype=np.float64))
+    return float(field.weight_squares.sum(dtype=np.float64)) / total if total > 0 else 1.0
+
+
+def _class_shares(F: Floats) -> Floats:
+    """Of the classes in each bin, (K, m); of the whole lab where a bin is empty."""
+    overall = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])
+    rows = np.broadcast_to(F.sum(axis=0), F.shape)
+    return np.asarray(np.divide(F, rows, out=overall, where=rows > 0))
+
+
+def _kept(lab: Lab) -> dict[str, Any]:
+    return {name: getattr(lab, name) for name in ("outcome", "partition", "smoothing")}
+
+
+# What goes with F
+
+
+def _added_scores(one: Lab, two: Lab) -> dict[str, Any]:
+    return {
+        "bin_scores": _sum(one.bin_scores, two.bin_scores),
+        "decisions": _sum(one.decisions, two.decisions),
+        "loss": None if one.loss is None or two.loss is None else _sum(one.loss, two.loss),
+    }
+
+
+def _at_bin_means(lab: Lab, F: NDArray[Any]) -> dict[str, Any]:
+    """Predictions of labelled rows are not known beyond their bins: they stand at the means that the lab has there."""
+    more, means = F - lab.F, lab.bin_means
+    scores = lab.bin_scores + np.rint(more.sum(axis=0)[:, None] * means / SCORE_UNIT)
+    with np.errstate(divide="ignore"):
+        cost = np.where(more != 0, -np.log(means.T), 0.0)
+    loss = (more * cost).sum(axis=1) / SCORE_UNIT
+    known = lab.loss is not None and np.isfinite(loss).all()
+    return {
+        "bin_scores": whole(np.maximum(scores, 0)),
+        "decisions": whole(F[:, :, None] * _decided(lab)),
+        "loss": whole(np.maximum(np.rint(lab.loss + loss), 0)) if known else None,
+    }
+
+
+def _decided(lab: Lab) -> Floats:
+    """Shares of the largest prediction given class and bin, (K, m, K); of the bin, or its mean, without such rows."""
+    K = len(lab.F)
+    own, of_bin = lab.decisions.astype(np.float64), lab.decisions.sum(axis=0, dtype=np.float64)
+    at_mean = np.eye(K)[lab.bin_means.argmax(axis=1)]
+    rows = of_bin.sum(axis=1, keepdims=True)
+    of_bin = np.divide(of_bin, rows, out=at_mean, where=rows > 0)
+    rows = own.sum(axis=2, keepdims=True)
+    return np.asarray(np.divide(own, rows, out=np.tile(of_bin, (K, 1, 1)), where=rows > 0))
+
+
+def _of_given_bins(F: NDArray[Any]) -> dict[str, Any]:
+    """With given bin ids there are no predictions: the shares of the classes in a bin stand in, and so all is in F."""
+    shares = _class_shares(F.astype(np.float64))
+    units = np.floor(shares.T / SCORE_UNIT + 0.5).astype(np.int64)
+    decided = np.eye(len(F), dtype=np.int64)[shares.argmax(axis=0)]
+    cost = np.floor(-np.log(np.where(F > 0, shares, 1.0)) / SCORE_UNIT + 0.5).astype(np.int64)
+    return {
+        "bin_scores": whole(F.sum(axis=0)[:, None] * units),
+        "decisions": whole(F[:, :, None] * decided),
+        "loss": whole((F * cost).sum(axis=1)),
+    }
+
+
+def _sum(one: NDArray[Any], two: NDArray[Any]) -> NDArray[Any]:
+    return added(len(one), [slice(None)] * 2, [one, two])
+
+
+def _sum_or_none(one: NDArray[Any] | None, two: NDArray[Any] | None) -> NDArray[Any] | None:
+    return _sum(one, two) if one is not None and two is not None else one if two is None else two
+
+
+def _of_groups(one: Lab, two: Lab) -> dict[str, Any]:
+    """Of the lab that rehearsed with more rows, in whatever order labs are merged."""
+    if one.rehearsal is not None and two.rehearsal is not None:
+        warnings.warn(
+            f"Both labs were rehearsed, with {one.rehearsal.n_rows:,} and {two.rehearsal.n_rows:,} rows. A rehearsal "
+            "needs the rows themselves, so that the larger one is kept. Learn from all rows together for one of all "
+            "groups.",
+            TrustWarning,
+            stacklevel=4,
+        )
+    larger = max(one, two, key=_rehearsed)
+    return {name: getattr(larger, name) for name in _OF_GROUPS}
+
+
+def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
+    """By the rows and groups of the rehearsal; among equals by what was found, so that the order is total."""
+    content = lab.content()
+    found = canonical({name: content[name] for name in _OF_GROUPS})
+    return (lab.rehearsal.n_rows, lab.rehearsal.n_groups, found) if lab.rehearsal else (0, 0, found)
+
+
+# Which labs belong together
+
+
+def _check_mergeable(one: Lab, two: Lab) -> None:
+    """Refuse labs that were not learnt the same way."""
+    if one.outcome != two.outcome:
+        raise InputError(
+            f"These labs tell different things apart: {one.outcome.plural} {one.classes!r:.80} and "
+            f"{two.outcome.plural} {two.classes!r:.80}. Learn both with the same."
+        )
+    if one.partition.spec() != two.partition.spec():
+        raise InputError(
+            f"These labs have different bins, {one.n_bins} and {two.n_bins}, or cut them elsewhere. Learn the second "
+            "with those of the first: fieldcal.learn(…, partition=first.partition)."
+        )
+    if one.smoothing != two.smoothing:
+        raise InputError(
+            f"These labs are smoothed by {one.smoothing:g} and {two.smoothing:g} rows per class. Learn both with the "
+            "same ",
+            Option("smoothing"),
+            ".",
+        )
+    if one.columns is not None and two.columns is not None and one.columns != two.columns:
+        raise InputError(
+            "These labs were learnt from columns of different names, and later steps could not tell which to read. "
+            "Rename the columns of one table as those of the other, and learn again."
+        )
