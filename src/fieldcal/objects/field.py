@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,111 +15,25 @@ from fieldcal.core.response import row_per_weight
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import (
-    MOST,
     SCORE_UNIT,
     Artefact,
-    Counts,
-    Frozen,
     KeyTuple,
-    ReadOnly,
     Texts,
     sealed,
 )
-from fieldcal.objects.labelled import (
-    ByDesign,
-    Labelled,
-    Table,
-    add_labels,
-    added,
-    subtract_labels,
-)
+from fieldcal.objects.batches import AXES, Batch, Batches, difference, made_batch, sum_of
+from fieldcal.objects.labelled import Labelled, Table
+from fieldcal.objects.windows import Time, within
 from fieldcal.storage import did_you_mean
-from fieldcal.types import Design, Ints, Keys
+from fieldcal.types import Design, Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from fieldcal.objects.lab import Lab
 
-Time = str | dt.date | dt.datetime | None
-
 #: The id of what was counted without a name. It sorts before all others.
 UNNAMED = ""
-#: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
-AXES: dict[str, tuple[str, ...]] = {"V": ("m",), "score_sums": ("K",), "weight_squares": ("m",)}
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-
-
-class Batch(Frozen):
-    """Counts per group of the rows that came together, in canonical order of the groups.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, [0.1, 0.7], groups=["Leeds", "York"], batch="monday")
-    >>> field.batches["monday"].groups, field.batches["monday"].V.sum(axis=1).tolist()
-    (('Leeds', 'York'), [1, 1])
-    """
-
-    groups: KeyTuple
-    V: Counts  # (G, m)
-    score_sums: Counts  # (G, K) sums of the predictions, in units of SCORE_UNIT
-    weight_squares: Counts  # (G, m) sums of the squared weights; rows where they have none
-    dropped: int = Slot(default=0, ge=0, lt=MOST)
-    clipped: int = Slot(default=0, ge=0, lt=MOST)
-    labelled: dict[Design, Labelled] = Slot(default_factory=ByDesign)
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not group_keys.in_order(self.groups):
-            raise ValueError("the groups of a batch are in another order than ours")
-        for found in self.labelled.values():
-            if found.at[-1] >= len(self.groups):
-                raise ValueError("there are labels of more groups than the batch has")
-        self.__dict__["labelled"] = ByDesign(self.labelled)
-        return self
-
-    @cached_property
-    def holders(self) -> Ints:
-        """How many batches have each group. A sum of batches counts them here, so that `_minus` knows who is left."""
-        return sealed(np.ones(len(self.groups), dtype=np.intp))
-
-    def alone(self) -> Batch:
-        """The same counts as one batch, of however many they are the sum."""
-        return Batch.model_construct(**{name: getattr(self, name) for name in Batch.model_fields})
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all counts are whole numbers, which add up alike in any order."""
-        return self.labels.is_exact and all(getattr(self, name).dtype.kind == "i" for name in AXES)
-
-    @property
-    def labels(self) -> ByDesign:
-        """What `labelled` holds, by its own type."""
-        return self.labelled  # type: ignore[return-value]
-
-    def same(self, other: Batch) -> bool:
-        """Whether both hold the same counts of the same groups, whole numbers or floats."""
-        tables = [(getattr(self, name), getattr(other, name)) for name in AXES]
-        return (
-            (self.dropped, self.clipped) == (other.dropped, other.clipped)
-            and group_keys.same(self.groups, other.groups)
-            and self.labels.same(other.labels)
-            and all(mine.dtype == its.dtype and np.array_equal(mine, its) for mine, its in tables)
-        )
-
-
-class Batches(ReadOnly[str, Batch]):
-    """Batches by id, in the order of the ids."""
-
-    refusal: ClassVar[str] = (
-        "The batches of a Field cannot be changed. Use field.add(…) and field.retract(…)."
-    )
-
-    def __init__(self, given: dict[str, Batch]) -> None:
-        super().__init__(sorted(given.items()))
 
 
 class Field(Artefact):
@@ -302,10 +213,10 @@ class Field(Artefact):
         _check_mergeable(self, other)
         batches = {**self.batches, **other.batches}
         if UNNAMED in self.batches and UNNAMED in other.batches:
-            batches[UNNAMED] = _plus([self.batches[UNNAMED], other.batches[UNNAMED]]).alone()
+            batches[UNNAMED] = sum_of([self.batches[UNNAMED], other.batches[UNNAMED]]).alone()
         known = None
         if self._adds_up and other._adds_up:
-            known = _plus([self._total, other._total])
+            known = sum_of([self._total, other._total])
         return self._of(batches, known, by=self.by or other.by)
 
     def __radd__(self, other: object) -> Field:
@@ -379,7 +290,7 @@ class Field(Artefact):
         """
         gone = self.batches[self._find(id)]
         batches = {i: batch for i, batch in self.batches.items() if i != id}
-        left = _minus(self._total, gone) if self._adds_up and len(batches) > 1 else None
+        left = difference(self._total, gone) if self._adds_up and len(batches) > 1 else None
         return self._of(batches, left)
 
     def only(self, ids: Iterable[str]) -> Field:
@@ -430,13 +341,13 @@ class Field(Artefact):
                 Option("every"),
                 ", first.",
             )
-        return self.only(_within(self.batch_ids, start, end))
+        return self.only(within(self.batch_ids, start, end))
 
     @cached_property
     def _total(self) -> Batch:
         """All batches together."""
         parts = list(self.batches.values())
-        return (parts[0] if len(parts) == 1 else _plus(parts)) if parts else self._blank
+        return (parts[0] if len(parts) == 1 else sum_of(parts)) if parts else self._blank
 
     @cached_property
     def _adds_up(self) -> bool:
@@ -448,7 +359,7 @@ class Field(Artefact):
         """Nothing counted; one population is there even so."""
         groups = () if self.grouped else (None,)
         tables = {n: np.zeros(shape, np.int64) for n, shape in self._shapes(len(groups)).items()}
-        return _batch(groups, tables)
+        return made_batch(groups, tables)
 
     def _shapes(self, n_groups: int) -> dict[str, tuple[int, ...]]:
         sizes = {"m": self.n_bins, "K": len(self.classes)}
@@ -500,68 +411,6 @@ class Field(Artefact):
 
     def _repr_html_(self) -> str:
         return show.field_sheet(self).page()
-
-
-# Sums of batches
-
-
-def _batch(
-    groups: Keys,
-    tables: dict[str, Table],
-    labelled: ByDesign | None = None,
-    *,
-    dropped: int = 0,
-    clipped: int = 0,
-) -> Batch:
-    """A batch of what is known to fit; ``holders`` may be among the tables."""
-    rest = {"labelled": ByDesign() if labelled is None else labelled, "dropped": dropped, "clipped": clipped}
-    made = Batch.model_construct(**dict[str, Any](groups=groups, **rest))
-    made.__dict__.update({name: sealed(table) for name, table in tables.items()})
-    return made
-
-
-def _plus(parts: Sequence[Batch]) -> Batch:
-    """All parts together; where they hold floats, added in the order given."""
-    groups = group_keys.union(*(part.groups for part in parts))
-    at = _places(groups, [part.groups for part in parts])
-    return _batch(
-        groups,
-        {name: added(len(groups), at, [getattr(p, name) for p in parts]) for name in (*AXES, "holders")},
-        add_labels([part.labels for part in parts], at),
-        dropped=sum(part.dropped for part in parts),
-        clipped=sum(part.clipped for part in parts),
-    )
-
-
-def _minus(total: Batch, gone: Batch) -> Batch:
-    """What `_plus` makes of the parts that stay: for whole numbers only, whose differences are exact.
-
-    A group goes with the last batch that has it, and stays, even without rows, where another one has it.
-    """
-    (at,) = _places(total.groups, [gone.groups])
-    tables = {name: getattr(total, name).copy() for name in (*AXES, "holders")}
-    for name, table in tables.items():
-        table[at] -= getattr(gone, name)
-    groups, stay = total.groups, tables["holders"] > 0
-    labelled = subtract_labels(total.labels, gone.labels, at, stay)
-    if not stay.all():
-        groups = tuple(groups[g] for g in np.flatnonzero(stay))
-        tables = {name: table[stay] for name, table in tables.items()}
-    return _batch(
-        groups,
-        tables,
-        labelled,
-        dropped=total.dropped - gone.dropped,
-        clipped=total.clipped - gone.clipped,
-    )
-
-
-def _places(groups: Keys, lists: Sequence[Keys]) -> list[Ints | slice]:
-    """Where the keys of each list stand among the groups; the dictionary of all of them is made once."""
-    if all(group_keys.same(groups, wanted) for wanted in lists if wanted):
-        return [slice(None) if wanted else slice(0) for wanted in lists]
-    everywhere = group_keys.positions(groups, tuple(chain.from_iterable(lists)))
-    return list(np.split(everywhere, np.cumsum([len(wanted) for wanted in lists])[:-1]))
 
 
 # Which fields belong together
@@ -631,44 +480,3 @@ def check_id(id: Any) -> None:
         raise InputError(
             f"{id!r:.60} cannot name a batch: it is empty or no valid text. Choose another name."
         )
-
-
-# Windows of time
-
-
-def _within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
-    """The ids, which are dates or times in ISO format, that lie in [start, end)."""
-    times = {id: _instant(id, "the batch id") for id in ids}
-    low = None if start is None else _instant(start, "start")
-    high = None if end is None else _instant(end, "end")
-    bounds = [bound for bound in (low, high) if bound is not None]
-    if len({time.utcoffset() is None for time in (*times.values(), *bounds)}) > 1:
-        raise InputError(
-            "Times with and without an offset from UTC cannot be compared, and the batch ids, start and end have "
-            "both. Give all of them one, such as '2020-01-01T00:00+00:00', or none."
-        )
-    if low is not None and high is not None and low > high:
-        raise InputError(f"The window starts at {low} and ends before that, at {high}. Swap start and end.")
-    return [
-        id for id, time in times.items() if (low is None or low <= time) and (high is None or time < high)
-    ]
-
-
-def _instant(value: Any, name: str) -> dt.datetime:
-    """A date, a time, or either in ISO format; a date is its midnight."""
-    given = group_keys.normalize(value) if isinstance(value, (str, dt.date, np.datetime64)) else None
-    if isinstance(given, dt.datetime):
-        return given
-    if isinstance(given, dt.date):
-        return dt.datetime.combine(given, dt.time())
-    if not isinstance(given, str):
-        raise InputTypeError(f"{name} must be a date, a time or text in ISO format, but got {value!r:.60}.")
-    try:
-        if _DATE.match(given):
-            return dt.datetime.fromisoformat(given)
-    except ValueError:
-        pass
-    raise InputError(
-        f"A window of time needs dates or times in ISO format, such as '2020-02-29' or '2020-02-29T12:00', but "
-        f"{name} is {given!r:.60}. Use only([…]) to choose batches by name."
-    )
