@@ -37,7 +37,7 @@ UNNAMED = ""
 
 
 class Field(Artefact):
-    """What the field shows: a histogram of predictions per group, and nothing else of it.
+    """What the field shows: a histogram of predictions per group, and labels of the rows whose class is known.
 
     Made by `fieldcal.count`. `Field + Field` merges exactly, in any order.
 
