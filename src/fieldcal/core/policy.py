@@ -60,26 +60,26 @@ class Policy:
     #: Before labels are seen, the weights of label shift, of "the same" and of "other", where the field moved and where
     #: it did not. (19)
     explanations: tuple[tuple[float, float, float], tuple[float, float, float]] = (
-        (0.35, 0.35, 0.3),
-        (0.35, 0.55, 0.1),
+        (0.35, 0.3, 0.35),
+        (0.05, 0.9, 0.05),
     )
     #: How far the tilt of each may be from what it says, on the logit scale; moved, and not. "Other" goes half as far
     #: as the two others are apart, and this much further. (19)
-    label_shift_off: tuple[float, float] = (0.15, 0.03)
-    same_off: tuple[float, float] = (0.15, 0.03)
-    other_off: tuple[float, float] = (0.7, 0.5)
+    label_shift_off: tuple[float, float] = (0.2, 0.02)
+    same_off: tuple[float, float] = (0.25, 0.02)
+    other_off: tuple[float, float] = (1.0, 0.5)
     #: What no tilt explains, per bin: its possible scales, and how probable each is; moved, and not. (19)
     bins_off: tuple[float, ...] = (0.02, 0.15, 0.4, 1.0)
     bins_off_weights: tuple[tuple[float, ...], tuple[float, ...]] = (
-        (0.3, 0.3, 0.25, 0.15),
-        (0.6, 0.25, 0.1, 0.05),
+        (0.15, 0.25, 0.35, 0.25),
+        (0.88, 0.08, 0.03, 0.01),
     )
     #: The model may be more, or less, sure of itself than in the lab: the scale of this factor, less one. (19)
-    slope: float = 0.1
+    slope: float = 0.15
     #: Rows that the model's own prediction counts for, beside the lab rows of a bin. (19)
     rows_of_a_prediction: float = 30.0
     #: The share of the lab's noise that bins have each for themselves. (19)
-    lab_noise: float = 0.6
+    lab_noise: float = 0.5
     #: Groups that were not rehearsed: how far each may be off, on the logit scale, and how probable that is. (19)
     group_off: tuple[float, ...] = (0.1, 0.35, 0.9)
     group_off_weights: tuple[float, ...] = (0.25, 0.45, 0.3)
