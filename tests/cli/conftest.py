@@ -32,7 +32,7 @@ def write_table(path, columns):
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
-    """Tables with a label shift between sites, made once; copied, never changed."""
+    """Tables with a label shift between sites, some with labels of field rows, made once; copied, never changed."""
     folder = tmp_path_factory.mktemp("tables")
     data = fieldcal.datasets.label_shift(n_lab=3000, n_field=2400, n_groups=8, random_state=3)
     places = [f"site {g}" for g in range(8)]
@@ -42,6 +42,13 @@ def shared(tmp_path_factory):
     ):
         columns = {"row": range(len(p)), "site": [places[g] for g in groups], "p": p.tolist()}
         write_table(folder / name, columns if y is None else columns | {"y": y.tolist()})
+    y = ["" if i % 8 else label for i, label in enumerate(data.y_field.tolist())]
+    write_table(folder / "partly.csv", columns | {"y": y})
+    known = [i for i, label in enumerate(y) if label != ""]
+    told = columns | {"y": y, "fieldcal_design": ["by_score" if i % 3 else "random" for i in range(len(y))]}
+    write_table(folder / "told.csv", {name: [values[i] for i in known] for name, values in told.items()})
+    del told["fieldcal_design"]
+    write_table(folder / "labels.csv", {name: [values[i] for i in known] for name, values in told.items()})
     return folder
 
 
@@ -52,6 +59,14 @@ def folder(shared, tmp_path, monkeypatch):
         os.link(shared / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def labelled(shared, folder):
+    """The working directory with labels of every eighth field row: in the field, alone, and with their designs."""
+    for name in ("partly.csv", "labels.csv", "told.csv"):
+        os.link(shared / name, folder / name)
+    return folder
 
 
 @pytest.fixture(scope="session")

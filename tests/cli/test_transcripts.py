@@ -28,7 +28,7 @@ def fits(seen, expected):
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
-def test_every_command_prints_what_its_transcript_says(story, call):
+def test_every_command_prints_what_its_transcript_says(story, labelled, call):
     expected = story.read_text(encoding="utf-8")
     lines = [line for line in expected.splitlines() if line.startswith("$ fieldcal ")]
     seen = "\n".join(told(line, call(line.removeprefix("$ fieldcal "))) for line in lines)

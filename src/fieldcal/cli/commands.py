@@ -22,9 +22,11 @@ from fieldcal.cli.inputs import (
     check_output,
     check_table_target,
     class_of,
+    refuse_standard_input_twice,
     session,
     typed,
 )
+from fieldcal.cli.labels import FieldLabels, Labels, add_labels, check_of_another_table, count_with_labels
 from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
@@ -63,14 +65,18 @@ def count(
     output: opt.Output,
     columns: FieldColumns,
     options: Counting,
+    labels: Labels,
 ) -> None:
-    """Count field predictions per group and bin."""
+    """Count field predictions per group and bin, and labels where some rows have them."""
     from fieldcal.objects import Lab
 
-    check_output(output, [lab_file, table])
+    inputs = [table, *([labels.labelled] if labels.labelled else [])]
+    check_output(output, [lab_file, *inputs])
+    refuse_standard_input_twice(inputs)
     lab = Lab.load(lab_file)
     with session(settings) as opened:
-        field = _count(settings, lab, opened.open(table), **arguments(columns), **arguments(options))
+        given = arguments(columns) | arguments(options)
+        field = count_with_labels(settings, lab, opened, opened.open(table), labels, **given)
     field.save(output)
     out.done(settings, out.field_data(field), [output], str(field))
 
@@ -117,12 +123,16 @@ def estimate(
     field_file: opt.FieldFile,
     output: opt.Output,
     options: Estimating,
+    labels: Labels,
+    columns: FieldColumns,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Also write the table of prevalences here.")
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMNS", help="With a table of counts: the names of its group columns."),
+        typer.Option(
+            metavar="COLUMNS", help="With a table of counts or of labels: the names of its group columns."
+        ),
     ] = None,
     missing: opt.MissingRows = "error",
 ) -> None:
@@ -141,12 +151,11 @@ def estimate(
             f"The estimate and its table would both be written to {str(csv)!r}. Name another for --csv."
         )
     for target in targets:
-        check_output(target, [lab_file, field_file])
+        check_output(target, [lab_file, field_file, *([labels.labelled] if labels.labelled else [])])
     given = arguments(options)
     lab = Lab.load(lab_file)
-    prev = _estimate(
-        settings, lab, _field(settings, lab, field_file, by=opt.names(by), missing=missing), **given
-    )
+    field = _field(settings, lab, field_file, labels, missing=missing, **arguments(columns))
+    prev = _estimate(settings, lab, field, **given)
     contents = {output: prev.to_json()}
     if csv is not None:
         contents[csv] = out.prevalence_csv(prev)
@@ -196,7 +205,8 @@ def check(
         prev = Prevalence.load(artefacts[0])
     elif len(artefacts) == 2:
         lab = Lab.load(artefacts[0])
-        prev = _estimate(settings, lab, _field(settings, lab, artefacts[1]), **arguments(Estimating()))
+        field = _field(settings, lab, artefacts[1], Labels())
+        prev = _estimate(settings, lab, field, **arguments(Estimating()))
     else:
         raise InputError(
             f"check takes PREVALENCE.json, or LAB.json FIELD.json, but got {len(artefacts)} files."
@@ -215,6 +225,7 @@ def run(
     counting: Counting,
     estimating: Estimating,
     applying: Applying,
+    labelling: FieldLabels,
 ) -> None:
     """All four verbs; the results go into a folder, all of them or none.
 
@@ -223,12 +234,15 @@ def run(
     applying = dataclasses.replace(applying, missing="error" if counting.missing == "error" else "keep")
     given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
     groups = given.pop("by")
-    check_folder(output, [lab_table, field_table], RUN_FILES)
+    labels = labelling.labels
+    inputs = [lab_table, field_table, *([labels.labelled] if labels.labelled else [])]
+    check_folder(output, inputs, RUN_FILES)
     earlier = [name for name in RUN_FILES if (output / name).exists()]
     with session(settings) as opened:
         known, unknown = opened.open(lab_table), opened.open(field_table)
         lab = _learn(settings, known, by=_groups_of_lab(settings, groups, known), **given)
-        field = _count(settings, lab, unknown, by=groups or [], **arguments(counting))
+        counted: dict[str, Any] = {"by": groups or [], "scores": None, **arguments(counting)}
+        field = count_with_labels(settings, lab, opened, unknown, labels, **counted)
         prev = _estimate(settings, lab, field, **estimated)
         rows = None
         with atomic_folder(output, own=RUN_FILES) as inside:
@@ -340,23 +354,23 @@ def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, labe
         return tables.learn(source.relation, label=label, by=by or (), **given)
 
 
-def _count(settings: Settings, lab: Lab, source: Source, **given: Any) -> Field:
-    from fieldcal import tables
-
-    columns = {"scores": _predictions(given), "by": given["by"], "time": given.get("time")}
-    with out.working(settings, "count"):
-        return tables.count(lab, source.bound(lab, **columns).relation, **given)
-
-
-def _field(settings: Settings, lab: Lab, path: Path, **given: Any) -> Field:
-    """A field from its artefact, or from the table of counts that a warehouse made."""
+def _field(settings: Settings, lab: Lab, path: Path, labels: Labels, **given: Any) -> Field:
+    """A field from its artefact, or from the table of counts that a warehouse made; and labels of another table."""
     from fieldcal import tables
     from fieldcal.objects import Field
 
-    if path.suffix.lower() == ".json":
-        return Field.load(path)
+    is_artefact = path.suffix.lower() == ".json"
+    check_of_another_table(labels, given, is_artefact=is_artefact)
     with session(settings) as opened:
-        return tables.read_counts(lab, opened.open(path).relation, **given)
+        if is_artefact:
+            field = Field.load(path)
+        else:
+            counts: dict[str, Any] = {n: given[n] for n in ("by", "missing") if n in given}
+            counts["design"] = "random" if labels.labelled or not labels.design else labels.design
+            field = tables.read_counts(lab, opened.open(path).relation, **counts)
+        if labels.labelled is None:
+            return field
+        return add_labels(settings, lab, field, opened.open(labels.labelled), labels, **given)
 
 
 def _estimate(settings: Settings, lab: Lab, field: Field, **given: Any) -> Prevalence:

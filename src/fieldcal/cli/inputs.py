@@ -90,6 +90,12 @@ def check_is_no_file(folder: Path, command: str) -> None:
     paths.check_folder(nearest(Path(os.path.realpath(folder))))
 
 
+def refuse_standard_input_twice(inputs: Sequence[str]) -> None:
+    """It can be read only once."""
+    if inputs.count("-") > 1:
+        raise InputError("Only one of the tables can come from standard input. Give the others as files.")
+
+
 def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str]) -> None:
     """Refuse before the work a folder that cannot be made, or that holds what is read.
 
@@ -100,8 +106,7 @@ def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str]) -> N
     from fieldcal.tables.files.paths import refuse_inputs
 
     check_is_no_file(folder, "run")
-    if inputs[0] == inputs[1] == "-":
-        raise InputError("Only one of the two tables can come from standard input. Give the other as a file.")
+    refuse_standard_input_twice(inputs)
     read = _existing(given for given in inputs if given != "-")
     for path in read:
         if Path(os.path.realpath(folder)) in Path(os.path.realpath(path)).parents:

@@ -50,12 +50,21 @@ def sql_count(
     table: TableName,
     dialect: Dialect,
     columns: ScoreColumns,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The true class of the rows whose class is known, null elsewhere. How they were chosen is said to "
+            "`fieldcal estimate`, by --design.",
+        ),
+    ] = None,
 ) -> None:
     """Print the statement that counts. Give its result, as CSV or Parquet, to `fieldcal estimate`."""
     from fieldcal.objects import Lab
     from fieldcal.tables.sql import count_statement
 
-    text = count_statement(Lab.load(lab_file), table, dialect=dialect, **arguments(columns))
+    given = arguments(columns)
+    text = count_statement(Lab.load(lab_file), table, dialect=dialect, label=label, **given)
     _statement(settings, dialect, text)
 
 

@@ -263,10 +263,15 @@ def bind(
 ) -> Source:
     """A table in files, its columns bound to what was counted: groups that were text are text here too."""
     columns = group_columns(prev, by)
-    keys = [key if isinstance(key, tuple) and len(columns) > 1 else (key,) for key in prev.groups]
-    held = zip(columns, zip(*keys, strict=True), strict=False) if keys else ()
-    text = [name for name, parts in held if any(type(part) is str for part in parts)]
+    text = text_columns(columns, prev.groups)
     return source.bound(prev.lab, scores=scores, label=label, by=columns, text=text)
+
+
+def text_columns(columns: Sequence[str], groups: Keys) -> list[str]:
+    """The group columns that have text among the keys of these groups."""
+    keys = [key if isinstance(key, tuple) and len(columns) > 1 else (key,) for key in groups]
+    held = zip(columns, zip(*keys, strict=True), strict=False) if keys else ()
+    return [name for name, parts in held if any(type(part) is str for part in parts)]
 
 
 def _ratio(table: Table, k: int) -> str:

@@ -1,0 +1,204 @@
+"""Labels of field rows: in the field's own table, or in another one of rows that are counted already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fieldcal.cli import output as out
+from fieldcal.cli.output import Settings
+from fieldcal.errors import InputError
+from fieldcal.types import DESIGNS, Design
+
+if TYPE_CHECKING:
+    from fieldcal.objects import Field, Lab
+    from fieldcal.tables.files.session import Session, Source
+
+#: The column in which a table of labels says how each row was chosen.
+DESIGN_COLUMN = "fieldcal_design"
+
+Labelled = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TABLE",
+        help="Rows of the field, some with labels, in a table of their own: only the labels are taken. Its columns are "
+        f"named as in the field; one named {DESIGN_COLUMN} may say the design of each row.",
+    ),
+]
+HowChosen = Annotated[
+    Design | None,
+    typer.Option(
+        help="How the rows with labels were chosen: at random, by looking at predictions or groups, or by their class. "
+        "By default random.",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """Where the labels of field rows are."""
+
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The true class of the field rows whose class is known, empty elsewhere. With --labelled, a column of "
+            "that table; by default as in the lab.",
+        ),
+    ] = None
+    labelled: Labelled = None
+    design: HowChosen = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldLabels:
+    """The same where --label is a column of the lab."""
+
+    field_label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The true class of the field rows whose class is known, empty elsewhere. With --labelled, a column of "
+            "that table; by default as --label.",
+        ),
+    ] = None
+    labelled: Labelled = None
+    design: HowChosen = None
+
+    @property
+    def labels(self) -> Labels:
+        """As `count` has them."""
+        return Labels(label=self.field_label, labelled=self.labelled, design=self.design)
+
+
+def check_of_another_table(labels: Labels, columns: Mapping[str, Any], *, is_artefact: bool) -> None:
+    """Refuse what is about a table of labels where none is given; of a table of counts, --design is its labels'."""
+    about = {f"--{name}": columns.get(name) for name in ("scores", "quantiles")} | {"--label": labels.label}
+    about |= {"--design": labels.design} if is_artefact else {}
+    given = [name for name, value in about.items() if value is not None]
+    if labels.labelled is None and given:
+        raise InputError(
+            f"{given[0]} is about the table of --labelled, which is not given. Labels in the table of the field are "
+            "counted with it: fieldcal count --label."
+        )
+
+
+def count_with_labels(
+    settings: Settings, lab: Lab, session: Session, source: Source, labels: Labels, **given: Any
+) -> Field:
+    """The field of a table, with the labels that it has or another one."""
+    own = labels.labelled is None
+    if own and (labels.label is None or DESIGN_COLUMN not in source.columns):
+        given |= {"label": labels.label, "design": labels.design or "random"}
+        return _count(settings, lab, _relation(lab, source, given), **given)
+    if given["time"] is not None:
+        raise InputError(
+            f"Windows of --time do not go with labels in another table, nor with a column {DESIGN_COLUMN}. Put the "
+            "labels of one design into the table of the field."
+        )
+    batch = given.pop("batch")
+    field = _count(settings, lab, _relation(lab, source, given), **given)
+    options = {name: value for name, value in given.items() if name not in ("by", "time", "every")}
+    later = source if labels.labelled is None else session.open(labels.labelled)
+    field = add_labels(settings, lab, field, later, labels, **options)
+    return field if batch is None else field.named(batch)
+
+
+def add_labels(
+    settings: Settings,
+    lab: Lab,
+    field: Field,
+    source: Source,
+    labels: Labels,
+    *,
+    by: list[str] | None = None,
+    **given: Any,
+) -> Field:
+    """A field with the labels of a table whose rows it has counted."""
+    from fieldcal.objects import group_keys
+    from fieldcal.tables.weight_table import text_columns
+
+    given |= {"label": _label_column(lab, labels), "by": _group_columns(field, by), "only_labels": True}
+    relation = _relation(lab, source, given, text=text_columns(given["by"], field.groups))
+    parts = {labels.design or "random": relation}
+    if DESIGN_COLUMN in source.columns:
+        parts = _by_design(relation, given["label"], labels.design)
+    counted = [_count(settings, lab, part, design=design, **given) for design, part in parts.items()]
+    found = sum(counted[1:], counted[0])
+    lost = group_keys.positions(field.groups, found.groups) < 0
+    if lost.any():
+        raise InputError(
+            f"The table of labels has the group {found.groups[int(lost.argmax())]!r:.60}, which the field does not "
+            "have. Are its rows part of the field? If they are not counted yet, put them into its table."
+        )
+    return field + found
+
+
+def _count(settings: Settings, lab: Lab, relation: Any, **given: Any) -> Field:
+    from fieldcal import tables
+
+    with out.working(settings, "count"):
+        return tables.count(lab, relation, **given)
+
+
+def _relation(lab: Lab, source: Source, given: Mapping[str, Any], *, text: Sequence[str] = ()) -> Any:
+    """The table, its columns bound to their roles; a label that is an empty text, as some write CSV, is missing."""
+    import duckdb
+
+    label, words = given.get("label"), any(isinstance(c, str) for c in lab.classes)
+    columns = {name: given.get(name) for name in ("by", "time", "label")}
+    scores = given.get("quantiles") if given.get("scores") is None else given["scores"]
+    text = [*text, *([label] if label is not None and words else [])]
+    relation = source.bound(lab, scores=scores, text=text, **columns).relation
+    if source.format != "csv" or label not in text or label not in relation.columns or "" in lab.classes:
+        return relation
+    column = duckdb.ColumnExpression(label)
+    filled = duckdb.CaseExpression(column != duckdb.ConstantExpression(""), column).alias(label)
+    names = relation.columns
+    return relation.select(*(filled if name == label else duckdb.ColumnExpression(name) for name in names))
+
+
+def _label_column(lab: Lab, labels: Labels) -> str:
+    """The one that is named, or the lab's."""
+    if labels.label is not None:
+        return labels.label
+    if lab.columns is None:
+        raise InputError(
+            "The lab was learnt from arrays and knows no column of labels: name it with --label."
+        )
+    return lab.columns.label
+
+
+def _group_columns(field: Field, by: list[str] | None) -> list[str]:
+    """Those that were counted; of a field that does not know them, those that are named."""
+    known = list(field.by) or by or []
+    if field.grouped and not known:
+        raise InputError("The field does not know the names of its group columns: name them with --by.")
+    return known if field.grouped else []
+
+
+def _by_design(relation: Any, label: str, given: Design | None) -> dict[Design, Any]:
+    """The rows of each design that the table tells of."""
+    import duckdb
+
+    if given is not None:
+        raise InputError(
+            f"The table has a column {DESIGN_COLUMN!r}, which says how its rows were chosen: leave --design out, or "
+            "rename the column."
+        )
+    design = duckdb.ColumnExpression(DESIGN_COLUMN)
+    known = (
+        relation.filter(duckdb.ColumnExpression(label).isnotnull()) if label in relation.columns else relation
+    )
+    said = [value for (value,) in known.select(design).distinct().fetchall()]
+    odd = [value for value in said if value not in DESIGNS]
+    if odd:
+        raise InputError(
+            f"The column {DESIGN_COLUMN!r} says {odd[0]!r:.60} of rows with a label. Write one of "
+            f"{', '.join(DESIGNS)}."
+        )
+    parts = {d: relation.filter(design == duckdb.ConstantExpression(d)) for d in DESIGNS if d in said}
+    return parts or {"random": relation}
