@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from fieldcal.cli import output as out
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
-from fieldcal.types import DESIGNS, Design
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab
     from fieldcal.tables.files.session import Session, Source
+    from fieldcal.types import Design
 
 #: The column in which a table of labels says how each row was chosen.
 DESIGN_COLUMN = "fieldcal_design"
@@ -29,7 +29,7 @@ Labelled = Annotated[
     ),
 ]
 HowChosen = Annotated[
-    Design | None,
+    Literal["random", "by_score", "by_class"] | None,
     typer.Option(
         help="How the rows with labels were chosen: at random, by looking at predictions or groups, or by their class. "
         "By default random.",
@@ -123,7 +123,7 @@ def add_labels(
 
     given |= {"label": _label_column(lab, labels), "by": _group_columns(field, by), "only_labels": True}
     relation = _relation(lab, source, given, text=text_columns(given["by"], field.groups))
-    parts = {labels.design or "random": relation}
+    parts: dict[Design, Any] = {labels.design or "random": relation}
     if DESIGN_COLUMN in source.columns:
         parts = _by_design(relation, given["label"], labels.design)
     counted = [_count(settings, lab, part, design=design, **given) for design, part in parts.items()]
@@ -183,6 +183,8 @@ def _group_columns(field: Field, by: list[str] | None) -> list[str]:
 def _by_design(relation: Any, label: str, given: Design | None) -> dict[Design, Any]:
     """The rows of each design that the table tells of."""
     import duckdb
+
+    from fieldcal.types import DESIGNS
 
     if given is not None:
         raise InputError(
