@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.special import logsumexp, softmax
+from scipy.stats import chi2
 
 from fieldcal.core.laplace import Cells, Gaussian, fit
 from fieldcal.core.policy import POLICY
@@ -94,6 +95,15 @@ class Piece:
     weight: float
     explanation: Explanation
     gaussian: Gaussian
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """Shares of the classes among labelled rows, given their predictions: what came, and what was said to come."""
+
+    observed: Floats  # (K,)
+    expected: Floats  # (K,)
+    chance: float  # p-value of so large a difference
 
 
 @dataclass(frozen=True)
@@ -234,6 +244,25 @@ class Model:
             term = ByClass(self.labels.by_class.sum(axis=0), safe_log(v), self.base.logs + common, self.all_Z)
         return fit(cells, precision=self.precision(explanation), variance=variance, term=term, start=start)
 
+    def foretold(self, explanation: Explanation) -> Foretold | None:
+        """What an explanation says of the labels before it has seen them; None if all rows were chosen by class."""
+        counts, groups, bins, _ = self._cells
+        n = counts.sum(axis=1)
+        if not n.sum():
+            return None
+        tilt = np.broadcast_to(explanation.tilt, self.known.shape)
+        Q = softmax(self.base.logs[bins] + tilt[groups], axis=1)
+        slopes = n[:, None, None] * _slopes(Q)
+        common = slopes.sum(axis=0)
+        noise = common + (common * explanation.variance) @ common  # of the labels, and of the tilt of all
+        if explanation.own is not None:
+            own = np.broadcast_to(explanation.own, tilt.shape)[groups]
+            noise = noise + np.einsum("ikl,il,iml->km", slopes, own, slopes)
+        left, K = (counts - n[:, None] * Q).sum(axis=0), counts.shape[1]
+        distance = left @ np.linalg.pinv(noise, rcond=1e-9, hermitian=True) @ left
+        total = n.sum()
+        return Foretold(counts.sum(axis=0) / total, n @ Q / total, float(chi2.sf(distance, K - 1)))
+
     def learn(self, explanations: list[Explanation]) -> Learnt:
         """All explanations, weighed by the evidence for each."""
         fits: list[Gaussian] = []
@@ -253,6 +282,11 @@ class Learnt:
 
     model: Model
     pieces: tuple[Piece, ...]
+
+    def foretold(self, kind: Kind) -> Foretold | None:
+        """What the likeliest explanation of a kind said of the labels before they were seen; None if there is none."""
+        of_kind = [piece.explanation for piece in self.pieces if piece.explanation.kind == kind]
+        return self.model.foretold(max(of_kind, key=lambda x: x.weight)) if of_kind else None
 
     def weight(self, kind: Kind) -> float:
         """The probability of an explanation."""

@@ -8,11 +8,23 @@ import numpy as np
 from pydantic import model_validator
 
 from fieldcal.core.explanations import Belief
-from fieldcal.core.labels import KINDS, Kind, Learnt, matched_tilt
+from fieldcal.core.labels import KINDS, Foretold, Kind, Learnt, matched_tilt
 from fieldcal.core.reweight import Step
 from fieldcal.core.trust import Trust
 from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares
 from fieldcal.types import Design, Floats
+
+
+class Told(Frozen):
+    """What an explanation foretold of labels before it saw them."""
+
+    expected: Numbers  # (K,) shares of the classes
+    chance: float  # p-value of so large a difference to what came
+
+    @classmethod
+    def of(cls, found: Foretold | None) -> Told | None:
+        """From core; None where there is nothing to compare."""
+        return None if found is None else cls(expected=found.expected, chance=found.chance)
 
 
 class FromLabels(Frozen):
@@ -24,6 +36,8 @@ class FromLabels(Frozen):
     before : trust without labels
     believed, weights : (3,) the explanations label shift, same and other, before and after labels were seen
     off : how far the scores themselves are off in the field, beside any tilt, on the logit scale
+    observed : (K,) shares of the classes among labelled rows; None where all were chosen by class
+    label_shift, same : what these two explanations foretold of them, given their predictions; None where not asked
     looks_random : p-value of "random" rows being a random sample of the field, by their predictions; None without any
     urc_sd, whole_sd : (G, K) and (K,) standard deviation of the prevalences under label shift
     tilt, whole_tilt : (G, K) and (K,) logarithms of class weights, for each group and for one that was never seen
@@ -36,6 +50,9 @@ class FromLabels(Frozen):
     believed: Numbers
     weights: Numbers
     off: float
+    observed: Numbers | None
+    label_shift: Told | None
+    same: Told | None
     looks_random: float | None
     urc_sd: Numbers
     whole_sd: Numbers
@@ -72,6 +89,8 @@ class FromLabels(Frozen):
         corrected = learnt.bins()
         total = V.sum(axis=0)
         V = np.where(V.sum(axis=1, keepdims=True) > 0, V, total)
+        foretold = {kind: learnt.foretold(kind) for kind in ("label_shift", "same")}
+        seen = next((found for found in foretold.values() if found is not None), None)
         believed = [
             sum(x.explanation.weight for x in learnt.pieces if x.explanation.kind == k) for k in KINDS
         ]
@@ -81,6 +100,9 @@ class FromLabels(Frozen):
             believed=np.array(believed) / sum(believed),
             weights=np.array([learnt.weight(kind) for kind in KINDS]),
             off=learnt.off,
+            observed=None if seen is None else seen.observed,
+            label_shift=Told.of(foretold["label_shift"]),
+            same=Told.of(foretold["same"]),
             looks_random=looks_random,
             urc_sd=belief.sd,
             whole_sd=belief.whole_sd,

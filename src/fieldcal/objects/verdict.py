@@ -19,7 +19,7 @@ State = Literal["ok", "ask", "care", "do_not_use"]
 WORDS = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
 _ORDER: tuple[State, ...] = ("ok", "ask", "care", "do_not_use")
 #: What is told among the reasons although nothing is wrong with it: what trust rests on.
-_TOLD = ("rehearsed", "unmoved")
+_TOLD = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
 
 
 class Finding(Frozen):

@@ -19,7 +19,7 @@ from fieldcal.errors import (
     SmallSampleWarning,
 )
 from fieldcal.objects import Finding, Lab
-from fieldcal.verbs.findings import cautions, faults, field, lab, trust
+from fieldcal.verbs.findings import cautions, faults, field, lab, labels, trust
 from fieldcal.verbs.findings.evidence import BALANCED, CLASSES, GROUPS, PROTECTED, SIGMOID, Seen
 from fieldcal.verbs.findings.field import group_status
 
@@ -60,6 +60,9 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     trust.not_rehearsed,
     trust.one_population,
     trust.shift,
+    labels.contradicted,
+    labels.random_sample,
+    labels.scores_hold,
     field.groups_fit,
     field.overdispersed,
     field.converged,

@@ -9,6 +9,7 @@ from fieldcal.core.policy import POLICY
 from fieldcal.core.sample_size import labels_to_decide
 from fieldcal.objects import Finding
 from fieldcal.objects.verdict import State
+from fieldcal.verbs.findings import labels
 from fieldcal.verbs.findings.evidence import GROUPS, Seen
 
 _BY_MIX = "Do groups differ only in their mix of classes?"
@@ -72,8 +73,10 @@ def withheld(seen: Seen) -> Finding | None:
 
 
 def not_rehearsed(seen: Seen) -> Finding | None:
-    """Groups whose differences only histograms speak of."""
-    between = seen.evidence.between
+    """Groups whose differences only histograms speak of, or labels."""
+    between, decided = seen.evidence.between, labels.between(seen, _BY_MIX)
+    if decided is not None:
+        return decided
     if seen.trust.set_by_caller or between is None or seen.evidence.rehearsal is not None:
         return None
     if not between.shifted:
@@ -105,6 +108,9 @@ def one_population(seen: Seen) -> Finding | None:
 def shift(seen: Seen) -> Finding:
     """A field that moved as a whole: not at all, inexplicably, or as label shift would have it move."""
     found, given = seen.evidence.overall, seen.trust.set_by_caller
+    decided = labels.moved(seen, _WHOLE)
+    if decided is not None:
+        return decided
     if not found.shifted:
         text = f"The {'whole ' if seen.field.grouped else ''}field has not moved from the lab beyond noise"
         if given and seen.trust.overall > 0:

@@ -1,0 +1,159 @@
+"""What labelled rows of the field decide, and whether they are what they are said to be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fieldcal.core.policy import POLICY
+from fieldcal.core.trust import correction_size
+from fieldcal.errors import Option
+from fieldcal.objects import Finding, group_keys
+from fieldcal.objects.from_labels import FromLabels, Told
+from fieldcal.objects.verdict import State
+from fieldcal.verbs.findings.evidence import Seen
+
+BINS = Option("shape", "bins", verb="recalibrate")
+BY_SCORE, BY_CLASS = Option("design", "by_score"), Option("design", "by_class")
+_MORE = "See fieldcal plan for how many more labels would decide, and which rows to label."
+
+
+def moved(seen: Seen, question: str) -> Finding | None:
+    """How the whole field moved, as far as its labels tell; None without labels, or where the caller set the trust."""
+    labels = seen.labels
+    if labels is None or seen.trust.set_by_caller:
+        return None
+    rows = f"{sum(labels.rows.values()):,.6g} labelled rows"
+    kind, weight = _likeliest(labels)
+    if not seen.evidence.overall.shifted and kind != "other":
+        text = f"The field has not moved from the lab beyond noise, and its {rows} do not say otherwise."
+        return Finding(code="labels_unmoved", question=question, state="ok", text=text)
+    if kind != "other" and _size(seen) < POLICY.harmless:
+        text = f"It moved little, and its {rows} need not decide why: the explanations hardly differ ({_odds(labels)})."
+        return Finding(code="labels_unmoved", question=question, state="ok", text=text)
+    if weight < POLICY.decided:
+        text = f"{rows[0].upper()}{rows[1:]} do not decide: {_odds(labels)}."
+        return Finding(code="labels_undecided", question=question, state="care", text=text, remedy=_MORE)
+    words = {
+        "label_shift": "the classes are mixed in other shares, and nothing else changed",
+        "same": "the classes of a prediction are as in the lab, although predictions moved",
+        "other": "neither label shift nor the lab's classes explain them; the estimate rests on the labels",
+    }
+    state: State = "ok" if kind == "label_shift" else "care"
+    text = f"Decided by {rows}: {words[kind]} (probability {weight:.2f})."
+    return Finding(code=f"labels_say_{kind}", question=question, state=state, text=text)
+
+
+def between(seen: Seen, question: str) -> Finding | None:
+    """How groups differ, as far as labels tell; None where a rehearsal or the caller speaks, or there are no labels."""
+    if seen.labels is None or seen.trust.set_by_caller or seen.evidence.rehearsal is not None:
+        return None
+    if seen.evidence.between is None or not seen.evidence.between.shifted:
+        return None
+    trust, rows = seen.trust.between, sum(seen.labels.rows.values())
+    if max(trust, 1 - trust) < POLICY.decided:
+        text = (
+            f"{rows:,.6g} labelled rows do not decide: label shift between them has probability {trust:.2f}."
+        )
+        return Finding(
+            code="labels_between_undecided", question=question, state="care", text=text, remedy=_MORE
+        )
+    if trust < 0.5:
+        text = f"Not so, say {rows:,.6g} labelled rows (probability {1 - trust:.2f}): these are not followed."
+        return Finding(code="labels_between_other", question=question, state="care", text=text)
+    text = f"So say {rows:,.6g} labelled rows (probability {trust:.2f})."
+    return Finding(code="labels_between", question=question, state="ok", text=text)
+
+
+def contradicted(seen: Seen) -> Finding | None:
+    """Labels that are not what label shift foretold; for a trust that the caller set, whatever it is."""
+    labels = seen.labels
+    if labels is None or labels.observed is None:
+        return None
+    question = "Do the labels agree with what was foretold of them?"
+    told = labels.label_shift
+    if told is None or told.chance >= POLICY.labels_contradict:
+        return Finding(code="labels_agree", question=question, state="ok", text=_agreement(seen, labels))
+    k = int(np.abs(labels.observed - told.expected).argmax())
+    text = f"Of the labelled rows {_percent(labels.observed[k])} are {_class(seen, k)}; label shift foretold "
+    text += f"{_percent(told.expected[k])} (a difference that chance makes in {_chance(told)} of cases)"
+    text += f", the lab's classes {_percent(labels.same.expected[k])}." if labels.same is not None else "."
+    return Finding(code="labels_contradict", question=question, state="care", text=text)
+
+
+def random_sample(seen: Seen) -> Finding | None:
+    """Rows that are said to be drawn at random, and do not look like it."""
+    if seen.labels is None or seen.labels.looks_random is None:
+        return None
+    question, chance = (
+        "Do the labelled rows look like a random sample of the field?",
+        seen.labels.looks_random,
+    )
+    if chance >= POLICY.not_random:
+        text = f"As far as their predictions tell (p = {chance:.2f})."
+        return Finding(code="labels_random", question=question, state="ok", text=text)
+    text = f"No: their predictions are distributed otherwise than those of the field (p = {chance:.1g})."
+    remedy = (
+        f"If they were chosen by their predictions, say {BY_SCORE}, which changes nothing here; if by their "
+    )
+    remedy += f"class, {BY_CLASS}, which does."
+    return Finding(code="labels_not_random", question=question, state="care", text=text, remedy=remedy)
+
+
+def scores_hold(seen: Seen) -> Finding | None:
+    """Scores that mean something else in the field, which no reweighting of the classes mends."""
+    if seen.labels is None:
+        return None
+    question, off = "Do scores mean the same in the field, but for the mix of classes?", seen.labels.off
+    if off < POLICY.scores_off:
+        text = "As far as the labels tell."
+        return Finding(code="scores_hold", question=question, state="ok", text=text)
+    text = f"No: they are off by about {off:.1f} on the logit scale, beside any reweighting of the classes."
+    return Finding(
+        code="scores_off",
+        question=question,
+        state="care",
+        text=text,
+        remedy=f"Recalibrate each bin by its labels: {BINS}.",
+    )
+
+
+def _size(seen: Seen) -> float:
+    """Of the full correction of the whole field, in log loss: what it would cost if the lab's classes were right."""
+    if seen.whole is None:
+        return np.inf
+    ratio = np.log(np.maximum(seen.whole.urc, 1e-12)) - np.log(np.maximum(seen.lab.p_lab, 1e-12))
+    V = np.asarray(seen.field.V, dtype=np.float64).sum(axis=0, keepdims=True)
+    return correction_size(seen.lab.bin_means, V, ratio[None])
+
+
+def _likeliest(labels: FromLabels) -> tuple[str, float]:
+    names = ("label_shift", "same", "other")
+    at = int(np.argmax(labels.weights))
+    return names[at], float(labels.weights[at])
+
+
+def _odds(labels: FromLabels) -> str:
+    shift, same, other = (float(w) for w in labels.weights)
+    return f"label shift has probability {shift:.2f}, the lab's classes {same:.2f}, neither {other:.2f}"
+
+
+def _agreement(seen: Seen, labels: FromLabels) -> str:
+    assert labels.observed is not None
+    told = labels.label_shift if labels.label_shift is not None else labels.same
+    if told is None:
+        return "There is nothing to compare."
+    k = int(np.abs(labels.observed - told.expected).argmax())
+    text = f"Of the labelled rows {_percent(labels.observed[k])} are {_class(seen, k)}, "
+    return f"{text}where {_percent(told.expected[k])} were foretold."
+
+
+def _class(seen: Seen, k: int) -> str:
+    return group_keys.show(seen.lab.classes[k], width=30)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
+
+
+def _chance(told: Told) -> str:
+    return "fewer than one in 1,000" if told.chance < 1e-3 else f"{told.chance:.1%}"
