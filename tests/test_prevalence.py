@@ -9,7 +9,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.stats import beta
 
 import fieldcal
 from fieldcal.errors import InputError
@@ -37,6 +36,15 @@ def counted(K=2, rehearsed=False, **options):
     d = data(K, **options)
     lab = fieldcal.learn(d.proba_lab, d.y_lab, groups=d.groups_lab if rehearsed else None)
     return lab, fieldcal.count(lab, d.proba_field, groups=d.groups_field)
+
+
+def labelled(lab, every, group=None):
+    """The field of two classes, with the class of some rows, of one group or of all."""
+    d = data(2)
+    places = [i for i, g in enumerate(d.groups_field) if group in (None, g)][::every]
+    y = np.full(len(d.y_field), np.nan)
+    y[places] = d.y_field[places]
+    return fieldcal.count(lab, d.proba_field, groups=d.groups_field, y=y)
 
 
 @functools.cache
@@ -159,10 +167,11 @@ def answers_of(case):
     options = {
         "trust of a half": {"trust": 0.5},
         "three classes": {"trust": "auto"},
-        "labels": {"trust": "auto", "labelled": np.full((6, 2), 7)},
+        "labels": {"trust": "auto"},
         "no level": {"trust": 1, "level": None, "point": "mode"},
     }[case]
-    return fieldcal.estimate(*counted(3 if case == "three classes" else 2), **options)
+    lab, field = counted(3 if case == "three classes" else 2)
+    return fieldcal.estimate(lab, labelled(lab, every=30) if case == "labels" else field, **options)
 
 
 CASES = [
@@ -451,71 +460,18 @@ def test_the_first_line_of_the_text_is_the_whole_field_with_the_trust_in_its_mov
 # Labels from the field
 
 
-def blind(rows=(300, 200)):
-    """A lab whose predictions say nothing: one bin."""
-    y = np.repeat([0, 1], rows)
-    return fieldcal.learn(np.full(len(y), rows[1] / sum(rows)), y)
-
-
-@pytest.mark.parametrize("labels", [(0, 0), (3, 9), (50, 0), (1000, 3000)])
-def test_labels_over_an_uninformative_field_are_the_conjugate_update(labels):
-    lab = blind()
-    field = fieldcal.count(lab, np.full(77, 0.4))
-    prev = fieldcal.estimate(lab, field, prior=fieldcal.Dirichlet(5.0), trust=1, labelled=labels)
-    posterior = beta(1 + 5 * 0.4 + labels[1], 1 + 5 * 0.6 + labels[0])
-    assert prev.urc[0, 1] == pytest.approx(posterior.mean(), abs=2e-3)
-    if min(labels) > 0 or labels == (0, 0):
-        assert (prev.lower[0, 1], prev.upper[0, 1]) == pytest.approx(posterior.interval(0.9), abs=5e-3)
-    mode = fieldcal.estimate(
-        lab, field, prior=fieldcal.Dirichlet(5.0), trust=1, labelled=labels, point="mode"
-    )
-    expected = (5 * 0.4 + labels[1]) / (5 + sum(labels))
-    assert mode.urc[0, 1] == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize("prior", ["auto", "flat"])
-def test_labels_narrow_the_interval_and_pull_only_their_group(prior):
+def test_labels_narrow_the_interval_of_their_group_and_leave_what_the_counts_say():
     lab, field = counted()
-    plain = full(2, prior)
-    labels = np.zeros((6, 2))
-    labels[2] = [30, 270]
-    some = fieldcal.estimate(lab, field, trust=1, prior=prior, labelled=labels)
-    before, after = abs(plain.urc[2, 1] - 0.9), abs(some.urc[2, 1] - 0.9)
-    assert after < 0.7 * before
+    plain, some = (fieldcal.estimate(lab, f) for f in (field, labelled(lab, every=2, group=2)))
     assert (some.upper - some.lower)[2, 1] < (plain.upper - plain.lower)[2, 1]
-    others = np.arange(6) != 2
-    np.testing.assert_allclose(some.urc[others], plain.urc[others], atol=0.02)
-
-
-def test_labels_can_be_given_by_group_and_by_class():
-    lab, field = counted()
-    table = np.zeros((6, 2))
-    table[1], table[4] = [5, 20], [0, 9]
-    options = {"trust": 1, "prior": "flat"}
-    expected = fieldcal.estimate(lab, field, labelled=table, **options)
-    for mapping in ({1: [5, 20], 4: [0, 9]}, {4: {1: 9}, 1: {1: 20, 0: 5}}):
-        assert fieldcal.estimate(lab, field, labelled=mapping, **options) == expected
-
-
-@pytest.mark.parametrize(
-    ("labelled", "message"),
-    [
-        ({"nobody": [1, 2]}, "labels of group 'nobody'"),
-        ({1: {7: 3}}, "a class that is not among"),
-        ([[1, 2]], r"shape \(6, 2\)"),
-        (np.full((6, 2), -1), "not negative"),
-        (np.full((6, 2), np.nan), "finite"),
-    ],
-)
-def test_labels_that_do_not_fit_are_refused(labelled, message):
-    with pytest.raises(InputError, match=message):
-        fieldcal.estimate(*counted(), labelled=labelled)
+    np.testing.assert_array_equal(some.urc, plain.urc)
 
 
 def test_labels_survive_saving():
-    lab, field = counted()
-    prev = fieldcal.estimate(lab, field, trust=1, labelled={1: [5, 20]})
+    lab, _ = counted()
+    prev = fieldcal.estimate(lab, labelled(lab, every=10))
     again = fieldcal.Prevalence.from_json(prev.to_json())
+    assert again == prev
     np.testing.assert_array_equal(again.draws(), prev.draws())
 
 

@@ -298,29 +298,11 @@ def test_a_wider_level_gives_a_wider_interval():
 
 
 def test_labels_from_the_field_move_the_estimate_towards_them():
-    _, lab, field, prev = learnt(2)
-    labelled = np.array([[0, 5000], [0, 0]])
-    moved = fieldcal.estimate(lab, field, labelled=labelled, **URC)
-    assert moved.urc[0, 1] > prev.urc[0, 1] + 0.1
-    assert moved.urc[1, 1] == pytest.approx(prev.urc[1, 1], abs=1e-9)
-
-
-def test_labels_from_the_field_come_as_counts_or_by_the_name_of_group_and_class():
-    _, lab, field, _ = learnt(3)
-    table = np.array([[0, 0, 0], [3, 1, 2]])
-    expected = fieldcal.estimate(lab, field, labelled=table, **URC)
-    for same in ({1: [3, 1, 2]}, {1: {0: 3, 2: 2, 1: 1}}, {np.int8(1): np.array([3, 1, 2])}):
-        np.testing.assert_array_equal(fieldcal.estimate(lab, field, labelled=same, **URC).urc, expected.urc)
-
-
-@pytest.mark.parametrize(
-    "labelled",
-    [[1, 2], np.ones((3, 2)), [[-1, 0], [0, 0]], [[np.nan, 0], [0, 0]], {"x": [1, 2]}, {0: {7: 1}}],
-)
-def test_labels_from_the_field_that_do_not_fit_are_refused(labelled):
-    _, lab, field, _ = learnt(2)
-    with pytest.raises(InputError, match=r"label"):
-        fieldcal.estimate(lab, field, labelled=labelled, **URC)
+    data, lab, _, _ = learnt(2)
+    y = np.where(data.groups_field == 0, 1.0, np.nan)  # all of the first group is of one class
+    field = fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=y)
+    plain, moved = (fieldcal.estimate(lab, f) for f in (learnt(2)[2], field))
+    assert moved.estimate[0, 1] > plain.estimate[0, 1] + 0.1
 
 
 def test_without_a_level_there_is_no_interval_and_the_same_mode():

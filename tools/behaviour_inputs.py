@@ -85,6 +85,12 @@ def chain(
     return of_lab(lab) | of_field(field) | of_prevalence(prev) | of_predictions(new)
 
 
+def with_labels(rows: Rows, n_classes: int) -> Items:
+    """Every ninth field row has a label, of one class after the other."""
+    y = [i // 9 % n_classes if i % 9 == 0 else None for i in range(len(rows.field))]
+    return chain(rows, count={"y": y})
+
+
 def estimates(rows: Rows, options: Mapping[str, Mapping[str, Any]], **learn: Any) -> Items:
     """The same counts under several options of `estimate`."""
     lab = fieldcal.learn(rows.lab, rows.y, groups=rows.lab_groups, **learn)
@@ -286,12 +292,8 @@ INPUTS: dict[str, Callable[[], Items]] = {
     "trust, one population": lambda: estimates(shifted(TWO, (0.25, 0.75)), _TRUST),
     "options, groups": lambda: estimates(shifted(TWO), _MODES),
     "options, three classes": lambda: estimates(shifted(THREE), _MODES),
-    "labelled, groups": lambda: chain(
-        shifted(TWO), estimate={"labelled": {"York": [5, 15], "Hull": {0: 2, 1: 9}}}
-    ),
-    "labelled, three classes": lambda: chain(
-        shifted(THREE, (0.2, 0.3, 0.5)), estimate={"labelled": [5, 9, 16]}
-    ),
+    "labelled, groups": lambda: with_labels(shifted(TWO), 2),
+    "labelled, three classes": lambda: with_labels(shifted(THREE, (0.2, 0.3, 0.5)), 3),
     "partition, edges": lambda: chain(shifted(TWO), learn={"partition": fieldcal.Edges([0.2, 0.5, 0.8])}),
     "partition, quantiles": lambda: chain(shifted(TWO), learn={"partition": fieldcal.Quantiles(6)}),
     "partition, simplex": lambda: chain(shifted(THREE), learn={"partition": fieldcal.Simplex(9)}),

@@ -364,18 +364,6 @@ def test_a_field_that_has_not_moved_is_left_alone_and_one_that_has_is_followed()
     assert posteriors[0].learnt["kappa"] > posteriors[1].learnt["kappa"]
 
 
-def test_labelled_columns_reach_the_posterior_but_not_the_prior():
-    p_lab = np.array([0.5, 0.5])
-    V = 40 * np.array([[0.8, 0.2]]) @ M2
-    plain, more = (
-        Pooled().posterior(counted(F2 + 0.5, p_lab, V, labelled=labels), random_state=0)
-        for labels in (None, np.array([[0.0, 500.0]]))
-    )
-    assert_array_equal(more.M, with_labels(plain.M))
-    assert more.learnt["kappa"] == plain.learnt["kappa"]
-    assert more.summary(0.9).mean[0, 1] > 0.85 > plain.summary(0.9).mean[0, 1]
-
-
 @pytest.mark.parametrize("K", [2, 3])
 def test_no_rows_one_group_and_two_groups_are_answered(K):
     M, p_lab = (M2, np.array([0.7, 0.3])) if K == 2 else (M3, np.array([0.5, 0.3, 0.2]))

@@ -1,4 +1,4 @@
-"""Labels, pseudo-rows, likelihoods and modes of one small problem, by what must hold whatever the method."""
+"""Pseudo-rows, likelihoods and modes of one small problem, by what must hold whatever the method."""
 
 from __future__ import annotations
 
@@ -18,24 +18,16 @@ from fieldcal.errors import InputError
 
 M = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]])
 V = np.array([[30.0, 50.0, 20.0], [5.0, 10.0, 25.0]])
-LABELLED = np.array([[1.0, 2.0, 3.0], [4.0, 0.0, 1.0]])
 
 
-def problem(labelled=None):
-    return Problem(1000 * M, V, 1.0, True, labelled=labelled)
+def problem():
+    return Problem(1000 * M, V, 1.0, True)
 
 
 def test_a_bin_that_no_class_fills_changes_no_likelihood_of_rows_elsewhere():
     wider = np.column_stack([M, np.zeros(3)])
     p = np.array([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]])
     assert_allclose(nll(p, wider, np.column_stack([V, [0, 0]])), nll(p, M, V), rtol=1e-14)
-
-
-def test_labels_of_the_field_stay_with_the_whole_and_with_some_of_its_groups():
-    given = problem(LABELLED)
-    assert_array_equal(given.whole().labelled, [[5.0, 2.0, 4.0]])
-    assert_array_equal(given.take(np.array([1])).labelled, LABELLED[1:])
-    assert problem().take(np.array([1])).labelled is None
 
 
 class PseudoRows(Prior):

@@ -121,7 +121,8 @@ def _binary() -> dict[str, Any]:
     one, grouped = fieldcal.count(lab, data.proba_field), sum(days)
     weighted = fieldcal.count(lab, data.proba_field, groups=keys, sample_weight=weights)
     heavy = fieldcal.learn(data.proba_lab, data.y_lab, partition=4, sample_weight=rng.random(600) + 0.5)
-    labelled = np.tile([3, 5], (len(grouped.groups), 1))
+    known = np.where(np.arange(400) % 7 == 0, data.y_field, np.nan)
+    labelled = fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=known)
     return {
         "lab of two classes": lab,
         "lab with weights": heavy,
@@ -131,7 +132,8 @@ def _binary() -> dict[str, Any]:
         "field without rows": fieldcal.count(lab, np.empty(0), groups=[]),
         "prevalence of one population": fieldcal.estimate(lab, one, prior="flat", trust=1),
         "prevalence of groups": fieldcal.estimate(lab, grouped),
-        "prevalence with labels": fieldcal.estimate(lab, grouped, prior=fieldcal.KL(3.0), labelled=labelled),
+        "field with labels": labelled,
+        "prevalence with labels": fieldcal.estimate(lab, labelled),
         "prevalence with weights": fieldcal.estimate(lab, weighted, trust=0.5),
         "prevalence by mode": fieldcal.estimate(
             lab, grouped, point="mode", level=None, trust=1, prior="flat"

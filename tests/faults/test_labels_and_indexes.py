@@ -307,16 +307,3 @@ def test_fault_64_one_index_for_all_or_an_index_beside_arrays_is_fine():
 def test_fault_64_objects_of_unequal_length_are_told_their_lengths():
     with pytest.raises(FieldcalError, match="There are 600 predictions but 2 labels"):
         fieldcal.learn(pd.Series(data().proba_lab), pd.Series([0, 1], index=[4, 5]))
-
-
-@UNWARNED
-def test_fault_64_labelled_counts_in_a_named_table_are_read_by_their_names():
-    lab, field, _ = made()
-    counts = np.array([[30, 1], [2, 20], [5, 5]])
-    by_place = fieldcal.estimate(lab, field, labelled=counts)
-    named = pd.DataFrame(counts, index=[0, 1, 2], columns=[0, 1]).iloc[[2, 0, 1], [1, 0]]
-    assert fieldcal.estimate(lab, field, labelled=named) == by_place
-    with pytest.raises(InputError, match="labels of group 'x', but the field has no such group"):
-        fieldcal.estimate(lab, field, labelled=named.rename(index={2: "x"}))
-    with pytest.raises(InputError, match="names a group or a class twice"):
-        fieldcal.estimate(lab, field, labelled=named.rename(index={2: 1}))

@@ -26,13 +26,16 @@ HOSTILE = (
 )
 
 
-def estimated(data, *, names=None, groups=True, classes=None, rehearsed=False, **options):
-    """Learn, count, estimate; with names for groups and classes."""
+def estimated(data, *, names=None, groups=True, classes=None, rehearsed=False, every=None, **options):
+    """Learn, count, estimate; with names for groups and classes, and labels of every so many rows."""
     y = data.y_lab if classes is None else np.array(classes, dtype=object)[data.y_lab]
     lab = fieldcal.learn(data.proba_lab, y, groups=data.groups_lab if rehearsed else None)
     keys = data.groups_field.tolist()
     keys = keys if names is None else [names[g] for g in keys]
-    field = fieldcal.count(lab, data.proba_field, groups=keys if groups else None)
+    y = None
+    if every is not None:
+        y = [lab.classes[k] if i % every == 0 else None for i, k in enumerate(data.y_field)]
+    field = fieldcal.count(lab, data.proba_field, groups=keys if groups else None, y=y)
     return fieldcal.estimate(lab, field, **options)
 
 
@@ -76,10 +79,7 @@ def many():
 @pytest.fixture(scope="session")
 def hostile():
     data = label_shift(n_lab=3000, n_field=5000, p_lab=(0.3, 0.3, 0.4), n_groups=len(HOSTILE))
-    labelled = np.arange(3 * len(HOSTILE)).reshape(-1, 3) % 7
-    return estimated(
-        data, names=HOSTILE, classes=(r"$\frac{$", "_<b>", "z" * 5000), trust=1, labelled=labelled
-    )
+    return estimated(data, names=HOSTILE, classes=(r"$\frac{$", "_<b>", "z" * 5000), trust=1, every=40)
 
 
 @pytest.fixture(scope="session")

@@ -135,12 +135,21 @@ def test_labelled_rows_become_shares_where_there_are_any(hostile):
     table = tables.forest(hostile, of="_<b>")
     k = hostile.classes.index("_<b>")
     order = np.argsort(-hostile.estimate[:, k], kind="stable")
-    counts = hostile.labelled[order]
-    assert_allclose(table["labelled"], counts[:, k] / counts.sum(axis=1))
-    without = hostile.labelled.copy()
-    without[order[0]] = 0
-    changed = hostile.model_copy(update={"labelled": without})
-    assert tables.forest(changed, of="_<b>")["labelled"][0] is None
+    found = hostile.field.labelled["random"]
+    counts = np.zeros(hostile.estimate.shape)
+    counts[found.at] = found.counts.sum(axis=2)
+    assert_allclose(table["labelled"], (counts[:, k] / counts.sum(axis=1))[order])
+
+
+def test_groups_without_labels_have_no_share_of_them(binary_data):
+    lab = fieldcal.learn(binary_data.proba_lab, binary_data.y_lab)
+    groups = binary_data.groups_field
+    y = np.where(groups == 3, binary_data.y_field, np.nan)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, binary_data.proba_field, groups=groups, y=y))
+    table = tables.forest(prev)
+    assert [g for g, share in zip(table["groups"], table["labelled"], strict=True) if share is not None] == [
+        "3"
+    ]
 
 
 def test_names_are_short_on_one_line_and_never_empty(hostile):
