@@ -258,6 +258,9 @@ class Model:
         if explanation.own is not None:
             own = np.broadcast_to(explanation.own, tilt.shape)[groups]
             noise = noise + np.einsum("ikl,il,iml->km", slopes, own, slopes)
+        in_bins = np.zeros((len(self.base.logs), *common.shape))
+        np.add.at(in_bins, bins, slopes)
+        noise = noise + np.einsum("jkl,jl,jml->km", in_bins, explanation.off**2 + self.base.noise, in_bins)
         left, K = (counts - n[:, None] * Q).sum(axis=0), counts.shape[1]
         distance = left @ np.linalg.pinv(noise, rcond=1e-9, hermitian=True) @ left
         total = n.sum()
@@ -301,6 +304,12 @@ class Learnt:
     def off(self) -> float:
         """The scale of what no tilt explains, on the logit scale: how far the scores themselves are off."""
         return float(np.sqrt(sum(piece.weight * piece.explanation.off**2 for piece in self.pieces)))
+
+    @property
+    def off_for_sure(self) -> float:
+        """The probability that the scores are clearly off."""
+        clearly = (piece.weight for piece in self.pieces if piece.explanation.off >= POLICY.bins_clearly_off)
+        return float(min(sum(clearly), 1.0))
 
     @cached_property
     def likely(self) -> tuple[Piece, ...]:

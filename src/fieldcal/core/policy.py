@@ -86,14 +86,16 @@ class Policy:
     #: Where they were rehearsed, this is how probable it is that they do as the lab's own did. (19)
     rehearsal_heard: float = 0.7
     #: An explanation of at least this probability is what labels decided for. (19)
-    decided: float = 0.8
+    decided: float = 0.7
     #: A full correction of this size or less, in log loss, harms little whichever explanation holds. (19)
     harmless: float = 0.005
     #: A p-value below which labels contradict what was foretold, or do not look like a random sample. (19)
     labels_contradict: float = 0.01
     not_random: float = 0.001
-    #: Scores that are off by this much, beside any tilt, are told, on the logit scale. (19)
-    scores_off: float = 0.4
+    #: Scores that are off by at least this much on the logit scale, beside any tilt, are told from this probability on;
+    #: before labels are seen it is .6 where the field moved. (19)
+    bins_clearly_off: float = 0.4
+    scores_off: float = 0.9
     #: With groups, fewer scales of what no tilt explains. (19)
     group_bins_off: tuple[float, ...] = (0.05, 0.4)
     group_bins_off_weights: tuple[tuple[float, ...], tuple[float, ...]] = ((0.6, 0.4), (0.85, 0.15))

@@ -36,6 +36,7 @@ class FromLabels(Frozen):
     before : trust without labels
     believed, weights : (3,) the explanations label shift, same and other, before and after labels were seen
     off : how far the scores themselves are off in the field, beside any tilt, on the logit scale
+    off_for_sure : the probability that they clearly are
     observed : (K,) shares of the classes among labelled rows; None where all were chosen by class
     label_shift, same : what these two explanations foretold of them, given their predictions; None where not asked
     looks_random : p-value of "random" rows being a random sample of the field, by their predictions; None without any
@@ -50,6 +51,7 @@ class FromLabels(Frozen):
     believed: Numbers
     weights: Numbers
     off: float
+    off_for_sure: float
     observed: Numbers | None
     label_shift: Told | None
     same: Told | None
@@ -67,7 +69,9 @@ class FromLabels(Frozen):
         for name in ("believed", "weights"):
             if getattr(self, name).shape != (len(KINDS),) or not shares(getattr(self, name)):
                 raise ValueError(f"{name} must be {len(KINDS)} probabilities that sum to one")
-        if not probabilities(self.before.overall, self.before.between, self.before.rehearsed):
+        if not probabilities(
+            self.before.overall, self.before.between, self.before.rehearsed, self.off_for_sure
+        ):
             raise ValueError("before must be probabilities")
         if self.off < 0 or any(n < 0 for n in self.rows.values()):
             raise ValueError("off and rows must not be negative")
@@ -100,6 +104,7 @@ class FromLabels(Frozen):
             believed=np.array(believed) / sum(believed),
             weights=np.array([learnt.weight(kind) for kind in KINDS]),
             off=learnt.off,
+            off_for_sure=learnt.off_for_sure,
             observed=None if seen is None else seen.observed,
             label_shift=Told.of(foretold["label_shift"]),
             same=Told.of(foretold["same"]),

@@ -84,7 +84,7 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
 def findings(seen: Seen) -> tuple[Finding, ...]:
     """All that is to be said about an estimate, in the order of the checklist."""
     found = (*(ask(seen.lab) for ask in LAB), *(ask(seen) for ask in FIELD))
-    return tuple(finding for finding in found if finding is not None)
+    return tuple(labels.for_people(seen, finding) for finding in found if finding is not None)
 
 
 def warn_about_lab(lab: Lab) -> None:

@@ -14,6 +14,8 @@ from fieldcal.verbs.findings.evidence import Seen
 
 BINS = Option("shape", "bins", verb="recalibrate")
 BY_SCORE, BY_CLASS = Option("design", "by_score"), Option("design", "by_class")
+#: Findings that speak of predictions and decisions, not of the estimate; and a doubt that labels have answered.
+_TO_WEIGH = ("uncalibrated", "recall_lost", "errors_traded", "misfit")
 _MORE = "See fieldcal plan for how many more labels would decide, and which rows to label."
 
 
@@ -24,10 +26,14 @@ def moved(seen: Seen, question: str) -> Finding | None:
         return None
     rows = f"{sum(labels.rows.values()):,.6g} labelled rows"
     kind, weight = _likeliest(labels)
+    little = _size(seen) < POLICY.harmless
     if not seen.evidence.overall.shifted and kind != "other":
-        text = f"The field has not moved from the lab beyond noise, and its {rows} do not say otherwise."
-        return Finding(code="labels_unmoved", question=question, state="ok", text=text)
-    if kind != "other" and _size(seen) < POLICY.harmless:
+        if little:
+            text = f"The field has not moved from the lab beyond noise, and its {rows} do not say otherwise."
+            return Finding(code="labels_unmoved", question=question, state="ok", text=text)
+        text = f"The field has not moved beyond noise, but there is much of that: {rows} do not rule out a movement."
+        return Finding(code="labels_undecided", question=question, state="care", text=text, remedy=_MORE)
+    if kind != "other" and little:
         text = f"It moved little, and its {rows} need not decide why: the explanations hardly differ ({_odds(labels)})."
         return Finding(code="labels_unmoved", question=question, state="ok", text=text)
     if weight < POLICY.decided:
@@ -103,11 +109,12 @@ def scores_hold(seen: Seen) -> Finding | None:
     """Scores that mean something else in the field, which no reweighting of the classes mends."""
     if seen.labels is None:
         return None
-    question, off = "Do scores mean the same in the field, but for the mix of classes?", seen.labels.off
-    if off < POLICY.scores_off:
+    question, labels = "Do scores mean the same in the field, but for the mix of classes?", seen.labels
+    if labels.off_for_sure < POLICY.scores_off:
         text = "As far as the labels tell."
         return Finding(code="scores_hold", question=question, state="ok", text=text)
-    text = f"No: they are off by about {off:.1f} on the logit scale, beside any reweighting of the classes."
+    text = f"No: they are off by about {labels.off:.1f} on the logit scale, beside any reweighting of the classes "
+    text += f"(probability {labels.off_for_sure:.2f})."
     return Finding(
         code="scores_off",
         question=question,
@@ -115,6 +122,19 @@ def scores_hold(seen: Seen) -> Finding | None:
         text=text,
         remedy=f"Recalibrate each bin by its labels: {BINS}.",
     )
+
+
+def for_people(seen: Seen, finding: Finding) -> Finding:
+    """Once labels have earned the estimate, what decisions make of it is no doubt about it, but for people to weigh."""
+    if seen.labels is None or finding.state != "care" or finding.code not in _TO_WEIGH:
+        return finding
+    earned = moved(seen, "")
+    if earned is None or earned.state != "ok":
+        return finding
+    remedy = (
+        f"Recalibrate each bin by its labels: {BINS}." if finding.code == "uncalibrated" else finding.remedy
+    )
+    return finding.model_copy(update={"state": "ask", "remedy": remedy})
 
 
 def _size(seen: Seen) -> float:
