@@ -129,10 +129,10 @@ CASES = {
     "draws_lost": (PREV, "learnt", {}, "learnt: alpha must be numbers"),
     "a_giant_design_effect": (PREV, "design_effect", 1e300, "design_effect: Input should be less"),
     "labels_below_zero": (
-        "prevalence with labels",
-        "labelled/0/0",
-        -4.0,
-        "labelled: counts must not be negative",
+        "field with labels",
+        "batches//labelled/random/counts/0/0/0",
+        -4,
+        "counts must not be negative",
     ),
 }
 
