@@ -61,7 +61,7 @@ class Policy:
     #: it did not. (19)
     explanations: tuple[tuple[float, float, float], tuple[float, float, float]] = (
         (0.35, 0.3, 0.35),
-        (0.05, 0.9, 0.05),
+        (0.04, 0.92, 0.04),
     )
     #: How far the tilt of each may be from what it says, on the logit scale; moved, and not. "Other" goes half as far
     #: as the two others are apart, and this much further. (19)
@@ -72,8 +72,10 @@ class Policy:
     bins_off: tuple[float, ...] = (0.02, 0.15, 0.4, 1.0)
     bins_off_weights: tuple[tuple[float, ...], tuple[float, ...]] = (
         (0.15, 0.25, 0.35, 0.25),
-        (0.88, 0.08, 0.03, 0.01),
+        (0.92, 0.05, 0.02, 0.01),
     )
+    #: The share of "the same" in which predictions are left alone altogether, not tilted by what labels make of it. (19)
+    same_left_alone: float = 0.5
     #: The model may be more, or less, sure of itself than in the lab: the scale of this factor, less one. (19)
     slope: float = 0.15
     #: Rows that the model's own prediction counts for, beside the lab rows of a bin. (19)

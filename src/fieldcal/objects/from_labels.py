@@ -9,6 +9,7 @@ from pydantic import model_validator
 
 from fieldcal.core.explanations import Belief
 from fieldcal.core.labels import KINDS, Foretold, Kind, Learnt, matched_tilt
+from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import Step
 from fieldcal.core.trust import Trust
 from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares
@@ -125,12 +126,18 @@ class FromLabels(Frozen):
     @property
     def steps(self) -> tuple[Step, ...]:
         """That predictions of every group take."""
-        return (Step(1.0, np.exp(self.tilt)),)
+        return self._step(self.tilt)
 
     @property
     def steps_unseen(self) -> tuple[Step, ...]:
         """That those of a group take that was never seen."""
-        return (Step(1.0, np.exp(self.whole_tilt)),)
+        return self._step(self.whole_tilt)
+
+    def _step(self, tilt: Floats) -> tuple[Step, ...]:
+        """As far as the classes of a prediction are not the lab's; nothing where the caller wants nothing changed."""
+        if self.before.set_by_caller and self.before.nothing:
+            return ()
+        return (Step(1 - POLICY.same_left_alone * self.weight("same"), np.exp(tilt)),)
 
     def trust(self, learnt: Learnt, *, grouped: bool) -> Trust:
         """How probable label shift is now."""
