@@ -43,9 +43,9 @@ class Belief:
         if self.grouped:
             scales = POLICY.group_bins_off, POLICY.group_bins_off_weights[place]
         return [
-            Explanation(kind, weight * part * share, tilt, variance, own, off, between)
+            Explanation(kind, weight * part * share, tilt, variance, own, off, between, group_off)
             for kind, weight, common, variance in self._overall()
-            for part, between, apart, own in self._between()
+            for part, between, apart, own, group_off in self._between()
             for tilt in [common + apart]
             for off, share in zip(*scales, strict=True)
         ]
@@ -71,10 +71,10 @@ class Belief:
             return self.trust.overall, 1 - self.trust.overall, 0.0
         return POLICY.explanations[0 if self.moved else 1]
 
-    def _between(self) -> Iterator[tuple[float, float, Floats, Floats | None]]:
+    def _between(self) -> Iterator[tuple[float, float, Floats, Floats | None, float | None]]:
         """Of groups: a weight, how much of their differences is followed, these (G, K), and how far each may be off."""
         if not self.grouped:
-            yield 1.0, 0.0, np.zeros((1, len(self.p_lab))), None
+            yield 1.0, 0.0, np.zeros((1, len(self.p_lab))), None, None
             return
         apart, noise = centred(self.urc, self.whole), log_variance(self.urc, self.sd)
         trust, seen = self.trust, min(self.trust.rehearsed, POLICY.rehearsal_heard)
@@ -83,12 +83,12 @@ class Belief:
             excess = spread_on_logs(
                 self.urc, excess_variance(self.rehearsal, t) * (self.urc * (1 - self.urc)) ** 2
             )
-            yield seen, t, t * apart, t**2 * noise + excess**2
+            yield seen, t, t * apart, t**2 * noise + excess**2, None
         follow = trust.between if trust.set_by_caller else max(trust.between, POLICY.story_label_shift)
         for weight, z in ((1 - follow, 0.0), (follow, 1.0)):
             for off, share in zip(POLICY.group_off, POLICY.group_off_weights, strict=True):
                 if (part := (1 - seen) * weight * share) > 0:
-                    yield part, z, z * apart, z * noise + off**2
+                    yield part, z, z * apart, z * noise + off**2, off
 
 
 def centred(p: Floats, base: Floats) -> Floats:

@@ -12,12 +12,13 @@ their class tell of ``P(j | k) ∝ v_j P(k | j)`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.special import logsumexp, softmax
 from scipy.stats import chi2
 
@@ -33,6 +34,7 @@ KINDS: tuple[Kind, ...] = ("label_shift", "same", "other")
 #: Effects of bins are common to all groups while they are fewer than this; beyond, groups have none of them.
 _DENSE = 256
 _CELLS = 2_000_000  # numbers in memory at a time
+_HOPELESS = 9.0  # natural logs below the likeliest at which an explanation is not pursued
 _SMALL = 1e-3  # explanations of less weight are left out of what is shown
 _TINY = 1e-300
 
@@ -86,6 +88,17 @@ class Explanation:
     own: Floats | None  # (G, K) of what a group has alone; None for one population
     off: float  # δ, the scale of what no tilt explains
     between: float = 0.0  # how much of the differences between groups is followed
+    group_off: float | None = None  # the scale of what a group has alone, where it was not rehearsed
+
+    @property
+    def story(self) -> tuple[Kind, float]:
+        """What it says of the tilt."""
+        return self.kind, self.between
+
+    @property
+    def scales(self) -> tuple[float, float | None]:
+        """How large all is that it says nothing of."""
+        return self.off, self.group_off
 
 
 @dataclass(frozen=True)
@@ -184,24 +197,29 @@ class Model:
 
     @cached_property
     def Z(self) -> Floats:
-        """(m, K, K + 1) how tilt and slope enter the log-odds of each bin."""
+        """(m, K − 1, K) how tilt and slope enter the log-odds of each bin, against the first class."""
         m, K = self.base.logs.shape
-        return np.concatenate([np.broadcast_to(np.eye(K), (m, K, K)), self.base.slope[:, :, None]], axis=2)
+        tilt = np.broadcast_to(np.eye(K - 1), (m, K - 1, K - 1))
+        return np.concatenate([tilt, against_first(self.base.slope)[:, :, None]], axis=2)
 
     @property
     def all_Z(self) -> Floats:
-        """(m, K, D) the same of all common effects."""
-        m, K = self.base.logs.shape
-        if not self.bins_are_common:
-            return self.Z
-        bins = np.einsum("ij,kl->ikjl", np.eye(m), np.eye(K)).reshape(m, K, m * K)
-        return np.concatenate([self.Z, bins], axis=2)
+        """(m, K, D) the same of all common effects, and of the first class too, which has none."""
+        m, free, _ = self.Z.shape
+        parts = [self.Z]
+        if self.bins_are_common:
+            parts.append(np.einsum("ij,kl->ikjl", np.eye(m), np.eye(free)).reshape(m, free, m * free))
+        return np.concatenate(
+            [np.zeros((m, 1, sum(part.shape[2] for part in parts))), np.concatenate(parts, axis=2)], axis=1
+        )
 
     def effects(self, d: Floats) -> Floats:
         """Of common effects (…, D) on the bins, (…, m, K)."""
-        m, K = self.base.logs.shape
-        effects = d[..., None, :K] + d[..., K, None, None] * self.base.slope
-        return effects + d[..., K + 1 :].reshape(*d.shape[:-1], m, K) if self.bins_are_common else effects
+        m, free, q = self.Z.shape
+        effects = np.einsum("jkq,...q->...jk", self.Z, d[..., :q])
+        return with_first(
+            effects + d[..., q:].reshape(*d.shape[:-1], m, free) if self.bins_are_common else effects
+        )
 
     @cached_property
     def _cells(self) -> tuple[Floats, Ints, Ints, Ints]:
@@ -216,33 +234,30 @@ class Model:
 
     def precision(self, explanation: Explanation) -> Floats:
         """(D, D) of the common effects before labels are seen."""
-        slope = np.array([POLICY.slope**-2])
-        parts = [1 / explanation.variance, slope]
+        parts = [precisions(explanation.variance[None]), np.full((1, 1, 1), POLICY.slope**-2)]
         if self.bins_are_common:
-            parts.append(1 / (explanation.off**2 + self.base.noise).ravel())
-        return np.diag(np.concatenate(parts))
+            parts.append(precisions(explanation.off**2 + self.base.noise))
+        return np.asarray(block_diag(*(block for part in parts for block in part)))
 
     def fitted(self, explanation: Explanation, start: Gaussian | None = None) -> Gaussian:
         """The explanation after labels were seen, with its evidence."""
         counts, groups, bins, block = self._cells
-        tilt = np.broadcast_to(explanation.tilt, (len(self.V), counts.shape[1]))
-        n_blocks, variance = 0, np.ones((0, counts.shape[1]))
+        K = counts.shape[1]
+        tilt = np.broadcast_to(explanation.tilt, (len(self.V), K))
+        own = np.zeros((0, K - 1, K - 1))
         if self.grouped and explanation.own is not None:
-            own = np.broadcast_to(explanation.own, tilt.shape)
-            variance = own[self.block >= 0]
-            n_blocks = len(variance)
+            own = precisions(np.broadcast_to(explanation.own, tilt.shape)[self.block >= 0])
         elif self.bins_are_blocks:
-            variance = explanation.off**2 + self.base.noise
-            n_blocks = len(variance)
+            own = precisions(explanation.off**2 + self.base.noise)
         n_columns = len(self.base.logs) if self.bins_are_common else 0
-        offset = self.base.logs[bins] + tilt[groups]
-        cells = Cells(counts, offset, self.Z[bins], block, n_blocks, bins, n_columns)
+        offset = against_first(self.base.logs[bins] + tilt[groups])
+        cells = Cells(counts, offset, self.Z[bins], block, len(own), bins, n_columns)
         term = None
         if self.labels.by_class.any():
             v = self.V.sum(axis=0)
             common = np.average(tilt, axis=0, weights=np.maximum(self.V.sum(axis=1), _TINY))
             term = ByClass(self.labels.by_class.sum(axis=0), safe_log(v), self.base.logs + common, self.all_Z)
-        return fit(cells, precision=self.precision(explanation), variance=variance, term=term, start=start)
+        return fit(cells, precision=self.precision(explanation), own=own, term=term, start=start)
 
     def foretold(self, explanation: Explanation) -> Foretold | None:
         """What an explanation says of the labels before it has seen them; None if all rows were chosen by class."""
@@ -267,16 +282,50 @@ class Model:
         return Foretold(counts.sum(axis=0) / total, n @ Q / total, float(chi2.sf(distance, K - 1)))
 
     def learn(self, explanations: list[Explanation]) -> Learnt:
-        """All explanations, weighed by the evidence for each."""
-        fits: list[Gaussian] = []
-        for i, explanation in enumerate(explanations):
-            alike = i > 0 and explanations[i - 1].tilt is explanation.tilt
-            fits.append(self.fitted(explanation, fits[-1] if alike else None))
-        with np.errstate(divide="ignore"):
-            logs = np.log([x.weight for x in explanations]) + [x.log_evidence for x in fits]
-        weights = softmax(logs)
-        pieces = (Piece(float(w), x, y) for w, x, y in zip(weights, explanations, fits, strict=True))
-        return Learnt(self, tuple(pieces))
+        """All explanations, weighed by the evidence for each; those that others rule out are not fitted."""
+        tried, told = _Tried(self), [x for x in explanations if x.weight > 0]
+        first = max(told, key=lambda x: x.weight)
+        tried.fit(x for x in told if x.story == first.story)
+        scales = tried.best.scales  # how large all is that a story says nothing of
+        tried.fit(x for x in told if x.scales == scales or x.group_off is None)
+        best = tried.best
+        tried.fit(x for x in told if x.story == best.story)
+        tried.fit(x for x in told if not tried.rules_out(x))
+        weights = softmax(tried.logs)
+        pieces = (Piece(float(w), x, y) for w, (x, y) in zip(weights, tried.fits, strict=True))
+        return Learnt(self, tuple(pieces), tuple(explanations))
+
+
+class _Tried:
+    """Explanations that were fitted so far."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.fits: list[tuple[Explanation, Gaussian]] = []
+        self.logs: list[float] = []  # of weight times evidence
+
+    @property
+    def best(self) -> Explanation:
+        """The likeliest."""
+        return self.fits[int(np.argmax(self.logs))][0]
+
+    def fit(self, explanations: Iterable[Explanation]) -> None:
+        """Those that were not fitted before."""
+        for explanation in explanations:
+            if any(explanation is x for x, _ in self.fits):
+                continue
+            alike = bool(self.fits) and self.fits[-1][0].story == explanation.story
+            found = self.model.fitted(explanation, self.fits[-1][1] if alike else None)
+            self.fits.append((explanation, found))
+            self.logs.append(float(np.log(explanation.weight)) + found.log_evidence)
+
+    def rules_out(self, explanation: Explanation) -> bool:
+        """Whether its story is hopeless wherever it was tried, or its scales are for the likeliest story."""
+        pairs = [(x, log) for log, (x, _) in zip(self.logs, self.fits, strict=True)]
+        least, best = max(self.logs) - _HOPELESS, self.best.story
+        same_story = [log for x, log in pairs if x.story == explanation.story]
+        same_scales = [log for x, log in pairs if x.story == best and x.scales == explanation.scales]
+        return any(known and max(known) < least for known in (same_story, same_scales))
 
 
 @dataclass(frozen=True)
@@ -285,6 +334,7 @@ class Learnt:
 
     model: Model
     pieces: tuple[Piece, ...]
+    told: tuple[Explanation, ...]  # all that were possible before
 
     def foretold(self, kind: Kind) -> Foretold | None:
         """What the likeliest explanation of a kind said of the labels before they were seen; None if there is none."""
@@ -321,7 +371,7 @@ class Learnt:
     def effects(self, piece: Piece) -> Floats:
         """Of the bins, (m, K): everything beside the tilts of the groups."""
         effects = self.model.effects(piece.gaussian.d)
-        return effects + piece.gaussian.b if self.model.bins_are_blocks else effects
+        return effects + with_first(piece.gaussian.b) if self.model.bins_are_blocks else effects
 
     def tilts(self, piece: Piece, rows: slice | Ints = slice(None)) -> Floats:
         """Of groups, (G, K), beside what all have in common."""
@@ -330,7 +380,7 @@ class Learnt:
         block = model.block[rows]
         if not len(piece.gaussian.b) or model.bins_are_blocks:
             return np.asarray(tilt)
-        return np.asarray(tilt + np.where(block[:, None] >= 0, piece.gaussian.b[block], 0.0))
+        return np.asarray(tilt + np.where(block[:, None] >= 0, with_first(piece.gaussian.b)[block], 0.0))
 
     def shares(self) -> Shares:
         """Of the classes in every group: mean and variance under each of the likely explanations."""
@@ -363,9 +413,9 @@ class Learnt:
 
     def _of_common(self, slopes: Floats, own: Floats) -> Floats:
         """How shares change with the common effects, (G, K, D), from slopes (G, m, K, K) and their sums over bins."""
-        parts = [own, np.einsum("gjkl,jl->gk", slopes, self.model.base.slope)[:, :, None]]
+        parts = [own[..., 1:], np.einsum("gjkl,jl->gk", slopes, self.model.base.slope)[:, :, None]]
         if self.model.bins_are_common:
-            parts.append(slopes.swapaxes(1, 2).reshape(*own.shape[:2], -1))
+            parts.append(slopes[..., 1:].swapaxes(1, 2).reshape(*own.shape[:2], -1))
         return np.concatenate(parts, axis=2)
 
     def _variance(self, piece: Piece, slopes: Floats, rows: slice) -> Floats:
@@ -374,14 +424,14 @@ class Learnt:
         own = slopes.sum(axis=1)  # (G, K, K)
         common = self._of_common(slopes, own)
         if model.bins_are_blocks:
-            return found.variance(common[0], slopes[0])[None]
+            return found.variance(common[0], slopes[0, ..., 1:])[None]
         if piece.explanation.own is None:
             return found.common_variance(common)
         block = model.block[rows]
         labelled = block >= 0
         apriori = np.broadcast_to(piece.explanation.own, model.known.shape)[rows]
         variance = np.einsum("gkl,gl->gk", own**2, apriori) + found.common_variance(common)
-        variance[labelled] = found.variance_by_block(common[labelled], own[labelled], block[labelled])
+        variance[labelled] = found.variance_by_block(common[labelled], own[labelled, :, 1:], block[labelled])
         return np.asarray(variance)
 
     def whole_shares(self) -> Shares:
@@ -397,7 +447,7 @@ class Learnt:
         model, K = self.model, self.model.known.shape[1]
         total = max(float(model.rest.sum() + model.known.sum()), _TINY)
         mean, chance, alone = model.known.sum(axis=0), np.zeros(K), np.zeros(K)
-        common, own = np.zeros((K, len(piece.gaussian.d))), np.zeros((len(piece.gaussian.b), K, K))
+        common, own = np.zeros((K, len(piece.gaussian.d))), np.zeros((len(piece.gaussian.b), K, K - 1))
         apriori = np.broadcast_to(
             np.zeros(1) if piece.explanation.own is None else piece.explanation.own, model.known.shape
         )
@@ -408,7 +458,7 @@ class Learnt:
             slopes = rest[:, :, None, None] * _slopes(Q) / total
             mine = slopes.sum(axis=1)
             common += self._of_common(slopes, mine).sum(axis=0)
-            own[block[block >= 0]] = mine[block >= 0]
+            own[block[block >= 0]] = mine[block >= 0][..., 1:]
             alone += np.einsum("gkl,gl->k", mine[block < 0] ** 2, apriori[rows][block < 0])
         variance = piece.gaussian.variance(common, own) + alone + chance / total**2
         return (mean / total)[None], variance[None]
@@ -442,9 +492,9 @@ class Learnt:
         effects = model.effects(d)
         own = np.zeros((len(rows), n, K))
         if model.bins_are_blocks:
-            effects = effects + b.swapaxes(0, 1)
+            effects = effects + with_first(b.swapaxes(0, 1))
         elif piece.explanation.own is not None:
-            own[labelled] = b
+            own[labelled] = with_first(b)
             apriori = np.broadcast_to(piece.explanation.own, model.known.shape)[rows][~labelled]
             own[~labelled] = np.sqrt(apriori)[:, None, :] * rng.standard_normal((len(apriori), n, K))
         tilt = np.broadcast_to(piece.explanation.tilt, model.known.shape)[rows]
@@ -459,6 +509,26 @@ class Learnt:
             chance = np.einsum("j,njk->nk", rest, Q * (1 - Q)) / total**2
             shares[g] = perturbed(mean, chance, rng)
         return shares
+
+
+def against_first(logs: Floats) -> Floats:
+    """Of every other class against the first, (…, K − 1)."""
+    return np.asarray(logs[..., 1:] - logs[..., :1])
+
+
+def with_first(logs: Floats) -> Floats:
+    """Back: (…, K), those of the first class are 0."""
+    return np.concatenate([np.zeros((*logs.shape[:-1], 1)), logs], axis=-1)
+
+
+def precisions(variance: Floats) -> Floats:
+    """Of independent effects of classes with these variances (n, K), against the first class, (n, K − 1, K − 1)."""
+    rest = 1 / variance[:, 1:]
+    inner = rest[:, :, None] * np.eye(rest.shape[1])
+    # The inverse of diag(v) + v_1·11' (Sherman and Morrison).
+    return np.asarray(
+        inner - rest[:, :, None] * rest[:, None, :] / (1 / variance[:, 0] + rest.sum(axis=1))[:, None, None]
+    )
 
 
 def _slopes(Q: Floats) -> Floats:

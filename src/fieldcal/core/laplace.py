@@ -12,14 +12,14 @@ Tierney, L. and Kadane, J. B. (1986). Accurate approximations for posterior mome
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
 from fieldcal.types import Floats, Ints
 
-_STEPS, _HALVINGS, _ENOUGH = 60, 14, 1e-6
+_STEPS, _HALVINGS, _ENOUGH = 60, 14, 1e-4
 
 
 class Term(Protocol):
@@ -37,33 +37,48 @@ class Cells:
     """Counts per cell, and what each cell's log-odds are made of."""
 
     counts: Floats  # (I, K)
-    offset: Floats  # (I, K)
-    Z: Floats  # (I, K, q)
+    offset: Floats  # (I, K − 1) against the first class, like everything below
+    Z: Floats  # (I, K − 1, q)
     block: Ints  # (I,) ascending, every block has a cell
     n_blocks: int
     column: Ints  # (I,)
     n_columns: int
 
     def logs(self, d: Floats, b: Floats) -> Floats:
-        """Log-odds, (I, K)."""
-        q, K = self.Z.shape[2], self.counts.shape[1]
-        logs = self.offset + self.Z @ d[:q]
+        """Log-odds, (I, K); those of the first class are 0."""
+        n, free, q = self.Z.shape
+        logs = np.zeros((n, free + 1))
+        logs[:, 1:] = self.offset + self.Z @ d[:q]
         if self.n_columns:
-            logs = logs + d[q:].reshape(-1, K)[self.column]
-        return logs + b[self.block] if self.n_blocks else logs
+            logs[:, 1:] += d[q:].reshape(-1, free)[self.column]
+        if self.n_blocks:
+            logs[:, 1:] += b[self.block]
+        return logs
 
     def by_block(self, values: Floats) -> Floats:
         """Sums over the cells of each block."""
         if not self.n_blocks:
             return np.zeros((0, *values.shape[1:]))
-        return np.asarray(np.add.reduceat(values, np.searchsorted(self.block, np.arange(self.n_blocks))))
+        return np.asarray(np.add.reduceat(values, self._starts))
 
     def by_column(self, values: Floats) -> Floats:
         """Sums over the cells of each column."""
-        total = np.zeros((self.n_columns, *values.shape[1:]))
-        if self.n_columns:
-            np.add.at(total, self.column, values)
-        return total
+        return np.tensordot(self._columns, values, axes=(0, 0))
+
+    @cached_property
+    def _columns(self) -> Floats:
+        """(I, columns) which cell is in which."""
+        return np.asarray(self.column[:, None] == np.arange(self.n_columns), dtype=np.float64)
+
+    @cached_property
+    def _starts(self) -> Ints:
+        """(blocks,) the first cell of each."""
+        return np.searchsorted(self.block, np.arange(self.n_blocks))
+
+    @cached_property
+    def n(self) -> Floats:
+        """(I,) rows in each cell."""
+        return np.asarray(self.counts.sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -71,21 +86,21 @@ class Gaussian:
     """The posterior of (d, b): its mode, and its precision as an arrow."""
 
     d: Floats  # (D,)
-    b: Floats  # (B, K)
+    b: Floats  # (B, K − 1)
     S: Floats  # (D, D) precision of d, b integrated out
-    C: Floats  # (B, D, K) precision between d and each b
-    B: Floats  # (B, K, K) precision of each b given d
+    C: Floats  # (B, D, K − 1) precision between d and each b
+    B: Floats  # (B, K − 1, K − 1) precision of each b given d
     log_evidence: float
 
     def variance_by_block(self, common: Floats, own: Floats, blocks: Ints) -> Floats:
-        """Variance of linear functions, each of one block: (n, q, D) of d, (n, q, K) of its b; (n, q)."""
-        solved = np.linalg.solve(self.B[blocks], own.swapaxes(1, 2))  # (n, K, q)
+        """Variance of linear functions, each of one block: (n, q, D) of d, (n, q, K − 1) of its b; (n, q)."""
+        solved = np.linalg.solve(self.B[blocks], own.swapaxes(1, 2))  # (n, K − 1, q)
         left = common - (self.C[blocks] @ solved).swapaxes(1, 2)  # (n, q, D)
         return np.asarray(np.einsum("nqk,nkq->nq", own, solved) + self.common_variance(left))
 
     def variance(self, common: Floats, own: Floats) -> Floats:
-        """Variance of linear functions of everything: (q, D) of d, (B, q, K) of all b; (q,)."""
-        solved = np.linalg.solve(self.B, own.swapaxes(1, 2))  # (B, K, q)
+        """Variance of linear functions of everything: (q, D) of d, (B, q, K − 1) of all b; (q,)."""
+        solved = np.linalg.solve(self.B, own.swapaxes(1, 2))  # (B, K − 1, q)
         left = common - (self.C @ solved).sum(axis=0).T
         return np.asarray(np.einsum("bqk,bkq->q", own, solved) + self.common_variance(left))
 
@@ -96,7 +111,7 @@ class Gaussian:
         return np.asarray((flat * solved).sum(axis=1).reshape(common.shape[:-1]))
 
     def draws(self, n: int, blocks: Ints, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """n draws of d, (n, D), and of the b of these blocks, (blocks, n, K)."""
+        """n draws of d, (n, D), and of the b of these blocks, (blocks, n, K − 1)."""
         d = np.linalg.solve(np.linalg.cholesky(self.S).T, rng.standard_normal((len(self.d), n))).T
         B, C = self.B[blocks], self.C[blocks]
         noise = rng.standard_normal((len(blocks), B.shape[1], n))
@@ -117,7 +132,7 @@ def fit(
     cells: Cells,
     *,
     precision: Floats,
-    variance: Floats,
+    own: Floats,
     term: Term | None = None,
     start: Gaussian | None = None,
 ) -> Gaussian:
@@ -126,33 +141,34 @@ def fit(
     Parameters
     ----------
     precision : (D, D) of d before any row is seen, its mean is 0
-    variance : (B, K) of each b
+    own : (B, K − 1, K − 1) the same of each b
     term : further likelihood of d
     start : where to begin
     """
-    D, K = len(precision), cells.counts.shape[1]
-    d, b = (np.zeros(D), np.zeros((cells.n_blocks, K))) if start is None else (start.d, start.b)
-    state = _at(cells, d, b, precision, variance, term)
+    d, b = (np.zeros(len(precision)), np.zeros(own.shape[:2])) if start is None else (start.d, start.b)
+    state = _at(cells, d, b, precision, own, term)
+    gained = np.inf
     for _ in range(_STEPS):
-        gradient, arrow = _slopes(cells, state, precision, variance, term)
-        new = _step(cells, state, _solve(arrow, *gradient), precision, variance, term)
-        gained, state = new.value - state.value, new
+        gradient, (S, C, B) = _slopes(cells, state, precision, own, term)
         if gained < _ENOUGH:
             break
-    _, (S, C, B) = _slopes(cells, state, precision, variance, term)
-    logs = np.linalg.slogdet(precision)[1] - np.log(variance).sum()
+        new = _step(cells, state, _solve((S, C, B), *gradient), precision, own, term)
+        gained, state = new.value - state.value, new
+    logs = np.linalg.slogdet(precision)[1] + np.linalg.slogdet(own)[1].sum()
     logs -= np.linalg.slogdet(S)[1] + np.linalg.slogdet(B)[1].sum()
     return Gaussian(state.d, state.b, S, C, B, float(state.value + 0.5 * logs))
 
 
-def _at(cells: Cells, d: Floats, b: Floats, precision: Floats, variance: Floats, term: Term | None) -> _State:
+def _at(cells: Cells, d: Floats, b: Floats, precision: Floats, own: Floats, term: Term | None) -> _State:
     logs = cells.logs(d, b)
-    total = logsumexp(logs, axis=1)
-    value = (cells.counts * (logs - total[:, None])).sum()
-    value -= 0.5 * (d @ precision @ d + (b**2 / variance).sum())
+    logs -= logs.max(axis=1, keepdims=True)
+    P = np.exp(logs)
+    total = P.sum(axis=1, keepdims=True)
+    value = (cells.counts * logs).sum() - cells.n @ np.log(total[:, 0])
+    value -= 0.5 * (d @ precision @ d + np.einsum("bk,bkl,bl->", b, own, b))
     if term is not None:
         value += term.value(d)
-    return _State(d, b, np.exp(logs - total[:, None]), float(value))
+    return _State(d, b, P / total, float(value))
 
 
 def _step(
@@ -160,14 +176,14 @@ def _step(
     state: _State,
     move: tuple[Floats, Floats],
     precision: Floats,
-    variance: Floats,
+    own: Floats,
     term: Term | None,
 ) -> _State:
     """As far along the move as it gains; nowhere if it does not."""
     size = 1.0
     for _ in range(_HALVINGS):
         d, b = state.d + size * move[0], state.b + size * move[1]
-        new = _at(cells, d, b, precision, variance, term)
+        new = _at(cells, d, b, precision, own, term)
         if new.value >= state.value:
             return new
         size /= 2
@@ -175,23 +191,24 @@ def _step(
 
 
 def _slopes(
-    cells: Cells, state: _State, precision: Floats, variance: Floats, term: Term | None
+    cells: Cells, state: _State, precision: Floats, own: Floats, term: Term | None
 ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
     """Gradient of (d, b), and the precision as an arrow: S of d with b integrated out, C, B."""
-    P, n = state.P, cells.counts.sum(axis=1)
-    left = cells.counts - n[:, None] * P
+    P, n = state.P, cells.n
+    left = (cells.counts - n[:, None] * P)[:, 1:]
+    P = P[:, 1:]
     W = n[:, None, None] * (P[:, :, None] * np.eye(P.shape[1]) - P[:, :, None] * P[:, None, :])
-    ZW = cells.Z.swapaxes(1, 2) @ W  # (I, q, K)
+    ZW = cells.Z.swapaxes(1, 2) @ W  # (I, q, K − 1)
     H, gradient = _common(cells, left, W, ZW)
     H, gradient = H + precision, gradient - precision @ state.d
     if term is not None:
         slope, information = term.slopes(state.d)
         gradient, H = gradient + slope, H + information
-    own = cells.by_block(left) - state.b / variance
-    B = cells.by_block(W) + np.eye(P.shape[1]) / variance[:, :, None]
+    pull = cells.by_block(left) - np.einsum("bkl,bl->bk", own, state.b)
+    B = cells.by_block(W) + own
     C = _crossing(cells, W, ZW)
     S = H - np.tensordot(C, np.linalg.solve(B, C.swapaxes(1, 2)), axes=([0, 2], [0, 1]))
-    return (gradient, own), (S, C, B)
+    return (gradient, pull), (S, C, B)
 
 
 def _common(cells: Cells, left: Floats, W: Floats, ZW: Floats) -> tuple[Floats, Floats]:
@@ -211,7 +228,7 @@ def _common(cells: Cells, left: Floats, W: Floats, ZW: Floats) -> tuple[Floats, 
 
 
 def _crossing(cells: Cells, W: Floats, ZW: Floats) -> Floats:
-    """Information between the common effects and each block, (B, D, K)."""
+    """Information between the common effects and each block, (B, D, K − 1)."""
     z = cells.by_block(ZW)
     if not cells.n_columns or not cells.n_blocks:
         width = ZW.shape[1] + cells.n_columns * ZW.shape[2]
@@ -221,8 +238,8 @@ def _crossing(cells: Cells, W: Floats, ZW: Floats) -> Floats:
     return np.concatenate([z, e.reshape(cells.n_blocks, -1, W.shape[2])], axis=1)
 
 
-def _solve(arrow: tuple[Floats, Floats, Floats], gradient: Floats, own: Floats) -> tuple[Floats, Floats]:
+def _solve(arrow: tuple[Floats, Floats, Floats], gradient: Floats, pull: Floats) -> tuple[Floats, Floats]:
     S, C, B = arrow
-    solved = np.linalg.solve(B, own[:, :, None])
+    solved = np.linalg.solve(B, pull[:, :, None])
     d = np.linalg.solve(S, gradient - (C @ solved)[:, :, 0].sum(axis=0))
     return d, solved[:, :, 0] - np.linalg.solve(B, (C.swapaxes(1, 2) @ d)[:, :, None])[:, :, 0]

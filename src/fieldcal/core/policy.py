@@ -74,7 +74,7 @@ class Policy:
         (0.15, 0.25, 0.35, 0.25),
         (0.92, 0.05, 0.02, 0.01),
     )
-    #: The share of "the same" in which predictions are left alone altogether, not tilted by what labels make of it. (19)
+    #: The share of "the same" in which predictions are left alone, not tilted by what labels make of it. (19)
     same_left_alone: float = 0.5
     #: The model may be more, or less, sure of itself than in the lab: the scale of this factor, less one. (19)
     slope: float = 0.15

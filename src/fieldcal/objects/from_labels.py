@@ -96,9 +96,7 @@ class FromLabels(Frozen):
         V = np.where(V.sum(axis=1, keepdims=True) > 0, V, total)
         foretold = {kind: learnt.foretold(kind) for kind in ("label_shift", "same")}
         seen = next((found for found in foretold.values() if found is not None), None)
-        believed = [
-            sum(x.explanation.weight for x in learnt.pieces if x.explanation.kind == k) for k in KINDS
-        ]
+        believed = [sum(x.weight for x in learnt.told if x.kind == kind) for kind in KINDS]
         return cls(
             rows=rows,
             before=belief.trust,

@@ -144,7 +144,8 @@ def estimate(
         mode=found.mode,
     )
     believed = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
-    each, together = _after_trust(lab, field, problem, found, whole, believed, evidence, level)
+    told = None if field.labelled else level  # labels give intervals of their own
+    each, together = _after_trust(lab, field, problem, found, whole, believed, evidence, told)
     labels = None
     if field.labelled:
         spreads = (_spread(posterior, found), _spread(posterior, whole))
