@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    # One core for each process, set before numpy is loaded; modules come from the root, not from the folder of this file.
+    # One core for each process, set before numpy is loaded; modules come from the root, not from this folder.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     sys.path[0] = str(Path(__file__).resolve().parents[1])

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-
-import fieldcal
 from benchmarks.few_labels import one
 from benchmarks.few_labels.files import INSTALL, Found, Settings, has_peer
+
+import fieldcal
 
 SECTIONS: dict[str, ModuleType] = {"one": one}
 BESIDE_PEER = ("one", "designs")

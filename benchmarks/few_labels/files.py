@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.truth import kind_of, log_loss, read
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import fieldcal
-from benchmarks.truth import kind_of, log_loss, read
 
 LEVEL = 0.9
 MOST_ROWS = 20_000  # of a field; larger ones are thinned, always alike
@@ -87,10 +87,6 @@ def judged(values: np.ndarray) -> np.ndarray:
     return values[..., 1:] if values.shape[-1] == 2 else values
 
 
-def held(lower: np.ndarray, upper: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    return judged((truth >= lower - 1e-12) & (truth <= upper + 1e-12))
-
-
 def change(prev: fieldcal.Prevalence, proba: np.ndarray, y: np.ndarray, groups: Any = None) -> float:
     """Of log loss, by what the estimate makes of the predictions; negative is better."""
     return log_loss(fieldcal.recalibrate(prev, proba, groups=groups), y) - log_loss(proba, y)
@@ -110,23 +106,26 @@ def best_tilt(proba: np.ndarray, y: np.ndarray) -> float:
     return float(minimize(loss, start, jac=True, method="L-BFGS-B").fun) - loss(start)[0]
 
 
+def error(estimate: np.ndarray, truth: np.ndarray) -> float:
+    return float(judged(np.abs(estimate - truth)).mean())
+
+
 @dataclass(frozen=True)
 class Shares:
-    """An estimate of every class's share with its interval."""
+    """Estimates of shares with their intervals; the last axis is the class."""
 
     estimate: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
 
-    def error(self, truth: np.ndarray) -> float:
-        return float(judged(np.abs(self.estimate - truth)).mean())
-
-    def covered(self, truth: np.ndarray) -> float:
-        return float(held(self.lower, self.upper, truth).mean())
-
-    @property
-    def width(self) -> float:
-        return float(judged(self.upper - self.lower).mean())
+    def judged(self, truth: np.ndarray, of: str = "") -> dict[str, float]:
+        held = (truth >= self.lower - 1e-12) & (truth <= self.upper + 1e-12)
+        known = np.isfinite(self.lower)
+        return {
+            f"e{of}": error(self.estimate, truth),
+            f"covered{of}": float(judged(np.where(known, held, np.nan)).mean()),
+            f"width{of}": float(judged(self.upper - self.lower).mean()),
+        }
 
 
 def has_peer() -> bool:

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-import fieldcal
 from benchmarks.few_labels.files import (
     Found,
     Population,
@@ -18,17 +16,32 @@ from benchmarks.few_labels.files import (
     Shares,
     best_tilt,
     change,
-    judged,
+    error,
     population,
     prediction_powered,
     shares,
     unknown,
 )
-from benchmarks.few_labels.page import KINDS, bar, error_of, grid, number, with_error, worst
+from benchmarks.few_labels.page import (
+    Column,
+    bar,
+    error_of,
+    mean_of,
+    number,
+    parts,
+    ratio,
+    ratio_of,
+    table,
+    worst,
+)
+from scipy.stats import binom
+
+import fieldcal
 
 TITLE = "One population, random labels"
 LEAST_ROWS = 600
-HARM = {30: 0.02, 100: 0.007}
+KEYS = {"kind": "", "n": "labels"}
+HARM = {30: 0.02, 100: 0.007}  # the most that a file may lose, by labels
 
 
 def measure(path: Path, settings: Settings) -> Found:
@@ -49,14 +62,10 @@ def without_labels(asked: Population) -> dict[str, float]:
     """What there is before the first label, and the best that any tilt could do."""
     field = fieldcal.count(asked.lab, asked.proba)
     default, full = fieldcal.estimate(asked.lab, field), fieldcal.estimate(asked.lab, field, trust=1)
-
-    def error(estimate: np.ndarray) -> float:
-        return float(judged(np.abs(estimate - asked.truth)).mean())
-
     return {
-        "e_urc": error(full.estimate[0]),
-        "e_default": error(default.estimate[0]),
-        "e_naive": error(asked.proba.mean(axis=0)),
+        "e_urc": error(full.estimate[0], asked.truth),
+        "e_default": error(default.estimate[0], asked.truth),
+        "e_naive": error(asked.proba.mean(axis=0), asked.truth),
         "change_default": change(default, asked.proba, asked.y),
         "best": best_tilt(asked.proba, asked.y),
     }
@@ -64,39 +73,28 @@ def without_labels(asked: Population) -> dict[str, float]:
 
 def with_labels(asked: Population, n: int, replica: int, *, peer: bool) -> dict[str, Any]:
     rows = np.random.default_rng([n, replica]).choice(len(asked.y), n, replace=False)
+    rest = np.setdiff1d(np.arange(len(asked.y)), rows)
     field = asked.count(rows)
     start = time.perf_counter()
     prev = fieldcal.estimate(asked.lab, field)
     seconds = time.perf_counter() - start
-    ours = Shares(prev.estimate[0], prev.lower[0], prev.upper[0])
     ppi = prediction_powered(asked.proba, asked.y, rows) if peer else unknown(asked.n_classes)
-    rest = np.setdiff1d(np.arange(len(asked.y)), rows)
-    seen = shares(asked.y[rows], asked.n_classes)
     return {
-        "e": ours.error(asked.truth),
-        "e_labels": float(judged(np.abs(seen - asked.truth)).mean()),
-        "e_ppi": ppi.error(asked.truth),
-        "covered": ours.covered(asked.truth),
-        "covered_ppi": ppi.covered(asked.truth) if peer else float("nan"),
-        "width": ours.width,
-        "width_ppi": ppi.width,
+        **Shares(prev.estimate[0], prev.lower[0], prev.upper[0]).judged(asked.truth),
+        **ppi.judged(asked.truth, "_ppi"),
+        "e_labels": error(shares(asked.y[rows], asked.n_classes), asked.truth),
         "change": change(prev, asked.proba[rest], asked.y[rest]),
         "verdict": prev.verdict.level,
         "seconds": seconds,
     }
 
 
-def by_file(frame: pd.DataFrame) -> pd.DataFrame:
-    """Replicas averaged."""
-    return frame.groupby(["kind", "n", "file"]).mean(numeric_only=True)
-
-
 def page(frame: pd.DataFrame, *, markdown: bool) -> Iterator[str]:
-    files = by_file(frame)
-    yield from errors_table(files, markdown=markdown)
-    yield ""
-    yield from intervals_table(files, markdown=markdown)
-    yield ""
+    files = frame.groupby(["kind", "n", "file"], as_index=False).mean(numeric_only=True)
+    yield "Means over files ± standard error. Error of the share:"
+    yield from table(files, KEYS, ERRORS, markdown=markdown)
+    yield "Intervals, and the change of log loss of the rows without a label:"
+    yield from table(files, KEYS, INTERVALS, markdown=markdown)
     yield "1. Error of the share"
     yield from error_bars(frame, files)
     yield "2. Intervals"
@@ -106,45 +104,14 @@ def page(frame: pd.DataFrame, *, markdown: bool) -> Iterator[str]:
     yield f"An estimate takes {1000 * frame.seconds.median():.0f} ms (median)."
 
 
-def regimes(files: pd.DataFrame) -> Iterator[tuple[str, int, pd.DataFrame]]:
-    for kind in KINDS:
-        for n in sorted(set(files.index.get_level_values("n"))):
-            if (kind, n) in files.index:
-                yield kind, n, files.loc[(kind, n)]
-
-
-def errors_table(files: pd.DataFrame, *, markdown: bool) -> list[str]:
-    rivals = ("e_labels", "e_ppi", "e_urc", "e_default", "e_naive")
-    head = ["MAE of the share", "labels", "files", "fieldcal", "labels only", "PPI++", "URC without labels"]
-    head += ["default without labels", "mean prediction", "/ better of two", "/ PPI++"]
-    rows = [
-        [kind, str(n), str(len(some)), with_error(some.e), *(with_error(some[name]) for name in rivals)]
-        + [number(some.e.mean() / better(some), 2), number(some.e.mean() / some.e_ppi.mean(), 2)]
-        for kind, n, some in regimes(files)
-    ]
-    return grid(head, rows, markdown=markdown)
-
-
 def better(some: pd.DataFrame) -> float:
     """The smaller error of labels only and PPI++."""
     return float(np.nanmin([some.e_labels.mean(), some.e_ppi.mean()]))
 
 
-def intervals_table(files: pd.DataFrame, *, markdown: bool) -> list[str]:
-    head = ["intervals, log loss", "labels", "cover", "PPI++ covers", "width", "width of PPI++", "ratio"]
-    head += ["mean of files' ratios", "change", "worst file", "best tilt", "kept"]
-    rows = [
-        [kind, str(n), with_error(some.covered, 3), number(some.covered_ppi.mean(), 3)]
-        + [number(some.width.mean()), number(some.width_ppi.mean()), number(width_ratio(some), 2)]
-        + [number((some.width / some.width_ppi).mean(), 2), with_error(some.change, sign=True)]
-        + [number(some.change.max(), sign=True), number(some.best.mean(), sign=True), f"{kept(some):.0%}"]
-        for kind, n, some in regimes(files)
-    ]
-    return grid(head, rows, markdown=markdown)
-
-
-def width_ratio(some: pd.DataFrame) -> float:
-    return float(some.width.mean() / some.width_ppi.mean())
+def file_ratios(some: pd.DataFrame) -> float:
+    """Width over that of PPI++, mean over files."""
+    return float((some.width / some.width_ppi).mean())
 
 
 def kept(some: pd.DataFrame) -> float:
@@ -152,81 +119,100 @@ def kept(some: pd.DataFrame) -> float:
     return float(some.change.sum() / min(some.best.sum(), -1e-12))
 
 
+ERRORS: dict[str, Column] = {
+    "files": lambda some: str(len(some)),
+    "fieldcal": mean_of("e", error=True),
+    "labels only": mean_of("e_labels", error=True),
+    "PPI++": mean_of("e_ppi", error=True),
+    "URC without labels": mean_of("e_urc", error=True),
+    "default without labels": mean_of("e_default", error=True),
+    "mean prediction": mean_of("e_naive", error=True),
+    "/ better of two": lambda some: number(some.e.mean() / better(some), 2),
+    "/ PPI++": ratio_of("e", "e_ppi"),
+}
+INTERVALS: dict[str, Column] = {
+    "cover": mean_of("covered", 3, error=True),
+    "PPI++": mean_of("covered_ppi", 3),
+    "width": mean_of("width"),
+    "of PPI++": mean_of("width_ppi"),
+    "ratio": ratio_of("width", "width_ppi"),
+    "mean of files' ratios": lambda some: number(file_ratios(some), 2),
+    "log loss": mean_of("change", sign=True, error=True),
+    "worst file": lambda some: number(some.change.max(), sign=True),
+    "default without labels": mean_of("change_default", sign=True),
+    "best tilt": mean_of("best", sign=True),
+    "kept": lambda some: f"{kept(some):.0%}",
+}
+
+
 def error_bars(frame: pd.DataFrame, files: pd.DataFrame) -> Iterator[str]:
-    for kind, n, some in regimes(files):
-        ratio = some.e.mean() / better(some)
+    for (kind, n), some in parts(files, KEYS):
+        times = some.e.mean() / better(some)
         yield bar(
-            f"{kind}, {n} labels: {ratio:.2f} × the better of labels only and PPI++ (≤ 1.02)", ratio <= 1.02
+            f"{kind}, {n} labels: {times:.3f} × the better of labels only and PPI++ (≤ 1.02)", times <= 1.02
         )
-    for kind, n, some in regimes(files):
-        ratio = some.e.mean() / some.e_ppi.mean()
-        if kind != "moved" and n <= 100 and np.isfinite(ratio):
-            yield bar(f"{kind}, {n} labels: {ratio:.2f} × PPI++ (≤ .60)", ratio <= 0.6)
+    still = files[(files.kind != "moved") & (files.n <= 100) & files.e_ppi.notna()]
+    for (kind, n), some in parts(still, KEYS):
+        times = ratio(some, "e", "e_ppi")
+        yield bar(f"{kind}, {n} labels: {times:.3f} × PPI++ (≤ .6)", times <= 0.6)
     enough = frame[frame.n >= 100]
     if len(enough):
         yield from never_worse(enough.assign(excess=enough.e - 1.05 * enough.e_labels))
 
 
 def never_worse(enough: pd.DataFrame) -> Iterator[str]:
-    """No file in which the labels alone are better by more than 5 %; the replicas' error decides what is seen."""
+    """Files in which the labels alone are better by more than 5 %, plainly and beyond the replicas' paired error."""
     each = enough.groupby(["file", "n"])
-    excess, noise = each.excess.mean(), each.excess.agg(error_of).fillna(0)
-    plain, sure = excess > 0, excess > 2 * noise
+    excess, noise = each.excess.mean(), each.excess.agg(error_of)
+    sure = excess > 2 * noise
     yield bar(
-        f"files with 100 labels or more where labels only are better by more than 5 %: {sure.sum()} of {len(excess)} "
-        f"beyond two standard errors (0), {plain.sum()} plainly",
+        f"100 labels or more, labels only better by more than 5 %: {sure.sum()} of {len(excess)} files and sizes "
+        f"beyond two standard errors (0), {(excess > 0).sum()} plainly",
         not sure.any(),
     )
-    ratio = each.e.mean() / each.e_labels.mean()
-    shown = excess.sort_values(ascending=False).head(5)
-    for (file, n), value in shown.items():
-        yield (
-            f"         {file} {n}: {ratio[file, n]:.2f} × labels only, "
-            f"{number(value, sign=True)} ±{number(noise[file, n])} above 1.05 ×"
-        )
+    times = each.e.mean() / each.e_labels.mean()
+    for file, n in excess.sort_values(ascending=False).head(5).index:
+        above = f"{number(excess[file, n], sign=True)} ±{number(noise[file, n])}"
+        yield f"         {file} {n}: {times[file, n]:.2f} × labels only, {above} above 1.05 ×"
 
 
 def interval_bars(frame: pd.DataFrame, files: pd.DataFrame) -> Iterator[str]:
-    for kind, n, some in regimes(files):
+    for (kind, n), some in parts(files, KEYS):
         share = some.covered.mean()
         yield bar(f"{kind}, {n} labels: 90 % intervals cover {share:.3f} (.86 to .97)", 0.86 <= share <= 0.97)
-    for what, keys in (("file and size", ["file", "n"]), ("file, all sizes together", ["file"])):
-        yield from covered_everywhere(frame.groupby(keys).covered, what)
-    for kind in KINDS:
-        if kind in files.index:
-            some, most = files.loc[kind], 0.7 if kind == "consistent" else 1.0
-            if np.isfinite(width_ratio(some)):
-                ratios = (some.width / some.width_ppi).mean()
-                yield bar(
-                    f"{kind}: width {width_ratio(some):.2f} × that of PPI++ (≤ {most:.1f}); mean of the files' "
-                    f"ratios {ratios:.2f}",
-                    width_ratio(some) <= most,
-                )
+    yield from covered_everywhere(frame, ["file", "n"], "files and sizes", errors=2)
+    yield from covered_everywhere(frame, ["file"], "files, all sizes together", errors=0)
+    for (kind,), some in parts(files[files.width_ppi.notna()], ["kind"]):
+        times, most = ratio(some, "width", "width_ppi"), 0.7 if kind == "consistent" else 1.0
+        yield bar(
+            f"{kind}: width {times:.3f} × that of PPI++ (≤ {most}), mean of the files' ratios {file_ratios(some):.3f}",
+            times <= most,
+        )
 
 
-def covered_everywhere(each: Any, what: str) -> Iterator[str]:
-    """Coverage of every file, with the replicas' error."""
+def covered_everywhere(frame: pd.DataFrame, keys: list[str], what: str, *, errors: int) -> Iterator[str]:
+    """Coverage of every file. Of a few replicas chance takes some below: what is judged is beyond so many errors."""
+    each = frame.groupby(keys).covered
     share, noise = each.mean(), each.agg(error_of).fillna(0)
-    plain, sure = share < 0.8, share + 2 * noise < 0.8
+    below, sure = ((share + times * noise < 0.8).sum() for times in (0, 2))
+    chance = binom.cdf(np.ceil(0.8 * each.count()) - 1, each.count(), 0.9).sum()
     yield bar(
-        f"by {what}: cover ≥ .80 in all but {plain.sum()} of {len(share)} (0), {sure.sum()} of them beyond two "
-        "standard errors",
-        not plain.any(),
+        f"cover < .80 in {below} of {len(share)} {what}, in {sure} beyond two standard errors "
+        f"(0 {'beyond them' if errors else 'plainly'}; of intervals that hold exactly 90 %, one a replica, chance takes {chance:.1f} below)",
+        (share + errors * noise).min() >= 0.8,
     )
-    lowest = share.sort_values().head(5)
-    yield "         lowest: " + ", ".join(
-        f"{' '.join(map(str, at)) if isinstance(at, tuple) else at} {number(value, 2)} ±{number(noise[at], 2)}"
-        for at, value in lowest.items()
-    )
+    yield worst(share, noise, lowest=True, digits=2)
 
 
 def loss_bars(files: pd.DataFrame) -> Iterator[str]:
-    if ("moved", 100) in files.index:
-        share = kept(files.loc[("moved", 100)])
-        yield bar(f"moved, 100 labels: {share:.0%} of what the best tilt gains (≥ 85 %)", share >= 0.85)
+    moved = files[(files.kind == "moved") & (files.n == 100)]
+    if len(moved):
+        yield bar(
+            f"moved, 100 labels: {kept(moved):.1%} of what the best tilt gains (≥ 85 %)", kept(moved) >= 0.85
+        )
     for n, most in HARM.items():
-        if n in files.index.get_level_values("n"):
-            changes = files.xs(n, level="n").change.droplevel("kind")
+        changes = files[files.n == n].set_index("file").change
+        if len(changes):
             over = int((changes > most).sum())
             yield bar(f"{n} labels: {over} files harmed by more than {number(most, 3)} (0)", over == 0)
-            yield f"         worst: {worst(changes)}"
+            yield worst(changes)
