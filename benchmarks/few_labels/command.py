@@ -12,22 +12,31 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-from benchmarks.few_labels import one
+from benchmarks.few_labels import designs, groups, one, speed, verdict
 from benchmarks.few_labels.files import INSTALL, Found, Settings, has_peer
 
 import fieldcal
 
-SECTIONS: dict[str, ModuleType] = {"one": one}
+SECTIONS: dict[str, ModuleType] = {
+    "one": one,
+    "designs": designs,
+    "groups": groups,
+    "verdict": verdict,
+    "speed": speed,
+}
 BESIDE_PEER = ("one", "designs")
 
 
 def quiet(section: str, path: Path, settings: Settings) -> Found:
     warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-    return SECTIONS[section].measure(path, settings)
+    found: Found = SECTIONS[section].measure(path, settings)
+    return found
 
 
 def measured(section: str, paths: list[Path], settings: Settings, jobs: int) -> pd.DataFrame:
     """A row per question and replica; files that were left out are said."""
+    if section == "speed":
+        return pd.DataFrame(speed.measure())
     records = []
     with ProcessPoolExecutor(jobs) as pool:
         calls = pool.map(functools.partial(quiet, section, settings=settings), paths)

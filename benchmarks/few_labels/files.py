@@ -16,6 +16,7 @@ import fieldcal
 
 LEVEL = 0.9
 MOST_ROWS = 20_000  # of a field; larger ones are thinned, always alike
+LEAST_ROWS = 600  # of a field that is asked as one population
 INSTALL = "pip install -r benchmarks/peers/requirements.txt -e ."
 
 

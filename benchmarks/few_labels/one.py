@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from benchmarks.few_labels.files import (
+    LEAST_ROWS,
     Found,
     Population,
     Settings,
@@ -39,7 +40,6 @@ from scipy.stats import binom
 import fieldcal
 
 TITLE = "One population, random labels"
-LEAST_ROWS = 600
 KEYS = {"kind": "", "n": "labels"}
 HARM = {30: 0.02, 100: 0.007}  # the most that a file may lose, by labels
 
@@ -198,7 +198,7 @@ def covered_everywhere(frame: pd.DataFrame, keys: list[str], what: str, *, error
     chance = binom.cdf(np.ceil(0.8 * each.count()) - 1, each.count(), 0.9).sum()
     yield bar(
         f"cover < .80 in {below} of {len(share)} {what}, in {sure} beyond two standard errors "
-        f"(0 {'beyond them' if errors else 'plainly'}; of intervals that hold exactly 90 %, one a replica, chance takes {chance:.1f} below)",
+        f"(0 {'beyond them' if errors else 'plainly'}; chance takes {chance:.1f} of exact intervals below)",
         (share + errors * noise).min() >= 0.8,
     )
     yield worst(share, noise, lowest=True, digits=2)
