@@ -17,6 +17,7 @@ from benchmarks.few_labels.files import (
     change,
     population,
     prediction_powered,
+    rng_of,
     unknown,
 )
 from benchmarks.few_labels.page import Column, bar, mean_of, parts, ratio, ratio_of, table
@@ -37,9 +38,7 @@ def measure(path: Path, settings: Settings) -> Found:
             asked.about() | {"design": design, "n": n, "replica": replica} | found
             for n in settings.sizes
             for replica in range(settings.replicas)
-            for design, found in designs(
-                asked, before, n, np.random.default_rng([n, replica]), peer=settings.peer
-            )
+            for design, found in designs(asked, before, n, rng_of(asked.file, n, replica), peer=settings.peer)
         ]
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,11 @@ def population(path: Path) -> Population:
 
 def thinned(n: int, most: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(n)[:most])
+
+
+def rng_of(file: str, *at: int) -> np.random.Generator:
+    """Other rows in every file, the same in every run."""
+    return np.random.default_rng([zlib.crc32(file.encode()), *at])
 
 
 def with_gaps(y: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from benchmarks.few_labels.files import Found, Settings, Shares, change, error, thinned, with_gaps
+from benchmarks.few_labels.files import Found, Settings, Shares, change, error, rng_of, thinned, with_gaps
 from benchmarks.few_labels.page import Column, bar, error_of, mean_of, number, parts, ratio, ratio_of, table
 from benchmarks.truth import kind_of, read, shares
 
@@ -82,7 +82,7 @@ def replicas(asked: Grouped, n: int) -> Iterator[dict[str, Any]]:
     about = {"file": asked.file, "kind": kind_of(asked.file), "groups": n_groups, "classes": n_classes}
     known = about | {"change_none": change(asked.before, asked.proba, asked.y, asked.groups)}
     for replica in range(n):
-        rng = np.random.default_rng([LABELS, replica])
+        rng = rng_of(asked.file, LABELS, replica)
         rows = rng.choice(len(asked.y), LABELS, replace=False)
         without = rng.permutation(n_groups)[: max(n_groups // 3, 1)]
         others = np.flatnonzero(~np.isin(place, without))

@@ -20,6 +20,7 @@ from benchmarks.few_labels.files import (
     error,
     population,
     prediction_powered,
+    rng_of,
     shares,
     unknown,
 )
@@ -72,7 +73,7 @@ def without_labels(asked: Population) -> dict[str, float]:
 
 
 def with_labels(asked: Population, n: int, replica: int, *, peer: bool) -> dict[str, Any]:
-    rows = np.random.default_rng([n, replica]).choice(len(asked.y), n, replace=False)
+    rows = rng_of(asked.file, n, replica).choice(len(asked.y), n, replace=False)
     rest = np.setdiff1d(np.arange(len(asked.y)), rows)
     field = asked.count(rows)
     start = time.perf_counter()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from benchmarks.few_labels.files import Found, Settings, change, with_gaps
+from benchmarks.few_labels.files import Found, Settings, change, rng_of, with_gaps
 from benchmarks.few_labels.page import Column, bar, mean_of, number, parts, table
 from benchmarks.truth import HARMED, STAINED, Data, kind_of, read
 
@@ -44,28 +44,26 @@ def measure(path: Path, settings: Settings) -> Found:
         rows = np.flatnonzero(data.groups == group)
         if len(rows) >= SMALLEST_ALONE:
             questions.append(("one group", str(group), bare, rows))
-    n = min(settings.replicas, MOST_REPLICAS)
-    return Found(
-        [
-            {"file": path.stem, "kind": kind_of(path.stem), "way": way, "part": part, "replica": replica}
-            | found
-            for way, part, using, rows in questions
-            for replica, found in enumerate(ask(data, rows, using, n, grouped=way.endswith("groups")))
-        ]
-    )
+    records = []
+    for way, part, using, rows in questions:
+        about = {"file": path.stem, "kind": kind_of(path.stem), "way": way, "part": part}
+        draws = [rng_of(f"{path.stem} {part}", r) for r in range(min(settings.replicas, MOST_REPLICAS))]
+        records += [about | found for found in ask(data, rows, using, draws, grouped=way.endswith("groups"))]
+    return Found(records)
 
 
 def ask(
-    data: Data, rows: np.ndarray, lab: fieldcal.Lab, n: int, *, grouped: bool
+    data: Data, rows: np.ndarray, lab: fieldcal.Lab, draws: list[np.random.Generator], *, grouped: bool
 ) -> Iterator[dict[str, Any]]:
     proba, y, groups = data.proba[rows], data.y[rows], data.groups[rows] if grouped else None
     field = fieldcal.count(lab, proba, groups=groups)
     full = change(fieldcal.estimate(lab, field, trust=1), proba, y, groups)
     before = fieldcal.estimate(lab, field).verdict.level
-    for replica in range(n):
-        known = with_gaps(y, np.random.default_rng([LABELS, replica]).choice(len(y), LABELS, replace=False))
+    for replica, rng in enumerate(draws):
+        known = with_gaps(y, rng.choice(len(y), LABELS, replace=False))
         prev = fieldcal.estimate(lab, fieldcal.count(lab, proba, groups=groups, y=known))
         yield {
+            "replica": replica,
             "rows": len(y),
             "full": full,
             "change": change(prev, proba, y, groups),
