@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+import time
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -67,8 +68,10 @@ def main(argv: Iterable[str] | None = None, *, description: str | None = None) -
     frames = {}
     for name in chosen:
         print(f"\n== {SECTIONS[name].TITLE}", flush=True)
+        start = time.perf_counter()
         frames[name] = measured(name, paths, settings, options.jobs)
         for line in SECTIONS[name].page(frames[name], markdown=options.markdown):
             print(line, flush=True)
+        print(f"({time.perf_counter() - start:.0f} s)", flush=True)
     if options.csv:
         pd.concat(frames, names=["section", None]).reset_index("section").to_csv(options.csv, index=False)
