@@ -30,7 +30,10 @@ BESIDE_PEER = ("one", "designs")
 
 def quiet(section: str, path: Path, settings: Settings) -> Found:
     warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-    found: Found = SECTIONS[section].measure(path, settings)
+    try:
+        found: Found = SECTIONS[section].measure(path, settings)
+    except Exception as error:  # hours of other files must not be lost, and it is said
+        return Found(skipped=f"FAILED, {type(error).__name__}: {error}")
     return found
 
 
