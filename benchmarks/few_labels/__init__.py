@@ -1,0 +1,1 @@
+"""What ``benchmarks/labels.py`` is made of: one module for each of its sections."""
