@@ -19,6 +19,7 @@ from fieldcal.core.trust import Rehearsal, Trust, excess_variance
 from fieldcal.types import Floats
 
 _LEAST = 1e-4  # of a share whose logarithm is taken
+_CLOSEST = 0.02  # standard deviation of what a group has alone, however well the lab's own groups were met
 _WIDEST = 3.0  # standard deviation of a tilt: anything at all
 
 
@@ -35,6 +36,7 @@ class Belief:
     moved: bool
     grouped: bool
     rehearsal: Rehearsal | None = None
+    by_class: bool = False  # whether all labels were chosen by class, so that none tells of the shares themselves
 
     def explanations(self) -> list[Explanation]:
         """All that are possible; their weights sum to one."""
@@ -55,9 +57,10 @@ class Belief:
         place = 0 if self.moved else 1
         moved = centred(self.whole, self.p_lab)
         noise = log_variance(self.whole, self.whole_sd)
+        untested = POLICY.untested_off[place] ** 2 if self.by_class else 0.0
         told = {
-            "label_shift": (moved, noise + POLICY.label_shift_off[place] ** 2),
-            "same": (0 * moved, np.full(len(moved), POLICY.same_off[place] ** 2)),
+            "label_shift": (moved, noise + POLICY.label_shift_off[place] ** 2 + untested),
+            "same": (0 * moved, np.full(len(moved), POLICY.same_off[place] ** 2 + untested)),
             "other": (moved / 2, (np.abs(moved) / 2 + POLICY.other_off[place]) ** 2),
         }
         for kind, weight in zip(KINDS, self._weights(), strict=True):
@@ -83,7 +86,7 @@ class Belief:
             excess = spread_on_logs(
                 self.urc, excess_variance(self.rehearsal, t) * (self.urc * (1 - self.urc)) ** 2
             )
-            yield seen, t, t * apart, t**2 * noise + excess**2, None
+            yield seen, t, t * apart, t**2 * noise + np.maximum(excess**2, _CLOSEST**2), None
         follow = trust.between if trust.set_by_caller else max(trust.between, POLICY.story_label_shift)
         for weight, z in ((1 - follow, 0.0), (follow, 1.0)):
             for off, share in zip(POLICY.group_off, POLICY.group_off_weights, strict=True):

@@ -47,11 +47,6 @@ class LabelledRows:
     given_bin: Floats  # (L, K, m) drawn at random, or by looking at predictions
     by_class: Floats  # (L, K, m) chosen by class
 
-    @property
-    def known(self) -> Floats:
-        """All of them, (L, K, m)."""
-        return self.given_bin + self.by_class
-
     def together(self) -> LabelledRows:
         """Of the field as one population."""
         tables = (table.sum(axis=0, keepdims=True) for table in (self.given_bin, self.by_class))
@@ -162,13 +157,13 @@ class Model:
 
     @cached_property
     def known(self) -> Floats:
-        """(G, K) rows whose class is known."""
-        return self._spread(self.labels.known.sum(axis=2))
+        """(G, K) rows whose class is known; not those that were chosen by it, after which others are not like them."""
+        return self._spread(self.labels.given_bin.sum(axis=2))
 
     @cached_property
     def rest(self) -> Floats:
-        """(G, m) rows whose class is not."""
-        return np.maximum(self.V - self._spread(self.labels.known.sum(axis=1)), 0.0)
+        """(G, m) all other rows."""
+        return np.maximum(self.V - self._spread(self.labels.given_bin.sum(axis=1)), 0.0)
 
     @cached_property
     def block(self) -> Ints:

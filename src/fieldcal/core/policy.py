@@ -68,6 +68,8 @@ class Policy:
     label_shift_off: tuple[float, float] = (0.2, 0.02)
     same_off: tuple[float, float] = (0.25, 0.02)
     other_off: tuple[float, float] = (1.0, 0.5)
+    #: How much further the first two may be off where all labels were chosen by class: none tells of the shares. (19)
+    untested_off: tuple[float, float] = (0.4, 0.1)
     #: What no tilt explains, per bin: its possible scales, and how probable each is; moved, and not. (19)
     bins_off: tuple[float, ...] = (0.02, 0.15, 0.4, 1.0)
     bins_off_weights: tuple[tuple[float, ...], tuple[float, ...]] = (

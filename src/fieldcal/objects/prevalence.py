@@ -325,6 +325,7 @@ class Prevalence(Artefact):
             moved=self.overall_shift.shifted,
             grouped=self.field.grouped,
             rehearsal=self.lab.rehearsal,
+            by_class=set(self.field.labelled) == {"by_class"},
         )
         problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
         return learn_from_labels(self.lab, self.field, problem, belief)

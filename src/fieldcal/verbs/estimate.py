@@ -421,6 +421,7 @@ def _after_labels(
         moved=evidence.overall.shifted,
         grouped=field.grouped,
         rehearsal=lab.rehearsal,
+        by_class=set(field.labelled) == {"by_class"},
     )
     learnt = learn_from_labels(lab, field, problem, belief)
     shares, whole = learnt.shares(), learnt.whole_shares()
