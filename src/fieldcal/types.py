@@ -24,6 +24,10 @@ PointLike = Literal["auto"] | Point
 #: groups; or by their class.
 Design = Literal["random", "by_score", "by_class"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
+#: What predictions are multiplied with where the field has labels: class weights of the row's group, or also those of
+#: its bin.
+Shape = Literal["tilt", "bins"]
+SHAPES: tuple[Shape, ...] = get_args(Shape)
 #: What to do with rows whose quantiles decrease.
 Crossing = Literal["error", "sort"]
 

@@ -177,7 +177,7 @@ def recalibrate(
 
     to_stdout = check_table_target(settings, output, [prevalence_file, table])
     prev = Prevalence.load(prevalence_file)
-    check_applicable(prev, acknowledge=options.acknowledge)
+    check_applicable(prev, acknowledge=options.acknowledge, shape=options.shape)
     with session(settings) as opened:
         given = arguments(columns) | arguments(options)
         rows = _recalibrate(settings, prev, opened, opened.open(table), output, **given)

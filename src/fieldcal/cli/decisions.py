@@ -49,6 +49,7 @@ class Deciding:
     name: DecisionName = "decision"
     normalize: opt.Normalize = False
     acknowledge: opt.Acknowledge = False
+    shape: opt.WeightShape = "tilt"
 
 
 def decide(
@@ -70,7 +71,7 @@ def decide(
 
     to_stdout = check_table_target(settings, output, [prevalence_file, table])
     prev = Prevalence.load(prevalence_file)
-    check_decidable(prev, acknowledge=options.acknowledge)
+    check_decidable(prev, acknowledge=options.acknowledge, shape=options.shape)
     wanted = goal_of(goal, prev.classes)
     with session(settings) as opened:
         given = arguments(columns) | arguments(options)

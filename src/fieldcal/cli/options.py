@@ -75,6 +75,12 @@ KeptRows = Annotated[
 NewName = Annotated[
     str, typer.Option(metavar="PATTERN", help="Names of the new columns; {} is the old name.")
 ]
+WeightShape = Annotated[
+    Literal["tilt", "bins"],
+    typer.Option(
+        help="With labels of the field: weights of the row's group alone, or of its bin too, for scores that are off."
+    ),
+]
 Acknowledge = Annotated[
     bool, typer.Option("--acknowledge", help="Apply an estimate over protected groups all the same.")
 ]
@@ -241,6 +247,7 @@ class Applying:
     normalize: Normalize = False
     acknowledge: Acknowledge = False
     crossing: Crossing = "error"
+    shape: WeightShape = "tilt"
 
 
 def flat(function: Callable[..., int | None]) -> Callable[..., int | None]:

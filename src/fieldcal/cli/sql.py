@@ -78,6 +78,7 @@ def sql_recalibrate(
     name: opt.NewName = "{}_recalibrated",
     weights: Weights = None,
     acknowledge: opt.Acknowledge = False,
+    shape: opt.WeightShape = "tilt",
 ) -> None:
     """Print the statement that adds recalibrated predictions."""
     from fieldcal.objects import Prevalence
@@ -92,6 +93,7 @@ def sql_recalibrate(
         name=name,
         weights=weights,
         acknowledge=acknowledge,
+        shape=shape,
     )
     _statement(settings, dialect, text)
 
@@ -113,6 +115,7 @@ def sql_decide(
     ] = "{}_recalibrated",
     weights: Weights = None,
     acknowledge: opt.Acknowledge = False,
+    shape: opt.WeightShape = "tilt",
 ) -> None:
     """Print the statement that adds recalibrated predictions and the decided class."""
     from fieldcal.objects import Prevalence
@@ -130,6 +133,7 @@ def sql_decide(
         recalibrated=recalibrated,
         weights=weights,
         acknowledge=acknowledge,
+        shape=shape,
     )
     _statement(settings, dialect, text)
 
@@ -152,12 +156,14 @@ def sql_change_prevalence(
     _statement(settings, dialect, text)
 
 
-def sql_weights(settings: Settings, prevalence_file: opt.PrevalenceFile) -> None:
+def sql_weights(
+    settings: Settings, prevalence_file: opt.PrevalenceFile, shape: opt.WeightShape = "tilt"
+) -> None:
     """Print the weights of the groups as CSV. Load the keys as text."""
     from fieldcal.objects import Prevalence
     from fieldcal.tables.sql import weights_table
 
-    columns = weights_table(Prevalence.load(prevalence_file))
+    columns = weights_table(Prevalence.load(prevalence_file), shape=shape)
     if settings.json:
         out.result(settings, {"weights": out.records(columns)})
     else:

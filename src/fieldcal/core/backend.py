@@ -50,16 +50,22 @@ def every_class(backend: Backend, columns: Sequence[Expr]) -> Sequence[Expr]:
 
 
 def bin_between(backend: Backend, x: Expr, cuts: Sequence[float], first: int = 0) -> Expr:
-    """The number of cuts strictly below: right-closed bins, counted from ``first``.
+    """The number of cuts strictly below: right-closed bins, counted from ``first``."""
+    bins = [backend.integer(first + j) for j in range(len(cuts) + 1)]
+    return value_between(backend, x, [backend.number(c) for c in cuts], bins)
+
+
+def value_between(backend: Backend, x: Expr, cuts: Sequence[Expr], values: Sequence[Expr]) -> Expr:
+    """The value of the right-closed interval between two cuts, one more than there are cuts.
 
     The comparisons form a balanced tree: a chain of hundreds overflows the stack of some engines' parsers.
     """
     if not cuts:
-        return backend.integer(first)
+        return values[0]
     middle = len(cuts) // 2
-    low = bin_between(backend, x, cuts[:middle], first)
-    high = bin_between(backend, x, cuts[middle + 1 :], first + middle + 1)
-    return backend.when(x <= backend.number(cuts[middle]), low, high)
+    low = value_between(backend, x, cuts[:middle], values[: middle + 1])
+    high = value_between(backend, x, cuts[middle + 1 :], values[middle + 1 :])
+    return backend.when(x <= cuts[middle], low, high)
 
 
 def at_largest(backend: Backend, columns: Sequence[Expr], values: Sequence[Expr]) -> Expr:

@@ -2,7 +2,8 @@
 
 Trust ``ω`` is the probability that label shift holds: the prediction is ``(1 − ω) · C + ω · reweight(C)``, the mean
 over both stories. No row can lose more than ``−log(1 − ω)``, whatever the field does. Groups have two such steps, one
-inside the other: the movement of the whole field, then the difference of the group.
+inside the other: the movement of the whole field, then the difference of the group. Where labels of the field say that
+the scores themselves are off, weights of the row's bin come first.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.types import Floats
+from fieldcal.core.partition import Partition
+from fieldcal.types import Floats, Ints
 
 _TINY = 1e-300
 
@@ -100,6 +102,29 @@ class Step:
     def _mixed(self, old: Floats, new: Floats) -> Floats:
         # In this form a prediction that the correction leaves alone stays what it is to the last digit.
         return new if self.trust == 1 else np.asarray(old + self.trust * (new - old))
+
+
+@dataclass(frozen=True)
+class BinStep:
+    """A step in whole, whose weights are those of the bin that a row's own scores fall into."""
+
+    partition: Partition
+    weights: Floats  # (m, K)
+
+    def of(self, rows: slice | NDArray[Any]) -> BinStep:
+        """The same for all groups."""
+        return self
+
+    def assign(self, scores: Floats) -> Ints:
+        """The bins of predictions, (n,) or (n, K); −1 where they are missing."""
+        complete = ~np.isnan(scores if scores.ndim == 1 else scores.sum(axis=1))
+        bins = np.full(len(scores), -1, dtype=np.intp)
+        bins[complete] = self.partition.assign(scores[complete])
+        return bins
+
+    def at(self, bins: Ints) -> Step:
+        """Of rows in these bins."""
+        return Step(1.0, self.weights[bins])
 
 
 def taken(steps: Iterable[Step], proba: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fieldcal.core.reweight import Step
+from fieldcal.core.reweight import BinStep, Step
 from fieldcal.types import Keys
 
 
@@ -12,8 +12,9 @@ from fieldcal.types import Keys
 class Correction:
     """The steps that predictions take: those of an estimate, or of prevalences that the caller knows."""
 
-    steps: tuple[Step, ...]  # at most two; the weights of each are (K,), the same for all, or (G, K)
-    steps_unseen: tuple[Step, ...]  # of a group that is not among these
+    #: At most two; the weights of each are (K,), the same for all, or (G, K), or of bins, which come first.
+    steps: tuple[Step | BinStep, ...]
+    steps_unseen: tuple[Step | BinStep, ...]  # of a group that is not among these
     groups: Keys
     grouped: bool
     n_classes: int

@@ -9,8 +9,9 @@ from pydantic import model_validator
 
 from fieldcal.core.explanations import Belief
 from fieldcal.core.labels import KINDS, Foretold, Kind, Learnt, matched_tilt
+from fieldcal.core.partition import Partition
 from fieldcal.core.policy import POLICY
-from fieldcal.core.reweight import Step
+from fieldcal.core.reweight import BinStep, Step
 from fieldcal.core.trust import Trust
 from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares
 from fieldcal.types import Design, Floats
@@ -117,6 +118,20 @@ class FromLabels(Frozen):
             whole_bins_tilt=matched_tilt(corrected, total[None], whole[None])[0],
         )
 
+    def fits(self, *, n_groups: int, n_bins: int, n_classes: int) -> bool:
+        """Whether the tables are of so many groups, bins and classes, and finite."""
+        shapes = {
+            "urc_sd": (n_groups, n_classes),
+            "tilt": (n_groups, n_classes),
+            "bins_tilt": (n_groups, n_classes),
+            "bins": (n_bins, n_classes),
+            "whole_sd": (n_classes,),
+            "whole_tilt": (n_classes,),
+            "whole_bins_tilt": (n_classes,),
+        }
+        tables = {name: getattr(self, name) for name in shapes}
+        return all(tables[n].shape == shape and np.isfinite(tables[n]).all() for n, shape in shapes.items())
+
     def weight(self, kind: Kind) -> float:
         """Of an explanation, after labels were seen."""
         return float(self.weights[KINDS.index(kind)])
@@ -133,9 +148,20 @@ class FromLabels(Frozen):
 
     def _step(self, tilt: Floats) -> tuple[Step, ...]:
         """As far as the classes of a prediction are not the lab's; nothing where the caller wants nothing changed."""
-        if self.before.set_by_caller and self.before.nothing:
+        if self._nothing:
             return ()
-        return (Step(1 - POLICY.same_left_alone * self.weight("same"), np.exp(tilt)),)
+        return (Step(1 - POLICY.same_left_alone * self.weight("same"), _weights(tilt)),)
+
+    def steps_by_bin(self, partition: Partition, *, unseen: bool) -> tuple[BinStep | Step, ...]:
+        """The same where predictions are corrected bin by bin, in whole; of a group that was seen or not."""
+        if self._nothing:
+            return ()
+        tilt = self.whole_bins_tilt if unseen else self.bins_tilt
+        return BinStep(partition, _weights(self.bins)), Step(1.0, _weights(tilt))
+
+    @property
+    def _nothing(self) -> bool:
+        return self.before.set_by_caller and self.before.nothing
 
     def trust(self, learnt: Learnt, *, grouped: bool) -> Trust:
         """How probable label shift is now."""
@@ -143,6 +169,11 @@ class FromLabels(Frozen):
         before = self.before
         between = learnt.between if grouped else overall
         return Trust(min(overall, 1.0), min(between, 1.0), before.set_by_caller, before.rehearsed)
+
+
+def _weights(logs: Floats) -> Floats:
+    """From logarithms; the largest of each row is one."""
+    return np.asarray(np.exp(logs - logs.max(axis=-1, keepdims=True)))
 
 
 def _logs(p: Floats) -> Floats:

@@ -46,7 +46,7 @@ from fieldcal.objects.lab import Lab
 from fieldcal.objects.problem import Rows, as_problem, learn_from_labels
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import as_array, check_choice, check_level
-from fieldcal.types import Floats, Ints, Keys
+from fieldcal.types import SHAPES, Floats, Ints, Keys, Shape
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -178,6 +178,8 @@ class Prevalence(Artefact):
             table = attrgetter(name)(self)
             if table is not None and (table.shape != shape or table.min(initial=0.0) < 0):
                 raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
+        if self.labels is not None and not self.labels.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
+            raise ValueError("labels does not fit the groups, bins and classes")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
         if not probabilities(self.trust.overall, self.trust.between, self.trust.rehearsed):
@@ -247,7 +249,7 @@ class Prevalence(Artefact):
     def steps(self) -> tuple[Step, ...]:
         """What happens to the predictions of every group: at most two mixtures, the weights of each (K,) or (G, K)."""
         if self.labels is not None:
-            return self.labels.steps
+            return self.labels.steps if self.field.grouped else self.labels.steps_unseen
         return steps_of(
             urc=self.urc,
             whole=self.whole.urc,
@@ -271,10 +273,20 @@ class Prevalence(Artefact):
             grouped=False,
         )
 
-    @property
-    def correction(self) -> Correction:
+    def correction(self, shape: Shape = "tilt") -> Correction:
         """What `recalibrate` does to predictions."""
-        return Correction(self.steps, self.steps_unseen, self.groups, self.field.grouped, len(self.classes))
+        check_choice("shape", shape, SHAPES)
+        about = (self.groups, self.field.grouped, len(self.classes))
+        if shape == "tilt":
+            return Correction(self.steps, self.steps_unseen, *about)
+        if self.labels is None:
+            raise InputError(
+                Option("shape", "bins"),
+                " corrects predictions bin by bin, as labels of the field say, but none were counted. Label some rows "
+                "(`plan` tells how many), count them with their labels and estimate again; or leave it out.",
+            )
+        seen, unseen = (self.labels.steps_by_bin(self.lab.partition, unseen=u) for u in (False, True))
+        return Correction(seen if self.field.grouped else unseen, unseen, *about)
 
     def draws(self, groups: list[Hashable] | None = None, *, assume: Assume = "trust") -> Floats:
         """Joint draws of the prevalences, (groups, draws, K), after trust.

@@ -19,7 +19,7 @@ from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.recalibrate import weighed_rows
 from fieldcal.tables.weight_table import Course, Holding, Job, RecalibrateOptions, bind
-from fieldcal.types import Floats, Keys, Unseen
+from fieldcal.types import Floats, Keys, Shape, Unseen
 from fieldcal.verbs.recalibrate import check_decidable
 
 if TYPE_CHECKING:
@@ -43,12 +43,13 @@ def decide(
     acknowledge: bool = False,
     name: str = "decision",
     check: bool = True,
+    shape: Shape = "tilt",
 ) -> Any:
     """The same table with the decided class in a column at its end: same kind, same rows, same order.
 
     Parameters
     ----------
-    prev, frame, by, scores, unseen, normalize, acknowledge, check : as in `recalibrate`
+    prev, frame, by, scores, unseen, normalize, acknowledge, check, shape : as in `recalibrate`
     goal : "accuracy", "balanced" or (K, K) costs, true class by decision
         As in `fieldcal.decide`, which decides the same.
     missing : "error" or "keep"
@@ -73,7 +74,7 @@ def decide(
     >>> tables.decide(prev, rows, goal=[[0, 1], [20, 0]])["decision"].to_list()
     [0, 1]
     """
-    options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check)
+    options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, shape=shape)
     return _decisions(prev, open_table(frame), goal, by=by, scores=scores, options=options).finished()
 
 
@@ -138,13 +139,13 @@ def _decisions(
     options: RecalibrateOptions,
 ) -> _Decisions:
     """What is decided of a table that is open, once it is sure that this can be."""
-    check_decidable(prev, acknowledge=options.acknowledge)
+    check_decidable(prev, acknowledge=options.acknowledge, shape=options.shape)
     plain_classes(prev.classes)
     wanted = Goal.of(goal, len(prev.classes))
     columns = Scores.of(table, prev.lab, scores, normalize=options.normalize)
     warn_if_recalibrated(columns.columns, prev.lab)
     (name,) = new_names(columns.columns[:1], table.names, options.name)
-    job = Job(prev.correction, table, columns, options)
+    job = Job(prev.correction(options.shape), table, columns, options)
     return _Decisions.of(prev, job, wanted, name, group_columns(prev, by))
 
 

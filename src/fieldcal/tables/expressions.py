@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from fieldcal.core.backend import Backend, Expr, clipped, total
+from fieldcal.core.backend import Backend, Expr, clipped, total, value_between
 from fieldcal.core.decision import TIE
 from fieldcal.core.partition import Partition
 from fieldcal.objects import SCORE_UNIT
@@ -20,6 +20,7 @@ __all__ = [
     "Move",
     "below",
     "best",
+    "by_bin",
     "clipped",
     "gains",
     "inside",
@@ -69,12 +70,22 @@ def below(partition: Partition, backend: Backend, columns: Sequence[Expr], bins:
     return [bins <= backend.integer(j) for j in range(partition.m - 1)] if own is None else own
 
 
+def by_bin(backend: Backend, bins: Expr, values: Floats) -> list[Expr]:
+    """Numbers (m, …) of the bin that a row is in."""
+    cuts = [backend.integer(j) for j in range(len(values) - 1)]
+    return [value_between(backend, bins, cuts, [backend.number(v) for v in column]) for column in values.T]
+
+
 @dataclass(frozen=True)
 class Move:
     """`core.reweight.Step` in an engine's words."""
 
     trust: float
     ratios: Sequence[Expr]  # the weight of every class but the first, over the first's
+
+    def then(self, other: Move) -> Move:
+        """Of two moves in whole, the one that does the same."""
+        return Move(1.0, [a * b for a, b in zip(self.ratios, other.ratios, strict=True)])
 
 
 def recalibrated(

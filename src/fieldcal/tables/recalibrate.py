@@ -18,7 +18,7 @@ from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import examine, refuse
 from fieldcal.tables.weight_table import Course, Groups, Job, RecalibrateOptions, bind, counted_groups
-from fieldcal.types import Crossing, Floats, Ints, Unseen
+from fieldcal.types import Crossing, Floats, Ints, Shape, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def recalibrate(
     acknowledge: bool = False,
     name: str = "{}_recalibrated",
     check: bool = True,
+    shape: Shape = "tilt",
 ) -> Any:
     """The same table with recalibrated columns at its end: same kind, same rows, same order.
 
@@ -65,6 +66,9 @@ def recalibrate(
         Look through the scores and groups now, and raise or warn as arrays would. A lazy table is read for this once,
         those columns only. Without it nothing is read: scores that are none give null, unseen groups go as told.
         Quantiles are read and looked through anyway.
+    shape : "tilt" or "bins"
+        Of an estimate with labels of the field: class weights of the row's group alone, or of its bin too, as in
+        `fieldcal.recalibrate`.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def recalibrate(
     >>> tables.recalibrate(prev, field_rows).columns
     ['p', 'town', 'p_recalibrated']
     """
-    options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, crossing)
+    options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, crossing, shape)
     return apply(prev, open_table(frame), by=by, scores=scores, quantiles=quantiles, options=options)
 
 
@@ -103,7 +107,7 @@ def apply(
     ----------
     row : of a table in files, the column that will say where a row stands
     """
-    check_applicable(prev, acknowledge=options.acknowledge)
+    check_applicable(prev, acknowledge=options.acknowledge, shape=options.shape)
     prev.lab.outcome.refuse(missing=options.missing)
     columns = prediction_columns(
         table,
@@ -115,7 +119,7 @@ def apply(
     )
     if isinstance(columns, QuantileColumns):
         return _apply_to_quantiles(prev, columns, by, options, row)
-    return correct(prev.correction, columns, group_columns(prev, by), options)
+    return correct(prev.correction(options.shape), columns, group_columns(prev, by), options)
 
 
 def _apply_to_quantiles(
@@ -139,7 +143,12 @@ def _apply_to_quantiles(
     place = {} if row is None else {"place": nw.col(row).cast(nw.Int64)}
     rows = read_rows(columns, grouping, others=place, frame=numbered)
     answer = verbs.recalibrate(
-        prev, rows.predictions, groups=rows.groups, unseen=options.unseen, acknowledge=True
+        prev,
+        rows.predictions,
+        groups=rows.groups,
+        unseen=options.unseen,
+        acknowledge=True,
+        shape=options.shape,
     )
     made = dict(zip(new, map(np.ascontiguousarray, answer.values.T), strict=True))
     if row is None:

@@ -41,7 +41,7 @@ from fieldcal.tables.weight_table import (
     weight_columns,
     weights_table,
 )
-from fieldcal.types import Floats
+from fieldcal.types import Floats, Shape
 from fieldcal.verbs.change_prevalence import PrevalenceLike, as_classes
 from fieldcal.verbs.recalibrate import check_applicable, check_decidable
 
@@ -132,6 +132,7 @@ def recalibrate_statement(
     name: str = "{}_recalibrated",
     acknowledge: bool = False,
     weights: str | None = None,
+    shape: Shape = "tilt",
 ) -> str:
     """The statement that recalibrates a warehouse's table: every row and column of it, and new columns at the end.
 
@@ -152,6 +153,9 @@ def recalibrate_statement(
         A table in the warehouse that holds `weights_table` of the same estimate, with the key columns as text: trust
         and the movement of the whole field are in the statement. By default the weights of groups are, too, which some
         warehouses refuse beyond ten thousand groups or so.
+    shape : "tilt" or "bins"
+        As in `fieldcal.recalibrate`. The weights of bins are always in the statement; a table of ``weights`` must have
+        been made with the same shape.
 
     Notes
     -----
@@ -171,13 +175,14 @@ def recalibrate_statement(
     FROM leads AS "fieldcal_row"
     """
     backend = _backend(dialect)
-    check_applicable(prev, acknowledge=acknowledge)
+    check_applicable(prev, acknowledge=acknowledge, shape=shape)
     refuse_numbers(prev.lab)
     _check_unseen(unseen)
     columns = _prediction_names(prev.lab, scores)
     grouped = _names(group_columns(prev, by), "by")
-    course = Course.of(prev.correction, unseen)
-    source = _weight_source(backend, prev, grouped, weights, joins=course.joins)
+    correction = prev.correction(shape)
+    course = Course.of(correction, unseen)
+    source = _weight_source(backend, correction, grouped, weights, joins=course.joins)
     new = new_names(columns, [*columns, *grouped], name)
     query = recalibrating(backend, table, columns, new, course, by=grouped, weights=source)
     return backend.write(query)
@@ -196,12 +201,13 @@ def decide_statement(
     recalibrated: str = "{}_recalibrated",
     acknowledge: bool = False,
     weights: str | None = None,
+    shape: Shape = "tilt",
 ) -> str:
     """The statement that decides each row of a warehouse's table: what `recalibrate_statement` gives, and the class.
 
     Parameters
     ----------
-    prev, table, dialect, by, scores, unseen, acknowledge : as in `recalibrate_statement`
+    prev, table, dialect, by, scores, unseen, acknowledge, shape : as in `recalibrate_statement`
     goal : "accuracy", "balanced" or (K, K) costs, true class by decision
         As in `fieldcal.decide`, which decides the same.
     name : str
@@ -233,14 +239,15 @@ def decide_statement(
     FROM "fieldcal_recalibrated" AS "fieldcal_row"
     """
     backend = _backend(dialect)
-    check_decidable(prev, acknowledge=acknowledge)
+    check_decidable(prev, acknowledge=acknowledge, shape=shape)
     _check_unseen(unseen)
     wanted, values = Goal.of(goal, len(prev.classes)), [backend.label(c) for c in plain_classes(prev.classes)]
     columns = _prediction_names(prev.lab, scores)
     grouped = _names(group_columns(prev, by), "by")
     new = new_names(columns, [*columns, *grouped], recalibrated, option="recalibrated")
     (decision,) = new_names(columns[:1], [*columns, *grouped, *new], name)
-    course, (own, others) = Course.of(prev.correction, unseen), assumed_shares(prev, unseen)
+    correction = prev.correction(shape)
+    course, (own, others) = Course.of(correction, unseen), assumed_shares(prev, unseen)
     shares = own if wanted.costs is None and prev.field.grouped and len(prev.groups) else None
     if shares is not None and weights is not None:
         raise InputError(
@@ -250,7 +257,7 @@ def decide_statement(
             " does not hold. Leave it out: both are then written into the statement.",
         )
     joins = course.joins or shares is not None
-    source = _weight_source(backend, prev, grouped, weights, joins=joins, shares=shares)
+    source = _weight_source(backend, correction, grouped, weights, joins=joins, shares=shares)
     steps = recalibrating_steps(
         backend, table, columns, new, course, by=grouped, weights=source, shares=shares is not None
     )
@@ -274,7 +281,7 @@ def _check_unseen(unseen: object) -> None:
 
 def _weight_source(
     backend: SqlBackend,
-    prev: Prevalence,
+    correction: Correction,
     by: Sequence[str],
     weights: str | None,
     *,
@@ -289,9 +296,9 @@ def _weight_source(
     """
     if weights is not None:
         given = backend.source(weights, GIVEN)
-        require_groups(prev)
+        require_groups(correction)
         return given if joins else None
-    return _weights_inside(backend, prev.correction, len(by), shares) if joins else None
+    return _weights_inside(backend, correction, len(by), shares) if joins else None
 
 
 def change_prevalence_statement(

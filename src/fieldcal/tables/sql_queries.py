@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldcal.core.decision import Goal
+from fieldcal.core.reweight import BinStep
 from fieldcal.objects import Lab
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
@@ -19,6 +20,7 @@ from fieldcal.tables.weight_table import (
     Course,
     WeightTable,
     ratio_column,
+    ratios,
     share_column,
 )
 from fieldcal.types import Floats
@@ -27,7 +29,7 @@ from fieldcal.validation import CLIP
 if TYPE_CHECKING:
     from fieldcal.tables.sql_dialect import SqlBackend
 
-ROW, GIVEN, WEIGHTS = "fieldcal_row", "fieldcal_given", "fieldcal_weights"
+ROW, GIVEN, WEIGHTS, BINS = "fieldcal_row", "fieldcal_given", "fieldcal_weights", "fieldcal_bins"
 RECALIBRATED = "fieldcal_recalibrated"
 _STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
 _VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
@@ -166,7 +168,7 @@ def recalibrating_steps(
     weights: Expr | None,
     shares: bool = False,
 ) -> dict[str, Expr]:
-    """The same as the last of one or two steps.
+    """The same as the last of one to three steps.
 
     Parameters
     ----------
@@ -175,16 +177,22 @@ def recalibrating_steps(
     """
     x = [backend.double(backend.column(name, ROW)) for name in scores]
     found = [backend.column(ratio_column(k + 1), WEIGHTS) for k in range(max(len(scores) - 1, 1))]
+    binned = [backend.column(ratio_column(k + 1), BINS) for k in range(len(found))]
     clean = [_clipped_for_products(backend, c) for c in x]
-    answers = course.answers(backend, clean, found, lost=backend.absent(found[0]), floor=WAREHOUSE_FLOOR)
+    answers = course.answers(
+        backend, clean, found, lost=backend.absent(found[0]), binned=binned, floor=WAREHOUSE_FLOOR
+    )
     made = {name: backend.when(_usable(backend, x), e) for e, name in zip(answers, new, strict=True)}
     query = backend.select([], made, backend.source(source, ROW), whole=ROW)
-    if weights is None:
-        return {RECALIBRATED: query}
-    if course.joins:
+    before: dict[str, Expr] = {}
+    if weights is not None:
+        before[WEIGHTS] = _weights(backend, weights, len(by), len(found), len(found) + 1 if shares else 0)
+    if weights is not None and course.joins:
         query = query.join(backend.step(WEIGHTS), on=same_group(backend, by), join_type="left")
-    small = _weights(backend, weights, len(by), len(found), len(found) + 1 if shares else 0)
-    return {WEIGHTS: small, RECALIBRATED: query}
+    if course.by_bin is not None:
+        before[BINS] = _bin_weights(backend, course.by_bin)
+        query = query.join(backend.step(BINS), on=_same_bin(backend, course.by_bin, x), join_type="left")
+    return {**before, RECALIBRATED: query}
 
 
 def gains(
@@ -232,6 +240,22 @@ def _weights(backend: SqlBackend, source: Expr, n_keys: int, n_ratios: int, n_sh
     for name in numbers:
         made[name] = backend.double(backend.column(name, GIVEN))
     return backend.select([], made, source)
+
+
+def _bin_weights(backend: SqlBackend, step: BinStep) -> Expr:
+    """The weights of the bins as a small table: a bin is worked out once, where it is joined."""
+    columns = {
+        ratio_column(k + 1): r.tolist() for k, r in enumerate(ratios(step.weights, floor=WAREHOUSE_FLOOR).T)
+    }
+    made = {_BIN: backend.int64(backend.column(_BIN, GIVEN))}
+    made |= {name: backend.double(backend.column(name, GIVEN)) for name in columns}
+    return backend.select([], made, written_out(backend, {_BIN: list(range(len(step.weights))), **columns}))
+
+
+def _same_bin(backend: SqlBackend, step: BinStep, x: Sequence[Expr]) -> Expr:
+    """Rows that cannot be used are in none."""
+    bins = step.partition.expression(backend, [row.clipped(backend, c) for c in x])
+    return backend.when(_usable(backend, x), bins).eq(backend.column(_BIN, BINS))
 
 
 def same_group(backend: SqlBackend, by: Sequence[str]) -> Expr:

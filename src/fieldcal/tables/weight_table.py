@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import narwhals as nw
 import numpy as np
 
-from fieldcal.core.reweight import Step
+from fieldcal.core.reweight import BinStep, Step
 from fieldcal.errors import InputError, Option, UnseenGroupWarning
 from fieldcal.objects import Correction, Lab, Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags
@@ -23,7 +23,7 @@ from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, LookUp, Scores, group_columns
 from fieldcal.tables.engines import Table
-from fieldcal.types import Crossing, Floats, Keys, Unseen
+from fieldcal.types import Crossing, Floats, Keys, Shape, Unseen
 from fieldcal.verbs.recalibrate import unseen_words
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class RecalibrateOptions:
     name: str = "{}_recalibrated"
     check: bool = True
     crossing: Crossing = "error"
+    shape: Shape = "tilt"
 
     def __post_init__(self) -> None:
         check_choice("unseen", self.unseen, ("global", "raw", "error"))
@@ -114,7 +115,11 @@ class Job:
             usable, *clean = table.hold([usable, *clean])
             clean = table.hold(self.scores.final(clean))
         found = [nw.col(_ratio(self.table, k)) for k in range(self.correction.n_classes - 1)]
-        made = course.answers(backend, clean, found, lost=self.lost(), hold=table.hold)
+        binned: list[nw.Expr] = []
+        if course.by_bin is not None:
+            (bins,) = table.hold([course.by_bin.partition.expression(backend, clean)])
+            binned = table.hold(row.by_bin(backend, bins, ratios(course.by_bin.weights)))
+        made = course.answers(backend, clean, found, lost=self.lost(), binned=binned, hold=table.hold)
         return Predictions(usable, clean, made)
 
     def lost(self) -> nw.Expr:
@@ -149,8 +154,8 @@ class Holding:
 class Course:
     """The steps that rows take, and those of rows whose group was never seen."""
 
-    steps: tuple[Step, ...]
-    unseen: tuple[Step, ...]  # their weights are the same for all
+    steps: tuple[Step | BinStep, ...]
+    unseen: tuple[Step | BinStep, ...]  # their weights are the same for all, but for those of bins
     joins: bool  # whether anything depends on the group of a row
 
     @classmethod
@@ -158,9 +163,14 @@ class Course:
         """Of a correction."""
         steps, grouped = correction.steps, correction.grouped
         lost = () if unseen == "raw" and grouped else correction.steps_unseen
-        apart = len(lost) < len(steps) or any(step.weights.ndim == 2 for step in steps)
+        apart = len(lost) < len(steps) or any(map(_per_group, steps))
         joins = grouped and len(correction.groups) > 0 and apart
         return cls(steps if joins else lost, lost, joins)
+
+    @property
+    def by_bin(self) -> BinStep | None:
+        """The step whose weights are those of a row's bin, if there is one."""
+        return next((step for step in self.steps if isinstance(step, BinStep)), None)
 
     def answers(
         self,
@@ -169,6 +179,7 @@ class Course:
         found: Sequence[row.Expr],
         *,
         lost: row.Expr,
+        binned: Sequence[row.Expr] = (),
         hold: row.Hold = list,
         floor: float = FLOOR,
     ) -> Sequence[row.Expr]:
@@ -179,15 +190,18 @@ class Course:
         columns : predictions
         found : the ratios of the row's group, joined
         lost : whether there were none
+        binned : the ratios of the row's bin, if the steps ask for them
         hold : see `expressions.recalibrated`
         floor : see `ratios`
         """
 
-        def moved(steps: Sequence[Step]) -> Sequence[row.Expr]:
-            moves = [
-                row.Move(step.trust, found if step.weights.ndim == 2 else _literals(backend, step, floor))
-                for step in steps
-            ]
+        def move(step: Step) -> row.Move:
+            return row.Move(step.trust, found if _per_group(step) else _literals(backend, step, floor))
+
+        def moved(steps: Sequence[Step | BinStep]) -> Sequence[row.Expr]:
+            moves = [move(step) for step in steps if isinstance(step, Step)]
+            if len(moves) < len(steps):
+                moves = [row.Move(1.0, binned).then(*moves)]
             return row.recalibrated(backend, columns, moves, hold)
 
         if not self.joins:
@@ -199,9 +213,13 @@ def _literals(backend: row.Backend, step: Step, floor: float) -> list[row.Expr]:
     return [backend.number(r) for r in ratios(step.weights, floor=floor)]
 
 
+def _per_group(step: Step | BinStep) -> bool:
+    return isinstance(step, Step) and step.weights.ndim == 2
+
+
 def group_weights(correction: Correction) -> Floats:
     """The weights (G, K) of the one step that differs between groups; ones where there is none."""
-    found = [step.weights for step in correction.steps if step.weights.ndim == 2]
+    found = [step.weights for step in correction.steps if _per_group(step)]
     return found[0] if found else np.ones((len(correction.groups), correction.n_classes))
 
 
@@ -305,9 +323,10 @@ def share_column(k: int) -> str:
     return f"fieldcal_share_{k + 1}"
 
 
-def weights_table(prev: Prevalence) -> WeightTable:
+def weights_table(prev: Prevalence, *, shape: Shape = "tilt") -> WeightTable:
     """The weights of all groups as columns, to be written as CSV and loaded where a statement would be too long.
 
+    Those of ``shape="bins"`` are others: what comes on top of the weights of bins, which are always in the statement.
     Key columns hold text: load them as such, or "01" becomes 1. ``fieldcal_null_1`` is 1 where the key is null.
 
     Examples
@@ -320,10 +339,11 @@ def weights_table(prev: Prevalence) -> WeightTable:
     {'fieldcal_group_1': ['York', ''], 'fieldcal_null_1': [0, 1], 'fieldcal_ratio_2': [1.0, 1.0]}
     """
     refuse_numbers(prev.lab)
-    require_groups(prev)
+    correction = prev.correction(shape)
+    require_groups(correction)
     first = prev.groups[0] if prev.groups else None
     parts = len(prev.field.by) or (len(first) if isinstance(first, tuple) else 1)
-    return weight_columns(prev.correction, parts)
+    return weight_columns(correction, parts)
 
 
 def refuse_numbers(lab: Lab) -> None:
@@ -335,9 +355,9 @@ def refuse_numbers(lab: Lab) -> None:
         )
 
 
-def require_groups(prev: Prevalence) -> None:
+def require_groups(correction: Correction) -> None:
     """Refuse an estimate that has one row of weights and no key."""
-    if not prev.field.grouped:
+    if not correction.grouped:
         raise InputError(
             "This prevalence is of one population: its weights are in the statement, and no table of them is needed."
         )

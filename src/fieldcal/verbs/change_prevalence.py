@@ -14,7 +14,7 @@ from fieldcal.objects import Correction, group_keys
 from fieldcal.options import as_array, as_number, check_choice, check_flags
 from fieldcal.types import Floats, Keys
 from fieldcal.validation import as_scores
-from fieldcal.verbs.recalibrate import apply
+from fieldcal.verbs.recalibrate import RowScores, apply
 
 #: One number, of the second of two classes; one per class, in their order; or by the name of the class.
 PrevalenceLike = float | Sequence[float] | Mapping[Any, Any]
@@ -97,7 +97,7 @@ def change_prevalence(
         normalize=normalize,
         missing=missing,
     )
-    return apply(correction, groups, scores.values, binary=not scores.columns, unseen=unseen)
+    return apply(correction, groups, RowScores(scores.values, binary=not scores.columns), unseen=unseen)
 
 
 def known_correction(old: Any, new: Any, *, classes: Keys | None, grouped: bool) -> Correction:

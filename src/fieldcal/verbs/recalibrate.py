@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -11,11 +13,11 @@ from numpy.typing import NDArray
 from fieldcal.alignment import check_alignment
 from fieldcal.core.decision import Goal, divisors, largest
 from fieldcal.core.partition import as_columns
-from fieldcal.core.reweight import Step, taken
+from fieldcal.core.reweight import BinStep, Step
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags
-from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Unseen
+from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Shape, Unseen
 from fieldcal.validation import field_scores, given_ids
 from fieldcal.verbs.count import masses_of, understood
 
@@ -31,6 +33,7 @@ def recalibrate(
     groups: Any = ...,
     unseen: Unseen = ...,
     acknowledge: bool = ...,
+    shape: Shape = ...,
 ) -> Predictions: ...
 
 
@@ -44,6 +47,7 @@ def recalibrate(
     normalize: bool = ...,
     missing: Missing = ...,
     acknowledge: bool = ...,
+    shape: Shape = ...,
 ) -> Floats: ...
 
 
@@ -56,6 +60,7 @@ def recalibrate(
     normalize: bool = False,
     missing: Missing = "error",
     acknowledge: bool = False,
+    shape: Shape = "tilt",
 ) -> Any:
     """New predictions for the same rows, in the same order, of the kind that was given.
 
@@ -75,6 +80,11 @@ def recalibrate(
         Whether rows with a NaN are refused or stay NaN.
     acknowledge : bool
         Apply an estimate over groups that were declared ``protected``, knowing what that means.
+    shape : "tilt" or "bins"
+        Of an estimate with labels of the field: whether predictions are multiplied with class weights of the row's
+        group alone, or with those of the bin that its scores fall into, too. Bins mend scores that are themselves off
+        in the field, such as ones too sure of themselves, which no tilt does; new predictions then jump where a bin
+        ends.
 
     Returns
     -------
@@ -97,11 +107,13 @@ def recalibrate(
     """
     check_options(unseen, missing)
     check_flags(normalize=normalize)
-    check_applicable(prev, acknowledge=acknowledge)
+    check_applicable(prev, acknowledge=acknowledge, shape=shape)
     check_alignment(predictions=predictions, groups=groups)
     outcome = prev.lab.outcome
     given = understood(outcome, predictions)
-    new = recalibrated_masses(prev, given, groups=groups, unseen=unseen, normalize=normalize, missing=missing)
+    new = recalibrated_masses(
+        prev, given, groups=groups, unseen=unseen, normalize=normalize, missing=missing, shape=shape
+    )
     return outcome.rebuild(given, new)
 
 
@@ -113,6 +125,7 @@ def recalibrated_masses(
     unseen: Unseen = "global",
     normalize: bool = False,
     missing: Missing = "error",
+    shape: Shape = "tilt",
 ) -> Floats:
     """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column.
 
@@ -122,11 +135,18 @@ def recalibrated_masses(
     ids = (
         given_ids(masses, prev.lab.partition, missing=missing) if prev.lab.partition.takes == "ids" else None
     )
+    correction = prev.correction(shape)
     if ids is not None:  # of a bin the lab knows the shares of the classes
         known = np.vstack([prev.lab.bin_means, np.full(len(prev.classes), np.nan)])  # the last for no bin
-        return apply(prev.correction, groups, known[ids], binary=False, unseen=unseen)
+        return apply(correction, groups, RowScores(known[ids], binary=False, bins=ids), unseen=unseen)
+    if shape == "bins" and prev.lab.partition.takes == "ids":
+        raise InputError(
+            "These are probabilities, but bins were counted by their ids, and ",
+            Option("shape", "bins"),
+            " needs to know the bin of each row. Give the ids as integers, or leave it out.",
+        )
     scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
-    return apply(prev.correction, groups, scores.values, binary=not scores.columns, unseen=unseen)
+    return apply(correction, groups, RowScores(scores.values, binary=not scores.columns), unseen=unseen)
 
 
 def decide(
@@ -137,12 +157,13 @@ def decide(
     goal: Literal["accuracy", "balanced"] | Any = "accuracy",
     unseen: Unseen = "global",
     acknowledge: bool = False,
+    shape: Shape = "tilt",
 ) -> NDArray[Any]:
     """Hard decisions from recalibrated probabilities (the paper's section on contraindications).
 
     Parameters
     ----------
-    prev, predictions, groups, unseen, acknowledge : as in `recalibrate`; of classes, not of a number
+    prev, predictions, groups, unseen, acknowledge, shape : as in `recalibrate`; of classes, not of a number
     goal : "accuracy", "balanced" or (K, K) costs
         Decide for the most probable class; for the class that is most over-represented relative to its
         prevalence, which serves all classes equally (the best mean recall); or for the lowest expected cost,
@@ -162,10 +183,10 @@ def decide(
     array([0, 1])
     """
     check_options(unseen)
-    check_decidable(prev, acknowledge=acknowledge)
+    check_decidable(prev, acknowledge=acknowledge, shape=shape)
     wanted = Goal.of(goal, len(prev.classes))
     check_alignment(predictions=predictions, groups=groups)
-    new = as_columns(recalibrated_masses(prev, predictions, groups=groups, unseen=unseen))
+    new = as_columns(recalibrated_masses(prev, predictions, groups=groups, unseen=unseen, shape=shape))
     assumed: Floats | float = 1.0
     if wanted.costs is None:
         assumed = divisors(_row_prevalence(prev, groups, n=len(new), unseen=unseen))
@@ -178,8 +199,8 @@ def check_options(unseen: object, missing: object = "error") -> None:
     check_choice("missing", missing, ("error", "keep"))
 
 
-def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
-    """Refuse what is no estimate, and one over protected groups unless that is acknowledged."""
+def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "tilt") -> None:
+    """Refuse what is no estimate, one over protected groups unless that is acknowledged, and a shape it cannot have."""
     if not isinstance(prev, Prevalence):
         raise InputTypeError(f"This takes a Prevalence first, but got {type(prev).__name__}. Estimate first.")
     check_flags(acknowledge=acknowledge)
@@ -190,11 +211,12 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool) -> None:
             Option("acknowledge", True),
             " if that is meant.",
         )
+    prev.correction(shape)
 
 
-def check_decidable(prev: Prevalence, *, acknowledge: bool) -> None:
+def check_decidable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "tilt") -> None:
     """The same for decisions, which are for one of several classes."""
-    check_applicable(prev, acknowledge=acknowledge)
+    check_applicable(prev, acknowledge=acknowledge, shape=shape)
     if prev.lab.outcome.kind == "intervals":
         raise InputError(
             "decide chooses one of several classes, but this estimate is of a number. Take a number from the "
@@ -202,16 +224,49 @@ def check_decidable(prev: Prevalence, *, acknowledge: bool) -> None:
         )
 
 
-def apply(correction: Correction, groups: Any, values: Floats, *, binary: bool, unseen: Unseen) -> Floats:
+@dataclass(frozen=True)
+class RowScores:
+    """Predictions of rows that take steps.
+
+    Attributes
+    ----------
+    values : (n, K), or (n,) of the second class
+    binary : whether they are the latter, and stay so
+    bins : (n,) the bin of each, where the caller worked it out
+    """
+
+    values: Floats
+    binary: bool
+    bins: Ints | None = None
+
+    def of(self, chosen: NDArray[Any]) -> RowScores:
+        """Some of them."""
+        return RowScores(self.values[chosen], self.binary, None if self.bins is None else self.bins[chosen])
+
+    def after(self, steps: Sequence[Step | BinStep]) -> Floats:
+        """New predictions, one step inside the other."""
+        values = self.values
+        if not steps:
+            return _copied(values)
+        for each in steps:
+            step = each if isinstance(each, Step) else each.at(self._bins(each))
+            values = step.apply_binary(values) if self.binary else step.apply(values)
+        return values
+
+    def _bins(self, step: BinStep) -> Ints:
+        return step.assign(self.values) if self.bins is None else self.bins
+
+
+def apply(correction: Correction, groups: Any, given: RowScores, *, unseen: Unseen) -> Floats:
     """The steps of each row's group, one after the other."""
-    rows = _row_groups(correction, groups, n=len(values))
+    rows = _row_groups(correction, groups, n=len(given.values))
     if rows is None:
-        return _stepped(correction.steps, values, binary=binary)
+        return given.after(correction.steps)
     names, codes, where = rows
     lost = where < 0
     place = where[codes]
     if not lost.any():
-        return _stepped(tuple(step.of(place) for step in correction.steps), values, binary=binary)
+        return given.after([step.of(place) for step in correction.steps])
     sizes = np.bincount(codes, minlength=len(names))[lost]
     first = group_keys.show(names[int(lost.argmax())])
     what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r})"
@@ -219,23 +274,10 @@ def apply(correction: Correction, groups: Any, values: Floats, *, binary: bool, 
         raise InputError(*unseen_words(what, unseen, known=correction.known))
     if unseen == "global":
         warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=5)
-    seen, new = place >= 0, np.empty(values.shape)
-    new[seen] = _stepped(
-        tuple(step.of(place[seen]) for step in correction.steps), values[seen], binary=binary
-    )
-    others = correction.steps_unseen if unseen == "global" else ()
-    new[~seen] = _stepped(others, values[~seen], binary=binary)
+    seen, new = place >= 0, np.empty(given.values.shape)
+    new[seen] = given.of(seen).after([step.of(place[seen]) for step in correction.steps])
+    new[~seen] = given.of(~seen).after(correction.steps_unseen if unseen == "global" else ())
     return new
-
-
-def _stepped(steps: tuple[Step, ...], values: Floats, *, binary: bool) -> Floats:
-    if not steps:
-        return _copied(values)
-    if not binary:
-        return taken(steps, values)
-    for step in steps:  # without a second column
-        values = step.apply_binary(values)
-    return values
 
 
 def _copied(values: Floats) -> Floats:
@@ -257,7 +299,7 @@ def unseen_words(what: str, unseen: Unseen, *, known: bool = False) -> tuple[str
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
     """The prevalences that the recalibrated predictions of each row assume; raw ones assume the lab's."""
-    rows = _row_groups(prev.correction, groups, n=n)
+    rows = _row_groups(prev.correction(), groups, n=n)
     if rows is None:
         return np.asarray(prev.estimate[0])
     _, codes, where = rows
