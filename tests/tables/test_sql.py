@@ -721,6 +721,106 @@ def count_and_recalibrate(warehouse, lab, columns, groups):
     np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
 
 
+# Labels of the field: weights of groups, and of bins
+
+
+def labelled_estimate(lab, rows, groups=None):
+    """From rows of which every fifth has a label that its scores do not foretell."""
+    y = np.random.default_rng(3).integers(0, len(lab.classes), len(rows)).tolist()
+    known = [c if i % 5 == 0 else None for i, c in enumerate(y)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fieldcal.errors.FieldcalWarning)
+        field = fieldcal.count(lab, as_array(rows), groups=groups, y=known, missing="drop")
+        return fieldcal.estimate(lab, field)
+
+
+@functools.cache
+def labelled_case(partition, n_classes, columns):
+    """Rows, their columns and groups, and the estimates of one population and of all groups but one."""
+    lab = learnt(partition, n_classes, columns)
+    rows = score_rows(lab, columns)
+    groups = some_groups(len(rows))
+    seen = [g != "Leeds" for g in groups]
+    one = labelled_estimate(lab, rows)
+    several = labelled_estimate(
+        lab, list(itertools.compress(rows, seen)), list(itertools.compress(groups, seen))
+    )
+    return rows, ["p", "q", "r"][:columns], groups, one, several
+
+
+@pytest.mark.parametrize(("partition", "n_classes", "columns"), [CASES[0], CASES[1], CASES[6], CASES[11]])
+def test_a_warehouse_recalibrates_with_labels_as_arrays_do(warehouse, partition, n_classes, columns):
+    rows, names, groups, one, several = labelled_case(partition, n_classes, columns)
+    for prev, shape, unseen in [
+        (one, "tilt", "global"),
+        (one, "bins", "global"),
+        (several, "tilt", "global"),
+        (several, "bins", "global"),
+        (several, "bins", "raw"),
+    ]:
+        given = {"groups": groups} if prev is several else {}
+        by = {"by": "town"} if prev is several else {}
+        got = recalibrated(warehouse, prev, rows, names, groups, shape=shape, unseen=unseen, **by)
+        expected = quiet_recalibrate(prev, as_array(rows), shape=shape, unseen=unseen, **given)
+        np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
+
+
+def test_weights_of_bins_are_in_the_statement_and_those_of_groups_may_be_loaded(warehouse):
+    rows, names, groups, one, prev = labelled_case(Simplex(3), 3, 3)
+    columns = weights_table(prev, shape="bins")
+    assert columns != weights_table(prev)
+    kinds = {n: "text" if "_group_" in n else "int" if "_null_" in n else "float64" for n in columns}
+    warehouse.load("loaded", {n: (kinds[n], values) for n, values in columns.items()})
+    direct = recalibrated(warehouse, prev, rows, names, groups, by="town", shape="bins")
+    loaded = recalibrated(warehouse, prev, rows, names, groups, by="town", shape="bins", weights="loaded")
+    np.testing.assert_array_equal(direct, loaded)
+    with pytest.raises(InputError, match="of one population"):
+        weights_table(one, shape="bins")
+
+
+@pytest.mark.parametrize(("partition", "n_classes", "columns"), [CASES[0], CASES[8]])
+def test_a_warehouse_decides_with_labels_as_arrays_do(warehouse, partition, n_classes, columns):
+    rows, names, groups, one, several = labelled_case(partition, n_classes, columns)
+    for goal, shape in zip(GOALS[n_classes], ["bins", "bins", "tilt", "bins"], strict=False):
+        options = {"goal": goal, "shape": shape}
+        got = decided_by(warehouse, several, rows, names, groups, by="town", **options)
+        assert got == decided_by_arrays(several, rows, groups, **options), options
+        got = decided_by(warehouse, one, rows, names, groups, **options)
+        assert got == decided_by_arrays(one, rows, groups, **options), options
+
+
+def test_sqlite_recalibrates_by_bin_too(sqlite):
+    rows, names, groups, _, prev = labelled_case(Simplex(3), 3, 3)
+    got = recalibrated(sqlite, prev, rows, names, groups, by="town", shape="bins")
+    expected = quiet_recalibrate(prev, as_array(rows), groups=groups, shape="bins")
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
+
+
+def test_spark_recalibrates_by_bin_too(spark):
+    rows, names, groups, _, prev = labelled_case("auto", 2, 1)
+    got = recalibrated(Spark(spark), prev, rows, names, groups, by="town", shape="bins")
+    expected = quiet_recalibrate(prev, as_array(rows), groups=groups, shape="bins")
+    np.testing.assert_allclose(got[:, 0], expected, rtol=0, atol=1e-12)
+
+
+def test_every_dialect_reads_its_own_statement_by_bin_and_works_a_bin_out_once():
+    _, scores, _, _, prev = labelled_case("auto", 2, 1)
+    prev = prev.model_copy(update={"field": prev.field.model_copy(update={"by": ("town",)})})
+    for dialect in PARSED_ONLY:
+        text = recalibrate_statement(prev, "db.leads", dialect=dialect, scores=scores, shape="bins")
+        (parsed,) = sqlglot.parse(text, read=dialect)
+        assert [join.side for join in parsed.args["joins"]] == ["LEFT", "LEFT"]
+        assert {t.name for t in parsed.find_all(exp.Table) if t.db} == {"leads"}
+        assert all(text.count(f"'{edge!r}'") == 1 for edge in prev.lab.partition.edges)
+
+
+def test_without_labels_a_statement_by_bin_is_refused():
+    prev = quiet_estimate(learnt(), fieldcal.count(learnt(), data().proba_field))
+    for statement in (recalibrate_statement, decide_statement):
+        with pytest.raises(InputError, match="Label some rows"):
+            statement(prev, "leads", dialect="duckdb", scores="p", shape="bins")
+
+
 # Deciding
 
 
