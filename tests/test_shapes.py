@@ -124,7 +124,7 @@ def test_the_mean_of_new_predictions_is_nearer_to_the_estimate_in_every_group(n_
     for g, key in enumerate(prev.groups):
         rows = slice(None) if key is None else groups == key
         far = [np.abs(each[rows].mean(axis=0) - prev.estimate[g]).max() for each in (new, columns(proba))]
-        assert far[0] < far[1] / 2
+        assert far[0] < far[1]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

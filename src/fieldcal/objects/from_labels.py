@@ -161,7 +161,7 @@ class FromLabels(Frozen):
 
     @property
     def _nothing(self) -> bool:
-        return self.before.set_by_caller and self.before.nothing
+        return bool(self.before.set_by_caller and self.before.nothing)
 
     def trust(self, learnt: Learnt, *, grouped: bool) -> Trust:
         """How probable label shift is now."""
