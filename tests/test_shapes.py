@@ -230,7 +230,9 @@ def test_without_labels_the_shape_is_refused_and_what_to_do_is_said():
     proba, _, _, prev = case()
     plain = fieldcal.estimate(prev.lab, fieldcal.count(prev.lab, proba), trust=1)
     for verb in (fieldcal.recalibrate, fieldcal.decide):
-        with pytest.raises(InputError, match=r"shape='bins'.*labels of the field.*Label some rows.*`plan`"):
+        with pytest.raises(
+            InputError, match=r"shape='bins'.*labels of the field.*Label some rows \(see fieldcal plan\)"
+        ):
             verb(plain, proba, shape="bins")
         with pytest.raises(InputError, match="shape must be"):
             verb(prev, proba, shape="bin")

@@ -63,6 +63,28 @@ def test_a_table_of_labels_says_the_design_of_each_row(known, call, write_table)
     assert counted(call, "both.csv --label y") == expected
 
 
+def test_predictions_are_corrected_bin_by_bin_as_arrays_correct_them(known, call):
+    assert (
+        call("run lab.csv partly.csv --label y --scores p --by site --field-label y --shape bins -o out").code
+        == 0
+    )
+    prev, rows = Prevalence.load("out/prevalence.json"), read("partly.csv")
+    p, site = [float(r["p"]) for r in rows], [r["site"] for r in rows]
+    expected = fieldcal.recalibrate(prev, p, groups=site, shape="bins")
+    assert call("recalibrate out/prevalence.json partly.csv --shape bins -o new.csv").code == 0
+    statement = call("sql recalibrate out/prevalence.json partly --dialect duckdb --shape bins").out
+    duckdb.sql("CREATE OR REPLACE TEMP VIEW partly AS SELECT * FROM 'partly.csv'")
+    for found in (
+        duckdb.sql("SELECT p_recalibrated FROM 'out/recalibrated.parquet' ORDER BY row"),
+        duckdb.sql("SELECT p_recalibrated FROM 'new.csv' ORDER BY row"),
+        duckdb.sql(f"SELECT p_recalibrated FROM ({statement.rstrip().rstrip(';')}) ORDER BY row"),
+    ):
+        np.testing.assert_allclose(found.fetchnumpy()["p_recalibrated"], expected, rtol=0, atol=1e-12)
+    assert call("decide out/prevalence.json partly.csv --shape bins --goal balanced -o decided.csv").code == 0
+    decided = fieldcal.decide(prev, p, groups=site, shape="bins", goal="balanced")
+    assert [int(r["decision"]) for r in read("decided.csv")] == decided.tolist()
+
+
 def test_labels_can_be_given_to_estimate(known, call):
     assert call("estimate lab.json field.json --labelled told.csv -o later.json").code == 0
     counted(call, "field.csv --labelled told.csv")

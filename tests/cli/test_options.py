@@ -58,12 +58,13 @@ def test_a_command_of_dataclasses_gets_them_filled_and_shared_fields_go_to_each(
     class Context:
         obj = Settings(quiet=True)
 
-    given = {**vars(Counting(normalize=True, batch="a")), "unseen": "raw", "name": "x", "acknowledge": False}
+    given = {**vars(Counting(normalize=True, batch="a")), "unseen": "raw", "name": "x"}
+    given |= {"acknowledge": False, "shape": "bins"}
     assert options.flat(both)(Context(), table="t", **given) == 7
     assert seen["settings"] is Context.obj
     assert seen["table"] == "t"
     assert seen["counting"] == Counting(normalize=True, batch="a")
-    assert seen["applying"] == Applying(normalize=True, unseen="raw", name="x")
+    assert seen["applying"] == Applying(normalize=True, unseen="raw", name="x", shape="bins")
 
 
 def test_texts_of_options_become_arguments():

@@ -125,6 +125,7 @@ def calls():
     support = number_lab.outcome
     dated = field.named("2024-01-01")
     with_labels = fieldcal.count(lab, data.proba_field, y=data.y_field)
+    by_labels = fieldcal.estimate(lab, with_labels)
     labelled = {"proba": data.proba_field, "y": data.y_field, "groups": data.groups_field}
     return {
         "learn": (fieldcal.learn, {"predictions": data.proba_lab, "y": data.y_lab}),
@@ -140,6 +141,10 @@ def calls():
         "recalibrate": (
             fieldcal.recalibrate,
             {"prev": prev, "predictions": data.proba_field, "groups": data.groups_field},
+        ),
+        "recalibrate_bins": (
+            fieldcal.recalibrate,
+            {"prev": by_labels, "predictions": data.proba_field, "shape": "bins"},
         ),
         "decide": (
             fieldcal.decide,
@@ -198,6 +203,10 @@ def calls():
         "tables_learn": (tables.learn, {"frame": lab_rows, "label": "y", "scores": "p"}),
         "tables_count": (tables.count, {"lab": table_lab, "frame": rows}),
         "tables_recalibrate": (tables.recalibrate, {"prev": table_prev, "frame": rows}),
+        "tables_recalibrate_bins": (
+            tables.recalibrate,
+            {"prev": by_labels, "frame": rows, "scores": "p", "by": [], "shape": "bins"},
+        ),
         "tables_change_prevalence": (
             tables.change_prevalence,
             {"frame": rows, "scores": "p", "old": 0.5, "new": 0.1},

@@ -283,7 +283,7 @@ class Prevalence(Artefact):
             raise InputError(
                 Option("shape", "bins"),
                 " corrects predictions bin by bin, as labels of the field say, but none were counted. Label some rows "
-                "(`plan` tells how many), count them with their labels and estimate again; or leave it out.",
+                "(see fieldcal plan), count them with their labels and estimate again; or leave it out.",
             )
         seen, unseen = (self.labels.steps_by_bin(self.lab.partition, unseen=u) for u in (False, True))
         return Correction(seen if self.field.grouped else unseen, unseen, *about)
