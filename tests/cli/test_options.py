@@ -89,9 +89,15 @@ assert "rich" not in sys.modules and "numpy" not in sys.modules
 
 @pytest.mark.parametrize(
     "option",
-    ["--trust 2", "--prior kl:strong", "--by a,,b", "--intervals many --quantiles q_* --scores p"],
+    [
+        "--trust 2",
+        "--prior kl:strong",
+        "--by a,,b",
+        "--intervals many --quantiles q_* --scores p",
+        "--shape bins",
+    ],
 )
-def test_run_refuses_options_that_cannot_be_read_before_any_work(option, folder, call, one_error):
+def test_run_refuses_options_that_cannot_be_before_any_work(option, folder, call, one_error):
     line = one_error(call(f"run lab.csv field.csv --label y --scores p -o out {option}"))
     assert "error: " in line
     assert not (folder / "out").exists()

@@ -235,6 +235,11 @@ def run(
     given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
     groups = given.pop("by")
     labels = labelling.labels
+    if applying.shape == "bins" and labels.label is None and labels.labelled is None:
+        raise InputError(
+            "--shape bins needs labels of field rows, but none are given. Give them with --field-label or --labelled, "
+            "or leave it out."
+        )
     inputs = [lab_table, field_table, *([labels.labelled] if labels.labelled else [])]
     check_folder(output, inputs, RUN_FILES)
     earlier = [name for name in RUN_FILES if (output / name).exists()]
