@@ -103,13 +103,14 @@ def named_options():
     for outcome in (Classes, Intervals):
         yield from ((name, "objects/outcome.py") for name in outcome.foreign)
     yield from ((name, "tables/columns.py") for name in ("name", "recalibrated"))
+    yield from ((name, "verbs/field_labels.py") for name in ("design", "only_labels", "y", "label"))
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Option":
                 if isinstance(node.args[0], ast.Constant):
                     yield node.args[0].value, path
                 else:  # named by the tables above
-                    assert path.name in ("outcome.py", "options.py", "columns.py")
+                    assert path.name in ("outcome.py", "options.py", "columns.py", "field_labels.py")
 
 
 def flags(group):

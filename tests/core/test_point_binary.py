@@ -71,12 +71,6 @@ def test_narrow_posteriors_are_found_and_huge_counts_keep_their_digits(n, lab):
     assert np.isfinite(log_likelihood(M * 100, np.full(3, MOST_ROWS), P)).all()
 
 
-def test_labels_are_worth_what_they_are_worth_in_the_prior():
-    A = np.array([[400.0, 200, 100], [50, 100, 300]]) * 1e6  # M known: nothing else depends on the estimate
-    v, labels = np.array([20.0, 10, 10]), np.array([7.0, 3.0])
-    assert mean(A, np.append(v, labels)) == pytest.approx(mean(A, v, FLAT + labels), abs=1e-5)
-
-
 def test_without_rows_it_is_the_mean_of_the_priors():
     A = np.array([[40.0, 20, 10], [5, 10, 30]])
     alpha = np.array([[3.0, 1.0], [0.5, 0.5], [0.5, 0.5], [10.0, 90.0]])

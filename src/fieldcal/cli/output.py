@@ -52,6 +52,8 @@ FLAGS: dict[str, str | None] = {
     "groups": "by",
     "partition": "bins",
     "design_effect": "design-effect",
+    "only_labels": "labelled",
+    "y": "label",
     **dict.fromkeys(
         (
             "atoms",

@@ -36,7 +36,9 @@ class Belief:
     moved: bool
     grouped: bool
     rehearsal: Rehearsal | None = None
-    by_class: bool = False  # whether all labels were chosen by class, so that none tells of the shares themselves
+    by_class: bool = (
+        False  # whether all labels were chosen by class, so that none tells of the shares themselves
+    )
 
     def explanations(self) -> list[Explanation]:
         """All that are possible; their weights sum to one."""

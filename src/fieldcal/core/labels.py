@@ -90,11 +90,6 @@ class Explanation:
         """What it says of the tilt."""
         return self.kind, self.between
 
-    @property
-    def scales(self) -> tuple[float, float | None]:
-        """How large all is that it says nothing of."""
-        return self.off, self.group_off
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -234,8 +229,8 @@ class Model:
             parts.append(precisions(explanation.off**2 + self.base.noise))
         return np.asarray(block_diag(*(block for part in parts for block in part)))
 
-    def fitted(self, explanation: Explanation, start: Gaussian | None = None) -> Gaussian:
-        """The explanation after labels were seen, with its evidence."""
+    def fitted(self, explanation: Explanation, near: tuple[Explanation, Gaussian] | None = None) -> Gaussian:
+        """The explanation after labels were seen, with its evidence; near another that is known already."""
         counts, groups, bins, block = self._cells
         K = counts.shape[1]
         tilt = np.broadcast_to(explanation.tilt, (len(self.V), K))
@@ -252,7 +247,27 @@ class Model:
             v = self.V.sum(axis=0)
             common = np.average(tilt, axis=0, weights=np.maximum(self.V.sum(axis=1), _TINY))
             term = ByClass(self.labels.by_class.sum(axis=0), safe_log(v), self.base.logs + common, self.all_Z)
-        return fit(cells, precision=self.precision(explanation), own=own, term=term, start=start)
+        return fit(
+            cells,
+            precision=self.precision(explanation),
+            own=own,
+            term=term,
+            start=self._start(explanation, near),
+        )
+
+    def _start(
+        self, explanation: Explanation, near: tuple[Explanation, Gaussian] | None
+    ) -> tuple[Floats, Floats] | None:
+        """Effects that leave the log-odds of the labels where another explanation found them."""
+        if near is None:
+            return None
+        other, found = near
+        apart = against_first(other.tilt - explanation.tilt)
+        if self.grouped and len(found.b):
+            return found.d, found.b + np.broadcast_to(apart, (len(self.V), apart.shape[1]))[self.block >= 0]
+        d = found.d.copy()
+        d[: apart.shape[1]] += apart.mean(axis=0)
+        return d, found.b
 
     def foretold(self, explanation: Explanation) -> Foretold | None:
         """What an explanation says of the labels before it has seen them; None if all rows were chosen by class."""
@@ -281,10 +296,8 @@ class Model:
         tried, told = _Tried(self), [x for x in explanations if x.weight > 0]
         first = max(told, key=lambda x: x.weight)
         tried.fit(x for x in told if x.story == first.story)
-        scales = tried.best.scales  # how large all is that a story says nothing of
-        tried.fit(x for x in told if x.scales == scales or x.group_off is None)
-        best = tried.best
-        tried.fit(x for x in told if x.story == best.story)
+        off = tried.best.off  # how far bins are off is much the same for all
+        tried.fit(x for x in told if x.off == off)
         tried.fit(x for x in told if not tried.rules_out(x))
         weights = softmax(tried.logs)
         pieces = (Piece(float(w), x, y) for w, (x, y) in zip(weights, tried.fits, strict=True))
@@ -309,18 +322,18 @@ class _Tried:
         for explanation in explanations:
             if any(explanation is x for x, _ in self.fits):
                 continue
-            alike = bool(self.fits) and self.fits[-1][0].story == explanation.story
-            found = self.model.fitted(explanation, self.fits[-1][1] if alike else None)
+            found = self.model.fitted(explanation, self.fits[-1] if self.fits else None)
             self.fits.append((explanation, found))
             self.logs.append(float(np.log(explanation.weight)) + found.log_evidence)
 
     def rules_out(self, explanation: Explanation) -> bool:
-        """Whether its story is hopeless wherever it was tried, or its scales are for the likeliest story."""
-        pairs = [(x, log) for log, (x, _) in zip(self.logs, self.fits, strict=True)]
-        least, best = max(self.logs) - _HOPELESS, self.best.story
-        same_story = [log for x, log in pairs if x.story == explanation.story]
-        same_scales = [log for x, log in pairs if x.story == best and x.scales == explanation.scales]
-        return any(known and max(known) < least for known in (same_story, same_scales))
+        """Whether it was hopeless with bins that are off otherwise."""
+        known = [
+            log
+            for log, (x, _) in zip(self.logs, self.fits, strict=True)
+            if (x.story, x.group_off) == (explanation.story, explanation.group_off)
+        ]
+        return bool(known) and max(known) < max(self.logs) - _HOPELESS
 
 
 @dataclass(frozen=True)

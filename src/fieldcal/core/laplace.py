@@ -19,7 +19,7 @@ import numpy as np
 
 from fieldcal.types import Floats, Ints
 
-_STEPS, _HALVINGS, _ENOUGH = 60, 14, 1e-4
+_STEPS, _HALVINGS, _ENOUGH = 60, 14, 1e-3
 
 
 class Term(Protocol):
@@ -134,7 +134,7 @@ def fit(
     precision: Floats,
     own: Floats,
     term: Term | None = None,
-    start: Gaussian | None = None,
+    start: tuple[Floats, Floats] | None = None,
 ) -> Gaussian:
     """The mode by Newton's method, and the evidence for these priors.
 
@@ -143,9 +143,9 @@ def fit(
     precision : (D, D) of d before any row is seen, its mean is 0
     own : (B, K − 1, K − 1) the same of each b
     term : further likelihood of d
-    start : where to begin
+    start : d and b to begin with
     """
-    d, b = (np.zeros(len(precision)), np.zeros(own.shape[:2])) if start is None else (start.d, start.b)
+    d, b = (np.zeros(len(precision)), np.zeros(own.shape[:2])) if start is None else start
     state = _at(cells, d, b, precision, own, term)
     gained = np.inf
     for _ in range(_STEPS):

@@ -85,8 +85,8 @@ class Policy:
     #: The share of the lab's noise that bins have each for themselves. (19)
     lab_noise: float = 0.5
     #: Groups that were not rehearsed: how far each may be off, on the logit scale, and how probable that is. (19)
-    group_off: tuple[float, ...] = (0.1, 0.35, 0.9)
-    group_off_weights: tuple[float, ...] = (0.25, 0.45, 0.3)
+    group_off: tuple[float, ...] = (0.15, 0.6)
+    group_off_weights: tuple[float, ...] = (0.5, 0.5)
     #: Where they were rehearsed, this is how probable it is that they do as the lab's own did. (19)
     rehearsal_heard: float = 0.7
     #: An explanation of at least this probability is what labels decided for. (19)

@@ -64,7 +64,7 @@ class Labelled(Frozen):
 class ByDesign(ReadOnly[Design, Labelled]):
     """Labelled rows by their design; a design without any is not there."""
 
-    refusal: ClassVar[str] = "The labels of a Field cannot be changed. Count them: fieldcal.count(…, y=…)."
+    refusal: ClassVar[str] = "The labels of a Field cannot be changed. Count them with their rows."
 
     def __init__(self, given: Mapping[Design, Labelled] | None = None) -> None:
         known = {} if given is None else given

@@ -249,7 +249,9 @@ def _check_mergeable(one: Lab, two: Lab) -> None:
     if one.partition.spec() != two.partition.spec():
         raise InputError(
             f"These labs have different bins, {one.n_bins} and {two.n_bins}, or cut them elsewhere. Learn the second "
-            "with those of the first: fieldcal.learn(…, partition=first.partition)."
+            "with ",
+            Option("partition"),
+            " of the first.",
         )
     if one.smoothing != two.smoothing:
         raise InputError(
