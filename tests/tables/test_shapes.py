@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import fieldcal
-from fieldcal import Expected, tables
+from fieldcal import tables
 from fieldcal.errors import InputError
 from fieldcal.tables.engines import open_table
 from tables import truth
@@ -21,7 +21,6 @@ LABS = {
     "edges": lambda: truth.binary_lab(),
     "edges of two columns": lambda: truth.with_columns(truth.binary_lab(), "p0", "p"),
     "simplex of three": lambda: truth.wide_lab(3),
-    "expected of three": lambda: truth.wide_lab(3, Expected(7)),
 }
 SHAPES = ("tilt", "bins")
 
@@ -81,13 +80,12 @@ def test_spark_does_what_arrays_do(spark, lab):
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.UnseenGroupWarning")
-@pytest.mark.parametrize("lab", ["edges", "simplex of three"])
-def test_decisions_are_those_of_arrays(local_engine, lab):
+def test_decisions_are_those_of_arrays(local_engine):
+    lab = "simplex of three"
     frame, proba = local_engine.make(rows(lab)), truth.proba(rows(lab), LABS[lab]().columns.scores)
     for shape, by, goal in [
         ("bins", (), "accuracy"),
         ("bins", ("town",), "balanced"),
-        ("tilt", ("town",), "balanced"),
     ]:
         prev = prevalence(lab, *by)
         got = local_engine.read(tables.decide(prev, frame, shape=shape, goal=goal))["decision"]
@@ -155,8 +153,8 @@ def test_quantiles_are_recalibrated_bin_by_bin_too():
     assert not np.allclose(got, tables.recalibrate(prev, field_rows)["q0_recalibrated"].to_numpy()[:, None])
 
 
-def test_without_labels_bins_are_refused(local_engine):
+def test_without_labels_bins_are_refused():
     prev = truth.estimate(truth.binary_lab(), rows("edges"))
     for verb in (tables.recalibrate, tables.decide):
         with pytest.raises(InputError, match=r"labels of the field.*Label some rows"):
-            verb(prev, local_engine.make(rows("edges")), shape="bins")
+            verb(prev, rows("edges"), shape="bins")
