@@ -12,7 +12,7 @@ their class tell of ``P(j | k) ∝ v_j P(k | j)`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -47,10 +47,15 @@ class LabelledRows:
     given_bin: Floats  # (L, K, m) drawn at random, or by looking at predictions
     by_class: Floats  # (L, K, m) chosen by class
 
-    def together(self) -> LabelledRows:
-        """Of the field as one population."""
-        tables = (table.sum(axis=0, keepdims=True) for table in (self.given_bin, self.by_class))
-        return LabelledRows(np.zeros(1, dtype=np.intp), *tables)
+    @property
+    def n(self) -> float:
+        """How many they are."""
+        return float(self.given_bin.sum() + self.by_class.sum())
+
+    @property
+    def believed_without(self) -> float:
+        """The weight that is left to what was believed without any: so few cannot make much of it."""
+        return float(np.exp(-self.n / POLICY.first_labels))
 
 
 @dataclass(frozen=True)
@@ -559,6 +564,17 @@ class Shares:
     means: tuple[Floats, ...]  # (G, K) each
     variances: tuple[Floats, ...]
     n: Floats  # (G,)
+
+    def beside(
+        self, weight: float, weights: Floats, means: Sequence[Floats], variances: Sequence[Floats]
+    ) -> Shares:
+        """The same beside another mixture, which has this weight."""
+        return Shares(
+            np.concatenate([(1 - weight) * self.weights, weight * weights]),
+            (*self.means, *means),
+            (*self.variances, *variances),
+            self.n,
+        )
 
     @property
     def mean(self) -> Floats:

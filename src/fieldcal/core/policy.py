@@ -89,6 +89,10 @@ class Policy:
     group_off_weights: tuple[float, ...] = (0.5, 0.5)
     #: Where they were rehearsed, this is how probable it is that they do as the lab's own did. (19)
     rehearsal_heard: float = 0.7
+    #: Fewer labels leave what was believed without any: its weight falls by e with every so many. (19)
+    first_labels: float = 6.0
+    #: So many labels must have come before a verdict rests on them. (19)
+    enough_labels: int = 30
     #: An explanation of at least this probability is what labels decided for. (19)
     decided: float = 0.7
     #: A full correction of this size or less, in log loss, harms little whichever explanation holds. (19)

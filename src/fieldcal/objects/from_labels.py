@@ -165,9 +165,9 @@ class FromLabels(Frozen):
 
     def trust(self, learnt: Learnt, *, grouped: bool) -> Trust:
         """How probable label shift is now."""
-        overall = self.weight("label_shift")
-        before = self.before
-        between = learnt.between if grouped else overall
+        before, left = self.before, learnt.model.labels.believed_without
+        overall = left * before.overall + (1 - left) * self.weight("label_shift")
+        between = left * before.between + (1 - left) * learnt.between if grouped else overall
         return Trust(min(overall, 1.0), min(between, 1.0), before.set_by_caller, before.rehearsed)
 
 

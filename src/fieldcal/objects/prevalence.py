@@ -311,16 +311,25 @@ class Prevalence(Artefact):
         # In one order, each group once: a group asked for twice, or in another place, has the same draws.
         rows, back = np.unique(at, return_inverse=True)
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
-        if self.labels is not None and assume == "trust":
-            rng = np.random.default_rng([self.seed, 3])
-            return np.asarray(self._learnt.draws(rows, N_DRAWS * per_draw, rng)[back])
+        n = N_DRAWS * per_draw
+        draws = self._labels_draws(rows, n if assume == "trust" else 0)
+        if draws.shape[1] == n:
+            return np.asarray(draws[back])
         prior = self._prior if self._prior is not None else prior_from(self.prior)
         problem = as_problem(self.lab, self.field, design_effect=self.design_effect, rows=rows)
         posterior = prior.posterior(problem, random_state=self.seed, learnt=self.learnt)
-        draws = np.asarray(posterior.draws(per_draw=per_draw))
-        if assume == "trust":
-            draws = self._told(problem, rows, draws)
-        return np.asarray(draws[back])
+        urc = np.asarray(posterior.draws(per_draw=per_draw))
+        if assume == "label_shift":
+            return np.asarray(urc[back])
+        told = self._told(problem, rows, urc)[:, draws.shape[1] :]
+        return np.concatenate([draws, told], axis=1)[back]
+
+    def _labels_draws(self, rows: Ints, n: int) -> Floats:
+        """So many of n draws as labels have made; none without labels."""
+        if self.labels is None:
+            return np.zeros((len(rows), 0, len(self.classes)))
+        part = round((1 - self._learnt.model.labels.believed_without) * n)
+        return self._learnt.draws(rows, part, np.random.default_rng([self.seed, 3]))
 
     @cached_property
     def _learnt(self) -> LabelPosterior:
@@ -344,7 +353,7 @@ class Prevalence(Artefact):
 
     def _told(self, problem: Problem, rows: Ints, urc: Floats) -> Floats:
         """Draws after trust, from those of URC's posterior (G, D, K)."""
-        grouped, trust = self.field.grouped, self.trust
+        grouped, trust = self.field.grouped, self.trust if self.labels is None else self.labels.before
         doubt = Rows.of(self.lab, self.field, problem, rows).doubt(self.urc[rows], self.whole.urc, trust)
         if posterior_alone(doubt, trust):
             return urc

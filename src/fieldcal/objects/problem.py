@@ -11,7 +11,7 @@ from fieldcal.core.goodness_of_fit import chance_of
 from fieldcal.core.labels import Base, LabelledRows, Learnt, Model
 from fieldcal.core.posterior import Summary
 from fieldcal.core.problem import Problem
-from fieldcal.core.response import rows_worth
+from fieldcal.core.response import row_per_weight, rows_worth
 from fieldcal.core.reweight import steps_of
 from fieldcal.core.stories import Doubt, Parts
 from fieldcal.core.trust import Trust, excess_variance, mean_recalibrated
@@ -59,9 +59,7 @@ def labelled_rows(lab: Lab, field: Field, problem: Problem) -> LabelledRows:
     """The labelled rows of a field, worth as much as its other rows are."""
     given, (_, K, m) = field.labelled, problem.shape
     groups = np.unique(np.concatenate([found.at for found in given.values()]))
-    n = np.asarray(field.n, dtype=np.float64)[groups]
-    typical = problem.V.sum() / max(float(np.sum(field.n)), 1e-300)
-    worth = np.divide(problem.V.sum(axis=1)[groups], n, out=np.full(len(n), typical or 1.0), where=n > 0)
+    worth = _label_worth(field, problem, groups)
 
     def of(*designs: Design) -> Floats:
         table = np.zeros((len(groups), K, m))
@@ -73,6 +71,21 @@ def labelled_rows(lab: Lab, field: Field, problem: Problem) -> LabelledRows:
     return LabelledRows(groups, of("random", "by_score"), of("by_class"))
 
 
+def _label_worth(field: Field, problem: Problem, groups: Ints) -> Floats:
+    """How many effective rows a labelled row of these groups is worth: as many as another row of the group."""
+    n = np.asarray(field.n, dtype=np.float64)[groups]
+    typical = problem.V.sum() / max(float(np.sum(field.n)), 1e-300)
+    worth = np.full(len(n), typical or 1.0)
+    return np.asarray(np.divide(problem.V.sum(axis=1)[groups], n, out=worth, where=n > 0))
+
+
+def label_rows(field: Field) -> dict[Design, float]:
+    """How many rows of each design have a label; of weighted ones, how many of equal weight would say as much."""
+    n, squares = float(np.sum(field.n)), float(np.sum(field.weight_squares, dtype=np.float64))
+    worth = float(row_per_weight(n, squares)) if field.weighted and n > 0 else 1.0
+    return {design: worth * float(found.counts.sum()) for design, found in field.labelled.items()}
+
+
 def looks_random(field: Field, problem: Problem) -> float | None:
     """p-value of rows that are said to be drawn at random, if they are, by where their predictions fall.
 
@@ -81,7 +94,7 @@ def looks_random(field: Field, problem: Problem) -> float | None:
     found = field.labelled.get("random")
     if found is None:
         return None
-    seen = np.asarray(found.counts, dtype=np.float64).sum(axis=1)  # (L, m)
+    seen = (found.counts * _label_worth(field, problem, found.at)[:, None, None]).sum(axis=1)  # (L, m)
     V = problem.V[found.at]
     known = V.sum(axis=1) > 0
     expected = (V[known] / V[known].sum(axis=1, keepdims=True) * seen[known].sum(axis=1, keepdims=True)).sum(

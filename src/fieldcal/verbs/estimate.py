@@ -18,6 +18,7 @@ from fieldcal.core.solve import Solution
 from fieldcal.core.stories import (
     Doubt,
     mixture_interval,
+    moments,
     posterior_alone,
     tell,
 )
@@ -25,7 +26,7 @@ from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.from_labels import FromLabels
-from fieldcal.objects.problem import Rows, as_problem, learn_from_labels, looks_random
+from fieldcal.objects.problem import Rows, as_problem, label_rows, learn_from_labels, looks_random
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
 from fieldcal.types import Floats, Point, PointLike
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
@@ -375,6 +376,16 @@ class _Mixed:
             upper=upper,
         )
 
+    def told(
+        self, trust: Trust, evidence: Evidence, *, grouped: bool
+    ) -> tuple[Floats, list[Floats], list[Floats]]:
+        """Weights, means and variances (G, K) of the stories that no label has weighed."""
+        if posterior_alone(self.doubt, trust):
+            return np.ones(1), [self.doubt.parts.urc], [self.doubt.label_shift() + self.doubt.spread**2]
+        stories = tell(self.doubt, trust, moved=evidence.overall.shifted, grouped=grouped)
+        means, variances, weights = moments(stories, self.doubt)
+        return weights, means, variances
+
     @property
     def width(self) -> Floats | None:
         """Of the intervals, where there are any."""
@@ -424,10 +435,20 @@ def _after_labels(
         by_class=set(field.labelled) == {"by_class"},
     )
     learnt = learn_from_labels(lab, field, problem, belief)
-    shares, whole = learnt.shares(), learnt.whole_shares()
-    rows = {design: float(found.counts.sum()) for design, found in field.labelled.items()}
+    shares, whole = (
+        found.beside(learnt.model.labels.believed_without, *mixed.told(trust, evidence, grouped=grouped))
+        for found, mixed, grouped in (
+            (learnt.shares(), each, field.grouped),
+            (learnt.whole_shares(), together, False),
+        )
+    )
     labels = FromLabels.of(
-        learnt, belief, shares.mean, whole.mean[0], looks_random=looks_random(field, problem), rows=rows
+        learnt,
+        belief,
+        shares.mean,
+        whole.mean[0],
+        looks_random=looks_random(field, problem),
+        rows=label_rows(field),
     )
     ends = [(None, None) if level is None else found.interval(level) for found in (shares, whole)]
     each = replace(each, estimate=shares.mean, lower=ends[0][0], upper=ends[0][1], steps=labels.steps)

@@ -22,7 +22,7 @@ _MORE = "See fieldcal plan for how many more labels would decide, and which rows
 def moved(seen: Seen, question: str) -> Finding | None:
     """How the whole field moved, as far as its labels tell; None without labels, or where the caller set the trust."""
     labels = seen.labels
-    if labels is None or seen.trust.set_by_caller:
+    if labels is None or seen.trust.set_by_caller or not _enough(labels):
         return None
     rows = f"{sum(labels.rows.values()):,.6g} labelled rows"
     kind, weight = _likeliest(labels)
@@ -52,6 +52,8 @@ def moved(seen: Seen, question: str) -> Finding | None:
 def between(seen: Seen, question: str) -> Finding | None:
     """How groups differ, as far as labels tell; None where a rehearsal or the caller speaks, or there are no labels."""
     if seen.labels is None or seen.trust.set_by_caller or seen.evidence.rehearsal is not None:
+        return None
+    if not _enough(seen.labels):
         return None
     if seen.evidence.between is None or not seen.evidence.between.shifted:
         return None
@@ -144,6 +146,11 @@ def _size(seen: Seen) -> float:
     ratio = np.log(np.maximum(seen.whole.urc, 1e-12)) - np.log(np.maximum(seen.lab.p_lab, 1e-12))
     V = np.asarray(seen.field.V, dtype=np.float64).sum(axis=0, keepdims=True)
     return correction_size(seen.lab.bin_means, V, ratio[None])
+
+
+def _enough(labels: FromLabels) -> bool:
+    """Whether a verdict may rest on them."""
+    return sum(labels.rows.values()) >= POLICY.enough_labels
 
 
 def _likeliest(labels: FromLabels) -> tuple[str, float]:
