@@ -10,6 +10,7 @@ from fieldcal.errors import Option
 from fieldcal.objects import Finding, group_keys
 from fieldcal.objects.from_labels import FromLabels, Told
 from fieldcal.objects.verdict import State
+from fieldcal.types import Floats
 from fieldcal.verbs.findings.evidence import Seen
 
 BINS = Option("shape", "bins", verb="recalibrate")
@@ -81,7 +82,7 @@ def contradicted(seen: Seen) -> Finding | None:
     told = labels.label_shift
     if told is None or told.chance >= POLICY.labels_contradict:
         return Finding(code="labels_agree", question=question, state="ok", text=_agreement(seen, labels))
-    k = int(np.abs(labels.observed - told.expected).argmax())
+    k = _shown(labels.observed - told.expected)
     text = f"Of the labelled rows {_percent(labels.observed[k])} are {_class(seen, k)}; label shift foretold "
     text += f"{_percent(told.expected[k])} (a difference that chance makes in {_chance(told)} of cases)"
     text += f", the lab's classes {_percent(labels.same.expected[k])}." if labels.same is not None else "."
@@ -169,9 +170,14 @@ def _agreement(seen: Seen, labels: FromLabels) -> str:
     told = labels.label_shift if labels.label_shift is not None else labels.same
     if told is None:
         return "There is nothing to compare."
-    k = int(np.abs(labels.observed - told.expected).argmax())
+    k = _shown(labels.observed - told.expected)
     text = f"Of the labelled rows {_percent(labels.observed[k])} are {_class(seen, k)}, "
     return f"{text}where {_percent(told.expected[k])} were foretold."
+
+
+def _shown(difference: Floats) -> int:
+    """The second of two classes, or the one that differs most."""
+    return 1 if len(difference) == 2 else int(np.abs(difference).argmax())
 
 
 def _class(seen: Seen, k: int) -> str:

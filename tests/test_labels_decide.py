@@ -1,0 +1,255 @@
+"""A few labelled field rows: what they do to estimate, interval, trust, verdict and recalibration."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import fieldcal
+
+N = 4000
+
+
+@cache
+def shifted(seed=0, share=0.8):
+    """A field that obeys label shift, and moved."""
+    return fieldcal.datasets.label_shift(
+        prevalence=[[1 - share, share]], n_lab=3000, n_field=N, random_state=seed
+    )
+
+
+@cache
+def moved_otherwise(seed=0):
+    """Predictions as under label shift, but classes as the predictions say: covariate shift."""
+    data = shifted(seed)
+    rng = np.random.default_rng(seed)
+    return data.proba_field, (rng.random(N) < data.proba_field).astype(int)
+
+
+@cache
+def lab_of(seed=0):
+    data = shifted(seed)
+    return fieldcal.learn(data.proba_lab, data.y_lab)
+
+
+def some(y, n, seed=0):
+    """Labels of n rows, drawn at random."""
+    given = np.full(len(y), np.nan)
+    known = np.random.default_rng(seed).choice(len(y), n, replace=False)
+    given[known] = y[known]
+    return given
+
+
+def asked(proba, y, n, *, seed=0, **options):
+    lab = lab_of()
+    return fieldcal.estimate(lab, fieldcal.count(lab, proba, y=some(y, n, seed)), **options)
+
+
+def log_loss(proba, y):
+    return -np.log(np.where(y == 1, proba, 1 - proba)).mean()
+
+
+def test_labels_of_a_field_that_obeys_label_shift_earn_the_verdict():
+    data = shifted()
+    without = fieldcal.estimate(lab_of(), fieldcal.count(lab_of(), data.proba_field))
+    found = asked(data.proba_field, data.y_field, 300)
+    assert without.verdict.level == "care"
+    assert found.verdict.level == "ok"
+    assert found.verdict.finding("labels_say_label_shift").state == "ok"
+    assert found.trust_overall > 0.7 > without.trust_overall
+    assert found.labels.weight("label_shift") > found.labels.believed[0]
+
+
+def test_labels_that_contradict_label_shift_are_told_with_their_numbers_and_followed():
+    proba, y = moved_otherwise()
+    found = asked(proba, y, 300)
+    assert found.verdict.level == "care"
+    told = found.verdict.finding("labels_contradict")
+    observed = found.labels.observed[1]
+    assert f"{observed:.1%}" in told.text
+    assert f"{found.labels.label_shift.expected[1]:.1%}" in told.text
+    assert abs(found.estimate[0, 1] - y.mean()) < 0.05 < abs(found.urc[0, 1] - y.mean())
+    assert found.lower[0, 1] <= y.mean() <= found.upper[0, 1]
+    assert found.trust_overall < 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_recalibrated_by_labels_no_field_loses_and_a_shifted_one_gains(seed):
+    data = shifted(seed)
+    proba, y = moved_otherwise(seed)
+    lab = lab_of(seed)
+    for scores, classes, gain in ((data.proba_field, data.y_field, 0.05), (proba, y, -0.005)):
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, y=some(classes, 100, seed)))
+        new = fieldcal.recalibrate(prev, scores)
+        assert log_loss(scores, classes) - log_loss(new, classes) > gain
+
+
+def test_from_no_label_to_a_few_nothing_jumps():
+    data = shifted()
+    found = [asked(data.proba_field, data.y_field, n) for n in (1, 2, 4, 8)]
+    without = fieldcal.estimate(lab_of(), fieldcal.count(lab_of(), data.proba_field))
+    chain = [without, *found]
+    for before, after in zip(chain, chain[1:], strict=False):
+        assert abs(after.estimate[0, 1] - before.estimate[0, 1]) < 0.05
+        width = [p.upper[0, 1] - p.lower[0, 1] for p in (before, after)]
+        assert width[1] > 0.75 * width[0]
+        assert after.verdict.level == "care"
+
+
+def test_labels_that_are_all_missing_are_no_labels():
+    data = shifted()
+    lab = lab_of()
+    field = fieldcal.count(lab, data.proba_field, y=[None] * N)
+    assert fieldcal.estimate(lab, field) == fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
+
+
+def test_where_every_row_has_a_label_the_share_is_known():
+    data = shifted()
+    lab = lab_of()
+    found = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=data.y_field))
+    assert found.estimate[0, 1] == pytest.approx(data.y_field.mean(), abs=1e-9)
+    assert found.upper[0, 1] - found.lower[0, 1] < 1e-6
+
+
+def test_rows_chosen_by_looking_at_predictions_say_the_same_as_random_ones():
+    """Both tell of the classes of a prediction; only their distribution over predictions is chosen."""
+    data = shifted()
+    lab = lab_of()
+    given = some(data.y_field, 150)
+    one, two = (
+        fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=given, design=design))
+        for design in ("random", "by_score")
+    )
+    assert_array_equal(one.estimate, two.estimate)
+    assert_array_equal(one.upper, two.upper)
+
+
+def by_class(y, n):
+    """n of each class."""
+    given = np.full(len(y), np.nan)
+    rng = np.random.default_rng(0)
+    for k in (0, 1):
+        given[rng.permutation(np.flatnonzero(y == k))[:n]] = k
+    return given
+
+
+def test_half_of_each_class_is_found_out_as_no_random_sample_and_does_no_harm_when_told():
+    data = shifted()
+    lab, given = lab_of(), by_class(data.y_field, 100)
+    wrong, right = (
+        fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=given, design=design))
+        for design in ("random", "by_class")
+    )
+    told = wrong.verdict.finding("labels_not_random")
+    assert told.state == "care"
+    assert "by_class" in told.remedy
+    truth = data.y_field.mean()
+    assert right.lower[0, 1] <= truth <= right.upper[0, 1]
+    assert abs(right.estimate[0, 1] - truth) < abs(wrong.estimate[0, 1] - truth)
+    assert right.labels.looks_random is None
+
+
+def test_a_caller_who_trusts_fully_is_told_when_labels_contradict():
+    proba, y = moved_otherwise()
+    found = asked(proba, y, 300, trust=1)
+    assert found.labels.weights.tolist() == [1.0, 0.0, 0.0]
+    assert {"assumed", "labels_contradict"} <= {f.code for f in found.verdict.findings if f.state == "care"}
+
+
+def test_a_caller_who_wants_nothing_changed_gets_nothing_changed():
+    data = shifted()
+    found = asked(data.proba_field, data.y_field, 100, trust=0)
+    assert_array_equal(fieldcal.recalibrate(found, data.proba_field), data.proba_field)
+
+
+def test_few_labels_earn_no_verdict():
+    data = shifted(share=0.5)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    found = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=some(data.y_field, 10)))
+    assert not any(f.code in ("labels_unmoved", "labels_say_label_shift") for f in found.verdict.findings)
+
+
+def test_weights_of_another_scale_change_nothing_and_unequal_ones_widen():
+    data = shifted()
+    lab, given = lab_of(), some(data.y_field, 100)
+    weight = np.random.default_rng(0).exponential(size=N)
+
+    def with_weights(w):
+        return fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=given, sample_weight=w))
+
+    one, two, plain = with_weights(weight), with_weights(1000 * weight), with_weights(None)
+    assert_allclose(one.estimate, two.estimate, atol=1e-6)
+    assert_allclose(one.upper, two.upper, atol=1e-6)
+    assert one.verdict.level == two.verdict.level
+    assert (one.upper - one.lower)[0, 1] > (plain.upper - plain.lower)[0, 1]
+    clustered = asked(data.proba_field, data.y_field, 100, design_effect=4)
+    assert (clustered.upper - clustered.lower)[0, 1] > 1.3 * (plain.upper - plain.lower)[0, 1]
+
+
+@cache
+def groups():
+    return fieldcal.datasets.label_shift(n_lab=4000, n_field=6000, n_groups=10, random_state=3)
+
+
+@pytest.mark.parametrize("rehearsed", [False, True])
+def test_groups_share_what_labels_teach_and_keep_it_after_saving(rehearsed, tmp_path):
+    data = groups()
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab if rehearsed else None)
+    without = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=data.groups_field))
+    given = some(data.y_field, 300)
+    given[data.groups_field == 4] = np.nan  # a group without labels
+    field = fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=given)
+    prev = fieldcal.estimate(lab, field)
+    truth = np.array([data.y_field[data.groups_field == g].mean() for g in prev.groups])
+    assert np.abs(prev.estimate[:, 1] - truth).mean() < np.abs(without.mean_prediction[:, 1] - truth).mean()
+    held = (prev.lower[:, 1] <= truth) & (truth <= prev.upper[:, 1])
+    assert held.mean() >= 0.8
+    assert (prev.upper - prev.lower)[4, 1] > 0.02
+    prev.save(tmp_path / "prevalence.json")
+    back = fieldcal.Prevalence.load(tmp_path / "prevalence.json")
+    assert back == prev
+    assert_array_equal(back.draws(), prev.draws())
+    new = fieldcal.recalibrate(back, data.proba_field, groups=data.groups_field)
+    means = np.array([new[data.groups_field == g].mean() for g in prev.groups])
+    assert np.abs(means - prev.estimate[:, 1]).mean() < 0.02
+
+
+def test_derived_numbers_follow_the_labels():
+    data = groups()
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    field = fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=some(data.y_field, 300))
+    prev = fieldcal.estimate(lab, field)
+    truth = {g: data.y_field[data.groups_field == g].mean() for g in prev.groups}
+    high, low = (f(truth, key=truth.get) for f in (max, min))
+    more = prev.contrast(high, low)
+    assert more.lower <= truth[high] - truth[low] <= more.upper
+    assert prev.ranking().probability[prev.groups.index(high)] > 0.2
+    for g, share in zip(prev.groups, prev.shares(), strict=True):
+        row = prev.groups.index(g)
+        assert share.lower == prev.lower[row, 1]
+        assert share.estimate == prev.estimate[row, 1]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_more_classes_learn_too(ordered):
+    data = fieldcal.datasets.label_shift(
+        p_lab=[0.4, 0.3, 0.2, 0.1],
+        prevalence=[[0.1, 0.2, 0.3, 0.4]],
+        n_lab=4000,
+        n_field=N,
+        random_state=1,
+    )
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, ordered=ordered)
+    truth = np.bincount(data.y_field, minlength=4) / N
+    ours, alone = [], []
+    for seed in range(4):
+        given = some(data.y_field, 100, seed)
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=given))
+        ours.append(np.abs(prev.estimate[0] - truth).mean())
+        alone.append(
+            np.abs(np.bincount(given[~np.isnan(given)].astype(int), minlength=4) / 100 - truth).mean()
+        )
+    assert np.mean(ours) < 0.8 * np.mean(alone)
