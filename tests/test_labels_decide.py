@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -92,7 +93,7 @@ def test_from_no_label_to_a_few_nothing_jumps():
     found = [asked(data.proba_field, data.y_field, n) for n in (1, 2, 4, 8)]
     without = fieldcal.estimate(lab_of(), fieldcal.count(lab_of(), data.proba_field))
     chain = [without, *found]
-    for before, after in zip(chain, chain[1:], strict=False):
+    for before, after in pairwise(chain):
         assert abs(after.estimate[0, 1] - before.estimate[0, 1]) < 0.05
         width = [p.upper[0, 1] - p.lower[0, 1] for p in (before, after)]
         assert width[1] > 0.75 * width[0]

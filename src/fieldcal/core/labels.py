@@ -364,6 +364,12 @@ class Learnt:
         return float(sum(piece.weight * piece.explanation.between for piece in self.pieces))
 
     @property
+    def unchanged(self) -> float:
+        """The probability that the classes of a prediction are the lab's, in every group."""
+        same = (piece for piece in self.pieces if piece.explanation.kind == "same")
+        return float(min(sum(piece.weight * (1 - piece.explanation.between) for piece in same), 1.0))
+
+    @property
     def off(self) -> float:
         """The scale of what no tilt explains, on the logit scale: how far the scores themselves are off."""
         return float(np.sqrt(sum(piece.weight * piece.explanation.off**2 for piece in self.pieces)))

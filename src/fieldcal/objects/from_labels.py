@@ -37,6 +37,7 @@ class FromLabels(Frozen):
     rows : labelled rows by their design
     before : trust without labels
     believed, weights : (3,) the explanations label shift, same and other, before and after labels were seen
+    unchanged : the probability that a prediction means what it meant in the lab, in every group
     off : how far the scores themselves are off in the field, beside any tilt, on the logit scale
     off_for_sure : the probability that they clearly are
     observed : (K,) shares of the classes among labelled rows; None where all were chosen by class
@@ -52,6 +53,7 @@ class FromLabels(Frozen):
     before: record(Trust)  # type: ignore[valid-type]
     believed: Numbers
     weights: Numbers
+    unchanged: float
     off: float
     off_for_sure: float
     observed: Numbers | None
@@ -71,10 +73,11 @@ class FromLabels(Frozen):
         for name in ("believed", "weights"):
             if getattr(self, name).shape != (len(KINDS),) or not shares(getattr(self, name)):
                 raise ValueError(f"{name} must be {len(KINDS)} probabilities that sum to one")
-        if not probabilities(
-            self.before.overall, self.before.between, self.before.rehearsed, self.off_for_sure
-        ):
+        before = self.before
+        if not probabilities(before.overall, before.between, before.rehearsed):
             raise ValueError("before must be probabilities")
+        if not probabilities(self.off_for_sure, self.unchanged):
+            raise ValueError("off_for_sure and unchanged must be probabilities")
         if self.off < 0 or any(n < 0 for n in self.rows.values()):
             raise ValueError("off and rows must not be negative")
         return self
@@ -103,6 +106,7 @@ class FromLabels(Frozen):
             before=belief.trust,
             believed=np.array(believed) / sum(believed),
             weights=np.array([learnt.weight(kind) for kind in KINDS]),
+            unchanged=learnt.unchanged,
             off=learnt.off,
             off_for_sure=learnt.off_for_sure,
             observed=None if seen is None else seen.observed,
@@ -150,7 +154,7 @@ class FromLabels(Frozen):
         """As far as the classes of a prediction are not the lab's; nothing where the caller wants nothing changed."""
         if self._nothing:
             return ()
-        return (Step(1 - POLICY.same_left_alone * self.weight("same"), _weights(tilt)),)
+        return (Step(1 - POLICY.same_left_alone * self.unchanged, _weights(tilt)),)
 
     def steps_by_bin(self, partition: Partition, *, unseen: bool) -> tuple[BinStep | Step, ...]:
         """The same where predictions are corrected bin by bin, in whole; of a group that was seen or not."""
