@@ -20,6 +20,7 @@ _WHERE = {
     "change_prevalence": "verbs",
     "check": "verbs",
     "plan": "verbs",
+    "cross_validate": "verbs",
     "report": "reporting",
     "Report": "reporting",
     "Verdict": "objects",
@@ -79,6 +80,7 @@ __all__ = [
     "change_prevalence",
     "check",
     "count",
+    "cross_validate",
     "datasets",
     "decide",
     "errors",
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
     from fieldcal.reporting import Report, report
     from fieldcal.verbs.change_prevalence import change_prevalence
     from fieldcal.verbs.count import count
+    from fieldcal.verbs.cross_validate import cross_validate
     from fieldcal.verbs.estimate import check, estimate
     from fieldcal.verbs.learn import learn
     from fieldcal.verbs.plan import plan

@@ -155,6 +155,7 @@ def calls():
             {"predictions": data.proba_field, "old": 0.5, "new": 0.1},
         ),
         "plan": (fieldcal.plan, {"lab": lab, "n": 100}),
+        "cross_validate": (fieldcal.cross_validate, {"prev": fieldcal.estimate(lab, with_labels)}),
         "report": (fieldcal.report, {"prev": prev, **labelled}),
         "label_shift": (datasets.label_shift, {"n_lab": 20, "n_field": 10}),
         "quantification": (datasets.quantification, {"n_lab": 50, "n_pool": 2000}),

@@ -20,7 +20,7 @@ from fieldcal.core.priors import N_DRAWS, Prior, check_spec, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
-from fieldcal.core.stories import posterior_alone, story_draws, tell
+from fieldcal.core.stories import Story, posterior_alone, story_draws, tell
 from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
@@ -328,37 +328,65 @@ class Prevalence(Artefact):
         """So many of n draws as labels have made; none without labels."""
         if self.labels is None:
             return np.zeros((len(rows), 0, len(self.classes)))
-        part = round((1 - self._learnt.model.labels.believed_without) * n)
-        return self._learnt.draws(rows, part, np.random.default_rng([self.seed, 3]))
+        part = round((1 - self.from_labels.model.labels.believed_without) * n)
+        return self.from_labels.draws(rows, part, np.random.default_rng([self.seed, 3]))
 
     @cached_property
-    def _learnt(self) -> LabelPosterior:
-        """The posterior that labels left, made anew."""
-        labels = self.labels
-        assert labels is not None
-        belief = Belief(
+    def belief(self) -> Belief:
+        """What was known of the field before its labels, made anew."""
+        sd, whole_sd = self._spread() if self.labels is None else (self.labels.urc_sd, self.labels.whole_sd)
+        return Belief(
             self.lab.p_lab,
             self.urc,
-            labels.urc_sd,
+            sd,
             self.whole.urc,
-            labels.whole_sd,
-            labels.before,
+            whole_sd,
+            self.trust if self.labels is None else self.labels.before,
             moved=self.overall_shift.shifted,
             grouped=self.field.grouped,
             rehearsal=self.lab.rehearsal,
             by_class=set(self.field.labelled) == {"by_class"},
         )
-        problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
-        return learn_from_labels(self.lab, self.field, problem, belief)
 
-    def _told(self, problem: Problem, rows: Ints, urc: Floats) -> Floats:
-        """Draws after trust, from those of URC's posterior (G, D, K)."""
+    def _spread(self) -> tuple[Floats, Floats]:
+        """Standard deviation of the prevalences under label shift, (G, K) and of the whole field (K,)."""
+        problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
+        prior = self._prior if self._prior is not None else prior_from(self.prior)
+        level = self._level(None)
+        sd = prior.posterior(problem, random_state=self.seed, learnt=self.learnt).summary(level).sd
+        if len(self.groups) == 1:
+            return sd, sd[0]
+        whole = prior.posterior(problem.whole(), random_state=self.seed)
+        return sd, whole.summary(level).sd[0]
+
+    @cached_property
+    def from_labels(self) -> LabelPosterior:
+        """The posterior that labels left, made anew; that of no labels where there are none."""
+        problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
+        return learn_from_labels(self.lab, self.field, problem, self.belief)
+
+    @cached_property
+    def before_labels(self) -> Floats:
+        """The shares that are believed without labels, (G, K)."""
+        problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
+        stories = self._stories(problem, np.arange(len(self.groups)))
+        if not stories:
+            return np.asarray(self.urc)
+        total = sum(story.weight for story in stories)
+        return np.asarray(sum(story.weight / total * story.centre(self.urc) for story in stories))
+
+    def _stories(self, problem: Problem, rows: Ints) -> list[Story]:
+        """That no label has weighed; none where URC's posterior is all there is."""
         grouped, trust = self.field.grouped, self.trust if self.labels is None else self.labels.before
         doubt = Rows.of(self.lab, self.field, problem, rows).doubt(self.urc[rows], self.whole.urc, trust)
         if posterior_alone(doubt, trust):
-            return urc
-        stories = tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
-        return story_draws(stories, urc, np.random.default_rng([self.seed, 1]))
+            return []
+        return tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
+
+    def _told(self, problem: Problem, rows: Ints, urc: Floats) -> Floats:
+        """Draws after trust, from those of URC's posterior (G, D, K)."""
+        stories = self._stories(problem, rows)
+        return story_draws(stories, urc, np.random.default_rng([self.seed, 1])) if stories else urc
 
     def remembering(self, prior: Prior) -> Self:
         """The same, with the prior itself at hand: one made of functions is in no file."""

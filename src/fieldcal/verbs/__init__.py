@@ -10,16 +10,19 @@ What scores and labels are, probabilities and classes or distributions and numbe
 
 from fieldcal.verbs.change_prevalence import change_prevalence
 from fieldcal.verbs.count import count
+from fieldcal.verbs.cross_validate import CrossValidation, cross_validate
 from fieldcal.verbs.estimate import check, estimate
 from fieldcal.verbs.learn import learn
 from fieldcal.verbs.plan import Plan, plan
 from fieldcal.verbs.recalibrate import decide, recalibrate
 
 __all__ = [
+    "CrossValidation",
     "Plan",
     "change_prevalence",
     "check",
     "count",
+    "cross_validate",
     "decide",
     "estimate",
     "learn",

@@ -1,0 +1,203 @@
+"""cross_validate: rows judge what they did not teach, and say what a fold by hand says."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import fieldcal
+from fieldcal.core.cross_validation import folds
+from fieldcal.core.labels import Base, LabelledRows, Model
+from fieldcal.datasets import label_shift
+from fieldcal.errors import InputError
+from fieldcal.verbs.cross_validate import cannot_judge
+
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+
+
+def known(y, n, seed=0):
+    """The labels of n rows at random; the others are missing."""
+    chosen = set(np.random.default_rng(seed).choice(len(y), n, replace=False).tolist())
+    return [int(label) if i in chosen else None for i, label in enumerate(y)]
+
+
+def estimated(data, n, *, groups=False, **options):
+    keys = data.groups_field if groups else None
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab if groups else None)
+    field = fieldcal.count(lab, data.proba_field, groups=keys, y=known(data.y_field, n))
+    return fieldcal.estimate(lab, field, **options)
+
+
+def small_model(counts):
+    L, K, m = counts.shape
+    base = Base.of(np.full((K, m), 50.0), np.full((m, K), 1 / K), np.full(m, 100.0))
+    labels = LabelledRows(np.arange(L), 0.5 * counts, np.ones(counts.shape))
+    return Model(base, np.full((L, m), 100.0), labels, grouped=True)
+
+
+def test_every_row_is_held_out_once_and_never_among_those_that_teach():
+    counts = np.random.default_rng(0).integers(0, 4, (3, 2, 5))
+    model = small_model(counts)
+    seen = np.zeros(counts.shape, dtype=int)
+    for fold in folds(model, counts, 4, np.random.default_rng(1)):
+        held = np.zeros(counts.shape, dtype=int)
+        np.add.at(held, (fold.groups, fold.classes, fold.bins), 1)
+        assert_allclose(fold.model.labels.given_bin, 0.5 * (counts - held), atol=1e-12)
+        assert_array_equal(fold.model.labels.by_class, model.labels.by_class)
+        seen += held
+    assert_array_equal(seen, counts)
+
+
+def test_folds_differ_in_size_by_one_row_at_most():
+    counts = np.full((1, 2, 3), 7)
+    sizes = [len(fold.bins) for fold in folds(small_model(counts), counts, 5, np.random.default_rng(0))]
+    assert sorted(sizes) == [8, 8, 8, 9, 9]
+
+
+@pytest.mark.parametrize("groups", [False, True])
+def test_a_fold_by_hand_with_the_public_functions_says_the_same(groups):
+    data = label_shift(n_lab=2000, n_field=600, n_groups=4, random_state=3)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    y, keys = np.array(known(data.y_field, 40)), data.groups_field if groups else None
+    # A row stands at the mean prediction of its bin, so that rows of a cell are one another's equals.
+    at, n_bins = lab.partition.assign(data.proba_field), lab.n_bins
+    field = fieldcal.count(lab, data.proba_field, groups=keys)
+    place = data.groups_field if groups else np.zeros(600, dtype=int)
+    labelled = np.array([label is not None for label in y])
+    cells = (place * 2 + np.where(labelled, y, 0).astype(int)) * n_bins + at
+    rows = np.flatnonzero(labelled)[np.argsort(cells[labelled], kind="stable")]
+    dealt = np.random.default_rng([7, 4]).permutation(40) % 5
+    change, bins = {"tilt": [], "bins": []}, lab.bin_means[:, 1]
+    for i in range(5):
+        held, others = rows[dealt == i], rows[dealt != i]
+        more = fieldcal.count(
+            lab,
+            data.proba_field[others],
+            groups=None if keys is None else keys[others],
+            y=y[others].astype(int),
+            only_labels=True,
+        )
+        prev = fieldcal.estimate(lab, field + more)
+        old, truth = bins[at[held]], y[held].astype(int)
+        for shape, changes in change.items():
+            new = fieldcal.recalibrate(prev, old, groups=None if keys is None else keys[held], shape=shape)
+            changes += list(np.log(np.where(truth, old, 1 - old)) - np.log(np.where(truth, new, 1 - new)))
+    whole = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=keys, y=y.tolist()))
+    found = fieldcal.cross_validate(whole, random_state=7)
+    for compared, changes in ((found.tilt, change["tilt"]), (found.bins, change["bins"])):
+        assert_allclose(compared.change, np.mean(changes), rtol=1e-6)
+        assert_allclose(compared.se, np.std(changes, ddof=1) / np.sqrt(40), rtol=1e-6)
+
+
+def test_where_the_mix_of_classes_moved_recalibration_is_found_to_help():
+    for seed in range(3):
+        data = label_shift(prevalence=[[0.9, 0.1]], n_field=4000, random_state=seed)
+        found = fieldcal.cross_validate(estimated(data, 300))
+        assert found.tilt.word == "better"
+        assert found.tilt.log_loss < found.log_loss
+        assert_allclose(found.tilt.log_loss - found.log_loss, found.tilt.change, atol=1e-12)
+
+
+def test_where_nothing_moved_the_difference_is_within_noise():
+    words = []
+    for seed in range(6):
+        data = label_shift(prevalence=[[0.5, 0.5]], n_field=4000, random_state=seed)
+        found = fieldcal.cross_validate(estimated(data, 200))
+        assert abs(found.tilt.change) < 0.01
+        words.append(found.tilt.word)
+    assert words.count("no different beyond noise") >= 5
+
+
+def test_labels_that_are_pure_noise_do_not_seem_to_help_when_each_is_judged_by_others():
+    rng, data = np.random.default_rng(0), label_shift(n_lab=4000, n_field=2000, random_state=0)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    y = [int(rng.random() < 0.5) if i < 12 else None for i in range(2000)]
+    found = fieldcal.cross_validate(fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y)))
+    assert found.bins.word != "better"
+    assert found.rows == 12
+
+
+def test_nothing_changes_where_the_caller_wants_nothing_changed():
+    data = label_shift(prevalence=[[0.8, 0.2]], n_field=2000, random_state=0)
+    found = fieldcal.cross_validate(estimated(data, 100, trust=0))
+    assert (found.tilt.change, found.tilt.se, found.bins.change) == (0.0, 0.0, 0.0)
+    assert found.tilt.word == "no different beyond noise"
+
+
+def test_rows_chosen_by_class_teach_but_do_not_judge():
+    data = label_shift(prevalence=[[0.9, 0.1]], n_field=4000, random_state=1)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    by_class = np.concatenate([np.flatnonzero(data.y_field == k)[:100] for k in (0, 1)])
+    field = fieldcal.count(lab, data.proba_field, y=known(data.y_field, 40))
+    more = fieldcal.count(
+        lab, data.proba_field[by_class], y=data.y_field[by_class], design="by_class", only_labels=True
+    )
+    alone = fieldcal.cross_validate(fieldcal.estimate(lab, field))
+    found = fieldcal.cross_validate(fieldcal.estimate(lab, field + more))
+    assert (found.rows, found.not_judging, alone.not_judging) == (40, 200, 0)
+    assert found.log_loss == pytest.approx(alone.log_loss)  # the same rows judge
+    assert found.tilt.change != alone.tilt.change  # and more have taught
+    assert "200 rows chosen by class teach, but cannot judge" in repr(found)
+    only = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field) + more)
+    with pytest.raises(InputError, match=r"0 labelled rows are too few .* chosen by class cannot judge"):
+        fieldcal.cross_validate(only)
+
+
+def test_rows_that_are_worth_less_have_a_larger_standard_error():
+    data = label_shift(prevalence=[[0.9, 0.1]], n_field=4000, random_state=2)
+    prev = estimated(data, 100)
+    clustered = fieldcal.estimate(prev.lab, prev.field, design_effect=4)
+    one, four = fieldcal.cross_validate(prev), fieldcal.cross_validate(clustered)
+    assert one.rows == four.rows == 100
+    assert four.tilt.se > 1.3 * one.tilt.se
+
+
+def test_what_cannot_be_judged_is_said_and_what_to_do():
+    data = label_shift(n_lab=500, n_field=300, random_state=0)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+
+    def prev(**options):
+        return fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, **options))
+
+    with pytest.raises(InputError, match="No row of this field has a label"):
+        fieldcal.cross_validate(prev())
+    with pytest.raises(InputError, match=r"9 labelled rows are too few .* Label more"):
+        fieldcal.cross_validate(prev(y=known(data.y_field, 9)))
+    weights = np.random.default_rng(0).random(300)
+    with pytest.raises(InputError, match="weights, of which only the sums are known"):
+        fieldcal.cross_validate(prev(y=known(data.y_field, 50), sample_weight=weights))
+    ten = prev(y=known(data.y_field, 10))
+    assert cannot_judge(ten) is None
+    assert fieldcal.cross_validate(ten, folds=10).folds == 10
+    with pytest.raises(InputError, match="folds must be at most 10"):
+        fieldcal.cross_validate(ten, folds=11)
+
+
+def test_the_answer_is_seeded_plain_data_and_the_same_from_a_file(tmp_path):
+    prev = estimated(label_shift(prevalence=[[0.8, 0.2]], n_field=1000, random_state=0), 60)
+    prev.save(tmp_path / "prev.json")
+    found = fieldcal.cross_validate(prev)
+    assert fieldcal.cross_validate(fieldcal.Prevalence.load(tmp_path / "prev.json")) == found
+    assert fieldcal.cross_validate(prev, random_state=1) != found
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+    assert repr(found).startswith(
+        "Cross-validation over 60 labelled rows in 5 folds: log loss of the model's own"
+    )
+
+
+def test_three_classes_and_intervals_are_judged_too():
+    data = label_shift(prevalence=[[0.2, 0.2, 0.6]], p_lab=(0.5, 0.3, 0.2), n_lab=3000, n_field=2000)
+    assert fieldcal.cross_validate(estimated(data, 200)).tilt.word == "better"
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=3000)
+    with warnings.catch_warnings(action="ignore"):
+        predicted = fieldcal.regression.from_moments((y + 0.7 * rng.normal(size=3000)) / 1.49, 0.573)
+        lab = fieldcal.learn(predicted, y, intervals=[-1, 0, 1])
+        kept = np.flatnonzero(y > -0.2)[:1200]
+        numbers = np.where(np.arange(1200) % 6 == 0, y[kept], np.nan)
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, predicted.take(kept), y=numbers))
+    assert fieldcal.cross_validate(prev).rows == 200
