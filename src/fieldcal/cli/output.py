@@ -317,6 +317,7 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
         **verdict_data(prev.verdict),
         "trust_between": prev.trust_between,
         "trust_overall": prev.trust_overall,
+        "labels": None if prev.labels is None else prev.labels.summary(),
         "level": prev.level,
         "protected": prev.protected,
         "whole": [row for row in rows if row["scope"] == "whole"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -17,6 +17,10 @@ from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, sh
 from fieldcal.types import Design, Floats
 
 
+#: The explanations in words, where room is short.
+EXPLANATIONS: dict[Kind, str] = {"label_shift": "label shift", "same": "same", "other": "other"}
+
+
 class Told(Frozen):
     """What an explanation foretold of labels before it saw them."""
 
@@ -27,6 +31,11 @@ class Told(Frozen):
     def of(cls, found: Foretold | None) -> Told | None:
         """From core; None where there is nothing to compare."""
         return None if found is None else cls(expected=found.expected, chance=found.chance)
+
+    @property
+    def rarity(self) -> str:
+        """In how many cases chance makes so large a difference."""
+        return "fewer than one in 1,000" if self.chance < 1e-3 else f"{self.chance:.1%}"
 
 
 class FromLabels(Frozen):
@@ -139,6 +148,18 @@ class FromLabels(Frozen):
     def weight(self, kind: Kind) -> float:
         """Of an explanation, after labels were seen."""
         return float(self.weights[KINDS.index(kind)])
+
+    def summary(self) -> dict[str, Any]:
+        """Rows by design, and the explanations before labels were seen and after, as plain data."""
+        return {
+            "rows": dict(self.rows),
+            "before": dict(zip(KINDS, self.believed.tolist(), strict=True)),
+            "after": dict(zip(KINDS, self.weights.tolist(), strict=True)),
+        }
+
+    def __str__(self) -> str:
+        weights = (f"{EXPLANATIONS[kind]} {self.weight(kind):.2f}" for kind in KINDS)
+        return f"{sum(self.rows.values()):,.6g} labelled rows: {', '.join(weights)}"
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -747,8 +747,8 @@ class Prevalence(Artefact):
         head, rows = self.table()
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
-        hidden = show.hidden_text(self, len(rows))
-        more = [f"  {hidden}"] if hidden else []
+        notes = show.hidden_text(self, len(rows)), show.labels_text(self)
+        more = [f"  {note}" for note in notes if note]
         return "\n".join([self.title(), *lines, *more, repr(self.verdict)])
 
     def __rich__(self) -> Group:

@@ -110,7 +110,8 @@ def prevalence_sheet(prev: Prevalence) -> Sheet:
     head, rows = prev.table()
     used = [i for i, title in enumerate(head) if title]  # no interval, no column
     cells = [[row[i] for i in used] for row in rows]
-    return Sheet(prev.title(), [head[i] for i in used], cells, (hidden_text(prev, len(rows)),))
+    notes = hidden_text(prev, len(rows)), labels_text(prev)
+    return Sheet(prev.title(), [head[i] for i in used], cells, notes)
 
 
 def prevalence_parts(prev: Prevalence) -> list[RenderableType]:
@@ -193,6 +194,11 @@ def labelled_text(field: Field) -> str:
     """How many rows have a label, by how they were chosen, if any have."""
     found = [f"{amount(d.counts.sum())} chosen {CHOSEN[design]}" for design, d in field.labelled.items()]
     return f"labelled rows: {', '.join(found)}" if found else ""
+
+
+def labels_text(prev: Prevalence) -> str:
+    """What labelled rows decided, if there are any."""
+    return "" if prev.labels is None else str(prev.labels)
 
 
 def hidden_text(prev: Prevalence, shown: int) -> str:

@@ -30,6 +30,7 @@ __all__ = [
     "coverage",
     "curve",
     "distribution",
+    "explanations",
     "forest",
     "pit",
     "quiet",
@@ -70,6 +71,39 @@ def trust(lab: Lab, *, used: float | None = None, ax: Axes | None = None) -> Axe
     'change of log loss (below 0 is better)'
     """
     return _drawn("trust", tables.trust(lab, used=used), ax)
+
+
+def explanations(prev: Prevalence, *, ax: Axes | None = None) -> Axes:
+    """What labelled rows of the field decided: how probable each explanation is, before they were seen and after.
+
+    Label shift: only the mix of classes changed. The same: a prediction means what it meant in the lab. Other: neither.
+
+    Parameters
+    ----------
+    prev : Prevalence
+        Of a field with labels.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1]], n_field=2000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> y = [label if i < 200 else None for i, label in enumerate(data.y_field)]
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y))
+    >>> plots.explanations(prev, ax=Figure().subplots()).get_xlabel()
+    'probability'
+    >>> plots.tables.explanations(prev)["names"]
+    ['label shift', 'same', 'other']
+    """
+    return _drawn("explanations", tables.explanations(prev), ax)
 
 
 def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes | None = None) -> Axes:

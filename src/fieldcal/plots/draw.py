@@ -25,6 +25,7 @@ __all__ = [
     "coverage",
     "curve",
     "distribution",
+    "explanations",
     "forest",
     "pit",
     "reliability",
@@ -67,6 +68,29 @@ def trust(table: Table, ax: Axes) -> Axes:
         handles += ax.plot(used, np.interp(used, x, change), linestyle="none", **looks)
         words.append(f"used: {used:.2f}")
     style.legend(ax, handles, words, ncols=2, **ABOVE)
+    return ax
+
+
+def explanations(table: Table, ax: Axes) -> Axes:
+    """A pair of bars for each explanation below its name: before labels and after."""
+    style.plain(ax, x="probability", grid="x")
+    y = np.arange(len(table["names"]), dtype=np.float64)
+    before, after = _floats(table["before"]), _floats(table["after"])
+    looks: dict[str, Any] = {"facecolor": "none", "edgecolor": MUTED, "linewidth": 1.4}
+    old = ax.barh(y - 0.02, before, 0.2, **looks)
+    new = ax.barh(y + 0.24, after, 0.26, color=ESTIMATE)
+    for at, name, meaning in zip(y.tolist(), table["names"], table["meanings"], strict=True):
+        style.write(ax, 0.0, at - 0.19, f"{name}: {meaning}", va="bottom", color=INK)
+    for at, size, color in (
+        *((at - 0.02, size, MUTED) for at, size in enumerate(before)),
+        *((at + 0.24, size, INK) for at, size in enumerate(after)),
+    ):
+        style.write(ax, size + 0.012, at, f"{size:.2f}", va="center", color=color)
+    words = ["before labels", f"after {table['rows']:,.6g} labelled rows"]
+    style.legend(ax, [old, new], words, ncols=2, **ABOVE)
+    ax.set(xlim=(0.0, 1.08), ylim=(len(y) - 0.5, -0.55), yticks=[])
+    ax.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0])
+    ax.spines["left"].set_visible(False)
     return ax
 
 

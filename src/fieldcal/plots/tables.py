@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.alignment import check_alignment
+from fieldcal.core.labels import KINDS
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.objects.from_labels import EXPLANATIONS
 from fieldcal.options import as_array, as_number, check_kind
 from fieldcal.types import Floats, Ints
 
@@ -32,6 +34,7 @@ __all__ = [
     "coverage",
     "curve",
     "distribution",
+    "explanations",
     "focus",
     "forest",
     "pit",
@@ -82,6 +85,31 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
         "used": None if used is None else as_number("used", used),
         "groups": int(rehearsal.n_groups),
         "rows": int(rehearsal.n_rows),
+    }
+
+
+def explanations(prev: Prevalence) -> Table:
+    """How probable each explanation of the field is, before its labels were seen and after."""
+    check_kind("prev", prev, Prevalence)
+    labels = prev.labels
+    if labels is None:
+        raise InputError(
+            "This estimate has no labels that could decide between explanations. Count some rows of the field with "
+            "their labels: fieldcal.count(lab, predictions, ",
+            Option("y"),
+            ").",
+        )
+    meanings = {
+        "label_shift": f"only the mix of {prev.lab.outcome.plural} changed",
+        "same": "a prediction means what it meant in the lab",
+        "other": "neither",
+    }
+    return {
+        "names": [EXPLANATIONS[kind] for kind in KINDS],
+        "meanings": [meanings[kind] for kind in KINDS],
+        "before": plain(labels.believed),
+        "after": plain(labels.weights),
+        "rows": sum(labels.rows.values()),
     }
 
 

@@ -20,6 +20,7 @@ from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
 from fieldcal.reporting.evaluation import Evaluation, Numbers
+from fieldcal.reporting.labels import labels_section, taught_sentence
 from fieldcal.types import Floats
 
 SCHEMA = 1
@@ -44,10 +45,13 @@ _HOW_TO_APPLY = "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, p
 _FINDINGS_BETWEEN_GROUPS = (
     *("rehearsed", "trust_withheld", "beyond_rehearsal"),
     *("not_rehearsed", "groups_alike", "other_populations"),
+    *("labels_between", "labels_between_undecided", "labels_between_other"),
 )
 _FINDINGS_OVERALL = (
     *("unmoved", "another_population", "shift_untestable", "shift_uncertain"),
     *("shift_explained", "shift_believed"),
+    *("labels_unmoved", "labels_undecided"),
+    *("labels_say_label_shift", "labels_say_same", "labels_say_other"),
 )
 _STATUS_NOTES = {
     "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
@@ -76,6 +80,7 @@ def report_content(
         "changes": _change_sentences(prev, k),
         "groups": _table_of_groups(prev, k, found),
         "trust": _trust_sentences(prev),
+        "labels": labels_section(prev),
         "labelled": None if found is None else _labelled_section(found, prev, k),
         "figures": _figure_tables(prev, k, found),
         "checklist": _checklist_section(prev),
@@ -357,10 +362,11 @@ def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, 
     change, se = found.change()
     score = "log loss" if found.numbers is None else "the log score of the intervals"
     said = [
+        *taught_sentence(prev),
         f"On {len(found.y):,} labelled field rows the recalibrated predictions are {found.better_or_worse()}: {score} "
         f"changes by {change:+.3f} ± {se:.3f} per row."
         if prev.steps
-        else f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows."
+        else f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows.",
     ]
     within, some = found.inside(prev, k)
     if some and prev.field.grouped:
@@ -395,6 +401,7 @@ def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[s
     numbers = None if found is None else found.numbers
     return {
         "trust": tables.trust(lab, used=prev.trust_between) if rehearsed else None,
+        "explanations": None if prev.labels is None else tables.explanations(prev),
         "forest": tables.forest(prev, of=of, truth=None if found is None else found.truth),
         "changes": tables.changes(prev, of=of) if grouped and not _is_untouched(prev) else None,
         "bins": [tables.bins(prev), *(tables.bins(prev, group=prev.groups[g]) for g in _worst_fits(prev))],

@@ -56,6 +56,7 @@ def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
     figures = content["figures"]
     one = {
         "trust": _trust,
+        "explanations": _explanations,
         "forest": _forest,
         "changes": _changes,
         "curve": _curve,
@@ -95,6 +96,16 @@ def _trust(table: Table) -> Picture:
     points = zip(table["trust"], table["change"], table["se"], strict=True)
     rows = ((f"{t:.2f}", f"{c:+.4f}", f"{s:.4f}") for t, c, s in points)
     return _picture("trust", table, caption, ("trust", "change of log loss", "standard error"), rows)
+
+
+def _explanations(table: Table) -> Picture:
+    caption = (
+        "How probable each explanation of the field is, before its labels were seen and after "
+        f"{table['rows']:,.6g} of them."
+    )
+    lines = zip(table["names"], table["meanings"], table["before"], table["after"], strict=True)
+    rows = ((f"{name}: {meaning}", f"{old:.3f}", f"{new:.3f}") for name, meaning, old, new in lines)
+    return _picture("explanations", table, caption, ("explanation", "before", "after"), rows)
 
 
 def _forest(table: Table) -> Picture:

@@ -8,7 +8,7 @@ from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import correction_size
 from fieldcal.errors import Option
 from fieldcal.objects import Finding, group_keys
-from fieldcal.objects.from_labels import FromLabels, Told
+from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.verdict import State
 from fieldcal.types import Floats
 from fieldcal.verbs.findings.evidence import Seen
@@ -84,7 +84,7 @@ def contradicted(seen: Seen) -> Finding | None:
         return Finding(code="labels_agree", question=question, state="ok", text=_agreement(seen, labels))
     k = _shown(labels.observed - told.expected)
     text = f"Of the labelled rows {_percent(labels.observed[k])} are {_class(seen, k)}; label shift foretold "
-    text += f"{_percent(told.expected[k])} (a difference that chance makes in {_chance(told)} of cases)"
+    text += f"{_percent(told.expected[k])} (a difference that chance makes in {told.rarity} of cases)"
     text += f", the lab's classes {_percent(labels.same.expected[k])}." if labels.same is not None else "."
     return Finding(code="labels_contradict", question=question, state="care", text=text)
 
@@ -186,7 +186,3 @@ def _class(seen: Seen, k: int) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.1%}"
-
-
-def _chance(told: Told) -> str:
-    return "fewer than one in 1,000" if told.chance < 1e-3 else f"{told.chance:.1%}"

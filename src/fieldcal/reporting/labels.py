@@ -1,0 +1,121 @@
+"""The section on rows of the field that were counted with their labels: what came, what they decided, whether it helps.
+
+The same rows never judge what they taught: predictions are judged by `cross_validate`, and what explanations foretold of
+the labels is what they said before they saw one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fieldcal.core.stories import beta_interval
+from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects.from_labels import FromLabels
+from fieldcal.objects.show import CHOSEN
+from fieldcal.verbs.cross_validate import JUDGES, CrossValidation, cannot_judge, cross_validate
+from fieldcal.verbs.estimate import DEFAULT_LEVEL
+
+#: Classes whose shares among labelled rows are told.
+MOST_CLASSES = 12
+
+_NAME_WIDTH = 72
+
+
+def labels_section(prev: Prevalence) -> dict[str, Any] | None:
+    """What labelled rows say, as plain data; None where there are none."""
+    labels = prev.labels
+    if labels is None:
+        return None
+    reason = cannot_judge(prev)
+    judged = cross_validate(prev, random_state=prev.seed) if reason is None else None
+    level = prev.level or DEFAULT_LEVEL
+    return {
+        **labels.summary(),
+        "level": level,
+        "sentences": [_rows_sentence(labels), *_foretold_sentences(prev, labels)],
+        "shares": _shares(prev, labels, level),
+        "judged": [_words_of(judged)] if judged is not None else [_not_judged(labels, reason)],
+        "cross_validation": None if judged is None else judged.to_dict(),
+    }
+
+
+def taught_sentence(prev: Prevalence) -> list[str]:
+    """What to know of rows that evaluate an estimate with labels."""
+    if prev.labels is None:
+        return []
+    return [
+        f"The estimate was taught by {sum(prev.labels.rows.values()):,.6g} labelled rows. Rows that were counted with "
+        "their labels are no independent judge of it: leave them out of these."
+    ]
+
+
+def _rows_sentence(labels: FromLabels) -> str:
+    parts = [f"{n:,.6g} chosen {CHOSEN[design]}" for design, n in labels.rows.items()]
+    total = f"{sum(labels.rows.values()):,.6g} rows of the field were counted with their labels"
+    if len(parts) == 1:
+        return f"{total}, all of them chosen {CHOSEN[next(iter(labels.rows))]}."
+    return f"{total}: {', '.join(parts[:-1])} and {parts[-1]}."
+
+
+def _foretold_sentences(prev: Prevalence, labels: FromLabels) -> list[str]:
+    """How likely what came is, by what two explanations had said of it."""
+    if labels.observed is None:
+        return [
+            "All of them were chosen by class, so that their shares say nothing of the field's; where the predictions "
+            "of each class fall does."
+        ]
+    said = [
+        f"{name} in {told.rarity} of cases"
+        for name, told in (
+            ("label shift", labels.label_shift),
+            (f"“same”, the lab's {prev.lab.outcome.plural},", labels.same),
+        )
+        if told is not None
+    ]
+    if not said:
+        return []
+    return [
+        "Before a label was seen, each explanation foretold their shares from their predictions. Chance makes as large "
+        f"a difference to {', and to '.join(said)}."
+    ]
+
+
+def _shares(prev: Prevalence, labels: FromLabels, level: float) -> list[dict[str, Any]]:
+    """Of the classes among the rows that were not chosen by class: what came, with its interval, and what was foretold."""
+    if labels.observed is None:
+        return []
+    came, n = labels.observed, prev.from_labels.model.labels.given_bin.sum()
+    ends = beta_interval(came[None], (came * (1 - came) / n)[None], level, n=np.array([n]))
+    lower, upper = (end[0] for end in ends)
+    told = [None if said is None else said.expected for said in (labels.label_shift, labels.same)]
+    apart = np.max([np.abs(came - said) for said in told if said is not None] or [came], axis=0)
+    shown = sorted(np.argsort(-apart, kind="stable")[:MOST_CLASSES].tolist())
+    return [
+        {
+            "class": group_keys.show(prev.classes[k], width=_NAME_WIDTH) or '""',
+            "observed": float(came[k]),
+            "lower": float(lower[k]),
+            "upper": float(upper[k]),
+            "label_shift": None if told[0] is None else float(told[0][k]),
+            "same": None if told[1] is None else float(told[1][k]),
+        }
+        for k in shown
+    ]
+
+
+def _words_of(judged: CrossValidation) -> str:
+    aside = f" The {judged.not_judging:,.6g} rows chosen by class teach, but cannot judge." * (
+        judged.not_judging > 0
+    )
+    return (
+        f"The same rows never judge what they taught: {judged.rows:,} labelled rows were dealt into {judged.folds} "
+        f"parts, and each part was predicted by what the others teach. So judged, recalibrated predictions are "
+        f"{judged.tilt.word}: log loss changes by {judged.tilt.change:+.3f} ± {judged.tilt.se:.3f} per row."
+        f"{aside} Each row stands at the mean prediction of its bin, since a field holds counts."
+    )
+
+
+def _not_judged(labels: FromLabels, reason: str | None) -> str:
+    return f"Whether recalibration helps, these rows do not say. {reason}"
