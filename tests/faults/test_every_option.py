@@ -170,6 +170,7 @@ def calls():
         "plots_changes": (plots.changes, {"prev": prev}),
         "plots_curve": (plots.curve, {"prev": prev}),
         "plots_forest": (plots.forest, {"prev": prev}),
+        "plots_explanations": (plots.explanations, {"prev": fieldcal.estimate(lab, with_labels)}),
         "plots_distribution": (plots.distribution, {"prev": ordered()}),
         "plots_reliability": (plots.reliability, {"lab": lab}),
         "plots_response": (plots.response, {"lab": lab}),

@@ -71,6 +71,24 @@ def test_the_trust_that_was_used_is_marked_only_if_it_is_another(binary):
     assert not points(plots.trust(binary.lab, ax=axes()), style.INK)
 
 
+def test_explanations_are_pairs_of_bars_below_their_names(hostile):
+    table = tables.explanations(hostile)
+    ax = draw.explanations(table, axes())
+    hollow, filled = ax.containers
+    assert_allclose([bar.get_width() for bar in hollow], table["before"])
+    assert_allclose([bar.get_width() for bar in filled], table["after"])
+    assert {colors.to_hex(bar.get_facecolor()) for bar in filled} == {style.ESTIMATE}
+    assert not any(bar.get_fill() and bar.get_facecolor()[3] for bar in hollow)
+    written = [text.get_text() for text in ax.texts]
+    assert written[:3] == [
+        "label shift: only the mix of classes changed",
+        "same: a prediction means what it meant in the lab",
+        "other: neither",
+    ]
+    assert written[3:] == [f"{share:.2f}" for share in [*table["before"], *table["after"]]]
+    assert texts(ax) == ["before labels", "after 125 labelled rows"]
+
+
 def test_a_forest_has_points_intervals_and_names(binary):
     table = tables.forest(binary)
     ax = draw.forest(table, axes())
@@ -264,7 +282,7 @@ def test_distributions_are_drawn_in_the_agreed_colours(ordered, number_rows):
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
-@pytest.mark.parametrize("picture", OF_AN_ESTIMATE)
+@pytest.mark.parametrize("picture", [*OF_AN_ESTIMATE, "explanations"])
 def test_hostile_names_are_drawn_as_they_are(picture, kind, hostile):
     ax = getattr(plots, picture)(hostile, ax=axes())
     assert drawn(ax, kind)
@@ -322,7 +340,7 @@ def test_a_group_without_rows_and_a_field_without_groups_are_drawn(empty_group):
         assert drawn(getattr(plots, picture)(prev, ax=axes()), "png")
 
 
-@pytest.mark.parametrize("picture", OF_AN_ESTIMATE)
+@pytest.mark.parametrize("picture", [*OF_AN_ESTIMATE, "explanations"])
 def test_only_the_agreed_colours_are_used_and_nothing_is_transparent(picture, hostile):
     svg = drawn(getattr(plots, picture)(hostile, ax=axes())).decode()
     agreed = {

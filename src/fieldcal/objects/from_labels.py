@@ -16,7 +16,6 @@ from fieldcal.core.trust import Trust
 from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares
 from fieldcal.types import Design, Floats
 
-
 #: The explanations in words, where room is short.
 EXPLANATIONS: dict[Kind, str] = {"label_shift": "label shift", "same": "same", "other": "other"}
 

@@ -1,6 +1,6 @@
-"""The section on rows of the field that were counted with their labels: what came, what they decided, whether it helps.
+"""The section on rows of the field that were counted with their labels: what came, what it says, whether it helps.
 
-The same rows never judge what they taught: predictions are judged by `cross_validate`, and what explanations foretold of
+The same rows never judge what they taught: predictions are judged by `cross_validate`, and what explanations said of
 the labels is what they said before they saw one.
 """
 
@@ -14,7 +14,7 @@ from fieldcal.core.stories import beta_interval
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.show import CHOSEN
-from fieldcal.verbs.cross_validate import JUDGES, CrossValidation, cannot_judge, cross_validate
+from fieldcal.verbs.cross_validate import CrossValidation, cannot_judge, cross_validate
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
 
 #: Classes whose shares among labelled rows are told.
@@ -83,7 +83,7 @@ def _foretold_sentences(prev: Prevalence, labels: FromLabels) -> list[str]:
 
 
 def _shares(prev: Prevalence, labels: FromLabels, level: float) -> list[dict[str, Any]]:
-    """Of the classes among the rows that were not chosen by class: what came, with its interval, and what was foretold."""
+    """Of the classes among rows that were not chosen by class: what came, with its interval, and what was foretold."""
     if labels.observed is None:
         return []
     came, n = labels.observed, prev.from_labels.model.labels.given_bin.sum()

@@ -1,0 +1,190 @@
+"""The section on labelled rows: what came and what was foretold, the explanations, and a judge that did not teach."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import beta
+
+import fieldcal
+from fieldcal.core.labels import KINDS
+from fieldcal.reporting import labels as section
+from fieldcal.reporting.figures import pictures
+from reporting.real import HOSTILE, reported, simple
+
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+
+
+@functools.cache
+def labelled(n=150, *, n_groups=1, classes=(0, 1), shares=(0.85, 0.15), weight=None, by_class=0):
+    """An estimate of a field with n labels at random, and with some of each class."""
+    p_lab = (1 / len(classes),) * len(classes)
+    data = fieldcal.datasets.label_shift(
+        n_lab=2000, n_field=3000, p_lab=p_lab, prevalence=[list(shares)] * n_groups, random_state=0
+    )
+    names = np.array(classes, dtype=object)
+    lab = fieldcal.learn(data.proba_lab, names[data.y_lab])
+    chosen = set(np.random.default_rng(0).choice(3000, n, replace=False).tolist())
+    y = [names[k] if i in chosen else None for i, k in enumerate(data.y_field)]
+    groups = data.groups_field if n_groups > 1 else None
+    field = fieldcal.count(
+        lab, data.proba_field, groups=groups, y=y, sample_weight=weight and [weight] * 3000
+    )
+    if by_class:
+        at = np.concatenate([np.flatnonzero(data.y_field == k)[:by_class] for k in range(len(classes))])
+        field = field + fieldcal.count(
+            lab, data.proba_field[at], y=names[data.y_field[at]], design="by_class", only_labels=True
+        )
+    return fieldcal.estimate(lab, field), data
+
+
+def test_without_labels_there_is_no_such_section():
+    found = reported(simple()[0])
+    assert found.dict()["labels"] is None
+    assert found.dict()["figures"]["explanations"] is None
+    for text in (found.html(), found.markdown()):
+        assert "Labelled rows:" not in text
+
+
+@pytest.mark.parametrize("n_groups", [1, 5])
+def test_the_section_has_the_numbers_of_the_estimate(n_groups):
+    prev, _ = labelled(n_groups=n_groups)
+    said = reported(prev).dict()["labels"]
+    assert said["rows"] == {"random": 150}
+    assert [said["before"][kind] for kind in KINDS] == prev.labels.believed.tolist()
+    assert [said["after"][kind] for kind in KINDS] == prev.labels.weights.tolist()
+    assert [line["class"] for line in said["shares"]] == ["0", "1"]
+    assert [line["observed"] for line in said["shares"]] == prev.labels.observed.tolist()
+    assert [line["label_shift"] for line in said["shares"]] == prev.labels.label_shift.expected.tolist()
+    assert [line["same"] for line in said["shares"]] == prev.labels.same.expected.tolist()
+
+
+def test_shares_among_labels_are_those_of_the_labels_and_have_a_binomial_interval():
+    prev, _ = labelled()
+    (first, second) = reported(prev).dict()["labels"]["shares"]
+    counts = prev.field.labelled["random"].counts.sum(axis=(0, 2))
+    assert_allclose([first["observed"], second["observed"]], counts / 150)
+    exact = beta(counts[1] + 0.5, counts[0] + 0.5).ppf([0.05, 0.95])  # Jeffreys'
+    assert_allclose([second["lower"], second["upper"]], exact, atol=0.006)
+
+
+def test_it_is_judged_as_cross_validation_says():
+    prev, _ = labelled()
+    found = fieldcal.cross_validate(prev, random_state=prev.seed)
+    said = reported(prev).dict()["labels"]
+    assert said["cross_validation"] == json.loads(json.dumps(found.to_dict()))
+    (text,) = said["judged"]
+    assert (
+        f"are {found.tilt.word}: log loss changes by {found.tilt.change:+.3f} ± {found.tilt.se:.3f}" in text
+    )
+    assert "The same rows never judge what they taught: 150 labelled rows were dealt into 5 parts" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n": 6}, "6 labelled rows are too few to judge"),
+        ({"weight": 0.7}, "weights, of which only the sums are known"),
+    ],
+)
+def test_where_labels_cannot_judge_the_report_says_why(options, words):
+    found = reported(labelled(**options)[0])
+    said = found.dict()["labels"]
+    assert said["cross_validation"] is None
+    assert words in said["judged"][0]
+    assert "The model's own" not in found.html()
+    assert found.markdown()
+
+
+def test_rows_chosen_by_class_are_counted_apart_and_do_not_judge():
+    said = reported(labelled(by_class=30)[0]).dict()["labels"]
+    assert said["rows"] == {"random": 150, "by_class": 60}
+    assert said["sentences"][0].endswith("150 chosen at random and 60 chosen by class.")
+    assert "The 60 rows chosen by class teach, but cannot judge." in said["judged"][0]
+    assert said["cross_validation"]["rows"] == 150
+
+
+def test_rows_that_were_all_chosen_by_class_have_no_shares_to_compare():
+    prev, data = labelled()
+    at = np.concatenate([np.flatnonzero(data.y_field == k)[:40] for k in (0, 1)])
+    more = fieldcal.count(
+        prev.lab, data.proba_field[at], y=data.y_field[at], design="by_class", only_labels=True
+    )
+    field = fieldcal.count(prev.lab, data.proba_field) + more
+    found = reported(fieldcal.estimate(prev.lab, field))
+    said = found.dict()["labels"]
+    assert said["shares"] == []
+    assert "chosen by class" in said["sentences"][0]
+    assert "too few to judge" in said["judged"][0]
+    assert "Label shift said" not in found.html()
+
+
+def test_rows_given_to_evaluate_are_no_judge_if_they_taught():
+    prev, data = labelled()
+    rows = {"proba": data.proba_field[:200], "y": data.y_field[:200]}
+    words = "The estimate was taught by 150 labelled rows. Rows that were counted with their labels are no independent"
+    found = fieldcal.report(prev, **rows)
+    assert found.dict()["labelled"]["sentences"][0].startswith(words)
+    assert words in found.html()
+    without = fieldcal.estimate(prev.lab, fieldcal.count(prev.lab, data.proba_field))
+    assert "taught" not in fieldcal.report(without, **rows).dict()["labelled"]["sentences"][0]
+
+
+def test_what_labels_decided_is_among_the_reasons_to_trust():
+    prev, _ = labelled()
+    (decided,) = (f.text for f in prev.verdict.findings if f.code.startswith("labels_say_"))
+    assert decided in reported(prev).dict()["trust"]
+
+
+def test_the_picture_has_words_and_numbers_for_who_cannot_see_it():
+    content = reported(labelled()[0]).dict()
+    (picture,) = pictures(content)["explanations"]
+    assert 'role="img" aria-label="How probable each explanation of the field is' in picture.svg
+    assert [row[0] for row in picture.rows] == [
+        "label shift: only the mix of classes changed",
+        "same: a prediction means what it meant in the lab",
+        "other: neither",
+    ]
+    assert [row[2] for row in picture.rows] == [f"{content['labels']['after'][kind]:.3f}" for kind in KINDS]
+
+
+def test_page_and_markdown_tell_the_same_numbers():
+    found = reported(labelled()[0])
+    said = found.dict()["labels"]
+    cv = said["cross_validation"]
+    numbers = [f"{cv['log_loss']:.4f}", f"{cv['tilt']['change']:+.4f} ± {cv['tilt']['se']:.4f}"]
+    numbers += [f"{cv['bins']['log_loss']:.4f}", f"{said['shares'][0]['label_shift']:.1%}"]
+    page, markdown = found.html(), found.markdown().replace("\\", "")
+    for number in numbers:
+        assert number in page
+        assert number in markdown
+    assert "|label shift: only the mix of classes changed|" in markdown
+    for sentence in said["sentences"] + said["judged"]:
+        assert sentence in markdown
+
+
+def test_hostile_classes_are_escaped_and_many_are_cut(monkeypatch):
+    names = (HOSTILE[0], HOSTILE[2], HOSTILE[7], "=1+1")
+    prev, _ = labelled(classes=names, shares=(0.1, 0.2, 0.3, 0.4))
+    found = reported(prev)
+    assert len(found.dict()["labels"]["shares"]) == 4
+    assert "<img src=x" not in found.html()
+    monkeypatch.setattr(section, "MOST_CLASSES", 2)
+    shown = reported(prev).dict()["labels"]["shares"]
+    assert len(shown) == 2
+
+
+def test_numbers_speak_of_intervals():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=3000)
+    predicted = fieldcal.regression.from_moments((y + 0.7 * rng.normal(size=3000)) / 1.49, 0.573)
+    lab = fieldcal.learn(predicted, y, intervals=[-1, 0, 1])
+    kept = np.flatnonzero(y > -0.2)[:1200]
+    truth = np.where(np.arange(1200) % 6 == 0, y[kept], np.nan)
+    content = reported(fieldcal.estimate(lab, fieldcal.count(lab, predicted.take(kept), y=truth))).dict()
+    assert content["figures"]["explanations"]["meanings"][0] == "only the mix of intervals changed"
+    assert any("the lab's intervals" in text for text in content["labels"]["sentences"])
