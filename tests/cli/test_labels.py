@@ -63,6 +63,17 @@ def test_a_table_of_labels_says_the_design_of_each_row(known, call, write_table)
     assert counted(call, "both.csv --label y") == expected
 
 
+def test_show_says_what_labels_decided(known, call):
+    assert call("estimate lab.json field.json --labelled labels.csv --design random -o prev.json").code == 0
+    labels = Prevalence.load("prev.json").labels
+    assert str(labels).startswith("300 labelled rows: label shift ")
+    assert str(labels) in call("show prev.json").out
+    told = json.loads(call("show prev.json --json").out)["labels"]
+    assert told == labels.summary()
+    assert sum(told["after"].values()) == pytest.approx(1)
+    assert json.loads(call("show prevalence.json --json").out)["labels"] is None
+
+
 def test_predictions_are_corrected_bin_by_bin_as_arrays_correct_them(known, call):
     assert (
         call("run lab.csv partly.csv --label y --scores p --by site --field-label y --shape bins -o out").code

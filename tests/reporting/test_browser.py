@@ -145,11 +145,12 @@ def hostile(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def single(tmp_path_factory):
-    """One population: a line of the table is a class."""
+    """One population, where a line of the table is a class; some of its rows were counted with their labels."""
     data = label_shift(n_lab=2000, n_field=2000, p_lab=(0.5, 0.3, 0.2), n_groups=1, random_state=5)
-    lab = fieldcal.learn(data.proba_lab, np.array(["cat", "dog", "ox"])[data.y_lab])
-    field = fieldcal.count(lab, data.proba_field)
-    prev = fieldcal.estimate(lab, field, trust=1)
+    names = np.array(["cat", "dog", "ox"])
+    lab = fieldcal.learn(data.proba_lab, names[data.y_lab])
+    y = [names[k] if i % 10 == 0 else None for i, k in enumerate(data.y_field)]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y))
     path = tmp_path_factory.mktemp("single") / "a report.html"
     fieldcal.report(prev).save(path)
     return Made(path, prev)
@@ -584,10 +585,10 @@ def test_a_dark_page_has_light_ink_also_in_pictures(browser, plain):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("picture", ["forest", "trust", "curve", "labelled"])
-def test_every_mark_in_a_picture_has_the_colours_of_the_page(browser, plain, scheme, picture):
+@pytest.mark.parametrize("picture", ["forest", "trust", "curve", "labelled", "explanations"])
+def test_every_mark_in_a_picture_has_the_colours_of_the_page(browser, plain, single, scheme, picture):
     """Also those that are drawn once and copied, whose style no script can ask for: so pixels are counted."""
-    browser.open(plain.path, scheme=scheme)
+    browser.open((single if picture == "explanations" else plain).path, scheme=scheme)
     seen = browser.colours(f"figure.{picture} svg")
     palette = {
         name: browser.run(
@@ -627,7 +628,9 @@ return Object.values(found);
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out_from_its_background(browser, plain, scheme):
+def test_all_text_stands_out_from_its_background(browser, plain, single, scheme):
+    browser.open(single.path, scheme=scheme)
+    assert [told for told in browser.run(_PRINTED) if contrast(*told[1:]) < 4.5] == []
     browser.open(plain.path, scheme=scheme)
     for level in ("ok", "care", "do_not_use"):
         browser.run("document.getElementById('verdict').className = 'verdict ' + arguments[0]", level)
@@ -682,8 +685,8 @@ def test_without_a_script_the_page_can_be_read(browser, plain):
 # ── For everybody ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_picture_and_every_control_has_a_name(browser, plain, three):
-    for page in (plain, three):
+def test_every_picture_and_every_control_has_a_name(browser, plain, three, single):
+    for page in (plain, three, single):
         browser.open(page.path)
         labels = browser.run(
             "return [...document.querySelectorAll('svg')].filter((e) => e.ariaHidden !== 'true')"
@@ -701,8 +704,8 @@ def test_every_picture_and_every_control_has_a_name(browser, plain, three):
             assert control.accessible_name.strip(), control.get_attribute("outerHTML")
 
 
-def test_the_outline_of_the_page_is_sound(browser, plain, three, hostile):
-    for page in (plain, three, hostile):
+def test_the_outline_of_the_page_is_sound(browser, plain, three, hostile, single):
+    for page in (plain, three, hostile, single):
         browser.open(page.path)
         levels = browser.run(
             "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((e) => Number(e.tagName[1]))"
@@ -727,7 +730,10 @@ def test_the_outline_of_the_page_is_sound(browser, plain, three, hostile):
         assert set(references) <= set(ids)
 
 
-def test_every_table_says_what_its_cells_belong_to(browser, plain):
+def test_every_table_says_what_its_cells_belong_to(browser, plain, single):
+    browser.open(single.path)
+    assert browser.run("return document.querySelectorAll('#labels table').length") == 3
+    assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0
     browser.open(plain.path)
     assert len(browser.texts("#table > caption")) == 1
     assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0

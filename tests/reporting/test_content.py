@@ -11,6 +11,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import fieldcal
+from fieldcal.core.labels import KINDS
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Finding
 from fieldcal.plots import draw, tables
@@ -176,7 +177,10 @@ def test_no_threshold_is_looked_up_to_judge_again():
 
 
 def test_the_findings_that_say_what_trust_rests_on_exist():
-    made = "".join(inspect.getsource(module) for module in (findings.trust, findings.cautions))
+    modules = (findings.trust, findings.cautions, findings.labels)
+    made = "".join(inspect.getsource(module) for module in modules)
+    assert 'code=f"labels_say_{kind}"' in made
+    made += "".join(f'code="labels_say_{kind}"' for kind in KINDS)
     for code in (*content._FINDINGS_BETWEEN_GROUPS, *content._FINDINGS_OVERALL, "assumed", "protected"):
         assert f'code="{code}"' in made
 
