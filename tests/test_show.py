@@ -378,4 +378,4 @@ def test_what_labels_decided_is_one_line_below_the_table():
     assert line in plain(prev)
     assert line in check(prev._repr_html_()).text
     for text in (repr(without), without._repr_html_()):
-        assert "labelled rows" not in text
+        assert "labelled rows: label shift" not in text

@@ -170,11 +170,11 @@ def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generat
     """Of the rows of each fold, (n, 3): by the model's own predictions, and recalibrated in both shapes."""
     told = list(prev.from_labels.told)
     for fold in folds(prev.from_labels.model, counts, n_folds, rng):
-        learnt = fold.model.learn(told)
+        learnt, left = fold.model.learn(told), fold.model.labels.believed_without
         labels = FromLabels.of(
             learnt,
             prev.belief,
-            learnt.shares().mean,
+            (1 - left) * learnt.shares().mean + left * prev.before_labels,
             learnt.whole_shares().mean[0],
             looks_random=None,
             rows={},
