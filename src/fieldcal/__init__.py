@@ -21,6 +21,7 @@ _WHERE = {
     "check": "verbs",
     "plan": "verbs",
     "cross_validate": "verbs",
+    "rows_to_label": "verbs",
     "report": "reporting",
     "Report": "reporting",
     "Verdict": "objects",
@@ -92,6 +93,7 @@ __all__ = [
     "recalibrate",
     "regression",
     "report",
+    "rows_to_label",
     "tables",
 ]
 
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
     from fieldcal.verbs.learn import learn
     from fieldcal.verbs.plan import plan
     from fieldcal.verbs.recalibrate import decide, recalibrate
+    from fieldcal.verbs.rows_to_label import rows_to_label
 
 
 def __getattr__(name: str) -> Any:

@@ -417,7 +417,7 @@ class Learnt:
         return (slice(i, i + step) for i in range(0, G, step))
 
     def _of_rows(self, piece: Piece, rows: slice) -> tuple[Floats, Floats]:
-        model, Q = self.model, self._classes(piece, rows)
+        model, Q = self.model, self.classes(piece, rows)
         rest, known = model.rest[rows], model.known[rows]
         n = np.maximum(rest.sum(axis=1) + known.sum(axis=1), _TINY)[:, None]
         mean = (np.einsum("gj,gjk->gk", rest, Q) + known) / n
@@ -425,7 +425,7 @@ class Learnt:
         chance = np.einsum("gj,gjk->gk", rest, Q * (1 - Q)) / n**2
         return mean, chance + self._variance(piece, (rest / n)[:, :, None, None] * _slopes(Q), rows)
 
-    def _classes(self, piece: Piece, rows: slice) -> Floats:
+    def classes(self, piece: Piece, rows: slice | Ints) -> Floats:
         """P(class | bin) in these groups, (G, m, K)."""
         logs = self.model.base.logs + self.effects(piece) + self.tilts(piece, rows)[:, None, :]
         return np.asarray(softmax(logs, axis=2))
@@ -471,7 +471,7 @@ class Learnt:
             np.zeros(1) if piece.explanation.own is None else piece.explanation.own, model.known.shape
         )
         for rows in self._chunks():
-            Q, rest, block = self._classes(piece, rows), model.rest[rows], model.block[rows]
+            Q, rest, block = self.classes(piece, rows), model.rest[rows], model.block[rows]
             mean = mean + np.einsum("gj,gjk->k", rest, Q)
             chance = chance + np.einsum("gj,gjk->k", rest, Q * (1 - Q))
             slopes = rest[:, :, None, None] * _slopes(Q) / total

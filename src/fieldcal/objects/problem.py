@@ -49,7 +49,7 @@ def as_problem(
 
 
 def learn_from_labels(lab: Lab, field: Field, problem: Problem, belief: Belief) -> Learnt:
-    """What the field's labels make of what was believed without them."""
+    """What the field's labels make of what was believed without them; the same, where there are none."""
     base = Base.of(problem.F, lab.bin_means, problem.total)
     model = Model(base, problem.V, labelled_rows(lab, field, problem), field.grouped)
     return model.learn(belief.explanations())
@@ -58,7 +58,7 @@ def learn_from_labels(lab: Lab, field: Field, problem: Problem, belief: Belief) 
 def labelled_rows(lab: Lab, field: Field, problem: Problem) -> LabelledRows:
     """The labelled rows of a field, worth as much as its other rows are."""
     given, (_, K, m) = field.labelled, problem.shape
-    groups = np.unique(np.concatenate([found.at for found in given.values()]))
+    groups = np.unique(np.concatenate([np.zeros(0, np.intp), *(found.at for found in given.values())]))
     worth = _label_worth(field, problem, groups)
 
     def of(*designs: Design) -> Floats:

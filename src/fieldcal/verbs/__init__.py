@@ -15,6 +15,7 @@ from fieldcal.verbs.estimate import check, estimate
 from fieldcal.verbs.learn import learn
 from fieldcal.verbs.plan import Plan, plan
 from fieldcal.verbs.recalibrate import decide, recalibrate
+from fieldcal.verbs.rows_to_label import rows_to_label
 
 __all__ = [
     "CrossValidation",
@@ -28,4 +29,5 @@ __all__ = [
     "learn",
     "plan",
     "recalibrate",
+    "rows_to_label",
 ]

@@ -107,15 +107,7 @@ def count(
     check_batch(batch)
     check_label_options("y", y, design=design, only_labels=only_labels)
     check_alignment(predictions=predictions, groups=groups, sample_weight=sample_weight, y=y)
-    masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
-    given_ids = lab.partition.takes == "ids"
-    scores = (
-        bin_ids(masses, lab.partition)
-        if given_ids
-        else field_scores(lab, masses, normalize=normalize, missing=missing)
-    )
-    if not lab.partition.counts_zeros:
-        scores = without_zeros(scores, missing=missing)
+    scores = scores_of(lab, predictions, normalize=normalize, missing=missing)
     n = len(scores.values)
     weight = as_weights(sample_weight, n=n)
     names, codes = (
@@ -139,6 +131,16 @@ def count(
         batches={UNNAMED: counted},
     )
     return field if batch is None else field.named(batch)
+
+
+def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> Scores:
+    """Field predictions, checked, as they are binned."""
+    masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
+    if lab.partition.takes == "ids":
+        scores = bin_ids(masses, lab.partition)
+    else:
+        scores = field_scores(lab, masses, normalize=normalize, missing=missing)
+    return scores if lab.partition.counts_zeros else without_zeros(scores, missing=missing)
 
 
 @dataclass(frozen=True)

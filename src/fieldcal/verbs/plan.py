@@ -1,26 +1,50 @@
-"""plan: what would make the intervals narrower, and what would decide which story holds."""
+"""plan: what would make the intervals narrower, and what would decide which explanation holds."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from fieldcal.core.goodness_of_fit import overall_shift
+from fieldcal.core.label_plan import Outlook
 from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.stories import mixture_interval, posterior_alone, tell
 from fieldcal.core.trust import Trust, skill, without_labels
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.problem import Rows
-from fieldcal.options import as_array, as_number, check_level
-from fieldcal.types import Floats
+from fieldcal.options import as_array, as_number, check_level, check_whole
+from fieldcal.types import DESIGNS, Design, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
+
+#: Numbers of further labels that an estimate is planned for.
+LABELS = (50, 100, 200)
+_MOST_LABELS = 1_000_000
+#: Fields of so many groups at most, and how often labels are drawn for each number of them: many groups cost more.
+_DRAWS = ((1, 8), (100, 4), (np.inf, 2))
+
+
+@dataclass(frozen=True)
+class MoreLabels:
+    """How wide intervals will be, on average, with so many labels more.
+
+    Attributes
+    ----------
+    design : how the rows are chosen: at random, by `rows_to_label` ("by_score"), or as many of each class ("by_class")
+    width : of the interval of the whole field
+    group_width : of that of a typical group, the median; None without groups
+    """
+
+    labels: int
+    design: Design
+    width: float
+    group_width: float | None
 
 
 @dataclass(frozen=True)
@@ -33,7 +57,10 @@ class Plan:
     width_if_label_shift : the same if label shift is known to hold
     from_field, from_separability, from_lab : shares of the variance under label shift; they sum to one
     field_rows, lab_rows : in all, that would halve the width under label shift, each alone; None where no number can
-    labels : of field rows drawn at random, that would decide whether label shift holds; None where nothing is to decide
+    labels : of field rows drawn at random, that would decide whether label shift holds; with an estimate, that would
+        settle the verdict, beside those that are there. 0 where nothing is to decide; None where no number does, as
+        shares are nearly the same either way
+    more_labels : with an estimate, the widths that further labels of each design would leave
     """
 
     of: Hashable
@@ -47,6 +74,11 @@ class Plan:
     field_rows: int | None
     lab_rows: int | None
     labels: int | None
+    more_labels: tuple[MoreLabels, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self) | {"more_labels": [asdict(more) for more in self.more_labels]}
 
     def __repr__(self) -> str:
         def rows(number: int | None, what: str) -> str:
@@ -60,11 +92,40 @@ class Plan:
             f"that are not labels, {self.from_lab:.0%} from the noise of the lab",
             f"  half of that takes {rows(self.field_rows, 'field')}, or {rows(self.lab_rows, 'lab')}",
         ]
-        if self.labels is not None:
+        if self.labels:
             lines.append(
                 f"  whether it holds, about {self.labels:,} labelled rows drawn at random would decide"
             )
-        return "\n".join(lines)
+        elif self.labels == 0:
+            lines.append("  whether it holds need not be decided by more labels")
+        elif self.more_labels:
+            lines.append(
+                "  whether it holds, no number of labels would decide: shares are nearly the same either way"
+            )
+        return "\n".join([*lines, *self._label_lines()])
+
+    def _label_lines(self) -> Iterator[str]:
+        if not self.more_labels:
+            return
+        groups = self.more_labels[0].group_width is not None
+        yield "  with more labels the interval will be about so wide" + (
+            ", and that of a typical group:" if groups else ":"
+        )
+        yield f"{'labels':>12}" + "".join(f"{words:>24}" for words in _DESIGN_WORDS.values())
+        for n in dict.fromkeys(more.labels for more in self.more_labels):
+            cells = {more.design: more for more in self.more_labels if more.labels == n}
+            yield f"{n:>12,}" + "".join(f"{_widths(cells[design]):>24}" for design in _DESIGN_WORDS)
+
+
+_DESIGN_WORDS: dict[Design, str] = {
+    "random": "drawn at random",
+    "by_score": "by rows_to_label",
+    "by_class": "as many of each class",
+}
+
+
+def _widths(more: MoreLabels) -> str:
+    return f"{more.width:.3f}" + ("" if more.group_width is None else f", {more.group_width:.3f}")
 
 
 def plan(
@@ -75,8 +136,10 @@ def plan(
     of: Hashable = None,
     level: float | None = None,
     assume: Assume = "trust",
+    labels: Sequence[int] | None = None,
+    random_state: int = 0,
 ) -> Plan:
-    """Where will the width of an interval come from, and how many more rows of which kind would halve it?
+    """Where will the width of an interval come from, and what would more rows, or more labels, make of it?
 
     Parameters
     ----------
@@ -90,6 +153,13 @@ def plan(
     level : float, by default that of the estimate, or 0.9
     assume : "trust", or "label_shift"
         Whether ``width`` is that of the estimate after trust, or of the one if label shift holds.
+    labels : whole numbers, optional
+        With an estimate: numbers of labels beside those that it has, for which to foretell the widths of the intervals,
+        for each way to choose the rows. By default 50, 100 and 200; ``()`` leaves it out. It is of the field as it
+        is, so that ``n`` and ``prevalence`` do not go with it. Labels are drawn from what each explanation of the
+        estimate says, as often as it is probable, and the estimate is made with them.
+    random_state : int
+        Seed of these labels.
 
     Returns
     -------
@@ -109,6 +179,13 @@ def plan(
     >>> planned = fieldcal.plan(prev)
     >>> planned.width == planned.width_if_label_shift
     True
+
+    What 30 labels would buy, drawn at random or chosen by `rows_to_label`:
+
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
+    >>> at_random, chosen, _ = fieldcal.plan(prev, labels=[30]).more_labels
+    >>> chosen.design, bool(chosen.width < at_random.width < float(prev.whole.upper[1] - prev.whole.lower[1]))
+    ('by_score', True)
     """
     prev, lab = (lab, lab.lab) if isinstance(lab, Prevalence) else (None, lab)
     if not isinstance(lab, Lab):
@@ -135,6 +212,10 @@ def plan(
     if k < 0:
         raise InputError(f"There is no class {of!r}. The classes are {lab.classes!r:.200}.")
     check_assume(assume)
+    check_whole("random_state", random_state, least=0)
+    outlook, numbers = _outlook(
+        prev, labels, told=n is not None or prevalence is not None or assume != "trust"
+    )
     rows = lab.A.sum(axis=1)
     parts = width_parts(lab.M, p, k=k, n=size, rows=rows)
     z = float(ndtri((1 + level) / 2))
@@ -155,8 +236,49 @@ def plan(
         from_lab=parts.lab / whole,
         field_rows=None if more_field is None else int(np.ceil(more_field * size)),
         lab_rows=None if more_lab is None else int(np.ceil(more_lab * lab.n)),
-        labels=labels_to_decide(mean_prediction, p),
+        labels=labels_to_decide(mean_prediction, p) if outlook is None else outlook.labels_to_settle(),
+        more_labels=() if outlook is None else tuple(_more_labels(outlook, numbers, k, level, random_state)),
     )
+
+
+def _outlook(
+    prev: Prevalence | None, labels: Sequence[int] | None, *, told: bool
+) -> tuple[Outlook | None, tuple[int, ...]]:
+    """What further labels are planned with, and how many of them; None where that is not asked for.
+
+    Parameters
+    ----------
+    told : whether another field is planned for than that of the estimate
+    """
+    if labels is None:
+        labels = () if told or prev is None else LABELS
+    if not isinstance(labels, (list, tuple, np.ndarray)):
+        raise InputTypeError(
+            f"labels must be a list of whole numbers, such as [50, 100], but got {labels!r:.60}."
+        )
+    for number in labels:
+        check_whole("labels", number, least=1, most=_MOST_LABELS)
+    if len(labels) and (prev is None or told):
+        raise InputError(
+            Option("labels"),
+            " are planned for the field of an estimate, as it is. Give a Prevalence, and neither n, prevalence nor "
+            "assume.",
+        )
+    if prev is None or not len(labels) or not float(np.sum(prev.n)):
+        return None, ()
+    learnt = prev.from_labels
+    return Outlook(learnt, float(learnt.model.V.sum() / np.sum(prev.n))), tuple(int(x) for x in labels)
+
+
+def _more_labels(
+    outlook: Outlook, numbers: Sequence[int], k: int, level: float, seed: int
+) -> Iterator[MoreLabels]:
+    """For every number of labels and every design, of class k."""
+    draws = next(draws for most, draws in _DRAWS if len(outlook.learnt.model.V) <= most)
+    for n in numbers:
+        for design in DESIGNS:
+            whole, group = outlook.widths(n, design, level=level, draws=draws, seed=seed)
+            yield MoreLabels(n, design, float(whole[k]), None if group is None else float(group[k]))
 
 
 @dataclass(frozen=True)

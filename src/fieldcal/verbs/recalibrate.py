@@ -259,7 +259,7 @@ class RowScores:
 
 def apply(correction: Correction, groups: Any, given: RowScores, *, unseen: Unseen) -> Floats:
     """The steps of each row's group, one after the other."""
-    rows = _row_groups(correction, groups, n=len(given.values))
+    rows = row_groups(correction, groups, n=len(given.values))
     if rows is None:
         return given.after(correction.steps)
     names, codes, where = rows
@@ -299,7 +299,7 @@ def unseen_words(what: str, unseen: Unseen, *, known: bool = False) -> tuple[str
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
     """The prevalences that the recalibrated predictions of each row assume; raw ones assume the lab's."""
-    rows = _row_groups(prev.correction(), groups, n=n)
+    rows = row_groups(prev.correction(), groups, n=n)
     if rows is None:
         return np.asarray(prev.estimate[0])
     _, codes, where = rows
@@ -307,7 +307,8 @@ def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) ->
     return np.asarray(np.vstack([prev.estimate, substitute[None]])[where][codes])
 
 
-def _row_groups(correction: Correction, groups: Any, *, n: int) -> tuple[Keys, Ints, Ints] | None:
+def row_groups(correction: Correction, groups: Any, *, n: int) -> tuple[Keys, Ints, Ints] | None:
+    """The groups of rows, the place of each row's among them, and theirs in the estimate; None without groups."""
     if not correction.grouped:
         if groups is not None:
             raise InputError(

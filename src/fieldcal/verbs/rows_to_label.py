@@ -1,0 +1,140 @@
+"""rows_to_label: which rows of the field to label next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fieldcal.alignment import check_alignment
+from fieldcal.core.allocation import cells_to_label, spaced
+from fieldcal.errors import InputError
+from fieldcal.objects import Prevalence, group_keys
+from fieldcal.options import check_choice, check_flags, check_kind, check_whole
+from fieldcal.types import Floats, Ints, Keys, Missing
+from fieldcal.verbs.count import scores_of
+from fieldcal.verbs.field_labels import UNKNOWN, field_labels
+from fieldcal.verbs.recalibrate import row_groups
+
+
+def rows_to_label(
+    prev: Prevalence,
+    predictions: Any,
+    n: int,
+    *,
+    groups: Any = None,
+    y: Any = None,
+    missing: Missing = "error",
+    normalize: bool = False,
+    random_state: int = 0,
+) -> Ints:
+    """Which rows of the field to label next, so that their labels narrow the estimate most.
+
+    Label them, and count them with ``design="by_score"``: they were chosen by their predictions and groups.
+
+    Parameters
+    ----------
+    prev : Prevalence
+        The estimate so far, with labels or without.
+    predictions : of field rows, as given to `count`
+    n : int
+        How many rows to label.
+    groups : array-like (rows,), optional
+        The group of each row; needed if and only if the prevalence has groups.
+    y : array-like (rows,), optional
+        The true class where it is known, and missing elsewhere: rows with a label are not chosen again.
+    missing : "error" or "drop"
+        Whether rows without a prediction are refused, or never chosen.
+    normalize : bool
+        Rescale rows of (n, K) predictions to sum to one.
+    random_state : int
+        Other rows of the same kind for another seed.
+
+    Returns
+    -------
+    array of n places of rows, ascending
+
+    Notes
+    -----
+    Groups get labels by the square root of their size, which serves the mean group and the whole field both. Bins get
+    them where a label takes most from the variance of the share of the whole field, as far as the estimate is sure of
+    the classes in the bins: it is where the field has not moved, or labels have decided. Otherwise they get them by
+    their rows. In a group and bin, rows are evenly spaced by their prediction. The same rows in another order give the
+    same answer, but for rows with equal predictions.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
+    >>> rows = fieldcal.rows_to_label(prev, data.proba_field, 50)
+    >>> y = [data.y_field[i] if i in rows else None for i in range(1000)]
+    >>> later = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y, design="by_score"))
+    >>> before, after = (p.whole.upper - p.whole.lower for p in (prev, later))
+    >>> bool(after[1] < before[1])
+    True
+    """
+    check_kind("prev", prev, Prevalence)
+    check_whole("n", n, least=1)
+    check_choice("missing", missing, ("error", "drop"))
+    check_flags(normalize=normalize)
+    check_whole("random_state", random_state, least=0)
+    check_alignment(predictions=predictions, groups=groups, y=y)
+    lab = prev.lab
+    scores = scores_of(lab, predictions, normalize=normalize, missing=missing)
+    size = len(scores.values)
+    found = row_groups(prev.correction(), groups, n=size)
+    names, codes = ((None,), np.zeros(size, np.intp)) if found is None else found[:2]
+    free = np.ones(size, bool) if y is None else field_labels(lab.outcome, y, n=size) == UNKNOWN
+    if scores.missing is not None:
+        free &= ~scores.missing
+    rng = np.random.default_rng(random_state)
+    rows = rng.permutation(np.flatnonzero(free))  # so that none is favoured among equal predictions
+    values = scores.take(rows).values
+    cells = codes[rows] * lab.n_bins + lab.partition.assign(values)
+    room = np.bincount(cells, minlength=len(names) * lab.n_bins).reshape(len(names), lab.n_bins)
+    picks = Picks.of(prev, names, room, n, random_state)
+    order = np.lexsort((values if values.ndim == 1 else values[:, ordering_class(prev)], cells))
+    return np.sort(rows[order[picks.among(cells[order])]])
+
+
+@dataclass(frozen=True)
+class Picks:
+    """How many rows of each cell, a group and a bin, are chosen, and where the first of them stands."""
+
+    size: Ints  # (G · m,) rows without a label
+    take: Ints
+    start: Ints
+
+    @classmethod
+    def of(cls, prev: Prevalence, names: Keys, room: Ints, n: int, seed: int) -> Picks:
+        """For n rows, of (G, m) without a label in these groups."""
+        if n > room.sum():
+            raise InputError(
+                f"n is {n:,}, but there are {room.sum():,} rows with a prediction and without a label. Ask for fewer."
+            )
+        take = cells_to_label(prev.from_labels, room.astype(np.float64), n, held=_held(prev, names)).ravel()
+        start = np.random.default_rng([seed, 1]).random(take.size) * room.ravel()
+        return cls(room.ravel(), take, start.astype(np.int64))
+
+    def among(self, cells: Ints) -> Ints:
+        """Places of the chosen rows, of rows in the order of their cells and, within them, of their predictions."""
+        rank = np.arange(len(cells)) - (np.cumsum(self.size) - self.size)[cells]
+        chosen = spaced(rank, size=self.size[cells], take=self.take[cells], start=self.start[cells])
+        return np.flatnonzero(chosen)
+
+
+def ordering_class(prev: Prevalence) -> int:
+    """The class by whose prediction rows of a bin are ordered: the one that is most uncertain in the field."""
+    P, v = prev.from_labels.bins(), prev.from_labels.model.V.sum(axis=0)
+    return int((v @ (P * (1 - P))).argmax())
+
+
+def _held(prev: Prevalence, names: Keys) -> Floats:
+    """Labels that these groups have already."""
+    held = np.zeros(len(prev.groups) + 1)  # the last is of groups that were never seen
+    for found in prev.field.labelled.values():
+        held[found.at] += found.counts.sum(axis=(1, 2))
+    return held[group_keys.positions(prev.groups, names)] if prev.field.grouped else held[:1]
