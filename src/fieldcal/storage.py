@@ -25,6 +25,8 @@ from fieldcal.errors import (
 
 #: Larger artefacts than this are refused before they are read.
 MAX_BYTES = 2**30
+#: The column in which a table of labels says how each row was chosen.
+DESIGN_COLUMN = "fieldcal_design"
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:

@@ -126,6 +126,7 @@ def calls():
     dated = field.named("2024-01-01")
     with_labels = fieldcal.count(lab, data.proba_field, y=data.y_field)
     by_labels = fieldcal.estimate(lab, with_labels)
+    one = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
     labelled = {"proba": data.proba_field, "y": data.y_field, "groups": data.groups_field}
     return {
         "learn": (fieldcal.learn, {"predictions": data.proba_lab, "y": data.y_lab}),
@@ -156,6 +157,11 @@ def calls():
         ),
         "plan": (fieldcal.plan, {"lab": lab, "n": 100}),
         "cross_validate": (fieldcal.cross_validate, {"prev": fieldcal.estimate(lab, with_labels)}),
+        "plan_labels": (fieldcal.plan, {"lab": one, "labels": [5]}),
+        "rows_to_label": (
+            fieldcal.rows_to_label,
+            {"prev": prev, "predictions": data.proba_field, "n": 5, "groups": data.groups_field},
+        ),
         "report": (fieldcal.report, {"prev": prev, **labelled}),
         "label_shift": (datasets.label_shift, {"n_lab": 20, "n_field": 10}),
         "quantification": (datasets.quantification, {"n_lab": 50, "n_pool": 2000}),
@@ -218,6 +224,10 @@ def calls():
             {"table": "t", "dialect": "duckdb", "scores": "p", "old": 0.5, "new": 0.1},
         ),
         "tables_decide": (tables.decide, {"prev": table_prev, "frame": rows}),
+        "tables_rows_to_label": (
+            tables.rows_to_label,
+            {"prev": table_prev, "frame": rows, "n": 5, "label": "new"},
+        ),
         "tables_read_labelled": (tables.read_labelled, {"prev": table_prev, "frame": rows}),
         "sql_count": (tables.sql_count, {"lab": table_lab, "table": "t", "dialect": "duckdb"}),
         "sql_recalibrate": (

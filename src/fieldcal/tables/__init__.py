@@ -11,6 +11,7 @@ from fieldcal.tables.decide import decide, decide_file
 from fieldcal.tables.labelled import read_labelled
 from fieldcal.tables.learn import learn
 from fieldcal.tables.recalibrate import recalibrate, recalibrate_file
+from fieldcal.tables.rows_to_label import rows_to_label
 from fieldcal.tables.sql import change_prevalence_statement as sql_change_prevalence
 from fieldcal.tables.sql import count_statement as sql_count
 from fieldcal.tables.sql import decide_statement as sql_decide
@@ -27,6 +28,7 @@ __all__ = [
     "read_labelled",
     "recalibrate",
     "recalibrate_file",
+    "rows_to_label",
     "sql_change_prevalence",
     "sql_count",
     "sql_decide",

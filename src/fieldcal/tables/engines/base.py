@@ -130,6 +130,12 @@ class Table(ABC):
         own = list(self._safe.values())
         return computed.select(*own, *(e.alias(n) for n, e in new.items())).to_native()
 
+    def taken(self, rows: Any) -> Any:
+        """A few of the table's rows, under the user's names, as a frame in memory."""
+        few = rows.select(*self._safe.values())
+        few = few.collect() if isinstance(few, nw.LazyFrame) else few
+        return few.rename({safe: name for name, safe in self._safe.items() if safe != name})
+
     def finish_with_gaps(self, computed: Any, name: str, values: nw.Expr, held: nw.Expr) -> Any:
         """The same with one new column of whatever type, null where it is not held."""
         return self.finish(computed, {name: nw.when(held).then(values)})

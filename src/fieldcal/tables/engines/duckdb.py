@@ -57,6 +57,11 @@ class DuckDB(Table):
             for name, values in zip(relation.columns, columns, strict=True)
         }
 
+    def taken(self, rows: Any) -> Any:
+        """As pyarrow's table."""
+        with translated(self.name):
+            return super().taken(rows)
+
     def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
         """A relation over arrays, bound to the connection that this relation has."""
         small_table = {name: _array(values) for name, values in columns.items()}

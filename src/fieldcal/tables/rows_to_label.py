@@ -1,0 +1,258 @@
+"""rows_to_label on tables: the rows that should be labelled next, as a small table to fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from fieldcal import verbs
+from fieldcal.errors import InputError, Option
+from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.options import check_choice, check_flags, check_kind, check_whole
+from fieldcal.storage import DESIGN_COLUMN
+from fieldcal.tables.columns import Grouping, LookUp, Scores, prediction_columns, read_rows
+from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
+from fieldcal.tables.validity import examine, refuse
+from fieldcal.tables.weight_table import counted_groups
+from fieldcal.types import Crossing, Ints, Keys
+from fieldcal.verbs.rows_to_label import Picks, ordering_class
+
+#: Columns by which rows with equal predictions are put in order.
+_ORDERED = (nw.String, nw.Boolean, nw.Date, nw.Datetime)
+
+
+def rows_to_label(
+    prev: Prevalence,
+    frame: Any,
+    n: int,
+    *,
+    label: str | None = None,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    quantiles: QuantilesLike | None = None,
+    missing: Literal["error", "drop"] = "error",
+    normalize: bool = False,
+    crossing: Crossing = "error",
+    random_state: int = 0,
+) -> Any:
+    """The rows of a table to label next, to be filled in: their own columns, an empty label, and the design.
+
+    Chosen as `fieldcal.rows_to_label` does, where the table lives: of a lazy table, only these rows are read. Filled
+    in, they go back by ``count(…, label=…, design="by_score", only_labels=True)``, or `fieldcal estimate --labelled`.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
+        With quantiles of a number, a table in memory.
+    n : int
+        How many rows to label.
+    label : column of the true classes, or numbers
+        Rows in which it is known are not chosen again; it need not be there. By default the lab's.
+    by, scores, quantiles : columns of the groups and of the predictions
+        By default those that were counted.
+    missing : "error" or "drop"
+        Whether rows without a prediction are refused, or never chosen.
+    normalize, crossing : as in `count`
+    random_state : int
+        Other rows of the same kind for another seed.
+
+    Returns
+    -------
+    A table in memory of n rows: of the library of the one that was given, pyarrow's for DuckDB and Spark
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import fieldcal
+    >>> from fieldcal import tables
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> lab = tables.learn(pl.DataFrame({"p": data.proba_lab, "y": data.y_lab}), scores="p", label="y")
+    >>> field_rows = pl.LazyFrame({"id": range(1000), "p": data.proba_field})
+    >>> prev = fieldcal.estimate(lab, tables.count(lab, field_rows))
+    >>> to_label = tables.rows_to_label(prev, field_rows, 50)
+    >>> to_label.columns, to_label.shape, to_label["y"].null_count()
+    (['id', 'p', 'y', 'fieldcal_design'], (50, 4), 50)
+    """
+    check_kind("prev", prev, Prevalence)
+    check_whole("n", n, least=1)
+    check_choice("missing", missing, ("error", "drop"))
+    check_flags(normalize=normalize)
+    check_whole("random_state", random_state, least=0)
+    prev.lab.outcome.refuse(missing=missing)
+    table = open_table(frame)
+    name = _label_name(prev.lab, table, label)
+    columns = prediction_columns(
+        table, prev.lab, scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing
+    )
+    grouping = counted_groups(prev, by, table)
+    if table.lazy:
+        found = _Lazy.of(prev, columns, grouping, name, missing).chosen(n, random_state)
+        rows = table.taken(found)[np.random.default_rng(random_state).permutation(n).tolist()]
+    else:
+        options: dict[str, Any] = {"normalize": normalize} if isinstance(columns, Scores) else {}
+        options |= {"missing": missing, "random_state": random_state}
+        rows = table.taken(_in_memory(prev, columns, grouping, name, n, **options))
+    return _to_fill_in(rows, name, prev.lab)
+
+
+def _label_name(lab: Lab, table: Table, label: str | None) -> str:
+    """The column of labels: the one that is named, or the lab's."""
+    if label is None and lab.columns is None:
+        raise InputError(
+            "This lab was learnt from arrays and knows no column of labels. Pass ",
+            Option("label"),
+            ", its name.",
+        )
+    name = label if label is not None else lab.columns.label  # type: ignore[union-attr]
+    if not isinstance(name, str) or not name:
+        raise InputError(f"label must be the name of a column, but got {name!r:.60}.")
+    if DESIGN_COLUMN in table.names:
+        raise InputError(
+            f"The table already has a column {DESIGN_COLUMN!r}, which says how rows were chosen. Give the table of the "
+            "whole field, or rename it."
+        )
+    return name
+
+
+def _in_memory(
+    prev: Prevalence,
+    columns: Scores | QuantileColumns,
+    grouping: Grouping,
+    label: str,
+    n: int,
+    **options: Any,
+) -> Any:
+    """As arrays do; the rows in their order."""
+    table = columns.table
+    others = {"label": columns.label(label)} if label in table.names else {}
+    rows = read_rows(columns, grouping, others=others)
+    y = columns.labels(rows.others["label"], label) if others else None
+    places = verbs.rows_to_label(prev, rows.predictions, n, groups=rows.groups, y=y, **options)
+    return table.frame[places.tolist()]
+
+
+@dataclass(frozen=True)
+class _Lazy:
+    """Rows without a label of a table that is not in memory."""
+
+    prev: Prevalence
+    scores: Scores
+    grouping: Grouping
+    missing: str
+    frame: Any
+
+    @classmethod
+    def of(
+        cls, prev: Prevalence, columns: Scores | QuantileColumns, grouping: Grouping, label: str, missing: str
+    ) -> _Lazy:
+        """Of these columns."""
+        if isinstance(columns, QuantileColumns):
+            raise InputError("Rows with predicted quantiles are chosen in memory: collect the table first.")
+        frame = columns.table.frame
+        if label in columns.table.names:
+            frame = frame.filter(_is_empty(columns.table, label))
+        if missing == "drop":
+            frame = frame.filter(~columns.missing())
+        return cls(prev, columns, grouping, missing, frame)
+
+    @property
+    def _bin(self) -> str:
+        return self.scores.table.helper("bin")
+
+    def _prepared(self, keys: Sequence[nw.Expr], *, repair: bool = True) -> Any:
+        """The rows with their scores, keys and bins."""
+        table, names = self.scores.table, self.scores.names()
+        frame = self.frame.with_columns(*self.scores.expressions(repair=repair), *keys)
+        final = self.scores.final([nw.col(n) for n in names])
+        bins = self.prev.lab.partition.expression(table.backend, final)
+        return frame.with_columns(bins.cast(nw.Int64).alias(self._bin))
+
+    def chosen(self, n: int, seed: int) -> Any:
+        """The rows, from two passes: one counts them per group and bin, the other finds them."""
+        names, room = self._counted()
+        picks = Picks.of(self.prev, names, room, n, seed)
+        cells = np.flatnonzero(picks.take)
+        groups, bins = np.divmod(cells, room.shape[1])
+        look_up = self.grouping.look_up([names[g] for g in groups]) if self.grouping.columns else None
+        return self._found(look_up, picks, cells, bins)
+
+    def _counted(self, *, repair: bool = False) -> tuple[Keys, Ints]:
+        """The groups, and rows per group and bin; refused if scores are none."""
+        table, keys = self.scores.table, self.grouping.names()
+        valid = table.indicator(self.scores.valid([nw.col(c) for c in self.scores.names()]))
+        columns = {name: table.helper(name) for name in ("rows", "valid")}
+        rows = self._prepared(self.grouping.expressions(), repair=repair)
+        rows = rows.with_columns(valid.alias(columns["valid"]))
+        totals = [nw.len().alias(columns["rows"]), nw.col(columns["valid"]).sum().cast(nw.Int64)]
+        found = table.collect(rows.group_by(*keys, self._bin).agg(*totals))
+        n, usable = (np.asarray(found[columns[name]], dtype=np.int64) for name in ("rows", "valid"))
+        if usable.sum() < n.sum() and not repair:
+            refuse(examine(table, self.scores), self.scores, missing=self.missing)
+            return self._counted(repair=True)
+        groups = self.grouping.decode([found[k] for k in keys])
+        names, codes = (
+            ((None,), np.zeros(len(n), np.intp)) if groups is None else group_keys.factorize(groups, n=len(n))
+        )
+        room = np.zeros((len(names), self.prev.lab.n_bins), dtype=np.int64)
+        np.add.at(room, (codes, np.asarray(found[self._bin], dtype=np.intp)), n)
+        return names, room
+
+    def _found(self, look_up: LookUp | None, picks: Picks, cells: Ints, bins: Ints) -> Any:
+        table = self.scores.table
+        numbers = {"bin_of": bins, "cell": cells, "size": picks.size[cells]}
+        numbers |= {"take": picks.take[cells], "start": picks.start[cells]}
+        held = {table.helper(name): values.astype(np.int64) for name, values in numbers.items()}
+        small = table.small(
+            {**(look_up.right() if look_up else {}), **held},
+            {**(look_up.dtypes() if look_up else {}), **dict.fromkeys(held, nw.Int64)},
+        )
+        rows = self._prepared(look_up.left() if look_up else [])
+        on = {**(look_up.on() if look_up else {}), self._bin: table.helper("bin_of")}
+        small = table.align(rows, small, on)
+        joined = rows.join(small, left_on=list(on), right_on=list(on.values()), how="inner")
+        rank = nw.col(self._bin).cum_count().over(table.helper("cell"), order_by=self._order())
+        size, take, start = (nw.col(table.helper(name)) for name in ("size", "take", "start"))
+        place = table.helper("rank")
+        ranked = joined.with_columns(rank.cast(nw.Int64).alias(place))
+        here, before = (take * (nw.col(place) - k) + start for k in (0, 1))
+        return ranked.filter(here // size > before // size).sort(table.helper("cell"), place)
+
+    def _order(self) -> list[str]:
+        """Of the rows in a cell: by the prediction; equal ones by what else is in the row."""
+        table, names = self.scores.table, self.scores.names()
+        first = names[-1] if len(names) == 1 else names[ordering_class(self.prev)]
+        return [
+            first,
+            *(name for name, kind in table.schema.items() if kind.is_numeric() or kind in _ORDERED),
+        ]
+
+
+def _is_empty(table: Table, label: str) -> nw.Expr:
+    """Whether a row has no label."""
+    held = table.column(label)
+    if not table.dtype(label).is_float():
+        return held.is_null()
+    return held.is_null() | table.is_nan(held.fill_null(0.0))
+
+
+def _to_fill_in(rows: Any, label: str, lab: Lab) -> Any:
+    """The rows, an empty label where there is none yet, and the design."""
+    backend, n = rows.implementation, len(rows)
+    kind = None if backend.is_pandas() else _label_type(lab)  # pandas' whole numbers have no null
+    empty = [] if label in rows.columns else [nw.new_series(label, [None] * n, kind, backend=backend)]
+    design = nw.new_series(DESIGN_COLUMN, ["by_score"] * n, backend=backend)
+    return rows.with_columns(*empty, design).to_native()
+
+
+def _label_type(lab: Lab) -> Any:
+    """The type of a column that will hold these classes, or numbers."""
+    if lab.outcome.kind == "intervals":
+        return nw.Float64()
+    kinds = frozenset(type(c) for c in lab.classes)
+    return {frozenset({int}): nw.Int64(), frozenset({bool}): nw.Boolean()}.get(kinds, nw.String())
