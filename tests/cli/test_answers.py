@@ -168,7 +168,7 @@ def test_plan_takes_all_that_python_takes(artefacts, call):
     wanted = fieldcal.plan(lab, n=500, prevalence=[0.7, 0.3], of=0, level=0.8, assume="label_shift")
     answer = json.loads(call(line).out)
     assert answer.pop("warnings") == []
-    assert answer == vars(wanted)
+    assert answer == wanted.to_dict()
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
-"""fieldcal plan, contrast: questions to an estimate. Nothing is written."""
+"""fieldcal contrast: questions to an estimate about its groups. Nothing is written."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
 import json
-from collections.abc import Callable, Hashable, Sequence
-from pathlib import Path
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -31,53 +30,6 @@ Assume = Annotated[
     Literal["trust", "label_shift"],
     typer.Option(help="Rest on the estimate after trust, or on label shift, whatever the trust."),
 ]
-
-
-def plan(
-    settings: Settings,
-    artefact: Annotated[
-        Path,
-        typer.Argument(metavar="PREVALENCE.json | LAB.json", help="An estimate, or with --rows a lab."),
-    ],
-    rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Plan a field of so many rows, with a lab alone.")
-    ] = None,
-    prevalence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARES",
-            help="With --rows: the shares of the classes to plan for, in their order: 0.7,0.3. By default the lab's.",
-        ),
-    ] = None,
-    of: Of = None,
-    level: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LEVEL",
-            help="Probability content of the interval; by default the estimate's, or with a lab 0.9.",
-        ),
-    ] = None,
-    assume: Assume = "trust",
-) -> None:
-    """What makes the interval wide, what would narrow it, and how many labels would decide.
-
-    Example: fieldcal plan lab.json --rows 5000
-    """
-    from fieldcal.objects import Lab, Prevalence
-    from fieldcal.options import check_whole
-
-    shares: Any = (
-        None if prevalence is None else [_size(part, "--prevalence") for part in prevalence.split(",")]
-    )
-    if rows is None and shares is not None:
-        raise InputError("--prevalence is for planning with a lab. Add --rows, and give LAB.json.")
-    if rows is not None:
-        check_whole("--rows", rows, least=1)
-    held = Prevalence.load(artefact) if rows is None else Lab.load(artefact)
-    planned = fieldcal.plan(
-        held, n=rows, prevalence=shares, of=class_of(held, of), level=level, assume=assume
-    )
-    out.result(settings, dataclasses.asdict(planned), repr(planned))
 
 
 def contrast(
@@ -279,11 +231,12 @@ def totals_of(prev: Prevalence, text: str) -> dict[Hashable, float]:
         group = group_of(prev, name)
         if group in sizes:
             raise InputError(f"--totals names the group {name!r:.60} twice. Add its sizes up.")
-        sizes[group] = _size(size, "--totals")
+        sizes[group] = size_of(size, "--totals")
     return sizes
 
 
-def _size(text: str, option: str) -> float:
+def size_of(text: str, option: str) -> float:
+    """A number that is not negative."""
     value = opt.number(text)
     if value is None or not 0.0 <= value < float("inf"):
         raise InputError(f"{option} must have numbers, none negative, but has {text!r:.60}.")
@@ -293,6 +246,3 @@ def _size(text: str, option: str) -> float:
 def _plain(key: Hashable) -> Any:
     """A group for JSON: parts of a tuple as a list."""
     return list(key) if isinstance(key, tuple) else key
-
-
-COMMANDS: tuple[Callable[..., int | None], ...] = (plan, contrast)

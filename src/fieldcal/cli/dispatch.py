@@ -102,7 +102,7 @@ def command() -> Any:
     """The root command; help is plain text where nobody looks at it in colour."""
     import typer.main
 
-    from fieldcal.cli import answers, commands, decisions, known, options, show, sql
+    from fieldcal.cli import answers, commands, decisions, known, options, plan, show, sql
 
     fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     app = typer.Typer(
@@ -111,7 +111,8 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(options.root)
-    for made in (*commands.COMMANDS, decisions.decide, known.change_prevalence, *answers.COMMANDS, show.show):
+    others = (decisions.decide, known.change_prevalence, plan.plan, answers.contrast, show.show)
+    for made in (*commands.COMMANDS, *others):
         app.command()(options.flat(made))
     below = typer.Typer(help="Print statements for a warehouse.")
     for name, made in sql.COMMANDS.items():

@@ -11,14 +11,12 @@ import typer
 from fieldcal.cli import output as out
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
+from fieldcal.storage import DESIGN_COLUMN
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab
     from fieldcal.tables.files.session import Session, Source
     from fieldcal.types import Design
-
-#: The column in which a table of labels says how each row was chosen.
-DESIGN_COLUMN = "fieldcal_design"
 
 Labelled = Annotated[
     str | None,
@@ -93,14 +91,14 @@ def count_with_labels(
     own = labels.labelled is None
     if own and (labels.label is None or DESIGN_COLUMN not in source.columns):
         given |= {"label": labels.label, "design": labels.design or "random"}
-        return _count(settings, lab, _relation(lab, source, given), **given)
+        return _count(settings, lab, relation_of(lab, source, given), **given)
     if given["time"] is not None:
         raise InputError(
             f"Windows of --time do not go with labels in another table, nor with a column {DESIGN_COLUMN}. Put the "
             "labels of one design into the table of the field."
         )
     batch = given.pop("batch")
-    field = _count(settings, lab, _relation(lab, source, given), **given)
+    field = _count(settings, lab, relation_of(lab, source, given), **given)
     options = {name: value for name, value in given.items() if name not in ("by", "time", "every")}
     later = source if labels.labelled is None else session.open(labels.labelled)
     field = add_labels(settings, lab, field, later, labels, **options)
@@ -121,8 +119,8 @@ def add_labels(
     from fieldcal.objects import group_keys
     from fieldcal.tables.weight_table import text_columns
 
-    given |= {"label": _label_column(lab, labels), "by": _group_columns(field, by), "only_labels": True}
-    relation = _relation(lab, source, given, text=text_columns(given["by"], field.groups))
+    given |= {"label": label_column(lab, labels.label), "by": _group_columns(field, by), "only_labels": True}
+    relation = relation_of(lab, source, given, text=text_columns(given["by"], field.groups))
     parts: dict[Design, Any] = {labels.design or "random": relation}
     if DESIGN_COLUMN in source.columns:
         parts = _by_design(relation, given["label"], labels.design)
@@ -144,7 +142,7 @@ def _count(settings: Settings, lab: Lab, relation: Any, **given: Any) -> Field:
         return tables.count(lab, relation, **given)
 
 
-def _relation(lab: Lab, source: Source, given: Mapping[str, Any], *, text: Sequence[str] = ()) -> Any:
+def relation_of(lab: Lab, source: Source, given: Mapping[str, Any], *, text: Sequence[str] = ()) -> Any:
     """The table, its columns bound to their roles; a label that is an empty text, as some write CSV, is missing."""
     import duckdb
 
@@ -161,10 +159,10 @@ def _relation(lab: Lab, source: Source, given: Mapping[str, Any], *, text: Seque
     return relation.select(*(filled if name == label else duckdb.ColumnExpression(name) for name in names))
 
 
-def _label_column(lab: Lab, labels: Labels) -> str:
+def label_column(lab: Lab, label: str | None) -> str:
     """The one that is named, or the lab's."""
-    if labels.label is not None:
-        return labels.label
+    if label is not None:
+        return label
     if lab.columns is None:
         raise InputError(
             "The lab was learnt from arrays and knows no column of labels: name it with --label."
