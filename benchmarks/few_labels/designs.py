@@ -50,9 +50,8 @@ def designs(
     rows = by_class(asked.y, asked.n_classes, n, rng)
     ppi = prediction_powered(asked.proba, asked.y, rows) if peer else unknown(asked.n_classes)
     yield "by_class", judged(asked, rows, "by_class") | ppi.judged(asked.truth, "_ppi")
-    if can_pick():
-        yield "by_score", judged(asked, pick(before, asked.proba, n, rng), "by_score")
-        yield "random", judged(asked, rng.choice(len(asked.y), n, replace=False), "random")
+    yield "by_score", judged(asked, pick(before, asked.proba, n, rng), "by_score")
+    yield "random", judged(asked, rng.choice(len(asked.y), n, replace=False), "random")
 
 
 def by_class(y: np.ndarray, n_classes: int, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -61,13 +60,9 @@ def by_class(y: np.ndarray, n_classes: int, n: int, rng: np.random.Generator) ->
     return np.concatenate([rows[: max(n // n_classes, 1)] for rows in of_class])
 
 
-def can_pick() -> bool:
-    return hasattr(fieldcal, "plan_rows")
-
-
 def pick(before: fieldcal.Prevalence, proba: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """The rows that the plan would have labelled."""
-    return np.asarray(fieldcal.plan_rows(before, proba, n, random_state=int(rng.integers(2**31))))
+    return np.asarray(fieldcal.rows_to_label(before, proba, n, random_state=int(rng.integers(2**31))))
 
 
 def judged(asked: Population, rows: np.ndarray, design: str) -> dict[str, Any]:
@@ -109,9 +104,6 @@ def page(frame: pd.DataFrame, *, markdown: bool) -> Iterator[str]:
         share = some.covered.mean()
         beside = f"PPI++ {some.covered_ppi.mean():.3f}"
         yield bar(f"by_class, {n} labels: cover {share:.3f} (≥ .87), {beside}", share >= 0.87)
-    if "by_score" not in files.index:
-        yield "       by_score: not there yet, fieldcal picks no rows"
-        return
     both = files.loc["by_score"].join(files.loc["random"], rsuffix="_random").reset_index()
     yield from table(both, KEYS, PICKED, markdown=markdown)
     for (n,), some in parts(both, ["n"]):
