@@ -104,7 +104,7 @@ def page(frame: pd.DataFrame, *, markdown: bool) -> Iterator[str]:
         share = some.covered.mean()
         beside = f"PPI++ {some.covered_ppi.mean():.3f}"
         yield bar(f"by_class, {n} labels: cover {share:.3f} (≥ .87), {beside}", share >= 0.87)
-    both = files.loc["by_score"].join(files.loc["random"], rsuffix="_random").reset_index()
+    both = files.loc["by_score"].join(files.loc["random"].add_suffix("_random")).reset_index()
     yield from table(both, KEYS, PICKED, markdown=markdown)
     for (n,), some in parts(both, ["n"]):
         times = ratio(some, "e", "e_random")
