@@ -59,10 +59,19 @@ def test_the_examples_of_the_report_run_as_they_stand(tmp_path, monkeypatch):
     names = {"lab": lab, "field": field, "prev": fieldcal.estimate(lab, field), "frame": frame}
     names |= {"proba": given["proba_field"], "y": data.y_field, "sites": given["site_field"]}
     names |= {"before": given["proba_field"], "after": given["proba_field"] ** 2}
-    page, pictures = examples(README.parent / "docs" / "report.md")
+    page, labelled, pictures = examples(README.parent / "docs" / "report.md")
     exec(page, names)
     assert (tmp_path / "report.html").read_text("utf-8") == names["found"].html()
+    taught = fieldcal.estimate(lab, fieldcal.tables.count(lab, frame, label="y"))
+    exec(labelled, names | {"prev": taught})
     exec(pictures, names)
+
+
+def test_the_example_of_labels_runs_as_it_stands():
+    names = {}
+    for example in examples(README.parent / "docs" / "labels.md"):
+        exec(example, names)
+    assert names["prev"].labels is not None
     matplotlib.pyplot.close("all")
 
 
