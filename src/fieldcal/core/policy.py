@@ -94,7 +94,7 @@ class Policy:
     #: So many labels must have come before a verdict rests on them. (19)
     enough_labels: int = 30
     #: An explanation of at least this probability is what labels decided for. (19)
-    decided: float = 0.7
+    decided: float = 0.65
     #: A full correction of this size or less, in log loss, harms little whichever explanation holds. (19)
     harmless: float = 0.005
     #: A p-value below which labels contradict what was foretold, or do not look like a random sample. (19)

@@ -15,8 +15,10 @@ from fieldcal.verbs.findings.evidence import Seen
 
 BINS = Option("shape", "bins", verb="recalibrate")
 BY_SCORE, BY_CLASS = Option("design", "by_score"), Option("design", "by_class")
-#: Findings that speak of predictions and decisions, not of the estimate; and a doubt that labels have answered.
-_TO_WEIGH = ("uncalibrated", "recall_lost", "errors_traded", "misfit")
+#: Findings that speak of predictions and decisions, not of the estimate; and doubts that labels have answered.
+_TO_WEIGH = ("uncalibrated", "recall_lost", "errors_traded", "misfit", "some_class_rows")
+#: Doubts about the differences of groups that labels have answered where they decided for label shift between them.
+_OF_GROUPS = ("beyond_rehearsal", "trust_withheld", "rehearsed")
 _MORE = "See fieldcal plan for how many more labels would decide, and which rows to label."
 
 
@@ -80,7 +82,8 @@ def contradicted(seen: Seen) -> Finding | None:
         return None
     question = "Do the labels agree with what was foretold of them?"
     told = labels.label_shift
-    if told is None or told.chance >= POLICY.labels_contradict:
+    believed = labels.weight("label_shift") >= POLICY.decided and not seen.trust.set_by_caller
+    if told is None or told.chance >= POLICY.labels_contradict or believed:
         return Finding(code="labels_agree", question=question, state="ok", text=_agreement(seen, labels))
     k = _shown(labels.observed - told.expected)
     text = f"Of the labelled rows {_percent(labels.observed[k])} are {_class(seen, k)}; label shift foretold "
@@ -129,10 +132,12 @@ def scores_hold(seen: Seen) -> Finding | None:
 
 def for_people(seen: Seen, finding: Finding) -> Finding:
     """Once labels have earned the estimate, what decisions make of it is no doubt about it, but for people to weigh."""
-    if seen.labels is None or finding.state != "care" or finding.code not in _TO_WEIGH:
+    if seen.labels is None or finding.state != "care" or finding.code not in (*_TO_WEIGH, *_OF_GROUPS):
         return finding
     earned = moved(seen, "")
     if earned is None or earned.state != "ok":
+        return finding
+    if finding.code in _OF_GROUPS and seen.trust.between < POLICY.decided:
         return finding
     remedy = (
         f"Recalibrate each bin by its labels: {BINS}." if finding.code == "uncalibrated" else finding.remedy
