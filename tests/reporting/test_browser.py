@@ -16,8 +16,8 @@ import fieldcal
 from fieldcal.datasets import label_shift
 from fieldcal.objects import show
 from fieldcal.plots import style
-from fieldcal.reporting.content import shown_name
 from fieldcal.reporting.figures import pictures
+from fieldcal.reporting.names import shown_name
 from fieldcal.reporting.page import STATIC_LINES, STEP, as_html
 from reporting.browser import running
 

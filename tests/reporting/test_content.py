@@ -16,6 +16,7 @@ from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Finding
 from fieldcal.plots import draw, tables
 from fieldcal.reporting import content, evaluation, figures, page
+from fieldcal.reporting.names import shown_name
 from fieldcal.verbs import findings
 from reporting.real import HOSTILE, hostile, judged, reported, simple
 
@@ -311,7 +312,7 @@ def test_a_report_wants_an_estimate_and_says_what_it_got():
 
 def test_hostile_names_are_told_once_each():
     names = reported(hostile()).dict()["groups"]["names"]
-    assert sorted(names) == sorted(content.shown_name(key) for key in HOSTILE)
+    assert sorted(names) == sorted(shown_name(key) for key in HOSTILE)
 
 
 def test_a_lab_of_given_bins_is_reported_without_a_picture_of_its_calibration():

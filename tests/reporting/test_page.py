@@ -17,7 +17,7 @@ import pytest
 
 import fieldcal
 from fieldcal.errors import InputError, MissingExtraError
-from fieldcal.reporting import content
+from fieldcal.reporting.names import shown_name
 from fieldcal.reporting.page import STATIC_LINES
 from reporting.real import HOSTILE, hostile, judged, reported, simple
 
@@ -134,7 +134,7 @@ def test_hostile_names_are_shown_and_stay_inert():
     assert len(page.named("script")) == 2
     words = page.words()
     for key in HOSTILE:
-        assert " ".join(content.shown_name(key).split()) in words
+        assert " ".join(shown_name(key).split()) in words
     assert len(text) < 1_000_000
 
 

@@ -21,6 +21,7 @@ from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
 from fieldcal.reporting.evaluation import Evaluation, Numbers
 from fieldcal.reporting.labels import labels_section, taught_sentence
+from fieldcal.reporting.names import shown_name
 from fieldcal.types import Floats
 
 SCHEMA = 1
@@ -28,8 +29,7 @@ SCHEMA = 1
 MOST_CELLS = 200_000
 #: Groups drawn beside the whole field: those that fit worst, and those whose distribution changes most.
 WORST_FITS, MOST_CHANGED = 3, 3
-#: Letters of a title, and of a name from the data.
-TITLE_WIDTH, NAME_WIDTH = 200, 72
+TITLE_WIDTH = 200  # letters
 
 _COLUMNS = ("mean_prediction", "estimate", "lower", "upper")
 _ROUNDING = 1e-9  # changes smaller than this are none
@@ -508,11 +508,6 @@ def _version(package: str) -> str:
 
 
 # -- shared ----------------------------------------------------------------------------------------------------
-
-
-def shown_name(key: Any) -> str:
-    """A name from the data: one line, without control or direction characters, not endless."""
-    return group_keys.show(key, width=NAME_WIDTH) or '""'
 
 
 def _outcome(prev: Prevalence) -> str:

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 
 from fieldcal.core.stories import beta_interval
-from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects import Prevalence
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.show import CHOSEN
+from fieldcal.reporting.names import shown_name
 from fieldcal.verbs.cross_validate import CrossValidation, cannot_judge, cross_validate
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
 
 #: Classes whose shares among labelled rows are told.
 MOST_CLASSES = 12
-
-_NAME_WIDTH = 72
 
 
 def labels_section(prev: Prevalence) -> dict[str, Any] | None:
@@ -94,7 +93,7 @@ def _shares(prev: Prevalence, labels: FromLabels, level: float) -> list[dict[str
     shown = sorted(np.argsort(-apart, kind="stable")[:MOST_CLASSES].tolist())
     return [
         {
-            "class": group_keys.show(prev.classes[k], width=_NAME_WIDTH) or '""',
+            "class": shown_name(prev.classes[k]),
             "observed": float(came[k]),
             "lower": float(lower[k]),
             "upper": float(upper[k]),
