@@ -732,7 +732,7 @@ def test_the_outline_of_the_page_is_sound(browser, plain, three, hostile, single
 
 def test_every_table_says_what_its_cells_belong_to(browser, plain, single):
     browser.open(single.path)
-    assert browser.run("return document.querySelectorAll('#labels table').length") == 3
+    assert browser.run("return document.querySelectorAll('#labels table').length") == 4
     assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0
     browser.open(plain.path)
     assert len(browser.texts("#table > caption")) == 1

@@ -14,9 +14,16 @@ import fieldcal
 from fieldcal.core.labels import KINDS
 from fieldcal.reporting import labels as section
 from fieldcal.reporting.figures import pictures
+from fieldcal.types import DESIGNS
 from reporting.real import HOSTILE, reported, simple
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_planned(monkeypatch):
+    """To plan takes seconds, and one test asks for it."""
+    monkeypatch.setattr(section, "MORE_LABELS", ())
 
 
 @functools.cache
@@ -165,6 +172,32 @@ def test_page_and_markdown_tell_the_same_numbers():
     assert "|label shift: only the mix of classes changed|" in markdown
     for sentence in said["sentences"] + said["judged"]:
         assert sentence in markdown
+
+
+@pytest.mark.parametrize("level", [0.8, None])
+def test_what_more_labels_would_buy_is_what_a_plan_says(monkeypatch, level):
+    monkeypatch.setattr(section, "MORE_LABELS", (1_000,))
+    prev, _ = labelled(30)
+    prev = fieldcal.estimate(prev.lab, prev.field, level=level, point="mean" if level else "mode")
+    found = reported(prev, of=0)
+    said = found.dict()["labels"]["more"]
+    planned = fieldcal.plan(prev, of=0, labels=[1_000]).more_labels
+    assert {(line["labels"], design): line[design] for line in said["widths"] for design in DESIGNS} == {
+        (more.labels, more.design): more.width for more in planned
+    }
+    if level is None:
+        assert said["now"] is None
+    else:
+        assert_allclose(said["now"], prev.whole.upper[0] - prev.whole.lower[0])
+        assert said["widths"][0]["random"] < said["now"]
+        assert (
+            f"the 80% interval of 0 in the whole field is {100 * said['now']:.1f} percentage"
+            in said["sentence"]
+        )
+    for text in (found.html(), found.markdown()):
+        assert "1,000" in text
+        assert f"{100 * said['widths'][0]['by_score']:.1f}" in text
+        assert said["sentence"].split(" (")[0] in text.replace("\\", "")
 
 
 def test_hostile_classes_are_escaped_and_many_are_cut(monkeypatch):

@@ -80,7 +80,7 @@ def report_content(
         "changes": _change_sentences(prev, k),
         "groups": _table_of_groups(prev, k, found),
         "trust": _trust_sentences(prev),
-        "labels": labels_section(prev),
+        "labels": labels_section(prev, k),
         "labelled": None if found is None else _labelled_section(found, prev, k),
         "figures": _figure_tables(prev, k, found),
         "checklist": _checklist_section(prev),

@@ -17,13 +17,16 @@ from fieldcal.objects.show import CHOSEN
 from fieldcal.reporting.names import shown_name
 from fieldcal.verbs.cross_validate import CrossValidation, cannot_judge, cross_validate
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
+from fieldcal.verbs.plan import LABELS, plan
 
 #: Classes whose shares among labelled rows are told.
 MOST_CLASSES = 12
+#: Numbers of further labels for which the width of the interval is foretold.
+MORE_LABELS = LABELS
 
 
-def labels_section(prev: Prevalence) -> dict[str, Any] | None:
-    """What labelled rows say, as plain data; None where there are none."""
+def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
+    """What labelled rows say, and what more would say of class k, as plain data; None where there are none."""
     labels = prev.labels
     if labels is None:
         return None
@@ -37,6 +40,7 @@ def labels_section(prev: Prevalence) -> dict[str, Any] | None:
         "shares": _shares(prev, labels, level),
         "judged": [_words_of(judged)] if judged is not None else [_not_judged(labels, reason)],
         "cross_validation": None if judged is None else judged.to_dict(),
+        "more": _more(prev, k),
     }
 
 
@@ -118,3 +122,21 @@ def _words_of(judged: CrossValidation) -> str:
 
 def _not_judged(labels: FromLabels, reason: str | None) -> str:
     return f"Whether recalibration helps, these rows do not say. {reason}"
+
+
+def _more(prev: Prevalence, k: int) -> dict[str, Any]:
+    """What further labels would buy: how wide the interval of class k in the whole field is, and will be."""
+    found = plan(prev, of=prev.classes[k], labels=MORE_LABELS, random_state=prev.seed)
+    lower, upper = prev.whole.lower, prev.whole.upper
+    now = None if lower is None or upper is None else float(upper[k] - lower[k])
+    wide = "" if now is None else f" is {100 * now:.1f} percentage points wide. It"
+    interval = f"the {found.level:.0%} interval of {shown_name(prev.classes[k])} in the whole field"
+    return {
+        "sentence": f"What more labels would buy: {interval}{wide} will be about so wide with more of them, in "
+        "percentage points (fieldcal plan says which rows to label):",
+        "now": now,
+        "widths": [
+            {"labels": n, **{more.design: more.width for more in found.more_labels if more.labels == n}}
+            for n in MORE_LABELS
+        ],
+    }
