@@ -200,6 +200,15 @@ def test_what_more_labels_would_buy_is_what_a_plan_says(monkeypatch, level):
         assert said["sentence"].split(" (")[0] in text.replace("\\", "")
 
 
+def test_of_very_many_groups_nothing_is_planned(monkeypatch):
+    monkeypatch.setattr(section, "MORE_LABELS", (1_000,))
+    monkeypatch.setattr(section, "MOST_GROUPS", 4)
+    found = reported(labelled(n_groups=5)[0])
+    assert found.dict()["labels"]["more"]["widths"] == []
+    for text in (found.html(), found.markdown()):
+        assert "What more labels would buy" not in text
+
+
 def test_hostile_classes_are_escaped_and_many_are_cut(monkeypatch):
     names = (HOSTILE[0], HOSTILE[2], HOSTILE[7], "=1+1")
     prev, _ = labelled(classes=names, shares=(0.1, 0.2, 0.3, 0.4))

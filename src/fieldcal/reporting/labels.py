@@ -23,6 +23,8 @@ from fieldcal.verbs.plan import LABELS, plan
 MOST_CLASSES = 12
 #: Numbers of further labels for which the width of the interval is foretold.
 MORE_LABELS = LABELS
+#: Of more groups than this, to foretell it takes longer than a report should.
+MOST_GROUPS = 2_000
 
 
 def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
@@ -126,7 +128,8 @@ def _not_judged(labels: FromLabels, reason: str | None) -> str:
 
 def _more(prev: Prevalence, k: int) -> dict[str, Any]:
     """What further labels would buy: how wide the interval of class k in the whole field is, and will be."""
-    found = plan(prev, of=prev.classes[k], labels=MORE_LABELS, random_state=prev.seed)
+    numbers = MORE_LABELS if len(prev.groups) <= MOST_GROUPS else ()
+    found = plan(prev, of=prev.classes[k], labels=numbers, random_state=prev.seed)
     lower, upper = prev.whole.lower, prev.whole.upper
     now = None if lower is None or upper is None else float(upper[k] - lower[k])
     wide = "" if now is None else f" is {100 * now:.1f} percentage points wide. It"
@@ -137,6 +140,6 @@ def _more(prev: Prevalence, k: int) -> dict[str, Any]:
         "now": now,
         "widths": [
             {"labels": n, **{more.design: more.width for more in found.more_labels if more.labels == n}}
-            for n in MORE_LABELS
+            for n in numbers
         ],
     }

@@ -137,7 +137,8 @@ def report(
         The class that pictures and table are about; by default the second of two, or the one that is corrected most.
     proba, y, groups : array-like, optional
         Field rows whose labels are known: predictions, labels, and the group of each row if there are groups. The
-        report then shows predictions before and after against the truth. They change no estimate.
+        report then shows predictions before and after against the truth. They change no estimate. Leave out rows that
+        were counted with their labels: they taught the estimate, and are cross-validated (`fieldcal.cross_validate`).
         Of a lab of `fieldcal.regression`: predictive distributions, and numbers.
     title : str, optional
 

@@ -175,7 +175,7 @@ def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generat
             learnt,
             prev.belief,
             (1 - left) * learnt.shares().mean + left * prev.before_labels,
-            learnt.whole_shares().mean[0],
+            prev.whole.estimate,  # of groups that were never seen: these rows have none
             looks_random=None,
             rows={},
         )
