@@ -62,13 +62,17 @@ class Belief:
         untested = POLICY.untested_off[place] ** 2 if self.by_class else 0.0
         told = {
             "label_shift": (moved, noise + POLICY.label_shift_off[place] ** 2 + untested),
-            "same": (0 * moved, np.full(len(moved), POLICY.same_off[place] ** 2 + untested)),
+            "same": (0 * moved, POLICY.same_off[place] ** 2 + untested + self._unseen(noise)),
             "other": (moved / 2, (np.abs(moved) / 2 + POLICY.other_off[place]) ** 2),
         }
         for kind, weight in zip(KINDS, self._weights(), strict=True):
             if weight > 0:
                 tilt, variance = told[kind]
                 yield kind, weight, tilt[None], variance
+
+    def _unseen(self, noise: Floats) -> Floats:
+        """Variance of a movement that the histogram could not have shown, where it shows none, (K,)."""
+        return 0 * noise if self.moved else POLICY.unseen_by_histogram * np.minimum(noise, 1.0)
 
     def _weights(self) -> tuple[float, float, float]:
         """Of the kinds; a caller's trust leaves no third."""

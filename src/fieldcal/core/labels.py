@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.special import logsumexp, softmax
 from scipy.stats import chi2
@@ -158,12 +159,26 @@ class Model:
     @cached_property
     def known(self) -> Floats:
         """(G, K) rows whose class is known; not those that were chosen by it, after which others are not like them."""
-        return self._spread(self.labels.given_bin.sum(axis=2))
+        return self._spread(self.labels.given_bin.sum(axis=2) * self.among[:, None])
 
     @cached_property
     def rest(self) -> Floats:
         """(G, m) all other rows."""
-        return np.maximum(self.V - self._spread(self.labels.given_bin.sum(axis=1)), 0.0)
+        return np.maximum(self.V - self._spread(self.labels.given_bin.sum(axis=1) * self.among[:, None]), 0.0)
+
+    @cached_property
+    def among(self) -> NDArray[np.bool_]:
+        """(L,) whether the labelled rows of a group can be rows of its histogram: no bin has more of them than rows."""
+        n = self.labels.given_bin.sum(axis=1)
+        return np.asarray((n <= self.V[self.labels.groups] * (1 + 1e-9) + 1e-9).all(axis=1))
+
+    @cached_property
+    def standing(self) -> tuple[Floats, Floats]:
+        """Rows whose class is open (G, m), or known (G, K), that shares are of; a group without any has the field's."""
+        empty = self.V.sum(axis=1, keepdims=True) <= 0
+        total = self.V.sum(axis=0)
+        field = total if total.sum() > 0 else np.ones(len(total))
+        return np.where(empty, field, self.rest), np.where(empty, 0.0, self.known)
 
     @cached_property
     def block(self) -> Ints:
@@ -286,11 +301,11 @@ class Model:
         common = slopes.sum(axis=0)
         noise = common + (common * explanation.variance) @ common  # of the labels, and of the tilt of all
         if explanation.own is not None:
-            own = np.broadcast_to(explanation.own, tilt.shape)[groups]
-            noise = noise + np.einsum("ikl,il,iml->km", slopes, own, slopes)
-        in_bins = np.zeros((len(self.base.logs), *common.shape))
-        np.add.at(in_bins, bins, slopes)
-        noise = noise + np.einsum("jkl,jl,jml->km", in_bins, explanation.off**2 + self.base.noise, in_bins)
+            own = np.broadcast_to(explanation.own, tilt.shape)
+            noise = noise + _spread_noise(slopes, groups, own[np.unique(groups)])
+        noise = noise + _spread_noise(slopes, bins, (explanation.off**2 + self.base.noise)[np.unique(bins)])
+        slope = np.einsum("ikl,il->k", slopes, self.base.slope[bins])
+        noise = noise + POLICY.slope**2 * np.outer(slope, slope)
         left, K = (counts - n[:, None] * Q).sum(axis=0), counts.shape[1]
         distance = left @ np.linalg.pinv(noise, rcond=1e-9, hermitian=True) @ left
         total = n.sum()
@@ -305,7 +320,10 @@ class Model:
         tried.fit(x for x in told if x.off == off)
         tried.fit(x for x in told if not tried.rules_out(x))
         weights = softmax(tried.logs)
-        pieces = (Piece(float(w), x, y) for w, (x, y) in zip(weights, tried.fits, strict=True))
+        pieces = (
+            Piece(float(w), x, y if w >= _SMALL else y.alone())
+            for w, (x, y) in zip(weights, tried.fits, strict=True)
+        )
         return Learnt(self, tuple(pieces), tuple(explanations))
 
 
@@ -417,13 +435,25 @@ class Learnt:
         return (slice(i, i + step) for i in range(0, G, step))
 
     def _of_rows(self, piece: Piece, rows: slice) -> tuple[Floats, Floats]:
-        model, Q = self.model, self.classes(piece, rows)
-        rest, known = model.rest[rows], model.known[rows]
-        n = np.maximum(rest.sum(axis=1) + known.sum(axis=1), _TINY)[:, None]
+        Q = self.classes(piece, rows)
+        rest, known = (table[rows] for table in self.model.standing)
+        n = (rest.sum(axis=1) + known.sum(axis=1))[:, None]
         mean = (np.einsum("gj,gjk->gk", rest, Q) + known) / n
-        mean = np.where(n > _TINY, mean, _nowhere(model.V, Q))
-        chance = np.einsum("gj,gjk->gk", rest, Q * (1 - Q)) / n**2
+        chance = np.einsum("gj,gjk->gk", rest / n, Q * (1 - Q)) / n
         return mean, chance + self._variance(piece, (rest / n)[:, :, None, None] * _slopes(Q), rows)
+
+    def rates(self) -> Floats:
+        """How probable the classes are for a row of each group that comes next, (G, K), whatever its known rows are."""
+        v = self.model.V + np.where(self.model.V.sum(axis=1, keepdims=True) > 0, 0.0, self.model.standing[0])
+        v = v / v.sum(axis=1, keepdims=True)
+        parts = [
+            sum(
+                piece.weight * np.einsum("gj,gjk->gk", v[rows], self.classes(piece, rows))
+                for piece in self.likely
+            )
+            for rows in self._chunks()
+        ]
+        return np.concatenate(parts)
 
     def classes(self, piece: Piece, rows: slice | Ints) -> Floats:
         """P(class | bin) in these groups, (G, m, K)."""
@@ -479,7 +509,7 @@ class Learnt:
             common += self._of_common(slopes, mine).sum(axis=0)
             own[block[block >= 0]] = mine[block >= 0][..., 1:]
             alone += np.einsum("gkl,gl->k", mine[block < 0] ** 2, apriori[rows][block < 0])
-        variance = piece.gaussian.variance(common, own) + alone + chance / total**2
+        variance = piece.gaussian.variance(common, own) + alone + chance / total / total
         return (mean / total)[None], variance[None]
 
     def bins(self) -> Floats:
@@ -522,10 +552,10 @@ class Learnt:
             rows
         ):  # one at a time: bins and draws of all groups would not fit into memory
             Q = softmax(model.base.logs + effects + (tilt[g] + own[g])[:, None, :], axis=2)
-            rest, known = model.rest[row], model.known[row]
-            total = max(rest.sum() + known.sum(), _TINY)
+            rest, known = (table[row] for table in model.standing)
+            total = rest.sum() + known.sum()
             mean = (np.einsum("j,njk->nk", rest, Q) + known) / total
-            chance = np.einsum("j,njk->nk", rest, Q * (1 - Q)) / total**2
+            chance = np.einsum("j,njk->nk", rest / total, Q * (1 - Q)) / total
             shares[g] = perturbed(mean, chance, rng)
         return shares
 
@@ -555,11 +585,12 @@ def _slopes(Q: Floats) -> Floats:
     return np.asarray(Q[..., None] * np.eye(Q.shape[-1]) - Q[..., None] * Q[..., None, :])
 
 
-def _nowhere(V: Floats, Q: Floats) -> Floats:
-    """Of a group without rows: its share would be that of the field's bins."""
-    v = V.sum(axis=0)
-    v = v / v.sum() if v.sum() > 0 else np.full(len(v), 1 / len(v))
-    return np.asarray(np.einsum("j,gjk->gk", v, Q))
+def _spread_noise(slopes: Floats, of: Ints, variance: Floats) -> Floats:
+    """What independent effects of the cells' groups, or bins, do to the sums over all cells, (K, K)."""
+    names, place = np.unique(of, return_inverse=True)
+    together = np.zeros((len(names), *slopes.shape[1:]))
+    np.add.at(together, place, slopes)
+    return np.asarray(np.einsum("jkl,jl,jml->km", together, variance, together))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ Tierney, L. and Kadane, J. B. (1986). Accurate approximations for posterior mome
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -91,6 +91,11 @@ class Gaussian:
     C: Floats  # (B, D, K − 1) precision between d and each b
     B: Floats  # (B, K − 1, K − 1) precision of each b given d
     log_evidence: float
+
+    def alone(self) -> Gaussian:
+        """The mode and the evidence without the precision, which is large."""
+        nothing = np.zeros((0, *self.C.shape[1:]))
+        return replace(self, S=np.zeros((0, 0)), C=nothing, B=np.zeros((0, *self.B.shape[1:])))
 
     def variance_by_block(self, common: Floats, own: Floats, blocks: Ints) -> Floats:
         """Variance of linear functions, each of one block: (n, q, D) of d, (n, q, K − 1) of its b; (n, q)."""

@@ -68,6 +68,8 @@ class Policy:
     label_shift_off: tuple[float, float] = (0.2, 0.02)
     same_off: tuple[float, float] = (0.25, 0.02)
     other_off: tuple[float, float] = (1.0, 0.5)
+    #: A field that has not moved beyond noise may have moved within it: this share of the variance that URC has. (19)
+    unseen_by_histogram: float = 1.0
     #: How much further the first two may be off where all labels were chosen by class: none tells of the shares. (19)
     untested_off: tuple[float, float] = (0.4, 0.1)
     #: What no tilt explains, per bin: its possible scales, and how probable each is; moved, and not. (19)
@@ -95,6 +97,8 @@ class Policy:
     enough_labels: int = 30
     #: An explanation of at least this probability is what labels decided for. (19)
     decided: float = 0.65
+    #: "Other" of this weight is heard, however little the field moved. (19)
+    other_heard: float = 0.3
     #: A full correction of this size or less, in log loss, harms little whichever explanation holds. (19)
     harmless: float = 0.005
     #: A p-value below which labels contradict what was foretold, or do not look like a random sample. (19)

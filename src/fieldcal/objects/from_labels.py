@@ -51,6 +51,7 @@ class FromLabels(Frozen):
     observed : (K,) shares of the classes among labelled rows; None where all were chosen by class
     label_shift, same : what these two explanations foretold of them, given their predictions; None where not asked
     looks_random : p-value of "random" rows being a random sample of the field, by their predictions; None without any
+    beyond : groups that have more labels in a bin than rows: their labels cannot all be rows of the field
     urc_sd, whole_sd : (G, K) and (K,) standard deviation of the prevalences under label shift
     tilt, whole_tilt : (G, K) and (K,) logarithms of class weights, for each group and for one that was never seen
     bins : (m, K) logarithms of class weights of every bin, where predictions are corrected bin by bin
@@ -68,6 +69,7 @@ class FromLabels(Frozen):
     label_shift: Told | None
     same: Told | None
     looks_random: float | None
+    beyond: int
     urc_sd: Numbers
     whole_sd: Numbers
     tilt: Numbers
@@ -86,8 +88,16 @@ class FromLabels(Frozen):
             raise ValueError("before must be probabilities")
         if not probabilities(self.off_for_sure, self.unchanged):
             raise ValueError("off_for_sure and unchanged must be probabilities")
-        if self.off < 0 or any(n < 0 for n in self.rows.values()):
-            raise ValueError("off and rows must not be negative")
+        if (
+            min(self.off, self.beyond, *self.rows.values(), self.urc_sd.min(initial=0.0), self.whole_sd.min())
+            < 0
+        ):
+            raise ValueError("off, beyond, rows and standard deviations must not be negative")
+        told = [found for found in (self.label_shift, self.same) if found is not None]
+        if not probabilities(self.looks_random, *(found.chance for found in told)):
+            raise ValueError("looks_random and chance must be p-values")
+        if not all(shares(table) for table in (self.observed, *(found.expected for found in told))):
+            raise ValueError("observed and expected must be shares of the classes, which sum to one")
         return self
 
     @classmethod
@@ -95,19 +105,20 @@ class FromLabels(Frozen):
         cls,
         learnt: Learnt,
         belief: Belief,
-        shares: Floats,
+        rates: Floats,
         whole: Floats,
         *,
         looks_random: float | None,
         rows: dict[Design, float],
     ) -> FromLabels:
-        """From the posterior: predictions are tilted until their mean is the share."""
+        """From the posterior: predictions are tilted until their mean is the rate (G, K), of the whole field (K,)."""
         centres, V = learnt.model.base.centres, learnt.model.V
         corrected = learnt.bins()
         total = V.sum(axis=0)
         V = np.where(V.sum(axis=1, keepdims=True) > 0, V, total)
         foretold = {kind: learnt.foretold(kind) for kind in ("label_shift", "same")}
         seen = next((found for found in foretold.values() if found is not None), None)
+        beyond = int((~learnt.model.among).sum())
         believed = [sum(x.weight for x in learnt.told if x.kind == kind) for kind in KINDS]
         return cls(
             rows=rows,
@@ -121,12 +132,13 @@ class FromLabels(Frozen):
             label_shift=Told.of(foretold["label_shift"]),
             same=Told.of(foretold["same"]),
             looks_random=looks_random,
+            beyond=beyond,
             urc_sd=belief.sd,
             whole_sd=belief.whole_sd,
-            tilt=matched_tilt(centres, V, shares),
+            tilt=matched_tilt(centres, V, rates),
             whole_tilt=matched_tilt(centres, total[None], whole[None])[0],
             bins=_logs(corrected) - _logs(centres),
-            bins_tilt=matched_tilt(corrected, V, shares),
+            bins_tilt=matched_tilt(corrected, V, rates),
             whole_bins_tilt=matched_tilt(corrected, total[None], whole[None])[0],
         )
 
@@ -142,6 +154,9 @@ class FromLabels(Frozen):
             "whole_bins_tilt": (n_classes,),
         }
         tables = {name: getattr(self, name) for name in shapes}
+        told = [found.expected for found in (self.label_shift, self.same) if found is not None]
+        if any(len(table) != n_classes for table in (self.observed, *told) if table is not None):
+            return False
         return all(tables[n].shape == shape and np.isfinite(tables[n]).all() for n, shape in shapes.items())
 
     def weight(self, kind: Kind) -> float:

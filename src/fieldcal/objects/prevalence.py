@@ -98,7 +98,8 @@ class Prevalence(Artefact):
     design_effect : how many times larger the field's variance was taken to be than that of independent rows
     mean_prediction : (G, K) mean prediction
     urc : (G, K) URC's estimate, whatever the trust
-    estimate : (G, K) the prevalence after trust: the mean prediction at trust 0, URC's at trust 1
+    estimate : (G, K) the prevalence after trust: the mean prediction at trust 0, URC's at trust 1; with labels of the
+        field, what they make of it
     lower, upper : (G, K) interval of ``estimate`` at ``level``
     whole : the same of the field as one population: ``whole.estimate`` and so on, each (K,)
     trust_between : the probability that groups differ by label shift
@@ -167,6 +168,8 @@ class Prevalence(Artefact):
         G, K = len(self.field.groups), len(self.lab.classes)
         if not self.field.is_of(self.lab):
             raise ValueError("the field was counted with another lab")
+        if (self.labels is None) == bool(self.field.labelled):
+            raise ValueError("labels must be there if the field has labelled rows, and only then")
         shapes: dict[str, tuple[int, ...]] = {
             "urc": (G, K),
             "estimate": (G, K),
@@ -362,8 +365,7 @@ class Prevalence(Artefact):
     @cached_property
     def from_labels(self) -> LabelPosterior:
         """The posterior that labels left, made anew; that of no labels where there are none."""
-        problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
-        return learn_from_labels(self.lab, self.field, problem, self.belief)
+        return learn_from_labels(self.lab, self.field, self.belief)
 
     @cached_property
     def before_labels(self) -> Floats:

@@ -48,14 +48,19 @@ def as_problem(
     )
 
 
-def learn_from_labels(lab: Lab, field: Field, problem: Problem, belief: Belief) -> Learnt:
-    """What the field's labels make of what was believed without them; the same, where there are none."""
+def learn_from_labels(lab: Lab, field: Field, belief: Belief) -> Learnt:
+    """What the field's labels make of what was believed without them; the same, where there are none.
+
+    Rows of a cluster say much the same, and a design effect tells by how much; of the few that have a label hardly two
+    are of one cluster, so that none is taken from these.
+    """
+    problem = as_problem(lab, field)
     base = Base.of(problem.F, lab.bin_means, problem.total)
-    model = Model(base, problem.V, labelled_rows(lab, field, problem), field.grouped)
+    model = Model(base, problem.V, labelled_rows(field, problem), field.grouped)
     return model.learn(belief.explanations())
 
 
-def labelled_rows(lab: Lab, field: Field, problem: Problem) -> LabelledRows:
+def labelled_rows(field: Field, problem: Problem) -> LabelledRows:
     """The labelled rows of a field, worth as much as its other rows are."""
     given, (_, K, m) = field.labelled, problem.shape
     groups = np.unique(np.concatenate([np.zeros(0, np.intp), *(found.at for found in given.values())]))
@@ -86,7 +91,7 @@ def label_rows(field: Field) -> dict[Design, float]:
     return {design: worth * float(found.counts.sum()) for design, found in field.labelled.items()}
 
 
-def looks_random(field: Field, problem: Problem) -> float | None:
+def looks_random(lab: Lab, field: Field) -> float | None:
     """p-value of rows that are said to be drawn at random, if they are, by where their predictions fall.
 
     Within groups: how many rows each group has is the caller's choice. Neighbouring bins of few rows count together.
@@ -94,6 +99,7 @@ def looks_random(field: Field, problem: Problem) -> float | None:
     found = field.labelled.get("random")
     if found is None:
         return None
+    problem = as_problem(lab, field)
     seen = (found.counts * _label_worth(field, problem, found.at)[:, None, None]).sum(axis=1)  # (L, m)
     V = problem.V[found.at]
     known = V.sum(axis=1) > 0

@@ -174,7 +174,7 @@ def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generat
         labels = FromLabels.of(
             learnt,
             prev.belief,
-            (1 - left) * learnt.shares().mean + left * prev.before_labels,
+            (1 - left) * learnt.rates() + left * prev.before_labels,
             prev.whole.estimate,  # of groups that were never seen: these rows have none
             looks_random=None,
             rows={},

@@ -434,20 +434,23 @@ def _after_labels(
         rehearsal=lab.rehearsal,
         by_class=set(field.labelled) == {"by_class"},
     )
-    learnt = learn_from_labels(lab, field, problem, belief)
+    learnt = learn_from_labels(lab, field, belief)
+    left = learnt.model.labels.believed_without
     shares, whole = (
-        found.beside(learnt.model.labels.believed_without, *mixed.told(trust, evidence, grouped=grouped))
+        found.beside(left, *mixed.told(trust, evidence, grouped=grouped))
         for found, mixed, grouped in (
             (learnt.shares(), each, field.grouped),
             (learnt.whole_shares(), together, False),
         )
     )
+    rates = (1 - left) * learnt.rates() + left * each.estimate
+    n = np.maximum(problem.V.sum(axis=1), 1e-300)
     labels = FromLabels.of(
         learnt,
         belief,
-        shares.mean,
-        whole.mean[0],
-        looks_random=looks_random(field, problem),
+        rates,
+        n @ rates / n.sum(),
+        looks_random=looks_random(lab, field),
         rows=label_rows(field),
     )
     ends = [(None, None) if level is None else found.interval(level) for found in (shares, whole)]

@@ -62,6 +62,7 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     trust.shift,
     labels.contradicted,
     labels.random_sample,
+    labels.among_the_rows,
     labels.scores_hold,
     field.groups_fit,
     field.overdispersed,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fieldcal.core.labels import KINDS
 from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import correction_size
 from fieldcal.errors import Option
 from fieldcal.objects import Finding, group_keys
-from fieldcal.objects.from_labels import FromLabels
+from fieldcal.objects.from_labels import FromLabels, Told
 from fieldcal.objects.verdict import State
 from fieldcal.types import Floats
 from fieldcal.verbs.findings.evidence import Seen
@@ -29,9 +30,9 @@ def moved(seen: Seen, question: str) -> Finding | None:
         return None
     rows = f"{sum(labels.rows.values()):,.6g} labelled rows"
     kind, weight = _likeliest(labels)
-    little = _size(seen) < POLICY.harmless
+    little = _size(seen) < POLICY.harmless and labels.weight("other") < POLICY.other_heard
     if not seen.evidence.overall.shifted and kind != "other":
-        if little:
+        if little and _tells_of_shares(labels) and not _surprising(labels.same):
             text = f"The field has not moved from the lab beyond noise, and its {rows} do not say otherwise."
             return Finding(code="labels_unmoved", question=question, state="ok", text=text)
         text = f"The field has not moved beyond noise, but there is much of that: {rows} do not rule out a movement."
@@ -81,14 +82,19 @@ def contradicted(seen: Seen) -> Finding | None:
     if labels is None or labels.observed is None:
         return None
     question = "Do the labels agree with what was foretold of them?"
-    told = labels.label_shift
-    believed = labels.weight("label_shift") >= POLICY.decided and not seen.trust.set_by_caller
-    if told is None or told.chance >= POLICY.labels_contradict or believed:
+    told = labels.label_shift if labels.label_shift is not None else labels.same
+    if told is None or not _surprising(told):
         return Finding(code="labels_agree", question=question, state="ok", text=_agreement(seen, labels))
     k = _shown(labels.observed - told.expected)
-    text = f"Of the labelled rows {_percent(labels.observed[k])} are {_class(seen, k)}; label shift foretold "
+    who = "label shift" if told is labels.label_shift else "the lab's classes"
+    text = f"Of the labelled rows {_percent(labels.observed[k])} are {_class(seen, k)}; {who} foretold "
     text += f"{_percent(told.expected[k])} (a difference that chance makes in {told.rarity} of cases)"
-    text += f", the lab's classes {_percent(labels.same.expected[k])}." if labels.same is not None else "."
+    if labels.same is not None and told is not labels.same:
+        text += f", the lab's classes {_percent(labels.same.expected[k])}"
+    if labels.weight("label_shift") >= POLICY.decided and not seen.trust.set_by_caller:
+        text += "; label shift is the likeliest explanation all the same."
+        return Finding(code="labels_agree", question=question, state="ok", text=text)
+    text += "."
     return Finding(code="labels_contradict", question=question, state="care", text=text)
 
 
@@ -116,6 +122,8 @@ def scores_hold(seen: Seen) -> Finding | None:
     if seen.labels is None:
         return None
     question, labels = "Do scores mean the same in the field, but for the mix of classes?", seen.labels
+    if seen.trust.set_by_caller:  # labels speak of scores under what the caller believes
+        return None
     if labels.off_for_sure < POLICY.scores_off:
         text = "As far as the labels tell."
         return Finding(code="scores_hold", question=question, state="ok", text=text)
@@ -154,15 +162,44 @@ def _size(seen: Seen) -> float:
     return correction_size(seen.lab.bin_means, V, ratio[None])
 
 
+def among_the_rows(seen: Seen) -> Finding | None:
+    """Labelled rows that cannot be rows of the field."""
+    if seen.labels is None or not seen.labels.beyond:
+        return None
+    n = seen.labels.beyond
+    whom = (
+        f"{n:,} groups have"
+        if seen.field.grouped and n > 1
+        else "A group has"
+        if seen.field.grouped
+        else "It has"
+    )
+    return Finding(
+        code="labels_beyond_rows",
+        question="Are the labelled rows rows of this field?",
+        state="care",
+        text=f"{whom} more labelled rows in a bin of predictions than rows: not all of them were counted.",
+        remedy="Count the labelled rows too, or, if they come from elsewhere, extend the lab by them: lab.extended.",
+    )
+
+
+def _tells_of_shares(labels: FromLabels) -> bool:
+    """Whether enough of them were not chosen by class."""
+    return sum(labels.rows.values()) - labels.rows.get("by_class", 0.0) >= POLICY.enough_labels
+
+
+def _surprising(told: Told | None) -> bool:
+    return told is not None and told.chance < POLICY.labels_contradict
+
+
 def _enough(labels: FromLabels) -> bool:
     """Whether a verdict may rest on them."""
     return sum(labels.rows.values()) >= POLICY.enough_labels
 
 
 def _likeliest(labels: FromLabels) -> tuple[str, float]:
-    names = ("label_shift", "same", "other")
     at = int(np.argmax(labels.weights))
-    return names[at], float(labels.weights[at])
+    return KINDS[at], float(labels.weights[at])
 
 
 def _odds(labels: FromLabels) -> str:

@@ -25,10 +25,11 @@ def set_by_caller(seen: Seen) -> Finding | None:
     """A trust that nobody earned."""
     if not seen.trust.set_by_caller:
         return None
-    text = (
-        f"Label shift is taken to hold with probability {seen.trust.overall:g}, as told: assumed, not tested."
-    )
-    remedy = _CAUSES if seen.trust.overall > 0 else ""
+    given = seen.trust.overall if seen.labels is None else seen.labels.before.overall
+    text = f"Label shift is taken to hold with probability {given:g}, as told: assumed, not tested."
+    if seen.labels is not None and 0 < given < 1:
+        text += f" Labels make it {seen.trust.overall:.2f}."
+    remedy = _CAUSES if given > 0 else ""
     return Finding(code="assumed", question="Was the trust earned?", state="care", text=text, remedy=remedy)
 
 
