@@ -187,7 +187,73 @@ def test_weights_of_another_scale_change_nothing_and_unequal_ones_widen():
     assert one.verdict.level == two.verdict.level
     assert (one.upper - one.lower)[0, 1] > (plain.upper - plain.lower)[0, 1]
     clustered = asked(data.proba_field, data.y_field, 100, design_effect=4)
-    assert (clustered.upper - clustered.lower)[0, 1] > 1.3 * (plain.upper - plain.lower)[0, 1]
+    assert (clustered.upper - clustered.lower)[0, 1] > (plain.upper - plain.lower)[0, 1]
+
+
+def test_a_group_without_rows_has_the_share_of_the_others_and_a_wide_interval():
+    data = groups()
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    proba = data.proba_field.copy()
+    proba[data.groups_field == 4] = np.nan
+    field = fieldcal.count(lab, proba, groups=data.groups_field, y=some(data.y_field, 300), missing="drop")
+    prev = fieldcal.estimate(lab, field)
+    assert np.isfinite(prev.lower).all()
+    width = (prev.upper - prev.lower)[:, 1]
+    assert width[4] > np.delete(width, 4).max()
+    assert np.isfinite(prev.draws()).all()
+
+
+def test_one_label_is_not_the_whole_truth_of_a_group_that_has_no_rows():
+    data = groups()
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    field = fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=some(data.y_field, 300))
+    more = fieldcal.count(lab, [0.2], groups=[99], y=[1], only_labels=True)
+    prev = fieldcal.estimate(lab, field + more)
+    new = prev.groups.index(99)
+    assert 0.2 < prev.estimate[new, 1] < 0.9
+    assert prev.upper[new, 1] - prev.lower[new, 1] > 0.1
+    assert fieldcal.recalibrate(prev, [0.2], groups=[99])[0] < 0.6
+
+
+def test_where_all_rows_are_known_the_next_ones_are_not_taken_to_be_like_them():
+    data = shifted(share=0.5)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    rows = np.flatnonzero(data.y_field == 0)[:40]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field[rows], y=np.zeros(40)))
+    assert prev.estimate[0, 1] < 0.01
+    assert fieldcal.recalibrate(prev, [0.9])[0] > 0.1
+
+
+def test_labels_that_cannot_be_rows_of_the_field_are_told_and_make_no_certainty():
+    data = shifted()
+    lab = lab_of()
+    few = fieldcal.count(lab, data.proba_field[:300])
+    prev = fieldcal.estimate(
+        lab, few + fieldcal.count(lab, data.proba_field[300:900], y=data.y_field[300:900], only_labels=True)
+    )
+    assert prev.verdict.finding("labels_beyond_rows").state == "care"
+    assert prev.upper[0, 1] - prev.lower[0, 1] > 0.03
+    fine = asked(data.proba_field, data.y_field, 300)
+    assert fine.verdict.finding("labels_beyond_rows") is None
+
+
+def test_what_the_caller_believes_is_told_beside_what_labels_make_of_it():
+    proba, y = moved_otherwise()
+    half, none = (
+        asked(proba, y, 300, trust=0.5),
+        asked(shifted().proba_field, shifted().y_field, 300, trust=0),
+    )
+    assert "with probability 0.5, as told" in half.verdict.finding("assumed").text
+    assert "Labels make it 0.0" in half.verdict.finding("assumed").text
+    told = none.verdict.finding("labels_agree") or none.verdict.finding("labels_contradict")
+    assert f"{none.labels.same.expected[1]:.1%}" in told.text  # what the lab's classes foretold
+
+
+def test_rows_chosen_by_class_alone_do_not_earn_that_nothing_moved():
+    data = shifted(share=0.5)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    field = fieldcal.count(lab, data.proba_field, y=by_class(data.y_field, 100), design="by_class")
+    assert fieldcal.estimate(lab, field).verdict.finding("labels_unmoved") is None
 
 
 @cache

@@ -104,16 +104,20 @@ def test_bins_without_weights_of_their_own_do_what_a_tilt_does(n_classes, groupe
 
 @EVERY
 @pytest.mark.parametrize("shape", ["tilt", "bins"])
-def test_the_mean_of_new_predictions_is_the_estimate_where_rows_stand_at_the_centres_of_bins(
+def test_the_mean_of_new_predictions_is_the_share_of_rows_to_come_where_they_stand_at_the_centres_of_bins(
     n_classes, grouped, shape
 ):
     prev = in_whole(case(n_classes, grouped)[-1])
+    rates = prev.from_labels.rates()
     centres = prev.lab.bin_means[:, 1] if n_classes == 2 else prev.lab.bin_means
     for g, key in enumerate(prev.groups):
         where = None if key is None else [key] * len(centres)
         new = columns(fieldcal.recalibrate(prev, centres, groups=where, shape=shape))
         share = prev.field.V[g] @ new / prev.field.V[g].sum()
-        np.testing.assert_allclose(share, prev.estimate[g], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(share, rates[g], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            share, prev.estimate[g], rtol=0, atol=0.03
+        )  # of these rows, some of them known
 
 
 @EVERY
