@@ -147,15 +147,6 @@ def test_rows_chosen_by_class_teach_but_do_not_judge():
         fieldcal.cross_validate(only)
 
 
-def test_rows_that_are_worth_less_have_a_larger_standard_error():
-    data = label_shift(prevalence=[[0.9, 0.1]], n_field=4000, random_state=2)
-    prev = estimated(data, 100)
-    clustered = fieldcal.estimate(prev.lab, prev.field, design_effect=4)
-    one, four = fieldcal.cross_validate(prev), fieldcal.cross_validate(clustered)
-    assert one.rows == four.rows == 100
-    assert four.tilt.se > 1.3 * one.tilt.se
-
-
 def test_what_cannot_be_judged_is_said_and_what_to_do():
     data = label_shift(n_lab=500, n_field=300, random_state=0)
     lab = fieldcal.learn(data.proba_lab, data.y_lab)

@@ -68,8 +68,8 @@ def cells_to_label(learnt: Learnt, room: Floats, n: int, *, held: Floats | None 
 
 def sure_of_bins(learnt: Learnt) -> float:
     """The probability of the likeliest account of the classes in the bins: one explanation, no bin off."""
-    least = min(piece.explanation.off for piece in learnt.pieces)
-    sure = [piece for piece in learnt.pieces if piece.explanation.off == least]
+    least = min(piece.explanation.off for piece in learnt.likely)
+    sure = [piece for piece in learnt.likely if piece.explanation.off == least]
     return float(max(sum(piece.weight for piece in sure if piece.explanation.kind == kind) for kind in KINDS))
 
 
@@ -94,9 +94,9 @@ def bins_to_label(learnt: Learnt, room: Floats, n: int) -> Floats:
 def bin_draws(learnt: Learnt, n: int, rng: np.random.Generator) -> Floats:
     """Draws of P(class | bin) in the whole field, (n, m, K)."""
     model, v = learnt.model, np.maximum(learnt.model.V.sum(axis=1), _TINY)
-    ends = np.floor(np.cumsum([piece.weight for piece in learnt.pieces]) * n + 0.5).astype(int)
+    ends = np.floor(np.cumsum([piece.weight for piece in learnt.likely]) * n + 0.5).astype(int)
     found = []
-    for piece, size in zip(learnt.pieces, np.diff(ends, prepend=0), strict=True):
+    for piece, size in zip(learnt.likely, np.diff(ends, prepend=0), strict=True):
         blocks = np.arange(len(piece.gaussian.b) if model.bins_are_blocks else 0)
         d, b = piece.gaussian.draws(int(size), blocks, rng)
         effects = model.effects(d) + (with_first(b.swapaxes(0, 1)) if model.bins_are_blocks else 0.0)

@@ -53,7 +53,7 @@ class Outlook:
 
     def _truths(self, n: int) -> Iterator[Piece]:
         """Explanations that hold in n cases."""
-        pieces = self.learnt.pieces
+        pieces = self.learnt.likely
         at = np.searchsorted(np.cumsum([piece.weight for piece in pieces]), (np.arange(n) + 0.5) / n)
         return (pieces[i] for i in np.minimum(at, len(pieces) - 1))
 

@@ -61,7 +61,7 @@ class Policy:
     #: it did not. (19)
     explanations: tuple[tuple[float, float, float], tuple[float, float, float]] = (
         (0.35, 0.3, 0.35),
-        (0.04, 0.92, 0.04),
+        (0.02, 0.95, 0.03),
     )
     #: How far the tilt of each may be from what it says, on the logit scale; moved, and not. "Other" goes half as far
     #: as the two others are apart, and this much further. (19)

@@ -134,10 +134,7 @@ def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 
 def cannot_judge(prev: Prevalence) -> str | None:
     """Why there is nothing to cross-validate; None where there is."""
     if prev.labels is None:
-        return (
-            "No row of this field has a label, so that none can judge. Count some with their labels: "
-            "fieldcal.count(…, y=…)."
-        )
+        return "No row of this field has a label, so that none can judge. Count some rows with their labels."
     n = sum(prev.labels.rows.get(design, 0.0) for design in JUDGES)
     if n < LEAST:
         aside = "" if not _not_judging(prev) else " Rows that were chosen by class cannot judge."
@@ -145,8 +142,7 @@ def cannot_judge(prev: Prevalence) -> str | None:
     if any(found.counts.dtype.kind != "i" for found in prev.field.labelled.values()):
         return (
             "Labelled rows were counted with weights, of which only the sums are known: they cannot be dealt into "
-            "those that teach and those that judge. Evaluate on other labelled rows: fieldcal.report(prev, proba=…, "
-            "y=…)."
+            "those that teach and those that judge. Evaluate on other labelled rows, in a report."
         )
     return None
 

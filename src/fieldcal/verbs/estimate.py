@@ -436,14 +436,13 @@ def _after_labels(
     )
     learnt = learn_from_labels(lab, field, belief)
     left = learnt.model.labels.believed_without
-    shares, whole = (
-        found.beside(left, *mixed.told(trust, evidence, grouped=grouped))
-        for found, mixed, grouped in (
-            (learnt.shares(), each, field.grouped),
-            (learnt.whole_shares(), together, False),
-        )
-    )
-    rates = (1 - left) * learnt.rates() + left * each.estimate
+    told = [
+        mixed.told(trust, evidence, grouped=grouped)
+        for mixed, grouped in ((each, field.grouped), (together, False))
+    ]
+    shares, whole = learnt.shares().beside(left, *told[0]), learnt.whole_shares().beside(left, *told[1])
+    without = np.tensordot(told[0][0], np.array(told[0][1]), axes=1)
+    rates = (1 - left) * learnt.rates() + left * without
     n = np.maximum(problem.V.sum(axis=1), 1e-300)
     labels = FromLabels.of(
         learnt,
