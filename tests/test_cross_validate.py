@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import fieldcal
 from fieldcal.core.cross_validation import folds
-from fieldcal.core.labels import Base, LabelledRows, Model
+from fieldcal.core.labelled_rows import Base, LabelledRows
+from fieldcal.core.labels import Model
 from fieldcal.datasets import label_shift
 from fieldcal.errors import InputError
 from fieldcal.verbs.cross_validate import cannot_judge

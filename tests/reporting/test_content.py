@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import fieldcal
-from fieldcal.core.labels import KINDS
+from fieldcal.core.labelled_rows import KINDS
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Finding
 from fieldcal.plots import draw, tables

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import beta
 
 import fieldcal
-from fieldcal.core.labels import KINDS
+from fieldcal.core.labelled_rows import KINDS
 from fieldcal.reporting import labels as section
 from fieldcal.reporting.figures import pictures
 from fieldcal.types import DESIGNS

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from fieldcal.core.labels import KINDS, Learnt, with_first
+from fieldcal.core.labelled_rows import KINDS
+from fieldcal.core.labels import Learnt
+from fieldcal.core.log_odds import with_first
 from fieldcal.types import Floats, Ints
 
 _DRAWS, _STEPS, _HALVINGS = 512, 500, 100

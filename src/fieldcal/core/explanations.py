@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldcal.core.labels import KINDS, Explanation, Kind
+from fieldcal.core.labelled_rows import KINDS, Explanation, Kind
 from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import safe_log
 from fieldcal.core.stories import spread_on_logs

@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from fieldcal.core.allocation import cells_to_label, rounded
-from fieldcal.core.labels import KINDS, Kind, LabelledRows, Learnt, Piece
+from fieldcal.core.labelled_rows import KINDS, Kind, LabelledRows
+from fieldcal.core.labels import Learnt, Piece
 from fieldcal.core.policy import POLICY
 from fieldcal.types import Design, Floats, Ints
 

@@ -12,25 +12,31 @@ their class tell of ``P(j | k) ∝ v_j P(k | j)`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 from scipy.stats import chi2
 
+from fieldcal.core.labelled_rows import (
+    Base,
+    ByClass,
+    Explanation,
+    Foretold,
+    Kind,
+    LabelledRows,
+    Shares,
+)
 from fieldcal.core.laplace import Cells, Gaussian, fit
+from fieldcal.core.log_odds import against_first, precisions, slopes_of, spread_noise, with_first
 from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import safe_log
-from fieldcal.core.stories import interval_of_mixture, perturbed
+from fieldcal.core.stories import perturbed
 from fieldcal.types import Floats, Ints
-
-Kind = Literal["label_shift", "same", "other"]
-KINDS: tuple[Kind, ...] = ("label_shift", "same", "other")
 
 #: Effects of bins are common to all groups while they are fewer than this; beyond, groups have none of them.
 _DENSE = 256
@@ -41,110 +47,12 @@ _TINY = 1e-300
 
 
 @dataclass(frozen=True)
-class LabelledRows:
-    """Rows of the field whose class is known, as effective rows."""
-
-    groups: Ints  # (L,) places of the groups that have any, ascending
-    given_bin: Floats  # (L, K, m) drawn at random, or by looking at predictions
-    by_class: Floats  # (L, K, m) chosen by class
-
-    @property
-    def n(self) -> float:
-        """How many they are."""
-        return float(self.given_bin.sum() + self.by_class.sum())
-
-    @property
-    def believed_without(self) -> float:
-        """The weight that is left to what was believed without any: so few cannot make much of it."""
-        return float(np.exp(-self.n / POLICY.first_labels))
-
-
-@dataclass(frozen=True)
-class Base:
-    """What the lab says of the classes in each bin."""
-
-    logs: Floats  # (m, K) log P_lab(k | j)
-    noise: Floats  # (m, K) variance of them
-    slope: Floats  # (m, K) how they change if the model is more, or less, sure of itself
-    centres: Floats  # (m, K) mean prediction
-
-    @classmethod
-    def of(cls, F: Floats, centres: Floats, v: Floats) -> Base:
-        """From lab counts F (K, m), as effective rows; predictions count as a few rows more. v: the field, (m,)."""
-        rows = np.maximum(F.T + POLICY.rows_of_a_prediction * centres, 1e-3)
-        logs = np.log(rows / rows.sum(axis=1, keepdims=True))
-        slope = logs - logs.mean(axis=1, keepdims=True)
-        slope = slope - (v @ slope) / max(v.sum(), _TINY)
-        return cls(logs, POLICY.lab_noise / np.maximum(rows, 0.5), slope, np.maximum(centres, 1e-6))
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """One answer to how the classes of the field came about, before labels are seen."""
-
-    kind: Kind
-    weight: float
-    tilt: Floats  # (G, K) or (1, K), where all groups have the same
-    variance: Floats  # (K,) of what all groups have in common beside it
-    own: Floats | None  # (G, K) of what a group has alone; None for one population
-    off: float  # δ, the scale of what no tilt explains
-    between: float = 0.0  # how much of the differences between groups is followed
-    group_off: float | None = None  # the scale of what a group has alone, where it was not rehearsed
-
-    @property
-    def story(self) -> tuple[Kind, float]:
-        """What it says of the tilt."""
-        return self.kind, self.between
-
-
-@dataclass(frozen=True)
 class Piece:
     """An explanation after labels were seen."""
 
     weight: float
     explanation: Explanation
     gaussian: Gaussian
-
-
-@dataclass(frozen=True)
-class Foretold:
-    """Shares of the classes among labelled rows, given their predictions: what came, and what was said to come."""
-
-    observed: Floats  # (K,)
-    expected: Floats  # (K,)
-    chance: float  # p-value of so large a difference
-
-
-@dataclass(frozen=True)
-class ByClass:
-    """Likelihood of rows that were chosen by class: ``Π P(j | k)``, with ``P(j | k) ∝ v_j P(k | j)``."""
-
-    counts: Floats  # (K, m)
-    log_v: Floats  # (m,)
-    offset: Floats  # (m, K)
-    Z: Floats  # (m, K, D)
-
-    def _logs(self, d: Floats) -> tuple[Floats, Floats]:
-        """log P(k | j), (m, K), and log P(j | k), (m, K)."""
-        logs = self.offset + self.Z @ d
-        logs = logs - logsumexp(logs, axis=1, keepdims=True)
-        joint = logs + self.log_v[:, None]
-        return logs, joint - logsumexp(joint, axis=0, keepdims=True)
-
-    def value(self, d: Floats) -> float:
-        """The log likelihood."""
-        return float((self.counts.T * self._logs(d)[1]).sum())
-
-    def slopes(self, d: Floats) -> tuple[Floats, Floats]:
-        """Gradient, and Fisher's information, which is never negative."""
-        logs, given = self._logs(d)
-        Q, q = np.exp(logs), np.exp(given)  # (m, K) each
-        # Of log P(k | j): Z_j' (1_k − P_j), less its mean over the bins of class k.
-        scores = self.Z - np.einsum("jl,jld->jd", Q, self.Z)[:, None, :]  # (m, K, D)
-        scores = scores - np.einsum("jk,jkd->kd", q, scores)[None]
-        n = self.counts.sum(axis=1)
-        flat = (scores * np.sqrt(q * n)[:, :, None]).reshape(-1, scores.shape[2])
-        return np.einsum("kj,jkd->d", self.counts, scores), flat.T @ flat
 
 
 @dataclass(frozen=True)
@@ -297,13 +205,13 @@ class Model:
             return None
         tilt = np.broadcast_to(explanation.tilt, self.known.shape)
         Q = softmax(self.base.logs[bins] + tilt[groups], axis=1)
-        slopes = n[:, None, None] * _slopes(Q)
+        slopes = n[:, None, None] * slopes_of(Q)
         common = slopes.sum(axis=0)
         noise = common + (common * explanation.variance) @ common  # of the labels, and of the tilt of all
         if explanation.own is not None:
             own = np.broadcast_to(explanation.own, tilt.shape)
-            noise = noise + _spread_noise(slopes, groups, own[np.unique(groups)])
-        noise = noise + _spread_noise(slopes, bins, (explanation.off**2 + self.base.noise)[np.unique(bins)])
+            noise = noise + spread_noise(slopes, groups, own[np.unique(groups)])
+        noise = noise + spread_noise(slopes, bins, (explanation.off**2 + self.base.noise)[np.unique(bins)])
         slope = np.einsum("ikl,il->k", slopes, self.base.slope[bins])
         noise = noise + POLICY.slope**2 * np.outer(slope, slope)
         left, K = (counts - n[:, None] * Q).sum(axis=0), counts.shape[1]
@@ -440,7 +348,7 @@ class Learnt:
         n = (rest.sum(axis=1) + known.sum(axis=1))[:, None]
         mean = (np.einsum("gj,gjk->gk", rest, Q) + known) / n
         chance = np.einsum("gj,gjk->gk", rest / n, Q * (1 - Q)) / n
-        return mean, chance + self._variance(piece, (rest / n)[:, :, None, None] * _slopes(Q), rows)
+        return mean, chance + self._variance(piece, (rest / n)[:, :, None, None] * slopes_of(Q), rows)
 
     def rates(self) -> Floats:
         """How probable the classes are for a row of each group that comes next, (G, K), whatever its known rows are."""
@@ -504,7 +412,7 @@ class Learnt:
             Q, rest, block = self.classes(piece, rows), model.rest[rows], model.block[rows]
             mean = mean + np.einsum("gj,gjk->k", rest, Q)
             chance = chance + np.einsum("gj,gjk->k", rest, Q * (1 - Q))
-            slopes = rest[:, :, None, None] * _slopes(Q) / total
+            slopes = rest[:, :, None, None] * slopes_of(Q) / total
             mine = slopes.sum(axis=1)
             common += self._of_common(slopes, mine).sum(axis=0)
             own[block[block >= 0]] = mine[block >= 0][..., 1:]
@@ -558,102 +466,3 @@ class Learnt:
             chance = np.einsum("j,njk->nk", rest / total, Q * (1 - Q)) / total
             shares[g] = perturbed(mean, chance, rng)
         return shares
-
-
-def against_first(logs: Floats) -> Floats:
-    """Of every other class against the first, (…, K − 1)."""
-    return np.asarray(logs[..., 1:] - logs[..., :1])
-
-
-def with_first(logs: Floats) -> Floats:
-    """Back: (…, K), those of the first class are 0."""
-    return np.concatenate([np.zeros((*logs.shape[:-1], 1)), logs], axis=-1)
-
-
-def precisions(variance: Floats) -> Floats:
-    """Of independent effects of classes with these variances (n, K), against the first class, (n, K − 1, K − 1)."""
-    rest = 1 / variance[:, 1:]
-    inner = rest[:, :, None] * np.eye(rest.shape[1])
-    # The inverse of diag(v) + v_1·11' (Sherman and Morrison).
-    return np.asarray(
-        inner - rest[:, :, None] * rest[:, None, :] / (1 / variance[:, 0] + rest.sum(axis=1))[:, None, None]
-    )
-
-
-def _slopes(Q: Floats) -> Floats:
-    """How probabilities (…, K) change with their log-odds, (…, K, K)."""
-    return np.asarray(Q[..., None] * np.eye(Q.shape[-1]) - Q[..., None] * Q[..., None, :])
-
-
-def _spread_noise(slopes: Floats, of: Ints, variance: Floats) -> Floats:
-    """What independent effects of the cells' groups, or bins, do to the sums over all cells, (K, K)."""
-    names, place = np.unique(of, return_inverse=True)
-    together = np.zeros((len(names), *slopes.shape[1:]))
-    np.add.at(together, place, slopes)
-    return np.asarray(np.einsum("jkl,jl,jml->km", together, variance, together))
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Of the classes in every group, as a mixture of explanations."""
-
-    weights: Floats
-    means: tuple[Floats, ...]  # (G, K) each
-    variances: tuple[Floats, ...]
-    n: Floats  # (G,)
-
-    def beside(
-        self, weight: float, weights: Floats, means: Sequence[Floats], variances: Sequence[Floats]
-    ) -> Shares:
-        """The same beside another mixture, which has this weight."""
-        return Shares(
-            np.concatenate([(1 - weight) * self.weights, weight * weights]),
-            (*self.means, *means),
-            (*self.variances, *variances),
-            self.n,
-        )
-
-    @property
-    def mean(self) -> Floats:
-        """(G, K)."""
-        mean = sum(w * m for w, m in zip(self.weights, self.means, strict=True))
-        return np.asarray(mean / np.sum(mean, axis=1, keepdims=True))
-
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Equal-tailed."""
-        return interval_of_mixture(self.means, self.variances, self.weights, level, n=self.n, holds=self.mean)
-
-
-def matched_tilt(centres: Floats, V: Floats, shares: Floats, *, steps: int = 40) -> Floats:
-    """Tilts (G, K) after which the mean prediction of each group is its share.
-
-    The tilt with the best log loss in hindsight is the one whose mean prediction is the true share: the two have the
-    same equation. Predictions stand at the centres of their bins.
-    """
-    target = np.clip(shares, 1e-9, None)
-    target = target / target.sum(axis=1, keepdims=True)
-    n = V.sum(axis=1, keepdims=True)
-    v = np.where(n > 0, V / np.maximum(n, _TINY), 1 / V.shape[1])
-    tilt = np.log(target) - np.log(np.maximum(v @ centres, 1e-9))
-    K = target.shape[1]
-    chunk = max(1, _CELLS // (V.shape[1] * K * K))
-    for start in range(0, len(V), chunk):
-        rows = slice(start, start + chunk)
-        tilt[rows] = _matched(np.log(np.maximum(centres, 1e-15)), v[rows], target[rows], tilt[rows], steps)
-    return np.asarray(tilt - tilt.max(axis=1, keepdims=True))
-
-
-def _matched(logs: Floats, v: Floats, target: Floats, tilt: Floats, steps: int) -> Floats:
-    """Newton's method; the last class is the reference."""
-    K = target.shape[1]
-    for _ in range(steps):
-        Q = softmax(logs + tilt[:, None, :], axis=2)
-        left = (target - np.einsum("gj,gjk->gk", v, Q))[:, :-1]
-        if np.abs(left).max(initial=0.0) < 1e-10:
-            break
-        H = np.einsum("gj,gjk,kl->gkl", v, Q, np.eye(K)) - np.einsum("gj,gjk,gjl->gkl", v, Q, Q)
-        H = H[:, :-1, :-1] + 1e-12 * np.eye(K - 1)
-        move = np.linalg.solve(H, left[:, :, None])[:, :, 0]
-        tilt = tilt.copy()
-        tilt[:, :-1] += np.clip(move, -2.0, 2.0)
-    return tilt

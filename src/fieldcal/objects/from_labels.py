@@ -8,10 +8,12 @@ import numpy as np
 from pydantic import model_validator
 
 from fieldcal.core.explanations import Belief
-from fieldcal.core.labels import KINDS, Foretold, Kind, Learnt, matched_tilt
+from fieldcal.core.labelled_rows import KINDS, Foretold, Kind
+from fieldcal.core.labels import Learnt
 from fieldcal.core.partition import Partition
 from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import BinStep, Step
+from fieldcal.core.tilt import matched_tilt
 from fieldcal.core.trust import Trust
 from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares
 from fieldcal.types import Design, Floats

@@ -8,7 +8,8 @@ import numpy as np
 
 from fieldcal.core.explanations import Belief
 from fieldcal.core.goodness_of_fit import chance_of
-from fieldcal.core.labels import Base, LabelledRows, Learnt, Model
+from fieldcal.core.labelled_rows import Base, LabelledRows
+from fieldcal.core.labels import Learnt, Model
 from fieldcal.core.posterior import Summary
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import row_per_weight, rows_worth

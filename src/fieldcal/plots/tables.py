@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.alignment import check_alignment
-from fieldcal.core.labels import KINDS
+from fieldcal.core.labelled_rows import KINDS
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.core.reweight import Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldcal.core.labels import KINDS
+from fieldcal.core.labelled_rows import KINDS
 from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import correction_size
 from fieldcal.errors import Option
