@@ -175,7 +175,7 @@ def test_names_of_columns_are_kept_where_one_lab_has_them():
     ("other", "words"),
     [
         (lambda: learnt(slice(None), 4), "different bins, 6 and 4"),
-        (lambda: learnt(slice(0, 800), 6), r"partition=first\.partition"),
+        (lambda: learnt(slice(0, 800), 6), "Learn the second with partition"),
         (lambda: learnt(slice(None), 6, n_classes=3), "tell different things apart"),
         (lambda: learnt(slice(None), 6, smoothing=1.0), "smoothed by 3 and 1 rows"),
         (lambda: numbers(slice(None)), "tell different things apart"),
