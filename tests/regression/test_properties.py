@@ -82,11 +82,15 @@ def test_no_mass_is_lost_and_all_is_where_it_was_asked_for(build, v, weight):
 @settings(max_examples=25, deadline=None)
 @given(values, weights)
 def test_a_quantile_is_the_first_number_that_reaches_its_level(build, v, weight):
-    new, _ = reshaped(build(v), weight)
+    old = build(v)
+    new, kept = reshaped(old, weight)
     u = U[1:-1]
     q = new.ppf(u)
-    assert (new.cdf(q) >= u - 1e-9).all()
-    assert (new.cdf(q - 1e-6) <= u + 1e-9).all()
+    # A distribution function is rounded to 1e-16, and what is kept of a tail may be little more: the rest is noise.
+    least = np.where(kept > 0, old.masses(SUPPORT), 1.0).min(axis=1, keepdims=True)
+    slack = 1e-9 + 4 * np.finfo(float).eps / least
+    assert (new.cdf(q) >= u - slack).all()
+    assert (new.cdf(q - 1e-6) <= u + slack).all()
 
 
 @KINDS
