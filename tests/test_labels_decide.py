@@ -166,6 +166,18 @@ def test_a_caller_who_wants_nothing_changed_gets_nothing_changed():
     assert_array_equal(fieldcal.recalibrate(found, data.proba_field), data.proba_field)
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_without_an_interval_the_estimate_is_the_same(grouped):
+    data = groups()
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    by = data.groups_field if grouped else None
+    field = fieldcal.count(lab, data.proba_field, groups=by, y=some(data.y_field, 100))
+    bare, full = (fieldcal.estimate(lab, field, point="mode", level=level) for level in (None, 0.9))
+    assert bare.lower is None
+    assert_allclose(bare.estimate, full.estimate, atol=1e-9)
+    assert_allclose(bare.labels.whole_sd, full.labels.whole_sd, atol=1e-9)
+
+
 def test_few_labels_earn_no_verdict():
     data = shifted(share=0.5)
     lab = fieldcal.learn(data.proba_lab, data.y_lab)

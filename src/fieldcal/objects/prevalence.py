@@ -43,7 +43,7 @@ from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, re
 from fieldcal.objects.field import Field
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.problem import Rows, as_problem, learn_from_labels
+from fieldcal.objects.problem import Rows, as_problem, belief_of, learn_from_labels
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import as_array, check_choice, check_level
 from fieldcal.types import SHAPES, Floats, Ints, Keys, Shape
@@ -337,18 +337,14 @@ class Prevalence(Artefact):
     @cached_property
     def belief(self) -> Belief:
         """What was known of the field before its labels, made anew."""
-        sd, whole_sd = self._spread() if self.labels is None else (self.labels.urc_sd, self.labels.whole_sd)
-        return Belief(
-            self.lab.p_lab,
-            self.urc,
-            sd,
-            self.whole.urc,
-            whole_sd,
-            self.trust if self.labels is None else self.labels.before,
+        labels = self.labels
+        return belief_of(
+            self.lab,
+            self.field,
+            urc=(self.urc, self.whole.urc),
+            sd=self._spread() if labels is None else (labels.urc_sd, labels.whole_sd),
+            trust=self.trust if labels is None else labels.before,
             moved=self.overall_shift.shifted,
-            grouped=self.field.grouped,
-            rehearsal=self.lab.rehearsal,
-            by_class=set(self.field.labelled) == {"by_class"},
         )
 
     def _spread(self) -> tuple[Floats, Floats]:

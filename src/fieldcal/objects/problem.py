@@ -49,6 +49,30 @@ def as_problem(
     )
 
 
+def belief_of(
+    lab: Lab,
+    field: Field,
+    *,
+    urc: tuple[Floats, Floats],
+    sd: tuple[Floats, Floats],
+    trust: Trust,
+    moved: bool,
+) -> Belief:
+    """What is known of a field without its labels: URC's estimate and spread, of groups (G, K) and the whole (K,)."""
+    return Belief(
+        lab.p_lab,
+        urc[0],
+        sd[0],
+        urc[1],
+        sd[1],
+        trust,
+        moved=moved,
+        grouped=field.grouped,
+        rehearsal=lab.rehearsal,
+        by_class=set(field.labelled) == {"by_class"},
+    )
+
+
 def learn_from_labels(lab: Lab, field: Field, belief: Belief) -> Learnt:
     """What the field's labels make of what was believed without them; the same, where there are none.
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal.core.explanations import Belief
 from fieldcal.core.methods import MethodName, as_method
 from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
@@ -26,7 +25,14 @@ from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.from_labels import FromLabels
-from fieldcal.objects.problem import Rows, as_problem, label_rows, learn_from_labels, looks_random
+from fieldcal.objects.problem import (
+    Rows,
+    as_problem,
+    belief_of,
+    label_rows,
+    learn_from_labels,
+    looks_random,
+)
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
 from fieldcal.types import Floats, Point, PointLike
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
@@ -123,19 +129,15 @@ def estimate(
     True
     """
     _check_kinds(lab, field)
-    check_choice("point", point, ("auto", "mean", "mode"))
-    check_flags(protected=protected)
-    check_whole("random_state", random_state, least=0)
-    check_whole("max_iter", max_iter, least=1)
-    if progress is not None and not callable(progress):
-        raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
+    _check_options(point, protected, random_state, max_iter, progress)
     chosen, trust, shown = _chosen(lab, method, prior, trust, point)
     _check(lab, field, chosen, level=level, point=shown)
     design_effect = _design_effect(design_effect)
     problem = as_problem(lab, field, design_effect=design_effect)
     posterior = chosen.posterior(problem, random_state=random_state)
-    found = _solved(posterior, shown, level, max_iter, progress)
-    whole = _whole_field(chosen, problem, found, shown, level, random_state, max_iter)
+    spread = level or DEFAULT_LEVEL if field.labelled else level  # labels are weighed against it
+    found = _solved(posterior, shown, spread, max_iter, progress)
+    whole = _whole_field(chosen, problem, found, shown, spread, random_state, max_iter)
     evidence = measure(
         problem,
         urc=found.urc,
@@ -149,8 +151,7 @@ def estimate(
     each, together = _after_trust(lab, field, problem, found, whole, believed, evidence, told)
     labels = None
     if field.labelled:
-        spreads = (_spread(posterior, found), _spread(posterior, whole))
-        learnt = _after_labels(lab, field, problem, (each, together), spreads, believed, evidence, level)
+        learnt = _after_labels(lab, field, (each, together), believed, evidence, level)
         each, together, labels, believed = learnt
     row = together.row(float(np.sum(field.n)))
     seen = Seen(
@@ -234,6 +235,16 @@ def _chosen(
     )
 
 
+def _check_options(point: Any, protected: Any, random_state: Any, max_iter: Any, progress: Any) -> None:
+    """Those that no lab and no field is needed to judge."""
+    check_choice("point", point, ("auto", "mean", "mode"))
+    check_flags(protected=protected)
+    check_whole("random_state", random_state, least=0)
+    check_whole("max_iter", max_iter, least=1)
+    if progress is not None and not callable(progress):
+        raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
+
+
 def _check_kinds(lab: Any, field: Any) -> None:
     if not isinstance(lab, Lab) or not isinstance(field, Field):
         raise InputTypeError(
@@ -301,11 +312,6 @@ def _solved(
     spread = posterior.summary(level, _counting(progress, len(posterior.V)))
     lower, upper = np.minimum(spread.lower, mode.p), np.maximum(spread.upper, mode.p)
     return _Solved(mode.p, replace(spread, lower=lower, upper=upper), mode)
-
-
-def _spread(posterior: Posterior, found: _Solved) -> Floats:
-    """Standard deviation (G, K) of the prevalences under label shift."""
-    return found.spread.sd if found.spread is not None else posterior.summary(DEFAULT_LEVEL).sd
 
 
 def _counting(tell: Callable[[int, int], None] | None, total: int) -> Callable[[int], None] | None:
@@ -413,26 +419,20 @@ def _after_trust(
 def _after_labels(
     lab: Lab,
     field: Field,
-    problem: Problem,
     before: tuple[_Mixed, _Mixed],
-    spreads: tuple[Floats, Floats],
     trust: Trust,
     evidence: Evidence,
     level: float | None,
 ) -> tuple[_Mixed, _Mixed, FromLabels, Trust]:
     """The same after labels were seen: of every group, of the whole field, what they said, and the trust now."""
     each, together = before
-    belief = Belief(
-        lab.p_lab,
-        each.doubt.parts.urc,
-        spreads[0],
-        together.doubt.parts.urc[0],
-        spreads[1][0],
-        trust,
+    belief = belief_of(
+        lab,
+        field,
+        urc=(each.doubt.parts.urc, together.doubt.parts.urc[0]),
+        sd=(each.doubt.spread, together.doubt.spread[0]),
+        trust=trust,
         moved=evidence.overall.shifted,
-        grouped=field.grouped,
-        rehearsal=lab.rehearsal,
-        by_class=set(field.labelled) == {"by_class"},
     )
     learnt = learn_from_labels(lab, field, belief)
     left = learnt.model.labels.believed_without
@@ -443,12 +443,11 @@ def _after_labels(
     shares, whole = learnt.shares().beside(left, *told[0]), learnt.whole_shares().beside(left, *told[1])
     without = np.tensordot(told[0][0], np.array(told[0][1]), axes=1)
     rates = (1 - left) * learnt.rates() + left * without
-    n = np.maximum(problem.V.sum(axis=1), 1e-300)
     labels = FromLabels.of(
         learnt,
         belief,
         rates,
-        n @ rates / n.sum(),
+        np.average(rates, axis=0, weights=np.maximum(each.doubt.parts.n, 1e-300)),
         looks_random=looks_random(lab, field),
         rows=label_rows(field),
     )
