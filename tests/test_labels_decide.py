@@ -265,7 +265,9 @@ def test_rows_chosen_by_class_alone_do_not_earn_that_nothing_moved():
     data = shifted(share=0.5)
     lab = fieldcal.learn(data.proba_lab, data.y_lab)
     field = fieldcal.count(lab, data.proba_field, y=by_class(data.y_field, 100), design="by_class")
-    assert fieldcal.estimate(lab, field).verdict.finding("labels_unmoved") is None
+    found = fieldcal.estimate(lab, field).verdict
+    assert found.finding("labels_unmoved") is None
+    assert "chosen by class" in found.finding("labels_undecided").text
 
 
 @cache

@@ -32,11 +32,7 @@ def moved(seen: Seen, question: str) -> Finding | None:
     kind, weight = _likeliest(labels)
     little = _size(seen) < POLICY.harmless and labels.weight("other") < POLICY.other_heard
     if not seen.evidence.overall.shifted and kind != "other":
-        if little and _tells_of_shares(labels) and not _surprising(labels.same):
-            text = f"The field has not moved from the lab beyond noise, and its {rows} do not say otherwise."
-            return Finding(code="labels_unmoved", question=question, state="ok", text=text)
-        text = f"The field has not moved beyond noise, but there is much of that: {rows} do not rule out a movement."
-        return Finding(code="labels_undecided", question=question, state="care", text=text, remedy=_MORE)
+        return _unmoved(labels, question, rows, little=little)
     if kind != "other" and little:
         text = f"It moved little, and its {rows} need not decide why: the explanations hardly differ ({_odds(labels)})."
         return Finding(code="labels_unmoved", question=question, state="ok", text=text)
@@ -51,6 +47,21 @@ def moved(seen: Seen, question: str) -> Finding | None:
     state: State = "ok" if kind == "label_shift" else "care"
     text = f"Decided by {rows}: {words[kind]} (probability {weight:.2f})."
     return Finding(code=f"labels_say_{kind}", question=question, state=state, text=text)
+
+
+def _unmoved(labels: FromLabels, question: str, rows: str, *, little: bool) -> Finding:
+    """A field whose predictions look as in the lab."""
+    still = "The field has not moved from the lab beyond noise"
+    if little and _tells_of_shares(labels) and not _surprising(labels.same):
+        text = f"{still}, and its {rows} do not say otherwise."
+        return Finding(code="labels_unmoved", question=question, state="ok", text=text)
+    if _surprising(labels.same):
+        text = f"{still}, but the classes of its {rows} are not those that the lab has for such predictions."
+    elif not _tells_of_shares(labels):
+        text = f"{still}, but most of its {rows} were chosen by class, and do not tell of the shares."
+    else:
+        text = f"{still}, but there is much of that: {rows} do not rule out a movement."
+    return Finding(code="labels_undecided", question=question, state="care", text=text, remedy=_MORE)
 
 
 def between(seen: Seen, question: str) -> Finding | None:
