@@ -190,6 +190,22 @@ class Policy:
     disagree: float = 0.025
     swap_leaves: float = 0.33
 
+    # Judges (20) -------------------------------------------------------------------------------------------
+    #: How far slices' judges may differ before any label is seen: log κ of ``Dirichlet(κ·M)``, its middle and standard
+    #: deviation. 150 is a sensitivity of .9 that varies by .024 between slices; 18 and 1,300 are its 5 and 95 % points.
+    log_kappa: float = 5.0
+    log_kappa_sd: float = 1.3
+    #: The same of how far slices' shares differ: 8 is a share of .5 that varies by .17.
+    log_alpha: float = 2.1
+    log_alpha_sd: float = 1.2
+    #: About so many rows of known class, and shares are told by labels rather than by the histogram.
+    labels_that_tell: float = 30.0
+    #: Where the posterior of a share touches an end: see `posterior_binary.TOUCHING`. Judges that say little leave it
+    #: as wide as [0, 1], and truth near an end is then missed with .4.
+    touching: float = 0.5
+    #: Labelled rows that a value needs to be a bin of its own.
+    rows_of_a_value: int = 5
+
     def trust_without_labels(self, *, share: float, least: float, most: float, skill: float) -> float:
         """The probability that label shift holds, as far as histograms can tell. (12)"""
         # fmt: off

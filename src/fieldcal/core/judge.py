@@ -1,0 +1,258 @@
+"""True shares behind the verdicts of an imperfect judge or test: one posterior for every way in which rows were labelled.
+
+A row of slice g has class k with probability ``p_gk``, and is given value j with probability ``M_gkj``. Slices share a
+judge, more or less: ``M_gk ~ Dirichlet(κ·M_k)``, and have shares of their own, ``p_g ~ Dirichlet(α)``. Rows whose class is
+known because they were drawn at random, or by looking at their value, are rows like all others, with nothing missing.
+Rows that were chosen by their class tell of ``M`` alone.
+
+``φ = (M, κ, α)`` is few numbers. Given ``φ`` the slices are independent, and each is integrated by itself (`slices`).
+``φ`` is drawn around its mode, and the draws are weighed by the posterior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammaln, logsumexp, ndtri, softmax
+
+from fieldcal.core.policy import POLICY
+from fieldcal.core.slices import Slices, integrate
+from fieldcal.types import Floats, Ints
+
+#: Where the likelihood of κ is kept, as logarithms: from judges that have nothing in common to one and the same.
+LOG_KAPPAS = np.linspace(np.log(2.0), np.log(5_000.0), 24)
+
+_POINTS = 512  # draws of φ
+_FREEDOM = 6.0  # degrees of freedom of what they are drawn from
+_STEP, _WIDE_STEP = 1e-4, 2e-2  # of differences: for slopes, and for curvatures
+_LEAST_CURVATURE = 0.15  # of the posterior of φ, on the logit scale
+_SLICES = 200  # that teach φ; more would add time, not knowledge
+_FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 2_048, 256
+_BLOCK = 200_000  # slices times points at a time
+_RANGE = (-3.0, 14.0)  # of log κ and log Σ α
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What is known of the rows: of K classes, m values and G slices."""
+
+    given_class: Floats  # (K, m) rows that tell of the judge given the class, and of nothing else
+    known: Floats  # (G, K, m) rows of the slices whose class is known
+    rest: Floats  # (G, m) their other rows
+    grouped: bool  # whether they are slices of one field
+    spread: Floats | None = None  # log likelihood of κ, at LOG_KAPPAS, from labelled slices elsewhere
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """G, K, m."""
+        return self.known.shape  # type: ignore[return-value]
+
+    @cached_property
+    def judges_differ(self) -> bool:
+        """Whether slices may have judges of their own; one population has, if it is compared with rows elsewhere."""
+        return self.grouped or bool(self.given_class.any() and self.known.any())
+
+    def take(self, rows: Ints) -> Slices:
+        """Some of the slices."""
+        return Slices(self.known[rows], self.rest[rows])
+
+    @property
+    def mostly_labels(self) -> float:
+        """From 0 to 1: how far labels of the field's own rows, and not the histogram, tell of the shares."""
+        return float(1 - np.exp(-self.known.sum() / POLICY.labels_that_tell))
+
+
+@dataclass(frozen=True)
+class Phi:
+    """What slices have in common, S times."""
+
+    M: Floats  # (S, K, m)
+    kappa: Floats | None  # (S,); None where there is one judge
+    alpha: Floats  # (S, K)
+
+
+@dataclass(frozen=True)
+class Model:
+    """The posterior density of φ, as numbers (S, D) that may be anything."""
+
+    data: Verdicts
+    learnt_from: Ints  # the slices that teach φ
+
+    @classmethod
+    def of(cls, data: Verdicts) -> Model:
+        """All slices, or those with most labels and rows."""
+        size = data.known.sum(axis=(1, 2)) * 1e6 + data.rest.sum(axis=1)
+        return cls(data, np.sort(np.argsort(-size, kind="stable")[:_SLICES]))
+
+    @cached_property
+    def prior(self) -> tuple[Floats, Floats]:
+        """Pseudo-rows of the cells of M, and of the classes of one population.
+
+        Half a row and one where histograms tell of the shares; a row in all, as Perks has it, where labels do.
+        """
+        _, K, m = self.data.shape
+        share = self.data.mostly_labels
+        cell = (1 - share) * 0.5 + share / (K * m)
+        return np.full((K, m), cell), np.full(K, (1 - share) * 1.0 + share / K)
+
+    @property
+    def size(self) -> int:
+        """D."""
+        _, K, m = self.data.shape
+        return K * (m - 1) + self.data.judges_differ + self.data.grouped * K
+
+    def phi(self, x: Floats) -> Phi:
+        """From numbers (S, D)."""
+        _, K, m = self.data.shape
+        S, n = len(x), K * (m - 1)
+        M = softmax(np.concatenate([np.zeros((S, K, 1)), x[:, :n].reshape(S, K, m - 1)], axis=2), axis=2)
+        kappa = None
+        if self.data.judges_differ:
+            kappa, n = np.exp(np.clip(x[:, n], *_RANGE)), n + 1
+        if not self.data.grouped:
+            return Phi(M, kappa, np.broadcast_to(self.prior[1], (S, K)))
+        mean = softmax(np.concatenate([np.zeros((S, 1)), x[:, n + 1 :]], axis=1), axis=1)
+        return Phi(M, kappa, np.exp(np.clip(x[:, n], *_RANGE))[:, None] * mean)
+
+    def start(self) -> Floats:
+        """Numbers (D,) to start from."""
+        known = self.data.known.sum(axis=0)
+        logs = np.log(self.data.given_class + known + 0.5)
+        parts = [(logs[:, 1:] - logs[:, :1]).ravel()]
+        if self.data.judges_differ:
+            parts.append(np.array([POLICY.log_kappa]))
+        if self.data.grouped:
+            rows = np.log(known.sum(axis=1) + 1.0)
+            parts += [np.array([POLICY.log_alpha]), rows[1:] - rows[0]]
+        return np.concatenate(parts)
+
+    def log_density(self, x: Floats) -> Floats:
+        """(S,), but for a constant."""
+        phi, data = self.phi(x), self.data
+        log_M = np.log(np.maximum(phi.M, 1e-300))
+        density = np.einsum("kj,skj->s", data.given_class + self.prior[0], log_M)
+        if phi.kappa is None:
+            density += np.einsum("kj,skj->s", data.known.sum(axis=0), log_M)
+        else:
+            density += self._of_judges(phi.M, phi.kappa)
+        if data.grouped:
+            mean = phi.alpha / phi.alpha.sum(axis=1, keepdims=True)
+            strength = np.log(phi.alpha.sum(axis=1))
+            density += np.log(np.maximum(mean, 1e-300)).sum(axis=1)
+            density -= 0.5 * ((strength - POLICY.log_alpha) / POLICY.log_alpha_sd) ** 2
+        found = integrate(phi.M, phi.kappa, phi.alpha, data.take(self.learnt_from))
+        return np.asarray(density + found.log_evidence.sum(axis=1))
+
+    def _of_judges(self, M: Floats, kappa: Floats) -> Floats:
+        """Of κ before, and of the values of rows whose class is known: their judges are draws around M."""
+        logs = np.log(kappa)
+        density = -0.5 * ((logs - POLICY.log_kappa) / POLICY.log_kappa_sd) ** 2
+        if self.data.spread is not None:
+            density += np.interp(logs, LOG_KAPPAS, self.data.spread)
+        return density + log_values_given_class(self.data.known, M, kappa)
+
+    @cached_property
+    def mode(self) -> Floats:
+        """(D,)."""
+        steps = _STEP * np.eye(self.size)
+
+        def slope(x: Floats) -> tuple[float, Floats]:
+            found = self.log_density(np.vstack([x[None], x + steps, x - steps]))
+            up, down = np.split(found[1:], 2)
+            return -float(found[0]), -(up - down) / (2 * _STEP)
+
+        found = minimize(
+            slope, self.start(), jac=True, method="BFGS", options={"gtol": 0.02, "maxiter": 60}
+        ).x
+        return np.asarray(found)
+
+    def curvature(self) -> Floats:
+        """(D, D) at the mode, from differences."""
+        D = self.size
+        steps = _WIDE_STEP * np.eye(D)
+        i, j = np.triu_indices(D)
+        corners = [self.mode + a * steps[i] + b * steps[j] for a in (1, -1) for b in (1, -1)]
+        one, two, three, four = np.split(self.log_density(np.concatenate(corners)), 4)
+        H = np.zeros((D, D))
+        H[i, j] = H[j, i] = -(one - two - three + four) / (4 * _WIDE_STEP**2)
+        return H
+
+    def sample(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draws (S, D) and their weights (S,), which sum to one."""
+        values, vectors = np.linalg.eigh(self.curvature())
+        root = vectors / np.sqrt(np.maximum(values, _LEAST_CURVATURE))
+        z = rng.standard_normal((_POINTS, self.size))
+        chi = rng.chisquare(_FREEDOM, _POINTS) / _FREEDOM
+        x = self.mode + (z / np.sqrt(chi)[:, None]) @ root.T
+        drawn = -0.5 * (_FREEDOM + self.size) * np.log1p((z**2 / chi[:, None]).sum(axis=1) / _FREEDOM)
+        logs = self.log_density(x) - drawn
+        weights = np.exp(logs - logs.max())
+        weights = np.minimum(weights, weights.mean() * np.sqrt(_POINTS))  # no draw speaks for all
+        return x, weights / weights.sum()
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Of the shares of every slice."""
+
+    data: Verdicts
+    phi: Phi  # equally likely
+    effective: float  # the share of draws of φ that count
+    seed: int
+
+    @classmethod
+    def of(cls, data: Verdicts, *, seed: int) -> Posterior:
+        """Learnt from the rows."""
+        rng = np.random.default_rng([seed, 11])
+        model = Model.of(data)
+        x, weights = model.sample(rng)
+        n = _DRAWS_OF_FEW if len(data.rest) <= _FEW else _DRAWS_OF_MANY
+        place = np.searchsorted(np.cumsum(weights), (np.arange(n) + rng.random()) / n)
+        phi = model.phi(rng.permutation(x[np.minimum(place, len(x) - 1)]))
+        return cls(data, phi, float(1 / np.square(weights).sum() / len(weights)), seed)
+
+    @property
+    def n_draws(self) -> int:
+        """How many there are."""
+        return len(self.phi.M)
+
+    def normals(self, rows: Ints) -> Floats:
+        """What the draws of slices are made from, (n, G, K − 1): of a slice the same, whatever others are asked for."""
+        K, n = self.data.shape[1], self.n_draws
+        levels = ndtri((np.arange(n) + 0.5) / n)
+        drawn = [np.random.default_rng([self.seed, 13, int(g)]) for g in rows]
+        return np.stack([np.stack([r.permutation(levels) for _ in range(K - 1)], axis=1) for r in drawn], 1)
+
+    def draws(self, rows: Ints, normals: Floats | None = None) -> Floats:
+        """Joint draws of the shares, (G, n, K): draw s of every slice is under the same judge."""
+        step = max(1, _BLOCK // self.n_draws)
+        normals = self.normals(rows) if normals is None else normals
+        parts = [
+            integrate(
+                self.phi.M, self.phi.kappa, self.phi.alpha, self.data.take(rows[i : i + step])
+            ).draws(normals[:, i : i + step])
+            for i in range(0, len(rows), step)
+        ]
+        return np.concatenate(parts, axis=1).swapaxes(0, 1)
+
+
+def log_values_given_class(known: Floats, M: Floats, kappa: Floats) -> Floats:
+    """(S,) log likelihood of rows (G, K, m) of known class, if every slice has a judge ``Dirichlet(κ·M)``."""
+    g, k, j = np.nonzero(known)
+    rows, cells = known[g, k, j], kappa[:, None] * M[:, k, j]
+    totals = known.sum(axis=2)
+    totals = totals[totals > 0]
+    found = (gammaln(cells + rows) - gammaln(np.maximum(cells, 1e-300))).sum(axis=1)
+    strength = kappa[:, None]
+    return np.asarray(found + (gammaln(strength) - gammaln(strength + totals)).sum(axis=1))
+
+
+def spread_of_judges(known: Floats) -> Floats:
+    """(24,) log likelihood of κ, at LOG_KAPPAS, from labelled slices (G, K, m) alone."""
+    rows = known.sum(axis=0) + 0.5
+    M = np.broadcast_to(rows / rows.sum(axis=1, keepdims=True), (len(LOG_KAPPAS), *rows.shape))
+    found = log_values_given_class(known, M, np.exp(LOG_KAPPAS))
+    return np.asarray(found - logsumexp(found))
