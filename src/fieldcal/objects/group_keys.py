@@ -9,7 +9,6 @@ gaps, where 1, 2 and null come as 1.0, 2.0 and NaN. Anything else is refused.
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import operator
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain, islice
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.core.nulls import is_null as is_null
 from fieldcal.errors import ArtefactError, FieldcalError, InputError, InputTypeError
 from fieldcal.types import Ints, Keys
 
@@ -198,17 +198,6 @@ def normalize(key: Any) -> Hashable:
     raise InputTypeError(f"The key {_short(key)} is of type {type(key).__name__}. {KINDS}: use str(…).")
 
 
-def is_null(value: Any) -> bool:
-    """None, NaN, NaT, NA: the nulls of Python, numpy, pandas and polars."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, decimal.Decimal):
-        return value.is_nan()
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return bool(np.isnat(value))
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
-
-
 def _whole(value: float) -> int:
     """A whole number that came as a float, as those of a pandas column with gaps do."""
     if not (value.is_integer() and abs(value) < _EXACT):
@@ -317,13 +306,20 @@ def _unwrap(groups: Any) -> NDArray[Any] | list[Any]:
     """A numpy array where its type is safe, a list where numpy would change values."""
     if isinstance(groups, np.ndarray) and groups.ndim and not isinstance(groups, np.ma.MaskedArray):
         return _datetimes(groups) if groups.dtype.kind == "M" else groups
-    if hasattr(groups, "columns") and hasattr(groups, "shape") and len(groups.shape) == 2:
-        columns = [_as_list(_column(groups, i)) for i in range(groups.shape[1])]
+    columns = table_columns(groups)
+    if columns is not None:
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     if getattr(getattr(groups, "dtype", None), "kind", "") in ("i", "u", "b") and hasattr(groups, "to_numpy"):
         array: NDArray[Any] = groups.to_numpy()
-        return array if array.dtype.kind in "iub" else _as_list(groups)
-    return _as_list(groups)
+        return array if array.dtype.kind in "iub" else as_list(groups)
+    return as_list(groups)
+
+
+def table_columns(frame: Any) -> list[list[Any]] | None:
+    """The columns of a table; None of anything else."""
+    if not (hasattr(frame, "columns") and hasattr(frame, "shape") and len(frame.shape) == 2):
+        return None
+    return [as_list(_column(frame, i)) for i in range(frame.shape[1])]
 
 
 def _column(frame: Any, i: int) -> Any:
@@ -332,14 +328,15 @@ def _column(frame: Any, i: int) -> Any:
     return frame[:, i] if not hasattr(frame, "column") else frame.column(i)
 
 
-def _as_list(values: Any) -> list[Any]:
+def as_list(values: Any, *, name: str = "groups", each: str = "key") -> list[Any]:
+    """A list of what a column, an array or anything iterable holds; text and what cannot be iterated are refused."""
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(values, method):
             values = getattr(values, method)()
             break
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputTypeError(
-            f"groups must be one key per row, but got {_short(values)}. Pass a list, an array or a column."
+            f"{name} must be one {each} per row, but got {_short(values)}. Pass a list, an array or a column."
         )
     return list(values)
 
