@@ -34,6 +34,7 @@ _WHERE = {
     "Simplex": "core.partition",
     "Expected": "core.partition",
     "Bins": "core.partition",
+    "Values": "core.values",
     "Flat": "core.priors",
     "KL": "core.priors",
     "KLBins": "core.priors",
@@ -76,6 +77,7 @@ __all__ = [
     "Report",
     "Simplex",
     "Smooth",
+    "Values",
     "Verdict",
     "__version__",
     "change_prevalence",
@@ -103,6 +105,7 @@ if TYPE_CHECKING:
     from fieldcal import datasets, errors, metrics, plots, regression, tables
     from fieldcal.core.partition import Bins, Edges, Expected, Quantiles, Simplex
     from fieldcal.core.priors import KL, Continuity, Custom, Dirichlet, Flat, KLBins, Pooled, Prior, Smooth
+    from fieldcal.core.values import Values
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.estimators.regressor import RecalibratedRegressor

@@ -28,6 +28,7 @@ __all__ = [
     "SmallSampleWarning",
     "TrustWarning",
     "UnseenGroupWarning",
+    "ValueWarning",
     "WeightWarning",
     "Word",
 ]
@@ -170,6 +171,10 @@ class ConvergenceWarning(FieldcalWarning):
 
 class UnseenGroupWarning(FieldcalWarning):
     """Rows of groups that the estimate never saw."""
+
+
+class ValueWarning(FieldcalWarning):
+    """Values of a judge that the lab has never seen."""
 
 
 class PoolingWarning(FieldcalWarning):

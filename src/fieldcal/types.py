@@ -24,6 +24,8 @@ PointLike = Literal["auto"] | Point
 #: groups; or by their class.
 Design = Literal["random", "by_score", "by_class"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
+#: What predictions are: probabilities (or distributions), or values such as the verdicts of a judge.
+Kind = Literal["probabilities", "values"]
 #: What predictions are multiplied with where the field has labels: class weights of the row's group, or also those of
 #: its bin.
 Shape = Literal["tilt", "bins"]

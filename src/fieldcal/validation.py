@@ -41,6 +41,8 @@ class Scores:
     missing: NDArray[np.bool_] | None  # rows with a null or NaN, None if there are none
     clipped: int
     columns: bool  # whether the caller gave one column per class
+    unseen: int = 0  # rows with a value that the lab has never seen
+    left_out: int = 0  # of these, marked as missing: in no bin
 
     @property
     def n_missing(self) -> int:
@@ -436,11 +438,14 @@ def score_sums(
 ) -> NDArray[Any]:
     """Sums of predictions per group in whole units, so that any order of rows gives the same integers.
 
-    With given bin ids there are no predictions; the lab's share of each class in the bin stands in for them.
+    With given bin ids, or values, there are no predictions.
+
+    Parameters
+    ----------
+    shares : (m, K) what a row of each bin stands for in their place
     """
     if shares is not None:
-        by_bin = shares.T / np.maximum(shares.sum(axis=0), 1e-300)[:, None]
-        columns = [by_bin[scores.values if bins is None else bins, k] for k in range(shares.shape[0])]
+        columns = [shares[scores.values if bins is None else bins, k] for k in range(shares.shape[1])]
     elif scores.values.ndim == 1:
         columns = [scores.values]
     elif scores.values.shape[1] == 2:  # the same sums, to the last unit, as from the second class alone

@@ -33,8 +33,13 @@ _MOST_DIGITS = 17  # enough to tell any two floats apart
 class Recipe(ABC):
     """What the caller may ask for as ``partition``: it becomes a partition when it sees lab predictions."""
 
-    #: What it is shown: predicted probabilities, or bin ids that the caller worked out.
-    takes: ClassVar[Literal["probabilities", "ids"]] = "probabilities"
+    #: What it is shown: predicted probabilities, bin ids that the caller worked out, or values that it looks up.
+    takes: ClassVar[Literal["probabilities", "ids", "values"]] = "probabilities"
+
+    @property
+    def takes_probabilities(self) -> bool:
+        """Whether it is shown probabilities; otherwise the lab's shares of the classes in a bin stand in for them."""
+        return self.takes == "probabilities"
 
     @abstractmethod
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> Partition:
@@ -152,7 +157,7 @@ def check_assigns(partition: Partition, n_classes: int) -> None:
     ------
     ValueError
     """
-    if partition.takes == "ids":
+    if not partition.takes_probabilities:
         return
     proba = np.vstack([np.eye(n_classes), np.full((1, n_classes), 1.0 / n_classes)])
     try:
@@ -166,6 +171,11 @@ def check_assigns(partition: Partition, n_classes: int) -> None:
 def is_registered(partition: Partition) -> bool:
     """Whether a file that holds this partition could be read."""
     return type(partition) is _REGISTERED.get(getattr(partition, "kind", ""))
+
+
+def gives_bins(partition: object) -> TypeGuard[Partition]:
+    """Whether rows come with their bins, as ids or as values that were looked up, in place of predictions."""
+    return isinstance(partition, Partition) and not partition.takes_probabilities
 
 
 def takes_ids(partition: object) -> TypeGuard[Partition]:
@@ -487,7 +497,7 @@ class Bins(Partition):
 
     n: int
     kind: ClassVar[str] = "bins"
-    takes: ClassVar[Literal["probabilities", "ids"]] = "ids"
+    takes: ClassVar[Literal["probabilities", "ids", "values"]] = "ids"
 
     def __post_init__(self) -> None:
         number_of_bins("Bins", "n", self.n)

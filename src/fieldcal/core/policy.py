@@ -115,6 +115,9 @@ class Policy:
     # The lab ---------------------------------------------------------------------------------------------
     #: Lab rows of a class up to which its predictions are mostly a guess.
     few_class_rows: int = 5
+    #: So many values of a single judge keep a bin each, also where the lab has fewer rows than bins of scores need: no
+    #: one chose where to cut, and their noise is in the interval.
+    values_of_a_judge: int = 12
     #: Lab rows of a class below which little can be put to the test.
     enough_class_rows: int = 30
     #: Condition numbers of M above this: the estimate is mostly prior.
@@ -157,6 +160,8 @@ class Policy:
     impossible: float = 3.0
     #: Share of the rows without a prediction that deserves care; or of those, or of groups, that nothing is known of.
     many_dropped: float = 0.05
+    #: Share of the rows with a value that the lab has never seen that deserves care, and that refuses the field.
+    unseen_values: tuple[float, float] = (0.005, 0.2)
     #: A trust below this share of what the rehearsal earned is told.
     withheld: float = 0.75
     #: Most of a movement that label shift can explain, and Cohen's w of the misfit, at which the field is refused. (12)

@@ -19,6 +19,9 @@ from fieldcal.types import Design, Ints, Keys
 #: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
 AXES: dict[str, tuple[str, ...]] = {"V": ("m",), "score_sums": ("K",), "weight_squares": ("m",)}
 
+#: Rows, or predictions, that something is said of besides, whatever their group.
+ROWS = ("dropped", "clipped", "unseen")
+
 
 class Batch(Frozen):
     """Counts per group of the rows that came together, in canonical order of the groups.
@@ -39,6 +42,7 @@ class Batch(Frozen):
     weight_squares: Counts  # (G, m) sums of the squared weights; rows where they have none
     dropped: int = Slot(default=0, ge=0, lt=MOST)
     clipped: int = Slot(default=0, ge=0, lt=MOST)
+    unseen: int = Slot(default=0, ge=0, lt=MOST)
     labelled: dict[Design, Labelled] = Slot(default_factory=ByDesign)
 
     @model_validator(mode="after")
@@ -74,7 +78,7 @@ class Batch(Frozen):
         """Whether both hold the same counts of the same groups, whole numbers or floats."""
         tables = [(getattr(self, name), getattr(other, name)) for name in AXES]
         return (
-            (self.dropped, self.clipped) == (other.dropped, other.clipped)
+            all(getattr(self, name) == getattr(other, name) for name in ROWS)
             and group_keys.same(self.groups, other.groups)
             and self.labels.same(other.labels)
             and all(mine.dtype == its.dtype and np.array_equal(mine, its) for mine, its in tables)
@@ -96,12 +100,10 @@ def made_batch(
     groups: Keys,
     tables: dict[str, Table],
     labelled: ByDesign | None = None,
-    *,
-    dropped: int = 0,
-    clipped: int = 0,
+    rows: dict[str, int] | None = None,
 ) -> Batch:
-    """A batch of what is known to fit; ``holders`` may be among the tables."""
-    rest = {"labelled": ByDesign() if labelled is None else labelled, "dropped": dropped, "clipped": clipped}
+    """A batch of what is known to fit; ``holders`` may be among the tables, and none of the `ROWS` is 0 of each."""
+    rest = {"labelled": ByDesign() if labelled is None else labelled, **(rows or dict.fromkeys(ROWS, 0))}
     made = Batch.model_construct(**dict[str, Any](groups=groups, **rest))
     made.__dict__.update({name: sealed(table) for name, table in tables.items()})
     return made
@@ -115,8 +117,7 @@ def sum_of(parts: Sequence[Batch]) -> Batch:
         groups,
         {name: added(len(groups), at, [getattr(p, name) for p in parts]) for name in (*AXES, "holders")},
         add_labels([part.labels for part in parts], at),
-        dropped=sum(part.dropped for part in parts),
-        clipped=sum(part.clipped for part in parts),
+        {name: sum(getattr(part, name) for part in parts) for name in ROWS},
     )
 
 
@@ -138,8 +139,7 @@ def difference(total: Batch, gone: Batch) -> Batch:
         groups,
         tables,
         labelled,
-        dropped=total.dropped - gone.dropped,
-        clipped=total.clipped - gone.clipped,
+        {name: getattr(total, name) - getattr(gone, name) for name in ROWS},
     )
 
 

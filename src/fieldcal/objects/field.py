@@ -54,6 +54,7 @@ class Field(Artefact):
     labelled : counts of the rows whose class is known, by their design; n_labelled, how many these are
     n_effective : (G,) how many rows of equal weight would say as much; n itself where rows have no weights
     dropped, clipped : rows left out for missing predictions; predictions moved into [0, 1]
+    unseen : rows with a value that the lab has never seen, in the bin that takes it in or in none
 
     Notes
     -----
@@ -178,6 +179,11 @@ class Field(Artefact):
     def clipped(self) -> int:
         """Predictions moved into [0, 1]."""
         return self._total.clipped
+
+    @property
+    def unseen(self) -> int:
+        """Rows with a value that the lab has never seen."""
+        return self._total.unseen
 
     @cached_property
     def n(self) -> Table:

@@ -21,6 +21,7 @@ from fieldcal.core.response import (
     smoothing_cells,
 )
 from fieldcal.core.trust import Rehearsal
+from fieldcal.core.values import Values
 from fieldcal.objects import group_keys, next_lab, show
 from fieldcal.objects.artefact import (
     LARGEST,
@@ -36,7 +37,7 @@ from fieldcal.objects.artefact import (
     sealed,
 )
 from fieldcal.objects.outcome import Columns, Outcome
-from fieldcal.types import Keys
+from fieldcal.types import Design, Keys
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -82,6 +83,7 @@ class Lab(Artefact):
     bias: record(GroupBias) | None = None  # type: ignore[valid-type]
     bias_groups: KeyTuple = ()  # that `bias` speaks of
     columns: Columns | None = None  # where a table had it all
+    design: Design | None = None  # of values: how the labelled rows were chosen among the rows in question
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
@@ -105,6 +107,8 @@ class Lab(Artefact):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_assigns(self.partition, self.outcome.size)
+        if self.of_values != (self.design is not None):
+            raise ValueError("design goes with values, and values with a design")
         if not agree(self.decisions.sum(axis=2, dtype=np.float64), self.F):
             raise ValueError("decisions do not add up to F")
         if not agree(
@@ -187,10 +191,29 @@ class Lab(Artefact):
         return sealed(np.divide(self.bin_scores, total, out=empty, where=total > 0))
 
     @property
+    def of_values(self) -> bool:
+        """Whether predictions are values, such as the verdicts of a judge, and not probabilities."""
+        return self.partition.takes == "values"
+
+    @cached_property
+    def bin_predictions(self) -> NDArray[np.float64]:
+        """Where bins or values are given: what a row of each counts as in a mean prediction, (m, K).
+
+        The lab's share of each class in the bin; of a value that is the name of a class, that class.
+        """
+        rows = self.F.sum(axis=0)[:, None]
+        shares = self.F.T / np.maximum(rows, 1e-300)
+        if isinstance(self.partition, Values):
+            shares = np.where(rows > 0, shares, self.p_lab)
+            for j, k in self.partition.says(self.classes).items():
+                shares[j] = np.eye(len(self.F))[k]
+        return sealed(shares)
+
+    @property
     def only_decisions(self) -> bool:
         """Whether every prediction was exactly 0 or 1: only then are all means of bins."""
         means = self.bin_means[self.bin_scores.any(axis=1)]
-        return self.partition.takes != "ids" and bool(np.isin(means, (0.0, 1.0)).all())
+        return self.partition.takes_probabilities and bool(np.isin(means, (0.0, 1.0)).all())
 
     @cached_property
     def calibration(self) -> Calibration:

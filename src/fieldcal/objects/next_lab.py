@@ -31,7 +31,7 @@ def merged(one: Lab, two: Lab) -> dict[str, Any]:
     F = _sum(one.F, two.F)
     return {
         **_kept(one),
-        **(_of_given_bins(F) if one.partition.takes == "ids" else _added_scores(one, two)),
+        **(_of_given_bins(F) if not one.partition.takes_probabilities else _added_scores(one, two)),
         **_of_groups(one, two),
         "F": F,
         "weight_squares": _sum(one.weight_squares, two.weight_squares),
@@ -66,7 +66,7 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
     F = whole(rows.F)
     return {
         **_kept(lab),
-        **(_of_given_bins(F) if lab.partition.takes == "ids" else _at_bin_means(lab, F)),
+        **(_of_given_bins(F) if not lab.partition.takes_probabilities else _at_bin_means(lab, F)),
         **{name: getattr(lab, name) for name in (*_OF_GROUPS, "left_out", "clipped", "columns")},
         "F": F,
         "weight_squares": whole(rows.squares),
@@ -154,7 +154,7 @@ def _class_shares(F: Floats) -> Floats:
 
 
 def _kept(lab: Lab) -> dict[str, Any]:
-    return {name: getattr(lab, name) for name in ("outcome", "partition", "smoothing")}
+    return {name: getattr(lab, name) for name in ("outcome", "partition", "smoothing", "design")}
 
 
 # What goes with F

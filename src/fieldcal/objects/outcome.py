@@ -68,6 +68,28 @@ _OF_CLASSES: Foreign = {
     "time": (None, _EACH_WINDOW),
     "every": (None, _EACH_WINDOW),
 }
+_NOT_OF_VALUES: Foreign = {
+    "normalize": (False, _LEAVE_OUT),
+    "intervals": ("auto", _LEAVE_OUT),
+    "atoms": ("auto", _LEAVE_OUT),
+    "method": ("default", _LEAVE_OUT),
+}
+
+
+def refuse_with_values(**options: Any) -> None:
+    """Refuse options that go with probabilities or distributions alone, if anybody gave them."""
+    _refuse(_NOT_OF_VALUES, "values, such as the verdicts of a judge", options)
+
+
+def _refuse(foreign: Foreign, predictions: str, options: dict[str, Any]) -> None:
+    for name in filter(options.__contains__, foreign):
+        given, (unset, way_out) = options[name], foreign[name]
+        if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
+            raise InputError(
+                Option(name, given),
+                f" does not go with {predictions}, which this is about. ",
+                *way_out,
+            )
 
 
 class _Words(Frozen):
@@ -81,14 +103,7 @@ class _Words(Frozen):
     @classmethod
     def refuse(cls, **options: Any) -> None:
         """Refuse options that go with the other outcome alone, if anybody gave them."""
-        for name in filter(options.__contains__, cls.foreign):
-            given, (unset, way_out) = options[name], cls.foreign[name]
-            if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
-                raise InputError(
-                    Option(name, given),
-                    f" does not go with {cls.predictions}, which this is about. ",
-                    *way_out,
-                )
+        _refuse(cls.foreign, cls.predictions, options)
 
 
 class Classes(_Words):

@@ -88,7 +88,12 @@ def lab_sheet(lab: Lab) -> Sheet:
         for k, bars in zip(at, _heights(together(lab.M[at])), strict=True)
     ]
     notes = (more(len(lab.classes), len(at)), rehearsal_text(lab), _clipped_text(lab.clipped))
-    return Sheet(lab_title(lab), ["class", "rows", "prevalence", "bins given class"], rows, notes)
+    return Sheet(
+        lab_title(lab),
+        ["class", "rows", "prevalence", f"{bins_word(lab)} given class"],
+        rows,
+        notes,
+    )
 
 
 def field_sheet(field: Field) -> Sheet:
@@ -174,9 +179,14 @@ def together(table: NDArray[Any], at_most: int = SHOWN_BINS) -> Floats:
 def lab_title(lab: Lab, classes: str = "") -> str:
     """A lab in one line."""
     return (
-        f"Lab: {lab.n:,} rows, {len(lab.classes)} classes{classes}, {lab.n_bins} bins, "
+        f"Lab: {lab.n:,} rows, {len(lab.classes)} classes{classes}, {lab.n_bins} {bins_word(lab)}, "
         f"condition number {lab.conditioning.condition_number:.3g}"
     )
+
+
+def bins_word(lab: Lab) -> str:
+    """What the bins of a lab are called: values where it is of them."""
+    return "values" if lab.of_values else "bins"
 
 
 def rehearsal_text(lab: Lab) -> str:

@@ -317,9 +317,10 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
 def reliability(lab: Lab, *, of: Hashable = None) -> Table:
     """Mean prediction and share of a class in each bin of the lab; by default the second of two, or the largest."""
     check_kind("lab", lab, Lab)
-    if lab.partition.takes == "ids":
+    if not lab.partition.takes_probabilities:
+        given = "values" if lab.of_values else "bin ids"
         raise InputError(
-            "This lab was learnt from bin ids, so there are no predictions to compare with the labels. "
+            f"This lab was learnt from {given}, so there are no predictions to compare with the labels. "
             "Learn it from probabilities to see how reliable they are."
         )
     k = _class_at(lab.classes, of, lab.p_lab)

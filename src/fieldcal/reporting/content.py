@@ -407,7 +407,7 @@ def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[s
         "bins": [tables.bins(prev), *(tables.bins(prev, group=prev.groups[g]) for g in _worst_fits(prev))],
         "curve": tables.curve(prev, of=of),
         # Bin ids in place of predictions leave nothing to be calibrated.
-        "reliability": None if lab.partition.takes == "ids" else tables.reliability(lab, of=of),
+        "reliability": None if not lab.partition.takes_probabilities else tables.reliability(lab, of=of),
         "labelled": None
         if found is None
         else tables.reliability_of(found.before, found.after, found.y, classes=prev.classes, of=of),

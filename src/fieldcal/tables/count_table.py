@@ -55,8 +55,8 @@ def below_columns(lab: Lab) -> list[str]:
 
 
 def units_columns(lab: Lab) -> list[str]:
-    """Sums of predictions in whole units: of the second of two classes, or of every class; none for given bin ids."""
-    if lab.partition.takes == "ids":
+    """Sums of predictions in whole units: of the second of two classes, or of every class; none without predictions."""
+    if not lab.partition.takes_probabilities:
         return []
     K = len(lab.classes)
     return ["fieldcal_units_2"] if K == 2 else [f"fieldcal_units_{k + 1}" for k in range(K)]
@@ -135,7 +135,7 @@ class Counted:
         return V
 
     def _score_sums(self, lab: Lab, V: Int64s) -> Int64s:
-        if lab.partition.takes == "ids":
+        if not lab.partition.takes_probabilities:
             return _shares_in_units(lab, V)
         if len(lab.classes) > 2:
             return self.units
@@ -189,8 +189,7 @@ def as_field(
 
 def _shares_in_units(lab: Lab, V: Int64s) -> Int64s:
     """With given bin ids there are no predictions; the lab's share of each class in the bin stands in for them."""
-    shares = lab.F.T / np.maximum(lab.F.sum(axis=0), 1e-300)[:, None]
-    second = np.floor(shares / SCORE_UNIT + 0.5).astype(np.int64)
+    second = np.floor(lab.bin_predictions / SCORE_UNIT + 0.5).astype(np.int64)
     if len(lab.classes) == 2:
         second[:, 0] = int(1 / SCORE_UNIT) - second[:, 1]
     return np.asarray(V @ second)

@@ -10,9 +10,11 @@ import numpy as np
 
 from fieldcal.alignment import check_alignment
 from fieldcal.core.response import count_cells
+from fieldcal.core.values import Values
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
 from fieldcal.objects.labelled import ByDesign, count_labels
+from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import check_choice, check_flags
 from fieldcal.types import Design, Floats, Ints, Keys, Missing
 from fieldcal.validation import (
@@ -25,6 +27,7 @@ from fieldcal.validation import (
     without_zeros,
 )
 from fieldcal.verbs.field_labels import UNKNOWN, check_label_options, field_labels, no_labels
+from fieldcal.verbs.values import value_bins
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
@@ -40,7 +43,7 @@ def count(
     groups: Any = None,
     sample_weight: Any = None,
     y: Any = None,
-    design: Design = "random",
+    design: Design | None = None,
     only_labels: bool = False,
     missing: Missing = "error",
     normalize: bool = False,
@@ -52,7 +55,9 @@ def count(
     ----------
     lab : Lab
     predictions : array-like (n,) or (n, K), a table of columns named after the classes, or predictive distributions
-        Predictions in the field, of the kind that was given to `learn`.
+        Predictions in the field, of the kind that was given to `learn`. Rows with a value that the lab has never seen
+        are counted in ``Field.unseen``, with a warning: a number goes to the bin of the nearest, other values to the
+        bin of other rare ones, if the lab has one, and else to none.
     groups : array-like (n,), optional
         The subpopulation of each row: text, whole numbers, true or false, dates, times, or tuples of them; null is a
         group of its own.
@@ -63,9 +68,10 @@ def count(
     y : array-like (n,), optional
         The true class of the rows whose class is known, and missing (None, NaN, null) elsewhere; of distributions, the
         true number. These rows count like all others, and their labels besides, in ``Field.labelled``.
-    design : "random", "by_score" or "by_class"
+    design : "random", "by_score" or "by_class", optional
         How the rows with a label were chosen: as a random sample of the field, or of a group; by looking at their
-        predictions or groups; or by their class, such as half of each.
+        predictions or groups; or by their class, such as half of each. By default as the lab's, if it is of values,
+        and else at random.
     only_labels : bool
         These rows were counted before, without their labels: only those are taken, and rows without one are skipped.
         ``field + fieldcal.count(lab, labelled, y=y, only_labels=True)`` brings them together.
@@ -119,10 +125,9 @@ def count(
     if only_labels:
         names, rows = rows.with_labels(names)
     elif groups is None and not len(rows.groups):
-        raise InputError(
-            "The field is empty: it has no rows, so nothing to count. Check the filter before this."
-        )
-    counted = _counted(lab, names, rows.in_one_order(), design=design, only_labels=only_labels)
+        raise _empty(scores)
+    chosen = design or lab.design or "random"
+    counted = _counted(lab, names, rows.in_one_order(), design=chosen, only_labels=only_labels)
     field = Field(
         lab=lab.digest,
         classes=lab.classes,
@@ -136,7 +141,9 @@ def count(
 def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> Scores:
     """Field predictions, checked, as they are binned."""
     masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
-    if lab.partition.takes == "ids":
+    if isinstance(lab.partition, Values):
+        return value_bins(lab.partition, masses, missing=missing)
+    if not lab.partition.takes_probabilities:
         scores = bin_ids(masses, lab.partition)
     else:
         scores = field_scores(lab, masses, normalize=normalize, missing=missing)
@@ -200,7 +207,7 @@ def _counted(lab: Lab, names: Keys, rows: _Rows, *, design: Design, only_labels:
         )
     weight = rows.weight
     V = count_cells(rows.groups, bins, shape=(len(names), lab.n_bins), weight=weight)
-    shares = lab.F if lab.partition.takes == "ids" else None
+    shares = None if lab.partition.takes_probabilities else lab.bin_predictions
     return Batch(
         groups=names,
         V=V,
@@ -208,9 +215,22 @@ def _counted(lab: Lab, names: Keys, rows: _Rows, *, design: Design, only_labels:
         weight_squares=V
         if weight is None
         else count_cells(rows.groups, bins, shape=V.shape, weight=weight**2),
-        dropped=rows.scores.n_missing,
+        dropped=rows.scores.n_missing - rows.scores.left_out,
+        unseen=rows.scores.unseen,
         clipped=rows.scores.clipped,
         labelled=labelled,
+    )
+
+
+def _empty(scores: Scores) -> InputError:
+    """That no row is left to count."""
+    if scores.left_out:
+        return InputError(
+            f"None of the {len(scores.values):,} rows has a value that the lab knows, so there is nothing to count. "
+            "Are these the same judge's?"
+        )
+    return InputError(
+        "The field is empty: it has no rows, so nothing to count. Check the filter before this."
     )
 
 
@@ -243,6 +263,8 @@ def understood(outcome: Outcome, predictions: Any) -> Any:
 def masses_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> Any:
     """The masses of predictions of the kind that the lab was learnt from; the options must go with that kind."""
     lab.outcome.refuse(normalize=normalize, missing=missing)
+    if lab.of_values:
+        refuse_with_values(normalize=normalize)
     return lab.outcome.masses(understood(lab.outcome, predictions))
 
 

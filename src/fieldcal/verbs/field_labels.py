@@ -19,14 +19,15 @@ from fieldcal.validation import as_floats
 UNKNOWN, STRAY = -1, -2
 
 
-def check_label_options(option: str, given: object, *, design: Design, only_labels: bool) -> None:
+def check_label_options(option: str, given: object, *, design: Design | None, only_labels: bool) -> None:
     """Refuse what says something about labels where the option that brings them is not given."""
-    check_choice("design", design, DESIGNS)
+    if design is not None:
+        check_choice("design", design, DESIGNS)
     check_flags(only_labels=only_labels)
     if given is not None:
         return
-    for name, value, unset in (("design", design, "random"), ("only_labels", only_labels, False)):
-        if value != unset:
+    for name, value, unset in (("design", design, (None, "random")), ("only_labels", only_labels, (False,))):
+        if value not in unset:
             raise InputError(
                 Option(name, value),
                 " is about labels, but none are given. Give them with ",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,12 @@ from fieldcal.core.response import (
 )
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
+from fieldcal.core.values import Values
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import SCORE_UNIT, Classes, Intervals, Lab, Outcome, group_keys
-from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
-from fieldcal.options import as_number, check_flags, check_whole, is_auto
-from fieldcal.types import Floats, Ints, Keys
+from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels, refuse_with_values
+from fieldcal.options import as_number, check_choice, check_flags, check_whole, is_auto
+from fieldcal.types import Design, Floats, Ints, Keys, Kind
 from fieldcal.validation import (
     as_labels,
     as_weights,
@@ -47,6 +48,7 @@ from fieldcal.validation import (
 )
 from fieldcal.verbs.count import as_distributions
 from fieldcal.verbs.findings import warn_about_lab
+from fieldcal.verbs.values import LabValues, design_of_values
 
 #: The largest lab groups that are compared with each other; more would add memory, not knowledge.
 _HOMOGENEITY_GROUPS = 2_000
@@ -57,6 +59,8 @@ def learn(
     predictions: Any,
     y: Any,
     *,
+    kind: Kind = "probabilities",
+    design: Design | None = None,
     groups: Any = None,
     classes: Sequence[Hashable] | None = None,
     sample_weight: Any = None,
@@ -79,7 +83,17 @@ def learn(
         and ``ppf`` such as scipy's and skpro's.
     y : array-like (n,)
         The true classes; of distributions, the true numbers. Rows are matched by position: pandas objects whose indexes
-        disagree are refused, here and wherever several are given.
+        disagree are refused, here and wherever several are given. Of values, labels may be missing (None, NaN, null):
+        such rows only tell which values there are.
+    kind : "probabilities" or "values"
+        Whether predictions are probabilities (or distributions), or values: what a judge or a test says, such as
+        "pass", 4 or true, in one column, or in one column per judge. Values need not be classes. Each is a bin; those
+        with few labelled rows are merged, numbers with the nearest and others together. Blanks and case do not tell
+        values apart.
+    design : "random", "by_score" or "by_class"
+        Of values, and needed there: how the labelled rows were chosen among the rows in question. At random; by looking
+        at their values or groups; or by their class, such as half of each, which also stands for labels from elsewhere:
+        then only what the judge says of each class carries over.
     groups : array-like (n,), optional
         Any grouping of the lab rows, best the one that the field will have. With it, `learn` rehearses: the lab's own
         groups play the field, and ``Lab.rehearsal`` holds how far the correction helped on labels held out.
@@ -95,9 +109,10 @@ def learn(
         the expected value as there are classes or intervals (Section 5); counted as they are, ``smoothing=0``
         (equation 9); as many bins as are asked for, whether the lab can fill them or not. "reference" is the same as
         the authors' R code has it, for two classes: scores of exactly 0 are in no bin. Estimate with the same method.
-    partition : "auto", int, Quantiles, Edges, Simplex, Expected or Bins
+    partition : "auto", int, Quantiles, Edges, Simplex, Expected, Bins or Values
         How predictions are sent to bins. Distributions are binned by their means by default. More bins than the lab
         can fill, with ten rows of the rarer of two classes (of an average one of more) behind each, are not given.
+        Of values: how many bins at most, or `fieldcal.Values`.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
         two classes, one row per class for more.
@@ -136,13 +151,41 @@ def learn(
     >>> predicted = regression.from_moments((y + 0.7 * rng.normal(size=4000)) / 1.49, np.full(4000, 0.57))
     >>> fieldcal.learn(predicted, y, intervals=[-1, 0, 1]).classes
     ('≤ -1', '(-1, 0]', '(0, 1]', '> 1')
+
+    A judge that says "pass" or "fail", of which people checked some rows, taken at random:
+
+    >>> verdicts = ["pass", "fail"] * 100
+    >>> human = ["good", "bad", "good", "bad", "bad"] * 20 + [None] * 100
+    >>> fieldcal.learn(verdicts, human, kind="values", design="random")
+    Lab: 100 rows, 2 classes (bad 60.0%, good 40.0%), 2 values, condition number ...
     """
+    check_choice("kind", kind, get_args(Kind))
     check_flags(ordered=ordered, normalize=normalize)
     check_whole("random_state", random_state, least=0)
     check_alignment(predictions=predictions, y=y, groups=groups, sample_weight=sample_weight)
     weight = as_weights(sample_weight, n=n_labels(y))
     preset = as_method(method)
-    if are_of_a_number(predictions, intervals=intervals, atoms=atoms):
+    if kind == "values":
+        refuse_with_values(normalize=normalize, intervals=intervals, atoms=atoms, method=method)
+        given = with_values(
+            predictions,
+            y,
+            preset,
+            design=design,
+            classes=classes,
+            ordered=ordered,
+            weight=weight,
+            partition=partition,
+        )
+        groups, weight = given.of_labelled(groups, weight)
+    elif design is not None:
+        raise InputError(
+            Option("design", design),
+            " is about labelled rows of the field, which `count` takes, or of a lab of values. Leave it out, or pass ",
+            Option("kind", "values"),
+            ".",
+        )
+    elif are_of_a_number(predictions, intervals=intervals, atoms=atoms):
         Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
         given = with_numbers(
             predictions, y, preset, intervals=intervals, atoms=atoms, weight=weight, partition=partition
@@ -165,10 +208,10 @@ def _learn(
     random_state: int,
 ) -> Lab:
     names, y, partition = given.outcome.labels, given.y, given.partition
-    ids = parts.takes_ids(partition)  # in place of predictions
+    ids = parts.gives_bins(partition)  # in place of predictions
     scores = (
         bin_ids(given.masses, partition)
-        if parts.takes_ids(partition)
+        if parts.gives_bins(partition)
         else lab_scores(given.masses, names, normalize)
     )
     if len(scores.values) != len(y):
@@ -203,14 +246,21 @@ def _learn(
         F=F,
         weight_squares=square_sums(y, size=len(names), weight=weight),
         smoothing=amount,
-        bin_scores=score_sums(bins, fitted.m, scores, weight, shares=F if ids else None),
+        bin_scores=score_sums(bins, fitted.m, scores, weight, shares=_class_shares(F) if ids else None),
         n=len(y),
         left_out=left_out,
         clipped=scores.clipped,
         decisions=_decisions(rows, n_bins=fitted.m),
         loss=_loss(rows),
-        **_rehearsal(
-            rows, grouped, n_bins=fitted.m, smoothing=amount, ordered=ordered, random_state=random_state
+        design=given.design,
+        **_of_groups(
+            rows,
+            grouped,
+            n_bins=fitted.m,
+            smoothing=amount,
+            ordered=ordered,
+            rehearsed=given.design is None,
+            random_state=random_state,
         ),
     )
 
@@ -295,9 +345,14 @@ def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
     if not given_ids:
         proba = as_columns(values)
         return np.asarray(proba / proba.sum(axis=1, keepdims=True))
+    return _class_shares(F)[bins]
+
+
+def _class_shares(F: Any) -> Floats:
+    """The lab's share of each class in a bin, (m, K); in all of them where no row has weight."""
     rows = F.sum(axis=0)
-    shares = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])  # for bins where no row has weight
-    return np.asarray(np.divide(F, rows, out=shares, where=rows > 0).T[bins])
+    shares = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])
+    return np.asarray(np.divide(F, rows, out=shares, where=rows > 0).T)
 
 
 def _decisions(rows: _Rows, *, n_bins: int) -> Any:
@@ -307,16 +362,20 @@ def _decisions(rows: _Rows, *, n_bins: int) -> Any:
     return count_cells(rows.y, decided, shape=(K, n_bins * K), weight=rows.weight).reshape(K, n_bins, K)
 
 
-def _rehearsal(
+def _of_groups(
     rows: _Rows,
     groups: tuple[Keys, Ints] | None,
     *,
     n_bins: int,
     smoothing: float,
     ordered: bool,
+    rehearsed: bool,
     random_state: int,
 ) -> dict[str, Any]:
-    """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them."""
+    """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them.
+
+    Values are not rehearsed: a rehearsal asks what becomes of probabilities.
+    """
     if groups is None:
         return {}
     names, codes = groups
@@ -330,6 +389,9 @@ def _rehearsal(
         return {}
     rows, codes = rows.in_one_order(codes)
     rows = replace(rows, weight=equal_rows(rows.weight))
+    alike = {"homogeneity": homogeneity(_by_group(rows, codes, len(names), n_bins))}
+    if not rehearsed:
+        return alike
     K = rows.proba.shape[1]
 
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
@@ -348,9 +410,23 @@ def _rehearsal(
         weight=rows.weight,
         random_state=random_state,
     )
-    size = np.bincount(codes, minlength=len(names))
+    F = count_cells(rows.y, rows.bins, shape=(K, n_bins), weight=rows.weight)
+    M = response_matrix(F, smoothing=smoothing)
+    bias = group_bias(rows.proba, rows.y, codes, bins=rows.bins, M=M, weight=rows.weight)
+    return {
+        **alike,
+        "rehearsal": rehearsal,
+        "bias": bias,
+        "bias_groups": () if bias is None else tuple(names[int(g)] for g in bias.group),
+    }
+
+
+def _by_group(rows: _Rows, codes: Ints, n_groups: int, n_bins: int) -> NDArray[Any]:
+    """Rows of the largest groups by group, class and bin."""
+    K = rows.proba.shape[1]
+    size = np.bincount(codes, minlength=n_groups)
     largest = np.argsort(-size, kind="stable")[:_HOMOGENEITY_GROUPS]
-    place = np.full(len(names), -1, dtype=np.intp)
+    place = np.full(n_groups, -1, dtype=np.intp)
     place[largest] = np.arange(len(largest))
     used = place[codes] >= 0
     table = count_cells(
@@ -359,15 +435,7 @@ def _rehearsal(
         shape=(len(largest), K * n_bins),
         weight=None if rows.weight is None else rows.weight[used],
     )
-    F = count_cells(rows.y, rows.bins, shape=(K, n_bins), weight=rows.weight)
-    M = response_matrix(F, smoothing=smoothing)
-    bias = group_bias(rows.proba, rows.y, codes, bins=rows.bins, M=M, weight=rows.weight)
-    return {
-        "rehearsal": rehearsal,
-        "homogeneity": homogeneity(table.reshape(-1, K, n_bins)),
-        "bias": bias,
-        "bias_groups": () if bias is None else tuple(names[int(g)] for g in bias.group),
-    }
+    return table.reshape(-1, K, n_bins)
 
 
 def _loss(rows: _Rows) -> NDArray[Any] | None:
@@ -397,6 +465,16 @@ class LabRows:
     y: Ints
     partition: PartitionLike
     limited: bool  # whether there may be no more bins than the lab's rows can fill
+    design: Design | None = None  # of values
+    rows: Ints | None = None  # of values: which of the rows that were given have a label
+    given: int = 0  # of values: how many were given
+
+    def of_labelled(self, groups: Any, weight: Floats | None) -> tuple[Any, Floats | None]:
+        """The groups and weights of the rows that have a label."""
+        if groups is not None:
+            names, codes = group_keys.factorize(groups, n=self.given)
+            groups = [names[g] for g in codes[self.rows]]
+        return groups, None if weight is None else weight[self.rows]
 
 
 def are_of_a_number(predictions: Any, *, intervals: Any, atoms: Any) -> bool:
@@ -419,9 +497,45 @@ def with_classes(
     if ordered and classes is None:
         check_order(names)
     method.check(len(names))
+    if isinstance(partition, Values):
+        raise InputError("Values(…) is a partition of values. Pass ", Option("kind", "values"), " with it.")
     partition = method.partition(len(names)) if is_auto(partition) else partition
     outcome = Classes(labels=names, ordered=ordered)
     return LabRows(outcome, predictions, codes, method.cut(partition), method.limits_bins)
+
+
+def with_values(
+    predictions: Any,
+    y: Any,
+    method: Method,
+    *,
+    design: Any,
+    classes: Sequence[Hashable] | None,
+    ordered: bool,
+    weight: Floats | None,
+    partition: PartitionLike,
+) -> LabRows:
+    """Values of judges and the true classes of some of the rows."""
+    chosen = design_of_values(design)
+    found = LabValues.of(predictions, y)
+    names, codes = as_labels(found.y, classes=classes)
+    if ordered and classes is None:
+        check_order(names)
+    outcome = Classes(labels=names, ordered=ordered)
+    used = None if weight is None else weight[found.rows]
+    rows = np.bincount(codes, weights=used, minlength=len(names)).astype(np.float64)
+    effective = rows * row_per_weight(rows, square_sums(codes, size=len(names), weight=used))
+    fitted = found.fitted(partition, effective, ordered=ordered)
+    return LabRows(
+        outcome,
+        found.placed(fitted),
+        codes,
+        fitted,
+        method.limits_bins,
+        design=chosen,
+        rows=found.rows,
+        given=len(found.columns[0]),
+    )
 
 
 def with_numbers(

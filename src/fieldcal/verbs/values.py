@@ -1,0 +1,235 @@
+"""Values in place of predictions: the verdicts of judges and the results of tests, as rows give them."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fieldcal.core.values import LEFT_OUT, MISSING, Value, Values, fit_values, most_values, rows_of_values
+from fieldcal.errors import BinsWarning, InputError, InputTypeError, Option, ValueWarning
+from fieldcal.objects import group_keys
+from fieldcal.objects.outcome import are_distributions, n_labels, refuse_several_columns
+from fieldcal.options import check_choice, check_whole, is_auto
+from fieldcal.storage import did_you_mean
+from fieldcal.types import DESIGNS, Design, Floats, Ints, Missing
+from fieldcal.validation import MISSING_OTHERWISE, Scores
+
+#: Values that a warning names.
+_NAMED = 3
+#: More different values of a single judge are scores, or free text.
+_MOST_VALUES = 1_000
+
+
+def design_of_values(design: Any) -> Design:
+    """How labelled rows were chosen, which nobody else can know."""
+    if design is None:
+        raise InputError(
+            "Values need to be told how the labelled rows were chosen. ",
+            Option("design", "random"),
+            ": at random among the rows in question. ",
+            Option("design", "by_score"),
+            ": among these rows, by looking at their values or groups. ",
+            Option("design", "by_class"),
+            ": by their class, such as half of each, or elsewhere, so that only what the judge says of each class "
+            "carries over.",
+        )
+    check_choice("design", design, DESIGNS)
+    return design  # type: ignore[no-any-return]
+
+
+def value_columns(predictions: Any) -> list[list[Any]]:
+    """One column of values per judge, of (n,) or (n, J) values, a table, or a list of tuples.
+
+    Examples
+    --------
+    >>> from fieldcal.verbs.values import value_columns
+    >>> value_columns(["pass", "fail"])
+    [['pass', 'fail']]
+    >>> value_columns([("pass", 4), ("fail", 2)])
+    [['pass', 'fail'], [4, 2]]
+    """
+    if isinstance(predictions, Mapping) or are_distributions(predictions):
+        raise InputTypeError(
+            f"predictions must be one value per row, but got {type(predictions).__name__}. Pass a list, an array or a "
+            "column; of several judges a table, or a list of tuples."
+        )
+    columns = group_keys.table_columns(predictions)
+    if columns is None:
+        rows = group_keys.as_list(predictions, name="predictions", each="value")
+        columns = _columns(rows) if rows and all(isinstance(row, (tuple, list)) for row in rows) else [rows]
+    if not columns:
+        raise InputError("predictions have no column, so no values. Name at least one.")
+    return columns
+
+
+def _columns(rows: list[Any]) -> list[list[Any]]:
+    if len({len(row) for row in rows}) > 1 or not rows[0]:
+        raise InputError(
+            "predictions are rows of unequal length, or of none. Give every row one value per judge."
+        )
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def value_bins(partition: Values, predictions: Any, *, missing: Missing) -> Scores:
+    """The bins of field values in place of predictions; rows of none are marked as missing."""
+    columns = value_columns(predictions)
+    placed = partition.place(columns)
+    _check_present(placed.ids == MISSING, missing)
+    _warn_unseen(partition, columns, placed.ids, placed.unseen)
+    none = placed.ids < 0
+    return Scores(
+        placed.ids,  # type: ignore[arg-type]
+        none if none.any() else None,
+        0,
+        columns=False,
+        unseen=int(placed.unseen.sum()),
+        left_out=int((placed.ids == LEFT_OUT).sum()),
+    )
+
+
+def _check_present(absent: Any, missing: Missing) -> None:
+    if missing == "error" and absent.any():
+        raise InputError(
+            f"{int(absent.sum()):,} of {len(absent):,} field predictions are missing (null or blank), the first in row "
+            f"{int(absent.argmax())}. Drop those rows",
+            *MISSING_OTHERWISE,
+            ".",
+        )
+
+
+def _warn_unseen(partition: Values, columns: list[list[Any]], ids: Ints, unseen: Any) -> None:
+    """Name the most frequent values that the lab has never seen, and say what becomes of their rows."""
+    if not unseen.any():
+        return
+    at = np.flatnonzero(unseen)
+    found = rows_of_values([[column[i] for i in at] for column in columns])
+    rows = [" · ".join(value) for value in found if value is not None]
+    first = {value: int(i) for i, value in zip(at[::-1], rows[::-1], strict=True)}
+    known = [" · ".join(value) for value in partition.known]
+    often = sorted(Counter(rows).items(), key=lambda pair: (-pair[1], pair[0]))[:_NAMED]
+    named = [
+        f"{value!r:.60} ({n:,} row{'s' * (n > 1)}, the first is row {first[value]}).{did_you_mean(value, known)}"
+        for value, n in often
+    ]
+    more = len(first) - len(named)
+    warnings.warn(
+        ValueWarning(
+            f"The lab has never seen {len(first):,} of the values, in {len(at):,} of {len(ids):,} rows: "
+            f"{' '.join(named)}{f' And {more:,} more values.' if more else ''} {_fate(ids[at])}"
+        ),
+        stacklevel=5,
+    )
+
+
+def _fate(ids: Ints) -> str:
+    """What becomes of rows whose value was never seen."""
+    if (ids >= 0).all():
+        return "They count with the nearest number, or with the other rare values of the lab."
+    left = int((ids == LEFT_OUT).sum())
+    return (
+        f"{left:,} of these rows are left out. Correct their spelling, or label some of them and learn again."
+    )
+
+
+@dataclass(frozen=True)
+class LabValues:
+    """Labelled rows of a lab of values.
+
+    Attributes
+    ----------
+    rows : (n,) places of the rows that have a label, among all
+    y : their labels
+    """
+
+    columns: list[list[Any]]
+    rows: Ints
+    y: Any
+
+    @classmethod
+    def of(cls, predictions: Any, y: Any) -> LabValues:
+        """Of all rows, some of them without a label: these only tell which values there are."""
+        columns = value_columns(predictions)
+        refuse_several_columns(y)
+        n = len(columns[0])
+        if n_labels(y) != n:
+            raise InputError(
+                f"There are {n} predictions but {n_labels(y)} labels. Give one per row, missing where it is not known."
+            )
+        rows, labels = group_keys.known(y)
+        if not len(rows):
+            raise InputError(
+                "The lab has no labelled rows: every label is missing, so there is nothing to learn from. Check the "
+                "filter before this."
+            )
+        return cls(columns, rows, labels)
+
+    @property
+    def seen(self) -> dict[Value, int]:
+        """Labelled rows of every value that was seen."""
+        values = rows_of_values(self.columns)
+        labelled = Counter(values[i] for i in self.rows)
+        return {value: labelled[value] for value in set(values) if value is not None}
+
+    def fitted(self, asked: Any, class_rows: Floats, *, ordered: bool) -> Values:
+        """The bins that were asked for, with no more than the lab's rows can fill."""
+        if isinstance(asked, Values):
+            return asked
+        if not is_auto(asked):
+            if isinstance(asked, bool) or not isinstance(asked, (int, np.integer)):
+                raise InputTypeError(
+                    "The partition of values must be 'auto', a number of bins at most, or Values(…), but got "
+                    f"{asked!r:.60}."
+                )
+            check_whole("partition", asked, least=2)
+        seen = self.seen
+        if len(self.columns) == 1 and len(seen) > _MOST_VALUES:
+            raise InputError(
+                f"There are {len(seen):,} different values, such as {min(seen)[0]!r:.60}: these are scores or free "
+                "text, not values of few kinds. Round them, or leave ",
+                Option("kind", "values"),
+                " out if they are probabilities.",
+            )
+        most = (
+            most_values(class_rows, judges=len(self.columns), ordered=ordered)
+            if is_auto(asked)
+            else int(asked)
+        )
+        fitted = fit_values(seen, most=len(seen))
+        if fitted.m <= most:
+            return fitted
+        if is_auto(asked):
+            warnings.warn(
+                BinsWarning(
+                    f"{fitted.m:,} values are more than the lab's {len(self.rows):,} labelled rows can fill. The "
+                    f"rarest are merged, so that {most:,} bins are left. Label more rows to keep them apart, or say "
+                    "how many with ",
+                    Option("partition", most),
+                    ".",
+                ),
+                stacklevel=4,
+            )
+        return fit_values(seen, most=most)
+
+    def placed(self, partition: Values) -> Ints:
+        """The bins of the labelled rows, none of which may be missing."""
+        columns = [[column[i] for i in self.rows] for column in self.columns]
+        found = partition.place(columns)
+        for fault, what in (
+            (MISSING, "no value: it is missing or blank"),
+            (LEFT_OUT, "a value that is in no bin"),
+        ):
+            at = np.flatnonzero(found.ids == fault)
+            if len(at):
+                given = tuple(column[at[0]] for column in columns)
+                shown = given[0] if len(given) == 1 else given
+                raise InputError(
+                    f"{len(at):,} of {len(found.ids):,} labelled rows have {what}, the first is row "
+                    f"{self.rows[at[0]]}, {shown!r:.60}. Correct it, or drop those rows."
+                )
+        _warn_unseen(partition, columns, found.ids, found.unseen)
+        return found.ids
