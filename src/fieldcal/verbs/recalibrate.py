@@ -14,12 +14,14 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.decision import Goal, divisors, largest
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import BinStep, Step
+from fieldcal.core.values import Values
 from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
 from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Shape, Unseen
 from fieldcal.validation import field_scores, given_ids
 from fieldcal.verbs.count import masses_of, understood
+from fieldcal.verbs.values import value_bins
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
@@ -90,7 +92,8 @@ def recalibrate(
     -------
     ndarray of the shape of the predictions, columns in their order; or distributions
         Of bin ids (`fieldcal.Bins`), the probability of every class given the bin, (n, K). Where bins were counted, the
-        model's probabilities may be given all the same.
+        model's probabilities may be given all the same. Of values, the probability of every class given the value,
+        (n, K); NaN, with a warning, for a value that the lab has never seen and no bin takes in.
         Distributions have other masses of the intervals and the same shape inside each. They come in the form that was
         given where that form can hold it (quantiles, a CDF, samples, masses); else as an object with ``cdf``, ``ppf``,
         ``mean`` and so on.
@@ -114,7 +117,7 @@ def recalibrate(
     new = recalibrated_masses(
         prev, given, groups=groups, unseen=unseen, normalize=normalize, missing=missing, shape=shape
     )
-    return outcome.rebuild(given, new)
+    return new if prev.lab.of_values else outcome.rebuild(given, new)
 
 
 def recalibrated_masses(
@@ -129,17 +132,19 @@ def recalibrated_masses(
 ) -> Floats:
     """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column.
 
-    Of bin ids there are always K.
+    Of bin ids and values there are always K.
     """
     masses = masses_of(prev.lab, predictions, normalize=normalize, missing=missing)
-    ids = (
-        given_ids(masses, prev.lab.partition, missing=missing) if prev.lab.partition.takes == "ids" else None
-    )
+    partition, ids = prev.lab.partition, None
+    if isinstance(partition, Values):
+        ids = np.maximum(value_bins(partition, masses, missing=missing).values.astype(np.intp), -1)
+    elif not partition.takes_probabilities:
+        ids = given_ids(masses, partition, missing=missing)
     correction = prev.correction(shape)
     if ids is not None:  # of a bin the lab knows the shares of the classes
         known = np.vstack([prev.lab.bin_means, np.full(len(prev.classes), np.nan)])  # the last for no bin
         return apply(correction, groups, RowScores(known[ids], binary=False, bins=ids), unseen=unseen)
-    if shape == "bins" and prev.lab.partition.takes == "ids":
+    if shape == "bins" and not partition.takes_probabilities:
         raise InputError(
             "These are probabilities, but bins were counted by their ids, and ",
             Option("shape", "bins"),
@@ -172,6 +177,7 @@ def decide(
     Returns
     -------
     ndarray (n,) of classes; of those that are equally good, but for rounding, the first
+        None, with a warning, for a value that the lab has never seen and no bin takes in.
 
     Examples
     --------
@@ -190,7 +196,9 @@ def decide(
     assumed: Floats | float = 1.0
     if wanted.costs is None:
         assumed = divisors(_row_prevalence(prev, groups, n=len(new), unseen=unseen))
-    return np.asarray(_as_array(prev.classes)[largest(wanted.gains(new, assumed))])
+    decided = _as_array(prev.classes)[largest(wanted.gains(new, assumed))]
+    unknown = np.isnan(new).any(axis=1)
+    return np.where(unknown, None, decided) if unknown.any() else np.asarray(decided)  # type: ignore[call-overload]
 
 
 def check_options(unseen: object, missing: object = "error") -> None:
