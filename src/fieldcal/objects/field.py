@@ -410,7 +410,9 @@ class Field(Artefact):
         batches = f", {n:,} batch{'es' * (n > 1)}" if n else ""
         labelled = f", {show.amount(self.n_labelled)} labelled" if self.labelled else ""
         dropped = f", {self.dropped:,} rows dropped (without a usable prediction)" if self.dropped else ""
-        return f"Field: {show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins{labelled}{batches}{dropped}"
+        unseen = f", {self.unseen:,} rows with a value that the lab has never seen" if self.unseen else ""
+        counted = f"{show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins"
+        return f"Field: {counted}{labelled}{batches}{dropped}{unseen}"
 
     def __rich__(self) -> Group:
         return show.stacked(show.field_sheet(self).parts())

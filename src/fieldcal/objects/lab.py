@@ -244,7 +244,8 @@ class Lab(Artefact):
         Parameters
         ----------
         field : Field
-            Counted with this lab, with labels.
+            Counted with this lab, with labels. Of values: with labels that the lab does not have yet. The lab's own
+            rows, which may be rows of the field, are refused where they are all that the field has.
 
         Returns
         -------

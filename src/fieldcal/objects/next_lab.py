@@ -55,6 +55,7 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
             Option("y"),
             ".",
         )
+    _refuse_own_rows(lab, field)
     rows = _Rows(lab.F.astype(np.float64), lab.weight_squares.astype(np.float64))
     found = {design: _Labels.of(field, labelled) for design, labelled in field.labelled.items()}
     if "random" in found:
@@ -72,6 +73,18 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
         "weight_squares": whole(rows.squares),
         "n": lab.n + int(np.ceil(sum(labels.rows.sum() for labels in found.values()))),
     }
+
+
+def _refuse_own_rows(lab: Lab, field: Field) -> None:
+    """Labelled rows of a lab of values may be rows of the field: those must not become lab rows again."""
+    found = None if lab.design is None else field.labelled.get(lab.design)
+    if found is not None and np.array_equal(found.counts.sum(axis=0), lab.F):
+        raise InputError(
+            "The labelled rows of this field are those that the lab was learnt from: as rows of the next lab they "
+            "would count twice. Extend it by labels that came later, counted with ",
+            Option("only_labels", True),
+            ", or learn from all labelled rows together.",
+        )
 
 
 @dataclass(frozen=True)
@@ -252,6 +265,13 @@ def _check_mergeable(one: Lab, two: Lab) -> None:
             "with ",
             Option("partition"),
             " of the first.",
+        )
+    if one.design != two.design:
+        raise InputError(
+            f"The labelled rows of these labs were chosen in different ways, {one.design!r} and {two.design!r}, and "
+            "say different things. Learn both with the same ",
+            Option("design"),
+            ".",
         )
     if one.smoothing != two.smoothing:
         raise InputError(
