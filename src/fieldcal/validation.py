@@ -29,6 +29,13 @@ CLIP = 1e-6
 #: Rows of probabilities may miss a sum of one by this much (half-precision needs about 1e-2).
 SUM_TOLERANCE = 1e-3
 HALF_SUM_TOLERANCE = 1e-2
+#: What predictions of the lab are called, and what they may be besides probabilities.
+LAB = "lab predictions"
+_OR_VALUES = (
+    " If they are values, such as the verdicts or ratings of a judge, pass ",
+    Option("kind", "values"),
+    ".",
+)
 #: Far from what rows stand for, on both sides; squares of them and sums of those are neither infinite nor zero.
 _MIN_WEIGHT, _MAX_WEIGHT = 1e-25, 1e25
 
@@ -74,7 +81,7 @@ def as_scores(
     """
     tolerance = HALF_SUM_TOLERANCE if str(getattr(proba, "dtype", "")) == "float16" else SUM_TOLERANCE
     _refuse_first_class(proba, classes, name)
-    array = as_floats(_columns_by_name(proba, classes), name)
+    array = as_floats(_columns_by_name(proba, classes), name, *(_OR_VALUES if name == LAB else ()))
     if array.ndim == 2 and array.shape[1] == 1 and (n_classes is None or n_classes == 2):
         array = array[:, 0]
     if array.ndim not in (1, 2):
@@ -233,8 +240,13 @@ def _matrix(frame: Any, order: list[int]) -> Any:
     return np.column_stack([frame.column(i).to_numpy(zero_copy_only=False) for i in order])
 
 
-def as_floats(values: Any, name: str) -> Floats:
-    """As float64; strings and other non-numbers are refused, None and masked values become NaN."""
+def as_floats(values: Any, name: str, *otherwise: str | Option) -> Floats:
+    """As float64; strings and other non-numbers are refused, None and masked values become NaN.
+
+    Parameters
+    ----------
+    *otherwise : what else can be done, for the refusal of what are no numbers
+    """
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
@@ -252,7 +264,8 @@ def as_floats(values: Any, name: str) -> Floats:
         bad = array.ravel()[0] if array.size else array.dtype
     raise InputTypeError(
         f"The {name} must be numbers, but hold {str(bad)[:40]!r} of type {type(bad).__name__}. "
-        "Convert them with astype(float) first."
+        "Convert them with astype(float) first.",
+        *otherwise,
     )
 
 
@@ -307,8 +320,10 @@ def _clip(array: Floats, absent: NDArray[np.bool_] | None, name: str) -> tuple[F
         return array, 0
     if low < -CLIP or high > 1.0 + CLIP:
         worst = high if high - 1.0 > -low else low
+        rated = name == LAB and bool((present == np.floor(present)).all())
         raise InputError(
-            f"The {name} must be probabilities, but reach {worst:.4g}. {likely_cause(low, high)}"
+            f"The {name} must be probabilities, but reach {worst:.4g}. {likely_cause(low, high)}",
+            *(_OR_VALUES if rated else ()),
         )
     outside = int(((present < 0.0) | (present > 1.0)).sum())
     return np.clip(array, 0.0, 1.0), outside
@@ -358,9 +373,7 @@ _EXACT_ROWS = 2**22
 
 def lab_scores(proba: Any, classes: Keys, normalize: bool) -> Scores:
     """Lab predictions, checked; none may be missing."""
-    return as_scores(
-        proba, classes=classes, n_classes=len(classes), normalize=normalize, name="lab predictions"
-    )
+    return as_scores(proba, classes=classes, n_classes=len(classes), normalize=normalize, name=LAB)
 
 
 def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> Scores:

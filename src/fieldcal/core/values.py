@@ -161,8 +161,8 @@ class Values(Partition):
         """Where rows belong, of one column of raw values per judge."""
         if len(columns) != self.judges:
             raise InputError(
-                f"There {_are(len(columns), 'column')} of values, but {_are(self.judges, 'judge')} in the lab. Give "
-                "one column per judge, in the lab's order."
+                f"There {_are(len(columns), 'column')} of values, but there {_are(self.judges, 'judge')} in the lab. "
+                "Give one column per judge, in the lab's order."
             )
         rows = rows_of_values(columns)
         known, numbers = self.known, self.numbers

@@ -131,9 +131,8 @@ def _fate(ids: Ints) -> str:
     if (ids >= 0).all():
         return "They count with the nearest number, or with the other rare values of the lab."
     left = int((ids == LEFT_OUT).sum())
-    return (
-        f"{left:,} of these rows are left out. Correct their spelling, or label some of them and learn again."
-    )
+    fate = f"Left out: {left:,} row{'s' * (left > 1)}."
+    return f"{fate} Correct their spelling, or label some of them and learn again."
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from fieldcal.errors import (
 )
 from fieldcal.objects import Finding, Lab
 from fieldcal.verbs.findings import cautions, faults, field, lab, labels, trust
-from fieldcal.verbs.findings.evidence import BALANCED, CLASSES, GROUPS, PROTECTED, SIGMOID, Seen
+from fieldcal.verbs.findings.evidence import BALANCED, CLASSES, GROUPS, PROTECTED, SIGMOID, VALUES, Seen
 from fieldcal.verbs.findings.field import group_status
 
 __all__ = ["FIELD", "LAB", "Seen", "findings", "group_status", "warn_about_field", "warn_about_lab"]
@@ -68,6 +68,7 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     field.overdispersed,
     field.converged,
     field.complete,
+    field.known_values,
     field.independent,
     field.no_new_class,
     field.narrow,
@@ -109,7 +110,7 @@ def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWa
 
 def _parts(text: str) -> tuple[str | Option, ...]:
     """The text as a warning takes it, in parts before and after the option that it speaks of."""
-    for option in (CLASSES, GROUPS, SIGMOID, PROTECTED, BALANCED):
+    for option in (CLASSES, GROUPS, SIGMOID, PROTECTED, BALANCED, VALUES):
         before, found, after = text.rpartition(str(option))
         if found:
             return before, option, after

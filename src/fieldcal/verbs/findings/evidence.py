@@ -22,6 +22,7 @@ MOST_NAMED = 20
 CLASSES, GROUPS = Option("classes"), Option("groups", verb="learn")
 SIGMOID, PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
 DESIGN = Option("design_effect")
+VALUES = Option("kind", "values", verb="learn")
 BALANCED = Option("goal", "balanced", verb="decide")
 #: Faults by the finding that speaks of them.
 _FAULTS = dict.fromkeys(("percent", "probit", "sigmoid_twice", "slope"), "other_units")

@@ -7,6 +7,7 @@ import numpy as np
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import row_per_weight
 from fieldcal.core.trust import Evidence
+from fieldcal.core.values import Values
 from fieldcal.objects import Finding, Lab
 from fieldcal.types import Floats
 from fieldcal.verbs.findings.evidence import DESIGN, MOST_NAMED, Seen
@@ -98,6 +99,33 @@ def complete(seen: Seen) -> Finding:
         return Finding(code="rows_dropped", question=question, state="care", text=text)
     text = f"{dropped:,} of {total:,.0f} rows had none and were dropped."
     return Finding(code="complete", question=question, state="ok", text=text)
+
+
+def known_values(seen: Seen) -> Finding | None:
+    """Values that no lab row has."""
+    partition, unseen = seen.lab.partition, seen.field.unseen
+    if not isinstance(partition, Values):
+        return None
+    question = "Does the lab know every value of the field?"
+    counted = float(seen.field.n.sum())
+    total = counted if partition.takes_in_all else counted + unseen  # elsewhere they are in no bin
+    share = unseen / max(total, 1.0)
+    if share <= POLICY.unseen_values[0]:
+        text = f"{unseen:,} of {total:,.0f} rows have a value that it has never seen."
+        return Finding(code="values_known", question=question, state="ok", text=text)
+    fate = (
+        "they count with the nearest, or with other rare ones"
+        if partition.takes_in_all
+        else "they are left out"
+    )
+    return Finding(
+        code="values_unseen",
+        question=question,
+        state="do_not_use" if share > POLICY.unseen_values[1] else "care",
+        text=f"{unseen:,} of {total:,.0f} rows ({share:.1%}) have a value that the lab has never seen: {fate}, and "
+        "what classes they are is a guess.",
+        remedy="Correct their spelling, or label rows with these values and learn again.",
+    )
 
 
 def independent(seen: Seen) -> Finding:

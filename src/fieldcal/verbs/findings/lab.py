@@ -9,8 +9,9 @@ from fieldcal.core import guards
 from fieldcal.core.partition import most_bins
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import confusable_classes
+from fieldcal.core.values import Values, most_values
 from fieldcal.objects import Finding, Lab, group_keys
-from fieldcal.verbs.findings.evidence import CLASSES, SIGMOID
+from fieldcal.verbs.findings.evidence import CLASSES, SIGMOID, VALUES
 
 
 def better_than_chance(lab: Lab) -> Finding:
@@ -73,8 +74,10 @@ def told_apart(lab: Lab) -> Finding:
     )
 
 
-def held_out(lab: Lab) -> Finding:
+def held_out(lab: Lab) -> Finding | None:
     """A lab that is the training set."""
+    if lab.of_values:  # a judge may always be right
+        return None
     question = "Were the lab rows kept out of training?"
     if lab.log_loss is None:
         return Finding(code="maybe_held_out", question=question, state="ask", text="Only you can know.")
@@ -93,6 +96,8 @@ def held_out(lab: Lab) -> Finding:
 def calibrated(lab: Lab) -> Finding | None:
     """Predictions that are not the shares they claim to be."""
     question = "Is the model calibrated on the lab?"
+    if lab.of_values:  # there is nothing that claims to be a share
+        return None
     if lab.only_decisions:  # said by `probabilities`: no calibration makes them what they are not
         return None
     error, p_value = lab.calibration.error, lab.calibration.p_value
@@ -120,7 +125,8 @@ def probabilities(lab: Lab) -> Finding | None:
         text="All lab predictions are exactly 0 or 1: these are hard decisions, not probabilities. Prevalences can be "
         "estimated from them (it is the adjusted count), but whether the field moved by label shift cannot be tested, "
         "and recalibrated they stay 0 and 1.",
-        remedy="Pass the model's probabilities: predict_proba, not predict.",
+        remedy="Pass the model's probabilities: predict_proba, not predict. Where there are none, as of a judge or a "
+        f"test, let them be values: {VALUES}.",
     )
 
 
@@ -154,7 +160,11 @@ def separates(lab: Lab) -> Finding | None:
 
 def bins_filled(lab: Lab) -> Finding | None:
     """More bins than the lab can fill; those that the caller cut, as others are limited by `learn`."""
-    most = most_bins(lab.n_effective, ordered=lab.ordered)
+    most = (
+        most_values(lab.n_effective, judges=lab.partition.judges, ordered=lab.ordered)
+        if isinstance(lab.partition, Values)
+        else most_bins(lab.n_effective, ordered=lab.ordered)
+    )
     if lab.n_bins <= most:
         return None
     return Finding(
@@ -163,7 +173,8 @@ def bins_filled(lab: Lab) -> Finding | None:
         state="care",
         text=f"There are {lab.n_bins:,} bins, but the lab's rows fill {most:,} at most: noise in the bins blurs the "
         "classes, and the estimate is biased towards the lab.",
-        remedy=f"Cut at fewer edges, {most:,} bins at most, or label more rows.",
+        remedy=f"{'Merge values' if lab.of_values else 'Cut at fewer edges'}, {most:,} bins at most, or label more "
+        "rows.",
     )
 
 
