@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import decimal
+import json
+import warnings
+
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fieldcal
-from fieldcal import Bins, Lab, Values
-from fieldcal.errors import FieldcalError
+from fieldcal import Bins, Field, Lab, Values
+from fieldcal.core.policy import POLICY
+from fieldcal.core.values import canonical, fit_values, most_values
+from fieldcal.errors import (
+    ArtefactError,
+    BinsWarning,
+    CalibrationWarning,
+    FieldcalError,
+    InputError,
+    InputTypeError,
+    ValueWarning,
+)
+from fieldcal.storage import digest
 
 
 def judged(n=600, *, labelled=200, groups=3, seed=0):
@@ -19,8 +39,95 @@ def judged(n=600, *, labelled=200, groups=3, seed=0):
     return verdict, human, rng.integers(groups, size=n)
 
 
-def learnt(verdict, human, **options):
-    return fieldcal.learn(verdict, human, **{"kind": "values", "design": "random", **options})
+def rated(rows):
+    """So many labelled rows of each value, of two classes; the later the value, the more are of the second."""
+    values = [value for value, n in rows.items() for _ in range(n)]
+    share = {value: (i + 1) / (len(rows) + 1) for i, value in enumerate(rows)}
+    return values, [int(i * 0.618 % 1 < share[value]) for i, value in enumerate(values)]
+
+
+def learnt(predictions, y, **options):
+    return fieldcal.learn(predictions, y, **{"kind": "values", "design": "random", **options})
+
+
+def labels(lab):
+    return lab.partition.labels(lab.classes)
+
+
+def estimated(lab, field):
+    return fieldcal.estimate(lab, field, prior="flat", trust=1)
+
+
+# What counts as the same value
+
+
+@pytest.mark.parametrize(
+    ("spellings", "text"),
+    [
+        (["pass", "Pass ", "\tPASS\n", np.str_("pAss")], "pass"),
+        ([4, 4.0, "4", "4.0", " 4.", np.int8(4), np.float32(4), decimal.Decimal("4.00")], "4"),
+        ([0.25, "0.250", np.float64(0.25)], "0.25"),
+        ([True, np.True_, "TRUE"], "true"),
+        ([False, "False"], "false"),
+        ([-0.0, 0, "0.0"], "0"),
+        (["STRASSE", "straße"], "strasse"),
+        ([None, float("nan"), "", "  ", pd.NA, pd.NaT, np.float32("nan"), decimal.Decimal("NaN")], None),
+    ],
+    ids=lambda x: str(x)[:20],
+)
+def test_spellings_of_one_value_meet(spellings, text):
+    assert {canonical(value) for value in spellings} == {text}
+
+
+def test_true_one_and_the_text_of_a_version_are_three_values():
+    assert len({canonical(value) for value in (True, 1, "1.0.0")}) == 3
+
+
+def test_mixed_case_and_blanks_change_nothing():
+    verdict, human, _ = judged()
+    untidy = [f" {v.upper()}" if i % 2 else f"{v.title()} " for i, v in enumerate(verdict)]
+    assert learnt(untidy, human) == learnt(verdict, human)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        list,
+        tuple,
+        np.array,
+        pd.Series,
+        pl.Series,
+        pa.array,
+        lambda v: pd.Series(v, dtype="category"),
+        lambda v: pd.DataFrame({"verdict": v}),
+        lambda v: pa.table({"verdict": v}),
+        lambda v: np.array(v).reshape(-1, 1),
+        lambda v: [(x,) for x in v],
+    ],
+)
+def test_a_column_of_values_may_come_from_any_library(column):
+    verdict, human, _ = judged()
+    said = verdict.tolist()
+    lab = learnt(said, human)
+    assert learnt(column(said), human) == lab
+    assert fieldcal.count(lab, column(said)) == fieldcal.count(lab, said)
+
+
+def test_ratings_as_numbers_as_text_and_with_gaps_are_the_same():
+    ratings, y = rated({1: 20, 2: 20, 3: 20})
+    lab = learnt(ratings, y)
+    assert learnt([str(r) for r in ratings], y) == lab
+    assert learnt(pd.Series([*ratings, None]), [*y, None]) == lab, "floats, as pandas has them"
+
+
+def test_bools_are_values():
+    verdict, human, _ = judged()
+    lab = learnt(verdict == "pass", human)
+    assert labels(lab) == ["false", "true"]
+    assert np.array_equal(lab.F, learnt(verdict, human).F)
+
+
+# What is learnt
 
 
 def test_values_teach_the_same_as_bin_ids_that_were_worked_out_by_hand():
@@ -35,6 +142,362 @@ def test_values_teach_the_same_as_bin_ids_that_were_worked_out_by_hand():
     theirs = fieldcal.count(by_hand, ids, groups=groups, y=human)
     assert np.array_equal(ours.V, theirs.V)
     assert np.array_equal(ours.labelled["random"].counts, theirs.labelled["random"].counts)
+    assert np.array_equal(ours.mean_prediction, theirs.mean_prediction)
+    mine, its = estimated(lab, ours), estimated(by_hand, theirs)
+    assert np.array_equal(mine.urc, its.urc)
+    new = fieldcal.recalibrate(mine, verdict, groups=groups)
+    assert np.array_equal(new, fieldcal.recalibrate(its, ids, groups=groups))
+
+
+def test_rows_without_a_label_tell_which_values_there_are_and_nothing_else():
+    verdict, human, _ = judged()
+    lab = learnt([*verdict, "unsure"], [*human, None])
+    assert labels(lab) == ["fail", "pass", "unsure"]
+    assert lab.F.sum(axis=0).tolist()[2] == 0
+    assert lab.n == 200
+    assert fieldcal.count(lab, ["unsure", "pass"]).unseen == 0
+
+
+def test_groups_and_weights_are_those_of_the_labelled_rows():
+    verdict, human, groups = judged()
+    weight = np.random.default_rng(1).uniform(0.5, 2, size=len(verdict))
+    known = [i for i, h in enumerate(human) if h is not None]
+    some = learnt(
+        verdict[known], [human[i] for i in known], groups=groups[known], sample_weight=weight[known]
+    )
+    assert learnt(verdict, human, groups=groups, sample_weight=weight) == some
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), kinds=st.integers(2, 12), numbers=st.booleans())
+def test_the_order_of_rows_does_not_matter(seed, kinds, numbers):
+    rng = np.random.default_rng(seed)
+    at = rng.geometric(0.3, size=80).clip(1, kinds)
+    said = at if numbers else np.array(list("abcdefghijklm"))[at]
+    y = np.where(rng.random(80) < 0.2, None, rng.integers(2, size=80))
+    y[:2] = 0, 1
+    order = rng.permutation(80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert learnt(said[order], y[order]) == learnt(said, y)
+
+
+def test_a_lab_of_values_is_not_rehearsed_but_its_groups_are_compared():
+    verdict, human, groups = judged()
+    lab = learnt(verdict, human, groups=groups)
+    assert lab.rehearsal is None
+    assert lab.bias is None
+    assert lab.homogeneity is not None
+
+
+def test_a_mean_prediction_is_the_share_of_verdicts_where_values_are_classes():
+    verdict, human, _ = judged()
+    agreed = [None if h is None else {"good": "Pass", "bad": "Fail"}[h] for h in human]
+    field = fieldcal.count(learnt(verdict, agreed), verdict)
+    share = np.mean(verdict == "pass")
+    assert np.allclose(field.mean_prediction, [[1 - share, share]], atol=1e-8)
+
+
+def test_a_value_that_is_no_class_counts_as_the_lab_has_its_classes():
+    said = ["pass"] * 40 + ["fail"] * 40 + ["unsure"] * 10
+    y = ["pass"] * 36 + ["fail"] * 44 + ["pass"] * 4 + ["fail"] * 6
+    lab = learnt(said, y)
+    assert lab.bin_predictions.tolist() == [[1, 0], [0, 1], pytest.approx([0.6, 0.4])]
+    assert np.allclose(fieldcal.count(lab, ["unsure"]).mean_prediction, [[0.6, 0.4]], atol=1e-8)
+
+
+# Which values share a bin
+
+
+def test_rare_ratings_join_their_nearest_neighbour():
+    ratings, y = rated({1: 20, 2: 3, 3: 20, 4: 20, 9: 2, 10: 20})
+    assert labels(learnt(ratings, y)) == ["1–2", "3", "4", "9–10"]
+
+
+def test_a_rare_rating_between_two_as_near_joins_the_smaller_bin():
+    assert fit_values({("1",): 9, ("2",): 1, ("3",): 7}, most=12).labels(()) == ["1", "2–3"]
+
+
+def test_rare_words_are_one_bin_together():
+    words, y = rated({"a": 20, "b": 3, "c": 20, "d": 2})
+    lab = learnt(words, y)
+    assert labels(lab) == ["a", "c", "other (b, d)"]
+    assert lab.partition.other
+
+
+def test_one_rare_word_has_none_to_be_merged_with():
+    words, y = rated({"pass": 40, "fail": 3})
+    lab = learnt(words, y)
+    assert labels(lab) == ["fail", "pass"]
+    assert not lab.partition.other
+
+
+@pytest.mark.parametrize(
+    "rows", [{"a": 2, "b": 1}, {"a": 1, "b": 1, "c": 1}, {1: 2, 2: 1}, {1: 1, 2: 1, 3: 1}]
+)
+def test_values_that_vary_make_two_bins_at_least(rows):
+    counts = {(str(value),): n for value, n in rows.items()}
+    assert fit_values(counts, most=1).m == 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.dictionaries(st.integers(-5, 30).map(lambda n: (str(n),)), st.integers(0, 12), min_size=1),
+    words=st.booleans(),
+    most=st.integers(1, 9),
+)
+def test_every_value_is_in_one_bin_and_bins_have_rows_enough(rows, words, most):
+    counts = {(f"w{v[0]}",): n for v, n in rows.items()} if words else rows
+    fitted = fit_values(counts, most=most)
+    assert sorted(v for values in fitted.bins for v in values) == sorted(counts)
+    assert fitted.m <= max(most, 2)
+    assert fitted.m >= min(len(counts), 2)
+    sizes = [sum(counts[v] for v in values) for values in fitted.bins]
+    if fitted.m > 2 and not words:
+        assert min(sizes) >= POLICY.rows_of_a_value
+    if fitted.m > 2 and fitted.other:
+        assert min(sizes[:-1]) >= POLICY.rows_of_a_value
+
+
+def test_several_judges_say_one_value_together():
+    a, human, _ = judged(seed=1)
+    b, *_ = judged(seed=2)
+    lab = learnt(list(zip(a, b, strict=True)), human)
+    assert labels(lab) == ["fail · fail", "fail · pass", "pass · fail", "pass · pass"]
+    assert learnt(np.column_stack([a, b]), human) == lab
+    assert learnt(pd.DataFrame({"a": a, "b": b}), human) == lab
+    assert learnt(pl.DataFrame({"a": a, "b": b}), human) == lab
+    field = fieldcal.count(lab, pa.table({"a": a, "b": b}))
+    assert field.V.tolist() == [
+        [np.sum((a == x) & (b == y)) for x in ("fail", "pass") for y in ("fail", "pass")]
+    ]
+    assert fieldcal.recalibrate(estimated(lab, field), pd.DataFrame({"a": a, "b": b})).shape == (600, 2)
+
+
+def test_a_row_where_one_of_the_judges_says_nothing_is_missing():
+    lab = learnt([("a", "x"), ("b", "y")] * 20, [0, 1] * 20)
+    assert fieldcal.count(lab, [("a", None), ("b", "y")], missing="drop").dropped == 1
+
+
+def test_more_combinations_than_the_lab_can_fill_are_merged_with_a_warning():
+    rng = np.random.default_rng(0)
+    judges, y = rng.integers(3, size=(300, 3)), rng.integers(2, size=300)
+    with pytest.warns(
+        BinsWarning, match=r"\d+ values are more than the lab's 300 labelled rows can fill"
+    ) as told:
+        lab = learnt(judges, y)
+    assert told[0].filename == __file__
+    assert lab.n_bins == most_values(lab.n_effective, judges=3)
+    assert lab.partition.other
+    assert sum(map(len, lab.partition.bins)) == 27, "all are known"
+
+
+def test_a_number_of_bins_is_a_cap_that_needs_no_warning():
+    ratings, y = rated(dict.fromkeys(range(1, 11), 20))
+    lab = learnt(ratings, y, partition=4)
+    assert lab.n_bins == 4
+    assert learnt(ratings, y, partition=99) == learnt(ratings, y)
+
+
+def test_the_ratings_of_a_single_judge_keep_their_bins_in_a_small_lab():
+    ratings, y = rated(dict.fromkeys(range(1, 11), 8))
+    assert learnt(ratings, y).n_bins == 10
+
+
+def test_bins_may_be_given():
+    ratings, y = rated(dict.fromkeys(range(1, 6), 20))
+    lab = learnt(ratings, y, partition=Values([[1, 2, 3], [4, 5]]))
+    assert labels(lab) == ["1–3", "4–5"]
+    assert lab.F.sum(axis=0).tolist() == [60, 40]
+
+
+def test_long_texts_and_many_of_them_are_shortened_in_labels():
+    named = Values([["x" * 90, "b", "c", "d"], "e"])
+    assert named.labels(()) == [f"{'x' * 23}…, b, c, …", "e"]
+    assert Values([[1, 5], 3]).labels(()) == ["1, 5", "3"], "not from 1 to 5: 3 lies between them"
+
+
+# Values that the lab has never seen
+
+
+def test_an_unseen_word_is_left_out_counted_and_named_with_the_likely_spelling():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    said = ["pass", "Passd", "fail", "passd", "??"]
+    with pytest.warns(ValueWarning) as told:
+        field = fieldcal.count(lab, said, y=["good", "good", None, None, None])
+    text = str(told[0].message)
+    assert told[0].filename == __file__
+    assert "2 of the values, in 3 of 5 rows" in text
+    assert "'passd' (2 rows, the first is row 1). Did you mean 'pass'?" in text
+    assert "'??' (1 row, the first is row 4)" in text
+    assert "Left out: 3 rows" in text
+    assert (field.unseen, field.dropped, field.n.sum(), field.n_labelled) == (3, 0, 2, 1)
+    assert "3 rows with a value that the lab has never seen" in repr(field)
+
+
+def test_no_more_than_three_unseen_values_are_named():
+    verdict, human, _ = judged()
+    with pytest.warns(ValueWarning, match=r"And 2 more values\."):
+        fieldcal.count(learnt(verdict, human), ["pass", "v", "w", "x", "y", "z"])
+
+
+def test_an_unseen_number_goes_to_the_nearest_and_is_counted_as_unseen():
+    ratings, y = rated({1: 20, 3: 20, 5: 20})
+    lab = learnt(ratings, y)
+    with pytest.warns(ValueWarning, match="count with the nearest number"):
+        field = fieldcal.count(lab, [0, 2, "2.5", 99, 5])
+    assert field.V.tolist() == [[2, 1, 2]], "of two that are as near, the lower"
+    assert field.unseen == 4
+
+
+def test_an_unseen_word_among_numbers_is_left_out():
+    ratings, y = rated({1: 20, 3: 20, 5: 20})
+    with pytest.warns(ValueWarning, match="Left out: 1 row"):
+        field = fieldcal.count(learnt(ratings, y), [1, "n/a"])
+    assert (field.n.sum(), field.unseen) == (1, 1)
+
+
+def test_an_unseen_word_goes_to_the_other_rare_ones_if_there_are_any():
+    words, y = rated({"a": 20, "b": 3, "c": 20, "d": 2})
+    with pytest.warns(ValueWarning, match="other rare values"):
+        field = fieldcal.count(learnt(words, y), ["a", "e", "b"])
+    assert field.V.tolist() == [[1, 0, 2]]
+    assert field.unseen == 1
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
+def test_unseen_rows_add_up_are_taken_out_again_and_are_in_the_file():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    monday = fieldcal.count(lab, ["pass", "x"], batch="monday")
+    tuesday = fieldcal.count(lab, ["y", "z", "fail"], batch="tuesday")
+    both = monday + tuesday
+    assert both.unseen == 3
+    assert both == tuesday + monday
+    assert both.retract("tuesday") == monday
+    assert (both + fieldcal.count(lab, ["pass", "w"], batch="x")).retract("monday").unseen == 3
+    assert Field.from_json(both.to_json()).unseen == 3
+    assert both.add(monday, "monday") == both
+    other = fieldcal.count(lab, ["pass"], batch="monday")
+    with pytest.raises(InputError, match="with other counts"):
+        other.add(monday, "monday")
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
+def test_labels_alone_do_not_count_unseen_rows_again():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    assert fieldcal.count(lab, ["pass", "x"], y=["good", "bad"], only_labels=True).unseen == 0
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
+@pytest.mark.parametrize(
+    ("unseen", "state", "code"),
+    [
+        (0, "ok", "values_known"),
+        (5, "ok", "values_known"),
+        (6, "care", "values_unseen"),
+        (200, "care", "values_unseen"),
+        (201, "do_not_use", "values_unseen"),
+    ],
+)
+@pytest.mark.parametrize("taken_in", [False, True])
+def test_the_finding_for_unseen_values_is_about_their_share_of_all_rows(unseen, state, code, taken_in):
+    words, y = rated({"a": 20, "b": 3, "c": 20, "d": 2} if taken_in else {"a": 20, "b": 20})
+    lab = learnt(words, y)
+    prev = estimated(lab, fieldcal.count(lab, ["a"] * (1000 - unseen) + ["new"] * unseen))
+    finding = prev.verdict.finding(code)
+    assert finding.state == state
+    assert f"{unseen:,} of 1,000 rows" in finding.text
+
+
+def test_labs_of_probabilities_have_nothing_to_say_of_values():
+    data = fieldcal.datasets.label_shift(n_lab=400, n_field=200, random_state=0)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    found = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field)).verdict.findings
+    assert not [f.code for f in found if f.code.startswith("values_")]
+    assert (lab.design, lab.of_values) == (None, False)
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
+def test_a_field_of_which_no_value_is_known_is_refused():
+    verdict, human, _ = judged()
+    with pytest.raises(InputError, match="None of the 2 rows has a value that the lab knows"):
+        fieldcal.count(learnt(verdict, human), ["x", "y"])
+
+
+# Missing values
+
+
+def test_missing_values_are_refused_or_dropped_as_asked():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    with pytest.raises(InputError, match=r"2 of 3 field predictions are missing .* the first in row 1"):
+        fieldcal.count(lab, ["pass", " ", None])
+    field = fieldcal.count(lab, ["pass", " ", None], missing="drop")
+    assert (field.dropped, field.unseen, field.n.sum()) == (2, 0, 1)
+
+
+def test_a_labelled_row_without_a_value_is_refused_and_an_unlabelled_one_passed_over():
+    with pytest.raises(InputError, match=r"1 of 4 labelled rows have no value.* the first is row 2, ' '"):
+        learnt(["a", "b", " ", "b"], [0, 1, 0, 1])
+    assert learnt(["a", "b"] * 10 + [None], [0, 1] * 10 + [None]).n == 20
+
+
+# What comes of it
+
+
+def test_recalibrating_values_gives_the_classes_given_each_value():
+    verdict, human, groups = judged(2000)
+    lab = learnt(verdict, human, groups=groups)
+    prev = estimated(lab, fieldcal.count(lab, verdict, groups=groups))
+    new = fieldcal.recalibrate(prev, verdict, groups=groups)
+    assert np.allclose(new.sum(axis=1), 1)
+    for g in range(3):
+        odds = prev.urc[g] / lab.p_lab * lab.bin_means
+        expected = odds / odds.sum(axis=1, keepdims=True)
+        here = groups == g
+        assert np.allclose(new[here], expected[(verdict[here] == "pass").astype(int)])
+
+
+@pytest.mark.parametrize("goal", ["accuracy", "balanced", [[0, 1], [1, 0]]])
+def test_what_nobody_knows_is_neither_recalibrated_nor_decided(goal):
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    prev = estimated(lab, fieldcal.count(lab, verdict))
+    with pytest.warns(ValueWarning, match="'new'") as told:
+        new = fieldcal.recalibrate(prev, ["pass", "new", "fail"])
+    assert told[0].filename == __file__
+    assert np.isnan(new).any(axis=1).tolist() == [False, True, False]
+    with pytest.warns(ValueWarning, match="'new'") as told:
+        decided = fieldcal.decide(prev, ["pass", "new", "fail"], goal=goal)
+    assert told[0].filename == __file__
+    assert decided.tolist() == ["good", None, "bad"]
+    assert fieldcal.decide(prev, ["pass", "fail"], goal=goal).dtype.kind == "U"
+
+
+def test_missing_values_stay_missing_where_they_are_kept():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    prev = estimated(lab, fieldcal.count(lab, verdict))
+    assert np.isnan(fieldcal.recalibrate(prev, ["pass", None], missing="keep")).any(axis=1).tolist() == [
+        False,
+        True,
+    ]
+    with pytest.raises(InputError, match="1 of 2 field predictions are missing"):
+        fieldcal.recalibrate(prev, ["pass", None])
+
+
+def test_columns_of_two_judges_are_not_taken_for_columns_of_classes():
+    frame = pd.DataFrame({"yes": ["a", "b"] * 30, "no": ["x", "x", "y"] * 20})
+    y = ["no", "yes", "no", "yes", "yes", "no"] * 10
+    lab = learnt(frame, y)
+    prev = estimated(lab, fieldcal.count(lab, frame))
+    assert np.array_equal(fieldcal.recalibrate(prev, frame), fieldcal.recalibrate(prev, frame.to_numpy()))
+
+
+# Files, and what people see
 
 
 def test_a_lab_of_values_comes_back_from_its_file():
@@ -43,9 +506,234 @@ def test_a_lab_of_values_comes_back_from_its_file():
     again = Lab.from_json(lab.to_json())
     assert again == lab
     assert (again.design, again.of_values, again.partition) == ("by_class", True, Values(["fail", "pass"]))
+    prev = estimated(lab, fieldcal.count(lab, verdict, groups=groups))
+    assert fieldcal.Prevalence.from_json(prev.to_json()) == prev
+
+
+def changed(lab, **content):
+    """The file of a lab with other content, and the digest that goes with it."""
+    file = json.loads(lab.to_json())
+    file["content"] |= content
+    return json.dumps({**file, "digest": digest(file["content"])}).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"design": None}, "design goes with values"),
+        ({"design": "by_luck"}, "design"),
+        (
+            {"partition": {"kind": "values", "bins": [[["Fail"]], [["pass"]]], "other": False}},
+            "another spelling",
+        ),
+        ({"partition": {"kind": "values", "bins": [[["a"]], [["a"]]], "other": False}}, "twice"),
+        ({"partition": {"kind": "values", "bins": [["a"], ["b"]], "other": False}}, "another spelling"),
+        ({"partition": {"kind": "values", "bins": [], "other": False}}, "one at least"),
+        ({"partition": {"kind": "values", "bins": [[["a"]], [["b"]]], "other": 1}}, "True or False"),
+    ],
+)
+def test_a_damaged_file_of_values_is_refused(content, words):
+    verdict, human, _ = judged()
+    with pytest.raises(ArtefactError, match=words):
+        Lab.from_json(changed(learnt(verdict, human), **content))
+
+
+def test_a_lab_of_probabilities_with_a_design_is_refused():
+    data = fieldcal.datasets.label_shift(n_lab=400, random_state=0)
+    with pytest.raises(ArtefactError, match="design goes with values"):
+        Lab.from_json(changed(fieldcal.learn(data.proba_lab, data.y_lab), design="random"))
+
+
+def test_people_see_values_where_there_are_values():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    assert "2 values" in repr(lab)
+    assert "values given class" in lab._repr_html_()
+    assert "bins" not in repr(lab) + lab._repr_html_()
+
+
+def test_nothing_is_said_of_calibration_or_training_where_there_are_no_probabilities():
+    said, y = ["pass"] * 100 + ["fail"] * 100, [1] * 100 + [0] * 100
+    lab = learnt(said, y)  # a judge that is always right: warnings are errors here
+    codes = {f.code for f in estimated(lab, fieldcal.count(lab, said)).verdict.findings}
+    assert not codes & {"calibrated", "uncalibrated", "too_good", "held_out", "hard_decisions"}
+
+
+def test_given_bins_that_the_lab_cannot_fill_are_told():
+    ratings, y = rated(dict.fromkeys(range(1, 31), 2))
+    lab = learnt(ratings, y, partition=Values(range(1, 31)))
+    finding = estimated(lab, fieldcal.count(lab, ratings)).verdict.finding("many_bins")
+    assert "Merge values" in finding.remedy
+
+
+# The next lab
+
+
+def test_labs_of_values_add_up_to_that_of_all_rows():
+    verdict, human, _ = judged(labelled=600)
+    whole = learnt(verdict, human, partition=Values(["fail", "pass"]))
+    one, two = (
+        learnt(verdict[s], human[s], partition=whole.partition) for s in (slice(250), slice(250, 600))
+    )
+    assert one + two == two + one == whole
+    assert (one + two).design == "random"
+
+
+def test_labs_of_different_designs_do_not_add_up():
+    verdict, human, _ = judged()
+    one, two = (learnt(verdict, human, design=design) for design in ("random", "by_class"))
+    with pytest.raises(InputError, match="'random' and 'by_class'"):
+        one + two
+
+
+def test_a_lab_of_values_is_extended_by_labels_that_came_later():
+    verdict, human, _ = judged(labelled=600)
+    lab = learnt(verdict[:300], human[:300])
+    later = fieldcal.count(lab, verdict[300:], y=human[300:])
+    assert lab.extended(later) == learnt(verdict, human)
+
+
+def test_a_lab_of_values_is_not_extended_by_its_own_rows():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    with pytest.raises(InputError, match="would count twice"):
+        lab.extended(fieldcal.count(lab, verdict, y=human))
+
+
+def test_labels_of_the_field_have_the_design_of_the_lab_unless_another_is_given():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human, design="by_class")
+    assert list(fieldcal.count(lab, verdict, y=human).labelled) == ["by_class"]
+    assert list(fieldcal.count(lab, verdict, y=human, design="by_score").labelled) == ["by_score"]
+
+
+# What cannot be
 
 
 def test_a_design_has_no_default():
     verdict, human, _ = judged()
-    with pytest.raises(FieldcalError, match=r"design='random'.*design='by_score'.*design='by_class'"):
+    with pytest.raises(InputError, match=r"design='random'.*design='by_score'.*design='by_class'"):
         fieldcal.learn(verdict, human, kind="values")
+
+
+def test_probabilities_have_no_design_and_no_values():
+    data = fieldcal.datasets.label_shift(n_lab=400, random_state=0)
+    with pytest.raises(InputError, match=r"design='random' is about labelled rows .* kind='values'"):
+        fieldcal.learn(data.proba_lab, data.y_lab, design="random")
+    with pytest.raises(InputError, match=r"Values\(…\) is a partition of values. Pass kind='values'"):
+        fieldcal.learn(data.proba_lab, data.y_lab, partition=Values([0, 1]))
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"normalize": True}, {"intervals": 3}, {"intervals": [0.5]}, {"atoms": [0]}, {"method": "paper"}],
+)
+def test_options_of_probabilities_and_numbers_do_not_go_with_values(option):
+    verdict, human, _ = judged()
+    with pytest.raises(InputError, match=f"{next(iter(option))}=.* does not go with values"):
+        learnt(verdict, human, **option)
+
+
+def test_values_are_not_rescaled_in_the_field_either():
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    with pytest.raises(InputError, match="normalize=True does not go with values"):
+        fieldcal.count(lab, verdict, normalize=True)
+    with pytest.raises(InputError, match="normalize=True does not go with values"):
+        fieldcal.recalibrate(estimated(lab, fieldcal.count(lab, verdict)), verdict, normalize=True)
+
+
+@pytest.mark.parametrize(
+    ("partition", "error"),
+    [(Bins(2), InputTypeError), (True, InputTypeError), (0.5, InputTypeError), (1, InputError)],
+)
+def test_a_partition_of_values_is_a_cap_or_values(partition, error):
+    verdict, human, _ = judged()
+    with pytest.raises(error, match="partition"):
+        learnt(verdict, human, partition=partition)
+
+
+def test_given_bins_must_hold_every_labelled_row():
+    with pytest.raises(
+        InputError, match=r"1 of 4 labelled rows have a value that is in no bin, the first is row 3, 'd'"
+    ):
+        learnt(["a", "b", "a", "d"], [0, 1, 0, 1], partition=Values(["a", "b"]))
+
+
+def test_lab_rows_that_given_bins_do_not_know_but_take_in_are_told():
+    with pytest.warns(ValueWarning, match="'3'"):
+        lab = learnt([1, 2, 1, 3] * 10, [0, 1, 0, 1] * 10, partition=Values([1, 2]))
+    assert lab.F.sum(axis=0).tolist() == [20, 20]
+
+
+@pytest.mark.parametrize(
+    ("predictions", "y", "words"),
+    [
+        (["a", "b"], [0, 1, 1], "2 predictions but 3 labels"),
+        (["a", "b"], [None, None], "no labelled rows"),
+        (["a", "b"], [1, None], "single class"),
+        ([("a", "b"), ("a",)], [0, 1], "unequal length"),
+        ([(), ()], [0, 1], "of none"),
+        ({"a": 1}, [0], "one value per row"),
+        ("pass", [0], "one value per row"),
+        (7, [0], "one value per row"),
+        (["a", "b"], np.eye(2), "one column"),
+        ([], [], "no labelled rows"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(predictions, y, words):
+    with pytest.raises(FieldcalError, match=words):
+        learnt(predictions, y)
+
+
+def test_scores_are_no_values():
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match=r"1,500 different values.*leave kind='values' out"):
+        learnt(rng.random(1500), rng.integers(2, size=1500))
+
+
+def test_another_number_of_judges_is_refused():
+    lab = learnt([("a", "x"), ("b", "y")] * 20, [0, 1] * 20)
+    with pytest.raises(InputError, match="There is 1 column of values, but there are 2 judges in the lab"):
+        fieldcal.count(lab, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("bins", "words"),
+    [
+        ([], "one at least"),
+        ([[]], "one at least"),
+        (["a", " A"], "'a' twice"),
+        (["a", None], "missing or blank"),
+        ([("a", "b"), "c"], "different numbers of judges"),
+        ("ab", "list of values"),
+        (3, "list of values"),
+    ],
+)
+def test_bins_that_cannot_be_are_refused(bins, words):
+    with pytest.raises(FieldcalError, match=words):
+        Values(bins)
+
+
+# Values that were given as something else
+
+
+def test_text_without_a_kind_is_pointed_to_values():
+    verdict, human, _ = judged(labelled=600)
+    with pytest.raises(InputTypeError, match=r"hold 'pass'.*values.*kind='values'"):
+        fieldcal.learn(verdict, human)
+
+
+def test_ratings_without_a_kind_are_pointed_to_values():
+    ratings, y = rated(dict.fromkeys(range(1, 6), 20))
+    with pytest.raises(InputError, match=r"reach 5\..*ratings of a judge, pass kind='values'"):
+        fieldcal.learn(ratings, y)
+    with pytest.raises(InputError, match="logits") as told:
+        fieldcal.learn([-1.5, 2.5], [0, 1])
+    assert "kind" not in str(told.value)
+
+
+def test_hard_decisions_without_a_kind_are_pointed_to_values():
+    verdict, human, _ = judged(labelled=600)
+    with pytest.warns(CalibrationWarning, match=r"kind='values'"):
+        fieldcal.learn((verdict == "pass").astype(float), human, classes=["bad", "good"])

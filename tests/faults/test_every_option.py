@@ -69,6 +69,15 @@ def numbers():
 
 
 @functools.cache
+def verdicts():
+    """What a judge says, pass or fail, and a lab and an estimate of it."""
+    data, *_ = world()
+    said = np.where(data.proba_lab > 0.5, "pass", "fail")
+    lab = fieldcal.learn(said, data.y_lab, kind="values", design="random")
+    return said, lab, fieldcal.estimate(lab, fieldcal.count(lab, said), prior="flat", trust=1)
+
+
+@functools.cache
 def ordered():
     data = datasets.label_shift(n_lab=300, n_field=60, p_lab=[0.4, 0.3, 0.3], random_state=0)
     lab = fieldcal.learn(data.proba_lab, data.y_lab, ordered=True)
@@ -121,6 +130,7 @@ def calls():
     data, lab, field, prev = world()
     lab_rows, rows, table_lab, table_prev = in_tables()
     predicted, y = numbers()
+    said, value_lab, value_prev = verdicts()
     number_lab = fieldcal.learn(predicted, y, intervals=[0.0])
     support = number_lab.outcome
     dated = field.named("2024-01-01")
@@ -131,6 +141,14 @@ def calls():
     return {
         "learn": (fieldcal.learn, {"predictions": data.proba_lab, "y": data.y_lab}),
         "learn_numbers": (fieldcal.learn, {"predictions": predicted, "y": y}),
+        "learn_values": (
+            fieldcal.learn,
+            {"predictions": said, "y": data.y_lab, "kind": "values", "design": "random"},
+        ),
+        "count_values": (fieldcal.count, {"lab": value_lab, "predictions": said, "y": data.y_lab}),
+        "recalibrate_values": (fieldcal.recalibrate, {"prev": value_prev, "predictions": said}),
+        "decide_values": (fieldcal.decide, {"prev": value_prev, "predictions": said}),
+        "Values": (fieldcal.Values, {"bins": ["pass", "fail"]}),
         "count": (fieldcal.count, {"lab": lab, "predictions": data.proba_field}),
         "count_labels": (
             fieldcal.count,
