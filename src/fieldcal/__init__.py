@@ -19,6 +19,7 @@ _WHERE = {
     "decide": "verbs",
     "change_prevalence": "verbs",
     "check": "verbs",
+    "pairs": "verbs",
     "plan": "verbs",
     "cross_validate": "verbs",
     "rows_to_label": "verbs",
@@ -90,6 +91,7 @@ __all__ = [
     "estimate",
     "learn",
     "metrics",
+    "pairs",
     "plan",
     "plots",
     "recalibrate",
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
     from fieldcal.verbs.cross_validate import cross_validate
     from fieldcal.verbs.estimate import check, estimate
     from fieldcal.verbs.learn import learn
+    from fieldcal.verbs.pairs import pairs
     from fieldcal.verbs.plan import plan
     from fieldcal.verbs.recalibrate import decide, recalibrate
     from fieldcal.verbs.rows_to_label import rows_to_label

@@ -1,9 +1,9 @@
-"""True shares behind the verdicts of an imperfect judge or test: one posterior for every way in which rows were labelled.
+"""True shares behind the verdicts of an imperfect judge or test: one posterior for every way of labelling rows.
 
 A row of slice g has class k with probability ``p_gk``, and is given value j with probability ``M_gkj``. Slices share a
-judge, more or less: ``M_gk ~ Dirichlet(κ·M_k)``, and have shares of their own, ``p_g ~ Dirichlet(α)``. Rows whose class is
-known because they were drawn at random, or by looking at their value, are rows like all others, with nothing missing.
-Rows that were chosen by their class tell of ``M`` alone.
+judge, more or less: ``M_gk ~ Dirichlet(κ·M_k)``, and have shares of their own, ``p_g ~ Dirichlet(α)``. Rows whose class
+is known because they were drawn at random, or by looking at their value, are rows like all others, with nothing
+missing. Rows that were chosen by their class tell of ``M`` alone.
 
 ``φ = (M, κ, α)`` is few numbers. Given ``φ`` the slices are independent, and each is integrated by itself (`slices`).
 ``φ`` is drawn around its mode, and the draws are weighed by the posterior.
@@ -48,7 +48,8 @@ class Verdicts:
     @property
     def shape(self) -> tuple[int, int, int]:
         """G, K, m."""
-        return self.known.shape  # type: ignore[return-value]
+        G, K, m = self.known.shape
+        return G, K, m
 
     @cached_property
     def judges_differ(self) -> bool:
@@ -231,9 +232,9 @@ class Posterior:
         step = max(1, _BLOCK // self.n_draws)
         normals = self.normals(rows) if normals is None else normals
         parts = [
-            integrate(
-                self.phi.M, self.phi.kappa, self.phi.alpha, self.data.take(rows[i : i + step])
-            ).draws(normals[:, i : i + step])
+            integrate(self.phi.M, self.phi.kappa, self.phi.alpha, self.data.take(rows[i : i + step])).draws(
+                normals[:, i : i + step]
+            )
             for i in range(0, len(rows), step)
         ]
         return np.concatenate(parts, axis=1).swapaxes(0, 1)

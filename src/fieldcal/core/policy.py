@@ -208,6 +208,11 @@ class Policy:
     #: Where the posterior of a share touches an end: see `posterior_binary.TOUCHING`. Judges that say little leave it
     #: as wide as [0, 1], and truth near an end is then missed with .4.
     touching: float = 0.5
+    #: A judge whose values differ between two classes in fewer rows than this, perhaps, says next to nothing.
+    judge_says_something: float = 0.1
+    #: By so much a rate of .9 may vary between slices before it is told, and before it deserves care.
+    judges_differ: float = 0.03
+    judges_differ_much: float = 0.06
     #: Labelled rows that a value needs to be a bin of its own.
     rows_of_a_value: int = 5
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
+from scipy.stats import beta
 
 from fieldcal.core.goodness_of_fit import histogram_covariance
 from fieldcal.types import Floats
@@ -84,3 +85,18 @@ def labels_to_decide(one: Floats, other: Floats, *, power: float = 0.9, most: in
     apart = float((np.square(one - other) / (middle * (1 - middle))).max())
     n = (ndtri(0.95) + ndtri(power)) ** 2 / max(apart, 1e-300)
     return int(np.ceil(max(n, 10.0))) if n <= most else None
+
+
+def rows_behind(rate: float, width: float, level: float) -> float | None:
+    """How many rows give a rate an interval of this width, by a Beta with Jeffreys' prior; None if none does."""
+    ends = np.array([(1 - level) / 2, (1 + level) / 2])
+
+    def surplus(log_rows: float) -> float:
+        rows = np.exp(log_rows)
+        low, high = beta.ppf(ends, rate * rows + 0.5, (1 - rate) * rows + 0.5)
+        return float(high - low - width)
+
+    few, many = np.log(1e-3), np.log(_FOREVER)
+    if surplus(few) <= 0:
+        return None
+    return float(np.exp(brentq(surplus, few, many))) if surplus(many) < 0 else _FOREVER

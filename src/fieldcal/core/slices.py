@@ -1,9 +1,9 @@
 """The share of one slice under a judge that is known but for its own deviation: integrals, and draws.
 
-The other rows of a slice have value j with probability ``q_j = Σ_k p_k M̂_kj``, where ``M̂`` is the common judge drawn to the
-slice's own labelled rows. What is not known of the slice's judge makes their counts vary more than by chance: they are
-Dirichlet-multinomial, with the variance that ``M̂`` has. Two classes: on a grid that narrows to where the posterior is. More:
-around the mode, on the scale of log-ratios (Laplace).
+The other rows of a slice have value j with probability ``q_j = Σ_k p_k M̂_kj``, where ``M̂`` is the common judge drawn to
+the slice's own labelled rows. What is not known of the slice's judge makes their counts vary more than by chance: they
+are Dirichlet-multinomial, with the variance that ``M̂`` has. Two classes: on a grid that narrows to where the posterior
+is. More: around the mode, on the scale of log-ratios (Laplace).
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Slices:
 class Integrated(Protocol):
     """Slices, each under S judges."""
 
-    log_evidence: Floats  # (S, G)
+    @property
+    def log_evidence(self) -> Floats:
+        """(S, G)."""
 
     def draws(self, normals: Floats) -> Floats:
         """(S, G, K), made from standard normal numbers (S, G, K − 1)."""

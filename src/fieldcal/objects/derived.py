@@ -27,7 +27,8 @@ def realised(share: Floats, rows: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray(rng.beta(share * rows + 0.1, (1 - share) * rows + 0.1))
 
 
-def _rests_on(assume: Assume, verdict: Level) -> str:
+def rests_on(assume: Assume, verdict: Level) -> str:
+    """In words, for people."""
     return "if label shift holds" if assume == "label_shift" else f"verdict: {WORDS[verdict].lower()}"
 
 
@@ -45,7 +46,7 @@ class Interval:
 
     def __str__(self) -> str:
         ends = f"{self.level:.0%} interval {self.lower:.3f} to {self.upper:.3f}"
-        return f"{self.estimate:.3f} ({ends}; {_rests_on(self.assume, self.verdict)})"
+        return f"{self.estimate:.3f} ({ends}; {rests_on(self.assume, self.verdict)})"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -69,7 +70,7 @@ class Ranking:
         )
         more = ", …" if len(self.groups) > len(first) else ""
         of = group_keys.show(self.of, width=30)
-        return f"Highest prevalence of {of}: {named}{more} ({_rests_on(self.assume, self.verdict)})"
+        return f"Highest prevalence of {of}: {named}{more} ({rests_on(self.assume, self.verdict)})"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

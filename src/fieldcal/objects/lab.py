@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,6 +13,7 @@ from pydantic import model_validator
 
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.group_bias import GroupBias
+from fieldcal.core.judge import LOG_KAPPAS
 from fieldcal.core.partition import check_assigns
 from fieldcal.core.response import (
     Conditioning,
@@ -22,7 +24,7 @@ from fieldcal.core.response import (
 )
 from fieldcal.core.trust import Rehearsal
 from fieldcal.core.values import Values
-from fieldcal.objects import group_keys, next_lab, show
+from fieldcal.objects import group_keys, next_lab, rates, show
 from fieldcal.objects.artefact import (
     LARGEST,
     MOST,
@@ -30,6 +32,7 @@ from fieldcal.objects.artefact import (
     Artefact,
     Counts,
     KeyTuple,
+    Numbers,
     PartitionField,
     agree,
     probabilities,
@@ -84,6 +87,9 @@ class Lab(Artefact):
     bias_groups: KeyTuple = ()  # that `bias` speaks of
     columns: Columns | None = None  # where a table had it all
     design: Design | None = None  # of values: how the labelled rows were chosen among the rows in question
+    judge_spread: Numbers | None = (
+        None  # of values: log likelihood of how far judges differ, from the lab's groups
+    )
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
@@ -109,6 +115,12 @@ class Lab(Artefact):
         check_assigns(self.partition, self.outcome.size)
         if self.of_values != (self.design is not None):
             raise ValueError("design goes with values, and values with a design")
+        if self.judge_spread is not None and (
+            not self.of_values
+            or self.judge_spread.shape != LOG_KAPPAS.shape
+            or not np.isfinite(self.judge_spread).all()
+        ):
+            raise ValueError(f"judge_spread must be {len(LOG_KAPPAS)} numbers, of a lab of values")
         if not agree(self.decisions.sum(axis=2, dtype=np.float64), self.F):
             raise ValueError("decisions do not add up to F")
         if not agree(
@@ -230,6 +242,70 @@ class Lab(Artefact):
     def n_bins(self) -> int:
         """The number of bins that the partition really has."""
         return int(self.partition.m)
+
+    @classmethod
+    def from_rates(
+        cls,
+        *,
+        sensitivity: float | None = None,
+        specificity: float | None = None,
+        confusion: Any = None,
+        n: Any = None,
+        intervals: Any = None,
+        level: float = 0.95,
+        classes: Sequence[Hashable] | None = None,
+        values: Sequence[Any] | None = None,
+    ) -> Lab:
+        """A lab without rows, from published rates of a test or a judge.
+
+        Parameters
+        ----------
+        sensitivity, specificity : float
+            How often the test says positive of positive rows, and negative of negative ones.
+        confusion : array-like (K, values), in place of the two
+            Of rows of every class, the share that is given each value, or their number: whole numbers are rows.
+        n : rows behind the rates
+            Of the positive and the negative ones, ``(120, 400)``; of more classes one number each, in their order. Not
+            with numbers of rows.
+        intervals : in place of ``n``
+            Of sensitivity and specificity, ``((.85, .96), (.95, .98))``: they are worth as many rows as would give
+            intervals of this width (Beta).
+        level : probability content of these intervals
+        classes : by default ``("negative", "positive")``; of a confusion matrix ``0, 1, …``
+        values : what the test says, by default the names of the classes; one for every column
+
+        Returns
+        -------
+        Lab
+            Of values, with the design "by_class": what the test says of each class carries over, its classes' shares do
+            not. With ``estimate(…, prior="flat", point="mode")`` it is Rogan and Gladen's estimator.
+
+        References
+        ----------
+        Rogan, W. J. and Gladen, B. (1978). Estimating prevalence from the results of a screening test. Am. J.
+        Epidemiol. 107.
+
+        Examples
+        --------
+        >>> import fieldcal
+        >>> lab = fieldcal.Lab.from_rates(sensitivity=0.92, specificity=0.97, n=(120, 400))
+        >>> field = fieldcal.count(lab, ["positive"] * 90 + ["negative"] * 910)
+        >>> prev = fieldcal.estimate(lab, field, prior="flat", point="mode")
+        >>> round(float(prev.urc[0, 1]), 4)  # (.09 + .97 - 1) / (.92 + .97 - 1)
+        0.0674
+        """
+        return cls(
+            **rates.lab_of_rates(
+                sensitivity=sensitivity,
+                specificity=specificity,
+                confusion=confusion,
+                n=n,
+                intervals=intervals,
+                level=level,
+                classes=classes,
+                values=values,
+            )
+        )
 
     def extended(self, field: Field) -> Lab:
         """The next lab: this one, and the labelled rows of a field as rows of it.

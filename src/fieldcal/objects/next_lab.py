@@ -31,7 +31,7 @@ def merged(one: Lab, two: Lab) -> dict[str, Any]:
     F = _sum(one.F, two.F)
     return {
         **_kept(one),
-        **(_of_given_bins(F) if not one.partition.takes_probabilities else _added_scores(one, two)),
+        **(of_given_bins(F) if not one.partition.takes_probabilities else _added_scores(one, two)),
         **_of_groups(one, two),
         "F": F,
         "weight_squares": _sum(one.weight_squares, two.weight_squares),
@@ -67,7 +67,7 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
     F = whole(rows.F)
     return {
         **_kept(lab),
-        **(_of_given_bins(F) if not lab.partition.takes_probabilities else _at_bin_means(lab, F)),
+        **(of_given_bins(F) if not lab.partition.takes_probabilities else _at_bin_means(lab, F)),
         **{name: getattr(lab, name) for name in (*_OF_GROUPS, "left_out", "clipped", "columns")},
         "F": F,
         "weight_squares": whole(rows.squares),
@@ -207,7 +207,7 @@ def _decided(lab: Lab) -> Floats:
     return np.asarray(np.divide(own, rows, out=np.tile(of_bin, (K, 1, 1)), where=rows > 0))
 
 
-def _of_given_bins(F: NDArray[Any]) -> dict[str, Any]:
+def of_given_bins(F: NDArray[Any]) -> dict[str, Any]:
     """With given bin ids there are no predictions: the shares of the classes in a bin stand in, and so all is in F."""
     shares = _class_shares(F.astype(np.float64))
     units = np.floor(shares.T / SCORE_UNIT + 0.5).astype(np.int64)

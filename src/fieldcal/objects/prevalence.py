@@ -20,8 +20,9 @@ from fieldcal.core.priors import N_DRAWS, Prior, check_spec, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
+from fieldcal.core.solve import Solution
 from fieldcal.core.stories import Story, posterior_alone, story_draws, tell
-from fieldcal.core.trust import Trust
+from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import (
@@ -38,23 +39,29 @@ from fieldcal.objects.artefact import (
     record,
     shares,
 )
+from fieldcal.objects.comparison import Comparison, differences
 from fieldcal.objects.correction import Correction
 from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
 from fieldcal.objects.field import Field
 from fieldcal.objects.from_labels import FromLabels
+from fieldcal.objects.judged import Judged
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.pairs import Pairs
 from fieldcal.objects.problem import Rows, as_problem, belief_of, learn_from_labels
 from fieldcal.objects.verdict import Verdict
-from fieldcal.options import as_array, check_choice, check_level
+from fieldcal.options import as_array, as_number, check_choice, check_level
 from fieldcal.types import SHAPES, Floats, Ints, Keys, Shape
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 
+#: The name of the posterior of values, in place of a prior's.
+JUDGE = "judge"
 _SHOWN_GROUPS = 12
 # Draws for each draw of M: many where that costs little memory.
 _FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
+_MOST_COMPARED = 100
 _NOTHING = 1e-12  # a share by which nothing is divided
 
 
@@ -72,6 +79,24 @@ class Fit(Frozen):
     effect: Numbers  # (G,) Cohen's w of the misfit
     whole_effect: float  # the same of the field as one population
     whole_p_value: float
+
+    @classmethod
+    def of(cls, mode: Solution | None, evidence: Evidence) -> Self:
+        """From what was measured, and the solver where the mode is the estimate."""
+        misfit = evidence.misfit
+        return cls(
+            gap=None if mode is None else mode.gap,
+            n_iter=None if mode is None else mode.n_iter,
+            converged=None if mode is None else mode.converged,
+            novel=evidence.novel,
+            statistic=misfit.statistic,
+            df=misfit.df,
+            p_value=misfit.p_value,
+            adjusted=misfit.adjusted,
+            effect=misfit.effect,
+            whole_effect=float(evidence.whole.effect[0]),
+            whole_p_value=float(evidence.whole.p_value[0]),
+        )
 
 
 class WholeField(Frozen):
@@ -168,7 +193,7 @@ class Prevalence(Artefact):
         G, K = len(self.field.groups), len(self.lab.classes)
         if not self.field.is_of(self.lab):
             raise ValueError("the field was counted with another lab")
-        if (self.labels is None) == bool(self.field.labelled):
+        if (self.labels is None) == (bool(self.field.labelled) and not self.is_judged):
             raise ValueError("labels must be there if the field has labelled rows, and only then")
         shapes: dict[str, tuple[int, ...]] = {
             "urc": (G, K),
@@ -315,6 +340,8 @@ class Prevalence(Artefact):
         rows, back = np.unique(at, return_inverse=True)
         per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
         n = N_DRAWS * per_draw
+        if self.is_judged:
+            return np.asarray(self.judged.draws(rows)[back])
         draws = self._labels_draws(rows, n if assume == "trust" else 0)
         if draws.shape[1] == n:
             return np.asarray(draws[back])
@@ -326,6 +353,18 @@ class Prevalence(Artefact):
             return np.asarray(urc[back])
         told = self._told(problem, rows, urc)[:, draws.shape[1] :]
         return np.concatenate([draws, told], axis=1)[back]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether these are shares behind the values of a judge or a test."""
+        return self.prior.get("name") == JUDGE
+
+    @cached_property
+    def judged(self) -> Judged:
+        """The posterior of the shares behind values, made anew; where the prior is the caller's own there is none."""
+        if not self.is_judged:
+            raise InputError("This estimate is not of values, or was made with a prior of the caller's own.")
+        return Judged.of(self.lab, self.field, design_effect=self.design_effect, seed=self.seed)
 
     def _labels_draws(self, rows: Ints, n: int) -> Floats:
         """So many of n draws as labels have made; none without labels."""
@@ -400,6 +439,7 @@ class Prevalence(Artefact):
         kind: Literal["difference", "ratio"] = "difference",
         assume: Assume = "trust",
         level: float | None = None,
+        pairs: Pairs | None = None,
     ) -> Interval:
         """How much more prevalent a class is in group ``a`` than in group ``b``, with an interval.
 
@@ -414,6 +454,8 @@ class Prevalence(Artefact):
         kind : "difference" or "ratio"
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         level : probability content of the interval, by default that of the estimate
+        pairs : of values, the items that both groups were judged on, from `fieldcal.pairs`: an item that is hard for
+            one is hard for the other, which makes the interval of their difference narrower
 
         Examples
         --------
@@ -433,7 +475,7 @@ class Prevalence(Artefact):
                 f"contrast compares two groups, but got {group_keys.show(a)!r:.60} twice. Name another."
             )
         shares = self._points(assume)[at, k]
-        draws = self.draws([a, b], assume=assume)[..., k]
+        draws = self._paired_draws([a, b], k, pairs, assume)
         if kind == "difference":
             return self._interval(shares[0] - shares[1], draws[0] - draws[1], 0.0, assume, level)
         if shares[1] < _NOTHING:
@@ -445,6 +487,88 @@ class Prevalence(Artefact):
         return self._interval(
             shares[0] / shares[1], draws[0] / np.maximum(draws[1], _NOTHING), 1.0, assume, level
         )
+
+    def _paired_draws(
+        self, groups: list[Hashable], k: int, pairs: Pairs | None, assume: Assume = "trust"
+    ) -> Floats:
+        """Joint draws of the share of a class, (groups, draws), with what rows of the same items have in common."""
+        if pairs is None:
+            return np.asarray(self.draws(groups, assume=assume)[..., k])
+        if not isinstance(pairs, Pairs):
+            raise InputTypeError(f"pairs must be what fieldcal.pairs gives, but got {type(pairs).__name__}.")
+        if pairs.lab != self.lab.digest:
+            raise InputError(
+                "These pairs were made with another lab. Make them with the lab of this estimate."
+            )
+        rows = np.array([self._row(group) for group in groups], dtype=np.intp)
+        together = pairs.correlations(self.judged, groups, rows, k)
+        return np.asarray(self.judged.draws(rows, together)[..., k])
+
+    def compare(
+        self,
+        reference: Hashable = ...,
+        *,
+        of: Hashable = None,
+        pairs: Pairs | None = None,
+        errors: float = 0.05,
+        assume: Assume = "trust",
+        level: float | None = None,
+    ) -> Comparison:
+        """Many differences at once: of all groups to a reference, or of every two, and what may be said of all of them.
+
+        Each difference has an interval of its own, as `contrast` gives it, and one that holds together with those of
+        all others (family-wise: from the largest standardised deviation of joint draws). Those that are *found* are as
+        many of the surest as keep the expected share of wrong signs among them below ``errors`` (false discovery).
+
+        Parameters
+        ----------
+        reference : the group that all others are compared with; by default every two groups are compared
+        of : class, by default the last
+        pairs : of values, the items that groups were judged on, from `fieldcal.pairs`
+        errors : the share of wrong signs that is expected among the differences found, at most
+        assume, level : as in `contrast`
+
+        Examples
+        --------
+        >>> import fieldcal
+        >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
+        >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+        >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+        >>> fieldcal.estimate(lab, field, trust=1).compare().found[0].a
+        1
+        """
+        errors = as_number("errors", errors, least=0, most=1, words="a share from 0 to 1")
+        k, level = self._class(of), self._level(level)
+        at = self._compared(reference)
+        draws = self._paired_draws(list(self.groups), k, pairs, assume)
+        points = self._points(assume)[:, k]
+        a, b = at.T
+        swap = points[a] < points[b] if reference is ... else np.zeros(len(a), dtype=bool)
+        a, b = np.where(swap, b, a), np.where(swap, a, b)
+        found = differences(
+            [(self.groups[i], self.groups[j]) for i, j in zip(a, b, strict=True)],
+            points[a] - points[b],
+            draws[a] - draws[b],
+            level=level,
+            errors=errors,
+        )
+        return Comparison(found, self.classes[k], level, errors, self.verdict.level, assume)
+
+    def _compared(self, reference: Hashable) -> Ints:
+        """(D, 2) places of the groups that are compared."""
+        G = len(self.groups)
+        if G < 2:
+            raise InputError(
+                f"There is nothing to compare: the estimate has {G} group(s). Count by a group column."
+            )
+        if reference is not ...:
+            base = self._row(reference)
+            return np.array([(g, base) for g in range(G) if g != base])
+        if G > _MOST_COMPARED:
+            raise InputError(
+                f"Every two of {G:,} groups are too many to compare. Name a ", Option("reference"), " group."
+            )
+        return np.column_stack(np.triu_indices(G, 1))
 
     def shares(
         self,
@@ -480,17 +604,20 @@ class Prevalence(Artefact):
             for g, share in zip(rows, found, strict=True)
         )
 
-    def ranking(self, *, of: Hashable = None, assume: Assume = "trust") -> Ranking:
+    def ranking(
+        self, *, of: Hashable = None, assume: Assume = "trust", pairs: Pairs | None = None
+    ) -> Ranking:
         """How likely each group has the highest prevalence of a class; the probabilities sum to one.
 
         Parameters
         ----------
         of : class, by default the last
         assume : "trust", or "label_shift" for what URC says if the assumption holds
+        pairs : of values, the items that groups were judged on, from `fieldcal.pairs`
         """
         self._refuse_no_groups()
         k = self._class(of)
-        top = self.draws(assume=assume)[..., k].argmax(axis=0)
+        top = self._paired_draws(list(self.groups), k, pairs, assume).argmax(axis=0)
         probability = np.bincount(top, minlength=len(self.groups)) / len(top)
         return Ranking(self.groups, probability, self.classes[k], self.verdict.level, assume)
 
@@ -722,7 +849,12 @@ class Prevalence(Artefact):
         interval = "" if self.level is None else f"{self.level:.0%} interval"
         first = "group" if self.field.grouped else "class"
         head = [first, "n", "mean prediction", "under label shift", "estimate", interval, "trust", "status"]
-        return head, [self._line(*line) for line in self.shown()]
+        lines = [self._line(*line) for line in self.shown()]
+        if not self.is_judged:
+            return head, lines
+        head[0], head[2], head[4] = "slice" if self.field.grouped else "class", "as judged", "share"
+        kept = (0, 1, 2, 4, 5, 7)  # nothing is assumed, and no trust is asked for
+        return [head[i] for i in kept], [[line[i] for i in kept] for line in lines]
 
     def _line(self, name: Hashable, g: int | None, k: int) -> list[str]:
         held, at = (self.whole, k) if g is None else (self, (g, k))
@@ -737,9 +869,12 @@ class Prevalence(Artefact):
         """What the table is about, in one line."""
         rows = f"{float(np.sum(self.n)):,.0f} rows"
         if not self.field.grouped:
-            return f"Prevalence in one population, {rows}"
+            return (
+                f"{'Shares behind the values' if self.is_judged else 'Prevalence'} in one population, {rows}"
+            )
         name = group_keys.show(self.classes[self.shown_class()], width=30)
-        return f"Prevalence of {name} in {len(self.groups):,} groups, {rows}"
+        what = ("Share", "slices") if self.is_judged else ("Prevalence", "groups")
+        return f"{what[0]} of {name} in {len(self.groups):,} {what[1]}, {rows}"
 
     def __repr__(self) -> str:
         head, rows = self.table()

@@ -13,6 +13,7 @@ from fieldcal.verbs.count import count
 from fieldcal.verbs.cross_validate import CrossValidation, cross_validate
 from fieldcal.verbs.estimate import check, estimate
 from fieldcal.verbs.learn import learn
+from fieldcal.verbs.pairs import pairs
 from fieldcal.verbs.plan import Plan, plan
 from fieldcal.verbs.recalibrate import decide, recalibrate
 from fieldcal.verbs.rows_to_label import rows_to_label
@@ -27,6 +28,7 @@ __all__ = [
     "decide",
     "estimate",
     "learn",
+    "pairs",
     "plan",
     "recalibrate",
     "rows_to_label",

@@ -35,6 +35,7 @@ from fieldcal.objects.problem import (
 )
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
 from fieldcal.types import Floats, Point, PointLike
+from fieldcal.verbs.estimate_values import estimate_values, is_judged, trust_in_values
 from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
 
 DEFAULT_LEVEL = 0.9
@@ -133,6 +134,17 @@ def estimate(
     chosen, trust, shown = _chosen(lab, method, prior, trust, point)
     _check(lab, field, chosen, level=level, point=shown)
     design_effect = _design_effect(design_effect)
+    if lab.of_values and is_judged(prior, method, trust, point):
+        return estimate_values(
+            lab,
+            field,
+            level=level,
+            design_effect=design_effect,
+            protected=protected,
+            random_state=random_state,
+        )
+    if lab.of_values:
+        trust = trust_in_values(field, trust)
     problem = as_problem(lab, field, design_effect=design_effect)
     posterior = chosen.posterior(problem, random_state=random_state)
     spread = level or DEFAULT_LEVEL if field.labelled else level  # labels are weighed against it
@@ -190,7 +202,7 @@ def estimate(
         status=group_status(lab, problem.V.sum(axis=1), evidence),
         verdict=Verdict(findings=said),
         protected=protected,
-        fit=_fit(found.mode, evidence),
+        fit=Fit.of(found.mode, evidence),
     )
     return prev.remembering(chosen)
 
@@ -477,20 +489,3 @@ def _mixed(
         return _Mixed(doubt, value, spread.lower, spread.upper, doubt.steps)
     stories = tell(doubt, trust, moved=moved, grouped=rows.grouped)
     return _Mixed(doubt, value, *mixture_interval(stories, doubt, level, estimate=value), doubt.steps)
-
-
-def _fit(mode: Solution | None, evidence: Evidence) -> Fit:
-    misfit = evidence.misfit
-    return Fit(
-        gap=None if mode is None else mode.gap,
-        n_iter=None if mode is None else mode.n_iter,
-        converged=None if mode is None else mode.converged,
-        novel=evidence.novel,
-        statistic=misfit.statistic,
-        df=misfit.df,
-        p_value=misfit.p_value,
-        adjusted=misfit.adjusted,
-        effect=misfit.effect,
-        whole_effect=float(evidence.whole.effect[0]),
-        whole_p_value=float(evidence.whole.p_value[0]),
-    )

@@ -14,6 +14,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.group_bias import group_bias
+from fieldcal.core.judge import spread_of_judges
 from fieldcal.core.methods import Method, MethodName, as_method
 from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import Expected, PartitionLike, as_columns
@@ -389,9 +390,10 @@ def _of_groups(
         return {}
     rows, codes = rows.in_one_order(codes)
     rows = replace(rows, weight=equal_rows(rows.weight))
-    alike = {"homogeneity": homogeneity(_by_group(rows, codes, len(names), n_bins))}
+    table = _by_group(rows, codes, len(names), n_bins)
+    alike = {"homogeneity": homogeneity(table)}
     if not rehearsed:
-        return alike
+        return {**alike, "judge_spread": spread_of_judges(table)}
     K = rows.proba.shape[1]
 
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:

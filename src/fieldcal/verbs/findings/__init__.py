@@ -19,7 +19,7 @@ from fieldcal.errors import (
     SmallSampleWarning,
 )
 from fieldcal.objects import Finding, Lab
-from fieldcal.verbs.findings import cautions, faults, field, lab, labels, trust
+from fieldcal.verbs.findings import cautions, faults, field, judges, lab, labels, trust
 from fieldcal.verbs.findings.evidence import BALANCED, CLASSES, GROUPS, PROTECTED, SIGMOID, VALUES, Seen
 from fieldcal.verbs.findings.field import group_status
 
@@ -81,17 +81,33 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     cautions.recall_kept,
     cautions.errors_kept,
 ]
+#: Of values, whose shares come with all that is not known of the judge: there is nothing that a lab alone would show.
+OF_VALUES: list[Callable[[Seen], Finding | None]] = [
+    judges.rests_on,
+    judges.tells_apart,
+    judges.same_judge,
+    judges.random_sample,
+    field.looks_alike,
+    field.groups_fit,
+    field.complete,
+    field.known_values,
+    field.independent,
+    field.no_new_class,
+    field.narrow,
+]
 
 
 def findings(seen: Seen) -> tuple[Finding, ...]:
     """All that is to be said about an estimate, in the order of the checklist."""
+    if seen.judged is not None:
+        return tuple(finding for ask in OF_VALUES if (finding := ask(seen)) is not None)
     found = (*(ask(seen.lab) for ask in LAB), *(ask(seen) for ask in FIELD))
     return tuple(labels.for_people(seen, finding) for finding in found if finding is not None)
 
 
 def warn_about_lab(lab: Lab) -> None:
     """Warn of what makes every estimate from this lab shaky."""
-    _warn((ask(lab) for ask in LAB), WARNED_IN_LAB)
+    _warn((ask(lab) for ask in ([] if lab.of_values else LAB)), WARNED_IN_LAB)
 
 
 def warn_about_field(found: Iterable[Finding]) -> None:

@@ -14,6 +14,7 @@ from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import Option
 from fieldcal.objects import Field, Lab, WholeField
 from fieldcal.objects.from_labels import FromLabels
+from fieldcal.objects.judged import Judged
 from fieldcal.types import Floats
 
 #: Groups that a finding names, at most.
@@ -44,6 +45,7 @@ class Seen:
     shares: Floats | None = None  # (G, K) estimated, of the classes in each group
     V: Floats | None = None  # (G, m) as effective rows
     labels: FromLabels | None = None
+    judged: Judged | None = None  # of values
 
     @cached_property
     def decisions(self) -> tuple[guards.HardDecisions, guards.HardDecisions] | None:

@@ -1,0 +1,117 @@
+"""Judged: true shares behind values, from the rows of a lab and a field whose class is known, and from all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fieldcal.core.judge import Posterior, Verdicts
+from fieldcal.core.policy import POLICY
+from fieldcal.core.posterior import Summary, summarise_draws
+from fieldcal.core.response import in_class_rows
+from fieldcal.objects.field import Field
+from fieldcal.objects.lab import Lab
+from fieldcal.objects.problem import as_problem, labelled_rows
+from fieldcal.types import Floats, Ints
+
+_BLOCK = 1_000  # slices whose draws are in memory at a time
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The posterior of a field of values."""
+
+    posterior: Posterior
+    n: Floats  # (G,) rows
+
+    @classmethod
+    def of(cls, lab: Lab, field: Field, *, design_effect: float = 1.0, seed: int = 0) -> Judged:
+        """Learnt from all rows."""
+        verdicts = verdicts_of(lab, field, design_effect=design_effect)
+        return cls(Posterior.of(verdicts, seed=seed), np.asarray(field.n, dtype=np.float64))
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """The rows."""
+        return self.posterior.data
+
+    def summaries(self, level: float) -> tuple[Summary, Summary]:
+        """Of every slice, and of the whole field."""
+        G, K, _ = self.verdicts.shape
+        weight = self.n / max(float(self.n.sum()), 1e-300)
+        whole, each = np.zeros((self.posterior.n_draws, K)), []
+        for i in range(0, G, _BLOCK):
+            rows = np.arange(i, min(i + _BLOCK, G))
+            draws = self.posterior.draws(rows)
+            whole += np.einsum("g,gnk->nk", weight[rows], draws)
+            each.append(summarise_draws(draws, level, touching=POLICY.touching))
+        parts = zip(*((s.mean, s.sd, s.lower, s.upper) for s in each), strict=True)
+        columns = [np.concatenate(part) for part in parts] if each else [np.zeros((0, whole.shape[1]))] * 4
+        return Summary(*columns), summarise_draws(whole[None], level, touching=POLICY.touching)
+
+    def draws(self, rows: Ints, together: Floats | None = None) -> Floats:
+        """Joint draws of some slices, (G, n, K); ``together`` are correlations (G, G) of the noise of their rows."""
+        normals = self.posterior.normals(rows)
+        if together is not None:
+            normals = np.einsum("ngk,hg->nhk", normals, _root(together))
+        return self.posterior.draws(rows, normals)
+
+    @property
+    def spread(self) -> Floats | None:
+        """Draws of how far a rate of .9 varies between slices: standard deviations; None where there is one judge."""
+        kappa = self.posterior.phi.kappa
+        return None if kappa is None or not self.verdicts.grouped else np.asarray(np.sqrt(0.09 / (kappa + 1)))
+
+    @property
+    def separation(self) -> Floats:
+        """Draws of how well the judge tells the two most alike classes apart: half the distance of their values."""
+        M = self.posterior.phi.M
+        K = M.shape[1]
+        apart = [0.5 * np.abs(M[:, a] - M[:, b]).sum(axis=1) for a in range(K) for b in range(a)]
+        return np.asarray(np.min(apart, axis=0))
+
+    def learnt(self) -> dict[str, Any]:
+        """What was learnt of the judge, for people."""
+        found: dict[str, Any] = {"separation": float(self.separation.mean())}
+        if self.spread is not None:
+            found["spread"] = float(np.median(self.spread))
+        return found
+
+
+def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdicts:
+    """The rows of lab and field, each counted once.
+
+    The labelled rows of a lab whose design is "random" or "by_score" are rows of the field: with the field's own labels
+    they are there already, slice by slice; without, they are rows of one population, or tell of the judge alone.
+    """
+    problem = as_problem(lab, field, design_effect=design_effect)
+    V, (G, K, m) = problem.V, problem.shape
+    known, given_class = np.zeros((G, K, m)), np.zeros((K, m))
+    lab_rows = in_class_rows(lab.F, lab.n_effective)
+    if field.labelled:
+        labels = labelled_rows(field, problem)
+        known[labels.groups] = labels.given_bin
+        given_class += labels.by_class.sum(axis=0)
+    elif lab.design != "by_class" and not field.grouped and (lab_rows.sum(axis=0) <= V[0] + 1e-9).all():
+        known[0] = lab_rows
+    else:
+        given_class += lab_rows
+    outside = lab.design == "by_class"
+    if outside and field.labelled:
+        given_class += lab_rows
+    own = known.sum(axis=1)
+    among = (own <= V + 1e-9).all(
+        axis=1, keepdims=True
+    )  # labels of rows that were not counted are rows besides
+    rest = np.where(among, V - own, V)
+    spread = np.asarray(lab.judge_spread) if outside and lab.judge_spread is not None else None
+    return Verdicts(given_class, known, np.maximum(rest, 0.0), field.grouped, spread)
+
+
+def _root(correlations: Floats) -> Floats:
+    """Of a matrix of correlations, the nearest that can be."""
+    values, vectors = np.linalg.eigh(correlations)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(root / np.sqrt(np.square(root).sum(axis=1, keepdims=True)))

@@ -1,0 +1,123 @@
+"""Values of a judge or a test: what the shares behind them rest on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fieldcal.core.policy import POLICY
+from fieldcal.objects import Finding
+from fieldcal.objects.judged import Judged
+from fieldcal.objects.problem import looks_random
+from fieldcal.types import Keys
+from fieldcal.verbs.findings.evidence import Seen
+
+_RESTS = "What do the shares rest on?"
+_SAME_JUDGE = "Is the judge the same in every slice?"
+_LABEL_SOME = (
+    "Label some rows of this field, drawn at random, and count them with their labels: see fieldcal plan."
+)
+
+
+def rests_on(seen: Seen) -> Finding:
+    """Labels of these rows, or the assumption that the judge is here as it was where it was checked."""
+    judged = _judged(seen)
+    own, elsewhere = float(judged.verdicts.known.sum()), float(judged.verdicts.given_class.sum())
+    by_class = seen.field.labelled.get("by_class")
+    if own >= POLICY.enough_labels:
+        text = f"On {own:,.6g} labelled rows of these rows: nothing is assumed of the judge."
+        if elsewhere:
+            text += (
+                f" {elsewhere:,.6g} rows that were chosen by class, or elsewhere, tell of the judge besides."
+            )
+        return Finding(code="labelled_here", question=_RESTS, state="ok", text=text)
+    if by_class is not None and float(by_class.counts.sum()) >= POLICY.enough_labels:
+        text = f"On {float(by_class.counts.sum()):,.6g} labelled rows of these rows that were chosen by class: they "
+        text += "tell what the judge says of each class, if within a class they were chosen at random."
+        return Finding(code="labelled_by_class", question=_RESTS, state="ok", text=text)
+    if own:
+        text = f"On {own:,.6g} labelled rows of these rows, which are few."
+    else:
+        text = "On the assumption that the judge says of each class what it said where it was checked (on "
+        text += f"{elsewhere:,.6g} rows). No labelled row of this field tells whether it does."
+    return Finding(code="judge_assumed", question=_RESTS, state="care", text=text, remedy=_LABEL_SOME)
+
+
+def tells_apart(seen: Seen) -> Finding:
+    """A judge that says much the same of every class."""
+    question, found = "Does the judge tell the classes apart?", _judged(seen).separation
+    low, middle = np.quantile(found, [0.05, 0.5])
+    measured = f"the values of the two classes most alike differ in {middle:.0%} of rows"
+    if low > POLICY.judge_says_something:
+        return Finding(code="judge_tells", question=question, state="ok", text=f"Yes: {measured}.")
+    text = f"Hardly, or it is not known well: {measured} ({low:.0%} at the least). What values say of the shares is "
+    return Finding(
+        code="judge_blind",
+        question=question,
+        state="care",
+        text=f"{text}mostly noise, and the shares rest on labels alone.",
+        remedy="Label more rows, or use a judge that knows more.",
+    )
+
+
+def same_judge(seen: Seen) -> Finding | None:
+    """How far judges differ between slices, as far as labelled slices tell."""
+    judged = _judged(seen)
+    if judged.spread is None:
+        return None
+    low, middle, high = np.quantile(judged.spread, [0.05, 0.5, 0.95])
+    slices = int((judged.verdicts.known.sum(axis=(1, 2)) > 0).sum())
+    measured = f"by about {middle:.3f} from slice to slice (90 % interval {low:.3f} to {high:.3f})"
+    if slices < 2 and judged.verdicts.spread is None:
+        text = f"Not measured: no two slices have labels. That a rate of .9 varies {measured} is taken for granted."
+        return Finding(
+            code="judge_not_rehearsed", question=_SAME_JUDGE, state="care", text=text, remedy=_LABEL_SOME
+        )
+    where = f"{slices:,} labelled slices" if slices > 1 else "the lab's labelled slices"
+    text = f"As {where} tell, a rate of .9 of the judge varies {measured}; the intervals allow for that."
+    if middle < POLICY.judges_differ:
+        return Finding(code="judge_same", question=_SAME_JUDGE, state="ok", text=text)
+    text = f"No: the judge is kinder to some slices than to others. {text}"
+    remedy = (
+        "Compare slices by their intervals, not by their verdicts; label more rows of the slices that matter."
+    )
+    return Finding(
+        code="judges_differ",
+        question=_SAME_JUDGE,
+        state="care" if middle >= POLICY.judges_differ_much else "ok",
+        text=text,
+        remedy=remedy,
+        groups=_farthest(seen, judged),
+    )
+
+
+def random_sample(seen: Seen) -> Finding | None:
+    """Rows that are said to be drawn at random, and do not look like it."""
+    chance = looks_random(seen.lab, seen.field) if seen.field.labelled else None
+    if chance is None:
+        return None
+    question = "Do the labelled rows look like a random sample of the field?"
+    if chance >= POLICY.not_random:
+        return Finding(code="looks_random", question=question, state="ok", text="By their values, yes.")
+    text = f"They are said to be, but their values are not those of the other rows (p = {chance:.2g})."
+    return Finding(
+        code="not_random",
+        question=question,
+        state="care",
+        text=text,
+        remedy="If they were chosen by looking at values or groups, say by_score; if by their class, by_class.",
+    )
+
+
+def _judged(seen: Seen) -> Judged:
+    assert seen.judged is not None
+    return seen.judged
+
+
+def _farthest(seen: Seen, judged: Judged) -> Keys:
+    """Slices whose own judge is farthest from the common one, after their labelled rows; at most five."""
+    known, phi = judged.verdicts.known, judged.posterior.phi
+    M, kappa = phi.M.mean(axis=0), float(np.median(phi.kappa)) if phi.kappa is not None else 1.0
+    rows = known.sum(axis=2, keepdims=True)
+    own = (known + kappa * M) / (rows + kappa)
+    off = np.abs(own - M).sum(axis=(1, 2)) * (rows.sum(axis=(1, 2)) > 0)
+    return tuple(seen.field.groups[g] for g in np.argsort(-off, kind="stable")[:5] if off[g] > 0)
