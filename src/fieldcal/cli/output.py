@@ -59,12 +59,18 @@ FLAGS: dict[str, str | None] = {
             "atoms",
             "calibration",
             "check",
+            "confusion",
             "cv",
             "family",
             "high",
             "low",
+            "n",
+            "reference",
             "repair",
             "sample_weight",
+            "sensitivity",
+            "specificity",
+            "values",
         )
     ),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fieldcal.alignment import check_alignment
-from fieldcal.errors import GroupWarning, InputError, InputTypeError
+from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option
 from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.pairs import NONE, Pairs
 from fieldcal.options import check_choice
@@ -55,7 +55,9 @@ def pairs(
     """
     if not isinstance(lab, Lab) or not lab.of_values:
         raise InputTypeError(
-            "pairs takes a Lab of values first, learnt with kind='values': fieldcal.pairs(lab, values, groups, items)."
+            "pairs takes a Lab of values first, learnt with ",
+            Option("kind", "values"),
+            ": fieldcal.pairs(lab, values, groups, items).",
         )
     check_choice("missing", missing, ("error", "drop"))
     check_alignment(predictions=predictions, groups=groups, items=items, y=y)
