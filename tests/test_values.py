@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import fieldcal
 from fieldcal import Bins, Field, Lab, Values
+from fieldcal.core.partition import from_spec
 from fieldcal.core.policy import POLICY
 from fieldcal.core.values import canonical, fit_values, most_values
 from fieldcal.errors import (
@@ -77,6 +78,23 @@ def estimated(lab, field):
 )
 def test_spellings_of_one_value_meet(spellings, text):
     assert {canonical(value) for value in spellings} == {text}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(), st.floats(), st.integers(), st.booleans(), st.decimals(), st.binary()))
+def test_the_text_of_a_value_is_its_own_text(value):
+    text = canonical(value)
+    assert canonical(text) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(st.text(), st.floats(), st.integers()), min_size=1))
+def test_bins_of_any_values_come_back_from_their_spec(values):
+    texts = sorted({text for value in values if (text := canonical(value)) is not None})
+    if texts:
+        partition = Values(texts)
+        assert from_spec(json.loads(json.dumps(partition.spec()))) == partition
+        assert partition.place([texts]).ids.tolist() == list(range(len(texts)))
 
 
 def test_true_one_and_the_text_of_a_version_are_three_values():

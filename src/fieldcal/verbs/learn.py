@@ -156,9 +156,9 @@ def learn(
     A judge that says "pass" or "fail", of which people checked some rows, taken at random:
 
     >>> verdicts = ["pass", "fail"] * 100
-    >>> human = ["good", "bad", "good", "bad", "bad"] * 20 + [None] * 100
+    >>> human = ["good", "bad"] * 45 + ["bad", "bad"] * 5 + [None] * 100
     >>> fieldcal.learn(verdicts, human, kind="values", design="random")
-    Lab: 100 rows, 2 classes (bad 60.0%, good 40.0%), 2 values, condition number ...
+    Lab: 100 rows, 2 classes (bad 55.0%, good 45.0%), 2 values, condition number ...
     """
     check_choice("kind", kind, get_args(Kind))
     check_flags(ordered=ordered, normalize=normalize)
