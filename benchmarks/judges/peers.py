@@ -17,7 +17,9 @@ from benchmarks.judges.tally import Answer
 from benchmarks.judges.trial import LEVEL, Trial
 
 INSTALL = "pip install -r benchmarks/peers/requirements.txt -e ."
-RESAMPLES = 500  # of judgy; its default of 20,000, in a Python loop, takes half a second for the same quantiles
+RESAMPLES = (
+    500  # of judgy; its default of 20,000, in a Python loop, takes half a second for the same quantiles
+)
 Interval = tuple[float, float, float]
 Method = Callable[[Trial, int], Interval]
 
@@ -71,6 +73,21 @@ def truescore_post_stratified(trial: Trial, k: int) -> Interval:
     return limits(truescore.post_stratified_estimate(score, gold, index, slices, mix, alpha=1 - LEVEL))
 
 
+def truescore_slices(trial: Trial) -> Answer:
+    """Its report of slices: corrected where a slice has the labels for it, else the judge's number."""
+    import truescore
+
+    rows, y, index = truescore_file(trial)
+    columns = []
+    for k in trial.asked:
+        report = truescore.estimate_slices(
+            trial.score(rows, k), (y == k).astype(float), index, rows.slices.astype(str), alpha=1 - LEVEL
+        )
+        found = {int(each.name): limits(each.corrected or each.naive) for each in report.estimates}
+        columns.append([found[g] for g in range(len(trial.slice_truth))])
+    return Answer(*np.array(columns, dtype=float).transpose(2, 1, 0))
+
+
 def limits(found: Any) -> Interval:
     return found.point, found.low, found.high
 
@@ -78,8 +95,8 @@ def limits(found: Any) -> Interval:
 def judgy(trial: Trial, k: int) -> Interval:
     from judgy import estimate_success_rate
 
-    state = np.random.get_state()  # judgy draws from numpy's global generator
-    np.random.seed(trial.seed)
+    state = np.random.get_state()  # noqa: NPY002 – judgy draws from numpy's global generator
+    np.random.seed(trial.seed)  # noqa: NPY002
     try:
         return estimate_success_rate(
             (trial.calibration.y == k).astype(int),
@@ -89,16 +106,22 @@ def judgy(trial: Trial, k: int) -> Interval:
             confidence_level=LEVEL,
         )
     finally:
-        np.random.set_state(state)
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def prediction_powered(trial: Trial, k: int) -> Interval:
+    known = trial.calibration
+    return power_tuned((known.y == k), trial.score(known, k), trial.score(trial.unlabelled, k))
+
+
+def power_tuned(y: np.ndarray, said: np.ndarray, elsewhere: np.ndarray) -> Interval:
+    """PPI++ of ppi-python: labels, the judge of these rows, the judge of the others."""
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 
-    known = trial.calibration
-    seen = ((known.y == k).astype(float), trial.score(known, k), trial.score(trial.unlabelled, k))
+    seen = (y.astype(float), said.astype(float), elsewhere.astype(float))
     lower, upper = ppi_mean_ci(*seen, alpha=1 - LEVEL, lam=None)
-    return np.ravel(ppi_mean_pointestimate(*seen, lam=None))[0], np.ravel(lower)[0], np.ravel(upper)[0]
+    point = ppi_mean_pointestimate(*seen, lam=None)
+    return np.ravel(point)[0], np.ravel(lower)[0], np.ravel(upper)[0]
 
 
 def glide_of(name: str, **options: Any) -> Method:
@@ -151,16 +174,21 @@ def absent() -> list[str]:
     return [package for package in PACKAGES if not installed(package)]
 
 
-def answers(trial: Trial, *, sliced: bool = False) -> dict[str, Answer | None]:
-    """What each peer that is here says of the whole share; None where it raises an error."""
+def answers(trial: Trial, *, sliced: bool = False) -> dict[str, Answer]:
+    """What each peer that is here says of the whole share."""
     methods = WHOLE | (SLICED if sliced else {})
-    return {name: attempt(method, trial) for name, method in methods.items() if installed(name)}
+    return {
+        name: Answer.of([attempt(method, trial, k) for k in trial.asked])
+        for name, method in methods.items()
+        if installed(name)
+    }
 
 
-def attempt(method: Method, trial: Trial) -> Answer | None:
+def attempt(method: Method, trial: Trial, k: int) -> Interval:
+    """Nothing where it refuses, as for labels of one class or a judge no better than chance."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return Answer.of([method(trial, k) for k in trial.asked])
+            return method(trial, k)
         except (ValueError, RuntimeError, ZeroDivisionError):
-            return None
+            return np.nan, np.nan, np.nan

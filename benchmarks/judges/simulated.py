@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
+from benchmarks.judges.contest import Settings, contest
 from benchmarks.judges.trial import Draw, Rows, Trial, rng_of, trial_of
 from scipy.special import expit, logit
 from scipy.stats import norm
@@ -76,6 +78,12 @@ def cells() -> list[Cell]:
         for share in SHARES
         for design in DESIGNS
     ]
+
+
+def measure(cell: Cell, settings: Settings) -> list[dict[str, Any]]:
+    trials = (cell.trial(replica) for replica in range(settings.replicas))
+    found = contest(trials, settings, sliced=cell.kind == "slices")
+    return list(found.records({"cell": cell.key} | asdict(cell)))
 
 
 def verdicts(
