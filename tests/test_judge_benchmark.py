@@ -13,10 +13,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # the benchmarks are no package that could be installed
 
+from benchmarks.few_labels.files import rng_of  # noqa: E402
 from benchmarks.judges import command, contest, ours, page, pairs, peers, rates, real, simulated, slices  # noqa: E402
 from benchmarks.judges.contest import Settings  # noqa: E402
 from benchmarks.judges.tally import Answer, Tally  # noqa: E402
-from benchmarks.judges.trial import Rows, rng_of, trial_of  # noqa: E402
+from benchmarks.judges.trial import Rows, trial_of  # noqa: E402
 
 SMALL = Settings(replicas=2, peers=False)
 

@@ -141,15 +141,18 @@ def has_peer() -> bool:
 
 def prediction_powered(proba: np.ndarray, y: np.ndarray, rows: np.ndarray) -> Shares:
     """PPI++ of every class: labelled rows beside the predictions of the others, with its power tuned."""
+    rest = np.setdiff1d(np.arange(len(y)), rows)
+    found = [power_tuned(y[rows] == k, proba[rows, k], proba[rest, k]) for k in range(proba.shape[1])]
+    return Shares(*np.array(found).T)
+
+
+def power_tuned(y: np.ndarray, said: np.ndarray, elsewhere: np.ndarray) -> tuple[float, float, float]:
+    """PPI++ of a mean, with its interval: labels, the predictions of these rows, those of the others."""
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 
-    rest = np.setdiff1d(np.arange(len(y)), rows)
-    found = np.empty((3, proba.shape[1]))
-    for k in range(proba.shape[1]):
-        seen = ((y[rows] == k).astype(float), proba[rows, k], proba[rest, k])
-        found[0, k] = ppi_mean_pointestimate(*seen, lam=None).item()
-        found[1:, k] = np.ravel(ppi_mean_ci(*seen, alpha=1 - LEVEL, lam=None))
-    return Shares(*found)
+    seen = (y.astype(float), said.astype(float), elsewhere.astype(float))
+    lower, upper = np.ravel(ppi_mean_ci(*seen, alpha=1 - LEVEL, lam=None))
+    return ppi_mean_pointestimate(*seen, lam=None).item(), lower, upper
 
 
 def unknown(n_classes: int) -> Shares:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pandas as pd
+from benchmarks.few_labels.files import INSTALL
 from benchmarks.judges import ours, pairs, peers, rates, real, simulated, slices
 from benchmarks.judges.contest import Settings
 from benchmarks.judges.page import PAGES
@@ -75,7 +76,7 @@ def main(argv: Iterable[str] | None = None, *, description: str | None = None) -
     if "real" in chosen and not options.folders:
         parser.error("the part real needs folders with parquet files")
     if not options.no_peers and peers.absent():
-        print(f"not installed, and left out: {', '.join(peers.absent())} ({peers.INSTALL})", flush=True)
+        print(f"not installed, and left out: {', '.join(peers.absent())} ({INSTALL})", flush=True)
     frames = {}
     for part in chosen:
         replicas = max(options.replicas // REAL, 1) if part == "real" else options.replicas

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks.few_labels.files import LEVEL
 from benchmarks.judges import ours, peers
 from benchmarks.judges.tally import Answer, Tallies
-from benchmarks.judges.trial import LEVEL, Trial
+from benchmarks.judges.trial import Trial
 from scipy.stats import norm
 
 

@@ -6,8 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
+from benchmarks.few_labels.files import LEVEL
 from benchmarks.judges.tally import Answer
-from benchmarks.judges.trial import LEVEL, Trial
+from benchmarks.judges.trial import Trial
 
 import fieldcal
 

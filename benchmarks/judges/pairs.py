@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from benchmarks.few_labels.files import LEVEL, power_tuned, rng_of
 from benchmarks.judges import ours, peers
 from benchmarks.judges.contest import Settings
 from benchmarks.judges.tally import Answer, Tallies
-from benchmarks.judges.trial import LEVEL, rng_of
 from scipy.stats import norm, t
 
 ITEMS, LABELLED = 300, 100
@@ -122,4 +122,4 @@ def truescore_compare(data: Paired) -> peers.Interval:
 def powered(data: Paired) -> peers.Interval:
     known = data.seen.all(axis=1)
     more, said = np.diff(data.y, axis=1).ravel(), np.diff(data.values, axis=1).ravel()
-    return peers.power_tuned(more[known], said[known], said[~known])
+    return power_tuned(more[known], said[known], said[~known])

@@ -13,10 +13,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from benchmarks.few_labels.files import LEVEL, power_tuned
 from benchmarks.judges.tally import Answer
-from benchmarks.judges.trial import LEVEL, Trial
+from benchmarks.judges.trial import Trial
 
-INSTALL = "pip install -r benchmarks/peers/requirements.txt -e ."
 RESAMPLES = (
     500  # of judgy; its default of 20,000, in a Python loop, takes half a second for the same quantiles
 )
@@ -111,17 +111,7 @@ def judgy(trial: Trial, k: int) -> Interval:
 
 def prediction_powered(trial: Trial, k: int) -> Interval:
     known = trial.calibration
-    return power_tuned((known.y == k), trial.score(known, k), trial.score(trial.unlabelled, k))
-
-
-def power_tuned(y: np.ndarray, said: np.ndarray, elsewhere: np.ndarray) -> Interval:
-    """PPI++ of ppi-python: labels, the judge of these rows, the judge of the others."""
-    from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
-
-    seen = (y.astype(float), said.astype(float), elsewhere.astype(float))
-    lower, upper = ppi_mean_ci(*seen, alpha=1 - LEVEL, lam=None)
-    point = ppi_mean_pointestimate(*seen, lam=None)
-    return np.ravel(point)[0], np.ravel(lower)[0], np.ravel(upper)[0]
+    return power_tuned(known.y == k, trial.score(known, k), trial.score(trial.unlabelled, k))
 
 
 def glide_of(name: str, **options: Any) -> Method:

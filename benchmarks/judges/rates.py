@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from benchmarks.few_labels.files import LEVEL, rng_of
 from benchmarks.judges import ours
 from benchmarks.judges.contest import Settings
 from benchmarks.judges.tally import Answer, Tallies
-from benchmarks.judges.trial import LEVEL, rng_of
 from scipy.stats import norm
 
 SURVEYED = 1000

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.few_labels.files import rng_of
 from benchmarks.judges.contest import Settings, contest
 from benchmarks.judges.simulated import DESIGNS, LABELS, ROWS
-from benchmarks.judges.trial import Draw, Rows, rng_of, trial_of
+from benchmarks.judges.trial import Draw, Rows, trial_of
 from benchmarks.truth import kind_of, read
 
 

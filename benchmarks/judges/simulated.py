@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from benchmarks.few_labels.files import rng_of
 from benchmarks.judges.contest import Settings, contest
-from benchmarks.judges.trial import Draw, Rows, Trial, rng_of, trial_of
+from benchmarks.judges.trial import Draw, Rows, Trial, trial_of
 from scipy.special import expit, logit
 from scipy.stats import norm
 

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from benchmarks.few_labels.files import rng_of
 from benchmarks.judges.contest import Settings, contest
 from benchmarks.judges.simulated import KINDER, verdicts
-from benchmarks.judges.trial import Trial, rng_of, trial_of
+from benchmarks.judges.trial import Trial, trial_of
 
 SLICES, ROWS = 30, 60
 SIZES = (100, 200, 300)

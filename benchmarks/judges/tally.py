@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from benchmarks.judges.trial import LEVEL
+from benchmarks.few_labels.files import LEVEL
 
 
 @dataclass(frozen=True)

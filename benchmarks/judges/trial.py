@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-LEVEL = 0.9
 FIRST_PASS = 4  # ratings 1 to 5 pass from here on, for methods that know pass and fail only
 
 
@@ -121,8 +119,3 @@ def by_class(
             more = more[np.flatnonzero(more.y == k)[:lacking]]
             beside, lacking = beside + more, lacking - len(more)
     return np.concatenate(labelled), beside
-
-
-def rng_of(name: str, *at: int) -> np.random.Generator:
-    """Other rows in every cell and replica, the same in every run."""
-    return np.random.default_rng([zlib.crc32(name.encode()), *at])
