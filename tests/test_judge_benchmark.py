@@ -251,6 +251,8 @@ def test_the_command_prints_bars_and_writes_the_figures(capsys, tmp_path, stand_
     out = capsys.readouterr().out
     assert "### Simulated judges" in out
     assert re.search("^(met   |MISSED) cover outside", out, re.MULTILINE)
+    assert re.search(r"^### Must show: \d met, \d missed$", out, re.MULTILINE)
+    assert re.search("^- simulated: (met|MISSED) cover outside", out, re.MULTILINE)
     assert set(pd.read_csv(target).method) == {"fieldcal", "raw verdicts", "labels only"}
 
 

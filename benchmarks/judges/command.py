@@ -6,7 +6,7 @@ import argparse
 import functools
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +32,7 @@ TITLES = {
     "pairs": "Two systems on the same 300 items",
     "rates": "A test of published rates: a survey of 1,000",
 }
+VERDICTS = ("met", "MISSED")
 REAL = 4  # a replica of a real file for so many of a simulated cell
 
 
@@ -54,9 +55,17 @@ def cells_of(part: str, folders: list[Path]) -> list[Any]:
     return real.cells(folders) if part == "real" else PARTS[part].cells()
 
 
-def section(part: str, frame: pd.DataFrame, *, markdown: bool) -> Iterable[str]:
+def section(part: str, frame: pd.DataFrame, *, markdown: bool) -> Iterator[str]:
     yield f"\n{'### ' if markdown else '== '}{TITLES[part]}"
     yield from PAGES[part](frame, markdown=markdown)
+
+
+def summary(bars: list[str], *, markdown: bool) -> Iterator[str]:
+    """Every bar once more, the missed ones first."""
+    missed = [line for line in bars if f": {VERDICTS[1]}" in line]
+    yield f"\n{'### ' if markdown else '== '}Must show: {len(bars) - len(missed)} met, {len(missed)} missed"
+    for line in sorted(bars, key=lambda line: line not in missed):
+        yield f"- {' '.join(line.split())}" if markdown else line
 
 
 def main(argv: Iterable[str] | None = None, *, description: str | None = None) -> None:
@@ -77,15 +86,18 @@ def main(argv: Iterable[str] | None = None, *, description: str | None = None) -
         parser.error("the part real needs folders with parquet files")
     if not options.no_peers and peers.absent():
         print(f"not installed, and left out: {', '.join(peers.absent())} ({INSTALL})", flush=True)
-    frames = {}
+    frames: dict[str, pd.DataFrame] = {}
+    bars: list[str] = []
     for part in chosen:
         replicas = max(options.replicas // REAL, 1) if part == "real" else options.replicas
         start = time.perf_counter()
         cells = cells_of(part, options.folders)[:: options.every]
         settings = Settings(replicas, peers=not options.no_peers)
         frames[part] = measured(part, cells, settings, options.processes)
-        for line in section(part, frames[part], markdown=options.markdown):
-            print(line, flush=True)
+        lines = list(section(part, frames[part], markdown=options.markdown))
+        bars += [f"{part}: {line}" for line in lines if line.startswith(VERDICTS)]
+        print("\n".join(lines), flush=True)
         print(f"({replicas} replicas of {len(cells)} cells, {time.perf_counter() - start:.0f} s)", flush=True)
+    print("\n".join(summary(bars, markdown=options.markdown)))
     if options.csv:
         pd.concat(frames, names=["section", None]).reset_index("section").to_csv(options.csv, index=False)

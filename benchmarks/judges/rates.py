@@ -48,7 +48,9 @@ def measure(cell: Cell, settings: Settings) -> list[dict[str, Any]]:
         sensitivity, specificity = rng.binomial(n, (cell.sensitivity, cell.specificity)) / n
         shown = cell.share * cell.sensitivity + (1 - cell.share) * (1 - cell.specificity)
         values = (rng.random(SURVEYED) < shown).astype(int)
-        if sensitivity + specificity <= 1:  # no test; the closed form divides by nothing
+        if (
+            sensitivity + specificity <= 1
+        ):  # validated as no test at all: no one would use it, and neither is asked
             continue
         point, wald = rogan_gladen(sensitivity, specificity, n, values.mean())
         answer, mode = ours.survey(sensitivity, specificity, n, values)
