@@ -19,6 +19,7 @@ from benchmarks.judges.contest import Settings  # noqa: E402
 from benchmarks.judges.tally import Answer, Tally  # noqa: E402
 from benchmarks.judges.trial import Rows, trial_of  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 SMALL = Settings(replicas=2, peers=False)
 
 
@@ -260,3 +261,13 @@ def test_real_verdicts_need_a_folder(capsys):
     with pytest.raises(SystemExit):
         command.main(["--only", "real"])
     assert "needs folders" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("design", ["random", "by_class"])
+@pytest.mark.parametrize("kind", ["verdicts", "ratings", "slices"])
+def test_fieldcal_answers_for_the_whole_share_and_every_slice(kind, design):
+    trial = cell(kind, share=0.5, design=design).trial(0)
+    whole, each = ours.shares(trial, sliced=kind == "slices")
+    assert 0 <= whole.lower.item() < whole.estimate.item() < whole.upper.item() <= 1
+    if kind == "slices":
+        assert each.estimate.shape == (simulated.SLICES, 1)

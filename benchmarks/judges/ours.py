@@ -61,11 +61,11 @@ def survey(
     sensitivity: float, specificity: float, n: tuple[int, int], values: np.ndarray
 ) -> tuple[Answer, float]:
     """Prevalence by a test of these rates, measured on so many rows of each class; and the mode under a flat prior."""
-    lab = fieldcal.Lab.from_rates(sensitivity=sensitivity, specificity=specificity, n=n)
+    lab = fieldcal.Lab.from_rates(sensitivity=sensitivity, specificity=specificity, n=n, classes=range(2))
     field = fieldcal.count(lab, values)
     prev = fieldcal.estimate(lab, field, level=LEVEL)
-    mode = fieldcal.estimate(lab, field, prior="flat", point="mode", trust=1, level=None)
-    return Answer.of([tuple(part[1] for part in parts(prev.whole))]), float(mode.whole.estimate[1])
+    mode = fieldcal.estimate(lab, field, prior="flat", point="mode")
+    return Answer.of([tuple(part[1] for part in parts(prev.whole))]), float(mode.urc[0, 1])
 
 
 def quiet() -> None:

@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 ROWS, LABELS = 1000, 100
 JUDGES = ((0.6, 0.6), (0.6, 0.97), (0.75, 0.75), (0.9, 0.9), (0.97, 0.6), (0.97, 0.97), (0.9, 0.75))
+KINDS = {"verdicts": JUDGES, "ratings": JUDGES, "slices": ((0.75, 0.75), (0.9, 0.75), (0.9, 0.9))}
 SHARES = (0.05, 0.2, 0.5, 0.8, 0.9)
 DESIGNS = ("random", "by_class")
 STEPS = np.array([-1.4, -0.7, 0.0, 0.7])  # between ratings, in sd of what the judge sees; 4 and 5 pass
@@ -74,8 +75,8 @@ class Cell:
 def cells() -> list[Cell]:
     return [
         Cell(kind, sensitivity, specificity, share, design)
-        for kind in ("verdicts", "ratings", "slices")
-        for sensitivity, specificity in JUDGES
+        for kind, judges in KINDS.items()
+        for sensitivity, specificity in judges
         for share in SHARES
         for design in DESIGNS
     ]
