@@ -271,3 +271,13 @@ def test_fieldcal_answers_for_the_whole_share_and_every_slice(kind, design):
     assert 0 <= whole.lower.item() < whole.estimate.item() < whole.upper.item() <= 1
     if kind == "slices":
         assert each.estimate.shape == (simulated.SLICES, 1)
+
+
+def test_fieldcal_answers_with_and_without_pairs_and_for_a_test_of_known_rates():
+    found = pd.DataFrame(pairs.measure(pairs.cells()[0], Settings(replicas=1, peers=False)))
+    assert set(found.method) == {"fieldcal paired", "fieldcal unpaired", "labels only"}
+    survey = pd.DataFrame(rates.measure(rates.Cell(0.9, 0.95, 0.25, 100), Settings(replicas=2)))
+    assert survey.apart.max() <= 1e-9
+    assert list(survey.method) == ["fieldcal", "Wald on Rogan–Gladen"]
+    for part, frame in (("pairs", found), ("rates", survey)):
+        assert any(line.startswith(("met", "MISSED")) for line in page.PAGES[part](frame, markdown=False))
