@@ -25,7 +25,8 @@ from fieldcal.types import Floats, Ints
 #: Where the likelihood of κ is kept, as logarithms: from judges that have nothing in common to one and the same.
 LOG_KAPPAS = np.linspace(np.log(2.0), np.log(5_000.0), 24)
 
-_POINTS = 512  # draws of φ
+_POINTS, _POINTS_OF_FEW, _FEW_SLICES = 512, 1_024, 4  # draws of φ: more where they cost little
+_ROUNDS, _ENOUGH = 3, 0.3  # they are drawn again around themselves while fewer than this share count
 _FREEDOM = 6.0  # degrees of freedom of what they are drawn from
 _STEP, _WIDE_STEP = 1e-4, 2e-2  # of differences: for slopes, and for curvatures
 _LEAST_CURVATURE = 0.15  # of the posterior of φ, on the logit scale
@@ -185,13 +186,26 @@ class Model:
         """Draws (S, D) and their weights (S,), which sum to one."""
         values, vectors = np.linalg.eigh(self.curvature())
         root = vectors / np.sqrt(np.maximum(values, _LEAST_CURVATURE))
-        z = rng.standard_normal((_POINTS, self.size))
-        chi = rng.chisquare(_FREEDOM, _POINTS) / _FREEDOM
-        x = self.mode + (z / np.sqrt(chi)[:, None]) @ root.T
+        x, weights = self._drawn(self.mode, root, rng)
+        for _ in range(_ROUNDS - 1):
+            if effective(weights) >= _ENOUGH:
+                break
+            centre = weights @ x
+            spread = (weights * (x - centre).T) @ (x - centre) + 0.1 * root @ root.T
+            again = self._drawn(centre, np.linalg.cholesky(spread), rng)
+            if effective(again[1]) > effective(weights):
+                x, weights = again
+        return x, weights
+
+    def _drawn(self, centre: Floats, root: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Around a centre, from Student's t distribution, weighed by the posterior."""
+        S = _POINTS_OF_FEW if len(self.learnt_from) <= _FEW_SLICES else _POINTS
+        z, chi = rng.standard_normal((S, self.size)), rng.chisquare(_FREEDOM, S) / _FREEDOM
+        x = centre + (z / np.sqrt(chi)[:, None]) @ root.T
         drawn = -0.5 * (_FREEDOM + self.size) * np.log1p((z**2 / chi[:, None]).sum(axis=1) / _FREEDOM)
         logs = self.log_density(x) - drawn
         weights = np.exp(logs - logs.max())
-        weights = np.minimum(weights, weights.mean() * np.sqrt(_POINTS))  # no draw speaks for all
+        weights = np.minimum(weights, weights.mean() * np.sqrt(S))  # no draw speaks for all
         return x, weights / weights.sum()
 
 
@@ -213,7 +227,7 @@ class Posterior:
         n = _DRAWS_OF_FEW if len(data.rest) <= _FEW else _DRAWS_OF_MANY
         place = np.searchsorted(np.cumsum(weights), (np.arange(n) + rng.random()) / n)
         phi = model.phi(rng.permutation(x[np.minimum(place, len(x) - 1)]))
-        return cls(data, phi, float(1 / np.square(weights).sum() / len(weights)), seed)
+        return cls(data, phi, effective(weights), seed)
 
     @property
     def n_draws(self) -> int:
@@ -238,6 +252,11 @@ class Posterior:
             for i in range(0, len(rows), step)
         ]
         return np.concatenate(parts, axis=1).swapaxes(0, 1)
+
+
+def effective(weights: Floats) -> float:
+    """The share of draws that count, Kish's."""
+    return float(1 / np.square(weights).sum() / len(weights))
 
 
 def log_values_given_class(known: Floats, M: Floats, kappa: Floats) -> Floats:

@@ -18,8 +18,8 @@ from fieldcal.types import Floats
 
 _TINY = 1e-300
 _LOGITS = 9.0  # shares nearer to 0 and 1 are taken for the same
-_NODES = (25, 25, 33)  # of one grid after the other, each where the last had its mass
-_DEPTH = 14.0  # natural logs below the highest that a grid still holds
+_NODES = (21, 21, 49)  # of one grid after the other, each where the last had its mass
+_DEPTH = 12.0  # natural logs below the highest that a grid still holds
 _EM_STEPS, _NEWTON_STEPS = 20, 8
 _LEAST_CURVATURE = 0.05
 
