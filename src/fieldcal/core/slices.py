@@ -20,7 +20,8 @@ _TINY = 1e-300
 _LOGITS = 9.0  # shares nearer to 0 and 1 are taken for the same
 _NODES = (21, 21, 49)  # of one grid after the other, each where the last had its mass
 _DEPTH = 12.0  # natural logs below the highest that a grid still holds
-_EM_STEPS, _NEWTON_STEPS = 20, 8
+_EM_STEPS, _NEWTON_STEPS, _STEPS = 20, 8, 12
+_WIDER = 1.25  # tails are longer than those of a normal distribution
 _LEAST_CURVATURE = 0.05
 
 
@@ -156,6 +157,9 @@ class ManyClasses:
     """Shares around their mode, as log-ratios to the first class."""
 
     log_evidence: Floats
+    judge: Judge
+    a: Floats  # (S, G, K)
+    rest: Floats  # (G, m)
     centre: Floats  # (S, G, K − 1)
     root: Floats  # (S, G, K − 1, K − 1) of the covariance
 
@@ -177,17 +181,34 @@ class ManyClasses:
             z = z + np.clip(np.linalg.solve(H, slope[..., None])[..., 0], -1.0, 1.0)
         p = _softmax(z)
         H = _derivatives(judge, p, rows, a)[1]
-        shares = np.moveaxis(p, 2, 0)
-        q = judge.values(shares)
-        logs = (a * np.log(np.maximum(p, _TINY))).sum(axis=2)
-        logs += log_counts(q, rest.T[:, None], judge.strength(shares, q))
+        logs = _log_density(judge, a, rest, p)
         lower = np.linalg.cholesky(np.linalg.inv(H))
         logs += np.log(np.diagonal(lower, axis1=2, axis2=3)).sum(axis=2)
-        return cls(logs + 0.5 * z.shape[2] * np.log(2 * np.pi) + constant, z, lower)
+        return cls(logs + 0.5 * z.shape[2] * np.log(2 * np.pi) + constant, judge, a, rest, z, lower)
 
     def draws(self, normals: Floats) -> Floats:
-        """Of a normal distribution of the log-ratios."""
-        return _softmax(self.centre + np.einsum("sgkl,sgl->sgk", self.root, normals))
+        """By Metropolis' steps from a normal distribution of the log-ratios to their own; the last uses the numbers."""
+        rng = np.random.default_rng(_STEPS)
+        shares, surplus = self._proposed(rng.standard_normal(normals.shape))
+        for i in range(_STEPS):
+            last = i == _STEPS - 1
+            new, gain = self._proposed(normals if last else rng.standard_normal(normals.shape))
+            better = np.log(rng.random(gain.shape)) < gain - surplus
+            shares, surplus = np.where(better[..., None], new, shares), np.where(better, gain, surplus)
+        return shares
+
+    def _proposed(self, normals: Floats) -> tuple[Floats, Floats]:
+        """Shares (S, G, K), and by how much more likely they are than a normal distribution has them."""
+        p = _softmax(self.centre + _WIDER * np.einsum("sgkl,sgl->sgk", self.root, normals))
+        return p, _log_density(self.judge, self.a, self.rest, p) + 0.5 * (normals**2).sum(axis=2)
+
+
+def _log_density(judge: Judge, a: Floats, rest: Floats, p: Floats) -> Floats:
+    """(S, G) of log-ratios, at shares (S, G, K)."""
+    shares = np.moveaxis(p, 2, 0)
+    q = judge.values(shares)
+    logs = (a * np.log(np.maximum(p, _TINY))).sum(axis=2)
+    return np.asarray(logs + log_counts(q, rest.T[:, None], judge.strength(shares, q)))
 
 
 def _softmax(z: Floats) -> Floats:
