@@ -612,6 +612,37 @@ def test_a_lab_of_values_is_extended_by_labels_that_came_later():
     assert lab.extended(later) == learnt(verdict, human)
 
 
+def test_what_groups_told_of_the_judge_goes_into_the_next_lab():
+    verdict, human, groups = judged(labelled=600)
+    parts = [slice(250), slice(250, 600)]
+    one, two = (learnt(verdict[s], human[s], groups=groups[s]) for s in parts)
+    alone = learnt(verdict[parts[1]], human[parts[1]])
+    told = [None if lab.judge_spread is None else lab.judge_spread.tolist() for lab in (one, two, alone)]
+    assert None not in told[:2]
+    assert told[2] is None
+    assert (one + two).judge_spread.tolist() == told[1], "that of more rows"
+    assert one + two == two + one
+    assert (one + alone).judge_spread.tolist() == told[0], "the only one"
+    later = fieldcal.count(one, verdict[parts[1]], y=human[parts[1]])
+    assert one.extended(later).judge_spread.tolist() == told[0]
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
+@pytest.mark.parametrize("design", ["random", "by_score", "by_class"])
+def test_the_default_estimate_of_values_hears_of_unseen_ones_and_is_recalibrated(design):
+    verdict, human, groups = judged()
+    lab = learnt(verdict, human, groups=groups, design=design)
+    field = fieldcal.count(
+        lab, [*verdict, *["new"] * 60], groups=[*groups, *[0] * 60], y=[*human, *[None] * 60]
+    )
+    prev = fieldcal.estimate(lab, field)
+    assert prev.verdict.finding("values_unseen").state == "care"
+    new = fieldcal.recalibrate(prev, verdict, groups=groups)
+    assert np.allclose(new.sum(axis=1), 1)
+    assert new[verdict == "pass", 1].min() > new[verdict == "fail", 1].max()
+    assert fieldcal.Prevalence.from_json(prev.to_json()) == prev
+
+
 def test_a_lab_of_values_is_not_extended_by_its_own_rows():
     verdict, human, _ = judged()
     lab = learnt(verdict, human)
