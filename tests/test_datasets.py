@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldcal.datasets import label_shift, portal, quantification
+from fieldcal.datasets import judged, label_shift, portal, quantification
 from fieldcal.errors import InputError
 
 
@@ -141,3 +141,44 @@ def test_portal_holds_the_captures():
     for measure in (captures.hindfoot_length, captures.weight):
         assert 0.02 < np.isnan(measure).mean() < 0.2
         assert np.nanmin(measure) > 0
+
+
+def test_the_judge_errs_as_often_as_was_asked_for_and_is_kinder_to_the_first_system():
+    data = judged(n_items=20_000, rates=(0.5, 0.8), sensitivity=0.9, specificity=0.75, kinder=0.2)
+    for system, rate in data.rates.items():
+        own = data.system == system
+        good, passed = data.truth[own] == "pass", data.verdict[own] == "pass"
+        assert good.mean() == pytest.approx(rate, abs=0.015)
+        assert passed[good].mean() == pytest.approx(0.9, abs=0.015)
+        assert passed[~good].mean() == pytest.approx(0.45 if system == "A" else 0.25, abs=0.02)
+
+
+def test_a_rating_of_four_or_five_is_a_pass_and_the_second_judge_errs_by_itself():
+    data = judged(n_items=5_000, rates=(0.6, 0.6))
+    np.testing.assert_array_equal(data.verdict == "pass", data.rating >= 4)
+    assert sorted(set(data.rating.tolist())) == [1, 2, 3, 4, 5]
+    good = data.truth == "pass"
+    both = np.corrcoef(data.verdict[good] == "pass", data.second[good] == "pass")[0, 1]
+    assert abs(both) < 0.05
+
+
+def test_every_system_answers_every_item_and_the_labels_are_the_truth_of_a_few_rows():
+    data = judged(n_items=50, rates=(0.3, 0.5, 0.9), n_labels=40, random_state=3)
+    columns = data.columns()
+    assert "truth" not in columns
+    assert len(set(zip(columns["system"], columns["item"], strict=True))) == 150
+    checked = [i for i, label in enumerate(columns["human"]) if label is not None]
+    assert len(checked) == 40
+    assert all(columns["human"][i] == data.truth[i] for i in checked)
+
+
+def test_an_item_that_is_hard_for_one_system_is_hard_for_the_other():
+    data = judged(n_items=5_000, rates=(0.5, 0.5))
+    one, two = ((data.truth == "pass")[data.system == s] for s in "AB")
+    assert np.corrcoef(one, two)[0, 1] > 0.2
+
+
+@pytest.mark.parametrize("rates", [(), (0.0, 0.5), (1.2,), [[0.5]], [0.5] * 27])
+def test_rates_that_no_system_can_have_are_refused(rates):
+    with pytest.raises(InputError, match="rates must be 1 to 26 numbers"):
+        judged(rates=rates)

@@ -63,3 +63,44 @@ def test_the_table_has_one_line_per_year_with_n_mean_prediction_estimate_interva
         assert 0 < float(lower) < float(estimate) < float(upper) < 0.2
         assert abs(float(predicted) - float(true)) < 0.05
     assert printed[-1].startswith("Mean distance from the truth: mean prediction 0.0")
+
+
+@pytest.fixture(scope="module")
+def judge():
+    return runpy.run_path(str(EXAMPLES / "judge.py"), run_name="judge")
+
+
+def test_shares_behind_verdicts_are_nearer_to_the_truth_than_the_verdicts(judge, capsys):
+    lines = judge["main"]()
+    off = [
+        np.mean([abs(getattr(line, name) - line.true) for line in lines]) for name in ("as_judged", "share")
+    ]
+    assert off[1] < off[0] / 2
+    assert all(0 < line.lower < line.share < line.upper < 1 for line in lines)
+    assert [line.system for line in lines] == ["A", "B", "C", "D"]
+    kind = lines[0]
+    assert kind.as_judged - kind.true > 0.15 > abs(kind.share - kind.true), "the judge is kinder to A"
+
+
+def test_the_example_of_a_judge_says_who_is_best_and_whether_the_judge_is_the_same(judge, capsys):
+    lines = judge["main"]()
+    printed = capsys.readouterr().out
+    for line in lines:
+        assert f"{line.lower:.3f} – {line.upper:.3f}" in printed
+    assert "Highest prevalence of pass: D" in printed
+    assert "differences in pass found" in printed
+    assert "the judge is kinder to some slices than to others" in printed
+
+
+def test_the_example_of_a_survey_agrees_with_the_published_counts(capsys):
+    survey = runpy.run_path(str(EXAMPLES / "prevalence_survey.py"), run_name="prevalence_survey")
+    apparent, corrected, own = survey["main"]()
+    assert apparent.share == pytest.approx(50 / 3330)
+    q, se, sp = 50 / 3330, 103 / 122, 399 / 401
+    assert corrected.share == pytest.approx((q + sp - 1) / (se + sp - 1))
+    assert 0 < own.lower < own.share < own.upper < 0.025
+    assert own.share < apparent.share, "some positive tests are false"
+    assert own.upper - own.lower > apparent.upper - apparent.lower, (
+        "the errors of the test are not known well"
+    )
+    assert "what it said where it was checked (on 523 rows)" in capsys.readouterr().out

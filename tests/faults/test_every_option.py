@@ -183,6 +183,7 @@ def calls():
         "report": (fieldcal.report, {"prev": prev, **labelled}),
         "label_shift": (datasets.label_shift, {"n_lab": 20, "n_field": 10}),
         "quantification": (datasets.quantification, {"n_lab": 50, "n_pool": 2000}),
+        "judged": (datasets.judged, {"n_items": 20, "n_labels": 10}),
         "absolute_error": (metrics.absolute_error, {"estimate": [0.1, 0.9], "truth": [0.2, 0.8]}),
         "relative_absolute_error": (
             metrics.relative_absolute_error,
