@@ -46,6 +46,16 @@ def test_labels_of_these_rows_earn_the_verdict_and_labels_from_elsewhere_do_not(
     assert slices.verdict.finding("judge_not_rehearsed") is not None
 
 
+def test_rows_chosen_by_class_that_are_counted_with_the_field_are_its_own_and_count_once():
+    verdict, human, _ = judged()
+    lab = fieldcal.learn(verdict, human, kind="values", design="by_class")
+    elsewhere = fieldcal.estimate(lab, fieldcal.count(lab, verdict))
+    here = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=human))
+    assert np.array_equal(here.judged.verdicts.given_class, lab.F)
+    assert np.array_equal(here.estimate, elsewhere.estimate)
+    assert here.verdict.finding("labelled_by_class").state == "ok"
+
+
 def test_rows_chosen_by_class_do_not_tell_how_frequent_the_class_is():
     """Half of the labels from each class, of a field in which one is rare: the interval holds the truth."""
     rng = np.random.default_rng(1)

@@ -115,7 +115,7 @@ def test_sizes_of_groups_of_several_columns_come_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ("contrast prevalence.json", "Name two, or use --rank or --totals"),
+        ("contrast prevalence.json", "Name two, or use --all, --reference, --rank or --totals"),
         ("contrast prevalence.json 'site 1'", "compares two groups, but got 1"),
         ("contrast prevalence.json a b c", "but got 3"),
         ("contrast prevalence.json 'site 1' 'site 22'", "no group 'site 22'. Did you mean 'site 2'?"),

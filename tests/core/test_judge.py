@@ -17,7 +17,7 @@ def verdicts(given_class=None, known=None, rest=None, *, grouped=False, spread=N
     m = rest.shape[1]
     given = np.zeros((K, m)) if given_class is None else np.asarray(given_class, dtype=float)
     rows = np.zeros((len(rest), K, m)) if known is None else np.asarray(known, dtype=float).reshape(-1, K, m)
-    return Verdicts(given, rows, rest, grouped, spread)
+    return Verdicts(given, rows, rest, grouped, given_class is not None, spread)
 
 
 def drawn(data, seeds=range(8)):

@@ -59,6 +59,13 @@ def contrast(
             "sizes.",
         ),
     ] = None,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Compare every two groups, and say what holds of all of them together."),
+    ] = False,
+    reference: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="Compare all groups with this one.")
+    ] = None,
     level: Annotated[
         float | None,
         typer.Option(
@@ -74,9 +81,11 @@ def contrast(
     from fieldcal.objects import Prevalence
     from fieldcal.options import check_level
 
-    if len(groups or ()) not in (0, 2) or not (groups or rank or totals):
+    many = every or reference is not None
+    if len(groups or ()) not in (0, 2) or not (groups or rank or totals or many):
         raise InputError(
-            f"contrast compares two groups, but got {len(groups or ())}. Name two, or use --rank or --totals."
+            f"contrast compares two groups, but got {len(groups or ())}. Name two, or use --all, --reference, "
+            "--rank or --totals."
         )
     prev = Prevalence.load(prevalence_file)
     if not prev.field.grouped:
@@ -91,6 +100,7 @@ def contrast(
     parts: list[RenderableType] = []
     for found, told in (
         asked.pair(groups, kind) if groups else ({}, []),
+        asked.all_of_them(reference) if many else ({}, []),
         asked.ranking() if rank else ({}, []),
         asked.mixed(totals) if totals else ({}, []),
     ):
@@ -131,6 +141,12 @@ class _Asked:
         lines.append(f"  {names[0]} has the larger share with probability {found.probability:.3f}")
         told = [{"group": _plain(g), **s.to_dict()} for g, s in zip((a, b), shares, strict=True)]
         return {"kind": kind, "groups": told, "contrast": found.to_dict()}, list(lines)
+
+    def all_of_them(self, reference: str | None) -> tuple[dict[str, Any], list[RenderableType]]:
+        """Every two groups, or all against one."""
+        base = ... if reference is None else group_of(self.prev, reference)
+        found = self.prev.compare(base, **self.options)
+        return {"comparison": found.to_dict()}, repr(found).split("\n")  # type: ignore[return-value]
 
     def ranking(self) -> tuple[dict[str, Any], list[RenderableType]]:
         """How likely each group is the highest, beside its share."""

@@ -65,7 +65,6 @@ FLAGS: dict[str, str | None] = {
             "high",
             "low",
             "n",
-            "reference",
             "repair",
             "sample_weight",
             "sensitivity",

@@ -10,7 +10,7 @@ import typer
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli.answers import Assume, Of, size_of
+from fieldcal.cli.answers import Assume, Of, group_of, size_of
 from fieldcal.cli.inputs import check_table_target, class_of, session
 from fieldcal.cli.labels import label_column, relation_of
 from fieldcal.cli.options import FieldColumns, arguments
@@ -18,7 +18,9 @@ from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 
 if TYPE_CHECKING:
-    from fieldcal.objects import Prevalence
+    from collections.abc import Hashable
+
+    from fieldcal.objects import Lab, Prevalence
     from fieldcal.tables.files.session import Session
 
 
@@ -68,6 +70,19 @@ def plan(
             metavar="NUMBERS",
             help="With an estimate: how many more labels to foretell the interval for; by default 50,100,200. 0 leaves "
             "it out.",
+        ),
+    ] = None,
+    width: Annotated[
+        float | None,
+        typer.Option(
+            metavar="WIDTH",
+            help="Of values: how many labels an interval of this width takes; of a typical slice where there are any.",
+        ),
+    ] = None,
+    apart: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Of values: how many labels it takes to tell these two slices apart."
         ),
     ] = None,
     prevalence: Annotated[
@@ -122,8 +137,21 @@ def plan(
         level=level,
         assume=assume,
         labels=_numbers(labels),
+        width=width,
+        apart=None if apart is None else _two_groups(held, apart),
     )
     out.result(settings, planned.to_dict(), repr(planned))
+
+
+def _two_groups(held: Prevalence | Lab, text: str) -> tuple[Hashable, Hashable]:
+    """Two slices, by their names."""
+    from fieldcal.objects import Prevalence
+
+    parts = [part.strip() for part in text.split(",")]
+    if not isinstance(held, Prevalence) or len(parts) != 2:
+        raise InputError(f"--apart names two slices of an estimate, such as A,B, but is {text!r:.60}.")
+    a, b = (group_of(held, part) for part in parts)
+    return a, b
 
 
 def _numbers(text: str | None) -> list[int] | None:

@@ -44,6 +44,9 @@ class Verdicts:
     known: Floats  # (G, K, m) rows of the slices whose class is known
     rest: Floats  # (G, m) their other rows
     grouped: bool  # whether they are slices of one field
+    outside: bool = (
+        False  # whether the rows of known class are from elsewhere, where the judge may have been another
+    )
     spread: Floats | None = None  # log likelihood of κ, at LOG_KAPPAS, from labelled slices elsewhere
 
     @property
@@ -54,8 +57,8 @@ class Verdicts:
 
     @cached_property
     def judges_differ(self) -> bool:
-        """Whether slices may have judges of their own; one population has, if it is compared with rows elsewhere."""
-        return self.grouped or bool(self.given_class.any() and self.known.any())
+        """Whether slices may have judges of their own; one population may, if its labels can tell it from elsewhere."""
+        return self.grouped or (self.outside and bool(self.known.any()))
 
     def take(self, rows: Ints) -> Slices:
         """Some of the slices."""
@@ -101,6 +104,11 @@ class Model:
         return np.full((K, m), cell), np.full(K, (1 - share) * 1.0 + share / K)
 
     @property
+    def _kappa(self) -> tuple[float, float]:
+        """Middle and standard deviation of log κ before: of slices, or of one population beside rows from elsewhere."""
+        return POLICY.log_kappa if self.data.grouped else POLICY.log_kappa_elsewhere
+
+    @property
     def size(self) -> int:
         """D."""
         _, K, m = self.data.shape
@@ -125,10 +133,10 @@ class Model:
         logs = np.log(self.data.given_class + known + 0.5)
         parts = [(logs[:, 1:] - logs[:, :1]).ravel()]
         if self.data.judges_differ:
-            parts.append(np.array([POLICY.log_kappa]))
+            parts.append(np.array([self._kappa[0]]))
         if self.data.grouped:
             rows = np.log(known.sum(axis=1) + 1.0)
-            parts += [np.array([POLICY.log_alpha]), rows[1:] - rows[0]]
+            parts += [np.array([POLICY.log_alpha[0]]), rows[1:] - rows[0]]
         return np.concatenate(parts)
 
     def log_density(self, x: Floats) -> Floats:
@@ -144,14 +152,15 @@ class Model:
             mean = phi.alpha / phi.alpha.sum(axis=1, keepdims=True)
             strength = np.log(phi.alpha.sum(axis=1))
             density += np.log(np.maximum(mean, 1e-300)).sum(axis=1)
-            density -= 0.5 * ((strength - POLICY.log_alpha) / POLICY.log_alpha_sd) ** 2
+            density -= 0.5 * ((strength - POLICY.log_alpha[0]) / POLICY.log_alpha[1]) ** 2
         found = integrate(phi.M, phi.kappa, phi.alpha, data.take(self.learnt_from))
         return np.asarray(density + found.log_evidence.sum(axis=1))
 
     def _of_judges(self, M: Floats, kappa: Floats) -> Floats:
         """Of κ before, and of the values of rows whose class is known: their judges are draws around M."""
         logs = np.log(kappa)
-        density = -0.5 * ((logs - POLICY.log_kappa) / POLICY.log_kappa_sd) ** 2
+        middle, sd = self._kappa
+        density = -0.5 * ((logs - middle) / sd) ** 2
         if self.data.spread is not None:
             density += np.interp(logs, LOG_KAPPAS, self.data.spread)
         return density + log_values_given_class(self.data.known, M, kappa)

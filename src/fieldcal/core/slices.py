@@ -119,6 +119,7 @@ class TwoClasses:
         low, high = (np.full(a.shape[:2], end) for end in (-_LOGITS, _LOGITS))
         rows, a = rest.T[:, None, :, None], np.moveaxis(a, 2, 0)[..., None]
         n = rows.sum(axis=0)
+        best = log_counts(np.maximum(rows / np.maximum(n, _TINY), _TINY), rows, None)
         last = len(_NODES) - 1
         for i, T in enumerate(_NODES):
             step = (high - low) / (T - 1)
@@ -127,8 +128,10 @@ class TwoClasses:
             q = judge.values(p)
             strength = judge.strength(p, q)
             logs = (a * np.log(np.maximum(p, _TINY))).sum(axis=0)
-            if i < last:  # where the mass is
-                logs += worth(strength, n) * log_counts(q, rows, None)
+            if (
+                i < last
+            ):  # where the mass is; less what fits best, as what a row is worth changes with the share
+                logs += worth(strength, n) * (log_counts(q, rows, None) - best)
                 inside = logs > logs.max(axis=2, keepdims=True) - _DEPTH
                 first, after = inside.argmax(axis=2), T - 1 - inside[..., ::-1].argmax(axis=2)
                 low, high = low + step * np.maximum(first - 1, 0), low + step * np.minimum(after + 1, T - 1)

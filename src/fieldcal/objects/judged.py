@@ -13,6 +13,7 @@ from fieldcal.core.posterior import Summary, summarise_draws
 from fieldcal.core.response import in_class_rows
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.next_lab import has_labels_of
 from fieldcal.objects.problem import as_problem, labelled_rows
 from fieldcal.types import Floats, Ints
 
@@ -84,22 +85,21 @@ def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdic
     """The rows of lab and field, each counted once.
 
     The labelled rows of a lab whose design is "random" or "by_score" are rows of the field: with the field's own labels
-    they are there already, slice by slice; without, they are rows of one population, or tell of the judge alone.
+    they are there already, slice by slice; without, they are rows of one population, or tell of the judge alone. Those
+    of the design "by_class" are from elsewhere, unless the field's labels are the very same.
     """
     problem = as_problem(lab, field, design_effect=design_effect)
     V, (G, K, m) = problem.V, problem.shape
     known, given_class = np.zeros((G, K, m)), np.zeros((K, m))
     lab_rows = in_class_rows(lab.F, lab.n_effective)
+    outside = lab.design == "by_class" and not has_labels_of(lab, field)
     if field.labelled:
         labels = labelled_rows(field, problem)
         known[labels.groups] = labels.given_bin
         given_class += labels.by_class.sum(axis=0)
-    elif lab.design != "by_class" and not field.grouped and (lab_rows.sum(axis=0) <= V[0] + 1e-9).all():
+    elif not outside and not field.grouped and (lab_rows.sum(axis=0) <= V[0] + 1e-9).all():
         known[0] = lab_rows
-    else:
-        given_class += lab_rows
-    outside = lab.design == "by_class"
-    if outside and field.labelled:
+    if outside or not (known.any() or given_class.any()):
         given_class += lab_rows
     own = known.sum(axis=1)
     among = (own <= V + 1e-9).all(
@@ -107,7 +107,7 @@ def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdic
     )  # labels of rows that were not counted are rows besides
     rest = np.where(among, V - own, V)
     spread = np.asarray(lab.judge_spread) if outside and lab.judge_spread is not None else None
-    return Verdicts(given_class, known, np.maximum(rest, 0.0), field.grouped, spread)
+    return Verdicts(given_class, known, np.maximum(rest, 0.0), field.grouped, outside, spread)
 
 
 def _root(correlations: Floats) -> Floats:

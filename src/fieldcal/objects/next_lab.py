@@ -75,10 +75,15 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
     }
 
 
+def has_labels_of(lab: Lab, field: Field) -> bool:
+    """Whether the labelled rows of a field of values are those of the lab: as many in every class and bin."""
+    found = None if lab.design is None else field.labelled.get(lab.design)
+    return found is not None and bool(np.allclose(found.counts.sum(axis=0), lab.F))
+
+
 def _refuse_own_rows(lab: Lab, field: Field) -> None:
     """Labelled rows of a lab of values may be rows of the field: those must not become lab rows again."""
-    found = None if lab.design is None else field.labelled.get(lab.design)
-    if found is not None and np.array_equal(found.counts.sum(axis=0), lab.F):
+    if has_labels_of(lab, field):
         raise InputError(
             "The labelled rows of this field are those that the lab was learnt from: as rows of the next lab they "
             "would count twice. Extend it by labels that came later, counted with ",

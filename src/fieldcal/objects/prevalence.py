@@ -334,7 +334,7 @@ class Prevalence(Artefact):
         at = (
             np.arange(len(self.groups))
             if groups is None
-            else np.array([self._row(g) for g in groups], dtype=int)
+            else np.array([self.row_of(g) for g in groups], dtype=int)
         )
         # In one order, each group once: a group asked for twice, or in another place, has the same draws.
         rows, back = np.unique(at, return_inverse=True)
@@ -469,7 +469,7 @@ class Prevalence(Artefact):
         """
         check_choice("kind", kind, ("difference", "ratio"))
         k = self._class(of)
-        at = [self._row(a), self._row(b)]
+        at = [self.row_of(a), self.row_of(b)]
         if at[0] == at[1]:
             raise InputError(
                 f"contrast compares two groups, but got {group_keys.show(a)!r:.60} twice. Name another."
@@ -500,7 +500,7 @@ class Prevalence(Artefact):
             raise InputError(
                 "These pairs were made with another lab. Make them with the lab of this estimate."
             )
-        rows = np.array([self._row(group) for group in groups], dtype=np.intp)
+        rows = np.array([self.row_of(group) for group in groups], dtype=np.intp)
         together = pairs.correlations(self.judged, groups, rows, k)
         return np.asarray(self.judged.draws(rows, together)[..., k])
 
@@ -562,7 +562,7 @@ class Prevalence(Artefact):
                 f"There is nothing to compare: the estimate has {G} group(s). Count by a group column."
             )
         if reference is not ...:
-            base = self._row(reference)
+            base = self.row_of(reference)
             return np.array([(g, base) for g in range(G) if g != base])
         if G > _MOST_COMPARED:
             raise InputError(
@@ -592,7 +592,7 @@ class Prevalence(Artefact):
         """
         k, level = self._class(of), self._level(level)
         draws = self.draws(groups, assume=assume)[..., k]
-        rows = range(len(self.groups)) if groups is None else [self._row(group) for group in groups]
+        rows = range(len(self.groups)) if groups is None else [self.row_of(group) for group in groups]
         points = self._points(assume)[:, k]
         found = (
             self._interval(points[g], own, 0.0, assume, level) for g, own in zip(rows, draws, strict=True)
@@ -639,7 +639,7 @@ class Prevalence(Artefact):
         if hasattr(totals, "items"):
             share = np.zeros(len(self.groups))
             for group, size in totals.items():
-                share[self._row(group)] = size
+                share[self.row_of(group)] = size
         else:
             share = as_array("totals", totals)
         if (
@@ -672,7 +672,7 @@ class Prevalence(Artefact):
         """
         self._refuse_no_groups()
         at = list(self.groups) if group is ... else [group]
-        rows = np.array([self._row(g) for g in at])
+        rows = np.array([self.row_of(g) for g in at])
         size = np.asarray(self.n[rows], dtype=np.float64)
         p = np.average(self.draws(at, assume=assume), axis=0, weights=np.maximum(size, 1e-300))  # (D, K)
         if assume == "label_shift":
@@ -777,7 +777,8 @@ class Prevalence(Artefact):
                 "The field is empty: it has no rows and no groups to speak of. Count some first."
             )
 
-    def _row(self, group: Hashable) -> int:
+    def row_of(self, group: Hashable) -> int:
+        """The place of a group."""
         at = int(group_keys.positions(self.groups, (group_keys.normalize(group),))[0])
         if at < 0:
             raise InputError(

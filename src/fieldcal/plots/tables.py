@@ -200,7 +200,7 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
         name, V, p = None, field.V.sum(axis=0), prev.whole.urc
         effect, p_value = fit.whole_effect, fit.whole_p_value
     else:
-        at = prev._row(group)
+        at = prev.row_of(group)
         effect, p_value = fit.effect[at], fit.p_value[at]
         name, V, p = short_names([prev.groups[at]])[0], field.V[at], prev.urc[at]
     n = V.sum()
@@ -299,7 +299,7 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
             Option("ordered", True),
             " if they have one, or draw plots.forest.",
         )
-    at = None if group is ... else prev._row(group)
+    at = None if group is ... else prev.row_of(group)
     held = {name: getattr(prev.whole if at is None else prev, name) for name in _DISTRIBUTION}
     return {
         "group": None if at is None else short_names([prev.groups[at]])[0],

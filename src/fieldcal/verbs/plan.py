@@ -20,31 +20,15 @@ from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.problem import Rows
 from fieldcal.options import as_array, as_number, check_level, check_whole
-from fieldcal.types import DESIGNS, Design, Floats
+from fieldcal.types import DESIGNS, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
+from fieldcal.verbs.label_widths import MoreLabels, checked_labels, label_lines
+from fieldcal.verbs.plan_values import ValuesPlan, plan_values
 
 #: Numbers of further labels that an estimate is planned for.
 LABELS = (50, 100, 200)
-_MOST_LABELS = 1_000_000
 #: Fields of so many groups at most, and how often labels are drawn for each number of them: many groups cost more.
 _DRAWS = ((1, 8), (100, 4), (np.inf, 2))
-
-
-@dataclass(frozen=True)
-class MoreLabels:
-    """How wide intervals will be, on average, with so many labels more.
-
-    Attributes
-    ----------
-    design : how the rows are chosen: at random, by `rows_to_label` ("by_score"), or as many of each class ("by_class")
-    width : of the interval of the whole field
-    group_width : of that of a typical group, the median; None without groups
-    """
-
-    labels: int
-    design: Design
-    width: float
-    group_width: float | None
 
 
 @dataclass(frozen=True)
@@ -102,30 +86,7 @@ class Plan:
             lines.append(
                 "  whether it holds, no number of labels would decide: shares are nearly the same either way"
             )
-        return "\n".join([*lines, *self._label_lines()])
-
-    def _label_lines(self) -> Iterator[str]:
-        if not self.more_labels:
-            return
-        groups = self.more_labels[0].group_width is not None
-        yield "  with more labels the interval will be about so wide" + (
-            ", and that of a typical group:" if groups else ":"
-        )
-        yield f"{'labels':>12}" + "".join(f"{words:>24}" for words in _DESIGN_WORDS.values())
-        for n in dict.fromkeys(more.labels for more in self.more_labels):
-            cells = {more.design: more for more in self.more_labels if more.labels == n}
-            yield f"{n:>12,}" + "".join(f"{_widths(cells[design]):>24}" for design in _DESIGN_WORDS)
-
-
-_DESIGN_WORDS: dict[Design, str] = {
-    "random": "drawn at random",
-    "by_score": "by rows_to_label",
-    "by_class": "as many of each class",
-}
-
-
-def _widths(more: MoreLabels) -> str:
-    return f"{more.width:.3f}" + ("" if more.group_width is None else f", {more.group_width:.3f}")
+        return "\n".join([*lines, *label_lines(self.more_labels)])
 
 
 def plan(
@@ -137,8 +98,10 @@ def plan(
     level: float | None = None,
     assume: Assume = "trust",
     labels: Sequence[int] | None = None,
+    width: float | None = None,
+    apart: tuple[Hashable, Hashable] | None = None,
     random_state: int = 0,
-) -> Plan:
+) -> Plan | ValuesPlan:
     """Where will the width of an interval come from, and what would more rows, or more labels, make of it?
 
     Parameters
@@ -158,12 +121,18 @@ def plan(
         for each way to choose the rows. By default 50, 100 and 200; ``()`` leaves it out. It is of the field as it
         is, so that ``n`` and ``prevalence`` do not go with it. Labels are drawn from what each explanation of the
         estimate says, as often as it is probable, and the estimate is made with them.
+    width : float, optional
+        Of values: a width of the interval, for which to tell how many labels it takes; of a typical slice where there
+        are slices, otherwise of the whole field.
+    apart : two groups, optional
+        Of values: two slices, for which to tell how many labels it takes to tell them apart.
     random_state : int
         Seed of these labels.
 
     Returns
     -------
     Plan
+        Of values a `ValuesPlan`: `n`, `prevalence` and `assume` do not go with it.
 
     Examples
     --------
@@ -186,6 +155,14 @@ def plan(
     >>> at_random, chosen, _ = fieldcal.plan(prev, labels=[30]).more_labels
     >>> chosen.design, bool(chosen.width < at_random.width < float(prev.whole.upper[1] - prev.whole.lower[1]))
     ('by_score', True)
+
+    A judge, whose verdicts are values:
+
+    >>> verdict, human = ["pass", "fail", "pass", "pass"] * 150, ["pass", "fail", "fail", "pass"] * 20 + [None] * 520
+    >>> lab = fieldcal.learn(verdict, human, kind="values", design="random")
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=human))
+    >>> fieldcal.plan(prev, labels=[], width=0.1).labels_for_width > 50
+    True
     """
     prev, lab = (lab, lab.lab) if isinstance(lab, Prevalence) else (None, lab)
     if not isinstance(lab, Lab):
@@ -213,6 +190,17 @@ def plan(
         raise InputError(f"There is no class {of!r}. The classes are {lab.classes!r:.200}.")
     check_assume(assume)
     check_whole("random_state", random_state, least=0)
+    if prev is not None and prev.is_judged:
+        if n is not None or prevalence is not None or assume != "trust":
+            raise InputError(
+                "Of values, the field of the estimate is planned for: neither n, prevalence nor assume."
+            )
+        numbers = checked_labels(LABELS if labels is None else labels)
+        return plan_values(prev, k=k, level=level, labels=numbers, width=width, apart=apart)
+    if width is not None or apart is not None:
+        raise InputError(
+            Option("width"), " and ", Option("apart"), " are planned for an estimate of values, by default."
+        )
     outlook, numbers = _outlook(
         prev, labels, told=n is not None or prevalence is not None or assume != "trust"
     )
@@ -252,12 +240,7 @@ def _outlook(
     """
     if labels is None:
         labels = () if told or prev is None else LABELS
-    if not isinstance(labels, (list, tuple, np.ndarray)):
-        raise InputTypeError(
-            f"labels must be a list of whole numbers, such as [50, 100], but got {labels!r:.60}."
-        )
-    for number in labels:
-        check_whole("labels", number, least=1, most=_MOST_LABELS)
+    labels = checked_labels(labels)
     if len(labels) and (prev is None or told):
         raise InputError(
             Option("labels"),
@@ -267,7 +250,7 @@ def _outlook(
     if prev is None or not len(labels) or not float(np.sum(prev.n)):
         return None, ()
     learnt = prev.from_labels
-    return Outlook(learnt, float(learnt.model.V.sum() / np.sum(prev.n))), tuple(int(x) for x in labels)
+    return Outlook(learnt, float(learnt.model.V.sum() / np.sum(prev.n))), labels
 
 
 def _more_labels(

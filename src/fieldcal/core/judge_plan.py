@@ -1,0 +1,71 @@
+"""What labels that nobody has yet would tell of the shares behind values: the posterior with what is expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fieldcal.core.judge import Posterior, Verdicts
+from fieldcal.types import Design, Floats, Ints
+
+#: Slices that a plan reckons with; of more, those that are largest.
+_MOST = 200
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A posterior, and what further labels are on average if it is right."""
+
+    posterior: Posterior
+
+    def classes(self) -> Floats:
+        """(G, m, K) P(class | value) of rows without a label, in the mean."""
+        data, phi = self.posterior.data, self.posterior.phi
+        G, K, m = data.shape
+        p = np.stack([self.posterior.draws(np.array([g]))[0].mean(axis=0) for g in range(G)])
+        kappa = np.inf if phi.kappa is None else float(np.median(phi.kappa))
+        M, known = phi.M.mean(axis=0), data.known
+        rows = known.sum(axis=2, keepdims=True)
+        own = np.broadcast_to(M, (G, K, m)) if np.isinf(kappa) else (kappa * M + known) / (kappa + rows)
+        joint = (p[:, :, None] * own).swapaxes(1, 2)
+        return np.asarray(joint / np.maximum(joint.sum(axis=2, keepdims=True), 1e-300))
+
+    def after(self, n: float, design: Design, k: int, given: Floats) -> Posterior:
+        """With n labels more, of classes (G, m, K): drawn at random, where class k is open, or some of each class."""
+        data = self.posterior.data
+        if design == "by_class":
+            K = data.shape[1]
+            M = self.posterior.phi.M.mean(axis=0)
+            return self._with(replace(data, given_class=data.given_class + n / K * M))
+        open_ = np.sqrt(given[:, :, k] * (1 - given[:, :, k])) + 1e-3 if design == "by_score" else 1.0
+        cells = _filled(data.rest * open_, data.rest, n)
+        labels = (cells[:, :, None] * given).swapaxes(1, 2)
+        return self._with(replace(data, known=data.known + labels, rest=data.rest - cells))
+
+    def _with(self, data: Verdicts) -> Posterior:
+        return Posterior.of(data, seed=self.posterior.seed)
+
+
+def largest(data: Verdicts) -> Ints:
+    """The slices that are reckoned with."""
+    size = data.rest.sum(axis=1) + data.known.sum(axis=(1, 2))
+    return np.sort(np.argsort(-size, kind="stable")[:_MOST])
+
+
+def part_of(data: Verdicts, rows: Ints) -> Verdicts:
+    """The field of these slices alone."""
+    return replace(data, known=data.known[rows], rest=data.rest[rows])
+
+
+def _filled(want: Floats, most: Floats, n: float) -> Floats:
+    """n rows in proportion to what is wanted, no cell with more than it has."""
+    taken = np.zeros_like(most)
+    n = min(n, float(most.sum()))
+    for _ in range(20):
+        left = n - taken.sum()
+        free = np.where(taken < most - 1e-9, want, 0.0)
+        if left <= 1e-9 or not free.sum():
+            break
+        taken = np.minimum(taken + left * free / free.sum(), most)
+    return taken

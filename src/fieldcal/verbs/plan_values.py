@@ -1,0 +1,187 @@
+"""plan for values: how many rows to label for a width, or to tell two slices apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from fieldcal.core.judge import Posterior
+from fieldcal.core.judge_plan import Expected, largest, part_of
+from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.objects import Prevalence, group_keys
+from fieldcal.options import as_number
+from fieldcal.types import Design, Floats, Ints
+from fieldcal.verbs.label_widths import MoreLabels, label_lines
+
+#: That are planned for: rows chosen by value are hardly better than random ones.
+_DESIGNS: tuple[Design, ...] = ("random", "by_class")
+_POWER = 0.8  # the probability with which two slices are told apart
+
+
+@dataclass(frozen=True)
+class ValuesPlan:
+    """What labels would make of the shares behind values.
+
+    Attributes
+    ----------
+    labels : rows that have one
+    width, group_width : of the interval now: of the whole field, and of a typical slice (the median), if there are any
+    more_labels : the widths that further labels of each design would leave
+    wanted : the width that was asked for, of a typical slice where there are slices, otherwise of the whole field
+    labels_for_width : random labels more that give it; None where labels alone do not, and more rows are needed
+    apart : the two slices that are to be told apart
+    difference : of their shares, as estimated now
+    labels_to_tell : random labels more that tell them apart in four of five cases, if they differ as they seem to
+    """
+
+    of: Hashable
+    level: float
+    labels: float
+    width: float
+    group_width: float | None
+    more_labels: tuple[MoreLabels, ...] = ()
+    wanted: float | None = None
+    labels_for_width: int | None = None
+    apart: tuple[Hashable, Hashable] | None = None
+    difference: float | None = None
+    labels_to_tell: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        apart = None if self.apart is None else [group_keys.show(name) for name in self.apart]
+        return asdict(self) | {"more_labels": [asdict(more) for more in self.more_labels], "apart": apart}
+
+    def __repr__(self) -> str:
+        slices = "" if self.group_width is None else f", that of a typical slice {self.group_width:.3f}"
+        lines = [
+            f"Plan: with {self.labels:,.6g} labelled rows the {self.level:.0%} interval of {group_keys.show(self.of)} "
+            f"has the width {self.width:.3f}{slices}"
+        ]
+        if self.wanted is not None:
+            whose = "" if self.group_width is None else " of a typical slice"
+            lines.append(f"  a width{whose} of {self.wanted:g} takes {_rows(self.labels_for_width)}")
+        if self.apart is not None:
+            a, b = (group_keys.show(name, width=30) for name in self.apart)
+            lines.append(
+                f"  to tell {a} from {b}, which seem to differ by {self.difference:+.3f}, takes "
+                f"{_rows(self.labels_to_tell)}"
+            )
+        return "\n".join([*lines, *label_lines(self.more_labels)])
+
+
+def _rows(number: int | None) -> str:
+    if number is None:
+        return "more rows: to label all of these would not do"
+    return f"about {number:,} labels more, drawn at random" if number else "no more labels"
+
+
+def plan_values(
+    prev: Prevalence,
+    *,
+    k: int,
+    level: float,
+    labels: Sequence[int],
+    width: Any = None,
+    apart: Any = None,
+) -> ValuesPlan:
+    """Of class k: the widths with more labels, and how many are needed for one, or to tell two slices apart."""
+    data = prev.judged.verdicts
+    rows = largest(data)
+    pair = None if apart is None else _pair(prev, apart)
+    if pair is not None:
+        rows = np.union1d(rows, pair)
+    now = (
+        prev.judged.posterior
+        if len(rows) == len(data.rest)
+        else Posterior.of(part_of(data, rows), seed=prev.seed)
+    )
+    size = np.asarray(prev.n, dtype=np.float64)[rows]
+    expected = Expected(now)
+    given = expected.classes()
+    look = _Look(k, level, size, prev.field.grouped)
+    open_rows = int(now.data.rest.sum())
+
+    def widths(n: int) -> tuple[float, float | None]:
+        return look.widths(now if n == 0 else expected.after(n, "random", k, given))
+
+    wanted = None if width is None else as_number("width", width, least=1e-6, most=1, words="a width")
+    found = widths(0)
+    plan: dict[str, Any] = {}
+    if wanted is not None:
+        at = 1 if prev.field.grouped else 0
+        plan |= {"wanted": wanted, "labels_for_width": _fewest(lambda n: widths(n)[at] <= wanted, open_rows)}  # type: ignore[operator]
+    if pair is not None:
+        a, b = np.searchsorted(rows, pair)
+        difference = float(prev.estimate[pair[0], k] - prev.estimate[pair[1], k])
+        needed = abs(difference) / float(ndtri((1 + level) / 2) + ndtri(_POWER))
+
+        def told(n: int) -> bool:
+            after = now if n == 0 else expected.after(n, "random", k, given)
+            draws = after.draws(np.array([a, b]))[..., k]
+            return float((draws[0] - draws[1]).std()) <= needed
+
+        plan |= {"apart": tuple(prev.groups[g] for g in pair), "difference": difference}
+        plan |= {"labels_to_tell": _fewest(told, open_rows)}
+    more = [
+        MoreLabels(int(n), design, *look.widths(expected.after(n, design, k, given)))
+        for n in labels
+        for design in _DESIGNS
+    ]
+    return ValuesPlan(
+        of=prev.classes[k],
+        level=level,
+        labels=float(
+            data.known.sum() + sum(x.counts.sum() for d, x in prev.field.labelled.items() if d == "by_class")
+        ),
+        width=found[0],
+        group_width=found[1],
+        more_labels=tuple(more),
+        **plan,
+    )
+
+
+@dataclass(frozen=True)
+class _Look:
+    """At a posterior: how wide intervals of class k are."""
+
+    k: int
+    level: float
+    size: Floats
+    grouped: bool
+
+    def widths(self, posterior: Posterior) -> tuple[float, float | None]:
+        """Of the whole field, and of a typical slice."""
+        draws = posterior.draws(np.arange(len(self.size)))[..., self.k]
+        z = 2 * float(ndtri((1 + self.level) / 2))  # steadier than the quantiles of draws
+        whole = (self.size / max(self.size.sum(), 1e-300)) @ draws
+        each = z * float(np.median(draws.std(axis=1))) if self.grouped else None
+        return z * float(whole.std()), each
+
+
+def _pair(prev: Prevalence, apart: Any) -> Ints:
+    """Places of two slices."""
+    if not isinstance(apart, (list, tuple)) or len(apart) != 2:
+        raise InputTypeError(f"apart must be two groups, such as ('a', 'b'), but got {apart!r:.60}.")
+    at = np.array([prev.row_of(group) for group in apart], dtype=np.intp)
+    if at[0] == at[1]:
+        raise InputError(Option("apart"), " names one group twice. Name two.")
+    return at
+
+
+def _fewest(enough: Callable[[int], bool], most: int) -> int | None:
+    """The fewest labels that are enough, to two digits; None where not even all are."""
+    if enough(0):
+        return 0
+    grid = np.unique([*(int(float(f"{x:.2g}")) for x in np.geomspace(5, max(most, 6), 25)), most])
+    grid = grid[grid <= most]
+    if not len(grid) or not enough(int(grid[-1])):
+        return None
+    low, high = 0, len(grid) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(int(grid[middle])) else (middle + 1, high)
+    return int(grid[low])
