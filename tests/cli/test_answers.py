@@ -54,6 +54,15 @@ def test_shares_of_groups_add_up_to_their_contrast_at_every_level():
     assert len(prev.shares()) == 3
 
 
+def test_all_groups_are_compared_at_once(artefacts, call):
+    prev = fieldcal.Prevalence.load("prevalence.json")
+    answer = json.loads(call("contrast prevalence.json --all --json").out)
+    assert len(answer["comparison"]["differences"]) == len(prev.compare().differences)
+    against = json.loads(call("contrast prevalence.json --reference 'site 1' --json").out)["comparison"]
+    assert {row["b"] for row in against["differences"]} == {"site 1"}
+    assert "expected to have the wrong sign" in call("contrast prevalence.json --all").out
+
+
 def test_ranking_and_other_mixes_are_flags_of_the_same_command(artefacts, call):
     prev = fieldcal.Prevalence.load("prevalence.json")
     line = "contrast prevalence.json --rank --totals 'site 1=10,site 2=30' --json"
