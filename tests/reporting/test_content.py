@@ -15,7 +15,7 @@ from fieldcal.core.labelled_rows import KINDS
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Finding
 from fieldcal.plots import draw, tables
-from fieldcal.reporting import content, evaluation, figures, page
+from fieldcal.reporting import content, evaluation, figures, groups, page
 from fieldcal.reporting.names import shown_name
 from fieldcal.verbs import findings
 from reporting.real import HOSTILE, hostile, judged, reported, simple
@@ -72,7 +72,7 @@ def test_all_classes_are_told_until_there_are_too_many_cells(monkeypatch):
     table = reported(prev, of=2).dict()["groups"]
     assert [c["class"] for c in table["classes"]] == ["2", "0", "1", "3"]
     assert table["left_out"] == 0
-    monkeypatch.setattr(content, "MOST_CELLS", 20)
+    monkeypatch.setattr(groups, "MOST_CELLS", 20)
     table = reported(prev, of=2).dict()["groups"]
     assert [c["class"] for c in table["classes"]] == ["2"]
     assert table["left_out"] == 3

@@ -7,11 +7,7 @@ findings of the estimate.
 
 from __future__ import annotations
 
-import importlib
-import platform
-from collections import Counter
 from collections.abc import Hashable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -19,19 +15,24 @@ import numpy as np
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
+from fieldcal.reporting.details import (
+    checklist_section,
+    digests_section,
+    quality_section,
+    settings_section,
+    versions_section,
+)
 from fieldcal.reporting.evaluation import Evaluation, Numbers
+from fieldcal.reporting.groups import table_of_groups
 from fieldcal.reporting.labels import labels_section, taught_sentence
 from fieldcal.reporting.names import shown_name
 from fieldcal.types import Floats
 
 SCHEMA = 1
-#: Groups times classes beyond which the table of groups holds one class only.
-MOST_CELLS = 200_000
 #: Groups drawn beside the whole field: those that fit worst, and those whose distribution changes most.
 WORST_FITS, MOST_CHANGED = 3, 3
 TITLE_WIDTH = 200  # letters
 
-_COLUMNS = ("mean_prediction", "estimate", "lower", "upper")
 _ROUNDING = 1e-9  # changes smaller than this are none
 
 _MEANINGS = {
@@ -53,13 +54,6 @@ _FINDINGS_OVERALL = (
     *("labels_unmoved", "labels_undecided"),
     *("labels_say_label_shift", "labels_say_same", "labels_say_other"),
 )
-_STATUS_NOTES = {
-    "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
-    "few_rows": "so few rows that they lean on the other groups",
-    "inconsistent": "look like no mixture of the classes",
-    "boundary": "the best fit lies outside 0 and 1",
-    "not_converged": "the solver stopped at its limit",
-}
 
 
 def report_content(
@@ -78,20 +72,16 @@ def report_content(
         "verdict": _verdict_section(prev),
         "summary": _summary_section(prev, k),
         "changes": _change_sentences(prev, k),
-        "groups": _table_of_groups(prev, k, found),
+        "groups": table_of_groups(prev, k, found),
         "trust": _trust_sentences(prev),
         "labels": labels_section(prev, k),
         "labelled": None if found is None else _labelled_section(found, prev, k),
         "figures": _figure_tables(prev, k, found),
-        "checklist": _checklist_section(prev),
-        "quality": _quality_section(prev),
-        "settings": _settings_section(prev),
-        "versions": _versions_section(),
-        "digests": {
-            "lab": prev.lab.digest,
-            "field": prev.field.digest,
-            "prevalence": prev.digest,
-        },
+        "checklist": checklist_section(prev),
+        "quality": quality_section(prev),
+        "settings": settings_section(prev),
+        "versions": versions_section(),
+        "digests": digests_section(prev),
     }
 
 
@@ -124,21 +114,6 @@ def _advice(prev: Prevalence) -> list[str]:
         first = _HOW_TO_APPLY
     last = ["Report again when the model, the lab or the field has changed."] if level == "ok" else []
     return list(dict.fromkeys([first, *prev.verdict.remedies, *last]))
-
-
-def _checklist_section(prev: Prevalence) -> list[dict[str, Any]]:
-    """Every finding: what was asked, what was seen, what can be done, and which groups it is about."""
-    return [
-        {
-            "code": finding.code,
-            "question": finding.question,
-            "state": finding.state,
-            "text": finding.text,
-            "remedy": finding.remedy,
-            "groups": [shown_name(key) for key in finding.groups],
-        }
-        for finding in prev.verdict.findings
-    ]
 
 
 def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
@@ -254,89 +229,6 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
     return found
 
 
-# -- the table of groups ---------------------------------------------------------------------------------------
-
-
-def _table_of_groups(prev: Prevalence, k: int, found: Evaluation | None) -> dict[str, Any]:
-    """Plain columns; a line is a group, or a class where there is one population. The whole field is by itself.
-
-    First come the lines that most rows depend on: for which the estimate moves most rows from class to class, which is
-    so where a group is large or far off.
-    """
-    truth = None if found is None else found.truth
-    if not prev.field.grouped:
-        return _table_of_classes(prev, truth)
-    G, K = prev.estimate.shape
-    shown = [k] if K == 2 or G * K > MOST_CELLS else [k, *(j for j in range(K) if j != k)]
-    change = np.abs(prev.estimate - prev.mean_prediction)
-    # Of a regression one interval says little: all of them together.
-    share = change.sum(axis=1) / 2 if _outcome(prev) == "interval" else change[:, k]
-    order = np.lexsort((np.arange(G), -np.asarray(prev.n), -np.asarray(prev.n, dtype=np.float64) * share))
-    return {
-        "unit": "group",
-        "names": _distinct([shown_name(prev.groups[g]) for g in order]),
-        "n": np.asarray(prev.n)[order].tolist(),
-        "effect": np.asarray(prev.fit.effect)[order].tolist(),
-        "status": [prev.status[g] for g in order],
-        "classes": [
-            {"class": shown_name(prev.classes[j]), **_columns_of_class(prev, truth, (order, j))}
-            for j in shown
-        ],
-        "whole": _whole_line(prev, shown, None if found is None else found.share()),
-        "left_out": K - len(shown) if K > 2 else 0,
-    }
-
-
-def _whole_line(prev: Prevalence, shown: list[int], truth: Floats | None) -> dict[str, Any]:
-    """The whole field, in the columns that groups have: one cell for each."""
-    columns = {name: getattr(prev.whole, name) for name in _COLUMNS}
-    return {
-        "name": "whole field",
-        "n": np.sum(prev.n).item(),
-        "effect": prev.fit.whole_effect,
-        "status": "",
-        "classes": [
-            {name: None if p is None else float(p[j]) for name, p in {**columns, "truth": truth}.items()}
-            for j in shown
-        ],
-    }
-
-
-def _table_of_classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
-    order = np.argsort(-np.abs(prev.estimate[0] - prev.mean_prediction[0]), kind="stable")
-    K = len(order)
-    return {
-        "unit": _outcome(prev),
-        "names": _distinct([shown_name(prev.classes[j]) for j in order]),
-        "n": np.repeat(prev.n, K).tolist(),
-        "effect": np.repeat(prev.fit.effect, K).tolist(),
-        "status": [prev.status[0]] * K,
-        "classes": [{"class": "", **_columns_of_class(prev, truth, (0, order))}],
-        "whole": None,
-        "left_out": 0,
-    }
-
-
-def _columns_of_class(prev: Prevalence, truth: Floats | None, at: Any) -> dict[str, Any]:
-    """The numbers of one class; ``at`` says which cells of the (G, K) tables. JSON has no NaN."""
-    columns = {name: getattr(prev, name) for name in _COLUMNS}
-    return {
-        name: None if table is None else [None if v != v else v for v in table[at].tolist()]
-        for name, table in {**columns, "truth": truth}.items()
-    }
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Long names that became equal when they were cut get a number."""
-    if len(set(names)) == len(names):
-        return names
-    total, seen, found = Counter(names), Counter[str](), []
-    for text in names:
-        seen[text] += 1
-        found.append(text if total[text] == 1 else f"{text} #{seen[text]}")
-    return found
-
-
 # -- trust, and labels -----------------------------------------------------------------------------------------
 
 
@@ -435,76 +327,6 @@ def _distribution_tables(prev: Prevalence) -> list[dict[str, Any]]:
         _, each = _total_variation(prev)
         most = [g for g in np.argsort(-each, kind="stable").tolist() if each[g] > _ROUNDING][:MOST_CHANGED]
     return [tables.distribution(prev), *(tables.distribution(prev, group=prev.groups[g]) for g in most)]
-
-
-# -- details ---------------------------------------------------------------------------------------------------
-
-
-def _quality_section(prev: Prevalence) -> list[dict[str, Any]]:
-    """Rows that were left out or changed, and how many groups have each status."""
-    lab, field = prev.lab, prev.field
-    counts: list[tuple[str, float, str]] = [
-        ("Field rows counted", float(field.n.sum()), "with their weights, if they had any"),
-        ("Field rows dropped", field.dropped, "no prediction"),
-        ("Field predictions moved into [0, 1]", field.clipped, "off by rounding only"),
-        ("Lab rows", lab.n, ""),
-        ("Lab predictions moved into [0, 1]", lab.clipped, "off by rounding only"),
-        ("Field rows in bins that the lab never filled", float(np.sum(prev.fit.novel)), "status novel"),
-    ]
-    if field.batch_ids:
-        first, last = (shown_name(field.batch_ids[i]) for i in (0, -1))
-        counts.append(("Batches", len(field.batch_ids), f"{first} … {last}"))
-    if field.grouped:
-        flags = Counter(flag for status in prev.status for flag in status.split(","))
-        counts += [(f"Groups “{flag}”", flags[flag], note) for flag, note in _STATUS_NOTES.items()]
-    return [{"what": what, "count": count, "note": note} for what, count, note in counts]
-
-
-def _settings_section(prev: Prevalence) -> dict[str, str]:
-    """What was asked for and what was learnt, for whoever repeats it."""
-    lab = prev.lab
-    labelled = "none" if not prev.field.labelled else f"{prev.field.n_labelled:,.6g}"
-    return {
-        "bins": f"{lab.n_bins} ({type(lab.partition).__name__})",
-        "smoothing of the response matrix": f"{lab.smoothing:.4g} pseudo-rows per class",
-        "condition number": f"{lab.conditioning.condition_number:.3g}",
-        "prior": _prior_in_words(prev),
-        "estimate": f"posterior {prev.point}",
-        "interval": "none" if prev.level is None else f"{prev.level:.0%}",
-        "trust between groups": f"{prev.trust_between:.3f}",
-        "trust overall": f"{prev.trust_overall:.3f}",
-        "labelled field rows in the estimate": labelled,
-        "protected groups": "yes" if prev.protected else "no",
-        "seed": str(prev.seed),
-        "group columns": ", ".join(shown_name(c) for c in prev.field.by) or "from arrays",
-    }
-
-
-def _prior_in_words(prev: Prevalence) -> str:
-    """Its name, its parameters, and the numbers that the field taught of it; tables are left out."""
-    parts = [", ".join([part["name"], *_parameters(part)]) for part in prev.prior.get("parts", [prev.prior])]
-    return ", ".join([" + ".join(parts), *_parameters(prev.learnt)])
-
-
-def _parameters(given: dict[str, Any]) -> list[str]:
-    """Names and numbers in one order: a file has forgotten the one they were made in."""
-    numbers = {key: given[key] for key in sorted(given) if isinstance(given[key], (int, float))}
-    return [f"{key} {value:.4g}" for key, value in numbers.items()]
-
-
-def _versions_section() -> dict[str, str]:
-    """Of what the numbers and the pictures depend on."""
-    # Its own, which a source tree has without being installed, and which the package may not import by name.
-    own = str(importlib.import_module("fieldcal").__version__)
-    others = {name: _version(name) for name in ("numpy", "scipy", "matplotlib")}
-    return {"python": platform.python_version(), "fieldcal": own, **others}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 # -- shared ----------------------------------------------------------------------------------------------------
