@@ -103,7 +103,7 @@ def forest(table: Table, ax: Axes) -> Axes:
     ax.hlines(y, _floats(table["mean_prediction"]), _floats(table["estimate"]), color=MUTED, linewidth=0.8)
     _intervals(table, ax, y)
     points = [
-        ("mean_prediction", "mean_prediction", "mean prediction"),
+        ("mean_prediction", "mean_prediction", "as judged" if table["judged"] else "mean prediction"),
         ("estimate", "estimate", style.estimate_words(table)),
     ]
     if any(share is not None for share in table["labelled"]):
@@ -123,7 +123,7 @@ def _with_whole(table: Table) -> Table:
     whole = table["whole"]
     if whole is None:
         return table
-    first = {"groups": "whole field", "status": "ok", **whole}
+    first = {"groups": "all rows" if table["judged"] else "whole field", "status": "ok", **whole}
     longer = {name: [value, *table[name]] for name, value in first.items()}
     return {**table, **longer, "shown": table["shown"] + 1, "total": table["total"] + 1}
 
@@ -133,11 +133,14 @@ def _reference_lines(table: Table, ax: Axes, y: Floats) -> tuple[list[Any], list
     if table["lab_each"] is not None:
         looks: dict[str, Any] = {"marker": "|", "markersize": 12, "markeredgewidth": 1.6, "color": INK}
         return ax.plot(_floats(table["lab_each"]), y, linestyle="none", **looks), ["lab"]
+    if table["whole"] is None:
+        return [], []
     handles, words = [], []
     common = table["whole"]["estimate"] if table["whole"]["n"] > 0 else None
-    for value, dashes, word in ((common, "--", "whole field"), (table["lab"], ":", "lab")):
+    whole = "all rows" if table["judged"] else "whole field"
+    for value, dashes, word in ((common, "--", whole), (table["lab"], ":", "lab")):
         if value is not None:
-            color = ESTIMATE if word == "whole field" else INK
+            color = ESTIMATE if word == whole else INK
             handles.append(ax.axvline(value, color=color, linestyle=dashes, linewidth=1.0, zorder=1))
             words.append(f"{word} {value:.3f}")
     return handles, words

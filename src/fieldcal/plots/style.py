@@ -109,7 +109,8 @@ def name_bins(ax: Axes, labels: Sequence[str], places: NDArray[np.float64]) -> N
 
 def estimate_words(table: dict[str, Any]) -> str:
     """The estimate in a legend, and what its bars are."""
-    return "estimate" if table["level"] is None else f"estimate, {table['level']:.0%} interval"
+    word = "share" if table.get("judged") else "estimate"
+    return word if table["level"] is None else f"{word}, {table['level']:.0%} interval"
 
 
 def floats(column: Sequence[float | None]) -> NDArray[np.float64]:

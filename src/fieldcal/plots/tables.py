@@ -140,8 +140,10 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
         "shown": len(chosen),
         "total": len(lines.estimate),
         "whole": _whole_line(prev, k) if grouped else None,
-        "lab": float(prev.lab.p_lab[k]) if grouped else None,
-        "lab_each": None if grouped else plain(prev.lab.p_lab[chosen]),
+        # Labelled rows of values are chosen, or are rows of the field: no other population to compare with.
+        "lab": float(prev.lab.p_lab[k]) if grouped and not prev.is_judged else None,
+        "lab_each": None if grouped or prev.is_judged else plain(prev.lab.p_lab[chosen]),
+        "judged": prev.is_judged,
     }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from fieldcal.objects import Prevalence
 from fieldcal.reporting.names import shown_name
 
-_STATUS_NOTES = {
+STATUS_NOTES = {
     "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
     "few_rows": "so few rows that they lean on the other groups",
     "inconsistent": "look like no mixture of the classes",
@@ -53,7 +53,7 @@ def quality_section(prev: Prevalence) -> list[dict[str, Any]]:
         counts.append(("Batches", len(field.batch_ids), f"{first} … {last}"))
     if field.grouped:
         flags = Counter(flag for status in prev.status for flag in status.split(","))
-        counts += [(f"Groups “{flag}”", flags[flag], note) for flag, note in _STATUS_NOTES.items()]
+        counts += [(f"Groups “{flag}”", flags[flag], note) for flag, note in STATUS_NOTES.items()]
     return [{"what": what, "count": count, "note": note} for what, count, note in counts]
 
 
@@ -65,7 +65,7 @@ def settings_section(prev: Prevalence) -> dict[str, str]:
         "bins": f"{lab.n_bins} ({type(lab.partition).__name__})",
         "smoothing of the response matrix": f"{lab.smoothing:.4g} pseudo-rows per class",
         "condition number": f"{lab.conditioning.condition_number:.3g}",
-        "prior": _prior_in_words(prev),
+        "prior": prior_in_words(prev),
         "estimate": f"posterior {prev.point}",
         "interval": "none" if prev.level is None else f"{prev.level:.0%}",
         "trust between groups": f"{prev.trust_between:.3f}",
@@ -77,7 +77,7 @@ def settings_section(prev: Prevalence) -> dict[str, str]:
     }
 
 
-def _prior_in_words(prev: Prevalence) -> str:
+def prior_in_words(prev: Prevalence) -> str:
     """Its name, its parameters, and the numbers that the field taught of it; tables are left out."""
     parts = [", ".join([part["name"], *_parameters(part)]) for part in prev.prior.get("parts", [prev.prior])]
     return ", ".join([" + ".join(parts), *_parameters(prev.learnt)])

@@ -68,8 +68,11 @@ def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
     }
     several = {"bins": _bins, "distributions": _distribution}
     return {
-        **{name: [make(figures[name])] if figures[name] else [] for name, make in one.items()},
-        **{name: [make(table, i) for i, table in enumerate(figures[name])] for name, make in several.items()},
+        **{name: [make(figures[name])] if figures.get(name) else [] for name, make in one.items()},
+        **{
+            name: [make(table, i) for i, table in enumerate(figures.get(name, []))]
+            for name, make in several.items()
+        },
     }
 
 
@@ -111,9 +114,12 @@ def _explanations(table: Table) -> Picture:
 def _forest(table: Table) -> Picture:
     shown, total = table["shown"], table["total"]
     which = f"{shown:,} of {total:,}: the largest and those that changed most. " if shown < total else ""
+    hollow, filled = (
+        ("as judged", "the share") if table["judged"] else ("the mean prediction", "the estimate")
+    )
     caption = (
-        f"{which}Hollow: the mean prediction. Filled: the estimate{_with_interval(table)}. All of them are in the "
-        "table below, where they can be searched."
+        f"{which}Hollow: {hollow}. Filled: {filled}{_with_interval(table)}. All of them are in the table below, where "
+        "they can be searched."
     )
     return _picture("forest", table, caption)
 

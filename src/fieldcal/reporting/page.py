@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldcal import storage
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Prevalence
 from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
+from fieldcal.reporting.judges import judged_content
 from fieldcal.storage import require
 from fieldcal.writing import write_atomically
 
@@ -114,8 +115,9 @@ class Report:
 
     def __repr__(self) -> str:
         verdict, summary = self.content["verdict"], self.content["summary"]
-        groups = "" if summary["groups"] is None else f", {summary['groups']:,} groups"
-        return f"Report: {verdict['headline']}; {summary['field_rows']:,.0f} field rows{groups}"
+        rows, of = ("rows", "slices") if "judge" in self.content else ("field rows", "groups")
+        groups = "" if summary["groups"] is None else f", {summary['groups']:,} {of}"
+        return f"Report: {verdict['headline']}; {summary['field_rows']:,.0f} {rows}{groups}"
 
 
 def report(
@@ -169,8 +171,17 @@ def report(
         )
     if title is not None and not isinstance(title, str):
         raise InputTypeError(f"title must be text, but got {title!r:.60}.")
-    found = None if y is None else evaluate(prev, proba, y, groups)
-    return Report(report_content(prev, of=of, found=found, title=title))
+    if not prev.is_judged:
+        found = None if y is None else evaluate(prev, proba, y, groups)
+        return Report(report_content(prev, of=of, found=found, title=title))
+    if y is not None:
+        raise InputError(
+            "Labels of values are part of the estimate, so that they do not go with its report. Count them: "
+            "fieldcal.count(lab, values, ",
+            Option("y"),
+            ").",
+        )
+    return Report(judged_content(prev, of=of, title=title))
 
 
 # -- the two templates -----------------------------------------------------------------------------------------
@@ -182,7 +193,7 @@ def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
     groups = content["groups"]
     return str(
         _environment("html")
-        .get_template("page.html")
+        .get_template("judge.html" if "judge" in content else "page.html")
         .render(
             content=content,
             pictures=drawn,
@@ -200,7 +211,7 @@ def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
 def as_markdown(content: dict[str, Any]) -> str:
     """The same words, and the first lines of the table."""
     lines = _lines(content["groups"], MARKDOWN_LINES)
-    template = _environment("markdown").get_template("report.md")
+    template = _environment("markdown").get_template("judge.md" if "judge" in content else "report.md")
     return str(template.render(content=content, lines=lines, states=STATES))
 
 
@@ -267,7 +278,7 @@ def _hash(text: str) -> str:
 def _packed(groups: dict[str, Any]) -> str:
     """All lines for the script: JSON, deflated, in base64, which no name can break out of."""
     columns = {
-        **{key: groups[key] for key in ("unit", "names", "status", "n")},
+        **{key: groups[key] for key in ("unit", "names", "status", "n", "labelled")},
         "effect": [round(x, 3) for x in groups["effect"]],
         "classes": [
             {
@@ -292,6 +303,7 @@ def _packed_whole(whole: dict[str, Any] | None) -> dict[str, Any] | None:
         "names": whole["name"],
         "n": whole["n"],
         "effect": effect,
+        "labelled": whole["labelled"],
         "status": whole["status"],
         "classes": classes,
     }
@@ -303,7 +315,7 @@ def _lines(groups: dict[str, Any], most: int) -> list[dict[str, Any]]:
     lines = first_lines(groups, most)
     if whole is None:
         return lines
-    given = {key: whole[key] for key in ("name", "n", "effect", "status")}
+    given = {key: whole[key] for key in ("name", "n", "effect", "labelled", "status")}
     return [_line({**given, **whole["classes"][0]}), *lines]
 
 
@@ -318,6 +330,7 @@ def first_lines(groups: dict[str, Any], most: int) -> list[dict[str, Any]]:
             {
                 "name": groups["names"][i],
                 **{key: groups[key][i] for key in ("n", "effect", "status")},
+                "labelled": None if groups["labelled"] is None else groups["labelled"][i],
                 **{key: None if first[key] is None else first[key][i] for key in _NUMBERS},
             }
         )
@@ -331,7 +344,8 @@ def _line(given: dict[str, Any]) -> dict[str, Any]:
     ends = [_share(steps["lower"]), _share(steps["upper"])]
     return {
         **given,
-        "rows": f"{n:,.0f}" if n == int(n) else f"{math.floor(10 * n + 0.5) / 10:,.1f}",
+        "rows": _rows(n),
+        "labelled_rows": "" if given["labelled"] is None else _rows(given["labelled"]),
         "predicted": _share(before),
         "estimated": _share(after),
         "interval": "" if steps["lower"] is None else " – ".join(ends),
@@ -339,6 +353,10 @@ def _line(given: dict[str, Any]) -> dict[str, Any]:
         "labels": _share(steps["truth"]),
         "misfit": f"{math.floor(100 * round(given['effect'], 3) + 0.5) / 100:.2f}",
     }
+
+
+def _rows(n: float) -> str:
+    return f"{n:,.0f}" if n == int(n) else f"{math.floor(10 * n + 0.5) / 10:,.1f}"
 
 
 def _tenths(steps: int) -> str:

@@ -13,9 +13,11 @@
   // The whole field is beyond the last group in every column, and above all of them in the table.
   const pinned = data.whole === null ? [] : [total];
   for (const i of pinned) {
-    for (const key of ["names", "n", "effect", "status"]) data[key][i] = data.whole[key];
+    for (const key of ["names", "n", "effect", "labelled", "status"]) if (data[key]) data[key][i] = data.whole[key];
     data.classes.forEach((c, j) => numbers.forEach((key) => c[key] && (c[key][i] = data.whole.classes[j][key])));
   }
+  // The column before the last, if there is one: misfit, or labelled rows where values were judged.
+  const extra = heads.at(-2).dataset.key, further = { effect: (i) => misfit(data.effect[i]), labelled: (i) => count(data.labelled[i]) }[extra];
   let chosen = data.classes[0], order = null, down = false, page = 0, found = [];
 
   const share = (steps) => steps * data.step;
@@ -36,6 +38,7 @@
     change: (i) => chosen.estimate[i] - chosen.mean_prediction[i],
     truth: (i) => (chosen.truth[i] === null ? -1 : chosen.truth[i]),
     effect: (i) => data.effect[i],
+    labelled: (i) => data.labelled[i],
     status: (i) => data.status[i],
   };
 
@@ -76,7 +79,7 @@
     strip(cell(row, ""), i);
     cell(row, points(chosen.estimate[i] - chosen.mean_prediction[i]));
     if (chosen.truth !== null) cell(row, percent(chosen.truth[i]));
-    cell(row, misfit(data.effect[i]));
+    if (further) cell(row, further(i));
     cell(row, data.status[i]);
     return row;
   }
@@ -122,11 +125,11 @@
 
   function csv() {
     const columns = numbers.filter((key) => chosen[key] !== null);
-    const lines = [[data.unit, "class", "n", ...columns, "misfit", "status"].map(quoted).join(",")];
+    const lines = [[data.unit, "class", "n", ...columns, ...(further ? [extra === "effect" ? "misfit" : extra] : []), "status"].map(quoted).join(",")];
     for (const i of found) {
       const shares = columns.map((key) => number(chosen[key][i]));
       const kind = data.unit === "group" ? chosen.class : data.names[i];
-      lines.push([quoted(data.names[i]), quoted(kind), data.n[i], ...shares, data.effect[i], quoted(data.status[i])].join(","));
+      lines.push([quoted(data.names[i]), quoted(kind), data.n[i], ...shares, ...(further ? [data[extra][i]] : []), quoted(data.status[i])].join(","));
     }
     return lines.join("\n") + "\n";
   }
