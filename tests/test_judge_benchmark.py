@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -271,6 +272,13 @@ def test_fieldcal_answers_for_the_whole_share_and_every_slice(kind, design):
     assert 0 <= whole.lower.item() < whole.estimate.item() < whole.upper.item() <= 1
     if kind == "slices":
         assert each.estimate.shape == (simulated.SLICES, 1)
+
+
+def test_fieldcal_without_a_label_of_a_class_is_no_answer():
+    trial = cell(share=0.02).trial(0)
+    found = replace(trial, labelled=np.flatnonzero(trial.rows.y == 0)[:100])
+    whole, _ = ours.shares(found)
+    assert np.isnan(whole.estimate).all()
 
 
 def test_fieldcal_answers_with_and_without_pairs_and_for_a_test_of_known_rates():

@@ -14,10 +14,13 @@ import fieldcal
 
 
 def shares(trial: Trial, *, sliced: bool = False) -> tuple[Answer, Answer | None]:
-    """The whole share, and that of each slice, of the classes that are asked."""
-    lab, field = counted(trial, sliced=sliced)
-    prev = fieldcal.estimate(lab, field, level=LEVEL)
+    """The whole share, and that of each slice, of the classes that are asked; nothing where it refuses."""
     asked = list(trial.asked)
+    try:
+        lab, field = counted(trial, sliced=sliced)
+    except fieldcal.FieldcalError:  # a class without a label
+        return Answer.none((len(asked),)), Answer.none((len(trial.slice_truth), len(asked)))
+    prev = fieldcal.estimate(lab, field, level=LEVEL)
     whole = Answer(*(np.asarray(part)[asked] for part in parts(prev.whole)))
     if not sliced:
         return whole, None

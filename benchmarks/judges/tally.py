@@ -23,6 +23,11 @@ class Answer:
     def of(cls, each: list[tuple[float, float, float]]) -> Answer:
         return cls(*np.array(each, dtype=float).T)
 
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> Answer:
+        """Of a method that refuses."""
+        return cls(*np.full((3, *shape), np.nan))
+
 
 @dataclass
 class Tally:
