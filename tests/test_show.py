@@ -379,3 +379,39 @@ def test_what_labels_decided_is_one_line_below_the_table():
     assert line in check(prev._repr_html_()).text
     for text in (repr(without), without._repr_html_()):
         assert "labelled rows: label shift" not in text
+
+
+@functools.cache
+def of_values(text="a", n_values=2):
+    """A lab of values, and the shares behind them in groups of which one has a name."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, n_values, 600).astype(str)
+    y = np.where(rng.random(600) < 0.8, values.astype(int) % 2, 1 - values.astype(int) % 2).astype(str)
+    groups = [(text, "b", "c")[i % 3] for i in range(600)]
+    human = [label if i % 2 else None for i, label in enumerate(y.tolist())]
+    lab = fieldcal.learn(values, human, kind="values", design="random", groups=groups)
+    return lab, fieldcal.estimate(lab, fieldcal.count(lab, values, y=human, groups=groups))
+
+
+def test_a_lab_of_values_shows_what_the_judge_says_of_each_class():
+    lab, _ = of_values()
+    assert repr(lab).startswith("Lab: 300 rows chosen at random, 2 classes (0 ")
+    assert "condition number" not in repr(lab)
+    sheet = show.lab_sheet(lab)
+    assert sheet.head == ["class", "rows", "share of them", "judged 0", "judged 1"]
+    for k, row in enumerate(sheet.rows):
+        assert row[3:] == [f"{rate:.1%}" for rate in lab.M[k]]
+    many, _ = of_values(n_values=11)
+    assert show.lab_sheet(many).head[-1] == "values given class"
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_shares_behind_values_are_a_table_of_slices_with_the_number_of_labels(text):
+    lab, prev = of_values(text)
+    page, lines = check(prev._repr_html_()), plain(prev)
+    for shown in (page.text, lines, repr(prev)):
+        assert "as judged" in shown
+        assert "labelled rows: 300 chosen at random" in shown
+        assert "trust" not in shown
+    assert show.name(text).strip() in page.text
+    check(lab._repr_html_())

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SHOWN_CLASSES = 12
 SHOWN_GROUPS = 8
 SHOWN_BINS = 24
+SHOWN_VALUES = 8
 NAME = 24  # characters of a name
 #: Of a verdict: its sign, and its colour in a terminal and in a notebook.
 SIGNS = {
@@ -83,17 +84,16 @@ class Sheet:
 def lab_sheet(lab: Lab) -> Sheet:
     """The most frequent classes in the order that the lab has them, each with its row of M."""
     at = sorted(largest(lab.p_lab, SHOWN_CLASSES))
+    says = lab.of_values and lab.n_bins <= SHOWN_VALUES
+    shown = _rates(lab.M[at]) if says else [[bars] for bars in _heights(together(lab.M[at]))]
+    head = [f"judged {name(v)}" for v in _value_names(lab)] if says else [f"{bins_word(lab)} given class"]
     rows = [
-        [name(lab.classes[k]), amount(lab.F[k].sum()), f"{lab.p_lab[k]:.1%}", bars]
-        for k, bars in zip(at, _heights(together(lab.M[at])), strict=True)
+        [name(lab.classes[k]), amount(np.round(lab.F[k].sum(), 6)), f"{lab.p_lab[k]:.1%}", *cells]
+        for k, cells in zip(at, shown, strict=True)
     ]
     notes = (more(len(lab.classes), len(at)), rehearsal_text(lab), _clipped_text(lab.clipped))
-    return Sheet(
-        lab_title(lab),
-        ["class", "rows", "prevalence", f"{bins_word(lab)} given class"],
-        rows,
-        notes,
-    )
+    share = "share of them" if lab.of_values else "prevalence"
+    return Sheet(lab_title(lab), ["class", "rows", share, *head], rows, notes)
 
 
 def field_sheet(field: Field) -> Sheet:
@@ -178,6 +178,11 @@ def together(table: NDArray[Any], at_most: int = SHOWN_BINS) -> Floats:
 
 def lab_title(lab: Lab, classes: str = "") -> str:
     """A lab in one line."""
+    if lab.design is not None:
+        return (
+            f"Lab: {lab.n:,} rows chosen {CHOSEN[lab.design]}, {len(lab.classes)} classes{classes}, {lab.n_bins} "
+            f"{bins_word(lab)}"
+        )
     return (
         f"Lab: {lab.n:,} rows, {len(lab.classes)} classes{classes}, {lab.n_bins} {bins_word(lab)}, "
         f"condition number {lab.conditioning.condition_number:.3g}"
@@ -207,7 +212,9 @@ def labelled_text(field: Field) -> str:
 
 
 def labels_text(prev: Prevalence) -> str:
-    """What labelled rows decided, if there are any."""
+    """What labelled rows decided, or of values how many there are, if there are any."""
+    if prev.is_judged:
+        return labelled_text(prev.field)
     return "" if prev.labels is None else str(prev.labels)
 
 
@@ -218,6 +225,14 @@ def hidden_text(prev: Prevalence, shown: int) -> str:
 
 def _clipped_text(n: int) -> str:
     return f"{n:,} predictions moved into [0, 1]" if n else ""
+
+
+def _value_names(lab: Lab) -> list[str]:
+    return lab.partition.labels([name(c) for c in lab.classes])
+
+
+def _rates(M: Floats) -> list[list[str]]:
+    return [[f"{rate:.1%}" for rate in row] for row in M]
 
 
 def _heights(probabilities: Floats) -> list[str]:

@@ -158,7 +158,7 @@ def learn(
     >>> verdicts = ["pass", "fail"] * 100
     >>> human = ["good", "bad"] * 45 + ["bad", "bad"] * 5 + [None] * 100
     >>> fieldcal.learn(verdicts, human, kind="values", design="random")
-    Lab: 100 rows, 2 classes (bad 55.0%, good 45.0%), 2 values, condition number ...
+    Lab: 100 rows chosen at random, 2 classes (bad 55.0%, good 45.0%), 2 values
     """
     check_choice("kind", kind, get_args(Kind))
     check_flags(ordered=ordered, normalize=normalize)
