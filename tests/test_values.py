@@ -567,7 +567,7 @@ def test_people_see_values_where_there_are_values():
     verdict, human, _ = judged()
     lab = learnt(verdict, human)
     assert "2 values" in repr(lab)
-    assert "judged good" in lab._repr_html_()
+    assert "judged pass" in lab._repr_html_()
     assert "bins" not in repr(lab) + lab._repr_html_()
 
 
