@@ -78,6 +78,19 @@ def test_the_example_of_labels_runs_as_it_stands():
     matplotlib.pyplot.close("all")
 
 
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+def test_the_examples_of_judges_run_as_they_stand(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for example in examples(README.parent / "docs" / "judges.md"):
+        exec(example, names)
+    assert (tmp_path / "report.html").exists()
+    assert names["gladen"].estimate[0, 1] == pytest.approx((50 / 3330 - 2 / 401) / (103 / 122 - 2 / 401))
+    printed = capsys.readouterr().out
+    assert "Highest prevalence of pass: D" in printed
+    assert "2 classes (fail 33.3%, pass 66.7%), 5 values" in printed
+
+
 def test_both_commands_are_on_the_first_screen():
     first_screen = README.read_text(encoding="utf-8").splitlines()[:24]
     assert any(line.startswith("make demo") for line in first_screen)
