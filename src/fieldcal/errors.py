@@ -25,6 +25,7 @@ __all__ = [
     "Option",
     "PoolingWarning",
     "RecalibratedWarning",
+    "RowError",
     "SmallSampleWarning",
     "TrustWarning",
     "UnseenGroupWarning",
@@ -115,6 +116,19 @@ class FieldcalError(_Message, Exception):
 
 class InputError(FieldcalError, ValueError):
     """A value that cannot be right."""
+
+
+class RowError(InputError):
+    """A row of a table that cannot be used.
+
+    Parameters
+    ----------
+    row : which one, from 0; None where rows have no order
+    """
+
+    def __init__(self, *parts: str | Option, row: int | None = None) -> None:
+        super().__init__(*parts)
+        self.row = row
 
 
 class InputTypeError(FieldcalError, TypeError):

@@ -352,7 +352,7 @@ def test_levels_need_intervals_and_intervals_levels(lab):
     ("options", "message"),
     [
         ({}, "none is given, but one is needed: the first names columns"),
-        ({"scores": "q_0.5", "quantiles": "q_*"}, "both are given"),
+        ({"scores": "q_0.5", "quantiles": "q_*"}, "scores and quantiles are given"),
         ({"quantiles": "q_*", "classes": ["a", "b"]}, r"classes=.* does not go with .* Use intervals="),
         ({"quantiles": "q_*", "normalize": True}, "normalize=.* does not go with distributions of a number"),
         ({"quantiles": "q_*", "ordered": True}, "in order anyway"),

@@ -99,7 +99,7 @@ class Lab(Artefact):
         if self.bin_scores.shape != shape[::-1] or self.decisions.shape != (*shape, shape[0]):
             raise ValueError("bin_scores or decisions do not have the shape that classes and bins need")
         if self.columns is not None:
-            self.outcome.check_columns(self.columns)
+            self._check_columns(self.columns)
         if not self.F.any(axis=1).all():
             raise ValueError("F has a class without rows")
         if self.left_out is not None and self.left_out.shape != shape[:1]:
@@ -109,6 +109,15 @@ class Lab(Artefact):
         if self.weight_squares.shape != shape[:1] or not (self.weight_squares > 0).all():
             raise ValueError(f"weight_squares must be {shape[0]} sums, one per class, all above zero")
         return self
+
+    def _check_columns(self, columns: Columns) -> None:
+        """Columns hold probabilities or quantiles, as the outcome asks, or values, one column per judge."""
+        if not isinstance(self.partition, Values):
+            self.outcome.check_columns(columns)
+        elif columns.levels is not None or len(columns.scores) != self.partition.judges:
+            raise ValueError(
+                f"columns of values must be {self.partition.judges}, one per judge, without levels"
+            )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -28,7 +28,8 @@ class Columns(Frozen):
     """The names of the columns that a lab was learnt from, so that later steps need none.
 
     ``scores`` holds one name per class in the order of the classes, or the one name of the second of two. In a
-    regression it holds the names of the quantile columns, and ``levels`` their levels, which increase.
+    regression it holds the names of the quantile columns, and ``levels`` their levels, which increase; of values, one
+    name per judge.
     """
 
     scores: Texts = Slot(min_length=1)
@@ -55,12 +56,14 @@ _LEAVE_OUT = ("Leave it out.",)
 _EACH_WINDOW = ("Count every window by itself, with ", Option("batch"), ", and merge.")
 _OF_NUMBERS: Foreign = {
     "quantiles": (None, ("Name the columns with ", Option("scores"), ".")),
+    "predictions": (None, ("Name the columns with ", Option("scores"), ".")),
     "intervals": ("auto", _LEAVE_OUT),
     "atoms": ("auto", _LEAVE_OUT),
     "crossing": ("error", _LEAVE_OUT),
 }
 _OF_CLASSES: Foreign = {
     "scores": (None, ("Name the columns with ", Option("quantiles"), ".")),
+    "predictions": (None, ("Name the columns with ", Option("quantiles"), ".")),
     "classes": (None, ("Use ", Option("intervals"), ".")),
     "ordered": (False, ("Intervals of a number are in order anyway: leave it out.",)),
     "normalize": (False, _LEAVE_OUT),
@@ -69,6 +72,9 @@ _OF_CLASSES: Foreign = {
     "every": (None, _EACH_WINDOW),
 }
 _NOT_OF_VALUES: Foreign = {
+    "scores": (None, ("Name the columns with ", Option("predictions"), ".")),
+    "quantiles": (None, ("Name the columns with ", Option("predictions"), ".")),
+    "crossing": ("error", _LEAVE_OUT),
     "normalize": (False, _LEAVE_OUT),
     "intervals": ("auto", _LEAVE_OUT),
     "atoms": ("auto", _LEAVE_OUT),

@@ -15,6 +15,7 @@ import numpy as np
 from fieldcal.core.partition import takes_ids
 from fieldcal.errors import InputError, InputTypeError, Option, RecalibratedWarning, Word
 from fieldcal.objects import Columns, Lab, Prevalence, group_keys
+from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import column_names
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
@@ -22,6 +23,7 @@ from fieldcal.tables.engines import Table
 from fieldcal.tables.engines.base import floats
 from fieldcal.tables.expressions import Expr
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
+from fieldcal.tables.value_columns import ValueColumns
 from fieldcal.types import Crossing
 from fieldcal.validation import CLIP
 
@@ -59,7 +61,10 @@ class Scores:
                 raise InputTypeError(f"The bin ids in {name!r:.60} must be whole numbers, but are {dtype}.")
             if not (dtype.is_numeric() or dtype == nw.Boolean) and self.table.has_rows():
                 raise InputTypeError(
-                    f"The scores in column {name!r:.60} must be numbers, but are {dtype}. Cast the column first."
+                    f"The scores in column {name!r:.60} must be numbers, but are {dtype}. Cast the column first; "
+                    "verdicts, ratings and other values are named with ",
+                    Option("predictions"),
+                    ".",
                 )
         return self
 
@@ -267,17 +272,26 @@ def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order:
     )
 
 
+#: Columns of probabilities, of quantiles of a number, or of values.
+PredictionColumns = Scores | QuantileColumns | ValueColumns
+
+
 def prediction_columns(
     table: Table,
     lab: Lab,
     *,
     scores: str | Sequence[str] | None,
     quantiles: QuantilesLike | None,
+    predictions: str | Sequence[str] | None = None,
     normalize: bool = False,
     crossing: Crossing = "error",
-) -> Scores | QuantileColumns:
+) -> PredictionColumns:
     """The columns that are asked for, or the lab's, of the kind that the lab was learnt from."""
-    lab.outcome.refuse(scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing)
+    given: dict[str, Any] = {"scores": scores, "quantiles": quantiles}
+    if lab.of_values:
+        refuse_with_values(**given, normalize=normalize, crossing=crossing)
+        return ValueColumns.of(table, lab, predictions)
+    lab.outcome.refuse(**given, predictions=predictions, normalize=normalize, crossing=crossing)
     columns: Scores | QuantileColumns
     if lab.outcome.kind == "intervals":
         columns = QuantileColumns.of(table, lab, quantiles, crossing=crossing)
@@ -511,7 +525,7 @@ def _as(expression: nw.Expr, dtype: Any, wanted: Any) -> nw.Expr:
 
 @dataclass(frozen=True)
 class Rows:
-    """What was read: probabilities or distributions, groups (None without group columns), and other columns."""
+    """What was read: probabilities, distributions or values, groups (None without group columns), and other columns."""
 
     predictions: Any
     groups: Any
@@ -519,7 +533,7 @@ class Rows:
 
 
 def read_rows(
-    columns: Scores | QuantileColumns,
+    columns: PredictionColumns,
     grouping: Grouping,
     *,
     others: Mapping[str, nw.Expr] | None = None,
@@ -536,7 +550,7 @@ def read_rows(
     made += [x.alias(names[n]) for n, x in (others or {}).items()]
     # All of it in one query: a lazy table may have its rows in another order the next time.
     rows = (table.frame if frame is None else frame).select(*made, *grouping.expressions())
-    read = _collect(table, rows, numbers=columns.names())
+    read = _collect(table, rows, numbers=[] if isinstance(columns, ValueColumns) else columns.names())
     return Rows(
         columns.predictions(read),
         grouping.decode([read[n] for n in grouping.names()]),
@@ -545,7 +559,7 @@ def read_rows(
 
 
 def read_labelled_rows(
-    columns: Scores | QuantileColumns, grouping: Grouping, label: str, *, labelled_only: bool = False
+    columns: PredictionColumns, grouping: Grouping, label: str, *, labelled_only: bool = False
 ) -> tuple[Rows, Any]:
     """The rows, or those with a label, and their labels."""
     table, y = columns.table, columns.label(label)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import narwhals as nw
+import numpy as np
 
 from fieldcal import verbs
-from fieldcal.errors import InputError
+from fieldcal.core.values import LEFT_OUT, MISSING, Values, rows_of_values
 from fieldcal.objects import Field, Lab
 from fieldcal.options import check_choice, check_flags, check_kind, column_names
 from fieldcal.tables import count_table
@@ -20,10 +22,13 @@ from fieldcal.tables.engines.base import floats
 from fieldcal.tables.label_column import LabelColumn
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import Quality, examine, refuse
+from fieldcal.tables.value_columns import ValueColumns
 from fieldcal.tables.windows import Window, in_windows
 from fieldcal.types import Crossing, Design
-from fieldcal.verbs.count import check_batch, warn_if_ids
+from fieldcal.validation import MISSING_OTHERWISE
+from fieldcal.verbs.count import check_batch, empty_field, warn_if_ids
 from fieldcal.verbs.field_labels import check_label_options
+from fieldcal.verbs.values import warn_unseen
 
 
 def count(
@@ -33,6 +38,7 @@ def count(
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
     quantiles: QuantilesLike | None = None,
+    predictions: str | Sequence[str] | None = None,
     missing: Literal["error", "drop"] = "error",
     normalize: bool = False,
     crossing: Crossing = "error",
@@ -40,7 +46,7 @@ def count(
     time: str | None = None,
     every: str | None = None,
     label: str | None = None,
-    design: Design = "random",
+    design: Design | None = None,
     only_labels: bool = False,
 ) -> Field:
     """Count the predictions in a table, per group and bin, where the table lives.
@@ -56,6 +62,7 @@ def count(
         By default those of the lab; ``[]`` counts one population. Several columns make tuples.
     scores : column or columns of the predictions, in the order of the classes
     quantiles : columns of predicted quantiles, as in `learn`, of a lab that was learnt from such
+    predictions : column of values, or one per judge, of a lab that was learnt from such
         By default those of the lab.
     missing : "error" or "drop"
         What to do with rows whose prediction is null or NaN. Dropped rows are counted in ``Field.dropped``.
@@ -103,15 +110,26 @@ def count(
     window = None if time is None and every is None else Window.of(table, time, every, batch)
     grouping = Grouping.of(table, group_names(lab, by))
     columns = prediction_columns(
-        table, lab, scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing
+        table,
+        lab,
+        scores=scores,
+        quantiles=quantiles,
+        predictions=predictions,
+        normalize=normalize,
+        crossing=crossing,
     )
-    labels: dict[str, Any] = {"design": design, "only_labels": only_labels}
+    chosen: Design = design or lab.design or "random"
+    labels: dict[str, Any] = {"design": chosen, "only_labels": only_labels}
     if isinstance(columns, QuantileColumns):
         field = _count_distributions(lab, columns, grouping, batch, label, **labels)
     else:
-        columns = replace(columns, counts_zeros=lab.partition.counts_zeros)
-        known = None if label is None else LabelColumn.of(table, lab, label, design=design, only=only_labels)
-        field = _count(Plan(lab, table, grouping, columns, window, known), missing, batch)
+        known = None if label is None else LabelColumn.of(table, lab, label, design=chosen, only=only_labels)
+        if isinstance(columns, ValueColumns):
+            counted = _count_values(ValuePlan(lab, table, grouping, window, known, columns), missing)
+        else:
+            columns = replace(columns, counts_zeros=lab.partition.counts_zeros)
+            counted = _count(Plan(lab, table, grouping, window, known, columns), missing)
+        field = counted if batch is None else counted.named(batch)
     warn_if_ids(len(field.groups), int(field.n.sum()))
     return field
 
@@ -124,13 +142,12 @@ def group_names(lab: Lab, by: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is counted."""
+class _Keys:
+    """What is counted, and by what."""
 
     lab: Lab
     table: Table
     grouping: Grouping
-    scores: Scores
     window: Window | None
     label: LabelColumn | None
 
@@ -138,12 +155,40 @@ class Plan:
         """Our names of what is grouped by: rows with a label are counted apart, class by class."""
         return [*self.grouping.names(), *(part.name for part in (self.window, self.label) if part)]
 
+    def key_columns(self) -> list[nw.Expr]:
+        """The columns that these are names of."""
+        parts = [part.expression() for part in (self.window, self.label) if part]
+        return [*self.grouping.expressions(), *parts]
+
+    def groups(self, small: dict[str, Any]) -> Any:
+        """The groups of a small result."""
+        return self.grouping.decode([small[n] for n in self.grouping.names()])
+
+    def with_keys(self, counted: count_table.Counted, small: dict[str, Any]) -> count_table.Counted:
+        """The counts of a small result, with its windows and labels."""
+        if self.window is not None:
+            counted = replace(counted, windows=self.window.ids(small[self.window.name]))
+        if self.label is not None:
+            counted = replace(counted, labels=self.label.read(small[self.label.name], counted.rows))
+        return counted
+
+    def field(self, counted: count_table.Counted, seen: count_table.Counted, **found: int) -> Field:
+        """The counts as a field, a batch for every window."""
+        given: dict[str, Any] = {"by": self.grouping.columns, "seen": seen, **found}
+        make = count_table.as_field if self.window is None else in_windows
+        return make(self.lab, counted, **given)
+
+
+@dataclass(frozen=True)
+class Plan(_Keys):
+    """Predictions that the engine bins."""
+
+    scores: Scores
+
     def rows(self, *, repair: bool = False) -> Any:
         """The key columns and the predictions; with ``repair``, without missing ones, and rounding clipped."""
-        parts = [part.expression() for part in (self.window, self.label) if part]
-        keys = [*self.grouping.expressions(), *parts]
         frame = self.table.frame.filter(~self.scores.missing()) if repair else self.table.frame
-        return frame.select(*keys, *self.scores.expressions(repair=repair))
+        return frame.select(*self.key_columns(), *self.scores.expressions(repair=repair))
 
     def aggregate(self, rows: Any) -> count_table.Counted:
         """The GROUP BY. Its sums are over all rows, so they are right where all are valid."""
@@ -166,13 +211,7 @@ class Plan:
         if self.keys() and self.table.sorts:  # sooner than Python can, which then has nothing left to sort
             grouped = grouped.sort(*self.keys(), nulls_last=True)
         small = self.table.collect(grouped)
-        groups = self.grouping.decode([small[n] for n in self.grouping.names()])
-        counted = count_table.Counted.read(self.lab, small, groups)
-        if self.window is not None:
-            counted = replace(counted, windows=self.window.ids(small[self.window.name]))
-        if self.label is not None:
-            counted = replace(counted, labels=self.label.read(small[self.label.name], counted.rows))
-        return counted
+        return self.with_keys(count_table.Counted.read(self.lab, small, self.groups(small)), small)
 
     def _measures(self, columns: list[nw.Expr], bins: nw.Expr, valid: nw.Expr) -> dict[str, nw.Expr]:
         """What is added up: whether the row is in a bin or before it, and its predictions in whole units."""
@@ -184,6 +223,20 @@ class Plan:
             # Engines refuse to make a whole number of NaN: rows that are not valid count nothing.
             made[name] = row.units(backend, backend.when(valid, x, backend.number(0.0)))
         return made
+
+
+@dataclass(frozen=True)
+class ValuePlan(_Keys):
+    """Values that the engine groups by as they are: what they mean is known here."""
+
+    values: ValueColumns
+
+    def collected(self) -> dict[str, Any]:
+        """The rows of every group, window, label and value."""
+        keys = [*self.keys(), *self.values.names()]
+        rows = self.table.frame.select(*self.key_columns(), *self.values.expressions())
+        grouped = rows.group_by(*keys).agg(nw.len().alias(count_table.ROWS))
+        return self.table.collect(grouped.select(*keys, nw.col(count_table.ROWS).cast(nw.Int64)))
 
 
 def _count_distributions(
@@ -203,7 +256,7 @@ def _count_distributions(
     return field if batch is None else field.named(batch)
 
 
-def _count(plan: Plan, missing: str, batch: str | None) -> Field:
+def _count(plan: Plan, missing: str) -> Field:
     counted = plan.aggregate(plan.rows())
     quality, seen = Quality(), counted
     if int(counted.valid.sum()) < int(counted.rows.sum()):
@@ -211,15 +264,32 @@ def _count(plan: Plan, missing: str, batch: str | None) -> Field:
         refuse(quality, plan.scores, missing=missing)
         counted = plan.aggregate(plan.rows(repair=True))
     if not plan.grouping.columns and not int(counted.rows.sum()):
-        raise InputError(
-            "The field is empty: it has no rows, so nothing to count. Check the filter before this."
-        )
+        raise empty_field(0)
     if plan.label is not None and plan.label.only:
         quality, counted = Quality(), counted.with_labels()
         seen = counted
-    by = plan.grouping.columns
-    found: dict[str, Any] = {"dropped": quality.missing, "clipped": quality.clipped}
-    if plan.window is not None:
-        return in_windows(plan.lab, counted, seen, by=by, **found)
-    field = count_table.as_field(plan.lab, counted, by=by, seen=seen, **found)
-    return field if batch is None else field.named(batch)
+    return plan.field(counted, seen, dropped=quality.missing, clipped=quality.clipped)
+
+
+def _count_values(plan: ValuePlan, missing: str) -> Field:
+    small, partition = plan.collected(), plan.lab.partition
+    assert isinstance(partition, Values)
+    columns, rows = plan.values.listed(small), np.asarray(small[count_table.ROWS], dtype=np.int64)
+    placed = partition.place(columns)
+    dropped, all_rows = int(rows[placed.ids == MISSING].sum()), int(rows.sum())
+    if dropped and missing == "error":
+        way_out = ("Drop those rows", *MISSING_OTHERWISE, ".")
+        plan.values.refuse_missing(columns, dropped, what=f"{all_rows:,} rows", way_out=way_out)
+    unseen = Counter[tuple[str, ...]]()
+    for value, is_unseen, n in zip(rows_of_values(columns), placed.unseen, rows, strict=True):
+        if is_unseen and value is not None:
+            unseen[value] += int(n)
+    counted = count_table.Counted.of_bins(plan.lab, plan.groups(small), rows, placed.ids)
+    counted = plan.with_keys(replace(counted, unseen=np.where(placed.unseen, rows, 0)), small)
+    left_out = int(rows[placed.ids == LEFT_OUT].sum())
+    if not plan.grouping.columns and not int(counted.valid.sum()):
+        raise empty_field(all_rows, left_out)
+    only = plan.label is not None and plan.label.only
+    counted = counted.with_labels() if only else counted
+    warn_unseen(partition, unseen, left_out, n_rows=all_rows, stacklevel=4)
+    return plan.field(counted, counted, dropped=0 if only else dropped)

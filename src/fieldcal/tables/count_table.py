@@ -73,6 +73,14 @@ class Counted:
     units: Int64s  # (rows of the table, 1 or K)
     windows: Sequence[str | None] | None = None  # the window of each row, where there are windows
     labels: Labels | None = None  # the class of each row, where the table tells classes apart
+    unseen: Int64s | None = None  # of values: rows with one that the lab has never seen
+
+    @classmethod
+    def of_bins(cls, lab: Lab, groups: Any, rows: Int64s, bins: Ints) -> Counted:
+        """From rows of the table that are of one bin each, or of none, where it is negative."""
+        valid = np.where(bins >= 0, rows, 0)
+        below = np.where(bins[:, None] <= np.arange(lab.n_bins - 1), valid[:, None], 0)
+        return cls(groups, rows, valid, below, np.zeros((len(rows), 0), dtype=np.int64))
 
     @classmethod
     def read(
@@ -98,14 +106,23 @@ class Counted:
             groups = groups[at] if isinstance(groups, np.ndarray) else [groups[i] for i in at]
         windows = None if self.windows is None else [self.windows[i] for i in at]
         labels = None if self.labels is None else self.labels.part(at)
-        return Counted(groups, self.rows[at], self.valid[at], self.below[at], self.units[at], windows, labels)
+        return Counted(
+            groups,
+            self.rows[at],
+            self.valid[at],
+            self.below[at],
+            self.units[at],
+            windows,
+            labels,
+            None if self.unseen is None else self.unseen[at],
+        )
 
     def with_labels(self) -> Counted:
         """The rows of the table that have a label, at least one."""
         known = [] if self.labels is None else [i for i in self.labels.known if self.valid[i]]
         if not known:
             raise no_labels()
-        return self.part(np.array(known))
+        return replace(self.part(np.array(known)), unseen=None)
 
     def tables(self, lab: Lab) -> dict[str, Int64s]:
         """The tables of a batch. Rows of a table have no weights, so that their squares are the rows."""
@@ -175,8 +192,14 @@ def as_field(
         else:
             np.add.at(table, codes, part)
         tables[name] = table
-    labelled = counted.labelled(lab, codes)
-    batch = Batch(groups=names, **tables, dropped=dropped, clipped=clipped, labelled=labelled)
+    batch = Batch(
+        groups=names,
+        **tables,
+        dropped=dropped,
+        clipped=clipped,
+        unseen=0 if counted.unseen is None else int(counted.unseen.sum()),
+        labelled=counted.labelled(lab, codes),
+    )
     return Field(
         lab=lab.digest,
         classes=lab.classes,

@@ -10,12 +10,22 @@ from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Classes, Intervals, Lab, group_keys
+from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import check_flags, column_names
-from fieldcal.tables.columns import Grouping, Scores, match_classes, read_labelled_rows
+from fieldcal.tables.columns import (
+    Grouping,
+    PredictionColumns,
+    Rows,
+    Scores,
+    match_classes,
+    read_labelled_rows,
+)
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
-from fieldcal.types import Crossing
+from fieldcal.tables.value_columns import ValueColumns, has_value
+from fieldcal.types import Crossing, Design, Kind
 from fieldcal.validation import as_labels, check_order
+from fieldcal.verbs.values import refuse_alike
 
 
 def learn(
@@ -24,6 +34,8 @@ def learn(
     label: str,
     scores: str | Sequence[str] | Mapping[Hashable, str] | None = None,
     quantiles: QuantilesLike | None = None,
+    predictions: str | Sequence[str] | None = None,
+    design: Design | None = None,
     by: str | Sequence[str] = (),
     classes: Sequence[Hashable] | None = None,
     method: MethodName = "default",
@@ -51,7 +63,14 @@ def learn(
         In place of scores, of a model that predicts a number: a pattern such as ``"q_*"``, where ``*`` is the level
         (0.05) or a percentage (5, 05), which it is if any of the numbers is above 1; or a mapping from level to column,
         ``{0.05: "low", 0.5: "middle", 0.95: "high"}``.
+    predictions : str or sequence
+        In place of scores, of a judge or a test: the column of its values, such as "pass", 4 or true; one column per
+        judge if there are several. See ``kind="values"`` of `fieldcal.learn`.
+    design : "random", "by_score" or "by_class"
+        With ``predictions``, and needed there, as in `fieldcal.learn`: how the rows with a label were chosen.
     label : column of the true classes, or numbers
+        With ``predictions`` it may be null in most rows: only those with a label are read, and which values the others
+        have.
     by : column or columns of the groups, for the rehearsal; later steps use the same
     classes, method, partition, smoothing, ordered, normalize, intervals, atoms, random_state : as in `fieldcal.learn`
     crossing : as in `fieldcal.regression.from_quantiles`
@@ -80,15 +99,25 @@ def learn(
     >>> lab = tables.learn(rows, quantiles="q_*", label="y", intervals=[-1, 0, 1])
     >>> lab.columns.scores, lab.columns.levels
     (('q_10', 'q_50', 'q_90'), (0.1, 0.5, 0.9))
+
+    A judge, some rows of which people checked:
+
+    >>> judged = pa.table({"verdict": ["pass", "fail"] * 100, "human": ["good", "bad", "bad", "bad", None] * 40})
+    >>> tables.learn(judged, predictions="verdict", label="human", design="random")
+    Lab: 160 rows, 2 classes (bad 75.0%, good 25.0%), 2 values, condition number ...
     """
-    _one_kind(scores, quantiles)
+    _one_kind(scores=scores, quantiles=quantiles, predictions=predictions)
     table = open_table(frame)
     check_flags(ordered=ordered, normalize=normalize)
     column_names("label", [label])
     names = column_names("by", by)
     grouping = Grouping.of(table, names)
-    columns: Scores | QuantileColumns
-    if quantiles is not None:
+    columns: PredictionColumns
+    kind: Kind = "probabilities"
+    if predictions is not None:
+        refuse_with_values(crossing=crossing)
+        columns, kind = ValueColumns.find(table, predictions), "values"
+    elif quantiles is not None:
         Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
         columns = QuantileColumns.find(table, quantiles, crossing=crossing)
     else:
@@ -101,10 +130,15 @@ def learn(
             classes, in_order = _classes(table, label, classes, ordered), classes is not None
             named = match_classes(() if scores is None else scores, table.names, classes, in_order=in_order)
         columns = Scores(table, named, normalize, ids).checked()
-    rows, y = read_labelled_rows(columns, grouping, label)
+    if isinstance(columns, ValueColumns) and table.lazy:
+        rows, y = _read_values(columns, grouping, label)
+    else:
+        rows, y = read_labelled_rows(columns, grouping, label)
     lab = verbs.learn(
         rows.predictions,
         y,
+        kind=kind,
+        design=design,
         groups=rows.groups,
         classes=classes,
         method=method,
@@ -119,16 +153,38 @@ def learn(
     return lab.model_copy(update={"columns": columns.remembered(label, names)})
 
 
-def _one_kind(scores: object, quantiles: object) -> None:
-    if (scores is None) == (quantiles is None):
+def _one_kind(**given: object) -> None:
+    named = [name for name, columns in given.items() if columns is not None]
+    if len(named) != 1:
         raise InputError(
             "Of ",
             Option("scores"),
-            " and ",
+            ", ",
             Option("quantiles"),
-            f" {'none is' if scores is None else 'both are'} given, but one is needed: the first names columns with "
-            "probabilities of classes, the second columns with quantiles of a number.",
+            " and ",
+            Option("predictions"),
+            f" {' and '.join(named) + ' are' if named else 'none is'} given, but one is needed: the first names "
+            "columns with probabilities of classes, the second columns with quantiles of a number, the third columns "
+            "with values, such as the verdicts of a judge.",
         )
+
+
+def _read_values(columns: ValueColumns, grouping: Grouping, label: str) -> tuple[Rows, Any]:
+    """The rows with a label, and one more of each value that there is, without one."""
+    table = columns.table
+    rows, y = read_labelled_rows(columns, grouping, label, labelled_only=True)
+    found = table.collect(table.frame.select(*columns.expressions()).unique())
+    every = columns.listed(found)
+    has, human = has_value(columns.split(rows.predictions)), columns.label(label)
+    if not all(has):
+        way_out = ("Correct it, or drop those rows.",)
+        what, among = f"{len(has):,} labelled rows", ~human.is_null()
+        columns.refuse_missing(every, has.count(False), what=what, way_out=way_out, among=among)
+    refuse_alike(y, lambda text: table.first(human == text))
+    more = columns.predictions(found)
+    nobody = [None] * len(more)
+    groups = None if rows.groups is None else [*rows.groups, *nobody]
+    return Rows([*rows.predictions, *more], groups, {}), [*y, *nobody]
 
 
 def _classes(

@@ -125,7 +125,7 @@ def count(
     if only_labels:
         names, rows = rows.with_labels(names)
     elif groups is None and not len(rows.groups):
-        raise _empty(scores)
+        raise empty_field(len(scores.values), scores.left_out)
     chosen = design or lab.design or "random"
     counted = _counted(lab, names, rows.in_one_order(), design=chosen, only_labels=only_labels)
     field = Field(
@@ -222,12 +222,12 @@ def _counted(lab: Lab, names: Keys, rows: _Rows, *, design: Design, only_labels:
     )
 
 
-def _empty(scores: Scores) -> InputError:
-    """That no row is left to count."""
-    if scores.left_out:
+def empty_field(rows: int, left_out: int = 0) -> InputError:
+    """That no row is left to count, of so many that were left out for their values."""
+    if left_out:
         return InputError(
-            f"None of the {len(scores.values):,} rows has a value that the lab knows, so there is nothing to count. "
-            "Are these the same judge's?"
+            f"None of the {rows:,} rows has a value that the lab knows, so there is nothing to count. Are these the "
+            "same judge's?"
         )
     return InputError(
         "The field is empty: it has no rows, so nothing to count. Check the filter before this."

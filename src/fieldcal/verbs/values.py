@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fieldcal.core.values import LEFT_OUT, MISSING, Value, Values, fit_values, most_values, rows_of_values
-from fieldcal.errors import BinsWarning, InputError, InputTypeError, Option, ValueWarning
+from fieldcal.core.values import (
+    LEFT_OUT,
+    MISSING,
+    Value,
+    Values,
+    canonical,
+    fit_values,
+    most_values,
+    rows_of_values,
+)
+from fieldcal.errors import BinsWarning, InputError, InputTypeError, Option, RowError, ValueWarning
 from fieldcal.objects import group_keys
 from fieldcal.objects.outcome import are_distributions, n_labels, refuse_several_columns
 from fieldcal.options import check_choice, check_whole, is_auto
@@ -103,36 +112,82 @@ def _check_present(absent: Any, missing: Missing) -> None:
 
 
 def _warn_unseen(partition: Values, columns: list[list[Any]], ids: Ints, unseen: Any) -> None:
-    """Name the most frequent values that the lab has never seen, and say what becomes of their rows."""
-    if not unseen.any():
-        return
+    """Warn of values that the lab has never seen, with the first row of each."""
     at = np.flatnonzero(unseen)
     found = rows_of_values([[column[i] for i in at] for column in columns])
-    rows = [" · ".join(value) for value in found if value is not None]
+    rows = [value for value in found if value is not None]
     first = {value: int(i) for i, value in zip(at[::-1], rows[::-1], strict=True)}
+    left_out = int((ids == LEFT_OUT).sum())
+    warn_unseen(partition, Counter(rows), left_out, n_rows=len(ids), first=first, stacklevel=6)
+
+
+def warn_unseen(
+    partition: Values,
+    unseen: Mapping[Value, int],
+    left_out: int,
+    *,
+    n_rows: int,
+    first: Mapping[Value, int] | None = None,
+    stacklevel: int,
+) -> None:
+    """Name the most frequent values that the lab has never seen, and say what becomes of their rows.
+
+    Parameters
+    ----------
+    unseen : these values, each of so many rows
+    left_out : of these rows
+    n_rows : of the whole field
+    first : the first row of each, where rows have an order
+    """
+    if not unseen:
+        return
     known = [" · ".join(value) for value in partition.known]
-    often = sorted(Counter(rows).items(), key=lambda pair: (-pair[1], pair[0]))[:_NAMED]
-    named = [
-        f"{value!r:.60} ({n:,} row{'s' * (n > 1)}, the first is row {first[value]}).{did_you_mean(value, known)}"
-        for value, n in often
-    ]
-    more = len(first) - len(named)
+    often = sorted(unseen.items(), key=lambda pair: (-pair[1], pair[0]))[:_NAMED]
+    named = []
+    for value, n in often:
+        text, where = " · ".join(value), "" if first is None else f", the first is row {first[value]}"
+        named.append(f"{text!r:.60} ({n:,} row{'s' * (n > 1)}{where}).{did_you_mean(text, known)}")
+    more = len(unseen) - len(named)
     warnings.warn(
         ValueWarning(
-            f"The lab has never seen {len(first):,} of the values, in {len(at):,} of {len(ids):,} rows: "
-            f"{' '.join(named)}{f' And {more:,} more values.' if more else ''} {_fate(ids[at])}"
+            f"The lab has never seen {len(unseen):,} of the values, in {sum(unseen.values()):,} of {n_rows:,} "
+            f"rows: {' '.join(named)}{f' And {more:,} more values.' if more else ''} {_fate(left_out)}"
         ),
-        stacklevel=5,
+        stacklevel=stacklevel,
     )
 
 
-def _fate(ids: Ints) -> str:
+def _fate(left: int) -> str:
     """What becomes of rows whose value was never seen."""
-    if (ids >= 0).all():
+    if not left:
         return "They count with the nearest number, or with the other rare values of the lab."
-    left = int((ids == LEFT_OUT).sum())
     fate = f"Left out: {left:,} row{'s' * (left > 1)}."
     return f"{fate} Correct their spelling, or label some of them and learn again."
+
+
+def refuse_alike(labels: Iterable[Any], first: Callable[[str], int | None]) -> None:
+    """Refuse labels that people take for one: they differ in case or blanks alone, or are blank.
+
+    Parameters
+    ----------
+    first : the first row of a label, where rows have an order
+    """
+    rows = Counter(label for label in labels if isinstance(label, str))
+    often: dict[str | None, str] = {}
+    for label, n in sorted(rows.items(), key=lambda pair: (-pair[1], pair[0])):
+        text = canonical(label)
+        other = often.setdefault(text, label)
+        if text is not None and other == label:
+            continue
+        row = first(label)
+        where = f"{n:,} row{'s' * (n > 1)}{'' if row is None else f', the first is row {row}'}"
+        if text is None:
+            raise RowError(f"The label {label!r:.60} is blank ({where}). Let it be missing.", row=row)
+        raise RowError(
+            f"The labels {other!r:.60} and {label!r:.60} ({where}) differ only in case or blanks, but would be two "
+            "classes. Spell them alike.",
+            row=row,
+        )
 
 
 @dataclass(frozen=True)
@@ -165,6 +220,8 @@ class LabValues:
                 "The lab has no labelled rows: every label is missing, so there is nothing to learn from. Check the "
                 "filter before this."
             )
+        listed = list(labels)
+        refuse_alike(listed, lambda label: int(rows[listed.index(label)]))
         return cls(columns, rows, labels)
 
     @property

@@ -93,6 +93,10 @@ class Table(ABC):
         first = self.frame.head(1)
         return len(first.collect() if isinstance(first, nw.LazyFrame) else first) > 0
 
+    def first(self, condition: nw.Expr) -> int | None:
+        """The place of the first row that meets a condition, from 0; None where rows have no order, or none does."""
+        return None
+
     def helper(self, name: str) -> str:
         """A name for a column of ours that no column of the table has."""
         return self.prefix + name

@@ -69,6 +69,12 @@ class DuckDB(Table):
         del small_table
         return nw.from_native(relation).select(*(nw.col(name).cast(dtypes[name]) for name in columns))
 
+    def first(self, condition: nw.Expr) -> int | None:
+        """In the order of the relation."""
+        numbered = self._numbered().filter(condition).select(nw.col(self.helper("row")).min())
+        found = self.collect(numbered)[self.helper("row")][0]
+        return None if found is None else int(found) - 1
+
     def prepare(self, columns: Sequence[nw.Expr]) -> Any:
         """With the row's number, where the source did not bring one."""
         numbered = self.frame if self.row_id else self._numbered()

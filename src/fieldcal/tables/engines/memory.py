@@ -33,6 +33,11 @@ class Eager(Table):
             return nw.Object()
         return found
 
+    def first(self, condition: nw.Expr) -> int | None:
+        """In the order of the table."""
+        met = self.frame.select(condition.alias(self.helper("met"))).get_column(self.helper("met")).to_list()
+        return next((i for i, is_met in enumerate(met) if is_met), None)
+
     def collect(self, frame: Any) -> dict[str, Any]:
         """Whole numbers as arrays, unless nulls would make them fractions; everything else as lists."""
         return {s.name: values_of(s) for s in frame.iter_columns()}

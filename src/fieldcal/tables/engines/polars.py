@@ -23,6 +23,13 @@ class LazyPolars(Table):
         table = frame.to_native().collect(engine="streaming")
         return {s.name: values_of(nw.from_native(s, series_only=True)) for s in table.iter_columns()}
 
+    def first(self, condition: nw.Expr) -> int | None:
+        """In the order of the table."""
+        row = self.helper("row")
+        numbered = nw.from_native(self.frame.to_native().with_row_index(row))
+        found: int | None = numbered.filter(condition).select(nw.col(row).min()).collect().item()
+        return found
+
     def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
         """A frame in memory, lazily."""
         import polars as pl

@@ -1,0 +1,268 @@
+"""Values in tables, the verdicts of judges and the results of tests: learnt and counted as arrays are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import fieldcal
+from fieldcal import tables
+from fieldcal.errors import FieldcalError, RowError, ValueWarning
+from fieldcal.objects import Lab
+from tables import truth
+from tables.engines import IN_MEMORY, Engine
+
+SPELLED = {"pass": ["pass", "Pass", "PASS "], "fail": ["fail", " fail", "FAIL"]}
+LAZY = [name for name in IN_MEMORY if name in ("polars-lazy", "duckdb")]
+
+
+@functools.cache
+def judged(n=600):
+    """A judge in four forms, and a second one; people checked every third row; two models on four days."""
+    rng = np.random.default_rng(0)
+    good = rng.random(n) < 0.65
+    says = np.where(rng.random(n) < np.where(good, 0.9, 0.2), "pass", "fail")
+    rating = np.clip(np.where(good, 4, 2) + rng.integers(-1, 2, n), 1, 5)
+    days = [dt.datetime(2024, 5, 1 + int(d), 12) for d in rng.integers(0, 4, n)]
+    return pa.table(
+        {
+            "verdict": pa.array([rng.choice(SPELLED[s]) for s in says], pa.string()),
+            "rating": pa.array(rating.tolist(), pa.int32()),
+            "score": pa.array((np.minimum(rating, 3) / 4).tolist(), pa.float64()),
+            "ok": pa.array((says == "pass").tolist(), pa.bool_()),
+            "second": pa.array(
+                [("A", "B")[int(rng.random() < (0.8 if g else 0.3))] for g in good], pa.string()
+            ),
+            "human": pa.array(
+                [None if i % 3 else "good" if g else "bad" for i, g in enumerate(good)], pa.string()
+            ),
+            "model": pa.array(rng.choice(["x", "y", "z"], n).tolist(), pa.string()),
+            "at": pa.array(days, pa.timestamp("us")),
+        }
+    )
+
+
+def listed(rows, columns):
+    """The values of rows, of several judges as tuples."""
+    found = [rows[name].to_pylist() for name in columns]
+    return found[0] if len(columns) == 1 else list(zip(*found, strict=True))
+
+
+def from_arrays(rows, columns, design="random"):
+    """What arrays of the same rows teach."""
+    values, human, model = listed(rows, columns), rows["human"].to_pylist(), rows["model"].to_pylist()
+    return fieldcal.learn(values, human, kind="values", design=design, groups=model)
+
+
+def from_table(frame, columns, **options):
+    return tables.learn(
+        frame, predictions=columns, **{"label": "human", "by": "model", "design": "random", **options}
+    )
+
+
+@functools.cache
+def lab_of(*columns):
+    return from_table(judged(), columns)
+
+
+def counted(lab, rows, columns, by=("model",), **options):
+    """What arrays of the same rows give."""
+    field = fieldcal.count(lab, listed(rows, columns), groups=truth.groups(rows, by), **options)
+    return field.model_copy(update={"by": tuple(by)})
+
+
+JUDGES = [("verdict",), ("rating",), ("score",), ("ok",), ("verdict", "second"), ("score", "second")]
+
+
+@pytest.mark.parametrize("columns", JUDGES, ids=",".join)
+def test_every_engine_learns_and_counts_values_as_arrays_to_the_byte(engine, columns):
+    rows = judged()
+    lab = from_table(engine.make(rows), columns)
+    assert lab.columns.scores == columns
+    assert lab.model_copy(update={"columns": None}).to_json() == from_arrays(rows, columns).to_json()
+    field = tables.count(lab, engine.make(rows), label="human")
+    truth.assert_same_counts(field, counted(lab, rows, columns, y=rows["human"].to_pylist()))
+
+
+def with_gaps(rows, column, at, filler=None):
+    values = [filler if i in at else v for i, v in enumerate(rows[column].to_pylist())]
+    return rows.set_column(rows.column_names.index(column), column, pa.array(values, rows[column].type))
+
+
+@pytest.mark.parametrize("column", ["verdict", "rating", "score", "ok"])
+def test_null_values_are_refused_with_their_row_or_dropped(local_engine, column):
+    lab, rows = lab_of(column), with_gaps(judged(), column, {4, 7, 11})
+    frame = local_engine.make(rows)
+    with pytest.raises(RowError, match=r"^3 of 600 rows have no value in .*the first is row 4") as refused:
+        tables.count(lab, frame)
+    assert refused.value.row == 4
+    field = tables.count(lab, frame, missing="drop")
+    assert field.dropped == 3
+    truth.assert_same_counts(field, counted(lab, rows, (column,), missing="drop"))
+
+
+@pytest.mark.parametrize(("column", "blank"), [("verdict", "  "), ("verdict", ""), ("score", float("nan"))])
+def test_blank_text_and_nan_are_missing(local_engine, column, blank):
+    lab, rows = lab_of(column), with_gaps(judged(), column, {5}, blank)
+    with pytest.raises(RowError, match="the first is row 5"):
+        tables.count(lab, local_engine.make(rows))
+    field = tables.count(lab, local_engine.make(rows), missing="drop")
+    truth.assert_same_counts(field, counted(lab, rows, (column,), missing="drop"))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "fate"),
+    [
+        ("verdict", "unsure", "Left out: 2 rows"),
+        ("verdict", "pas", "Did you mean 'pass'"),
+        ("rating", 9, "nearest"),
+    ],
+)
+def test_unknown_values_are_named_and_counted(local_engine, column, value, fate):
+    lab, rows = lab_of(column), with_gaps(judged(), column, {5, 8}, value)
+    with pytest.warns(ValueWarning, match=rf"in 2 of 600 rows: '{value}' \(2 rows\).*{fate}"):
+        field = tables.count(lab, local_engine.make(rows))
+    with pytest.warns(ValueWarning):
+        arrays = counted(lab, rows, (column,))
+    assert field.unseen == 2
+    truth.assert_same_counts(field, arrays)
+
+
+def test_values_that_the_lab_does_not_know_at_all_leave_nothing_to_count(local_engine):
+    rows = pa.table({"verdict": ["maybe", "perhaps"]})
+    with pytest.raises(FieldcalError, match="None of the 2 rows has a value that the lab knows"):
+        tables.count(lab_of("verdict"), local_engine.make(rows), by=[])
+
+
+def test_a_group_that_loses_all_its_rows_stays(local_engine):
+    lab = lab_of("verdict")
+    rows = pa.table({"verdict": pa.array(["pass", None, "fail"]), "model": ["x", "gone", "x"]})
+    field = tables.count(lab, local_engine.make(rows), missing="drop")
+    assert field.groups == ("gone", "x")
+    truth.assert_same_counts(field, counted(lab, rows, ("verdict",), missing="drop"))
+
+
+@pytest.mark.parametrize("design", ["random", "by_score", "by_class"])
+def test_labels_have_the_design_of_the_lab_unless_another_is_named(local_engine, design):
+    frame = local_engine.make(judged())
+    lab = from_table(frame, "verdict", design=design)
+    assert (lab.design, set(tables.count(lab, frame, label="human").labelled)) == (design, {design})
+    assert set(tables.count(lab, frame, label="human", design="by_score").labelled) == {"by_score"}
+
+
+def test_only_labels_adds_to_a_field_that_was_counted_before(local_engine):
+    lab, frame = lab_of("verdict"), local_engine.make(judged())
+    at_once = tables.count(lab, frame, label="human")
+    later = tables.count(lab, frame) + tables.count(lab, frame, label="human", only_labels=True)
+    assert later == at_once
+
+
+def test_windows_are_batches_that_hold_their_own_unseen_values(local_engine):
+    lab, rows = lab_of("verdict"), with_gaps(judged(), "verdict", {5, 8}, "unsure")
+    with pytest.warns(ValueWarning):
+        field = tables.count(lab, local_engine.make(rows), label="human", time="at", every="1d")
+    assert field.batch_ids == ("2024-05-01", "2024-05-02", "2024-05-03", "2024-05-04")
+    with warnings.catch_warnings(action="ignore", category=ValueWarning):
+        for day in field.batch_ids:
+            part = rows.filter(pa.array([t.date().isoformat() == day for t in rows["at"].to_pylist()]))
+            alone = counted(lab, part, ("verdict",), y=part["human"].to_pylist())
+            assert field.window(day, day + "T23").batches[day].same(alone.named(day).batches[day])
+    assert sum(batch.unseen for batch in field.batches.values()) == field.unseen == 2
+
+
+def test_objects_of_pandas_are_values_of_all_kinds():
+    says = ["pass", True, 4, 4.0, "4", None, "FAIL", float("nan")] * 30
+    human = ["good", "bad", "good", "bad"] * 60
+    frame = pd.DataFrame({"verdict": pd.Series(says, dtype=object), "human": human}, index=range(240, 0, -1))
+    known = frame[frame["verdict"].notna()]
+    lab = tables.learn(known, predictions="verdict", label="human", design="random")
+    assert lab.partition.labels(()) == ["4", "fail", "pass", "true"]
+    field = tables.count(lab, frame, missing="drop")
+    assert field == fieldcal.count(lab, says, missing="drop")
+
+
+@pytest.mark.parametrize("kind", ["category", "enum"])
+def test_categories_are_their_text(kind):
+    rows = judged()
+    texts = pl.Series("verdict", rows["verdict"].to_pylist())
+    dtype = pl.Categorical if kind == "category" else pl.Enum(texts.unique().sort())
+    frame = pl.DataFrame({"verdict": texts.cast(dtype), "model": rows["model"].to_pylist()})
+    truth.assert_same_counts(
+        tables.count(lab_of("verdict"), frame), counted(lab_of("verdict"), rows, ("verdict",))
+    )
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_of_rows_without_a_label_only_their_values_are_read(name):
+    rows = judged()
+    rare = with_gaps(rows, "verdict", {i for i in range(600) if i % 3 == 1 and i < 60}, "unsure")
+    lab = from_table(Engine(name).make(rare), "verdict")
+    assert ("unsure",) in lab.partition.known
+    assert lab.model_copy(update={"columns": None}) == from_arrays(rare, ("verdict",))
+
+
+def test_a_labelled_row_without_a_value_is_refused_with_its_row(local_engine):
+    rows = with_gaps(judged(), "verdict", {1, 9, 12}, " ")
+    with pytest.raises(FieldcalError, match=r"2 of 200 labelled rows have no value.*the first is row 9"):
+        from_table(local_engine.make(rows), "verdict")
+
+
+@pytest.mark.parametrize(
+    ("label", "says"),
+    [
+        ("Good", "differ only in case or blanks"),
+        ("good ", "differ only in case or blanks"),
+        (" ", "is blank"),
+    ],
+)
+def test_labels_that_people_take_for_one_are_refused_with_their_row(local_engine, label, says):
+    rows = with_gaps(judged(), "human", {9, 12}, label)
+    with pytest.raises(
+        RowError, match=rf"(?s)2 rows, the first is row 9.*{says}|{says}.*2 rows, the first is row 9"
+    ):
+        from_table(local_engine.make(rows), "verdict")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"design": None}, r"design='random'.*design='by_score'.*design='by_class'"),
+        ({"scores": "score"}, "scores and predictions are given"),
+        ({"predictions": None}, "none is given"),
+        ({"predictions": []}, "at least one"),
+        ({"predictions": ["verdict", "verdict"]}, "each once"),
+        ({"predictions": "verdikt"}, "Did you mean 'verdict'"),
+        ({"predictions": "at"}, "text, numbers or truth values"),
+        ({"normalize": True}, "does not go with values"),
+        ({"crossing": "sort"}, "does not go with values"),
+        ({"intervals": 4}, "does not go with values"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_values_is_refused(options, says):
+    given = {"predictions": "verdict", "label": "human", "design": "random", **options}
+    with pytest.raises(FieldcalError, match=says):
+        tables.learn(judged(), **given)
+
+
+def test_columns_of_another_kind_than_the_labs_are_refused():
+    with pytest.raises(FieldcalError, match=r"scores='score' does not go with values.*predictions"):
+        tables.count(lab_of("verdict"), judged(), scores="score")
+    with pytest.raises(FieldcalError, match=r"predictions='verdict' does not go with probabilities.*scores"):
+        tables.count(truth.binary_lab(), judged(), predictions="verdict")
+    with pytest.raises(FieldcalError, match=r"must be numbers, but are String.*predictions"):
+        tables.learn(judged(), scores="verdict", label="human")
+    with pytest.raises(FieldcalError, match="2 columns of values, but 1 in the lab"):
+        tables.count(lab_of("verdict"), judged(), predictions=["verdict", "second"])
+
+
+def test_a_lab_of_values_from_a_table_comes_back_from_its_file():
+    lab = lab_of("verdict", "second")
+    assert Lab.from_json(lab.to_json()) == lab
