@@ -180,7 +180,8 @@ def test_windows_are_batches_that_hold_their_own_unseen_values(local_engine):
 def test_objects_of_pandas_are_values_of_all_kinds():
     says = ["pass", True, 4, 4.0, "4", None, "FAIL", float("nan")] * 30
     human = ["good", "bad", "good", "bad"] * 60
-    frame = pd.DataFrame({"verdict": pd.Series(says, dtype=object), "human": human}, index=range(240, 0, -1))
+    frame = pd.DataFrame({"verdict": pd.Series(says, dtype=object), "human": human})
+    frame.index = range(240, 0, -1)
     known = frame[frame["verdict"].notna()]
     lab = tables.learn(known, predictions="verdict", label="human", design="random")
     assert lab.partition.labels(()) == ["4", "fail", "pass", "true"]
@@ -261,6 +262,104 @@ def test_columns_of_another_kind_than_the_labs_are_refused():
         tables.learn(judged(), scores="verdict", label="human")
     with pytest.raises(FieldcalError, match="2 columns of values, but 1 in the lab"):
         tables.count(lab_of("verdict"), judged(), predictions=["verdict", "second"])
+
+
+@functools.cache
+def estimated(*columns, by=("model",)):
+    lab = lab_of(*columns)
+    return fieldcal.estimate(lab, tables.count(lab, judged(), by=by, label="human"))
+
+
+def new_rows(columns):
+    """Field rows with a model that was never counted and a value that the lab has never seen, and gaps."""
+    rows = judged().slice(0, 60)
+    rows = with_gaps(rows, "model", {3, 4}, "new")
+    rows = with_gaps(rows, columns[0], {6, 7})
+    return with_gaps(rows, "verdict", {9}, "unsure") if "verdict" in columns else rows
+
+
+@pytest.mark.parametrize("columns", JUDGES, ids=",".join)
+def test_every_engine_gives_the_probability_of_each_class_as_arrays_do(engine, columns):
+    prev, rows = estimated(*columns), new_rows(columns)
+    with warnings.catch_warnings(action="ignore"):
+        made = tables.recalibrate(prev, engine.make(rows), missing="keep")
+        arrays = fieldcal.recalibrate(
+            prev, listed(rows, columns), groups=rows["model"].to_pylist(), missing="keep"
+        )
+    found = engine.read(made)
+    names = ["p_bad_recalibrated", "p_good_recalibrated"]
+    assert list(found) == [*rows.column_names, *names]
+    truth.assert_same_values(found, names, arrays)
+    assert engine.name.startswith("pandas") or found[names[0]][6] is None
+    assert found["at"] == rows["at"].to_pylist()
+
+
+@pytest.mark.parametrize("columns", [("verdict",), ("verdict", "second"), ("rating",)], ids=",".join)
+@pytest.mark.parametrize("goal", ["accuracy", "balanced", ((0.0, 1.0), (5.0, 0.0))], ids=str)
+def test_every_engine_decides_as_arrays_do(local_engine, columns, goal):
+    prev, rows = estimated(*columns), new_rows(columns)
+    known = [
+        i for i, v in enumerate(listed(rows, columns)) if None not in (v if isinstance(v, tuple) else (v,))
+    ]
+    with warnings.catch_warnings(action="ignore"):
+        made = tables.decide(prev, local_engine.make(rows), goal=goal, missing="keep")
+        part = rows.take(known)
+        arrays = fieldcal.decide(prev, listed(part, columns), groups=part["model"].to_pylist(), goal=goal)
+    decided = [v if isinstance(v, str) else None for v in local_engine.read(made)["decision"]]
+    assert [decided[i] for i in known] == list(arrays)
+    assert [decided[i] for i in range(60) if i not in known] == [None, None]
+
+
+def test_of_one_population_the_probabilities_are_those_of_the_value_alone(local_engine):
+    prev = estimated("verdict", by=())
+    made = local_engine.read(tables.recalibrate(prev, local_engine.make(judged()), name="{}"))
+    told = {(v.strip().casefold(), p) for v, p in zip(made["verdict"], made["p_good"], strict=True)}
+    assert len(told) == 2
+    assert all(abs(a + b - 1) < 1e-12 for a, b in zip(made["p_bad"], made["p_good"], strict=True))
+
+
+def test_rows_that_cannot_be_recalibrated_are_told_by_their_number(local_engine):
+    prev, frame = estimated("verdict"), local_engine.make(new_rows(("verdict",)))
+    with pytest.raises(RowError, match=r"2 of 60 rows have no value .* the first is row 6"):
+        tables.recalibrate(prev, frame)
+    with pytest.warns() as told:
+        tables.recalibrate(prev, frame, missing="keep")
+    words = [str(w.message) for w in told]
+    assert len(words) == 2, words
+    assert any("in 1 of 60 rows: 'unsure' (1 row)" in w for w in words), words
+    assert any("groups of 2 rows (one is 'new')" in w for w in words)
+    with pytest.warns(ValueWarning), pytest.raises(FieldcalError, match="groups of 2 rows"):
+        tables.recalibrate(prev, frame, missing="keep", unseen="error")
+
+
+def test_pairs_of_a_table_are_those_of_arrays(local_engine):
+    rows = judged().append_column("question", pa.array([i // 3 for i in range(600)]))
+    rows = rows.set_column(rows.column_names.index("model"), "model", pa.array(["x", "y", "z"] * 200))
+    lab = from_table(rows, "verdict")
+    found = tables.pairs(lab, local_engine.make(rows), item="question", label="human")
+    arrays = fieldcal.pairs(
+        lab,
+        rows["verdict"].to_pylist(),
+        rows["model"].to_pylist(),
+        rows["question"].to_pylist(),
+        y=rows["human"].to_pylist(),
+    )
+    assert found.groups == arrays.groups
+    assert np.array_equal(found.bins, arrays.bins)
+    assert np.array_equal(found.classes, arrays.classes)
+
+
+def test_no_statement_is_written_for_values():
+    with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
+        tables.sql_count(lab_of("verdict"), "judged", dialect="duckdb")
+    with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
+        tables.sql_recalibrate(estimated("verdict"), "judged", dialect="duckdb")
+
+
+@pytest.mark.parametrize("name", ["polars", "duckdb"])
+def test_rows_to_label_are_not_chosen_by_their_values(name):
+    with pytest.raises(FieldcalError, match="label rows at random"):
+        tables.rows_to_label(estimated("verdict"), Engine(name).make(judged()), 30)
 
 
 def test_a_lab_of_values_from_a_table_comes_back_from_its_file():

@@ -10,6 +10,7 @@ from fieldcal.tables.count_table import read_counts
 from fieldcal.tables.decide import decide, decide_file
 from fieldcal.tables.labelled import read_labelled
 from fieldcal.tables.learn import learn
+from fieldcal.tables.pairs import pairs
 from fieldcal.tables.recalibrate import recalibrate, recalibrate_file
 from fieldcal.tables.rows_to_label import rows_to_label
 from fieldcal.tables.sql import change_prevalence_statement as sql_change_prevalence
@@ -24,6 +25,7 @@ __all__ = [
     "decide",
     "decide_file",
     "learn",
+    "pairs",
     "read_counts",
     "read_labelled",
     "recalibrate",

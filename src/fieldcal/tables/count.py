@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal import verbs
-from fieldcal.core.values import LEFT_OUT, MISSING, Values, rows_of_values
+from fieldcal.core.values import Values
 from fieldcal.objects import Field, Lab
 from fieldcal.options import check_choice, check_flags, check_kind, column_names
 from fieldcal.tables import count_table
@@ -22,7 +21,7 @@ from fieldcal.tables.engines.base import floats
 from fieldcal.tables.label_column import LabelColumn
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import Quality, examine, refuse
-from fieldcal.tables.value_columns import ValueColumns
+from fieldcal.tables.value_columns import Unseen, ValueColumns
 from fieldcal.tables.windows import Window, in_windows
 from fieldcal.types import Crossing, Design
 from fieldcal.validation import MISSING_OTHERWISE
@@ -275,21 +274,15 @@ def _count_values(plan: ValuePlan, missing: str) -> Field:
     small, partition = plan.collected(), plan.lab.partition
     assert isinstance(partition, Values)
     columns, rows = plan.values.listed(small), np.asarray(small[count_table.ROWS], dtype=np.int64)
-    placed = partition.place(columns)
-    dropped, all_rows = int(rows[placed.ids == MISSING].sum()), int(rows.sum())
-    if dropped and missing == "error":
+    found, all_rows = Unseen.of(partition, columns, rows), int(rows.sum())
+    if found.missing and missing == "error":
         way_out = ("Drop those rows", *MISSING_OTHERWISE, ".")
-        plan.values.refuse_missing(columns, dropped, what=f"{all_rows:,} rows", way_out=way_out)
-    unseen = Counter[tuple[str, ...]]()
-    for value, is_unseen, n in zip(rows_of_values(columns), placed.unseen, rows, strict=True):
-        if is_unseen and value is not None:
-            unseen[value] += int(n)
-    counted = count_table.Counted.of_bins(plan.lab, plan.groups(small), rows, placed.ids)
-    counted = plan.with_keys(replace(counted, unseen=np.where(placed.unseen, rows, 0)), small)
-    left_out = int(rows[placed.ids == LEFT_OUT].sum())
+        plan.values.refuse_missing(columns, found.missing, what=f"{all_rows:,} rows", way_out=way_out)
+    counted = count_table.Counted.of_bins(plan.lab, plan.groups(small), rows, found.placed.ids)
+    counted = plan.with_keys(replace(counted, unseen=np.where(found.placed.unseen, rows, 0)), small)
     if not plan.grouping.columns and not int(counted.valid.sum()):
-        raise empty_field(all_rows, left_out)
+        raise empty_field(all_rows, found.left_out)
     only = plan.label is not None and plan.label.only
     counted = counted.with_labels() if only else counted
-    warn_unseen(partition, unseen, left_out, n_rows=all_rows, stacklevel=4)
-    return plan.field(counted, counted, dropped=0 if only else dropped)
+    warn_unseen(partition, found.values, found.left_out, n_rows=all_rows, stacklevel=4)
+    return plan.field(counted, counted, dropped=0 if only else found.missing)

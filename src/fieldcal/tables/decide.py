@@ -14,12 +14,14 @@ from fieldcal.core.decision import Goal, divisors
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence
 from fieldcal.tables import expressions as row
-from fieldcal.tables.columns import Scores, group_columns, new_names, warn_if_recalibrated
+from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.recalibrate import weighed_rows
+from fieldcal.tables.value_columns import ValueColumns
+from fieldcal.tables.value_table import ValueTable, decided_places
 from fieldcal.tables.weight_table import Course, Holding, Job, RecalibrateOptions, bind
-from fieldcal.types import Floats, Keys, Shape, Unseen
+from fieldcal.types import Floats, Ints, Keys, Shape, Unseen
 from fieldcal.verbs.recalibrate import check_decidable
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def decide(
     *,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
+    predictions: str | Sequence[str] | None = None,
     goal: Literal["accuracy", "balanced"] | Any = "accuracy",
     unseen: Unseen = "global",
     missing: Literal["error", "keep"] = "error",
@@ -49,7 +52,7 @@ def decide(
 
     Parameters
     ----------
-    prev, frame, by, scores, unseen, normalize, acknowledge, check, shape : as in `recalibrate`
+    prev, frame, by, scores, predictions, unseen, normalize, acknowledge, check, shape : as in `recalibrate`
     goal : "accuracy", "balanced" or (K, K) costs, true class by decision
         As in `fieldcal.decide`, which decides the same.
     missing : "error" or "keep"
@@ -75,7 +78,8 @@ def decide(
     [0, 1]
     """
     options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, shape=shape)
-    return _decisions(prev, open_table(frame), goal, by=by, scores=scores, options=options).finished()
+    named: dict[str, Any] = {"by": by, "scores": scores, "predictions": predictions}
+    return _decisions(prev, open_table(frame), goal, **named, options=options).finished()
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ def decide_file(
     *,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
+    predictions: str | Sequence[str] | None = None,
     goal: Literal["accuracy", "balanced"] | Any = "accuracy",
     name: str = "decision",
     **options: Any,
@@ -116,14 +121,15 @@ def decide_file(
     prev : Prevalence
     session, source : from `fieldcal.tables.files.session`
     target : where to write; its ending says what
-    by, scores, goal, name, **options : as in `decide`
+    by, scores, predictions, goal, name, **options : as in `decide`
     """
     check_target(os.fspath(target), source.inputs)
     source = bind(prev, source, by=by, scores=scores)
     relation, row_id = source.with_row_id()
     chosen = RecalibrateOptions(name=name, **options)
     table = open_table(relation, row_id=row_id)
-    made = _decisions(prev, table, goal, by=by, scores=scores, options=chosen)
+    named: dict[str, Any] = {"by": by, "scores": scores, "predictions": predictions}
+    made = _decisions(prev, table, goal, **named, options=chosen)
     decided = made.counted()
     session.write(made.finished(), target, sources=[source])
     return decided
@@ -136,15 +142,25 @@ def _decisions(
     *,
     by: str | Sequence[str] | None,
     scores: str | Sequence[str] | None,
+    predictions: str | Sequence[str] | None,
     options: RecalibrateOptions,
-) -> _Decisions:
+) -> _Decisions | _OfValues:
     """What is decided of a table that is open, once it is sure that this can be."""
     check_decidable(prev, acknowledge=options.acknowledge, shape=options.shape)
     plain_classes(prev.classes)
     wanted = Goal.of(goal, len(prev.classes))
-    columns = Scores.of(table, prev.lab, scores, normalize=options.normalize)
-    warn_if_recalibrated(columns.columns, prev.lab)
+    columns = prediction_columns(
+        table,
+        prev.lab,
+        scores=scores,
+        quantiles=None,
+        predictions=predictions,
+        normalize=options.normalize,
+    )
     (name,) = new_names(columns.columns[:1], table.names, options.name)
+    if isinstance(columns, ValueColumns):
+        return _OfValues.of(prev, ValueTable.of(prev, columns, by, options), goal, name, options)
+    assert isinstance(columns, Scores)  # numbers are refused above
     job = Job(prev.correction(options.shape), table, columns, options)
     return _Decisions.of(prev, job, wanted, name, group_columns(prev, by))
 
@@ -179,30 +195,71 @@ class _Decisions:
 
     def finished(self) -> Any:
         """The user's table with the decided class."""
-        values = [nw.lit(c, dtype=_TYPES[type(c)]) for c in plain_classes(self.prev.classes)]
-        chosen = values[-1]
-        for k in reversed(range(len(values) - 1)):
-            chosen = nw.when(self.after == k).then(values[k]).otherwise(chosen)
+        chosen = _chosen(self.prev.classes, self.after)
         return self.job.table.finish_with_gaps(self.rows, self.name, chosen, self.usable)
 
     def counted(self) -> Decided:
         """How many rows go from which class to which; the rows are read once for it."""
-        table, classes = self.job.table, self.prev.classes
+        table = self.job.table
         before, after, rows = (table.helper(name) for name in ("before", "after", "rows"))
         places = {before: self.before, after: self.after}
         places = {n: nw.when(self.usable).then(e).otherwise(nw.lit(_UNDECIDED)) for n, e in places.items()}
         frame = self.rows.select(*(e.alias(n) for n, e in places.items()))
         found = table.collect(frame.group_by(before, after).agg(nw.len().alias(rows)))
-        flows = np.zeros((len(classes) + 1,) * 2, dtype=np.int64)  # the last place is that of the undecided
-        np.add.at(flows, (np.asarray(found[before], int), np.asarray(found[after], int)), found[rows])
-        decided = flows[:-1, :-1]
-        return Decided(
-            rows=int(flows.sum()),
-            before=dict(zip(classes, decided.sum(axis=1).tolist(), strict=True)),
-            after=dict(zip(classes, decided.sum(axis=0).tolist(), strict=True)),
-            changed=int(decided.sum() - np.trace(decided)),
-            undecided=int(flows[-1, -1]),
-        )
+        old, new = (np.asarray(found[name], dtype=np.intp) for name in (before, after))
+        return _flows(self.prev.classes, old, new, found[rows])
+
+
+@dataclass(frozen=True)
+class _OfValues:
+    """The same of values, which are decided each by itself."""
+
+    classes: Keys
+    found: ValueTable
+    name: str
+    before: Ints
+    after: Ints
+
+    @classmethod
+    def of(
+        cls, prev: Prevalence, found: ValueTable, goal: Any, name: str, options: RecalibrateOptions
+    ) -> _OfValues:
+        return cls(prev.classes, found, name, *decided_places(prev, found, goal, options))
+
+    def finished(self) -> Any:
+        """The user's table with the decided class."""
+        table = self.found.keys.table
+        place = table.helper("decided")
+        rows = self.found.joined({place: self.after})
+        chosen = _chosen(self.classes, nw.col(place))
+        return table.finish_with_gaps(rows, self.name, chosen, nw.col(place) >= 0)
+
+    def counted(self) -> Decided:
+        """How many rows go from which class to which."""
+        return _flows(self.classes, self.before, self.after, self.found.rows)
+
+
+def _chosen(classes: Keys, place: nw.Expr) -> nw.Expr:
+    """The class at a place."""
+    values = [nw.lit(c, dtype=_TYPES[type(c)]) for c in plain_classes(classes)]
+    chosen: nw.Expr = values[-1]
+    for k in reversed(range(len(values) - 1)):
+        chosen = nw.when(place == k).then(values[k]).otherwise(chosen)
+    return chosen
+
+
+def _flows(classes: Keys, before: Ints, after: Ints, rows: Any) -> Decided:
+    """How many rows go from which class to which, from the places of the classes."""
+    flows = np.zeros((len(classes) + 1,) * 2, dtype=np.int64)  # the last place is that of the undecided
+    np.add.at(flows, (before, after), rows)
+    decided = flows[:-1, :-1]
+    return Decided(
+        rows=int(flows.sum()),
+        before=dict(zip(classes, decided.sum(axis=1).tolist(), strict=True)),
+        after=dict(zip(classes, decided.sum(axis=0).tolist(), strict=True)),
+        changed=int(decided.sum() - np.trace(decided)),
+        undecided=int(flows[-1, -1]),
+    )
 
 
 @dataclass(frozen=True)

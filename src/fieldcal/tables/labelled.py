@@ -23,6 +23,7 @@ def read_labelled(
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
     quantiles: QuantilesLike | None = None,
+    predictions: str | Sequence[str] | None = None,
     crossing: Crossing = "error",
 ) -> dict[str, Any]:
     """Predictions, labels and groups of the labelled rows of a table, as `fieldcal.report` takes them.
@@ -35,7 +36,7 @@ def read_labelled(
     prev : Prevalence
     frame : as in `fieldcal.tables.learn`
     label : column of the true classes, or numbers; by default the lab's
-    by, scores, quantiles : columns of the groups and the predictions; by default those that were counted
+    by, scores, quantiles, predictions : columns of the groups and the predictions; by default those that were counted
     crossing : as in `fieldcal.regression.from_quantiles`
 
     Returns
@@ -64,7 +65,8 @@ def read_labelled(
         raise InputError(
             "The lab was learnt from arrays and knows no column of labels: pass ", Option("label"), "."
         )
-    columns = prediction_columns(table, prev.lab, scores=scores, quantiles=quantiles, crossing=crossing)
+    named: dict[str, Any] = {"scores": scores, "quantiles": quantiles, "predictions": predictions}
+    columns = prediction_columns(table, prev.lab, **named, crossing=crossing)
     grouping = counted_groups(prev, by, table)
     rows, y = read_labelled_rows(columns, grouping, known, labelled_only=True)
     return {"proba": rows.predictions, "y": y, "groups": rows.groups}

@@ -17,6 +17,8 @@ from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import examine, refuse
+from fieldcal.tables.value_columns import ValueColumns
+from fieldcal.tables.value_table import recalibrate_values
 from fieldcal.tables.weight_table import Course, Groups, Job, RecalibrateOptions, bind, counted_groups
 from fieldcal.types import Crossing, Floats, Ints, Shape, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
@@ -32,6 +34,7 @@ def recalibrate(
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
     quantiles: QuantilesLike | None = None,
+    predictions: str | Sequence[str] | None = None,
     unseen: Unseen = "global",
     missing: Literal["error", "keep"] = "error",
     normalize: bool = False,
@@ -48,8 +51,9 @@ def recalibrate(
     prev : Prevalence
     frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
         With quantiles of a number, a table in memory: collect others first, or use ``fieldcal recalibrate`` on files.
-    by, scores, quantiles : columns of the groups and of the predictions
-        By default those that were counted.
+    by, scores, quantiles, predictions : columns of the groups and of the predictions
+        By default those that were counted. Of values (``predictions``), the new columns hold the probability of each
+        class given the value and the group.
     unseen : "global", "raw" or "error"
         Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), leave
         them alone, or refuse.
@@ -61,11 +65,11 @@ def recalibrate(
     acknowledge : bool
         Apply an estimate over groups that were declared ``protected``.
     name : str
-        The name of a new column, with ``{}`` for the name of the old one.
+        The name of a new column, with ``{}`` for the name of the old one; of values, for ``p_`` and the class.
     check : bool
         Look through the scores and groups now, and raise or warn as arrays would. A lazy table is read for this once,
         those columns only. Without it nothing is read: scores that are none give null, unseen groups go as told.
-        Quantiles are read and looked through anyway.
+        Quantiles are read and looked through anyway, and of values those that there are.
     shape : "tilt" or "bins"
         Of an estimate with labels of the field: class weights of the row's group alone, or of its bin too, as in
         `fieldcal.recalibrate`.
@@ -88,7 +92,8 @@ def recalibrate(
     ['p', 'town', 'p_recalibrated']
     """
     options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, crossing, shape)
-    return apply(prev, open_table(frame), by=by, scores=scores, quantiles=quantiles, options=options)
+    named: dict[str, Any] = {"scores": scores, "quantiles": quantiles, "predictions": predictions}
+    return apply(prev, open_table(frame), by=by, **named, options=options)
 
 
 def apply(
@@ -98,6 +103,7 @@ def apply(
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
     quantiles: QuantilesLike | None = None,
+    predictions: str | Sequence[str] | None = None,
     options: RecalibrateOptions,
     row: str | None = None,
 ) -> Any:
@@ -114,9 +120,12 @@ def apply(
         prev.lab,
         scores=scores,
         quantiles=quantiles,
+        predictions=predictions,
         normalize=options.normalize,
         crossing=options.crossing,
     )
+    if isinstance(columns, ValueColumns):
+        return recalibrate_values(prev, columns, by, options)
     if isinstance(columns, QuantileColumns):
         return _apply_to_quantiles(prev, columns, by, options, row)
     return correct(prev.correction(options.shape), columns, group_columns(prev, by), options)
@@ -226,6 +235,7 @@ def recalibrate_file(
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | None = None,
     quantiles: QuantilesLike | None = None,
+    predictions: str | Sequence[str] | None = None,
     **options: Any,
 ) -> int:
     """Recalibrate a table in files into another file; how many rows were written.
@@ -235,7 +245,7 @@ def recalibrate_file(
     prev : Prevalence
     session, source : from `fieldcal.tables.files.session`
     target : where to write; its ending says what
-    by, scores, quantiles, **options : as in `recalibrate`
+    by, scores, quantiles, predictions, **options : as in `recalibrate`
     """
     check_target(os.fspath(target), source.inputs)
     source = bind(prev, source, by=by, scores=scores if quantiles is None else quantiles)
@@ -243,5 +253,6 @@ def recalibrate_file(
     table = open_table(relation, row_id=row_id)
     row = row_id[0] if row_id else table.helper("row")
     chosen = RecalibrateOptions(**options)
-    answer = apply(prev, table, by=by, scores=scores, quantiles=quantiles, options=chosen, row=row)
+    named: dict[str, Any] = {"scores": scores, "quantiles": quantiles, "predictions": predictions}
+    answer = apply(prev, table, by=by, **named, options=chosen, row=row)
     return session.write(answer, target, sources=[source])

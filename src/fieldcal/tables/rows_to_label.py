@@ -12,15 +12,22 @@ import numpy as np
 from fieldcal import verbs
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
-from fieldcal.options import check_choice, check_flags, check_kind, check_whole
+from fieldcal.options import check_choice, check_flags, check_whole
 from fieldcal.storage import DESIGN_COLUMN
-from fieldcal.tables.columns import Grouping, LookUp, Scores, prediction_columns, read_rows
+from fieldcal.tables.columns import (
+    Grouping,
+    LookUp,
+    PredictionColumns,
+    Scores,
+    prediction_columns,
+    read_rows,
+)
 from fieldcal.tables.engines import Table, open_table
-from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
+from fieldcal.tables.quantile_columns import QuantilesLike
 from fieldcal.tables.validity import examine, refuse
 from fieldcal.tables.weight_table import counted_groups
 from fieldcal.types import Crossing, Ints, Keys
-from fieldcal.verbs.rows_to_label import Picks, ordering_class
+from fieldcal.verbs.rows_to_label import Picks, check_choosable, ordering_class
 
 #: Columns by which rows with equal predictions are put in order.
 _ORDERED = (nw.String, nw.Boolean, nw.Date, nw.Datetime)
@@ -79,7 +86,7 @@ def rows_to_label(
     >>> to_label.columns, to_label.shape, to_label["y"].null_count()
     (['id', 'p', 'y', 'fieldcal_design'], (50, 4), 50)
     """
-    check_kind("prev", prev, Prevalence)
+    check_choosable(prev)
     check_whole("n", n, least=1)
     check_choice("missing", missing, ("error", "drop"))
     check_flags(normalize=normalize)
@@ -88,7 +95,12 @@ def rows_to_label(
     table = open_table(frame)
     name = _label_name(prev.lab, table, label)
     columns = prediction_columns(
-        table, prev.lab, scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing
+        table,
+        prev.lab,
+        scores=scores,
+        quantiles=quantiles,
+        normalize=normalize,
+        crossing=crossing,
     )
     grouping = counted_groups(prev, by, table)
     if table.lazy:
@@ -122,7 +134,7 @@ def _label_name(lab: Lab, table: Table, label: str | None) -> str:
 
 def _in_memory(
     prev: Prevalence,
-    columns: Scores | QuantileColumns,
+    columns: PredictionColumns,
     grouping: Grouping,
     label: str,
     n: int,
@@ -149,10 +161,10 @@ class _Lazy:
 
     @classmethod
     def of(
-        cls, prev: Prevalence, columns: Scores | QuantileColumns, grouping: Grouping, label: str, missing: str
+        cls, prev: Prevalence, columns: PredictionColumns, grouping: Grouping, label: str, missing: str
     ) -> _Lazy:
         """Of these columns."""
-        if isinstance(columns, QuantileColumns):
+        if not isinstance(columns, Scores):
             raise InputError("Rows with predicted quantiles are chosen in memory: collect the table first.")
         frame = columns.table.frame
         if label in columns.table.names:

@@ -35,7 +35,7 @@ from fieldcal.tables.sql_queries import (
 )
 from fieldcal.tables.weight_table import (
     Course,
-    refuse_numbers,
+    refuse_without_sql,
     require_groups,
     share_column,
     weight_columns,
@@ -112,7 +112,7 @@ def count_statement(
         raise InputTypeError(
             f"The statement needs a Lab first, but got {type(lab).__name__}. Learn one first."
         )
-    refuse_numbers(lab)
+    refuse_without_sql(lab)
     columns, predictions = _names(group_names(lab, by), "by"), _names(score_names(lab, scores), "scores")
     warn_if_recalibrated(predictions, lab)
     if label is not None:
@@ -176,7 +176,7 @@ def recalibrate_statement(
     """
     backend = _backend(dialect)
     check_applicable(prev, acknowledge=acknowledge, shape=shape)
-    refuse_numbers(prev.lab)
+    refuse_without_sql(prev.lab)
     _check_unseen(unseen)
     columns = _prediction_names(prev.lab, scores)
     grouped = _names(group_columns(prev, by), "by")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -9,11 +10,20 @@ from typing import Any, NoReturn
 
 import narwhals as nw
 
-from fieldcal.core.values import Values, canonical_texts, rows_of_values
+from fieldcal.core.values import (
+    LEFT_OUT,
+    MISSING,
+    Placed,
+    Value,
+    Values,
+    canonical_texts,
+    rows_of_values,
+)
 from fieldcal.errors import InputError, InputTypeError, Option, RowError
 from fieldcal.objects import Columns, Lab
 from fieldcal.options import column_names
 from fieldcal.tables.engines import Table
+from fieldcal.types import Ints
 
 _TEXT = (nw.String, nw.Categorical, nw.Enum, nw.Unknown)
 
@@ -173,3 +183,30 @@ class ValueColumns:
 def has_value(columns: Sequence[Sequence[Any]]) -> list[bool]:
     """Which rows have one of every judge."""
     return [value is not None for value in rows_of_values(columns)]
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Rows of a table by what the lab knows of their values.
+
+    Attributes
+    ----------
+    placed : where each combination of values belongs
+    values : those that the lab has never seen, each of so many rows
+    missing, left_out : rows without a value, and with one that is in no bin
+    """
+
+    placed: Placed
+    values: Counter[Value]
+    missing: int
+    left_out: int
+
+    @classmethod
+    def of(cls, partition: Values, columns: Sequence[Sequence[Any]], rows: Ints) -> Unseen:
+        """Of combinations of values, each of so many rows; the same may come again."""
+        placed, values = partition.place(columns), Counter[Value]()
+        for value, unseen, n in zip(rows_of_values(columns), placed.unseen, rows, strict=True):
+            if unseen and value is not None:
+                values[value] += int(n)
+        missing, left_out = (int(rows[placed.ids == fate].sum()) for fate in (MISSING, LEFT_OUT))
+        return cls(placed, values, missing, left_out)

@@ -338,7 +338,7 @@ def weights_table(prev: Prevalence, *, shape: Shape = "tilt") -> WeightTable:
     >>> weights_table(fieldcal.estimate(lab, field, prior="flat", trust=0))
     {'fieldcal_group_1': ['York', ''], 'fieldcal_null_1': [0, 1], 'fieldcal_ratio_2': [1.0, 1.0]}
     """
-    refuse_numbers(prev.lab)
+    refuse_without_sql(prev.lab)
     correction = prev.correction(shape)
     require_groups(correction)
     first = prev.groups[0] if prev.groups else None
@@ -346,8 +346,13 @@ def weights_table(prev: Prevalence, *, shape: Shape = "tilt") -> WeightTable:
     return weight_columns(correction, parts)
 
 
-def refuse_numbers(lab: Lab) -> None:
-    """Refuse a lab of a regression: its rows are distributions, which no statement bins."""
+def refuse_without_sql(lab: Lab) -> None:
+    """Refuse a lab of a regression, whose rows are distributions, and of values: no statement bins these."""
+    if lab.of_values:
+        raise InputError(
+            "This lab is of values, such as the verdicts of a judge, for which no SQL is written. Count them with "
+            "`fieldcal count` or fieldcal.tables.count, which groups by them where the table lives."
+        )
     if lab.outcome.kind == "intervals":
         raise InputError(
             "This lab is of a regression: its predictions are distributions of a number, for which no SQL can be "

@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal.alignment import check_alignment
 from fieldcal.core.allocation import cells_to_label, spaced
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags, check_kind, check_whole
 from fieldcal.types import Floats, Ints, Keys, Missing
@@ -76,7 +76,7 @@ def rows_to_label(
     >>> bool(after[1] < before[1])
     True
     """
-    check_kind("prev", prev, Prevalence)
+    check_choosable(prev)
     check_whole("n", n, least=1)
     check_choice("missing", missing, ("error", "drop"))
     check_flags(normalize=normalize)
@@ -98,6 +98,18 @@ def rows_to_label(
     picks = Picks.of(prev, names, room, n, random_state)
     order = np.lexsort((values if values.ndim == 1 else values[:, ordering_class(prev)], cells))
     return np.sort(rows[order[picks.among(cells[order])]])
+
+
+def check_choosable(prev: Prevalence) -> None:
+    """Refuse what is no estimate, and one of values: these have no order in a bin, and no trust that labels decide."""
+    check_kind("prev", prev, Prevalence)
+    if prev.lab.of_values:
+        raise InputError(
+            "Rows to label are chosen by predictions that are probabilities, but these are values. Of values, label "
+            "rows at random, in every group as many as you can, and say so with ",
+            Option("design", "random"),
+            ".",
+        )
 
 
 @dataclass(frozen=True)
