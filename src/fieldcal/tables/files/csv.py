@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from fieldcal.errors import InputError
 from fieldcal.storage import refuse_repeats, require
-from fieldcal.tables.files.paths import listed
+from fieldcal.tables.files.paths import is_gzip, listed
 
 _DELIMITERS = ",;\t|"
 _NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
@@ -62,6 +62,7 @@ class Roles:
     scores : columns of predictions or quantiles; ``*`` stands for any part of a name
     label, by, time : columns of the label, the groups and the time
     text : columns of these that are text, whatever they hold
+    values : columns of values, which are text, too
     """
 
     scores: tuple[str, ...] = ()
@@ -69,6 +70,12 @@ class Roles:
     by: tuple[str, ...] = ()
     time: str | None = None
     text: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+    def named(self) -> list[str]:
+        """All of them."""
+        alone = [name for name in (self.label, self.time) if name is not None]
+        return [*self.scores, *self.by, *alone, *self.values]
 
     def types(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """For each column with a role, the types that are tried in this order; text where none fits.
@@ -83,6 +90,7 @@ class Roles:
         tried |= {} if self.time is None else {self.time: _OF_TIMES}
         tried |= {} if self.label is None else {self.label: ("BIGINT", "DOUBLE", "BOOLEAN")}
         tried |= dict.fromkeys(scores, _OF_SCORES)
+        tried |= dict.fromkeys(self.values, ())
         return {n: () if n in self.text else kinds for n, kinds in tried.items() if n in names}
 
 
@@ -105,9 +113,13 @@ def read(connection: Any, paths: Sequence[Path], roles: Roles) -> Any:
     """A relation over the files: columns with a role typed, all others their text."""
     dialect, names = _dialect(connection, paths[0]), columns(connection, paths)
     relation = _as_text(connection, paths, names, dialect)
-    tried = roles.types(names)
-    decimal = _decimal(relation, [n for n, kinds in tried.items() if "DOUBLE" in kinds], dialect)
-    types = _fitting(relation, tried, decimal)
+    numbers = [n for n, kinds in roles.types(names).items() if "DOUBLE" in kinds]
+    return typed(relation, names, roles, _decimal(relation, numbers, dialect))
+
+
+def typed(relation: Any, names: Sequence[str], roles: Roles, decimal: str = ".") -> Any:
+    """A relation of text, its columns with a role of the type that fits all their cells."""
+    types = _fitting(relation, roles.types(names), decimal)
     return relation.select(*(_typed(name, types.get(name), decimal) for name in names))
 
 
@@ -126,7 +138,12 @@ def duckdbs_types(connection: Any, paths: Sequence[Path], relation: Any, roles: 
     guessed = zip(relation.columns, (column["type"] for column in answer[0][0]), strict=False)
     taken = roles.types(relation.columns)
     # Others lose something: parquet holds a HUGEINT as a float64.
-    wanted = {name: kind for name, kind in guessed if kind in _WRITTEN and name not in taken}
+    return without_loss(relation, {n: kind for n, kind in guessed if kind in _WRITTEN and n not in taken})
+
+
+def without_loss(relation: Any, wanted: Mapping[str, str]) -> dict[str, str]:
+    """The types of those columns of text that hold nothing but values of their type."""
+    duckdb = require("duckdb", "cli", purpose="to read files")
     asked = [_is_written(duckdb.ColumnExpression(name), kind) for name, kind in wanted.items()]
     return {name: wanted[name] for name, fits in zip(wanted, _all(relation, asked), strict=True) if fits}
 
@@ -144,8 +161,7 @@ def _refuse_another(path: Path, first: Path, names: Sequence[str], dialect: Dial
 
 
 def _compression(path: Path) -> str:
-    with path.open("rb") as stream:
-        return "gzip" if stream.read(2) == b"\x1f\x8b" else "none"  # whatever it is named
+    return "gzip" if is_gzip(path) else "none"
 
 
 def _dialect(connection: Any, path: Path) -> Dialect:
@@ -200,7 +216,7 @@ def _readable(path: Path) -> Iterator[None]:
         raise InputError(f"{path.name!r} cannot be used: {error}. Was it copied whole?") from None
 
 
-def refuse_unreadable(path: Path) -> None:
+def refuse_unreadable(path: Path, *, longest: float = _LONGEST_LINE) -> None:
     """Refuse what DuckDB would read in part, and say nothing of it: damaged gzip, and lines longer than its buffers.
 
     A gzip is unpacked once, and its checksum compared, which DuckDB does not look at: one bit makes another number. Of
@@ -211,7 +227,7 @@ def refuse_unreadable(path: Path) -> None:
         while head := stream.read(_GLANCE):
             tail = b"" if not packed and _ends_line(head) else stream.read(_CHUNK - len(head))
             without_end = 0 if _ends_line(head) or _ends_line(tail) else without_end + len(head) + len(tail)
-            if without_end > _LONGEST_LINE:
+            if without_end > longest:
                 raise InputError(
                     f"{path.name!r} has a line that is longer than any row of a table. Is this no CSV, or are its line "
                     "ends lost?"

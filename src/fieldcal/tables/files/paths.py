@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import glob
+import gzip
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TextIO
@@ -17,8 +19,11 @@ from fieldcal.writing import writable
 
 #: What can be written.
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
-Format = Literal["csv", "parquet"]
+Format = Literal["csv", "jsonl", "parquet"]
+#: How files are named that are JSON Lines, or CSV, whatever they begin with.
+_JSON_LINES, _CSV = (".jsonl", ".ndjson"), (".csv", ".tsv")
 _WILD = set("*?[")
+_GLANCE = 2**12
 #: How files begin that are no text, and are read all the same: parquet and gzip.
 _BINARY = (b"PAR1", b"\x1f\x8b")
 
@@ -98,7 +103,29 @@ def _format_of(path: Path, name: str) -> Format:
         raise InputError(f"{name!r} is named .parquet but is no parquet file. Was it copied whole?")
     if head == b"PK\x03\x04":
         raise InputError(f"{name!r} is a spreadsheet or another zip file. Save it as CSV or parquet.")
-    return "csv"
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix in _CSV:
+        return "csv"
+    begin = _first_sign(path)
+    if suffix == ".json" and begin == b"[":
+        raise InputError(f"{name!r} is one list of JSON. Write one object per line: jq -c '.[]' does it.")
+    return "jsonl" if suffix in _JSON_LINES or begin == b"{" else "csv"
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether a file is packed, whatever it is named."""
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+def _first_sign(path: Path) -> bytes:
+    """The first byte that is not blank, of the beginning of a file; none where it is damaged."""
+    with (
+        contextlib.suppress(OSError, EOFError, zlib.error),
+        gzip.GzipFile(path) if is_gzip(path) else path.open("rb") as stream,
+    ):
+        return stream.read(_GLANCE).lstrip()[:1]
+    return b""
 
 
 def spool(stream: TextIO | None, folder: Path) -> Path:
@@ -110,7 +137,7 @@ def spool(stream: TextIO | None, folder: Path) -> Path:
         first = stream.buffer.read(1 << 20)
         if b"\0" in first and not first.startswith(_BINARY):  # a device such as /dev/zero has no end
             raise InputError(
-                "Standard input is no table: it holds bytes that no text has. Send CSV or parquet."
+                "Standard input is no table: it holds bytes that no text has. Send CSV, JSON Lines or parquet."
             )
         with target.open("wb") as file:
             file.write(first)

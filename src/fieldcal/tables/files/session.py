@@ -3,11 +3,12 @@
 CSV has no types. The columns that the caller named have a role, and get the type that the role asks for if every cell
 fits it: scores are numbers, labels and groups whole numbers if nothing is lost by it ("01" is not 1, so such a column
 stays text), times are days or moments. All other columns are text: they go from CSV to CSV as they are, and take
-DuckDB's own types on the way into parquet. Parquet's types are kept.
+DuckDB's own types on the way into parquet. JSON Lines are read the same way. Parquet's types are kept.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from fieldcal.errors import InputError, reason
 from fieldcal.options import column_names
 from fieldcal.storage import as_path, require
-from fieldcal.tables.files import csv, parquet
+from fieldcal.tables.files import csv, jsonl, parquet
 from fieldcal.tables.files.duckdb_errors import translated
 from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
 from fieldcal.writing import Scratch, atomic_path
@@ -30,7 +31,7 @@ from fieldcal.writing import Scratch, atomic_path
 if TYPE_CHECKING:
     from fieldcal.objects import Lab
 
-Reader = Literal["auto", "csv", "parquet"]
+Reader = Literal["auto", "csv", "jsonl", "parquet"]
 
 _ANSWER = "fieldcal_answer"
 _LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT])(i?)B\s*", re.IGNORECASE)
@@ -143,9 +144,8 @@ class Session:
         name = "standard input" if given == "-" else given
         found = format_of(paths, name)
         found = found if reader == "auto" else reader
-        if found == "csv":
-            for path in paths:
-                csv.refuse_unreadable(path)
+        for path in paths if found != "parquet" else ():  # DuckDB itself refuses long lines of JSON
+            csv.refuse_unreadable(path, **({} if found == "csv" else {"longest": math.inf}))
         return Source(self, tuple(paths), found, name).bound(**roles)
 
     def write(self, relation: Any, target: str | os.PathLike[str], *, sources: Iterable[Source] = ()) -> int:
@@ -211,6 +211,7 @@ class Source:
         lab: Lab | None = None,
         *,
         scores: str | Iterable[str] | Mapping[Any, str] | None = None,
+        predictions: str | Iterable[str] | None = None,
         label: str | None = None,
         by: str | Iterable[str] | None = None,
         time: str | None = None,
@@ -222,6 +223,7 @@ class Source:
         ----------
         lab : whose columns are the default
         scores : columns of predictions or of quantiles, or a pattern such as ``"p_*"``
+        predictions : columns of values, such as verdicts
         label, by, time : columns of the label, the groups and the time
         text : columns of these that are text, whatever they hold
 
@@ -237,13 +239,17 @@ class Source:
         [('007', 0.5, '01'), ('008', 0.25, '02')]
         """
         known = None if lab is None else lab.columns
-        if known is not None:
-            scores = known.scores if scores is None else scores
+        if known is not None and lab is not None:
+            if lab.of_values:
+                predictions = known.scores if predictions is None else predictions
+            else:
+                scores = known.scores if scores is None else scores
             label = known.label if label is None else label
             by = known.by if by is None else by
         named = list(scores.values()) if isinstance(scores, Mapping) else scores
         columns, groups = column_names("scores", named), column_names("by", by)
-        return replace(self, roles=csv.Roles(columns, label, groups, time, tuple(text)))
+        values = column_names("predictions", predictions)
+        return replace(self, roles=csv.Roles(columns, label, groups, time, tuple(text), values))
 
     @property
     def relation(self) -> Any:
@@ -255,8 +261,8 @@ class Source:
 
     def _relation(self) -> Any:
         connection = self.session.connection
-        if self.format == "csv":
-            return csv.read(connection, self.paths, self.roles)
+        if self.format != "parquet":
+            return (csv if self.format == "csv" else jsonl).read(connection, self.paths, self.roles)
         if self.session.memory is not None:
             largest = max(self.paths, key=lambda path: path.stat().st_size)
             self.session.fit_threads(parquet.largest_row_group(connection, largest))
@@ -264,9 +270,10 @@ class Source:
 
     def duckdbs_types(self) -> dict[str, str]:
         """The types in which columns of text without a role go into parquet."""
-        if self.format != "csv":
+        if self.format == "parquet":
             return {}
-        return csv.duckdbs_types(self.session.connection, self.paths, self.relation, self.roles)
+        reader = csv if self.format == "csv" else jsonl
+        return reader.duckdbs_types(self.session.connection, self.paths, self.relation, self.roles)
 
     @property
     def columns(self) -> list[str]:
