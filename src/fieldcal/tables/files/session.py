@@ -273,7 +273,9 @@ class Source:
         if self.format == "parquet":
             return {}
         reader = csv if self.format == "csv" else jsonl
-        return reader.duckdbs_types(self.session.connection, self.paths, self.relation, self.roles)
+        found: dict[str, str]
+        found = reader.duckdbs_types(self.session.connection, self.paths, self.relation, self.roles)
+        return found
 
     @property
     def columns(self) -> list[str]:
