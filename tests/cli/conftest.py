@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shlex
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fieldcal
@@ -49,7 +51,33 @@ def shared(tmp_path_factory):
     write_table(folder / "told.csv", {name: [values[i] for i in known] for name, values in told.items()})
     del told["fieldcal_design"]
     write_table(folder / "labels.csv", {name: [values[i] for i in known] for name, values in told.items()})
+    _write_judged(folder)
     return folder
+
+
+def _write_judged(folder):
+    """A judge of three models on the same questions, people's labels of some rows; as CSV and as JSON Lines."""
+    rng = np.random.default_rng(1)
+    rates = {"alpha": 0.8, "beta": 0.6, "gamma": 0.55}
+    rows = []
+    for i in range(900):
+        model = list(rates)[i % 3]
+        good = rng.random() < rates[model]
+        says = "pass" if rng.random() < (0.9 if good else 0.15) else "fail"
+        spelled = {0: says.upper(), 1: f"{says} "}.get(i % 11, says)
+        human = ("pass" if good else "fail") if rng.random() < 0.2 else ""
+        rows.append({"question": i // 3, "model": model, "verdict": spelled, "human": human})
+    write_table(folder / "judged.csv", {name: [row[name] for row in rows] for name in rows[0]})
+    lines = [
+        {
+            "question": row["question"],
+            "model": row["model"],
+            "judge": {"verdict": row["verdict"]},
+            "human": row["human"] or None,
+        }
+        for row in rows
+    ]
+    (folder / "judged.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 @pytest.fixture
@@ -64,7 +92,15 @@ def folder(shared, tmp_path, monkeypatch):
 @pytest.fixture
 def labelled(shared, folder):
     """The working directory with labels of every eighth field row: in the field, alone, and with their designs."""
-    for name in ("partly.csv", "labels.csv", "told.csv"):
+    for name in ("partly.csv", "labels.csv", "told.csv", "judged.csv", "judged.jsonl"):
+        os.link(shared / name, folder / name)
+    return folder
+
+
+@pytest.fixture
+def judged(shared, folder):
+    """The working directory with the verdicts of a judge."""
+    for name in ("judged.csv", "judged.jsonl"):
         os.link(shared / name, folder / name)
     return folder
 

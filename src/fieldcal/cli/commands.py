@@ -16,6 +16,7 @@ import typer
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
+from fieldcal.cli import shares
 from fieldcal.cli.inputs import (
     check_folder,
     check_is_no_file,
@@ -26,9 +27,19 @@ from fieldcal.cli.inputs import (
     session,
     typed,
 )
-from fieldcal.cli.labels import FieldLabels, Labels, add_labels, check_of_another_table, count_with_labels
+from fieldcal.cli.labels import (
+    FieldLabels,
+    Labels,
+    add_labels,
+    check_of_another_table,
+    count_with_labels,
+    lines_of,
+    relation_of,
+    without_blanks,
+)
 from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
 from fieldcal.cli.output import Settings
+from fieldcal.cli.shares import DIFFERENCES, SHARES
 from fieldcal.errors import InputError
 from fieldcal.writing import (
     atomic_folder,
@@ -39,14 +50,17 @@ from fieldcal.writing import (
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
+    from fieldcal.objects.comparison import Comparison
+    from fieldcal.objects.pairs import Pairs
     from fieldcal.reporting import Report
     from fieldcal.tables.files.session import Session, Source
 
 EXIT_CODES = {"ok": 0, "care": 2, "do_not_use": 3}
 REPORT = "report.html"
 RECALIBRATED = "recalibrated.parquet"
+TABLE = "prevalence.csv"
 #: What `run` writes; of an earlier run, what is not written again goes.
-RUN_FILES = ("lab.json", "field.json", "prevalence.json", "prevalence.csv", RECALIBRATED, REPORT)
+RUN_FILES = ("lab.json", "field.json", "prevalence.json", TABLE, SHARES, DIFFERENCES, RECALIBRATED, REPORT)
 
 
 def learn(settings: Settings, table: opt.LabTable, output: opt.Output, options: Learning) -> None:
@@ -218,46 +232,76 @@ def check(
 
 def run(
     settings: Settings,
-    lab_table: opt.LabTable,
-    field_table: opt.FieldTable,
+    lab_table: opt.OneOrBothTables,
     output: opt.Folder,
     learning: Learning,
     counting: Counting,
     estimating: Estimating,
     applying: Applying,
     labelling: FieldLabels,
+    field_table: opt.MaybeFieldTable = None,
+    item: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="With --predictions: what a row is about, such as the id of a question, so that slices are compared "
+            "on the same items.",
+            show_default=False,
+        ),
+    ] = None,
+    recalibrated: Annotated[
+        bool,
+        typer.Option(
+            "--recalibrated",
+            help="With --predictions: also write the probability of each class for every row.",
+        ),
+    ] = False,
 ) -> None:
     """All four verbs; the results go into a folder, all of them or none.
 
     A report that cannot be made is a warning: the rest is there. Other files in the folder stay.
+
+    With --predictions, the values of a judge, it writes the share of each class in every slice and how slices differ:
+    fieldcal run judged.csv --predictions verdict --label human --by model --design random -o out
     """
     applying = dataclasses.replace(applying, missing="error" if counting.missing == "error" else "keep")
     given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
-    groups = given.pop("by")
-    labels = labelling.labels
+    groups, of_values = given.pop("by"), learning.predictions is not None
+    given["design"] = learning.design if of_values else None
+    labels = _labels_of_run(learning, labelling.labels, field_table)
+    _check_run(of_values, field_table, item, recalibrated)
     if applying.shape == "bins" and labels.label is None and labels.labelled is None:
         raise InputError(
             "--shape bins needs labels of field rows, but none are given. Give them with --field-label or --labelled, "
             "or leave it out."
         )
-    inputs = [lab_table, field_table, *([labels.labelled] if labels.labelled else [])]
-    check_folder(output, inputs, RUN_FILES)
+    tables = [lab_table, *([field_table] if field_table else [])]
+    check_folder(output, [*tables, *([labels.labelled] if labels.labelled else [])], RUN_FILES)
     earlier = [name for name in RUN_FILES if (output / name).exists()]
     with session(settings) as opened:
-        known, unknown = opened.open(lab_table), opened.open(field_table)
+        known = opened.open(lab_table)
+        unknown = known if field_table is None else opened.open(field_table)
         lab = _learn(settings, known, by=_groups_of_lab(settings, groups, known), **given)
         counted: dict[str, Any] = {"by": groups or [], "scores": None, **arguments(counting)}
         field = count_with_labels(settings, lab, opened, unknown, labels, **counted)
         prev = _estimate(settings, lab, field, **estimated)
+        paired = {
+            "by": groups or [],
+            "item": opt.names(item),
+            "label": labels.label,
+            "missing": counting.missing,
+        }
+        pairs = None if item is None else _pairs(settings, lab, unknown, **paired)
+        found = shares.compared(settings, prev, pairs) if of_values else []
         rows = None
         with atomic_folder(output, own=RUN_FILES) as inside:
-            _write_artefacts(inside, lab, field, prev)
+            _write_artefacts(inside, lab, field, prev, found)
             if prev.protected and not applying.acknowledge:
                 out.warn(
                     settings,
                     f"No {RECALIBRATED}: the groups are protected. Use --acknowledge if it is meant.",
                 )
-            else:
+            elif recalibrated or not of_values:
                 rows = _recalibrate(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
             _write_report(settings, prev, inside / REPORT)
             made = [name for name in RUN_FILES if (inside / name).exists()]
@@ -268,11 +312,37 @@ def run(
         "lab": out.lab_data(lab),
         "field": out.field_data(field),
         **out.prevalence_data(prev),
+        **({"differences": [c.to_dict() for c in found]} if of_values else {}),
         **out.recalibrated_data(prev, rows),
     }
-    parts = [str(lab), str(field), "", *out.table(prev), "", *out.verdict(prev.verdict)]
+    told = shares.parts(prev, found) if of_values else out.table(prev)
+    parts = [str(lab), str(field), "", *told, "", *out.verdict(prev.verdict)]
     parts += [] if rows is None else ["", out.recalibrated_text(prev, rows)]
     out.done(settings, data, [output / name for name in made], *parts)
+
+
+def _check_run(of_values: bool, field_table: str | None, item: Any, recalibrated: bool) -> None:
+    """Refuse one table where two are needed, and options of values without them."""
+    if of_values:
+        return
+    if field_table is None:
+        raise InputError(
+            "run needs two tables, LAB_TABLE with labels and FIELD_TABLE. One is enough for the values of a judge, "
+            "some rows of which have labels: name them with --predictions."
+        )
+    for name, value in (("--item", item), ("--recalibrated", recalibrated or None)):
+        if value is not None:
+            raise InputError(f"{name} goes with --predictions, the values of a judge. Leave it out.")
+
+
+def _labels_of_run(learning: Learning, labels: Labels, field_table: str | None) -> Labels:
+    """Of one table, the labels of the lab are the field's; --design is about the lab's where the field has none."""
+    if learning.predictions is None:
+        return labels
+    if field_table is None and labels.label is None and labels.labelled is None:
+        return dataclasses.replace(labels, label=learning.label)
+    has_labels = labels.label is not None or labels.labelled is not None
+    return labels if has_labels else dataclasses.replace(labels, design=None)
 
 
 def report(
@@ -305,7 +375,8 @@ def report(
         )
     if labelled is None and (label or any(vars(columns).values())):
         raise InputError(
-            "--label, --by, --scores and --quantiles are about the table of --labelled, which is not given."
+            "--label, --by, --scores, --quantiles and --predictions are about the table of --labelled, which is not "
+            "given."
         )
     check_output(output, [prevalence_file, *([labelled] if labelled else [])])
     prev = Prevalence.load(prevalence_file)
@@ -351,12 +422,22 @@ COMMANDS: tuple[Callable[..., int | None], ...] = (
 def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, label: str, **given: Any) -> Lab:
     from fieldcal import tables
 
-    source = source.bound(scores=_predictions(given), label=label, by=by)
+    values = given["predictions"]
+    source = source.bound(scores=_predictions(given), predictions=values, label=label, by=by)
     bins = given.pop("bins")
     given["partition"] = "auto" if bins is None else fieldcal.Edges(bins) if isinstance(bins, list) else bins
     given["classes"] = typed(given["classes"], source.relation, label)
-    with out.working(settings, "learn"):
-        return tables.learn(source.relation, label=label, by=by or (), **given)
+    with out.working(settings, "learn"), lines_of(source):
+        relation = source.relation if values is None else without_blanks(source, label)
+        return tables.learn(relation, label=label, by=by or (), **given)
+
+
+def _pairs(settings: Settings, lab: Lab, source: Source, **given: Any) -> Pairs:
+    from fieldcal import tables
+
+    relation = relation_of(lab, source, given)
+    with out.working(settings, "pair"), lines_of(source):
+        return tables.pairs(lab, relation, **given)
 
 
 def _field(settings: Settings, lab: Lab, path: Path, labels: Labels, **given: Any) -> Field:
@@ -389,7 +470,7 @@ def _recalibrate(
     """How many rows were written."""
     from fieldcal import tables
 
-    with out.working(settings, "recalibrate"):
+    with out.working(settings, "recalibrate"), lines_of(source):
         return tables.recalibrate_file(prev, session, source, str(target), **given)
 
 
@@ -397,7 +478,8 @@ def _labelled(settings: Settings, prev: Prevalence, source: Source, **given: Any
     from fieldcal import tables
     from fieldcal.tables.weight_table import bind
 
-    source = bind(prev, source, scores=_predictions(given), by=given["by"], label=given["label"])
+    named: dict[str, Any] = {name: given[name] for name in ("by", "label", "predictions")}
+    source = bind(prev, source, scores=_predictions(given), **named)
     with out.working(settings, "read labels"):
         return tables.read_labelled(prev, source.relation, **given)
 
@@ -425,10 +507,13 @@ def _predictions(given: Mapping[str, Any]) -> Any:
 # What goes into `run`'s folder.
 
 
-def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence) -> None:
+def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence, found: list[Comparison]) -> None:
     for artefact in (lab, field, prev):
         artefact.save(folder / f"{artefact.kind}.json")
-    write_atomically(folder / "prevalence.csv", out.prevalence_csv(prev))
+    columns = shares.share_columns(prev) if lab.of_values else prev.to_dict()
+    write_atomically(folder / (SHARES if lab.of_values else TABLE), out.safe_csv(columns))
+    if found:
+        write_atomically(folder / DIFFERENCES, out.safe_csv(shares.difference_columns(found)))
 
 
 def _write_report(settings: Settings, prev: Prevalence, page: Path) -> None:

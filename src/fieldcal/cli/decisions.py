@@ -14,7 +14,8 @@ import typer
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.inputs import check_table_target, session
-from fieldcal.cli.options import ScoreColumns, arguments
+from fieldcal.cli.labels import lines_of
+from fieldcal.cli.options import ClassColumns, arguments
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 from fieldcal.storage import did_you_mean, read_bytes
@@ -57,7 +58,7 @@ def decide(
     prevalence_file: opt.PrevalenceFile,
     table: Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to decide. {opt.TABLE}")],
     output: opt.TableOutput,
-    columns: ScoreColumns,
+    columns: ClassColumns,
     options: Deciding,
     goal: Goal = "accuracy",
 ) -> None:
@@ -75,8 +76,9 @@ def decide(
     wanted = goal_of(goal, prev.classes)
     with session(settings) as opened:
         given = arguments(columns) | arguments(options)
-        with out.working(settings, "decide"):
-            done = tables.decide_file(prev, opened, opened.open(table), str(output), goal=wanted, **given)
+        source = opened.open(table)
+        with out.working(settings, "decide"), lines_of(source):
+            done = tables.decide_file(prev, opened, source, str(output), goal=wanted, **given)
     lines = [*_goal_lines(wanted, prev.classes), *_decided_lines(prev, done)]
     if to_stdout:
         for line in lines:

@@ -122,7 +122,7 @@ def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str]) -> N
 
 def is_table(path: str | Path) -> bool:
     """Whether a file is a table, by its name."""
-    return Path(path).suffix.lower() in (".csv", ".tsv", ".parquet", ".gz", ".zst")
+    return Path(path).suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".gz", ".zst")
 
 
 def class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.output import Settings
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, RowError
 from fieldcal.storage import DESIGN_COLUMN
 
 if TYPE_CHECKING:
@@ -24,13 +26,6 @@ Labelled = Annotated[
         metavar="TABLE",
         help="Rows of the field, some with labels, in a table of their own: only the labels are taken. Its columns are "
         f"named as in the field; one named {DESIGN_COLUMN} may say the design of each row.",
-    ),
-]
-HowChosen = Annotated[
-    Literal["random", "by_score", "by_class"] | None,
-    typer.Option(
-        help="How the rows with labels were chosen: at random, by looking at predictions or groups, or by their class. "
-        "By default random.",
     ),
 ]
 
@@ -48,7 +43,7 @@ class Labels:
         ),
     ] = None
     labelled: Labelled = None
-    design: HowChosen = None
+    design: opt.HowChosen = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +59,7 @@ class FieldLabels:
         ),
     ] = None
     labelled: Labelled = None
-    design: HowChosen = None
+    design: opt.HowChosen = None
 
     @property
     def labels(self) -> Labels:
@@ -74,7 +69,9 @@ class FieldLabels:
 
 def check_of_another_table(labels: Labels, columns: Mapping[str, Any], *, is_artefact: bool) -> None:
     """Refuse what is about a table of labels where none is given; of a table of counts, --design is its labels'."""
-    about = {f"--{name}": columns.get(name) for name in ("scores", "quantiles")} | {"--label": labels.label}
+    about = {f"--{name}": columns.get(name) for name in ("scores", "quantiles", "predictions")} | {
+        "--label": labels.label
+    }
     about |= {"--design": labels.design} if is_artefact else {}
     given = [name for name, value in about.items() if value is not None]
     if labels.labelled is None and given:
@@ -90,8 +87,9 @@ def count_with_labels(
     """The field of a table, with the labels that it has or another one."""
     own = labels.labelled is None
     if own and (labels.label is None or DESIGN_COLUMN not in source.columns):
-        given |= {"label": labels.label, "design": labels.design or "random"}
-        return _count(settings, lab, relation_of(lab, source, given), **given)
+        given |= {"label": labels.label, "design": labels.design}
+        with lines_of(source):
+            return _count(settings, lab, relation_of(lab, source, given), **given)
     if given["time"] is not None:
         raise InputError(
             f"Windows of --time do not go with labels in another table, nor with a column {DESIGN_COLUMN}. Put the "
@@ -121,7 +119,7 @@ def add_labels(
 
     given |= {"label": label_column(lab, labels.label), "by": _group_columns(field, by), "only_labels": True}
     relation = relation_of(lab, source, given, text=text_columns(given["by"], field.groups))
-    parts: dict[Design, Any] = {labels.design or "random": relation}
+    parts: dict[Design, Any] = {labels.design or lab.design or "random": relation}
     if DESIGN_COLUMN in source.columns:
         parts = _by_design(relation, given["label"], labels.design)
     counted = [_count(settings, lab, part, design=design, **given) for design, part in parts.items()]
@@ -143,20 +141,40 @@ def _count(settings: Settings, lab: Lab, relation: Any, **given: Any) -> Field:
 
 
 def relation_of(lab: Lab, source: Source, given: Mapping[str, Any], *, text: Sequence[str] = ()) -> Any:
-    """The table, its columns bound to their roles; a label that is an empty text, as some write CSV, is missing."""
-    import duckdb
-
+    """The table, its columns bound to their roles; a label that is an empty text is missing."""
     label, words = given.get("label"), any(isinstance(c, str) for c in lab.classes)
     columns = {name: given.get(name) for name in ("by", "time", "label")}
     scores = given.get("quantiles") if given.get("scores") is None else given["scores"]
     text = [*text, *([label] if label is not None and words else [])]
-    relation = source.bound(lab, scores=scores, text=text, **columns).relation
-    if source.format != "csv" or label not in text or label not in relation.columns or "" in lab.classes:
+    values = given.get("predictions")
+    bound = source.bound(lab, scores=scores, predictions=values, text=text, **columns)
+    return bound.relation if label not in text or "" in lab.classes else without_blanks(bound, label)
+
+
+def without_blanks(source: Source, label: str) -> Any:
+    """The table, where a label that is an empty text, as some write CSV, is missing."""
+    import duckdb
+
+    relation, column = source.relation, duckdb.ColumnExpression(label)
+    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    if source.format == "parquet" or kinds.get(label) != "VARCHAR":
         return relation
-    column = duckdb.ColumnExpression(label)
     filled = duckdb.CaseExpression(column != duckdb.ConstantExpression(""), column).alias(label)
-    names = relation.columns
-    return relation.select(*(filled if name == label else duckdb.ColumnExpression(name) for name in names))
+    made = relation.select(*(filled if name == label else duckdb.ColumnExpression(name) for name in kinds))
+    return made.set_alias(source.name)
+
+
+@contextmanager
+def lines_of(source: Source) -> Iterator[None]:
+    """An error that speaks of a row of this table also tells its line."""
+    try:
+        yield
+    except RowError as error:
+        line = None if error.row is None else source.line_of(error.row)
+        if line is None:
+            raise
+        parts: Any = error.args
+        raise RowError(*parts, f" It is line {line} of {source.name!r}.", row=error.row) from None
 
 
 def label_column(lab: Lab, label: str | None) -> str:

@@ -36,8 +36,22 @@ FieldFile = Annotated[
 PrevalenceFile = Annotated[
     Path, typer.Argument(metavar="PREVALENCE.json", help="What `fieldcal estimate` made.")
 ]
-TABLE = "A file or glob (Parquet, CSV, also compressed), or - for standard input."
+TABLE = "A file or glob (Parquet, CSV, JSON Lines, also compressed), or - for standard input."
 LabTable = Annotated[str, typer.Argument(metavar="LAB_TABLE", help=f"Predictions with labels. {TABLE}")]
+OneOrBothTables = Annotated[
+    str,
+    typer.Argument(
+        metavar="LAB_TABLE", help=f"Predictions with labels; with --predictions, of some rows. {TABLE}"
+    ),
+]
+MaybeFieldTable = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[FIELD_TABLE]",
+        help="Predictions in the field; with --predictions by default the same table.",
+        show_default=False,
+    ),
+]
 FieldTable = Annotated[str, typer.Argument(metavar="FIELD_TABLE", help=f"Predictions in the field. {TABLE}")]
 AnyTable = Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to recalibrate. {TABLE}")]
 
@@ -91,6 +105,14 @@ Method = Annotated[
         "does. Learn and estimate by the same.",
     ),
 ]
+HowChosen = Annotated[
+    Literal["random", "by_score", "by_class"] | None,
+    typer.Option(
+        help="How the rows with labels were chosen: at random, by looking at predictions or groups, or by their class. "
+        "With --predictions it must be said; else by default random.",
+        show_default=False,
+    ),
+]
 _QUANTILES = (
     "columns with quantiles of a number, 'q_*' where * is the level (0.05) or a percentage (5), or each level with its "
     "column: 0.1=low,0.9=high"
@@ -117,6 +139,16 @@ class Learning:
         list[str] | None,
         typer.Option(metavar="COLUMNS", help=f"In place of --scores: {_QUANTILES}.", show_default=False),
     ] = None
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="In place of --scores: the column with the values of a judge or a test, such as pass, 4 or true; "
+            "several, a,b, of several judges. Needs --design; --label may then be empty in most rows.",
+            show_default=False,
+        ),
+    ] = None
+    design: HowChosen = None
     by: By = None
     classes: Annotated[
         list[str] | None,
@@ -171,13 +203,30 @@ class ScoreColumns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FieldColumns(ScoreColumns):
+class QuantileColumns(ScoreColumns):
     """The same, also for quantiles of a number."""
 
     quantiles: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMNS", help=f"Of a regression: {_QUANTILES}; by default those of the lab."),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassColumns(ScoreColumns):
+    """The same, also for values."""
+
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMNS", help="Of values: the column, or one per judge; by default those of the lab."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldColumns(QuantileColumns, ClassColumns):
+    """The same for predictions of every kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,6 +410,14 @@ def score_names(given: Sequence[str]) -> str | list[str]:
     return found[0] if len(found) == 1 else found
 
 
+def value_names(given: Sequence[str]) -> list[str]:
+    """One name per judge."""
+    found = names(given) or []
+    if not found:
+        raise InputError("--predictions names no column. Write --predictions verdict.")
+    return found
+
+
 def quantile_columns(given: Sequence[str]) -> str | dict[float, str]:
     """A pattern as it is; ``0.1=low,0.9=high`` as the column of each level."""
     found = names(given) or []
@@ -478,6 +535,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "scores": score_names,
     "classes": names,
     "quantiles": quantile_columns,
+    "predictions": value_names,
     "intervals": intervals_of,
     "bins": bins_of,
     "smoothing": smoothing_of,

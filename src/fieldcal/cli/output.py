@@ -305,6 +305,7 @@ def field_data(field: Field) -> dict[str, Any]:
         "batches": list(field.batch_ids),
         "labelled": {design: found.counts.sum().item() for design, found in field.labelled.items()},
         "dropped": field.dropped,
+        "unseen": field.unseen,
         "clipped": field.clipped,
     }
 
@@ -368,9 +369,14 @@ class _Null(float):
 
 
 def prevalence_csv(prev: Prevalence) -> bytes:
-    """One row per group and class, no text of which is a formula; UTF-8."""
-    columns = {name: list(map(_no_formula, values)) for name, values in prev.to_dict().items()}
-    return as_csv(columns).encode("utf-8", "replace")
+    """One row per group and class."""
+    return safe_csv(prev.to_dict())
+
+
+def safe_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """A table no text of which is a formula; UTF-8."""
+    safe = {name: list(map(_no_formula, values)) for name, values in columns.items()}
+    return as_csv(safe).encode("utf-8", "replace")
 
 
 def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:

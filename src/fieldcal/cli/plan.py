@@ -13,7 +13,7 @@ from fieldcal.cli import output as out
 from fieldcal.cli.answers import Assume, Of, group_of, size_of
 from fieldcal.cli.inputs import check_table_target, class_of, session
 from fieldcal.cli.labels import label_column, relation_of
-from fieldcal.cli.options import FieldColumns, arguments
+from fieldcal.cli.options import QuantileColumns, arguments
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
 
@@ -30,7 +30,7 @@ def plan(
         Path,
         typer.Argument(metavar="PREVALENCE.json | LAB.json", help="An estimate, or with --rows alone a lab."),
     ],
-    columns: FieldColumns,
+    columns: QuantileColumns,
     table: Annotated[
         str | None,
         typer.Argument(

@@ -124,7 +124,7 @@ def decide_file(
     by, scores, predictions, goal, name, **options : as in `decide`
     """
     check_target(os.fspath(target), source.inputs)
-    source = bind(prev, source, by=by, scores=scores)
+    source = bind(prev, source, by=by, scores=scores, predictions=predictions)
     relation, row_id = source.with_row_id()
     chosen = RecalibrateOptions(name=name, **options)
     table = open_table(relation, row_id=row_id)

@@ -248,7 +248,8 @@ def recalibrate_file(
     by, scores, quantiles, predictions, **options : as in `recalibrate`
     """
     check_target(os.fspath(target), source.inputs)
-    source = bind(prev, source, by=by, scores=scores if quantiles is None else quantiles)
+    numbers = scores if quantiles is None else quantiles
+    source = bind(prev, source, by=by, scores=numbers, predictions=predictions)
     relation, row_id = source.with_row_id()
     table = open_table(relation, row_id=row_id)
     row = row_id[0] if row_id else table.helper("row")

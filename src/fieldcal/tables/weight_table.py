@@ -277,12 +277,13 @@ def bind(
     *,
     by: str | Sequence[str] | None = None,
     scores: str | Sequence[str] | Mapping[Any, str] | None = None,
+    predictions: str | Sequence[str] | None = None,
     label: str | None = None,
 ) -> Source:
     """A table in files, its columns bound to what was counted: groups that were text are text here too."""
     columns = group_columns(prev, by)
     text = text_columns(columns, prev.groups)
-    return source.bound(prev.lab, scores=scores, label=label, by=columns, text=text)
+    return source.bound(prev.lab, scores=scores, predictions=predictions, label=label, by=columns, text=text)
 
 
 def text_columns(columns: Sequence[str], groups: Keys) -> list[str]:

@@ -123,6 +123,19 @@ def typed(relation: Any, names: Sequence[str], roles: Roles, decimal: str = ".")
     return relation.select(*(_typed(name, types.get(name), decimal) for name in names))
 
 
+def line_of(connection: Any, path: Path, row: int) -> int | None:
+    """The line, from 1, on which a row begins; cells may have line breaks."""
+    dialect = _dialect(connection, path)
+    with _readable(path), _opened(path, dialect.compression == "gzip") as stream:
+        reader, begin, seen = csv.reader(stream, delimiter=dialect.delimiter, quotechar=dialect.quote), 1, -1
+        for cells in reader:
+            seen += bool(cells)
+            if seen > row:
+                return begin
+            begin = reader.line_num + 1
+    return None
+
+
 def duckdbs_types(connection: Any, paths: Sequence[Path], relation: Any, roles: Roles) -> dict[str, str]:
     """For columns without a role, the types that DuckDB itself would give them, where no cell loses by it."""
     duckdb = require("duckdb", "cli", purpose="to read files")

@@ -285,6 +285,14 @@ class Source:
                 return csv.columns(self.session.connection, self.paths)
         return list(self.relation.columns)
 
+    def line_of(self, row: int) -> int | None:
+        """The line, from 1, on which a row of a text file begins; None of parquet and of several files."""
+        if self.format == "parquet" or len(self.paths) > 1:
+            return None
+        if self.format == "csv":
+            return csv.line_of(self.session.connection, self.paths[0], row)
+        return next((n for i, (n, _) in enumerate(jsonl.numbered(self.paths[0])) if i == row), None)
+
     @property
     def inputs(self) -> list[str]:
         """What must not be written: its files, and what its pattern would find besides."""
