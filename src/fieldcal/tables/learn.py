@@ -104,7 +104,7 @@ def learn(
 
     >>> judged = pa.table({"verdict": ["pass", "fail"] * 100, "human": ["good", "bad", "bad", "bad", None] * 40})
     >>> tables.learn(judged, predictions="verdict", label="human", design="random")
-    Lab: 160 rows, 2 classes (bad 75.0%, good 25.0%), 2 values, condition number ...
+    Lab: 160 rows chosen at random, 2 classes (bad 75.0%, good 25.0%), 2 values
     """
     _one_kind(scores=scores, quantiles=quantiles, predictions=predictions)
     table = open_table(frame)
