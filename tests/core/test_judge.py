@@ -8,6 +8,7 @@ from scipy.special import betaln, gammaln
 from scipy.stats import beta, dirichlet_multinomial
 
 from fieldcal.core.judge import LOG_KAPPAS, Posterior, Verdicts, log_values_given_class, spread_of_judges
+from fieldcal.core.policy import POLICY
 from fieldcal.core.slices import Slices, integrate
 
 
@@ -54,8 +55,9 @@ def test_rows_chosen_by_class_give_the_integral_over_sensitivity_and_specificity
     se, sp = x[:, None, None], x[None, :, None]
     q = x * se + (1 - x) * (1 - sp)
     logs = rest[1] * np.log(q) + rest[0] * np.log1p(-q)
-    logs = logs + beta.logpdf(se, sens[0] + 0.5, sens[1] - sens[0] + 0.5)
-    logs = logs + beta.logpdf(sp, spec[0] + 0.5, spec[1] - spec[0] + 0.5)
+    cell = POLICY.rows_of_a_cell
+    logs = logs + beta.logpdf(se, sens[0] + cell, sens[1] - sens[0] + cell)
+    logs = logs + beta.logpdf(sp, spec[0] + cell, spec[1] - spec[0] + cell)
     density = np.exp(logs - logs.max()).sum(axis=(0, 1))
     density /= density.sum()
     exact = density @ x, np.sqrt(density @ x**2 - (density @ x) ** 2)
@@ -183,3 +185,18 @@ def test_a_lab_that_labels_contradict_is_heard_less_than_one_that_they_confirm()
         for lab in (1_000 * np.array([[0.8, 0.2], [0.2, 0.8]]), 1_000 * np.array([[0.5, 0.5], [0.02, 0.98]]))
     ]
     assert with_lab[0] < with_lab[1]
+
+
+def test_many_classes_are_those_of_labelled_rows_of_each_value():
+    """Too many numbers for a search: with labels at random it is the conjugate posterior all the same."""
+    rng, K = np.random.default_rng(4), 10
+    M = 0.6 * np.eye(K) + 0.04
+    p = rng.dirichlet(np.full(K, 4.0))
+    known, rest = rng.multinomial(600, (p[:, None] * M).ravel()).reshape(K, K), rng.multinomial(4_000, p @ M)
+    n, cell = 20_000, 1 / K**2
+    q = rng.dirichlet(known.sum(axis=0) + rest + K * cell, n)
+    given = np.stack([rng.dirichlet(known[:, j] + cell, n) for j in range(K)], axis=1)
+    exact = np.einsum("nj,njk->nk", q, given)
+    draws = Posterior.of(verdicts(known=known, rest=rest), seed=0).draws(np.arange(1))[0]
+    assert np.abs(draws.mean(axis=0) - exact.mean(axis=0)).max() < 0.25 * exact.std(axis=0).min()
+    assert np.allclose(draws.std(axis=0), exact.std(axis=0), rtol=0.25)

@@ -16,7 +16,8 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, logsumexp, ndtri, softmax
+from scipy.special import chdtri, gammaln, logsumexp, ndtri, softmax
+from scipy.stats import qmc
 
 from fieldcal.core.policy import POLICY
 from fieldcal.core.slices import Slices, integrate
@@ -30,6 +31,7 @@ _ROUNDS, _ENOUGH = 3, 0.3  # they are drawn again around themselves while fewer 
 _FREEDOM = 6.0  # degrees of freedom of what they are drawn from
 _STEP, _WIDE_STEP = 1e-4, 2e-2  # of differences: for slopes, and for curvatures
 _LEAST_CURVATURE = 0.15  # of the posterior of φ, on the logit scale
+_MOST_NUMBERS = 60  # of φ: more are not searched
 _SLICES = 200  # that teach φ; more would add time, not knowledge
 _FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 2_048, 256
 _BLOCK = 200_000  # slices times points at a time
@@ -96,11 +98,11 @@ class Model:
     def prior(self) -> tuple[Floats, Floats]:
         """Pseudo-rows of the cells of M, and of the classes of one population.
 
-        Half a row and one where histograms tell of the shares; a row in all, as Perks has it, where labels do.
+        A row of each class where histograms tell of the shares; a row in all, as Perks has it, where labels do.
         """
         _, K, m = self.data.shape
         share = self.data.mostly_labels
-        cell = (1 - share) * 0.5 + share / (K * m)
+        cell = (1 - share) * POLICY.rows_of_a_cell + share / (K * m)
         return np.full((K, m), cell), np.full(K, (1 - share) * 1.0 + share / K)
 
     @property
@@ -191,6 +193,36 @@ class Model:
         H[i, j] = H[j, i] = -(one - two - three + four) / (4 * _WIDE_STEP**2)
         return H
 
+    def draws(self, n: int, rng: np.random.Generator) -> tuple[Phi, float]:
+        """n draws of φ, equally likely, and the share of those behind them that counts."""
+        if self.size > _MOST_NUMBERS:
+            return self._drawn_from_labels(n, rng), 1.0
+        x, weights = self.sample(rng)
+        place = np.searchsorted(np.cumsum(weights), (np.arange(n) + rng.random()) / n)
+        return self.phi(rng.permutation(x[np.minimum(place, len(x) - 1)])), effective(weights)
+
+    def _drawn_from_labels(self, n: int, rng: np.random.Generator) -> Phi:
+        """Of many classes and values, whose numbers no search could handle: M as rows of known class tell it.
+
+        These rows, or values of all rows and the classes of each, are Dirichlet. κ is what it is before, and slices'
+        shares are drawn together as far as they are before.
+        """
+        data, (cell, own) = self.data, self.prior
+        known = data.known.sum(axis=0)
+        if data.given_class.sum() >= known.sum():
+            cells = rng.standard_gamma(data.given_class + known + cell, (n, *cell.shape))
+        else:
+            given = rng.standard_gamma(known + cell, (n, *cell.shape)) + 1e-300
+            rows = rng.standard_gamma(
+                known.sum(axis=0) + data.rest.sum(axis=0) + cell.sum(axis=0), (n, cell.shape[1])
+            )
+            cells = given / given.sum(axis=1, keepdims=True) * rows[:, None, :]
+        M = (cells + 1e-300) / (cells + 1e-300).sum(axis=2, keepdims=True)
+        kappa = np.exp(rng.normal(*self._kappa, n)) if data.judges_differ else None
+        mean = (known.sum(axis=1) + own) / (known.sum() + own.sum())
+        alpha = np.exp(POLICY.log_alpha[0]) * mean if data.grouped else own
+        return Phi(M, kappa, np.tile(alpha, (n, 1)))
+
     def sample(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draws (S, D) and their weights (S,), which sum to one."""
         values, vectors = np.linalg.eigh(self.curvature())
@@ -209,7 +241,10 @@ class Model:
     def _drawn(self, centre: Floats, root: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Around a centre, from Student's t distribution, weighed by the posterior."""
         S = _POINTS_OF_FEW if len(self.learnt_from) <= _FEW_SLICES else _POINTS
-        z, chi = rng.standard_normal((S, self.size)), rng.chisquare(_FREEDOM, S) / _FREEDOM
+        even = np.clip(
+            qmc.Sobol(self.size + 1, rng=rng).random(S), 1e-9, 1 - 1e-9
+        )  # more evenly than by chance
+        z, chi = ndtri(even[:, 1:]), chdtri(_FREEDOM, even[:, 0]) / _FREEDOM
         x = centre + (z / np.sqrt(chi)[:, None]) @ root.T
         drawn = -0.5 * (_FREEDOM + self.size) * np.log1p((z**2 / chi[:, None]).sum(axis=1) / _FREEDOM)
         logs = self.log_density(x) - drawn
@@ -231,12 +266,8 @@ class Posterior:
     def of(cls, data: Verdicts, *, seed: int) -> Posterior:
         """Learnt from the rows."""
         rng = np.random.default_rng([seed, 11])
-        model = Model.of(data)
-        x, weights = model.sample(rng)
-        n = _DRAWS_OF_FEW if len(data.rest) <= _FEW else _DRAWS_OF_MANY
-        place = np.searchsorted(np.cumsum(weights), (np.arange(n) + rng.random()) / n)
-        phi = model.phi(rng.permutation(x[np.minimum(place, len(x) - 1)]))
-        return cls(data, phi, effective(weights), seed)
+        phi, counts = Model.of(data).draws(_DRAWS_OF_FEW if len(data.rest) <= _FEW else _DRAWS_OF_MANY, rng)
+        return cls(data, phi, counts, seed)
 
     @property
     def n_draws(self) -> int:

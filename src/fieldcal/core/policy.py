@@ -197,13 +197,16 @@ class Policy:
 
     # Judges (20) -------------------------------------------------------------------------------------------
     #: How far slices' judges may differ before any label is seen: log κ of ``Dirichlet(κ·M)``, its middle and standard
-    #: deviation. 150 is a sensitivity of .9 that varies by .024 between slices; 18 and 1,300 are its 5 and 95 % points.
-    log_kappa: tuple[float, float] = (5.0, 1.3)
+    #: deviation. 300 is a sensitivity of .9 that varies by .017 between slices; 30 and 3,000 are its 5 and 95 % points.
+    log_kappa: tuple[float, float] = (5.7, 1.4)
     #: The same of one population and rows from elsewhere: one judge, unless labels say otherwise. Without labels it is
     #: one, so that a few of them must not make the interval wider.
     log_kappa_elsewhere: tuple[float, float] = (8.0, 1.5)
     #: The same of how far slices' shares differ: 8 is a share of .5 that varies by .17.
     log_alpha: tuple[float, float] = (2.1, 1.2)
+    #: Pseudo-rows of every value of a class where histograms tell of the shares. With a half, tests that made no error
+    #: on 30 rows were taken to make next to none, and rare classes were missed; with one, good judges have too much.
+    rows_of_a_cell: float = 0.75
     #: About so many rows of known class, and shares are told by labels rather than by the histogram.
     labels_that_tell: float = 30.0
     #: Where the posterior of a share touches an end: see `posterior_binary.TOUCHING`. Judges that say little leave it

@@ -18,7 +18,7 @@ from fieldcal.types import Floats
 
 _TINY = 1e-300
 _LOGITS = 9.0  # shares nearer to 0 and 1 are taken for the same
-_NODES = (21, 21, 49)  # of one grid after the other, each where the last had its mass
+_NODES = (21, 21, 53)  # of one grid after the other, each where the last had its mass
 _DEPTH = 12.0  # natural logs below the highest that a grid still holds
 _EM_STEPS, _NEWTON_STEPS, _STEPS = 20, 8, 12
 _WIDER = 1.25  # tails are longer than those of a normal distribution
@@ -139,19 +139,17 @@ class TwoClasses:
                 logs += log_counts(q, rows, strength)
         top = logs.max(axis=2)
         mass = np.exp(logs - top[..., None])
-        area = (mass.sum(axis=2) - 0.5 * (mass[..., 0] + mass[..., -1])) * step
-        return cls(top + np.log(area) + constant, low, step, mass)
+        return cls(top + np.log(mass.sum(axis=2) * step) + constant, low, step, mass)
 
     def draws(self, normals: Floats) -> Floats:
-        """By the distribution function."""
-        cells = 0.5 * (self.mass[..., 1:] + self.mass[..., :-1])
-        sums = np.cumsum(cells, axis=2)
+        """By the distribution function, of a density that is level around every node."""
+        sums = np.cumsum(self.mass, axis=2)
         target = ndtr(normals[..., 0]) * sums[..., -1]
-        at = np.minimum((sums < target[..., None]).sum(axis=2), cells.shape[2] - 1)[..., None]
-        here = np.take_along_axis(cells, at, 2)[..., 0]
+        at = np.minimum((sums < target[..., None]).sum(axis=2), sums.shape[2] - 1)[..., None]
+        here = np.take_along_axis(self.mass, at, 2)[..., 0]
         below = np.take_along_axis(sums, at, 2)[..., 0] - here
         part = np.clip((target - below) / np.maximum(here, _TINY), 0.0, 1.0)
-        second = expit(self.low + self.step * (at[..., 0] + part))
+        second = expit(self.low + self.step * (at[..., 0] + part - 0.5))
         return np.stack([1 - second, second], axis=-1)
 
 
