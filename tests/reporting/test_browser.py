@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fieldcal
-from fieldcal.datasets import label_shift
+from fieldcal.datasets import judged, label_shift
 from fieldcal.objects import show
 from fieldcal.plots import style
 from fieldcal.reporting.figures import pictures
@@ -157,6 +157,17 @@ def single(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def values(tmp_path_factory):
+    """Verdicts of a judge on four systems, some of them checked."""
+    data = judged(n_items=150, n_labels=120)
+    lab = fieldcal.learn(data.verdict, data.human, kind="values", design="random", groups=data.system)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.verdict, y=data.human, groups=data.system))
+    path = tmp_path_factory.mktemp("values") / "a report.html"
+    fieldcal.report(prev).save(path)
+    return Made(path, prev)
+
+
+@pytest.fixture(scope="session")
 def window(tmp_path_factory):
     with running(tmp_path_factory.mktemp("browser")) as opened:
         yield opened
@@ -196,8 +207,8 @@ def test_the_page_opens_from_disk_offline_with_all_its_pictures(browser, plain):
     assert np.min(sizes) > 100
 
 
-def test_every_page_loads_nothing_and_complains_about_nothing(browser, three, many, hostile, single):
-    for page in (three, many, hostile, single):
+def test_every_page_loads_nothing_and_complains_about_nothing(browser, three, many, hostile, single, values):
+    for page in (three, many, hostile, single, values):
         browser.open(page.path)
         assert browser.requests() == [page.path.as_uri()]
         assert browser.console() == []
@@ -363,8 +374,8 @@ def static_and_dynamic(browser, path):
     return static, dynamic
 
 
-def test_the_rows_are_the_same_with_and_without_the_script(browser, plain, three, many, hostile):
-    for page in (plain, three, many, hostile):
+def test_the_rows_are_the_same_with_and_without_the_script(browser, plain, three, many, hostile, values):
+    for page in (plain, three, many, hostile, values):
         static, dynamic = static_and_dynamic(browser, page.path)
         assert len(static) == min(len(page.prev.groups), STATIC_LINES)
         assert dynamic == static
@@ -428,6 +439,17 @@ def test_the_download_has_the_numbers_of_the_estimate(browser, plain):
         told = [row[key] for key in ("mean_prediction", "estimate", "lower", "upper", "truth")]
         known = [t[g, 1] for t in (prev.mean_prediction, prev.estimate, prev.lower, prev.upper)]
         assert told == [f"{x:.5f}" for x in (*known, plain.truth[g])]
+
+
+def test_slices_are_sorted_by_their_labelled_rows_which_are_in_the_download(browser, values):
+    browser.open(values.path)
+    (labelled,) = values.prev.field.labelled.values()
+    rows = {values.prev.groups[g]: labelled.counts[i].sum() for i, g in enumerate(labelled.at)}
+    browser.run("document.querySelector('th[data-key=labelled] button').click()")
+    assert [rows[name] for name in shown(browser)] == sorted(rows.values(), reverse=True)
+    told = downloaded(browser)
+    assert {row["group"]: float(row["labelled"]) for row in told} == rows
+    assert "misfit" not in told[0]
 
 
 def test_the_download_has_what_the_search_found_of_the_chosen_class(browser, three):
@@ -504,8 +526,8 @@ def test_hostile_names_are_found_by_the_search(browser, hostile):
 
 
 @pytest.mark.parametrize("width", [320, 390, 400, 768, 1200])
-def test_no_page_is_wider_than_the_window(browser, plain, many, hostile, single, width):
-    for page in (plain, many, hostile, single):
+def test_no_page_is_wider_than_the_window(browser, plain, many, hostile, single, values, width):
+    for page in (plain, many, hostile, single, values):
         browser.open(page.path, width=width)
         assert browser.overflow() <= 1
         wide = browser.run(
@@ -628,9 +650,10 @@ return Object.values(found);
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out_from_its_background(browser, plain, single, scheme):
-    browser.open(single.path, scheme=scheme)
-    assert [told for told in browser.run(_PRINTED) if contrast(*told[1:]) < 4.5] == []
+def test_all_text_stands_out_from_its_background(browser, plain, single, values, scheme):
+    for page in (single, values):
+        browser.open(page.path, scheme=scheme)
+        assert [told for told in browser.run(_PRINTED) if contrast(*told[1:]) < 4.5] == []
     browser.open(plain.path, scheme=scheme)
     for level in ("ok", "care", "do_not_use"):
         browser.run("document.getElementById('verdict').className = 'verdict ' + arguments[0]", level)
@@ -704,8 +727,8 @@ def test_every_picture_and_every_control_has_a_name(browser, plain, three, singl
             assert control.accessible_name.strip(), control.get_attribute("outerHTML")
 
 
-def test_the_outline_of_the_page_is_sound(browser, plain, three, hostile, single):
-    for page in (plain, three, hostile, single):
+def test_the_outline_of_the_page_is_sound(browser, plain, three, hostile, single, values):
+    for page in (plain, three, hostile, single, values):
         browser.open(page.path)
         levels = browser.run(
             "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((e) => Number(e.tagName[1]))"
@@ -730,10 +753,11 @@ def test_the_outline_of_the_page_is_sound(browser, plain, three, hostile, single
         assert set(references) <= set(ids)
 
 
-def test_every_table_says_what_its_cells_belong_to(browser, plain, single):
-    browser.open(single.path)
-    assert browser.run("return document.querySelectorAll('#labels table').length") == 4
-    assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0
+def test_every_table_says_what_its_cells_belong_to(browser, plain, single, values):
+    for page, section, n in ((single, "labels", 4), (values, "judge", 2)):
+        browser.open(page.path)
+        assert browser.run(f"return document.querySelectorAll('#{section} table').length") == n
+        assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0
     browser.open(plain.path)
     assert len(browser.texts("#table > caption")) == 1
     assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0

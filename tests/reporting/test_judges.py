@@ -218,6 +218,10 @@ def test_what_more_labels_would_buy_is_told_where_it_can_be_planned(monkeypatch)
     assert "6.0 (11.0)" in report.html()
     assert "6.0 (11.0)" in report.markdown()
 
+    monkeypatch.setattr(section, "MOST_PLANNED", 3)
+    assert fieldcal.report(sliced()[0]).dict()["more"] is None, "four slices are too many"
+    monkeypatch.setattr(section, "MOST_PLANNED", 4)
+
     def refuses(*_, **__):
         raise InputError("No plan.")
 

@@ -27,7 +27,7 @@ from fieldcal.reporting.details import (
     versions_section,
 )
 from fieldcal.reporting.groups import labelled_rows_of, table_of_groups
-from fieldcal.reporting.labels import MORE_LABELS, MOST_GROUPS
+from fieldcal.reporting.labels import MORE_LABELS
 from fieldcal.reporting.names import shown_name
 from fieldcal.types import Design, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
@@ -35,6 +35,8 @@ from fieldcal.verbs.plan import plan
 
 #: Of more slices than this, not every two are compared.
 MOST_COMPARED = 100
+#: Of more slices than this, to foretell what labels buy takes longer than a report should.
+MOST_PLANNED = 30
 #: Differences, and slices with a judge of their own, that are told.
 MOST_DIFFERENCES, MOST_JUDGES = 20, 12
 #: Classes times values beyond which the table of the judge is no table to read.
@@ -196,8 +198,8 @@ def _comparison(prev: Prevalence, k: int) -> dict[str, Any]:
     return {
         "sentences": [
             said,
-            f"Taken one by one, {_number(alone)} of {n:,} {compared.level:.0%} intervals {_leave(alone)} out 0. Taken "
-            f"together, so that all intervals hold at once, {_number(apart)} {_leave(apart)} it out (the last column).",
+            f"Of the {compared.level:.0%} intervals, taken one by one, {_number(alone)} {_leave(alone)} out 0. Taken "
+            f"together, so that all hold at once, {_number(apart)} {_leave(apart)} it out (the last column).",
         ],
         "compared": n,
         "found": len(found),
@@ -312,7 +314,7 @@ def _rests_on_section(prev: Prevalence) -> list[str]:
 
 def _more_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
     """How wide intervals will be with more labels; None where that cannot be foretold."""
-    if len(prev.groups) > MOST_GROUPS or not MORE_LABELS:
+    if len(prev.groups) > MOST_PLANNED or not MORE_LABELS:
         return None
     try:
         found = plan(prev, of=prev.classes[k], labels=MORE_LABELS, random_state=prev.seed)
