@@ -2,7 +2,7 @@
 
 Simulated data, so that the truth is known. Four systems answer the same 400 questions. A judge, such as a
 language model, marks each answer pass or fail. It passes 90 % of the good answers, and 25 % of the bad ones;
-of system A, which is of its own family, it passes 45 % of the bad ones. People checked 300 of the 1,600
+of system A, which is of its own family, it passes 65 % of the bad ones. People checked 300 of the 1,600
 answers, drawn at random. How many answers of each system are good, and which system is best? The truth is used
 for the last column only.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import fieldcal
 from fieldcal.datasets import JudgedData, judged
 
-KINDER = 0.2
+KINDER = 0.4
 SHOWN = "pass"
 
 

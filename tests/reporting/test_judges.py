@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fieldcal
-from fieldcal.datasets import judged
+from fieldcal.datasets import judged, label_shift
 from fieldcal.errors import InputError
 from fieldcal.reporting import judges as section
 from fieldcal.reporting.figures import pictures
@@ -134,6 +134,26 @@ def test_the_differences_are_those_of_compare_and_the_best_that_of_ranking():
     chance = prev.ranking(of="pass").probability
     assert said["ranking"][0]["probability"] == chance.max()
     assert said["best"].startswith(f"{prev.groups[int(chance.argmax())]} has the highest share of pass")
+
+
+def test_slices_are_compared_on_the_same_items_where_these_are_given():
+    prev, data = sliced()
+    same = fieldcal.pairs(prev.lab, data.verdict, data.system, data.item, y=data.human)
+    said = fieldcal.report(prev, pairs=same).dict()["differences"]
+    paired = prev.compare(of="pass", pairs=same)
+    assert [line["lower"] for line in said["lines"]] == [d.lower for d in paired.differences]
+    assert "the same items" in said["sentences"][-1]
+    assert "the same items" not in " ".join(reported(sliced).dict()["differences"]["sentences"])
+
+
+def test_items_go_with_values_alone():
+    prev, data = sliced()
+    same = fieldcal.pairs(prev.lab, data.verdict, data.system, data.item)
+    scores = label_shift(n_lab=500, n_field=500)
+    lab = fieldcal.learn(scores.proba_lab, scores.y_lab)
+    other = fieldcal.estimate(lab, fieldcal.count(lab, scores.proba_field))
+    with pytest.raises(InputError, match="go with values of a judge"):
+        fieldcal.report(other, pairs=same)
 
 
 def test_too_many_slices_are_ranked_but_not_compared_two_by_two(monkeypatch):

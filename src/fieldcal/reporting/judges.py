@@ -15,6 +15,7 @@ import numpy as np
 from fieldcal.core.slices import Judge
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects.pairs import Pairs
 from fieldcal.objects.show import CHOSEN
 from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
@@ -66,8 +67,10 @@ _DESIGNS: dict[Design, str] = {
 }
 
 
-def judged_content(prev: Prevalence, *, of: Hashable = None, title: str | None = None) -> dict[str, Any]:
-    """Everything that a report of this estimate says."""
+def judged_content(
+    prev: Prevalence, *, of: Hashable = None, title: str | None = None, pairs: Pairs | None = None
+) -> dict[str, Any]:
+    """Everything that a report of this estimate says; ``pairs`` are the items that slices are compared on."""
     k = tables.focus(prev, of)
     return {
         "fieldcal": "report",
@@ -77,7 +80,7 @@ def judged_content(prev: Prevalence, *, of: Hashable = None, title: str | None =
         "summary": _summary_section(prev, k),
         "changes": [_whole_sentence(prev, k), *_slice_sentences(prev, k)],
         "groups": table_of_groups(prev, k, None),
-        "differences": _differences_section(prev, k),
+        "differences": _differences_section(prev, k, pairs),
         "judge": _judge_section(prev, k),
         "rests_on": _rests_on_section(prev),
         "more": _more_section(prev, k),
@@ -159,15 +162,15 @@ def _slice_sentences(prev: Prevalence, k: int) -> list[str]:
 # -- differences -----------------------------------------------------------------------------------------------
 
 
-def _differences_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
+def _differences_section(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any] | None:
     """Which slice is highest, and which two differ; None where there are no two."""
     if not prev.field.grouped or len(prev.groups) < 2:
         return None
-    return {**_ranking(prev, k), **_comparison(prev, k)}
+    return {**_ranking(prev, k, pairs), **_comparison(prev, k, pairs)}
 
 
-def _ranking(prev: Prevalence, k: int) -> dict[str, Any]:
-    found = prev.ranking(of=prev.classes[k])
+def _ranking(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]:
+    found = prev.ranking(of=prev.classes[k], pairs=pairs)
     order = np.argsort(-found.probability, kind="stable")[:5].tolist()
     named = [g for g in order if found.probability[g] >= _LEAST_CHANCE] or order[:1]
     first, *others = [(shown_name(found.groups[g]), float(found.probability[g])) for g in named]
@@ -179,12 +182,12 @@ def _ranking(prev: Prevalence, k: int) -> dict[str, Any]:
     }
 
 
-def _comparison(prev: Prevalence, k: int) -> dict[str, Any]:
+def _comparison(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]:
     G = len(prev.groups)
     if G > MOST_COMPARED:
         said = f"Every two of {G:,} slices are too many to compare here: Prevalence.compare takes a slice to compare "
         return {"sentences": [f"{said}all others with."], "compared": 0, "found": 0, "lines": []}
-    compared = prev.compare(of=prev.classes[k])
+    compared = prev.compare(of=prev.classes[k], pairs=pairs)
     found = compared.found
     alone = sum(d.lower > 0 or d.upper < 0 for d in compared.differences)
     apart = sum(d.all_lower > 0 or d.all_upper < 0 for d in compared.differences)
@@ -200,6 +203,11 @@ def _comparison(prev: Prevalence, k: int) -> dict[str, Any]:
             said,
             f"Of the {compared.level:.0%} intervals, taken one by one, {_number(alone)} {_leave(alone)} out 0. Taken "
             f"together, so that all hold at once, {_number(apart)} {_leave(apart)} it out (the last column).",
+            *(
+                []
+                if pairs is None
+                else ["Slices are compared on the same items, so that what they share is taken off."]
+            ),
         ],
         "compared": n,
         "found": len(found),

@@ -25,6 +25,8 @@ from typing import Any, Literal
 from fieldcal import storage
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Prevalence
+from fieldcal.objects.pairs import Pairs
+from fieldcal.options import check_kind
 from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
@@ -128,6 +130,7 @@ def report(
     y: Any = None,
     groups: Any = None,
     title: str | None = None,
+    pairs: Pairs | None = None,
 ) -> Report:
     """A page for people: may I use this, where did it change, how sure is it?
 
@@ -143,6 +146,8 @@ def report(
         were counted with their labels: they taught the estimate, and are cross-validated (`fieldcal.cross_validate`).
         Of a lab of `fieldcal.regression`: predictive distributions, and numbers.
     title : str, optional
+    pairs : Pairs, optional
+        Of values, the items that groups were judged on, from `fieldcal.pairs`: groups are compared on the same ones.
 
     Returns
     -------
@@ -171,7 +176,11 @@ def report(
         )
     if title is not None and not isinstance(title, str):
         raise InputTypeError(f"title must be text, but got {title!r:.60}.")
+    if pairs is not None:
+        check_kind("pairs", pairs, Pairs)
     if not prev.is_judged:
+        if pairs is not None:
+            raise InputError(Option("pairs"), " go with values of a judge or a test. Leave them out.")
         found = None if y is None else evaluate(prev, proba, y, groups)
         return Report(report_content(prev, of=of, found=found, title=title))
     if y is not None:
@@ -181,7 +190,7 @@ def report(
             Option("y"),
             ").",
         )
-    return Report(judged_content(prev, of=of, title=title))
+    return Report(judged_content(prev, of=of, title=title, pairs=pairs))
 
 
 # -- the two templates -----------------------------------------------------------------------------------------
