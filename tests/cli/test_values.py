@@ -111,7 +111,7 @@ def test_a_missing_verdict_is_refused_with_its_line_or_dropped(judged, call, one
     asked = changed(name, row, verdict=verdict)
     error = one_error(call(f"run {name} {asked} -o out"))
     assert "1 of 900 rows have no value" in error
-    assert f"It is line {row + first} of '{name}'" in error
+    assert f"The first is line {row + first} of '{name}'" in error
     done = call(f"run {name} {asked} -o out --missing drop --json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["field"]["dropped"] == 1
@@ -123,7 +123,29 @@ def test_a_label_in_another_spelling_is_refused_with_its_line(judged, call, one_
         asked = changed(name, 7, human=label)
         error = one_error(call(f"run {name} {asked} -o out"))
         assert f"The labels 'pass' and '{label}'" in error
-        assert f"It is line {7 + first} of '{name}'" in error
+        assert f"The first is line {7 + first} of '{name}'" in error
+
+
+@pytest.mark.parametrize(("name", "first"), FILES.items(), ids=str)
+def test_a_label_that_is_no_class_of_the_lab_is_refused_with_its_line(judged, call, one_error, name, first):
+    call(f"learn judged.csv {ASKED} -o lab.json")
+    asked = changed(name, 11, human="maybe").split(" --by")[0]
+    error = one_error(call(f"count lab.json {name} {asked} -o field.json"))
+    assert "The label 'maybe' in 1 row is not among the classes" in error
+    assert f"The first is line {11 + first} of '{name}'" in error
+
+
+def test_a_report_of_values_is_made_from_the_estimate_alone(judged, call):
+    call(f"run judged.csv {ASKED} --protected -o out")
+    done = call("report out/prevalence.json -o page.md --json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["labelled"] is None
+
+
+def test_protected_slices_are_no_warning_where_no_row_is_changed(judged, call):
+    done = call(f"run judged.csv {ASKED} --protected -o out")
+    assert (done.code, "recalibrated" in done.err) == (0, False)
+    assert "No recalibrated.parquet" in call(f"run judged.csv {ASKED} --protected --recalibrated -o out").err
 
 
 @pytest.mark.parametrize("name", FILES)

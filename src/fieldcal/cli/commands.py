@@ -296,12 +296,14 @@ def run(
         rows = None
         with atomic_folder(output, own=RUN_FILES) as inside:
             _write_artefacts(inside, lab, field, prev, found)
-            if prev.protected and not applying.acknowledge:
+            if of_values and not recalibrated:
+                pass
+            elif prev.protected and not applying.acknowledge:
                 out.warn(
                     settings,
                     f"No {RECALIBRATED}: the groups are protected. Use --acknowledge if it is meant.",
                 )
-            elif recalibrated or not of_values:
+            else:
                 rows = _recalibrate(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
             _write_report(settings, prev, inside / REPORT)
             made = [name for name in RUN_FILES if (inside / name).exists()]

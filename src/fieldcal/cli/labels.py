@@ -174,7 +174,7 @@ def lines_of(source: Source) -> Iterator[None]:
         if line is None:
             raise
         parts: Any = error.args
-        raise RowError(*parts, f" It is line {line} of {source.name!r}.", row=error.row) from None
+        raise RowError(*parts, f" The first is line {line} of {source.name!r}.", row=error.row) from None
 
 
 def label_column(lab: Lab, label: str | None) -> str:

@@ -348,12 +348,12 @@ def recalibrated_data(prev: Prevalence, rows: int | None) -> dict[str, Any]:
 def report_data(report: Report) -> dict[str, Any]:
     """What stands at the top of a report, and whether labels confirm it."""
     content = report.content
-    measures = content["labelled"] and content["labelled"]["measures"]
+    labelled = content.get("labelled")  # a report of values has none: their labels are in the estimate
     return {
         "verdict": content["verdict"]["level"],
         "reasons": content["verdict"]["reasons"],
         "advice": content["verdict"]["advice"],
-        "labelled": measures,
+        "labelled": labelled and labelled["measures"],
     }
 
 

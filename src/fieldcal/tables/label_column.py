@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,17 +89,36 @@ class LabelColumn:
 
     def read(self, values: Sequence[Any], rows: Ints) -> Labels:
         """The classes of labels that were grouped by, each of so many rows."""
-        return labels_of(self.classes, values, rows, design=self.design, only=self.only)
+        return labels_of(
+            self.classes, values, rows, design=self.design, only=self.only, first_row=self._first_row
+        )
+
+    def _first_row(self, label: Any) -> int | None:
+        return self.table.first(self.expression() == label)
 
 
-def labels_of(classes: Classes, values: Any, rows: Ints, *, design: Design, only: bool) -> Labels:
-    """The places of labels, each of so many rows, all of which must be classes."""
+def labels_of(
+    classes: Classes,
+    values: Any,
+    rows: Ints,
+    *,
+    design: Design,
+    only: bool,
+    first_row: Callable[[Any], int | None] = lambda label: None,
+) -> Labels:
+    """The places of labels, each of so many rows, all of which must be classes.
+
+    Parameters
+    ----------
+    first_row : of a label, where rows have an order
+    """
     places = label_places(classes, values)
     strays = np.flatnonzero(places == STRAY)
     if len(strays):
         first = int(strays[0])
         n = int(rows[[i for i in strays if values[i] == values[first]]].sum())
-        raise stray_label(classes, values, first, where=f"{n:,} row{'s' if n > 1 else ''}")
+        where = f"{n:,} row{'s' if n > 1 else ''}"
+        raise stray_label(classes, values, first, where=where, row=first_row(values[first]))
     return Labels(places, design, only)
 
 

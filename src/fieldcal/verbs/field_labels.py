@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.errors import FieldcalError, InputError, InputTypeError, Option
+from fieldcal.errors import FieldcalError, InputError, InputTypeError, Option, RowError
 from fieldcal.objects import Classes, Intervals, Outcome, group_keys
 from fieldcal.objects.outcome import listed, n_labels, places_among, refuse_several_columns
 from fieldcal.options import check_choice, check_flags
@@ -60,7 +60,8 @@ def field_labels(outcome: Outcome, y: Any, *, n: int) -> Ints:
     codes = label_places(outcome, y)
     strays = np.flatnonzero(codes == STRAY)
     if len(strays):
-        raise stray_label(outcome, y, int(strays[0]), where=f"row {strays[0]}")
+        first = int(strays[0])
+        raise stray_label(outcome, y, first, where=f"row {first}", row=first)
     return codes
 
 
@@ -81,20 +82,22 @@ def label_places(outcome: Classes, y: Any) -> Ints:
     return codes
 
 
-def stray_label(outcome: Classes, y: Any, at: int, *, where: str) -> InputError:
+def stray_label(outcome: Classes, y: Any, at: int, *, where: str, row: int | None) -> RowError:
     """That the label at this place is no class.
 
     Parameters
     ----------
     where : the rows that have it, in words
+    row : the first of them, where rows have an order
     """
     rows, values = group_keys.known(y)
     label = values[int(np.searchsorted(rows, at))]
     label = label.item() if isinstance(label, np.generic) else label
     label = group_keys.normalize(label) if group_keys.is_key(label) else label
-    return InputError(
+    return RowError(
         f"The label {label!r:.60} in {where} is not among the classes {listed(outcome.labels)}."
-        f"{did_you_mean(label, outcome.labels)} Correct it; where the class is not known, let it be missing."
+        f"{did_you_mean(label, outcome.labels)} Correct it; where the class is not known, let it be missing.",
+        row=row,
     )
 
 
