@@ -128,7 +128,7 @@ def test_fault_54_a_run_that_fails_at_its_last_file_changes_nothing(there, folde
             patch.setattr(os, "fsync", no_space)
             return write_atomically(path, data)
 
-    monkeypatch.setattr("fieldcal.cli.commands.write_atomically", full)
+    monkeypatch.setattr("fieldcal.cli.run.write_atomically", full)
     code, told = call(RUN_LINE.format("out"))
     assert code == 1
     assert told.splitlines()[-1] == (

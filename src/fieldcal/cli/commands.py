@@ -1,12 +1,10 @@
-"""The commands: read, one stage per verb, write, tell. `run` has the stages of all four verbs."""
+"""The commands: read, one stage per verb, write, tell. `cli.run` has the stages of all four verbs."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import operator
-import traceback
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,9 +14,7 @@ import typer
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli import shares
 from fieldcal.cli.inputs import (
-    check_folder,
     check_is_no_file,
     check_output,
     check_table_target,
@@ -28,46 +24,35 @@ from fieldcal.cli.inputs import (
     typed,
 )
 from fieldcal.cli.labels import (
-    FieldLabels,
     Labels,
     add_labels,
     check_of_another_table,
     count_with_labels,
     lines_of,
-    relation_of,
     without_blanks,
 )
 from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
 from fieldcal.cli.output import Settings
-from fieldcal.cli.shares import DIFFERENCES, SHARES
 from fieldcal.errors import InputError
 from fieldcal.writing import (
-    atomic_folder,
     writable,
-    write_atomically,
     write_together,
 )
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
-    from fieldcal.objects.comparison import Comparison
-    from fieldcal.objects.pairs import Pairs
     from fieldcal.reporting import Report
     from fieldcal.tables.files.session import Session, Source
 
 EXIT_CODES = {"ok": 0, "care": 2, "do_not_use": 3}
 REPORT = "report.html"
-RECALIBRATED = "recalibrated.parquet"
-TABLE = "prevalence.csv"
-#: What `run` writes; of an earlier run, what is not written again goes.
-RUN_FILES = ("lab.json", "field.json", "prevalence.json", TABLE, SHARES, DIFFERENCES, RECALIBRATED, REPORT)
 
 
 def learn(settings: Settings, table: opt.LabTable, output: opt.Output, options: Learning) -> None:
     """Learn from predictions with labels."""
     check_output(output, [table])
     with session(settings) as opened:
-        lab = _learn(settings, opened.open(table), **arguments(options))
+        lab = learn_stage(settings, opened.open(table), **arguments(options))
     lab.save(output)
     out.done(settings, out.lab_data(lab), [output], str(lab))
 
@@ -169,7 +154,7 @@ def estimate(
     given = arguments(options)
     lab = Lab.load(lab_file)
     field = _field(settings, lab, field_file, labels, missing=missing, **arguments(columns))
-    prev = _estimate(settings, lab, field, **given)
+    prev = estimate_stage(settings, lab, field, **given)
     contents = {output: prev.to_json()}
     if csv is not None:
         contents[csv] = out.prevalence_csv(prev)
@@ -194,7 +179,7 @@ def recalibrate(
     check_applicable(prev, acknowledge=options.acknowledge, shape=options.shape)
     with session(settings) as opened:
         given = arguments(columns) | arguments(options)
-        rows = _recalibrate(settings, prev, opened, opened.open(table), output, **given)
+        rows = recalibrate_stage(settings, prev, opened, opened.open(table), output, **given)
     text = out.recalibrated_text(prev, rows)
     if to_stdout:
         out.note(settings, text)
@@ -220,7 +205,7 @@ def check(
     elif len(artefacts) == 2:
         lab = Lab.load(artefacts[0])
         field = _field(settings, lab, artefacts[1], Labels())
-        prev = _estimate(settings, lab, field, **arguments(Estimating()))
+        prev = estimate_stage(settings, lab, field, **arguments(Estimating()))
     else:
         raise InputError(
             f"check takes PREVALENCE.json, or LAB.json FIELD.json, but got {len(artefacts)} files."
@@ -228,123 +213,6 @@ def check(
     code = EXIT_CODES[prev.verdict.level]
     out.result(settings, {**out.verdict_data(prev.verdict), "exit_code": code}, *out.verdict(prev.verdict))
     return code
-
-
-def run(
-    settings: Settings,
-    lab_table: opt.OneOrBothTables,
-    output: opt.Folder,
-    learning: Learning,
-    counting: Counting,
-    estimating: Estimating,
-    applying: Applying,
-    labelling: FieldLabels,
-    field_table: opt.MaybeFieldTable = None,
-    item: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="With --predictions: what a row is about, such as the id of a question, so that slices are compared "
-            "on the same items.",
-            show_default=False,
-        ),
-    ] = None,
-    recalibrated: Annotated[
-        bool,
-        typer.Option(
-            "--recalibrated",
-            help="With --predictions: also write the probability of each class for every row.",
-        ),
-    ] = False,
-) -> None:
-    """All four verbs; the results go into a folder, all of them or none.
-
-    A report that cannot be made is a warning: the rest is there. Other files in the folder stay.
-
-    With --predictions, the values of a judge, it writes the share of each class in every slice and how slices differ:
-    fieldcal run judged.csv --predictions verdict --label human --by model --design random -o out
-    """
-    applying = dataclasses.replace(applying, missing="error" if counting.missing == "error" else "keep")
-    given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
-    groups, of_values = given.pop("by"), learning.predictions is not None
-    given["design"] = learning.design if of_values else None
-    labels = _labels_of_run(learning, labelling.labels, field_table)
-    _check_run(of_values, field_table, item, recalibrated)
-    if applying.shape == "bins" and labels.label is None and labels.labelled is None:
-        raise InputError(
-            "--shape bins needs labels of field rows, but none are given. Give them with --field-label or --labelled, "
-            "or leave it out."
-        )
-    tables = [lab_table, *([field_table] if field_table else [])]
-    check_folder(output, [*tables, *([labels.labelled] if labels.labelled else [])], RUN_FILES)
-    earlier = [name for name in RUN_FILES if (output / name).exists()]
-    with session(settings) as opened:
-        known = opened.open(lab_table)
-        unknown = known if field_table is None else opened.open(field_table)
-        lab = _learn(settings, known, by=_groups_of_lab(settings, groups, known), **given)
-        counted: dict[str, Any] = {"by": groups or [], "scores": None, **arguments(counting)}
-        field = count_with_labels(settings, lab, opened, unknown, labels, **counted)
-        prev = _estimate(settings, lab, field, **estimated)
-        paired = {
-            "by": groups or [],
-            "item": opt.names(item),
-            "label": labels.label,
-            "missing": counting.missing,
-        }
-        pairs = None if item is None else _pairs(settings, lab, unknown, **paired)
-        found = shares.compared(settings, prev, pairs) if of_values else []
-        rows = None
-        with atomic_folder(output, own=RUN_FILES) as inside:
-            _write_artefacts(inside, lab, field, prev, found)
-            if of_values and not recalibrated:
-                pass
-            elif prev.protected and not applying.acknowledge:
-                out.warn(
-                    settings,
-                    f"No {RECALIBRATED}: the groups are protected. Use --acknowledge if it is meant.",
-                )
-            else:
-                rows = _recalibrate(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
-            _write_report(settings, prev, inside / REPORT)
-            made = [name for name in RUN_FILES if (inside / name).exists()]
-    for name in earlier:
-        if name not in made:
-            out.warn(settings, f"{str(output / name)!r} was of an earlier run, and is removed.")
-    data = {
-        "lab": out.lab_data(lab),
-        "field": out.field_data(field),
-        **out.prevalence_data(prev),
-        **({"differences": [c.to_dict() for c in found]} if of_values else {}),
-        **out.recalibrated_data(prev, rows),
-    }
-    told = shares.parts(prev, found) if of_values else out.table(prev)
-    parts = [str(lab), str(field), "", *told, "", *out.verdict(prev.verdict)]
-    parts += [] if rows is None else ["", out.recalibrated_text(prev, rows)]
-    out.done(settings, data, [output / name for name in made], *parts)
-
-
-def _check_run(of_values: bool, field_table: str | None, item: Any, recalibrated: bool) -> None:
-    """Refuse one table where two are needed, and options of values without them."""
-    if of_values:
-        return
-    if field_table is None:
-        raise InputError(
-            "run needs two tables, LAB_TABLE with labels and FIELD_TABLE. One is enough for the values of a judge, "
-            "some rows of which have labels: name them with --predictions."
-        )
-    for name, value in (("--item", item), ("--recalibrated", recalibrated or None)):
-        if value is not None:
-            raise InputError(f"{name} goes with --predictions, the values of a judge. Leave it out.")
-
-
-def _labels_of_run(learning: Learning, labels: Labels, field_table: str | None) -> Labels:
-    """Of one table, the labels of the lab are the field's; --design is about the lab's where the field has none."""
-    if learning.predictions is None:
-        return labels
-    if field_table is None and labels.label is None and labels.labelled is None:
-        return dataclasses.replace(labels, label=learning.label)
-    has_labels = labels.label is not None or labels.labelled is not None
-    return labels if has_labels else dataclasses.replace(labels, design=None)
 
 
 def report(
@@ -412,16 +280,17 @@ def demo(
     out.result(settings, data, *parts, *portal.sentences(found), "", f"The report: {page}")
 
 
-COMMANDS: tuple[Callable[..., int | None], ...] = (
-    *(learn, count, merge, estimate, recalibrate, check),
-    *(run, report, demo),
-)
+VERBS: tuple[Callable[..., int | None], ...] = (learn, count, merge, estimate, recalibrate, check)
+PAGES: tuple[Callable[..., int | None], ...] = (report, demo)
 
 
 # The stages, from a table or an artefact to the next.
 
 
-def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, label: str, **given: Any) -> Lab:
+def learn_stage(
+    settings: Settings, source: Source, *, by: Sequence[str] | None, label: str, **given: Any
+) -> Lab:
+    """The lab of a table."""
     from fieldcal import tables
 
     values = given["predictions"]
@@ -432,14 +301,6 @@ def _learn(settings: Settings, source: Source, *, by: Sequence[str] | None, labe
     with out.working(settings, "learn"), lines_of(source):
         relation = source.relation if values is None else without_blanks(source, label)
         return tables.learn(relation, label=label, by=by or (), **given)
-
-
-def _pairs(settings: Settings, lab: Lab, source: Source, **given: Any) -> Pairs:
-    from fieldcal import tables
-
-    relation = relation_of(lab, source, given)
-    with out.working(settings, "pair"), lines_of(source):
-        return tables.pairs(lab, relation, **given)
 
 
 def _field(settings: Settings, lab: Lab, path: Path, labels: Labels, **given: Any) -> Field:
@@ -461,12 +322,13 @@ def _field(settings: Settings, lab: Lab, path: Path, labels: Labels, **given: An
         return add_labels(settings, lab, field, opened.open(labels.labelled), labels, **given)
 
 
-def _estimate(settings: Settings, lab: Lab, field: Field, **given: Any) -> Prevalence:
+def estimate_stage(settings: Settings, lab: Lab, field: Field, **given: Any) -> Prevalence:
+    """The estimate, with a moving sign."""
     with out.working(settings, "estimate") as progress:
         return fieldcal.estimate(lab, field, progress=progress, **given)
 
 
-def _recalibrate(
+def recalibrate_stage(
     settings: Settings, prev: Prevalence, session: Session, source: Source, target: Path, **given: Any
 ) -> int:
     """How many rows were written."""
@@ -504,36 +366,3 @@ def _report(
 def _predictions(given: Mapping[str, Any]) -> Any:
     """The columns of scores or of quantiles, as far as they are named."""
     return given.get("quantiles") if given.get("scores") is None else given["scores"]
-
-
-# What goes into `run`'s folder.
-
-
-def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence, found: list[Comparison]) -> None:
-    for artefact in (lab, field, prev):
-        artefact.save(folder / f"{artefact.kind}.json")
-    columns = shares.share_columns(prev) if lab.of_values else prev.to_dict()
-    write_atomically(folder / (SHARES if lab.of_values else TABLE), out.safe_csv(columns))
-    if found:
-        write_atomically(folder / DIFFERENCES, out.safe_csv(shares.difference_columns(found)))
-
-
-def _write_report(settings: Settings, prev: Prevalence, page: Path) -> None:
-    """What stops the page from being made is a warning; what stops it from being written stops the whole."""
-    try:
-        with out.working(settings, "report"):
-            text = fieldcal.report(prev).html()
-    except Exception as error:
-        if settings.debug:
-            traceback.print_exception(error)
-        out.warn(settings, f"No {page.name}: {out.explain(error)}")
-        return
-    write_atomically(page, text.encode("utf-8"))
-
-
-def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) -> list[str] | None:
-    """The group columns, if the lab has any of them; without them it teaches all the same, but rehearses nothing."""
-    if groups and not set(groups) & set(lab.relation.columns):
-        out.warn(settings, f"The lab has no column {groups[0]!r}: nothing can be rehearsed on its groups.")
-        return None
-    return groups

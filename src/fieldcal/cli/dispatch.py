@@ -103,6 +103,7 @@ def command() -> Any:
     import typer.main
 
     from fieldcal.cli import answers, commands, decisions, known, options, plan, show, sql
+    from fieldcal.cli import run as all_verbs
 
     fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     app = typer.Typer(
@@ -112,7 +113,7 @@ def command() -> Any:
     )
     app.callback(invoke_without_command=True)(options.root)
     others = (decisions.decide, known.change_prevalence, plan.plan, answers.contrast, show.show)
-    for made in (*commands.COMMANDS, *others):
+    for made in (*commands.VERBS, all_verbs.run, *commands.PAGES, *others):
         app.command()(options.flat(made))
     below = typer.Typer(help="Print statements for a warehouse.")
     for name, made in sql.COMMANDS.items():

@@ -1,0 +1,189 @@
+"""fieldcal run: the stages of all four verbs, and what goes into its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import fieldcal
+from fieldcal.cli import options as opt
+from fieldcal.cli import output as out
+from fieldcal.cli import shares
+from fieldcal.cli.commands import REPORT, estimate_stage, learn_stage, recalibrate_stage
+from fieldcal.cli.inputs import check_folder, session
+from fieldcal.cli.labels import FieldLabels, Labels, count_with_labels, lines_of, relation_of
+from fieldcal.cli.options import Applying, Counting, Estimating, Learning, arguments
+from fieldcal.cli.output import Settings
+from fieldcal.cli.shares import DIFFERENCES, SHARES
+from fieldcal.errors import InputError
+from fieldcal.writing import atomic_folder, write_atomically
+
+if TYPE_CHECKING:
+    from fieldcal.objects import Field, Lab, Prevalence
+    from fieldcal.objects.comparison import Comparison
+    from fieldcal.objects.pairs import Pairs
+    from fieldcal.tables.files.session import Source
+
+RECALIBRATED = "recalibrated.parquet"
+TABLE = "prevalence.csv"
+#: What `run` writes; of an earlier run, what is not written again goes.
+RUN_FILES = ("lab.json", "field.json", "prevalence.json", TABLE, SHARES, DIFFERENCES, RECALIBRATED, REPORT)
+
+
+def run(
+    settings: Settings,
+    lab_table: opt.OneOrBothTables,
+    output: opt.Folder,
+    learning: Learning,
+    counting: Counting,
+    estimating: Estimating,
+    applying: Applying,
+    labelling: FieldLabels,
+    field_table: opt.MaybeFieldTable = None,
+    item: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="With --predictions: what a row is about, such as the id of a question, so that slices are compared "
+            "on the same items.",
+            show_default=False,
+        ),
+    ] = None,
+    recalibrated: Annotated[
+        bool,
+        typer.Option(
+            "--recalibrated",
+            help="With --predictions: also write the probability of each class for every row.",
+        ),
+    ] = False,
+) -> None:
+    """All four verbs; the results go into a folder, all of them or none.
+
+    A report that cannot be made is a warning: the rest is there. Other files in the folder stay.
+
+    With --predictions, the values of a judge, it writes the share of each class in every slice and how slices differ:
+    fieldcal run judged.csv --predictions verdict --label human --by model --design random -o out
+    """
+    applying = dataclasses.replace(applying, missing="error" if counting.missing == "error" else "keep")
+    given, applied, estimated = arguments(learning), arguments(applying), arguments(estimating)
+    groups, of_values = given.pop("by"), learning.predictions is not None
+    given["design"] = learning.design if of_values else None
+    labels = _labels_of_run(learning, labelling.labels, field_table)
+    _check_run(of_values, field_table, item, recalibrated)
+    if applying.shape == "bins" and labels.label is None and labels.labelled is None:
+        raise InputError(
+            "--shape bins needs labels of field rows, but none are given. Give them with --field-label or --labelled, "
+            "or leave it out."
+        )
+    tables = [lab_table, *([field_table] if field_table else [])]
+    check_folder(output, [*tables, *([labels.labelled] if labels.labelled else [])], RUN_FILES)
+    earlier = [name for name in RUN_FILES if (output / name).exists()]
+    with session(settings) as opened:
+        known = opened.open(lab_table)
+        unknown = known if field_table is None else opened.open(field_table)
+        lab = learn_stage(settings, known, by=_groups_of_lab(settings, groups, known), **given)
+        counted: dict[str, Any] = {"by": groups or [], "scores": None, **arguments(counting)}
+        field = count_with_labels(settings, lab, opened, unknown, labels, **counted)
+        prev = estimate_stage(settings, lab, field, **estimated)
+        paired = {
+            "by": groups or [],
+            "item": opt.names(item),
+            "label": labels.label,
+            "missing": counting.missing,
+        }
+        pairs = None if item is None else _pairs(settings, lab, unknown, **paired)
+        found = shares.compared(settings, prev, pairs) if of_values else []
+        rows = None
+        with atomic_folder(output, own=RUN_FILES) as inside:
+            _write_artefacts(inside, lab, field, prev, found)
+            if of_values and not recalibrated:
+                pass
+            elif prev.protected and not applying.acknowledge:
+                out.warn(
+                    settings,
+                    f"No {RECALIBRATED}: the groups are protected. Use --acknowledge if it is meant.",
+                )
+            else:
+                rows = recalibrate_stage(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
+            _write_report(settings, prev, inside / REPORT)
+            made = [name for name in RUN_FILES if (inside / name).exists()]
+    for name in earlier:
+        if name not in made:
+            out.warn(settings, f"{str(output / name)!r} was of an earlier run, and is removed.")
+    data = {
+        "lab": out.lab_data(lab),
+        "field": out.field_data(field),
+        **out.prevalence_data(prev),
+        **({"differences": [c.to_dict() for c in found]} if of_values else {}),
+        **out.recalibrated_data(prev, rows),
+    }
+    told = shares.parts(prev, found) if of_values else out.table(prev)
+    parts = [str(lab), str(field), "", *told, "", *out.verdict(prev.verdict)]
+    parts += [] if rows is None else ["", out.recalibrated_text(prev, rows)]
+    out.done(settings, data, [output / name for name in made], *parts)
+
+
+def _check_run(of_values: bool, field_table: str | None, item: Any, recalibrated: bool) -> None:
+    """Refuse one table where two are needed, and options of values without them."""
+    if of_values:
+        return
+    if field_table is None:
+        raise InputError(
+            "run needs two tables, LAB_TABLE with labels and FIELD_TABLE. One is enough for the values of a judge, "
+            "some rows of which have labels: name them with --predictions."
+        )
+    for name, value in (("--item", item), ("--recalibrated", recalibrated or None)):
+        if value is not None:
+            raise InputError(f"{name} goes with --predictions, the values of a judge. Leave it out.")
+
+
+def _labels_of_run(learning: Learning, labels: Labels, field_table: str | None) -> Labels:
+    """Of one table, the labels of the lab are the field's; --design is about the lab's where the field has none."""
+    if learning.predictions is None:
+        return labels
+    if field_table is None and labels.label is None and labels.labelled is None:
+        return dataclasses.replace(labels, label=learning.label)
+    has_labels = labels.label is not None or labels.labelled is not None
+    return labels if has_labels else dataclasses.replace(labels, design=None)
+
+
+def _pairs(settings: Settings, lab: Lab, source: Source, **given: Any) -> Pairs:
+    from fieldcal import tables
+
+    relation = relation_of(lab, source, given)
+    with out.working(settings, "pair"), lines_of(source):
+        return tables.pairs(lab, relation, **given)
+
+
+def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence, found: list[Comparison]) -> None:
+    for artefact in (lab, field, prev):
+        artefact.save(folder / f"{artefact.kind}.json")
+    columns = shares.share_columns(prev) if lab.of_values else prev.to_dict()
+    write_atomically(folder / (SHARES if lab.of_values else TABLE), out.safe_csv(columns))
+    if found:
+        write_atomically(folder / DIFFERENCES, out.safe_csv(shares.difference_columns(found)))
+
+
+def _write_report(settings: Settings, prev: Prevalence, page: Path) -> None:
+    """What stops the page from being made is a warning; what stops it from being written stops the whole."""
+    try:
+        with out.working(settings, "report"):
+            text = fieldcal.report(prev).html()
+    except Exception as error:
+        if settings.debug:
+            traceback.print_exception(error)
+        out.warn(settings, f"No {page.name}: {out.explain(error)}")
+        return
+    write_atomically(page, text.encode("utf-8"))
+
+
+def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) -> list[str] | None:
+    """The group columns, if the lab has any of them; without them it teaches all the same, but rehearses nothing."""
+    if groups and not set(groups) & set(lab.relation.columns):
+        out.warn(settings, f"The lab has no column {groups[0]!r}: nothing can be rehearsed on its groups.")
+        return None
+    return groups
