@@ -11,6 +11,7 @@ missing. Rows that were chosen by their class tell of ``M`` alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,8 +34,9 @@ _STEP, _WIDE_STEP = 1e-4, 2e-2  # of differences: for slopes, and for curvatures
 _LEAST_CURVATURE = 0.15  # of the posterior of φ, on the logit scale
 _MOST_NUMBERS = 60  # of φ: more are not searched
 _SLICES = 200  # that teach φ; more would add time, not knowledge
-_FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 2_048, 256
-_BLOCK = 200_000  # slices times points at a time
+#: Fields of so many slices at most, and draws of each.
+_DRAWS = ((100, 2_048), (2_000, 512), (np.inf, 256))
+_BLOCK = 40_000  # slices times points at a time
 _RANGE = (-3.0, 14.0)  # of log κ and log Σ α
 
 
@@ -155,8 +157,9 @@ class Model:
             strength = np.log(phi.alpha.sum(axis=1))
             density += np.log(np.maximum(mean, 1e-300)).sum(axis=1)
             density -= 0.5 * ((strength - POLICY.log_alpha[0]) / POLICY.log_alpha[1]) ** 2
-        found = integrate(phi.M, phi.kappa, phi.alpha, data.take(self.learnt_from))
-        return np.asarray(density + found.log_evidence.sum(axis=1))
+        for rows in blocks(self.learnt_from, len(x)):
+            density += integrate(phi.M, phi.kappa, phi.alpha, data.take(rows)).log_evidence.sum(axis=1)
+        return np.asarray(density)
 
     def _of_judges(self, M: Floats, kappa: Floats) -> Floats:
         """Of κ before, and of the values of rows whose class is known: their judges are draws around M."""
@@ -266,7 +269,8 @@ class Posterior:
     def of(cls, data: Verdicts, *, seed: int) -> Posterior:
         """Learnt from the rows."""
         rng = np.random.default_rng([seed, 11])
-        phi, counts = Model.of(data).draws(_DRAWS_OF_FEW if len(data.rest) <= _FEW else _DRAWS_OF_MANY, rng)
+        n = next(n for most, n in _DRAWS if len(data.rest) <= most)
+        phi, counts = Model.of(data).draws(n, rng)
         return cls(data, phi, counts, seed)
 
     @property
@@ -283,15 +287,18 @@ class Posterior:
 
     def draws(self, rows: Ints, normals: Floats | None = None) -> Floats:
         """Joint draws of the shares, (G, n, K): draw s of every slice is under the same judge."""
-        step = max(1, _BLOCK // self.n_draws)
-        normals = self.normals(rows) if normals is None else normals
+        normals, phi = self.normals(rows) if normals is None else normals, self.phi
         parts = [
-            integrate(self.phi.M, self.phi.kappa, self.phi.alpha, self.data.take(rows[i : i + step])).draws(
-                normals[:, i : i + step]
-            )
-            for i in range(0, len(rows), step)
+            integrate(phi.M, phi.kappa, phi.alpha, self.data.take(rows[at])).draws(normals[:, at])
+            for at in blocks(np.arange(len(rows)), self.n_draws)
         ]
         return np.concatenate(parts, axis=1).swapaxes(0, 1)
+
+
+def blocks(rows: Ints, points: int) -> Iterator[Ints]:
+    """Slices in portions that fit into memory, for so many points."""
+    step = max(1, _BLOCK // points)
+    return (rows[i : i + step] for i in range(0, len(rows), step))
 
 
 def effective(weights: Floats) -> float:
