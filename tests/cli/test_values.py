@@ -53,6 +53,16 @@ def test_json_lines_and_csv_of_the_same_rows_say_the_same(judged, call):
     assert Path("one/differences.csv").read_bytes() == Path("two/differences.csv").read_bytes()
 
 
+def test_items_make_the_page_and_the_differences_those_of_paired_rows(judged, call):
+    for folder, item in (("alone", ""), ("paired", "--item question")):
+        done = call(f"run judged.csv {ASKED} {item} -o {folder}")
+        assert (done.code, "No report" in done.err) == (0, False), done.err
+    alone, paired = (Path(folder) for folder in ("alone", "paired"))
+    assert (alone / "shares.csv").read_bytes() == (paired / "shares.csv").read_bytes()
+    for name in ("differences.csv", "report.html"):
+        assert (alone / name).read_bytes() != (paired / name).read_bytes()
+
+
 def test_recalibrated_probabilities_are_written_if_they_are_asked_for(judged, call):
     assert call(f"run judged.csv {ASKED} -o out --recalibrated").code == 0
     assert Path("out/recalibrated.parquet").exists()

@@ -109,7 +109,7 @@ def run(
                 )
             else:
                 rows = recalibrate_stage(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
-            _write_report(settings, prev, inside / REPORT)
+            _write_report(settings, prev, inside / REPORT, pairs)
             made = [name for name in RUN_FILES if (inside / name).exists()]
     for name in earlier:
         if name not in made:
@@ -168,11 +168,11 @@ def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence, fou
         write_atomically(folder / DIFFERENCES, out.safe_csv(shares.difference_columns(found)))
 
 
-def _write_report(settings: Settings, prev: Prevalence, page: Path) -> None:
+def _write_report(settings: Settings, prev: Prevalence, page: Path, pairs: Pairs | None) -> None:
     """What stops the page from being made is a warning; what stops it from being written stops the whole."""
     try:
         with out.working(settings, "report"):
-            text = fieldcal.report(prev).html()
+            text = fieldcal.report(prev, pairs=pairs).html()
     except Exception as error:
         if settings.debug:
             traceback.print_exception(error)
