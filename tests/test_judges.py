@@ -108,6 +108,19 @@ def test_a_caller_s_own_prior_is_urc_and_hears_no_labels():
         fieldcal.estimate(lab, fieldcal.count(lab, verdict), level=None)
 
 
+def test_classes_given_values_have_the_estimated_shares_in_every_slice():
+    verdict, human, groups = judged()
+    prev = estimated(verdict, human, groups)
+    new = fieldcal.recalibrate(prev, verdict, groups=groups)
+    for g, name in enumerate(prev.groups):
+        assert new[np.array(groups) == name].mean(axis=0) == pytest.approx(prev.estimate[g], abs=1e-6)
+    assert 0 < new.min() < new.max() < 1
+    alone = estimated(verdict, human)
+    assert fieldcal.recalibrate(alone, verdict).mean(axis=0) == pytest.approx(alone.whole.estimate, abs=1e-6)
+    with pytest.raises(InputError, match="Leave it out"):
+        fieldcal.recalibrate(prev, verdict, groups=groups, shape="bins")
+
+
 # Pairs ------------------------------------------------------------------------------------------------------
 
 

@@ -164,8 +164,6 @@ def test_values_teach_the_same_as_bin_ids_that_were_worked_out_by_hand():
     mine = estimated(lab, fieldcal.count(lab, verdict, groups=groups))
     its = estimated(by_hand, fieldcal.count(by_hand, ids, groups=groups))
     assert np.array_equal(mine.urc, its.urc)
-    new = fieldcal.recalibrate(mine, verdict, groups=groups)
-    assert np.array_equal(new, fieldcal.recalibrate(its, ids, groups=groups))
 
 
 def test_rows_without_a_label_tell_which_values_there_are_and_nothing_else():
@@ -474,7 +472,7 @@ def test_recalibrating_values_gives_the_classes_given_each_value():
     new = fieldcal.recalibrate(prev, verdict, groups=groups)
     assert np.allclose(new.sum(axis=1), 1)
     for g in range(3):
-        odds = prev.urc[g] / lab.p_lab * lab.bin_means
+        odds = prev.urc[g] / lab.p_lab * lab.bin_classes
         expected = odds / odds.sum(axis=1, keepdims=True)
         here = groups == g
         assert np.allclose(new[here], expected[(verdict[here] == "pass").astype(int)])

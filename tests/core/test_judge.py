@@ -116,7 +116,7 @@ def test_values_of_known_classes_are_dirichlet_multinomial():
         for g in range(4)
         for k in range(2)
     )
-    assert log_values_given_class(known, M, kappa)[0] == pytest.approx(plain)
+    assert log_values_given_class(known, M, kappa)[0].sum() == pytest.approx(plain)
 
 
 def dirichlet_multinomial_constant(rows):

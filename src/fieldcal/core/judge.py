@@ -17,11 +17,11 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import chdtri, gammaln, logsumexp, ndtri, softmax
+from scipy.special import chdtri, gammaln, logsumexp, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
 from fieldcal.core.policy import POLICY
-from fieldcal.core.slices import Slices, integrate
+from fieldcal.core.slices import Integrated, Slices, integrate
 from fieldcal.types import Floats, Ints
 
 #: Where the likelihood of κ is kept, as logarithms: from judges that have nothing in common to one and the same.
@@ -151,24 +151,33 @@ class Model:
         if phi.kappa is None:
             density += np.einsum("kj,skj->s", data.known.sum(axis=0), log_M)
         else:
-            density += self._of_judges(phi.M, phi.kappa)
+            density += self._of_kappa(phi.kappa)
+            density += log_values_given_class(self._other_known, phi.M, phi.kappa).sum(axis=1)
         if data.grouped:
             mean = phi.alpha / phi.alpha.sum(axis=1, keepdims=True)
             strength = np.log(phi.alpha.sum(axis=1))
             density += np.log(np.maximum(mean, 1e-300)).sum(axis=1)
             density -= 0.5 * ((strength - POLICY.log_alpha[0]) / POLICY.log_alpha[1]) ** 2
         for rows in blocks(self.learnt_from, len(x)):
-            density += integrate(phi.M, phi.kappa, phi.alpha, data.take(rows)).log_evidence.sum(axis=1)
+            density += integrated(phi, data.take(rows), grouped=data.grouped).log_evidence.sum(axis=1)
         return np.asarray(density)
 
-    def _of_judges(self, M: Floats, kappa: Floats) -> Floats:
-        """Of κ before, and of the values of rows whose class is known: their judges are draws around M."""
+    def _of_kappa(self, kappa: Floats) -> Floats:
+        """Of κ before any label of the field."""
         logs = np.log(kappa)
         middle, sd = self._kappa
         density = -0.5 * ((logs - middle) / sd) ** 2
         if self.data.spread is not None:
             density += np.interp(logs, LOG_KAPPAS, self.data.spread)
-        return density + log_values_given_class(self.data.known, M, kappa)
+        return np.asarray(density)
+
+    @cached_property
+    def _other_known(self) -> Floats:
+        """Rows of known class that no mixture of judges speaks of: of one population, or of slices beyond those."""
+        if not self.data.grouped:
+            return self.data.known
+        others = np.setdiff1d(np.flatnonzero(self.data.known.any(axis=(1, 2))), self.learnt_from)
+        return self.data.known[others]
 
     @cached_property
     def mode(self) -> Floats:
@@ -273,23 +282,32 @@ class Posterior:
         phi, counts = Model.of(data).draws(n, rng)
         return cls(data, phi, counts, seed)
 
+    def own_judge(self, rows: Ints) -> Floats:
+        """The probability that slices have a judge of their own, (G,)."""
+        if self.phi.kappa is None or not self.data.grouped:
+            return np.zeros(len(rows))
+        found = (
+            integrated(self.phi, self.data.take(part), grouped=True) for part in blocks(rows, self.n_draws)
+        )
+        return np.concatenate([mixed.own_share.mean(axis=0) for mixed in found])  # type: ignore[attr-defined]
+
     @property
     def n_draws(self) -> int:
         """How many there are."""
         return len(self.phi.M)
 
     def normals(self, rows: Ints) -> Floats:
-        """What the draws of slices are made from, (n, G, K − 1): of a slice the same, whatever others are asked for."""
+        """What draws of slices are made from, (n, G, K): of a slice the same, whatever others are asked for."""
         K, n = self.data.shape[1], self.n_draws
         levels = ndtri((np.arange(n) + 0.5) / n)
         drawn = [np.random.default_rng([self.seed, 13, int(g)]) for g in rows]
-        return np.stack([np.stack([r.permutation(levels) for _ in range(K - 1)], axis=1) for r in drawn], 1)
+        return np.stack([np.stack([r.permutation(levels) for _ in range(K)], axis=1) for r in drawn], 1)
 
     def draws(self, rows: Ints, normals: Floats | None = None) -> Floats:
         """Joint draws of the shares, (G, n, K): draw s of every slice is under the same judge."""
         normals, phi = self.normals(rows) if normals is None else normals, self.phi
         parts = [
-            integrate(phi.M, phi.kappa, phi.alpha, self.data.take(rows[at])).draws(normals[:, at])
+            integrated(phi, self.data.take(rows[at]), grouped=self.data.grouped).draws(normals[:, at])
             for at in blocks(np.arange(len(rows)), self.n_draws)
         ]
         return np.concatenate(parts, axis=1).swapaxes(0, 1)
@@ -306,20 +324,47 @@ def effective(weights: Floats) -> float:
     return float(1 / np.square(weights).sum() / len(weights))
 
 
+@dataclass(frozen=True)
+class Mixed:
+    """Slices that share the judge, or have one of their own, each with its probability."""
+
+    common: Integrated
+    own: Integrated
+    own_share: Floats  # (S, G) the probability of a judge of its own
+    log_evidence: Floats
+
+    def draws(self, normals: Floats) -> Floats:
+        """From one of the two; the last of the normal numbers (S, G, K) decides from which."""
+        rest = normals[..., :-1]
+        own = ndtr(normals[..., -1]) < self.own_share
+        return np.where(own[..., None], self.own.draws(rest), self.common.draws(rest))
+
+
+def integrated(phi: Phi, slices: Slices, *, grouped: bool) -> Integrated:
+    """Every slice under every φ: its judge is near the common one, or with a small probability its own."""
+    common = integrate(phi.M, phi.kappa, phi.alpha, slices)
+    if phi.kappa is None or not grouped:
+        return common
+    log_common = common.log_evidence + log_values_given_class(slices.known, phi.M, phi.kappa)
+    alone = np.full_like(phi.kappa, POLICY.kappa_of_its_own)
+    own = integrate(phi.M, alone, phi.alpha, slices)
+    log_own = own.log_evidence + log_values_given_class(slices.known, phi.M, alone)
+    share = POLICY.judge_of_its_own
+    logs = np.logaddexp(np.log1p(-share) + log_common, np.log(share) + log_own)
+    return Mixed(common, own, np.exp(np.log(share) + log_own - logs), logs)
+
+
 def log_values_given_class(known: Floats, M: Floats, kappa: Floats) -> Floats:
-    """(S,) log likelihood of rows (G, K, m) of known class, if every slice has a judge ``Dirichlet(κ·M)``."""
-    g, k, j = np.nonzero(known)
-    rows, cells = known[g, k, j], kappa[:, None] * M[:, k, j]
-    totals = known.sum(axis=2)
-    totals = totals[totals > 0]
-    found = (gammaln(cells + rows) - gammaln(np.maximum(cells, 1e-300))).sum(axis=1)
-    strength = kappa[:, None]
-    return np.asarray(found + (gammaln(strength) - gammaln(strength + totals)).sum(axis=1))
+    """(S, G) log likelihood of rows (G, K, m) of known class, if a slice has a judge ``Dirichlet(κ·M)``."""
+    cells = np.maximum(kappa[:, None, None] * M, 1e-300)[:, None]
+    found = (gammaln(cells + known) - gammaln(cells)).sum(axis=(2, 3))
+    strength = kappa[:, None, None]
+    return np.asarray(found + (gammaln(strength) - gammaln(strength + known.sum(axis=2))).sum(axis=2))
 
 
 def spread_of_judges(known: Floats) -> Floats:
     """(24,) log likelihood of κ, at LOG_KAPPAS, from labelled slices (G, K, m) alone."""
     rows = known.sum(axis=0) + 0.5
     M = np.broadcast_to(rows / rows.sum(axis=1, keepdims=True), (len(LOG_KAPPAS), *rows.shape))
-    found = log_values_given_class(known, M, np.exp(LOG_KAPPAS))
+    found = log_values_given_class(known, M, np.exp(LOG_KAPPAS)).sum(axis=1)
     return np.asarray(found - logsumexp(found))

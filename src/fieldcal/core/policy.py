@@ -199,6 +199,10 @@ class Policy:
     #: How far slices' judges may differ before any label is seen: log κ of ``Dirichlet(κ·M)``, its middle and standard
     #: deviation. 300 is a sensitivity of .9 that varies by .017 between slices; 30 and 3,000 are its 5 and 95 % points.
     log_kappa: tuple[float, float] = (5.7, 1.4)
+    #: The probability that a slice has a judge of its own, and its κ then: a judge that is kinder to its own family is
+    #: far from all others, whatever these have in common.
+    judge_of_its_own: float = 0.2
+    kappa_of_its_own: float = 2.0
     #: The same of one population and rows from elsewhere: one judge, unless labels say otherwise. Without labels it is
     #: one, so that a few of them must not make the interval wider.
     log_kappa_elsewhere: tuple[float, float] = (8.0, 1.5)

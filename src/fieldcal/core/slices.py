@@ -34,14 +34,14 @@ class Slices:
 
 
 class Integrated(Protocol):
-    """Slices, each under S judges."""
+    """Slices, each under S judges; draws are made from the first K − 1 of the numbers given."""
 
     @property
     def log_evidence(self) -> Floats:
         """(S, G)."""
 
     def draws(self, normals: Floats) -> Floats:
-        """(S, G, K), made from standard normal numbers (S, G, K − 1)."""
+        """(S, G, K), made from standard normal numbers (S, G, K − 1 or more)."""
 
 
 def integrate(M: Floats, kappa: Floats | None, alpha: Floats, slices: Slices) -> Integrated:
@@ -189,6 +189,7 @@ class ManyClasses:
 
     def draws(self, normals: Floats) -> Floats:
         """By Metropolis' steps from a normal distribution of the log-ratios to their own; the last uses the numbers."""
+        normals = normals[..., : self.centre.shape[2]]
         rng = np.random.default_rng(_STEPS)
         shares, surplus = self._proposed(rng.standard_normal(normals.shape))
         for i in range(_STEPS):

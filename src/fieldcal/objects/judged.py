@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldcal.core.judge import Posterior, Verdicts
 from fieldcal.core.policy import POLICY
 from fieldcal.core.posterior import Summary, summarise_draws
 from fieldcal.core.response import in_class_rows
+from fieldcal.core.reweight import Step
+from fieldcal.core.tilt import matched_tilt
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.next_lab import has_labels_of
@@ -18,6 +22,7 @@ from fieldcal.objects.problem import as_problem, labelled_rows
 from fieldcal.types import Floats, Ints
 
 _BLOCK = 1_000  # slices whose draws are in memory at a time
+_MOST_ASKED = 2_000  # labelled slices that are asked whether their judge is their own
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ class Judged:
         """Joint draws of some slices, (G, n, K); ``together`` are correlations (G, G) of the noise of their rows."""
         normals = self.posterior.normals(rows)
         if together is not None:
-            normals = np.einsum("ngk,hg->nhk", normals, _root(together))
+            paired = np.einsum("ngk,hg->nhk", normals[..., :-1], _root(together))
+            normals = np.concatenate([paired, normals[..., -1:]], axis=2)
         return self.posterior.draws(rows, normals)
 
     @property
@@ -64,6 +70,14 @@ class Judged:
         """Draws of how far a rate of .9 varies between slices: standard deviations; None where there is one judge."""
         kappa = self.posterior.phi.kappa
         return None if kappa is None or not self.verdicts.grouped else np.asarray(np.sqrt(0.09 / (kappa + 1)))
+
+    @cached_property
+    def unlike_others(self) -> Ints:
+        """Labelled slices that probably have a judge of their own, the surest first."""
+        rows = np.flatnonzero(self.verdicts.known.any(axis=(1, 2)))[:_MOST_ASKED]
+        own = self.posterior.own_judge(rows) if len(rows) else np.zeros(0)
+        order = np.argsort(-own, kind="stable")
+        return rows[order[own[order] > 0.5]]
 
     @property
     def separation(self) -> Floats:
@@ -79,6 +93,14 @@ class Judged:
         if self.spread is not None:
             found["spread"] = float(np.median(self.spread))
         return found
+
+
+def steps_to_shares(lab: Lab, V: NDArray[Any], shares: Floats) -> tuple[Step]:
+    """What makes the classes that the lab gives to each value those of slices with values V and shares (G, K)."""
+    V = np.asarray(V, dtype=np.float64)
+    V = np.where(V.sum(axis=1, keepdims=True) > 0, V, 1.0)
+    tilt = matched_tilt(lab.bin_classes, V, shares)
+    return (Step(1.0, np.exp(tilt - tilt.max(axis=1, keepdims=True))),)
 
 
 def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdicts:

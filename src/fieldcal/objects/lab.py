@@ -230,6 +230,13 @@ class Lab(Artefact):
                 shares[j] = np.eye(len(self.F))[k]
         return sealed(shares)
 
+    @cached_property
+    def bin_classes(self) -> NDArray[np.float64]:
+        """P(class | bin) among the lab's rows, (m, K), with the smoothing of M; the lab's shares in an empty bin."""
+        joint = (self.p_lab[:, None] * self.M).T
+        total = joint.sum(axis=1, keepdims=True)
+        return sealed(np.divide(joint, total, out=np.tile(self.p_lab, (len(joint), 1)), where=total > 0))
+
     @property
     def only_decisions(self) -> bool:
         """Whether every prediction was exactly 0 or 1: only then are all means of bins."""

@@ -44,7 +44,7 @@ from fieldcal.objects.correction import Correction
 from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
 from fieldcal.objects.field import Field
 from fieldcal.objects.from_labels import FromLabels
-from fieldcal.objects.judged import Judged
+from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.pairs import Pairs
 from fieldcal.objects.problem import Rows, as_problem, belief_of, learn_from_labels
@@ -276,6 +276,12 @@ class Prevalence(Artefact):
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """What happens to the predictions of every group: at most two mixtures, the weights of each (K,) or (G, K)."""
+        if self.is_judged:
+            return (
+                steps_to_shares(self.lab, self.field.V, self.estimate)
+                if self.field.grouped
+                else self.steps_unseen
+            )
         if self.labels is not None:
             return self.labels.steps if self.field.grouped else self.labels.steps_unseen
         return steps_of(
@@ -290,6 +296,10 @@ class Prevalence(Artefact):
     @cached_property
     def steps_unseen(self) -> tuple[Step, ...]:
         """The same for a group that was never seen: it moves as the whole field does."""
+        if self.is_judged:
+            total = self.field.V.sum(axis=0, dtype=np.float64)
+            (step,) = steps_to_shares(self.lab, total[None], self.whole.estimate[None])
+            return (replace(step, weights=step.weights[0]),)
         if self.labels is not None:
             return self.labels.steps_unseen
         return steps_of(
@@ -307,6 +317,11 @@ class Prevalence(Artefact):
         about = (self.groups, self.field.grouped, len(self.classes))
         if shape == "tilt":
             return Correction(self.steps, self.steps_unseen, *about)
+        if self.is_judged:
+            raise InputError(
+                Option("shape", "bins"),
+                " is for probabilities: values are told class by class anyway. Leave it out.",
+            )
         if self.labels is None:
             raise InputError(
                 Option("shape", "bins"),

@@ -155,7 +155,7 @@ def decided_places(
     ids = partition.place(found.columns).ids
     at = np.flatnonzero(ids >= 0)
     before, after = (np.full(len(ids), -1, dtype=np.int64) for _ in range(2))
-    before[at] = largest(prev.lab.bin_means[ids[at]])
+    before[at] = largest(prev.lab.bin_classes[ids[at]])
     groups = None if found.groups is None else [found.groups[i] for i in at]
     with _told_by_rows(prev, found, options):
         decided = verbs.decide(

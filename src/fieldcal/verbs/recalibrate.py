@@ -142,7 +142,8 @@ def recalibrated_masses(
         ids = given_ids(masses, partition, missing=missing)
     correction = prev.correction(shape)
     if ids is not None:  # of a bin the lab knows the shares of the classes
-        known = np.vstack([prev.lab.bin_means, np.full(len(prev.classes), np.nan)])  # the last for no bin
+        classes = prev.lab.bin_classes if prev.lab.of_values else prev.lab.bin_means
+        known = np.vstack([classes, np.full(len(prev.classes), np.nan)])  # the last for no bin
         return apply(correction, groups, RowScores(known[ids], binary=False, bins=ids), unseen=unseen)
     if shape == "bins" and not partition.takes_probabilities:
         raise InputError(

@@ -9,7 +9,7 @@ from fieldcal.objects import Finding
 from fieldcal.objects.judged import Judged
 from fieldcal.objects.problem import looks_random
 from fieldcal.types import Keys
-from fieldcal.verbs.findings.evidence import Seen
+from fieldcal.verbs.findings.evidence import MOST_NAMED, Seen
 
 _RESTS = "What do the shares rest on?"
 _SAME_JUDGE = "Is the judge the same in every slice?"
@@ -24,7 +24,12 @@ def rests_on(seen: Seen) -> Finding:
     own, elsewhere = float(judged.verdicts.known.sum()), float(judged.verdicts.given_class.sum())
     by_class = seen.field.labelled.get("by_class")
     if own >= POLICY.enough_labels:
-        text = f"On {own:,.6g} labelled rows of these rows: nothing is assumed of the judge."
+        text = f"On {own:,.6g} labelled rows of these rows: "
+        text += (
+            "slices share what they tell of the judge, as far as they agree."
+            if seen.field.grouped
+            else "nothing is assumed of the judge."
+        )
         if elsewhere:
             text += (
                 f" {elsewhere:,.6g} rows that were chosen by class, or elsewhere, tell of the judge besides."
@@ -74,19 +79,22 @@ def same_judge(seen: Seen) -> Finding | None:
         )
     where = f"{slices:,} labelled slices" if slices > 1 else "the lab's labelled slices"
     text = f"As {where} tell, a rate of .9 of the judge varies {measured}; the intervals allow for that."
-    if middle < POLICY.judges_differ:
+    odd = judged.unlike_others
+    if not len(odd) and middle < POLICY.judges_differ:
         return Finding(code="judge_same", question=_SAME_JUDGE, state="ok", text=text)
-    text = f"No: the judge is kinder to some slices than to others. {text}"
+    what = "the judge is kinder to some slices than to others"
+    if len(odd):
+        what += f": {len(odd):,} of {len(seen.field.groups):,} probably have a judge of their own, unlike all others"
     remedy = (
         "Compare slices by their intervals, not by their verdicts; label more rows of the slices that matter."
     )
     return Finding(
         code="judges_differ",
         question=_SAME_JUDGE,
-        state="care" if middle >= POLICY.judges_differ_much else "ok",
-        text=text,
+        state="care" if len(odd) or middle >= POLICY.judges_differ_much else "ok",
+        text=f"No: {what}. {text}",
         remedy=remedy,
-        groups=_farthest(seen, judged),
+        groups=tuple(seen.field.groups[g] for g in odd[:MOST_NAMED]) or _farthest(seen, judged),
     )
 
 
