@@ -54,6 +54,7 @@ FLAGS: dict[str, str | None] = {
     "design_effect": "design-effect",
     "only_labels": "labelled",
     "y": "label",
+    "pairs": "item",
     **dict.fromkeys(
         (
             "atoms",
