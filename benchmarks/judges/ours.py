@@ -40,7 +40,7 @@ def counted(trial: Trial, *, sliced: bool) -> tuple[fieldcal.Lab, fieldcal.Field
         classes=range(len(trial.truth)),
         groups=rows.slices if sliced else None,
     )
-    y = trial.human if trial.design == "random" else None
+    y = trial.human if trial.design == "random" or not len(trial.beside.y) else None
     return lab, fieldcal.count(lab, trial.rows.values, groups=trial.rows.slices if sliced else None, y=y)
 
 

@@ -52,6 +52,9 @@ class Verdicts:
         False  # whether the rows of known class are from elsewhere, where the judge may have been another
     )
     spread: Floats | None = None  # log likelihood of κ, at LOG_KAPPAS, from labelled slices elsewhere
+    chosen: Floats | None = (
+        None  # (G, K) rows of the slices that were chosen by class: they are in `given_class` alone
+    )
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -310,7 +313,23 @@ class Posterior:
             integrated(phi, self.data.take(rows[at]), grouped=self.data.grouped).draws(normals[:, at])
             for at in blocks(np.arange(len(rows)), self.n_draws)
         ]
-        return np.concatenate(parts, axis=1).swapaxes(0, 1)
+        shares = np.concatenate(parts, axis=1).swapaxes(0, 1)
+        return shares if self.data.chosen is None else self._with_chosen(shares, rows)
+
+    def _with_chosen(self, shares: Floats, rows: Ints) -> Floats:
+        """Shares (G, n, K) of the rows that are left after some were chosen by class, made those of all rows.
+
+        Those that were chosen are known, and the rates that all rows came with vary around their shares by chance.
+        """
+        assert self.data.chosen is not None
+        chosen, left = self.data.chosen[rows], self.data.rest[rows].sum(axis=1)
+        counts = chosen[:, None, :] + left[:, None, None] * shares
+        for i, g in enumerate(rows):
+            drawn = np.random.default_rng([self.seed, 17, int(g)]).standard_gamma(
+                counts[i] + 1 / counts.shape[2]
+            )
+            shares[i] = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-300)
+        return shares
 
 
 def blocks(rows: Ints, points: int) -> Iterator[Ints]:

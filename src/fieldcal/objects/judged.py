@@ -108,28 +108,34 @@ def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdic
 
     The labelled rows of a lab whose design is "random" or "by_score" are rows of the field: with the field's own labels
     they are there already, slice by slice; without, they are rows of one population, or tell of the judge alone. Those
-    of the design "by_class" are from elsewhere, unless the field's labels are the very same.
+    of the design "by_class" are from elsewhere, unless the field's labels are the very same. Rows of the field that
+    were chosen by class are known, but the others are not like them: shares are told of these, and then of all.
     """
     problem = as_problem(lab, field, design_effect=design_effect)
     V, (G, K, m) = problem.V, problem.shape
     known, given_class = np.zeros((G, K, m)), np.zeros((K, m))
     lab_rows = in_class_rows(lab.F, lab.n_effective)
     outside = lab.design == "by_class" and not has_labels_of(lab, field)
+    by_class = None
     if field.labelled:
         labels = labelled_rows(field, problem)
         known[labels.groups] = labels.given_bin
-        given_class += labels.by_class.sum(axis=0)
+        by_class = np.zeros_like(known)
+        by_class[labels.groups] = labels.by_class
+        given_class += by_class.sum(axis=0)
     elif not outside and not field.grouped and (lab_rows.sum(axis=0) <= V[0] + 1e-9).all():
         known[0] = lab_rows
     if outside or not (known.any() or given_class.any()):
         given_class += lab_rows
-    own = known.sum(axis=1)
-    among = (own <= V + 1e-9).all(
-        axis=1, keepdims=True
-    )  # labels of rows that were not counted are rows besides
-    rest = np.where(among, V - own, V)
     spread = np.asarray(lab.judge_spread) if outside and lab.judge_spread is not None else None
-    return Verdicts(given_class, known, np.maximum(rest, 0.0), field.grouped, outside, spread)
+    own, chosen = known.sum(axis=1), None
+    if by_class is not None and not known.any() and not outside:
+        own, chosen = by_class.sum(axis=1), by_class.sum(axis=2)
+    among = (own <= V + 1e-9).all(axis=1)  # labels of rows that were not counted are rows besides
+    if chosen is not None and not among.all():
+        own, chosen = np.zeros_like(V), None
+    rest = np.maximum(np.where(among[:, None], V - own, V), 0.0)
+    return Verdicts(given_class, known, rest, field.grouped, outside, spread, chosen)
 
 
 def _root(correlations: Floats) -> Floats:
