@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.judge import Posterior, Verdicts
+from fieldcal.core.judge import Posterior, Verdicts, spread_of_judges
 from fieldcal.core.policy import POLICY
 from fieldcal.core.posterior import Summary, summarise_draws
 from fieldcal.core.response import in_class_rows
@@ -128,6 +128,9 @@ def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdic
     if outside or not (known.any() or given_class.any()):
         given_class += lab_rows
     spread = np.asarray(lab.judge_spread) if outside and lab.judge_spread is not None else None
+    if by_class is not None and by_class.any() and field.grouped:
+        told = spread_of_judges(by_class)
+        spread = told if spread is None else spread + told
     own, chosen = known.sum(axis=1), None
     if by_class is not None and not known.any() and not outside:
         own, chosen = by_class.sum(axis=1), by_class.sum(axis=2)

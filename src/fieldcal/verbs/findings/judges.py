@@ -77,7 +77,7 @@ def same_judge(seen: Seen) -> Finding | None:
         return Finding(
             code="judge_not_rehearsed", question=_SAME_JUDGE, state="care", text=text, remedy=_LABEL_SOME
         )
-    where = f"{slices:,} labelled slices" if slices > 1 else "the lab's labelled slices"
+    where = f"{slices:,} labelled slices" if slices > 1 else "slices with rows chosen by class"
     text = f"As {where} tell, a rate of .9 of the judge varies {measured}; the intervals allow for that."
     odd = judged.unlike_others
     if not len(odd) and middle < POLICY.judges_differ:
