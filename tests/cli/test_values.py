@@ -182,7 +182,7 @@ def test_a_broken_line_is_refused_with_its_number(judged, call, one_error):
     assert "'t.jsonl', line 42, is no JSON" in one_error(call(f"run t.jsonl {asked} -o out"))
     lines[41] = json.dumps({"judge": "pass", "model": "alpha"})
     Path("t.jsonl").write_text("\n".join(lines))
-    assert "has an object at 'judge'" in one_error(call(f"run t.jsonl {asked} -o out"))
+    assert "line 42, has no object at 'judge'" in one_error(call(f"run t.jsonl {asked} -o out"))
 
 
 def test_standard_input_may_be_json_lines(judged, shell):

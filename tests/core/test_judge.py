@@ -163,9 +163,11 @@ def test_a_draw_of_all_slices_is_under_one_judge():
 
 
 def test_draws_of_a_slice_are_the_same_whatever_others_are_asked_for():
-    data = verdicts([[18, 2], [3, 17]], rest=[[30, 30], [31, 29], [50, 10]], grouped=True)
-    posterior = Posterior.of(data, seed=0)
-    assert np.array_equal(posterior.draws(np.arange(3))[2], posterior.draws(np.array([2]))[0])
+    two = verdicts([[18, 2], [3, 17]], rest=[[30, 30], [31, 29], [50, 10]], grouped=True)
+    three = verdicts(10 * np.eye(3) + 2, rest=[[30, 30, 9], [31, 29, 5], [50, 10, 8]], grouped=True)
+    for data in (two, three):
+        posterior = Posterior.of(data, seed=0)
+        assert np.array_equal(posterior.draws(np.arange(3))[2], posterior.draws(np.array([2]))[0])
 
 
 def test_fewer_labels_never_make_the_interval_narrower():

@@ -131,6 +131,10 @@ def calls():
     lab_rows, rows, table_lab, table_prev = in_tables()
     predicted, y = numbers()
     said, value_lab, value_prev = verdicts()
+    systems, items = ["a", "b"] * (len(said) // 2), [i // 2 for i in range(len(said))]
+    judged_field = fieldcal.count(value_lab, said, y=data.y_lab, groups=systems)
+    judged = fieldcal.estimate(value_lab, judged_field)
+    pairs = fieldcal.pairs(value_lab, said, systems, items)
     number_lab = fieldcal.learn(predicted, y, intervals=[0.0])
     support = number_lab.outcome
     dated = field.named("2024-01-01")
@@ -148,6 +152,16 @@ def calls():
         "count_values": (fieldcal.count, {"lab": value_lab, "predictions": said, "y": data.y_lab}),
         "recalibrate_values": (fieldcal.recalibrate, {"prev": value_prev, "predictions": said}),
         "decide_values": (fieldcal.decide, {"prev": value_prev, "predictions": said}),
+        "estimate_values": (fieldcal.estimate, {"lab": value_lab, "field": judged_field}),
+        "contrast_values": (judged.contrast, {"a": "a", "b": "b", "pairs": pairs}),
+        "compare_values": (judged.compare, {"reference": "a"}),
+        "plan_values": (fieldcal.plan, {"lab": judged, "labels": []}),
+        "pairs": (
+            fieldcal.pairs,
+            {"lab": value_lab, "predictions": said, "groups": systems, "items": items, "y": data.y_lab},
+        ),
+        "from_rates": (fieldcal.Lab.from_rates, {"sensitivity": 0.9, "specificity": 0.8, "n": (50, 60)}),
+        "from_confusion": (fieldcal.Lab.from_rates, {"confusion": [[40, 10], [5, 45]]}),
         "Values": (fieldcal.Values, {"bins": ["pass", "fail"]}),
         "count": (fieldcal.count, {"lab": lab, "predictions": data.proba_field}),
         "count_labels": (

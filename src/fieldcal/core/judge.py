@@ -3,7 +3,8 @@
 A row of slice g has class k with probability ``p_gk``, and is given value j with probability ``M_gkj``. Slices share a
 judge, more or less: ``M_gk ~ Dirichlet(κ·M_k)``, and have shares of their own, ``p_g ~ Dirichlet(α)``. Rows whose class
 is known because they were drawn at random, or by looking at their value, are rows like all others, with nothing
-missing. Rows that were chosen by their class tell of ``M`` alone.
+missing. Rows that were chosen by their class tell of ``M`` alone. With a small probability a slice has a judge of its
+own, far from all others.
 
 ``φ = (M, κ, α)`` is few numbers. Given ``φ`` the slices are independent, and each is integrated by itself (`slices`).
 ``φ`` is drawn around its mode, and the draws are weighed by the posterior.
@@ -49,12 +50,9 @@ class Verdicts:
     rest: Floats  # (G, m) their other rows
     grouped: bool  # whether they are slices of one field
     outside: bool = (
-        False  # whether the rows of known class are from elsewhere, where the judge may have been another
+        False  # whether rows given the class are from elsewhere, where the judge may have been another
     )
     spread: Floats | None = None  # log likelihood of κ, at LOG_KAPPAS, from labelled slices elsewhere
-    chosen: Floats | None = (
-        None  # (G, K) rows of the slices that were chosen by class: they are in `given_class` alone
-    )
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -210,6 +208,8 @@ class Model:
 
     def draws(self, n: int, rng: np.random.Generator) -> tuple[Phi, float]:
         """n draws of φ, equally likely, and the share of those behind them that counts."""
+        if not self.size:
+            return self.phi(np.zeros((n, 0))), 1.0
         if self.size > _MOST_NUMBERS:
             return self._drawn_from_labels(n, rng), 1.0
         x, weights = self.sample(rng)
@@ -285,9 +285,19 @@ class Posterior:
         phi, counts = Model.of(data).draws(n, rng)
         return cls(data, phi, counts, seed)
 
+    def judges(self, rows: Ints) -> Floats:
+        """The judge of each slice in the mean, (G, K, m): as all have it, or its own, after its labelled rows."""
+        M, known = self.phi.M.mean(axis=0), self.data.known[rows]
+        if self.phi.kappa is None:
+            return np.broadcast_to(M, known.shape)
+        share, n = self.own_judge(rows)[:, None, None], known.sum(axis=2, keepdims=True)
+        kappa = float(np.median(self.phi.kappa))
+        near, own = ((k * M + known) / (k + n) for k in (kappa, POLICY.kappa_of_its_own))
+        return np.asarray(share * own + (1 - share) * near)
+
     def own_judge(self, rows: Ints) -> Floats:
         """The probability that slices have a judge of their own, (G,)."""
-        if self.phi.kappa is None or not self.data.grouped:
+        if self.phi.kappa is None or not self.data.grouped or not len(rows):
             return np.zeros(len(rows))
         found = (
             integrated(self.phi, self.data.take(part), grouped=True) for part in blocks(rows, self.n_draws)
@@ -313,23 +323,7 @@ class Posterior:
             integrated(phi, self.data.take(rows[at]), grouped=self.data.grouped).draws(normals[:, at])
             for at in blocks(np.arange(len(rows)), self.n_draws)
         ]
-        shares = np.concatenate(parts, axis=1).swapaxes(0, 1)
-        return shares if self.data.chosen is None else self._with_chosen(shares, rows)
-
-    def _with_chosen(self, shares: Floats, rows: Ints) -> Floats:
-        """Shares (G, n, K) of the rows that are left after some were chosen by class, made those of all rows.
-
-        Those that were chosen are known, and the rates that all rows came with vary around their shares by chance.
-        """
-        assert self.data.chosen is not None
-        chosen, left = self.data.chosen[rows], self.data.rest[rows].sum(axis=1)
-        counts = chosen[:, None, :] + left[:, None, None] * shares
-        for i, g in enumerate(rows):
-            drawn = np.random.default_rng([self.seed, 17, int(g)]).standard_gamma(
-                counts[i] + 1 / counts.shape[2]
-            )
-            shares[i] = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-300)
-        return shares
+        return np.concatenate(parts, axis=1).swapaxes(0, 1)
 
 
 def blocks(rows: Ints, points: int) -> Iterator[Ints]:

@@ -21,13 +21,9 @@ class Expected:
 
     def classes(self) -> Floats:
         """(G, m, K) P(class | value) of rows without a label, in the mean."""
-        data, phi = self.posterior.data, self.posterior.phi
-        G, K, m = data.shape
+        G = len(self.posterior.data.rest)
         p = np.stack([self.posterior.draws(np.array([g]))[0].mean(axis=0) for g in range(G)])
-        kappa = np.inf if phi.kappa is None else float(np.median(phi.kappa))
-        M, known = phi.M.mean(axis=0), data.known
-        rows = known.sum(axis=2, keepdims=True)
-        own = np.broadcast_to(M, (G, K, m)) if np.isinf(kappa) else (kappa * M + known) / (kappa + rows)
+        own = self.posterior.judges(np.arange(G))
         joint = (p[:, :, None] * own).swapaxes(1, 2)
         return np.asarray(joint / np.maximum(joint.sum(axis=2, keepdims=True), 1e-300))
 

@@ -203,6 +203,8 @@ class Policy:
     #: far from all others, whatever these have in common.
     judge_of_its_own: float = 0.2
     kappa_of_its_own: float = 2.0
+    #: After its labels, a probability from which it is told; with .5, one field in 16 was told of by chance.
+    surely_of_its_own: float = 0.8
     #: The same of one population and rows from elsewhere: one judge, unless labels say otherwise. Without labels it is
     #: one, so that a few of them must not make the interval wider.
     log_kappa_elsewhere: tuple[float, float] = (8.0, 1.5)

@@ -190,12 +190,12 @@ class ManyClasses:
     def draws(self, normals: Floats) -> Floats:
         """By Metropolis' steps from a normal distribution of the log-ratios to their own; the last uses the numbers."""
         normals = normals[..., : self.centre.shape[2]]
-        rng = np.random.default_rng(_STEPS)
-        shares, surplus = self._proposed(rng.standard_normal(normals.shape))
-        for i in range(_STEPS):
-            last = i == _STEPS - 1
-            new, gain = self._proposed(normals if last else rng.standard_normal(normals.shape))
-            better = np.log(rng.random(gain.shape)) < gain - surplus
+        # Of other draws of the same slice: draws of a slice do not depend on what others are asked for.
+        shares, surplus = self._proposed(np.roll(normals, _STEPS, axis=0))
+        for left in reversed(range(_STEPS)):
+            new, gain = self._proposed(np.roll(normals, left, axis=0))
+            chance = ndtr(np.roll(normals[..., 0], -1 - left, axis=0))
+            better = np.log(np.maximum(chance, _TINY)) < gain - surplus
             shares, surplus = np.where(better[..., None], new, shares), np.where(better, gain, surplus)
         return shares
 

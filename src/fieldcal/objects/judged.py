@@ -15,6 +15,7 @@ from fieldcal.core.posterior import Summary, summarise_draws
 from fieldcal.core.response import in_class_rows
 from fieldcal.core.reweight import Step
 from fieldcal.core.tilt import matched_tilt
+from fieldcal.errors import InputError, Option
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.next_lab import has_labels_of
@@ -46,7 +47,11 @@ class Judged:
     def summaries(self, level: float) -> tuple[Summary, Summary]:
         """Of every slice, and of the whole field."""
         G, K, _ = self.verdicts.shape
-        weight = self.n / max(float(self.n.sum()), 1e-300)
+        if not G:
+            none = np.zeros((0, K))
+            anything = (np.full((1, K), x) for x in (1 / K, 0.5, 0.0, 1.0))
+            return Summary(none, none, none, none), Summary(*anything)
+        weight = self.n / self.n.sum() if self.n.sum() > 0 else np.full(G, 1 / G)
         whole, each = np.zeros((self.posterior.n_draws, K)), []
         for i in range(0, G, _BLOCK):
             rows = np.arange(i, min(i + _BLOCK, G))
@@ -54,8 +59,8 @@ class Judged:
             whole += np.einsum("g,gnk->nk", weight[rows], draws)
             each.append(summarise_draws(draws, level, touching=POLICY.touching))
         parts = zip(*((s.mean, s.sd, s.lower, s.upper) for s in each), strict=True)
-        columns = [np.concatenate(part) for part in parts] if each else [np.zeros((0, whole.shape[1]))] * 4
-        return Summary(*columns), summarise_draws(whole[None], level, touching=POLICY.touching)
+        together = summarise_draws(whole[None], level, touching=POLICY.touching)
+        return Summary(*(np.concatenate(part) for part in parts)), together
 
     def draws(self, rows: Ints, together: Floats | None = None) -> Floats:
         """Joint draws of some slices, (G, n, K); ``together`` are correlations (G, G) of the noise of their rows."""
@@ -77,7 +82,7 @@ class Judged:
         rows = np.flatnonzero(self.verdicts.known.any(axis=(1, 2)))[:_MOST_ASKED]
         own = self.posterior.own_judge(rows) if len(rows) else np.zeros(0)
         order = np.argsort(-own, kind="stable")
-        return rows[order[own[order] > 0.5]]
+        return rows[order[own[order] > POLICY.surely_of_its_own]]
 
     @property
     def separation(self) -> Floats:
@@ -106,39 +111,37 @@ def steps_to_shares(lab: Lab, V: NDArray[Any], shares: Floats) -> tuple[Step]:
 def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdicts:
     """The rows of lab and field, each counted once.
 
-    The labelled rows of a lab whose design is "random" or "by_score" are rows of the field: with the field's own labels
-    they are there already, slice by slice; without, they are rows of one population, or tell of the judge alone. Those
-    of the design "by_class" are from elsewhere, unless the field's labels are the very same. Rows of the field that
-    were chosen by class are known, but the others are not like them: shares are told of these, and then of all.
+    The labelled rows of a lab whose design is "random" or "by_score" are rows of the field, and are told of by the
+    field's own labels. Where it has none, those drawn at random tell of the judge alone, as if from elsewhere; of
+    those chosen by value nothing can be told. Rows that were chosen by class tell of the judge, and where lab and
+    field have some, one may hold the other's: the larger number of each class and value counts.
     """
     problem = as_problem(lab, field, design_effect=design_effect)
     V, (G, K, m) = problem.V, problem.shape
-    known, given_class = np.zeros((G, K, m)), np.zeros((K, m))
-    lab_rows = in_class_rows(lab.F, lab.n_effective)
-    outside = lab.design == "by_class" and not has_labels_of(lab, field)
-    by_class = None
+    known, by_class = np.zeros((G, K, m)), np.zeros((G, K, m))
     if field.labelled:
         labels = labelled_rows(field, problem)
-        known[labels.groups] = labels.given_bin
-        by_class = np.zeros_like(known)
-        by_class[labels.groups] = labels.by_class
-        given_class += by_class.sum(axis=0)
-    elif not outside and not field.grouped and (lab_rows.sum(axis=0) <= V[0] + 1e-9).all():
-        known[0] = lab_rows
+        known[labels.groups], by_class[labels.groups] = labels.given_bin, labels.by_class
+    elif lab.design == "by_score":
+        raise InputError(
+            "The labelled rows of this lab were chosen by their values: they tell of the rows that they were chosen "
+            "from, and these were counted without labels. Count them with their labels, ",
+            Option("y"),
+            ".",
+        )
+    outside = (lab.design == "by_class" and not has_labels_of(lab, field)) or not field.labelled
+    given_class = by_class.sum(axis=0)
     if outside or not (known.any() or given_class.any()):
-        given_class += lab_rows
+        given_class = np.maximum(in_class_rows(lab.F, lab.n_effective), given_class)
     spread = np.asarray(lab.judge_spread) if outside and lab.judge_spread is not None else None
-    if by_class is not None and by_class.any() and field.grouped:
-        told = spread_of_judges(by_class)
-        spread = told if spread is None else spread + told
-    own, chosen = known.sum(axis=1), None
-    if by_class is not None and not known.any() and not outside:
-        own, chosen = by_class.sum(axis=1), by_class.sum(axis=2)
-    among = (own <= V + 1e-9).all(axis=1)  # labels of rows that were not counted are rows besides
-    if chosen is not None and not among.all():
-        own, chosen = np.zeros_like(V), None
-    rest = np.maximum(np.where(among[:, None], V - own, V), 0.0)
-    return Verdicts(given_class, known, rest, field.grouped, outside, spread, chosen)
+    if field.grouped and by_class.any(axis=(1, 2)).sum() > 1:
+        spread = spread_of_judges(by_class)
+    own = known.sum(axis=1)
+    among = (own <= V + 1e-9).all(
+        axis=1, keepdims=True
+    )  # labels of rows that were not counted are rows besides
+    rest = np.maximum(np.where(among, V - own, V), 0.0)
+    return Verdicts(given_class, known, rest, field.grouped, outside, spread)
 
 
 def _root(correlations: Floats) -> Floats:

@@ -531,7 +531,7 @@ class Prevalence(Artefact):
     ) -> Comparison:
         """Many differences at once: of all groups to a reference, or of every two, and what may be said of all of them.
 
-        Each difference has an interval of its own, as `contrast` gives it, and one that holds together with those of
+        Each difference has an interval of its own, as from `contrast`, and one that holds together with those of
         all others (family-wise: from the largest standardised deviation of joint draws). Those that are *found* are as
         many of the surest as keep the expected share of wrong signs among them below ``errors`` (false discovery).
 

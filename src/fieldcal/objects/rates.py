@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,8 @@ def lab_of_rates(
     """What a lab is made of, from rates and how well they are known."""
     check_level(level)
     two = [sensitivity, specificity]
-    if (confusion is None) == (two == [None, None]) or (confusion is None and None in two):
+    given = [rate is not None for rate in two]
+    if (confusion is None) != all(given) or any(given) != all(given):
         raise InputError(
             "Give ",
             Option("sensitivity"),
@@ -159,6 +160,8 @@ def _checked_rows(n: Any, size: int) -> Floats:
 
 
 def _names(classes: Any, K: int, default: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    if classes is not None and (isinstance(classes, str) or not isinstance(classes, Iterable)):
+        raise InputTypeError(f"classes must be a list of names, but got {classes!r:.60}.")
     names = default if classes is None else tuple(map(group_keys.normalize, classes))
     if len(names) != K:
         raise InputError(f"There are {K} classes in the rates, but {len(names)} names: {names!r:.80}.")
@@ -166,6 +169,8 @@ def _names(classes: Any, K: int, default: tuple[Hashable, ...]) -> tuple[Hashabl
 
 
 def _values(values: Any, m: int) -> list[Any]:
+    if values is not None and (isinstance(values, str) or not isinstance(values, Iterable)):
+        raise InputTypeError(f"values must be a list of what the test says, but got {values!r:.60}.")
     listed = [] if values is None else list(values)
     if len(listed) != m or len({canonical(v) for v in listed}) < m:
         raise InputError(

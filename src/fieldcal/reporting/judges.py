@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core.slices import Judge
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.pairs import Pairs
@@ -276,7 +275,7 @@ def _judges_of_slices(prev: Prevalence, k: int) -> dict[str, Any]:
     if j is None or phi.kappa is None or not prev.field.grouped or len(at) < 2:
         return {"by_slice": [], "overall": None, "kinder": None}
     at = at[np.argsort(-rows[at], kind="stable")[:200]]
-    own = Judge.of(phi.M, phi.kappa, judged.verdicts.take(at)).M.mean(axis=0)[..., j]  # (slices, K)
+    own = judged.posterior.judges(at)[..., j]  # (slices, K)
     common = phi.M.mean(axis=0)[:, j]
     readier = ((own - common) * prev.estimate[at]).sum(axis=1)
     order = np.argsort(-readier, kind="stable")

@@ -138,7 +138,7 @@ def estimate(
         return estimate_values(
             lab,
             field,
-            level=level,
+            level=level or DEFAULT_LEVEL,
             design_effect=design_effect,
             protected=protected,
             random_state=random_state,

@@ -37,21 +37,13 @@ def trust_in_values(field: Field, trust: Any) -> Any:
 
 
 def estimate_values(
-    lab: Lab, field: Field, *, level: float | None, design_effect: float, protected: bool, random_state: int
+    lab: Lab, field: Field, *, level: float, design_effect: float, protected: bool, random_state: int
 ) -> Prevalence:
     """From every row whose class is known and all others, each counted once.
 
     A trust is not asked for: with labels of these rows nothing is assumed of the judge, and without them the verdict
     says what is.
     """
-    if level is None:
-        raise InputError(
-            "Shares behind values come with their interval. Give a level, or use ",
-            Option("point", "mode"),
-            " with ",
-            Option("prior", "flat"),
-            ".",
-        )
     judged = Judged.of(lab, field, design_effect=design_effect, seed=random_state)
     each, whole = judged.summaries(level)
     problem = as_problem(lab, field, design_effect=design_effect)

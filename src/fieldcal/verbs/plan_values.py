@@ -129,6 +129,7 @@ def plan_values(
     more = [
         MoreLabels(int(n), design, *look.widths(expected.after(n, design, k, given)))
         for n in labels
+        if n <= open_rows
         for design in _DESIGNS
     ]
     return ValuesPlan(

@@ -122,18 +122,19 @@ def _refuse_mixed(
     if asked is None:
         return
     kind = f"json_type(json, {_literal(keys.pointers[asked])})"
-    kinds = connection.execute(f"SELECT DISTINCT {kind} FROM {_lines_of(paths)}").fetchall()
-    if ("OBJECT",) not in kinds or {k for (k,) in kinds} <= {"OBJECT", "NULL", None}:
+    counted = connection.execute(f"SELECT {kind}, count(*) FROM {_lines_of(paths)} GROUP BY 1").fetchall()
+    kinds = {k: n for k, n in counted if k not in ("NULL", None)}
+    objects = kinds.pop("OBJECT", 0)
+    if not objects or not kinds:
         return
-    path = keys.pointers[asked]
+    path, few = keys.pointers[asked], objects <= sum(kinds.values())
 
     def odd(value: Any) -> str | None:
         held = _at(value, path)
-        return (
-            None
-            if not isinstance(held, dict)
-            else f"has an object at {asked!r:.60}, where other lines have none"
-        )
+        if held is None or isinstance(held, dict) != few:
+            return None
+        said = ("an object", "none") if few else ("no object", "one")
+        return f"has {said[0]} at {asked!r:.60}, where other lines have {said[1]}"
 
     _refuse_line(paths, lambda text: odd(json.loads(text)))
 

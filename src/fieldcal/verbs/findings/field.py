@@ -121,7 +121,8 @@ def known_values(seen: Seen) -> Finding | None:
     return Finding(
         code="values_unseen",
         question=question,
-        state="do_not_use" if share > POLICY.unseen_values[1] else "care",
+        # With weights the sum is not of rows, and the share a rough one.
+        state="do_not_use" if share > POLICY.unseen_values[1] and not seen.field.weighted else "care",
         text=f"{unseen:,} of {total:,.0f} rows ({share:.1%}) have a value that the lab has never seen: {fate}, and "
         "what classes they are is a guess.",
         remedy="Correct their spelling, or label rows with these values and learn again.",

@@ -123,9 +123,7 @@ def _judged(seen: Seen) -> Judged:
 
 def _farthest(seen: Seen, judged: Judged) -> Keys:
     """Slices whose own judge is farthest from the common one, after their labelled rows; at most five."""
-    known, phi = judged.verdicts.known, judged.posterior.phi
-    M, kappa = phi.M.mean(axis=0), float(np.median(phi.kappa)) if phi.kappa is not None else 1.0
-    rows = known.sum(axis=2, keepdims=True)
-    own = (known + kappa * M) / (rows + kappa)
-    off = np.abs(own - M).sum(axis=(1, 2)) * (rows.sum(axis=(1, 2)) > 0)
+    posterior = judged.posterior
+    own = posterior.judges(np.arange(len(posterior.data.known)))
+    off = np.abs(own - posterior.phi.M.mean(axis=0)).sum(axis=(1, 2))
     return tuple(seen.field.groups[g] for g in np.argsort(-off, kind="stable")[:5] if off[g] > 0)
