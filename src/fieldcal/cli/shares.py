@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from fieldcal.cli import output as out
 from fieldcal.cli.output import Settings
-from fieldcal.core.values import Values
 from fieldcal.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ def share_columns(prev: Prevalence) -> dict[str, list[Any]]:
 
 def verdicts_are_classes(prev: Prevalence) -> bool:
     """Whether a judge says the classes themselves, so that its verdicts have shares to compare with."""
+    from fieldcal.core.values import Values
+
     partition = prev.lab.partition
     return isinstance(partition, Values) and len(partition.says(prev.classes)) == partition.m == len(
         prev.classes
