@@ -14,11 +14,12 @@ import numpy as np
 
 from fieldcal.core.partition import takes_ids
 from fieldcal.errors import InputError, InputTypeError, Option, RecalibratedWarning, Word
-from fieldcal.objects import Columns, Lab, Prevalence, group_keys
+from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import column_names
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
+from fieldcal.tables.class_columns import OfClasses
 from fieldcal.tables.engines import Table
 from fieldcal.tables.engines.base import floats
 from fieldcal.tables.expressions import Expr
@@ -35,7 +36,7 @@ _RECALIBRATED = "_recalibrated"
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(OfClasses):
     """The score columns of one table, in the order of the classes, or the one of the second of two."""
 
     table: Table
@@ -139,19 +140,6 @@ class Scores:
             return np.asarray(read[self.names()[0]])
         columns = [floats(read[n]) for n in self.names()]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
-
-    def label(self, name: str) -> nw.Expr:
-        """The column of the true classes."""
-        self.table.require([name], role="label")
-        return self.table.column(name)
-
-    def labels(self, read: Any, name: str) -> Any:
-        """The true classes of rows that were read, as they are."""
-        return read
-
-    def remembered(self, label: str, by: tuple[str, ...]) -> Columns:
-        """What a lab keeps of them."""
-        return Columns(scores=self.columns, label=label, by=by)
 
 
 def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -20,8 +20,9 @@ from fieldcal.core.values import (
     rows_of_values,
 )
 from fieldcal.errors import InputError, InputTypeError, Option, RowError
-from fieldcal.objects import Columns, Lab
+from fieldcal.objects import Lab
 from fieldcal.options import column_names
+from fieldcal.tables.class_columns import OfClasses
 from fieldcal.tables.engines import Table
 from fieldcal.types import Ints
 
@@ -29,7 +30,7 @@ _TEXT = (nw.String, nw.Categorical, nw.Enum, nw.Unknown)
 
 
 @dataclass(frozen=True)
-class ValueColumns:
+class ValueColumns(OfClasses):
     """The columns of values of one table, one per judge."""
 
     table: Table
@@ -122,19 +123,6 @@ class ValueColumns:
         if len(self.columns) == 1:
             return [list(predictions)]
         return [[row[k] for row in predictions] for k in range(len(self.columns))]
-
-    def label(self, name: str) -> nw.Expr:
-        """The column of the true classes."""
-        self.table.require([name], role="label")
-        return self.table.column(name)
-
-    def labels(self, read: Any, name: str) -> Any:
-        """The true classes of rows that were read, as they are."""
-        return read
-
-    def remembered(self, label: str, by: tuple[str, ...]) -> Columns:
-        """What a lab keeps of them."""
-        return Columns(scores=self.columns, label=label, by=by)
 
     def is_missing(self, columns: Sequence[Sequence[Any]]) -> nw.Expr:
         """Whether a row has no value: it is null, or a text that is blank, of which these are all that there are."""
