@@ -49,9 +49,7 @@ class Verdicts:
     known: Floats  # (G, K, m) rows of the slices whose class is known
     rest: Floats  # (G, m) their other rows
     grouped: bool  # whether they are slices of one field
-    outside: bool = (
-        False  # whether rows given the class are from elsewhere, where the judge may have been another
-    )
+    outside: bool = False  # whether rows given the class are from elsewhere: the judge may have been another
     spread: Floats | None = None  # log likelihood of κ, at LOG_KAPPAS, from labelled slices elsewhere
 
     @property
@@ -206,15 +204,15 @@ class Model:
         H[i, j] = H[j, i] = -(one - two - three + four) / (4 * _WIDE_STEP**2)
         return H
 
-    def draws(self, n: int, rng: np.random.Generator) -> tuple[Phi, float]:
-        """n draws of φ, equally likely, and the share of those behind them that counts."""
+    def draws(self, n: int, rng: np.random.Generator) -> Phi:
+        """n draws of φ, equally likely."""
         if not self.size:
-            return self.phi(np.zeros((n, 0))), 1.0
+            return self.phi(np.zeros((n, 0)))
         if self.size > _MOST_NUMBERS:
-            return self._drawn_from_labels(n, rng), 1.0
+            return self._drawn_from_labels(n, rng)
         x, weights = self.sample(rng)
         place = np.searchsorted(np.cumsum(weights), (np.arange(n) + rng.random()) / n)
-        return self.phi(rng.permutation(x[np.minimum(place, len(x) - 1)])), effective(weights)
+        return self.phi(rng.permutation(x[np.minimum(place, len(x) - 1)]))
 
     def _drawn_from_labels(self, n: int, rng: np.random.Generator) -> Phi:
         """Of many classes and values, whose numbers no search could handle: M as rows of known class tell it.
@@ -256,9 +254,8 @@ class Model:
     def _drawn(self, centre: Floats, root: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Around a centre, from Student's t distribution, weighed by the posterior."""
         S = _POINTS_OF_FEW if len(self.learnt_from) <= _FEW_SLICES else _POINTS
-        even = np.clip(
-            qmc.Sobol(self.size + 1, rng=rng).random(S), 1e-9, 1 - 1e-9
-        )  # more evenly than by chance
+        # More evenly than by chance.
+        even = np.clip(qmc.Sobol(self.size + 1, rng=rng).random(S), 1e-9, 1 - 1e-9)
         z, chi = ndtri(even[:, 1:]), chdtri(_FREEDOM, even[:, 0]) / _FREEDOM
         x = centre + (z / np.sqrt(chi)[:, None]) @ root.T
         drawn = -0.5 * (_FREEDOM + self.size) * np.log1p((z**2 / chi[:, None]).sum(axis=1) / _FREEDOM)
@@ -274,7 +271,6 @@ class Posterior:
 
     data: Verdicts
     phi: Phi  # equally likely
-    effective: float  # the share of draws of φ that count
     seed: int
 
     @classmethod
@@ -282,8 +278,7 @@ class Posterior:
         """Learnt from the rows."""
         rng = np.random.default_rng([seed, 11])
         n = next(n for most, n in _DRAWS if len(data.rest) <= most)
-        phi, counts = Model.of(data).draws(n, rng)
-        return cls(data, phi, counts, seed)
+        return cls(data, Model.of(data).draws(n, rng), seed)
 
     def judges(self, rows: Ints) -> Floats:
         """The judge of each slice in the mean, (G, K, m): as all have it, or its own, after its labelled rows."""

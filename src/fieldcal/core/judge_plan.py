@@ -22,20 +22,17 @@ class Expected:
     def classes(self) -> Floats:
         """(G, m, K) P(class | value) of rows without a label, in the mean."""
         G = len(self.posterior.data.rest)
-        p = np.stack([self.posterior.draws(np.array([g]))[0].mean(axis=0) for g in range(G)])
-        own = self.posterior.judges(np.arange(G))
+        p, own = self.posterior.draws(np.arange(G)).mean(axis=1), self.posterior.judges(np.arange(G))
         joint = (p[:, :, None] * own).swapaxes(1, 2)
         return np.asarray(joint / np.maximum(joint.sum(axis=2, keepdims=True), 1e-300))
 
-    def after(self, n: float, design: Design, k: int, given: Floats) -> Posterior:
-        """With n labels more, of classes (G, m, K): drawn at random, where class k is open, or some of each class."""
+    def after(self, n: float, design: Design, given: Floats) -> Posterior:
+        """With n labels more, of classes (G, m, K): as many of each class, or drawn at random, all rows at most."""
         data = self.posterior.data
         if design == "by_class":
-            K = data.shape[1]
             M = self.posterior.phi.M.mean(axis=0)
-            return self._with(replace(data, given_class=data.given_class + n / K * M))
-        open_ = np.sqrt(given[:, :, k] * (1 - given[:, :, k])) + 1e-3 if design == "by_score" else 1.0
-        cells = _filled(data.rest * open_, data.rest, n)
+            return self._with(replace(data, given_class=data.given_class + n / len(M) * M))
+        cells = data.rest * min(1.0, n / max(float(data.rest.sum()), 1e-300))
         labels = (cells[:, :, None] * given).swapaxes(1, 2)
         return self._with(replace(data, known=data.known + labels, rest=data.rest - cells))
 
@@ -52,16 +49,3 @@ def largest(data: Verdicts) -> Ints:
 def part_of(data: Verdicts, rows: Ints) -> Verdicts:
     """The field of these slices alone."""
     return replace(data, known=data.known[rows], rest=data.rest[rows])
-
-
-def _filled(want: Floats, most: Floats, n: float) -> Floats:
-    """n rows in proportion to what is wanted, no cell with more than it has."""
-    taken = np.zeros_like(most)
-    n = min(n, float(most.sum()))
-    for _ in range(20):
-        left = n - taken.sum()
-        free = np.where(taken < most - 1e-9, want, 0.0)
-        if left <= 1e-9 or not free.sum():
-            break
-        taken = np.minimum(taken + left * free / free.sum(), most)
-    return taken

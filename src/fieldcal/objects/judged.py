@@ -104,8 +104,7 @@ def steps_to_shares(lab: Lab, V: NDArray[Any], shares: Floats) -> tuple[Step]:
     """What makes the classes that the lab gives to each value those of slices with values V and shares (G, K)."""
     V = np.asarray(V, dtype=np.float64)
     V = np.where(V.sum(axis=1, keepdims=True) > 0, V, 1.0)
-    tilt = matched_tilt(lab.bin_classes, V, shares)
-    return (Step(1.0, np.exp(tilt - tilt.max(axis=1, keepdims=True))),)
+    return (Step(1.0, np.exp(matched_tilt(lab.bin_classes, V, shares))),)
 
 
 def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdicts:
@@ -137,9 +136,8 @@ def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdic
     if field.grouped and by_class.any(axis=(1, 2)).sum() > 1:
         spread = spread_of_judges(by_class)
     own = known.sum(axis=1)
-    among = (own <= V + 1e-9).all(
-        axis=1, keepdims=True
-    )  # labels of rows that were not counted are rows besides
+    # Labels of rows that were not counted are rows besides.
+    among = (own <= V + 1e-9).all(axis=1, keepdims=True)
     rest = np.maximum(np.where(among, V - own, V), 0.0)
     return Verdicts(given_class, known, rest, field.grouped, outside, spread)
 

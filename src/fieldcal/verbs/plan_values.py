@@ -106,7 +106,7 @@ def plan_values(
     open_rows = int(now.data.rest.sum())
 
     def widths(n: int) -> tuple[float, float | None]:
-        return look.widths(now if n == 0 else expected.after(n, "random", k, given))
+        return look.widths(now if n == 0 else expected.after(n, "random", given))
 
     wanted = None if width is None else as_number("width", width, least=1e-6, most=1, words="a width")
     found = widths(0)
@@ -120,14 +120,14 @@ def plan_values(
         needed = abs(difference) / float(ndtri((1 + level) / 2) + ndtri(_POWER))
 
         def told(n: int) -> bool:
-            after = now if n == 0 else expected.after(n, "random", k, given)
+            after = now if n == 0 else expected.after(n, "random", given)
             draws = after.draws(np.array([a, b]))[..., k]
             return float((draws[0] - draws[1]).std()) <= needed
 
         plan |= {"apart": tuple(prev.groups[g] for g in pair), "difference": difference}
         plan |= {"labels_to_tell": _fewest(told, open_rows)}
     more = [
-        MoreLabels(int(n), design, *look.widths(expected.after(n, design, k, given)))
+        MoreLabels(int(n), design, *look.widths(expected.after(n, design, given)))
         for n in labels
         if n <= open_rows
         for design in _DESIGNS
