@@ -44,10 +44,10 @@ check: $(VENV)/.dev ## lint, format, types, and an audit of what we depend on
 	$(BIN)/mypy
 	$(BIN)/python tools/audit.py
 
-faults: $(VENV)/.dev ## every row of the list of faults, fuzzers, kills, full disks; writes docs/faults.md (half an hour)
+faults: $(VENV)/.dev ## every row of the list of faults, fuzzers, kills, full disks; writes docs/reference/faults.md (half an hour)
 	$(BIN)/python tools/faults.py
 
-faults-page: $(VENV)/.dev ## only write docs/faults.md anew, from the rows and the tests that hold them
+faults-page: $(VENV)/.dev ## only write docs/reference/faults.md anew, from the rows and the tests that hold them
 	$(BIN)/python tools/faults.py --page
 
 format: $(VENV)/.dev
@@ -58,7 +58,7 @@ experiments: $(VENV)/.dev ## the paper's figures and tables (QUICK=1: only to se
 	$(BIN)/python experiments/run.py $(if $(QUICK),--quick)
 
 peers: $(PEERS)/.made ## beside QuaPy, mlquantify, quantificationlib and scikit-learn (half an hour)
-	$(PEERS)/bin/python benchmarks/peers/run.py --write docs/peers.md
+	$(PEERS)/bin/python benchmarks/peers/run.py --write docs/evidence/peers.md
 
 bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an hour)
 	$(BIN)/python benchmarks/import_cost.py

@@ -88,7 +88,7 @@ def unscaled_digits(positive: tuple[int, ...] = EVEN) -> Predictions:
     - Even against odd, because making an image smaller is to make the classifier worse, for both classes alike. It
       must not look like one of them: digits with a loop (0, 6, 8, 9) lose it, so that blurred images of
       all digits are taken for ones without. That is no label shift, and `LOOPS` is kept to show what happens then.
-      Most other groupings behave more like `LOOPS`; docs/experiments.md says how this one was chosen.
+      Most other groupings behave more like `LOOPS`; docs/evidence/experiments.md says how this one was chosen.
     """
     images, digit = load_digits(return_X_y=True)
     pixels = {size: resized(images.reshape(-1, SIDE, SIDE), size) for size in (*SMALLER, SIDE)}

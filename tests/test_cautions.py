@@ -49,7 +49,7 @@ def biased(n=20_000, shift=0.4, york=0.25, seed=0):
 
 
 def test_the_page_of_cautions_says_what_its_examples_print():
-    page = Path(__file__).parents[1] / "docs" / "cautions.md"
+    page = Path(__file__).parents[1] / "docs" / "explanation" / "cautions.md"
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     found = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
     assert found.attempted > 30

@@ -1,4 +1,4 @@
-"""docs/concordance.md: every number of the paper has a row, and every row leads to what is there."""
+"""docs/explanation/concordance.md: every number of the paper has a row, and every row leads to what is there."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "concordance.md"
+PAGE = ROOT / "docs" / "explanation" / "concordance.md"
 STATES = ("identical", "corrected", "extended")
-LINK = re.compile(r"\[(`?)([^\]`]+)`?\]\(\.\./([^)#]+)\)")
+LINK = re.compile(r"\[(`?)([^\]`]+)`?\]\(\.\./\.\./([^)#]+)\)")
 #: Everything in the paper that has a number, and its sections with statements of their own.
 NUMBERED = {
     "Equation": range(1, 16),

@@ -248,10 +248,12 @@ def test_every_figure_has_its_caption_in_summary_and_docs(scripts, name):
     captions = getattr(scripts, name).study(quick=True).captions
     assert set(captions) == set(NAMES[name][0])
     summary = (EXPERIMENTS / "results" / "summary.md").read_text(encoding="utf-8")
-    docs = " ".join((EXPERIMENTS.parent / "docs" / "experiments.md").read_text(encoding="utf-8").split())
+    docs = " ".join(
+        (EXPERIMENTS.parent / "docs" / "evidence" / "experiments.md").read_text(encoding="utf-8").split()
+    )
     for figure, caption in captions.items():
         assert f"]({figure}.png)\n\n{caption}\n" in summary
-        assert f"](../experiments/results/{figure}.png) {caption}" in docs
+        assert f"](../../experiments/results/{figure}.png) {caption}" in docs
         if name != "real_groups":
             assert "Same as the paper's: " in caption
             assert "Not the same: " in caption

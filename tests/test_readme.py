@@ -59,7 +59,7 @@ def test_the_examples_of_the_report_run_as_they_stand(tmp_path, monkeypatch):
     names = {"lab": lab, "field": field, "prev": fieldcal.estimate(lab, field), "frame": frame}
     names |= {"proba": given["proba_field"], "y": data.y_field, "sites": given["site_field"]}
     names |= {"before": given["proba_field"], "after": given["proba_field"] ** 2}
-    page, labelled, pictures = examples(README.parent / "docs" / "report.md")
+    page, labelled, pictures = examples(README.parent / "docs" / "how-to" / "report.md")
     exec(page, names)
     assert (tmp_path / "report.html").read_text("utf-8") == names["found"].html()
     taught = fieldcal.estimate(lab, fieldcal.tables.count(lab, frame, label="y"))
@@ -69,7 +69,7 @@ def test_the_examples_of_the_report_run_as_they_stand(tmp_path, monkeypatch):
 
 
 def test_the_example_of_labels_runs_as_it_stands():
-    counted, *rest = examples(README.parent / "docs" / "labels.md")
+    counted, *rest = examples(README.parent / "docs" / "how-to" / "few-labels.md")
     names = {}
     exec(counted, names)
     assert names["prev"].labels is not None
@@ -82,7 +82,7 @@ def test_the_example_of_labels_runs_as_it_stands():
 def test_the_examples_of_judges_run_as_they_stand(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
-    for example in examples(README.parent / "docs" / "judges.md"):
+    for example in examples(README.parent / "docs" / "how-to" / "judges.md"):
         exec(example, names)
     assert (tmp_path / "report.html").exists()
     assert names["gladen"].estimate[0, 1] == pytest.approx((50 / 3330 - 2 / 401) / (103 / 122 - 2 / 401))
@@ -116,6 +116,6 @@ def test_the_examples_of_regression_run_as_they_stand():
         "site_field": sites[field],
         "X_field": X[field],
     }
-    for code in examples(README.parent / "docs" / "regression.md"):
+    for code in examples(README.parent / "docs" / "how-to" / "regression.md"):
         exec(code, names)
     assert names["new"].values.shape == (2000, 9)

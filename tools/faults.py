@@ -1,7 +1,7 @@
-"""The list of faults and what holds each row of it: run by `make faults`, written to docs/faults.md.
+"""The list of faults and what holds each row of it: run by `make faults`, written to docs/reference/faults.md.
 
 Without options it runs the tests of all rows, then the fuzzers, the kills and the full disks, prints what it saw and
-keeps the figures in docs/faults.json. With `--page` it only writes docs/faults.md anew: the rows of
+keeps the figures in docs/reference/faults.json. With `--page` it only writes docs/reference/faults.md anew: the rows of
 tests/faults/rows.toml, the tests that carry their numbers, the figures that were kept.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "tests" / "faults"
-PAGE, FIGURES = ROOT / "docs" / "faults.md", ROOT / "docs" / "faults.json"
+PAGE, FIGURES = ROOT / "docs" / "reference" / "faults.md", ROOT / "docs" / "reference" / "faults.json"
 Figures = dict[str, dict[str, int]]
 NUMBERS = re.compile(r"fault((?:_\d{2,3})+)(?=_|\b)")
 
@@ -79,7 +79,7 @@ def collect() -> list[str]:
 
 
 def page(table: dict[int, Row], figures: dict[str, Any]) -> str:
-    """docs/faults.md."""
+    """docs/reference/faults.md."""
     lines = [HEAD, "| # | input or fault | expected | held by | tests |", "|---|---|---|---|---|"]
     for row in table.values():
         cells = [row.input, row.expected, ", ".join(f"`{file}`" for file in sorted(row.files))]
@@ -183,7 +183,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--page", action="store_true", help="only write docs/faults.md anew")
+    parser.add_argument("--page", action="store_true", help="only write docs/reference/faults.md anew")
     parser.add_argument("--seconds", type=int, default=600, help="how long the fuzzers run")
     parser.add_argument(
         "--times", type=int, default=200, help="how often a command is killed, and interrupted"

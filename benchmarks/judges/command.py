@@ -79,7 +79,7 @@ def main(argv: Iterable[str] | None = None, *, description: str | None = None) -
     parser.add_argument("--every", type=int, default=1, help="every so many cells, for a quick look")
     parser.add_argument("--no-peers", action="store_true", help="fieldcal alone")
     parser.add_argument("--csv", type=Path, help="write the figures of every cell and method here")
-    parser.add_argument("--markdown", action="store_true", help="as docs/benchmarks.md has it")
+    parser.add_argument("--markdown", action="store_true", help="as docs/evidence/benchmarks.md has it")
     options = parser.parse_args(None if argv is None else list(argv))
     chosen = options.only or [part for part in PARTS if part != "real" or options.folders]
     if "real" in chosen and not options.folders:

@@ -1,4 +1,4 @@
-"""fieldcal beside its peers: ``python benchmarks/peers/run.py [--quick] [--tables 1,2] [--write docs/peers.md]``
+"""Beside the peers: ``python benchmarks/peers/run.py [--quick] [--tables 1,2] [--write docs/evidence/peers.md]``
 
 1 prevalence error, two classes; 2 five classes; 3 many and tiny groups; 4 coverage of intervals; 5 log loss of the
 predictions; 6 cost. A table that is done is kept in build/peers/ and taken from there as long as the code of fieldcal

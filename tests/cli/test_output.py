@@ -69,7 +69,7 @@ def test_json_csv_and_documentation_speak_of_the_same_columns(artefacts, call):
         head = next(csv.reader(stream))
     assert head == list(found["prevalence"][0])
     assert {"mean_prediction", "urc", "estimate", "trust_between", "trust_overall"} <= set(head)
-    documented = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+    documented = (Path(__file__).parents[2] / "docs" / "how-to" / "tables.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in documented for name in head)
 
 

@@ -19,7 +19,7 @@ P_dev(Y) ``p_lab``      (K,)     class prevalences in the lab
 –        ``θ``                   ``arcsin √p`` of the second of two classes, where cells of equal width are fair
 ======== ============== ======== ==========================================================================
 
-In `ordered`, ``σ`` is the size of a path. The whole default model is on two pages in `docs/method.md`.
+In `ordered`, ``σ`` is the size of a path. The whole default model is on two pages in `docs/explanation/model.md`.
 
 The consistency axiom (given the class, predictions are distributed in the field as in the lab) makes
 ``V[g] ~ Multinomial(n_g, p[g] @ M)``.
