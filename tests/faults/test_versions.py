@@ -21,7 +21,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 #: Set by `make test-lowest`, where what is installed must be the bound itself.
 LOWEST = os.environ.get("FIELDCAL_VERSIONS") == "lowest"
 #: The tools of developers and the peers of the benchmarks: not what the suite runs on.
-NOT_FOR_THE_SUITE = {"dev", "bench"}
+NOT_FOR_THE_SUITE = {"dev", "docs", "bench"}
 
 
 def requirements(lines):

@@ -29,14 +29,17 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--no-proxy-server",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--lang=en-US",
 )
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Browser]:
-    """A browser with a fresh profile in a folder; skips, and says why, where there can be none."""
+def running(folder: Path, *, served: bool = False) -> Iterator[Browser]:
+    """A browser with a fresh profile in a folder; skips, and says why, where there can be none.
+
+    With ``served`` it may ask a server of this test on the loopback address; else it is offline.
+    """
     pytest.importorskip("selenium", reason="Selenium is not installed, so no page is opened in a browser")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     chromedriver = shutil.which("chromedriver")
@@ -56,7 +59,7 @@ def running(folder: Path) -> Iterator[Browser]:
         # Both paths are given, so selenium has nothing to look for or to download.
         driver = Chrome(options=options, service=ChromeService(executable_path=chromedriver))
         try:
-            yield Browser(driver, folder / "downloads")
+            yield Browser(driver, folder / "downloads", offline=not served)
         finally:
             driver.quit()
 
@@ -64,7 +67,7 @@ def running(folder: Path) -> Iterator[Browser]:
 class Browser:
     """One window, used by one test after the other."""
 
-    def __init__(self, driver: Any, downloads: Path) -> None:
+    def __init__(self, driver: Any, downloads: Path, *, offline: bool = True) -> None:
         self.driver = driver
         self.downloads = downloads
         driver.set_page_load_timeout(PATIENCE)
@@ -72,7 +75,7 @@ class Browser:
         self.cdp("Network.enable")
         self.cdp(
             "Network.emulateNetworkConditions",
-            offline=True,
+            offline=offline,
             latency=0,
             downloadThroughput=-1,
             uploadThroughput=-1,
