@@ -38,8 +38,8 @@ NOT_TEXT = re.compile(
 COMMAND_LINE = """# Command line
 
 Every command as `fieldcal COMMAND --help` tells it. `learn`, `count`, `estimate` and `recalibrate` are the four verbs
-of Python; `run` is all of them. Exit codes: 0 done, 1 an error, 130 after Ctrl-C; of `check`: 0 use it, 2 with care, 3 do
-not use it.
+of Python; `run` is all of them. Exit codes: 0 done, 1 an error, 130 after Ctrl-C; of `check`: 0 use it, 2 with care,
+3 do not use it.
 """
 SCHEMAS = """# JSON schemas
 
