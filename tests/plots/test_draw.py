@@ -208,7 +208,7 @@ def test_changes_are_bars_of_the_share_of_rows(many):
 
 def test_a_long_class_name_is_shortened_in_the_label_of_the_changes(many):
     table = tables.changes(many) | {"class": "a class with a very long name"}
-    assert "share of a class with a very l… (estimate" in draw.changes(table, axes()).get_xlabel()
+    assert "share of a class with a very l…: estimate" in draw.changes(table, axes()).get_xlabel()
 
 
 def test_a_distribution_has_points_bars_and_the_lab(ordered):
@@ -222,7 +222,7 @@ def test_a_distribution_has_points_bars_and_the_lab(ordered):
     assert_allclose([bar[:, 1] for bar in bars], np.column_stack([table["lower"], table["upper"]]))
     assert_allclose(ax.patches[0].get_data().values, table["lab"])
     assert [label.get_text() for label in ax.get_xticklabels()] == table["labels"]
-    assert texts(ax) == ["mean prediction", "estimate, 90% interval", "lab"]
+    assert texts(ax) == ["mean prediction", "estimate with 90% interval", "lab"]
 
 
 def test_a_distribution_over_many_intervals_is_not_labelled_everywhere():

@@ -176,7 +176,7 @@ def bins(prev: Prevalence, *, group: Hashable = ..., ax: Axes | None = None) -> 
 
 
 def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8, ax: Axes | None = None) -> Axes:
-    """What recalibration does to a prediction: old against new, per group and for the whole field.
+    """What recalibration does to a prediction: recalibrated against raw, per group and for the whole field.
 
     With more than two classes, the other classes count as one, mixed as in the group's mean prediction.
 
@@ -204,7 +204,7 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8, ax: Axes | N
     >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> plots.curve(prev, ax=Figure().subplots()).get_xlabel()
-    'old prediction of 1'
+    'raw prediction of 1'
     >>> [line["name"] for line in plots.tables.curve(prev)["curves"]]
     ['1', '0']
     """

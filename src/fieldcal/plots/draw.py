@@ -35,16 +35,16 @@ __all__ = [
 ]
 
 
-_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
 _ANNOTATED = 120  # cells that numbers fit into
 _RASTER = 300  # cells that make a vector picture heavy
 _NARROW = 18  # letters of a name beside a picture
 _IN_LABEL = 22  # letters of a name in a long label below one
 _MARKERS = "osD^vPX*"
-_SERIES: dict[str, tuple[str, str]] = {
+#: How each series of a reliability curve looks, and what it is called.
+SERIES: dict[str, tuple[str, str]] = {
     "lab": ("truth", "lab"),
-    "before": ("mean_prediction", "before"),
-    "after": ("estimate", "after"),
+    "before": ("mean_prediction", "raw predictions"),
+    "after": ("estimate", "recalibrated"),
 }
 
 
@@ -221,12 +221,13 @@ def _misfit_words(table: Table) -> str:
 
 
 def curve(table: Table, ax: Axes) -> Axes:
-    """Old against new predictions: groups that differ, the whole field, and the diagonal."""
-    style.plain(ax, x=f"old prediction of {table['class']}", y="new prediction")
+    """Recalibrated against raw predictions: groups that differ, the whole field, and the diagonal."""
+    style.plain(ax, x=f"raw prediction of {table['class']}", y="recalibrated prediction")
     ax.plot([0.0, 1.0], [0.0, 1.0], color=GRID, linewidth=1.2)
     old = _floats(table["old"])
     handles = ax.plot(old, _floats(table["whole"]), color=ESTIMATE, linewidth=2.6, zorder=3)
     words = ["whole field"]
+    names = style.all_shortened([line["name"] for line in table["curves"]], _NARROW)
     for i, line in enumerate(table["curves"]):
         looks: dict[str, Any] = {
             "marker": _MARKERS[i % len(_MARKERS)],
@@ -242,9 +243,9 @@ def curve(table: Table, ax: Axes) -> Axes:
             markevery=(5 + i, 10),
             **looks,
         )
-        words.append(f"{style.shortened(line['name'], _NARROW)} ({line['n']:,.6g})")
+        words.append(f"{names[i]} ({line['n']:,.6g})")
     title = f"{len(table['curves'])} of {table['total']:,} groups (rows)" if table["total"] else None
-    style.legend(ax, handles, words, title=title, **_BESIDE)
+    style.legend(ax, handles, words, title=title, ncols=2, **ABOVE)
     return _unit_square(ax)
 
 
@@ -254,7 +255,7 @@ def reliability(table: Table, ax: Axes) -> Axes:
     ax.plot([0.0, 1.0], [0.0, 1.0], color=GRID, linewidth=1.2)
     handles, words = [], []
     for series in table["series"]:
-        shape, word = _SERIES[series["name"]]
+        shape, word = SERIES[series["name"]]
         mean, share, se = (_floats(series[name]) for name in ("mean", "share", "se"))
         looks = SHAPES[shape]
         ax.vlines(
@@ -329,15 +330,15 @@ def _scale_of(mesh: QuadMesh, ax: Axes) -> None:
 def changes(table: Table, ax: Axes) -> Axes:
     """Share of rows by how far the estimate of their group is from its mean prediction."""
     which = style.shortened(table["class"], _IN_LABEL)
-    label = f"change of the share of {which} (estimate − mean prediction)"
+    label = f"share of {which}: estimate − mean prediction"
     style.plain(ax, x=label, y="share of rows", grid="y")
     ax.stairs(_floats(table["rows_share"]), _floats(table["edges"]), fill=True, color=ESTIMATE)
     ax.axvline(0.0, color=INK, linewidth=1.0)
     ax.xaxis.set_major_locator(MaxNLocator(7))
     ax.set_ylim(bottom=0.0)
     place: dict[str, Any] = {"transform": ax.transAxes, "va": "bottom", "color": INK}
-    style.write(ax, 0.0, 1.02, f"← lower in {table['down']:,} of {table['groups']:,} groups", **place)
-    style.write(ax, 1.0, 1.02, f"higher in {table['up']:,} →", ha="right", **place)
+    style.write(ax, 0.0, 1.02, f"estimate lower in {table['down']:,} of {table['groups']:,} groups", **place)
+    style.write(ax, 1.0, 1.02, f"higher in {table['up']:,}", ha="right", **place)
     return ax
 
 
@@ -358,7 +359,7 @@ def distribution(table: Table, ax: Axes) -> Axes:
         ax.plot(x + aside, share, color=looks["color"], linewidth=0.8)
         handles += ax.plot(x + aside, share, linestyle="none", zorder=3, **looks)
     style.legend(
-        ax, [*handles, lab], ["mean prediction", style.estimate_words(table), "lab"], ncols=3, **style.ABOVE
+        ax, [*handles, lab], ["mean prediction", style.estimate_words(table), "lab"], ncols=2, **style.ABOVE
     )
     style.name_bins(ax, table["labels"], x)
     ax.set_ylim(bottom=0.0)
@@ -385,8 +386,8 @@ def pit(table: Table, ax: Axes) -> Axes:
     )
     after = ax.bar(middle + 0.55 * width, style.floats(table["after"]), width, color=ESTIMATE)
     ax.axhline(even, color=MUTED, linewidth=1.0)
-    words = ["before", "after", "calibrated, ± 2 standard errors"]
-    style.legend(ax, [before, after, band], words, ncols=3, **style.ABOVE)
+    words = ["raw", "recalibrated", "calibrated, ± 2 standard errors"]
+    style.legend(ax, [before, after, band], words, ncols=2, **style.ABOVE)
     ax.set_xticks(edges[::2])
     ax.set_xlim(-0.01, 1.01)
     ax.set_ylim(bottom=0.0)
@@ -402,8 +403,8 @@ def coverage(table: Table, ax: Axes) -> Axes:
     handles = []
     for column, shape in (("before", "mean_prediction"), ("after", "estimate")):
         handles += ax.plot(nominal, style.floats(table[column]), linestyle="none", zorder=3, **SHAPES[shape])
-    words = ["before", "after", "calibrated, ± 2 standard errors"]
-    style.legend(ax, [*handles, band], words, ncols=3, **style.ABOVE)
+    words = ["raw", "recalibrated", "calibrated, ± 2 standard errors"]
+    style.legend(ax, [*handles, band], words, ncols=2, **style.ABOVE)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.set_xticks(nominal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,7 @@ def name_bins(ax: Axes, labels: Sequence[str], places: NDArray[np.float64]) -> N
 def estimate_words(table: dict[str, Any]) -> str:
     """The estimate in a legend, and what its bars are."""
     word = "share" if table.get("judged") else "estimate"
-    return word if table["level"] is None else f"{word}, {table['level']:.0%} interval"
+    return word if table["level"] is None else f"{word} with {table['level']:.0%} interval"
 
 
 def floats(column: Sequence[float | None]) -> NDArray[np.float64]:
@@ -127,6 +128,16 @@ def turn_of(labels: Sequence[str]) -> int:
 def shortened(text: str, width: int) -> str:
     """For narrow places."""
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def all_shortened(names: Sequence[str], width: int) -> list[str]:
+    """For narrow places, side by side: where the beginnings of two are alike, their ends are kept as well."""
+    cut = [shortened(name, width) for name in names]
+    alike, end = Counter(cut), width // 2
+    return [
+        short if alike[short] == 1 or len(name) <= width else f"{name[: width - end - 1]}…{name[-end:]}"
+        for name, short in zip(names, cut, strict=True)
+    ]
 
 
 def labels_height(labels: Sequence[str]) -> float:
@@ -151,6 +162,6 @@ def size(picture: str, table: dict[str, Any]) -> tuple[float, float]:
         return min(max(5.5, 2.0 + 0.38 * across), 10.0), 0.7 + 0.27 * min(max(down, 3), 30) + labels_height(
             table["labels"]
         )
-    return {"curve": (6.4, 4.2), "explanations": (4.4, 2.9), "reliability": (4.6, 4.2)}.get(
+    return {"curve": (4.9, 5.2), "explanations": (4.4, 2.9), "reliability": (4.6, 4.2)}.get(
         picture, (6.2, 3.4)
     )

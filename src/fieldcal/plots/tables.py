@@ -23,6 +23,7 @@ from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.from_labels import EXPLANATIONS
 from fieldcal.options import as_array, as_number, check_kind
+from fieldcal.plots import style
 from fieldcal.types import Floats, Ints
 
 Table = dict[str, Any]
@@ -48,6 +49,7 @@ __all__ = [
 NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 #: Letters of a name from the data.
 NAME_WIDTH = 28
+_LONGEST_NAME = 200  # letters of a name that are looked at to keep it apart from others
 
 _DISTRIBUTION = ("mean_prediction", "estimate", "lower", "upper")
 _POINTS = 51  # of a curve
@@ -224,7 +226,7 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
 
 
 def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
-    """Old against new predictions of one class, for groups that differ, and for the whole field."""
+    """Recalibrated against raw predictions of one class, for groups that differ, and for the whole field."""
     k = focus(prev, of)
     old = np.linspace(0.0, 1.0, _POINTS)
     rows = np.asarray(prev.n, dtype=np.float64)
@@ -238,11 +240,11 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
         "old": plain(old),
         "curves": [
             {
-                "name": short_names([prev.groups[g]])[0],
+                "name": name,
                 "n": prev.n[g].item(),
                 "new": plain(_moved(tuple(step.of(slice(g, g + 1)) for step in prev.steps), old, mean[g], k)),
             }
-            for g in shown
+            for g, name in zip(shown, short_names([prev.groups[g] for g in shown]), strict=True)
         ],
         # What a group gets that was never seen; one population is the whole field.
         "whole": plain(_moved(prev.steps_unseen, old, prev.whole.mean_prediction, k)),
@@ -580,7 +582,8 @@ def check_limit(limit: int) -> None:
 
 def short_names(given: Sequence[Hashable]) -> list[str]:
     """Group or class keys for people, short and on one line; an empty text is seen as such."""
-    return [group_keys.show(key, width=NAME_WIDTH).strip() or '""' for key in given]
+    whole = [group_keys.show(key, width=_LONGEST_NAME).strip() or '""' for key in given]
+    return style.all_shortened(whole, NAME_WIDTH)
 
 
 def class_labels(lab: Lab) -> list[str]:

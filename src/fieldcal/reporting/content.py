@@ -24,8 +24,9 @@ from fieldcal.reporting.details import (
 )
 from fieldcal.reporting.evaluation import Evaluation, Numbers
 from fieldcal.reporting.groups import table_of_groups
+from fieldcal.reporting.in_short import in_short
 from fieldcal.reporting.labels import labels_section, taught_sentence
-from fieldcal.reporting.names import shown_name
+from fieldcal.reporting.names import number_or_none, shown_name
 from fieldcal.types import Floats
 
 SCHEMA = 1
@@ -65,7 +66,7 @@ def report_content(
 ) -> dict[str, Any]:
     """Everything that a report of this estimate says; ``found`` is what labels of the field say, if there are any."""
     k = tables.focus(prev, of)
-    return {
+    content = {
         "fieldcal": "report",
         "schema": SCHEMA,
         "title": group_keys.show(title or "Recalibration report", width=TITLE_WIDTH),
@@ -83,6 +84,7 @@ def report_content(
         "versions": versions_section(),
         "digests": digests_section(prev),
     }
+    return {**content, "in_short": in_short(content)}
 
 
 # -- verdict and summary ---------------------------------------------------------------------------------------
@@ -131,6 +133,7 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
         "lab": float(lab.p_lab[k]),
         "mean_prediction": float(prev.whole.mean_prediction[k]),
         "estimate": float(prev.whole.estimate[k]),
+        **ends_of_whole(prev, k),
         "moved": _total_variation(prev)[0] if _outcome(prev) == "interval" else None,
         "trust_between": prev.trust_between,
         "trust_overall": prev.trust_overall,
@@ -153,14 +156,20 @@ def _change_sentences(prev: Prevalence, k: int) -> list[str]:
     which = shown_name(prev.classes[k])
     before, after = prev.whole.mean_prediction[k], prev.whole.estimate[k]
     whole = (
-        f"Over the whole field the share of {which} is {after:.1%}{_interval_of_whole(prev, k)} by the estimate; the "
-        f"mean prediction is {before:.1%}; in the lab it was {prev.lab.p_lab[k]:.1%}."
+        f"Over the whole field the mean prediction of {which} is {before:.1%}, the estimate of its share "
+        f"{after:.1%}{_interval_of_whole(prev, k)}. In the lab its share was {prev.lab.p_lab[k]:.1%}."
     )
     return [
         *_not_recommended(prev),
         whole,
         *(_changes_by_group(prev, k) if prev.field.grouped and len(prev.groups) else []),
     ]
+
+
+def ends_of_whole(prev: Prevalence, k: int) -> dict[str, float | None]:
+    """The interval of class k in the whole field, if there is one."""
+    ends = {"lower": prev.whole.lower, "upper": prev.whole.upper}
+    return {name: None if end is None else float(end[k]) for name, end in ends.items()}
 
 
 def _interval_of_whole(prev: Prevalence, k: int) -> str:
@@ -182,7 +191,7 @@ def _not_recommended(prev: Prevalence) -> list[str]:
 
 
 def _changes_of_a_distribution(prev: Prevalence, k: int) -> list[str]:
-    """Of a regression: how far the distribution of the number moves, and for whom most."""
+    """Of a regression: how far the estimated distribution is from the predicted one, and for whom most."""
     whole, each = _total_variation(prev)
     from_lab = np.abs(prev.whole.estimate - prev.lab.p_lab).sum() / 2.0
     found = [
@@ -209,13 +218,14 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
     mean_prediction, estimate = prev.mean_prediction[:, k], prev.estimate[:, k]
     change = estimate - mean_prediction
     found = [
-        f"It rises in {int((change > 0).sum()):,} and falls in {int((change < 0).sum()):,} of {len(n):,} groups."
+        f"The estimate is above the mean prediction in {int((change > 0).sum()):,} and below it in "
+        f"{int((change < 0).sum()):,} of {len(n):,} groups."
     ]
     if prev.lower is not None and prev.upper is not None:
         outside = (mean_prediction < prev.lower[:, k]) | (mean_prediction > prev.upper[:, k])
-        share = n[outside].sum() / max(n.sum(), 1e-300)
+        rows = f" ({n[outside].sum() / max(n.sum(), 1e-300):.0%} of the rows)" if outside.any() else ""
         found.append(
-            f"In {int(outside.sum()):,} of them ({share:.0%} of the rows) the mean prediction lies outside the "
+            f"In {number_or_none(int(outside.sum()))} of them{rows} the mean prediction lies outside the "
             f"{prev.level:.0%} interval of the estimate."
         )
     g = int(np.argmax(n * np.abs(change)))
@@ -224,7 +234,7 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
         interval = f" ({prev.level:.0%} interval {prev.lower[g, k]:.1%} to {prev.upper[g, k]:.1%})"
     found.append(
         f"The correction moves most rows in group {shown_name(prev.groups[g])} ({n[g]:,.6g} rows): "
-        f"{mean_prediction[g]:.1%} → {estimate[g]:.1%}{interval}."
+        f"mean prediction {mean_prediction[g]:.1%}, estimate {estimate[g]:.1%}{interval}."
     )
     return found
 
@@ -253,13 +263,13 @@ def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, 
     """Whether it helped, and whether intervals hold, where labels say so."""
     change, se = found.change()
     score = "log loss" if found.numbers is None else "the log score of the intervals"
-    said = [
-        *taught_sentence(prev),
+    result = (
         f"On {len(found.y):,} labelled field rows the recalibrated predictions are {found.better_or_worse()}: {score} "
         f"changes by {change:+.3f} ± {se:.3f} per row."
         if prev.steps
-        else f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows.",
-    ]
+        else f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows."
+    )
+    said = [*taught_sentence(prev), result]
     within, some = found.inside(prev, k)
     if some and prev.field.grouped:
         said.append(
@@ -268,7 +278,7 @@ def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, 
         )
     if found.numbers is not None:
         said += _sentences_of_numbers(found.numbers)
-    return {"rows": len(found.y), "sentences": said, "measures": found.table()}
+    return {"rows": len(found.y), "result": result, "sentences": said, "measures": found.table()}
 
 
 def _sentences_of_numbers(found: Numbers) -> list[str]:
@@ -276,10 +286,10 @@ def _sentences_of_numbers(found: Numbers) -> list[str]:
     change, se = (after - before).mean(), (after - before).std() / np.sqrt(len(before))
     held = found.covered(0.9)
     return [
-        f"The continuous ranked probability score (CRPS, in units of the number, less is better) changes by "
-        f"{change:+.3g} ± {se:.2g} from {before.mean():.3g}.",
-        f"Intervals that should hold 90% of the numbers held {held['before']:.1%} before and hold {held['after']:.1%} "
-        "after.",
+        f"The continuous ranked probability score (CRPS, in units of the number, less is better) of the recalibrated "
+        f"predictions differs by {change:+.3g} ± {se:.2g} from that of the raw ones, which is {before.mean():.3g}.",
+        f"Intervals that should hold 90% of the numbers hold {held['before']:.1%} in the raw predictions and "
+        f"{held['after']:.1%} in the recalibrated ones.",
     ]
 
 

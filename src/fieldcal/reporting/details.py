@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fieldcal.objects import Prevalence
-from fieldcal.reporting.names import shown_name
+from fieldcal.reporting.names import shown_name, status_words
 
 STATUS_NOTES = {
     "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
@@ -53,7 +53,9 @@ def quality_section(prev: Prevalence) -> list[dict[str, Any]]:
         counts.append(("Batches", len(field.batch_ids), f"{first} … {last}"))
     if field.grouped:
         flags = Counter(flag for status in prev.status for flag in status.split(","))
-        counts += [(f"Groups “{flag}”", flags[flag], note) for flag, note in STATUS_NOTES.items()]
+        counts += [
+            (f"Groups “{status_words(flag)}”", flags[flag], note) for flag, note in STATUS_NOTES.items()
+        ]
     return [{"what": what, "count": count, "note": note} for what, count, note in counts]
 
 

@@ -10,17 +10,21 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
 from fieldcal.plots import draw
-from fieldcal.plots.style import INK, quiet, size
+from fieldcal.plots.style import INK, all_shortened, quiet, size
 
 Table = dict[str, Any]
 
 #: Pixels per point: texts of 9 points are as large as the page's captions.
 SCALE = 1.5
+#: Inches: a picture that is no wider can be read on a phone. Those of many bins or classes are wider.
+PHONE, WIDE = 4.9, 6.6
+#: Letters of a name beside lines on a phone.
+SHORT_NAME = 15
 
 _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
@@ -42,13 +46,14 @@ _MOST_NUMBERS = 600  # cells of a response matrix that are also written out
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, what is said below it, and its numbers as a table."""
+    """A picture, what is said below it, and its numbers as a table; one that is drawn anew where there is no room."""
 
     name: str
     svg: str
     caption: str
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    narrow: str = ""
 
 
 def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
@@ -108,20 +113,32 @@ def _explanations(table: Table) -> Picture:
     )
     lines = zip(table["names"], table["meanings"], table["before"], table["after"], strict=True)
     rows = ((f"{name}: {meaning}", f"{old:.3f}", f"{new:.3f}") for name, meaning, old, new in lines)
-    return _picture("explanations", table, caption, ("explanation", "before", "after"), rows)
+    return _picture("explanations", table, caption, ("explanation", "before labels", "after labels"), rows)
 
 
 def _forest(table: Table) -> Picture:
     shown, total = table["shown"], table["total"]
-    which = f"{shown:,} of {total:,}: the largest and those that changed most. " if shown < total else ""
+    which = f" {shown:,} of {total:,} are drawn: the largest, and those where the two differ most." * (
+        shown < total
+    )
     hollow, filled = (
-        ("as judged", "the share") if table["judged"] else ("the mean prediction", "the estimate")
+        ("as judged", "the estimated share") if table["judged"] else ("the mean prediction", "the estimate")
     )
     caption = (
-        f"{which}Hollow: {hollow}. Filled: {filled}{_with_interval(table)}. All of them are in the table below, where "
+        f"Hollow: {hollow}. Filled: {filled}{_with_interval(table)}.{which} All of them are in the table below, where "
         "they can be searched."
     )
-    return _picture("forest", table, caption)
+    short = as_svg("forest", _narrowed(table), name="forest-narrow", label=caption, width=PHONE)
+    return replace(_picture("forest", table, caption), narrow=short)
+
+
+def _narrowed(table: Table) -> Table:
+    """With short names, and without what stands beside the lines; the table of groups has both."""
+    return {
+        **table,
+        "groups": all_shortened(table["groups"], SHORT_NAME),
+        "status": ["ok"] * len(table["status"]),
+    }
 
 
 def _changes(table: Table) -> Picture:
@@ -131,7 +148,7 @@ def _changes(table: Table) -> Picture:
     )
     bars = zip(table["edges"], table["edges"][1:], table["rows_share"], strict=False)
     rows = ((f"{a:+.3f}", f"{b:+.3f}", f"{s:.1%}") for a, b, s in bars)
-    return _picture("changes", table, caption, ("change from", "to", "share of rows"), rows)
+    return _picture("changes", table, caption, ("difference of at least", "and below", "share of rows"), rows)
 
 
 def _bins(table: Table, i: int) -> Picture:
@@ -149,13 +166,13 @@ def _bins(table: Table, i: int) -> Picture:
 
 def _curve(table: Table) -> Picture:
     caption = (
-        f"What becomes of a predicted probability of {table['class']}. On the diagonal nothing changes; above it "
-        "predictions rise."
+        f"What recalibration makes of a predicted probability of {table['class']}. On the diagonal it stays as it is; "
+        "above it, it is raised."
     )
     lines = [{"name": "whole field", "new": table["whole"]}, *table["curves"]]
     points = list(enumerate(table["old"]))[::5]
     rows = ((f"{old:.2f}", *(f"{line['new'][i]:.3f}" for line in lines)) for i, old in points)
-    return _picture("curve", table, caption, ("before", *(line["name"] for line in lines)), rows)
+    return _picture("curve", table, caption, ("raw prediction", *(line["name"] for line in lines)), rows)
 
 
 def _reliability_in_the_lab(table: Table) -> Picture:
@@ -172,7 +189,7 @@ def _reliability(table: Table, where: str, name: str) -> Picture:
         "errors. On the diagonal predictions are what they say."
     )
     rows = (
-        (series["name"], f"{mean:.3f}", f"{share:.3f}", f"{n:,.6g}")
+        (draw.SERIES[series["name"]][1], f"{mean:.3f}", f"{share:.3f}", f"{n:,.6g}")
         for series in table["series"]
         for mean, share, n in zip(series["mean"], series["share"], series["n"], strict=True)
     )
@@ -202,7 +219,7 @@ def _distribution(table: Table, i: int) -> Picture:
     rows = (
         (label, *map(_three_digits, cells)) for label, *cells in zip(table["labels"], *columns, strict=True)
     )
-    head = ("", "mean prediction", "estimate", "from", "to", "lab")
+    head = ("", "mean prediction", "estimate", "at least", "at most", "lab")
     return _picture("distribution", table, caption, head, rows, name=f"distribution-{i}")
 
 
@@ -213,7 +230,7 @@ def _pit(table: Table) -> Picture:
     )
     bars = zip(table["edges"], table["edges"][1:], table["before"], table["after"], strict=False)
     rows = ((f"{a:.1f}", f"{b:.1f}", f"{old:.1%}", f"{new:.1%}") for a, b, old, new in bars)
-    return _picture("pit", table, caption, ("from", "to", "before", "after"), rows)
+    return _picture("pit", table, caption, ("at least", "and below", "raw", "recalibrated"), rows)
 
 
 def _coverage(table: Table) -> Picture:
@@ -223,7 +240,7 @@ def _coverage(table: Table) -> Picture:
     )
     points = zip(table["nominal"], table["before"], table["after"], strict=True)
     rows = ((f"{share:.0%}", f"{old:.1%}", f"{new:.1%}") for share, old, new in points)
-    return _picture("coverage", table, caption, ("should hold", "before", "after"), rows)
+    return _picture("coverage", table, caption, ("should hold", "raw", "recalibrated"), rows)
 
 
 def _who(table: Table) -> str:
@@ -242,7 +259,7 @@ def _three_digits(value: float | None) -> str:
 # -- SVG that stands inside a page -----------------------------------------------------------------------------
 
 
-def as_svg(picture: str, table: dict[str, Any], *, name: str, label: str) -> str:
+def as_svg(picture: str, table: dict[str, Any], *, name: str, label: str, width: float | None = None) -> str:
     """Draw a table and return the SVG element.
 
     Parameters
@@ -251,13 +268,16 @@ def as_svg(picture: str, table: dict[str, Any], *, name: str, label: str) -> str
     table : what it draws
     name : unique on the page; the ids inside come from it
     label : what a screen reader says in its place
+    width : in inches; by default what the picture needs, and a phone's where that will do
     """
     from matplotlib import style
     from matplotlib.figure import Figure
 
     # From the defaults, whatever the user's own style is: the page must not depend on it.
     with style.context(["default", {**_SETTINGS, "svg.hashsalt": f"fieldcal {name}"}]), quiet():
-        figure = Figure(figsize=size(picture, table), layout="constrained")
+        across, down = size(picture, table)
+        across = width or (min(across, PHONE) if across < WIDE else across)
+        figure = Figure(figsize=(across, down), layout="constrained")
         getattr(draw, picture)(table, figure.add_subplot())
         text = io.BytesIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})

@@ -18,7 +18,7 @@ from fieldcal.objects.pairs import Pairs
 from fieldcal.objects.show import CHOSEN
 from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
-from fieldcal.reporting.content import SCHEMA, TITLE_WIDTH
+from fieldcal.reporting.content import SCHEMA, TITLE_WIDTH, ends_of_whole
 from fieldcal.reporting.details import (
     STATUS_NOTES,
     checklist_section,
@@ -27,8 +27,9 @@ from fieldcal.reporting.details import (
     versions_section,
 )
 from fieldcal.reporting.groups import labelled_rows_of, table_of_groups
+from fieldcal.reporting.in_short import judged_in_short
 from fieldcal.reporting.labels import MORE_LABELS
-from fieldcal.reporting.names import shown_name
+from fieldcal.reporting.names import number_or_none, shown_name, status_words
 from fieldcal.types import Design, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
 from fieldcal.verbs.plan import plan
@@ -71,7 +72,7 @@ def judged_content(
 ) -> dict[str, Any]:
     """Everything that a report of this estimate says; ``pairs`` are the items that slices are compared on."""
     k = tables.focus(prev, of)
-    return {
+    content = {
         "fieldcal": "report",
         "schema": SCHEMA,
         "title": group_keys.show(title or "True shares behind the verdicts", width=TITLE_WIDTH),
@@ -90,6 +91,7 @@ def judged_content(
         "versions": versions_section(),
         "digests": digests_section(prev),
     }
+    return {**content, "in_short": judged_in_short(content)}
 
 
 def _verdict_section(prev: Prevalence) -> dict[str, Any]:
@@ -117,6 +119,7 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
         "level": prev.level,
         "mean_prediction": float(prev.whole.mean_prediction[k]),
         "estimate": float(prev.whole.estimate[k]),
+        **ends_of_whole(prev, k),
         "says_classes": _value_of(prev, k) is not None,
     }
 
@@ -148,12 +151,13 @@ def _slice_sentences(prev: Prevalence, k: int) -> list[str]:
         return []
     share, judged = prev.estimate[:, k], prev.mean_prediction[:, k]
     low, high = int(np.argmin(share)), int(np.argmax(share))
-    ends = [f"{share[g]:.1%}{_interval(prev, g, k)} in {shown_name(prev.groups[g])}" for g in (low, high)]
-    found = [f"By slice it goes from {ends[0]} to {ends[1]}."]
+    ends = [f"in {shown_name(prev.groups[g])}, {share[g]:.1%}{_interval(prev, g, k)}" for g in (low, high)]
+    found = [f"By slice it is lowest {ends[0]}, and highest {ends[1]}."]
     if prev.lower is not None and prev.upper is not None:
         outside = int(((judged < prev.lower[:, k]) | (judged > prev.upper[:, k])).sum())
         found.append(
-            f"In {outside:,} of {len(share):,} slices the share as judged lies outside the interval of the true one."
+            f"In {number_or_none(outside)} of {len(share):,} slices the share as judged lies outside the interval of "
+            "the true one."
         )
     return found
 
@@ -200,8 +204,9 @@ def _comparison(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]
     return {
         "sentences": [
             said,
-            f"Of the {compared.level:.0%} intervals, taken one by one, {_number(alone)} {_leave(alone)} out 0. Taken "
-            f"together, so that all hold at once, {_number(apart)} {_leave(apart)} it out (the last column).",
+            f"Of the {compared.level:.0%} intervals, taken one by one, {number_or_none(alone)} {_leave(alone)} out 0. "
+            f"Taken together, so that all hold at once, {number_or_none(apart)} {_leave(apart)} it out (the last "
+            "column).",
             *(
                 []
                 if pairs is None
@@ -219,10 +224,6 @@ def _comparison(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]
             for d in compared.differences[:MOST_DIFFERENCES]
         ],
     }
-
-
-def _number(n: int) -> str:
-    return f"{n:,}" if n else "none"
 
 
 def _leave(n: int) -> str:
@@ -364,7 +365,8 @@ def _quality_section(prev: Prevalence) -> list[dict[str, Any]]:
     if field.grouped:
         flags = Counter(flag for status in prev.status for flag in status.split(","))
         counts += [
-            (f"Slices “{flag}”", flags[flag], STATUS_NOTES[flag]) for flag in ("prior_only", "few_rows")
+            (f"Slices “{status_words(flag)}”", flags[flag], STATUS_NOTES[flag])
+            for flag in ("prior_only", "few_rows")
         ]
     return [{"what": what, "count": count, "note": note} for what, count, note in counts]
 

@@ -41,6 +41,7 @@ def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
         "sentences": [_rows_sentence(labels), *_foretold_sentences(prev, labels)],
         "shares": _shares(prev, labels, level),
         "judged": [_words_of(judged)] if judged is not None else [_not_judged(labels, reason)],
+        "helps": None if judged is None else judged.tilt.word,
         "cross_validation": None if judged is None else judged.to_dict(),
         "more": _more(prev, k),
     }

@@ -1,4 +1,4 @@
-"""Names from the data, as a report shows them."""
+"""Names from the data, and words for codes and numbers, as a report shows them."""
 
 from __future__ import annotations
 
@@ -12,3 +12,13 @@ NAME_WIDTH = 72  # letters
 def shown_name(key: Any) -> str:
     """One line, without control or direction characters, not endless."""
     return group_keys.show(key, width=NAME_WIDTH) or '""'
+
+
+def status_words(status: str) -> str:
+    """The flags of a group, for people: ``few_rows,novel`` is few rows, novel."""
+    return status.replace("_", " ").replace(",", ", ")
+
+
+def number_or_none(n: int) -> str:
+    """How many, in a sentence."""
+    return f"{n:,}" if n else "none"

@@ -31,11 +31,14 @@ from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
 from fieldcal.reporting.judges import judged_content
+from fieldcal.reporting.names import status_words
 from fieldcal.storage import require
 from fieldcal.writing import write_atomically
 
 #: Lines of the table of groups that are in the HTML without JavaScript, and on paper; and in Markdown.
 STATIC_LINES, MARKDOWN_LINES = 400, 30
+#: Lines of it that are seen at first.
+FIRST_LINES = 10
 #: Prevalences on the page are whole multiples of this.
 STEP = 1e-5
 #: How the state of a finding looks: a sign, and words.
@@ -211,6 +214,7 @@ def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
             sheet=sheet,
             data=_packed(groups),
             lines=_lines(groups, STATIC_LINES),
+            first_lines=FIRST_LINES,
             states=STATES,
             statuses=sorted({flag for s in groups["status"] for flag in s.split(",")} - {"ok"}),
         )
@@ -252,7 +256,7 @@ def _environment(kind: Literal["html", "markdown"]) -> Any:
         keep_trailing_newline=True,
         **escaping[kind],
     )
-    environment.filters |= {"percent": _percent, "count": _count}
+    environment.filters |= {"percent": _percent, "count": _count, "status": status_words}
     return environment
 
 
@@ -358,7 +362,7 @@ def _line(given: dict[str, Any]) -> dict[str, Any]:
         "predicted": _share(before),
         "estimated": _share(after),
         "interval": "" if steps["lower"] is None else " – ".join(ends),
-        "change": f"{'-' if after < before else '+'}{_tenths(abs(after - before))}",
+        "change": _points(after - before),
         "labels": _share(steps["truth"]),
         "misfit": f"{math.floor(100 * round(given['effect'], 3) + 0.5) / 100:.2f}",
     }
@@ -372,6 +376,12 @@ def _tenths(steps: int) -> str:
     """Steps in percent, to a tenth."""
     tenth = round(0.001 / STEP)
     return f"{(2 * steps + tenth) // (2 * tenth) / 10:.1f}"
+
+
+def _points(steps: int) -> str:
+    """A difference in percentage points, with its sign if it has any."""
+    size = _tenths(abs(steps))
+    return size if size == "0.0" else f"{'-' if steps < 0 else '+'}{size}"
 
 
 def _share(steps: int | None) -> str:

@@ -1,4 +1,25 @@
 "use strict";
+// Parts that are folded: one that a link leads to is opened, and on paper all are. They fold without a script, too.
+{
+  const folds = [...document.querySelectorAll(".fold > details")];
+  let shut = [];
+  const reveal = (hash) => {
+    const part = hash.length > 1 ? document.getElementById(hash.slice(1)) : null, fold = part?.closest(".fold");
+    if (!fold) return;
+    fold.firstElementChild.open = true;
+    requestAnimationFrame(() => fold.scrollIntoView());
+  };
+  for (const link of document.querySelectorAll('a[href^="#"]')) link.addEventListener("click", () => reveal(link.hash));
+  addEventListener("hashchange", () => reveal(location.hash));
+  addEventListener("beforeprint", () => {
+    shut = folds.filter((fold) => !fold.open);
+    for (const fold of shut) fold.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const fold of shut) fold.open = false;
+  });
+  reveal(location.hash);
+}
 // The table of groups: sorted, searched, paged and downloaded here. Everything else works without a script.
 (async () => {
   const LINES = 100, PRINTED = 400;
@@ -7,6 +28,7 @@
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = JSON.parse(await new Response(stream).text());
   const table = by("table"), body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+  const labels = heads.map((head) => (head.dataset.key ? head.textContent : "")), first = Number(table.dataset.first);
   const search = by("search"), status = by("status"), which = by("class");
   const folded = data.names.map((name) => name.toLowerCase());
   const total = folded.length, numbers = ["mean_prediction", "estimate", "lower", "upper", "truth"];
@@ -25,7 +47,8 @@
   const tenth = Math.round(0.001 / data.step);
   const tenths = (steps) => (Math.floor((2 * steps + tenth) / (2 * tenth)) / 10).toFixed(1);
   const percent = (steps) => (steps === null ? "–" : tenths(steps) + "%");
-  const points = (steps) => (steps < 0 ? "-" : "+") + tenths(Math.abs(steps));
+  const signed = (size, sign) => (size === "0.0" ? size : sign + size);
+  const points = (steps) => signed(tenths(Math.abs(steps)), steps < 0 ? "-" : "+");
   const count = (n) =>
     Number.isInteger(n) ? n.toLocaleString("en-US") : (Math.floor(10 * n + 0.5) / 10).toLocaleString("en-US", { minimumFractionDigits: 1 });
   const misfit = (effect) => (Math.floor(100 * effect + 0.5) / 100).toFixed(2);
@@ -48,6 +71,8 @@
       made.scope = "row";
       made.appendChild(document.createElement("bdi")).textContent = text;
     } else made.textContent = text;
+    const label = labels[row.cells.length];
+    if (tag === "td" && label) made.dataset.label = label;
     row.append(made);
     return made;
   }
@@ -80,7 +105,7 @@
     cell(row, points(chosen.estimate[i] - chosen.mean_prediction[i]));
     if (chosen.truth !== null) cell(row, percent(chosen.truth[i]));
     if (further) cell(row, further(i));
-    cell(row, data.status[i]);
+    cell(row, data.status[i].replaceAll("_", " ").replaceAll(",", ", "));
     return row;
   }
 
@@ -93,6 +118,7 @@
     by("previous").disabled = page === 0;
     by("next").disabled = page === pages - 1;
     by("pages").hidden = pages === 1;
+    if (by("rest")) by("rest").hidden = found.length <= first;
   }
 
   function find() {
