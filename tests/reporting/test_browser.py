@@ -18,12 +18,15 @@ from fieldcal.objects import show
 from fieldcal.plots import style
 from fieldcal.reporting.figures import pictures
 from fieldcal.reporting.names import shown_name
-from fieldcal.reporting.page import STATIC_LINES, STEP, as_html
+from fieldcal.reporting.page import FIRST_LINES, STATIC_LINES, STEP, as_html
 from reporting.browser import running
+from reporting.real import judged as real_judged
+from reporting.test_regression_report import numbers as regression_numbers
 
 pytest.importorskip("jinja2", reason="Jinja is not installed, so there are no pages to open")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed, so there are no pages to open")
 
+OPEN_ALL = "document.querySelectorAll('details').forEach((e) => { e.open = true; })"
 TAB, ENTER, DOWN, END, HOME = "\ue004", "\ue007", "\ue015", "\ue010", "\ue011"
 
 IMAGE = "</script><img src=x onerror=alert(1)>"
@@ -168,6 +171,15 @@ def values(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def numbers(tmp_path_factory):
+    """Predictive distributions of a number in four groups, and numbers that came true."""
+    prev, rows, y, groups = regression_numbers()
+    path = tmp_path_factory.mktemp("numbers") / "a report.html"
+    fieldcal.report(prev, proba=rows, y=y, groups=groups).save(path)
+    return Made(path, prev)
+
+
+@pytest.fixture(scope="session")
 def window(tmp_path_factory):
     with running(tmp_path_factory.mktemp("browser")) as opened:
         yield opened
@@ -198,8 +210,9 @@ def test_the_page_opens_from_disk_offline_with_all_its_pictures(browser, plain):
     assert browser.requests() == [plain.path.as_uri()]
     assert not browser.run("return navigator.onLine")
     assert browser.console() == []
+    browser.run(OPEN_ALL)
     sizes = browser.run(
-        "return [...document.querySelectorAll('figure svg')].map((e) => {"
+        "return [...document.querySelectorAll('figure svg')].filter((e) => e.checkVisibility()).map((e) => {"
         " const box = e.getBoundingClientRect(), inside = e.getBBox();"
         " return [box.width, box.height, inside.width, inside.height]; })"
     )
@@ -326,7 +339,9 @@ def test_more_groups_than_fit_are_paged(browser, many):
     browser.open(many.path)
     assert browser.texts("#count") == ["250 of 250"]
     assert shown(browser) == names[:100]
-    browser.tab_to("#next", most=120)
+    browser.tab_to("#all", most=120)
+    browser.press(" ")
+    browser.tab_to("#next", most=3)
     for page, part in ((2, names[100:200]), (3, names[200:])):
         browser.press(ENTER)
         assert shown(browser) == part
@@ -368,6 +383,7 @@ def static_and_dynamic(browser, path):
     static = browser.table()
     browser.open(path)
     dynamic = browser.table()
+    browser.run("document.getElementById('all')?.click()")
     while browser.visible("#next:not([disabled])"):
         browser.run("document.getElementById('next').click()")
         dynamic += browser.table()
@@ -611,6 +627,7 @@ def test_a_dark_page_has_light_ink_also_in_pictures(browser, plain):
 def test_every_mark_in_a_picture_has_the_colours_of_the_page(browser, plain, single, scheme, picture):
     """Also those that are drawn once and copied, whose style no script can ask for: so pixels are counted."""
     browser.open((single if picture == "explanations" else plain).path, scheme=scheme)
+    browser.run(OPEN_ALL)
     seen = browser.colours(f"figure.{picture} svg")
     palette = {
         name: browser.run(
@@ -653,8 +670,10 @@ return Object.values(found);
 def test_all_text_stands_out_from_its_background(browser, plain, single, values, scheme):
     for page in (single, values):
         browser.open(page.path, scheme=scheme)
+        browser.run(OPEN_ALL)
         assert [told for told in browser.run(_PRINTED) if contrast(*told[1:]) < 4.5] == []
     browser.open(plain.path, scheme=scheme)
+    browser.run(OPEN_ALL)
     for level in ("ok", "care", "do_not_use"):
         browser.run("document.getElementById('verdict').className = 'verdict ' + arguments[0]", level)
         for state in ("ok", "care", "do_not_use", "ask"):
@@ -671,9 +690,12 @@ def test_all_text_stands_out_from_its_background(browser, plain, single, values,
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_paper_there_are_no_controls_and_the_paper_is_white(browser, many, scheme):
     browser.open(many.path)
-    assert all(browser.visible(part) for part in ("nav", "#controls", "#pages", "details"))
+    browser.run(f"document.getElementById('all').click(); {OPEN_ALL}")
+    assert all(browser.visible(part) for part in ("nav", "#controls", "#rest", "#pages", ".numbers"))
     browser.look(scheme=scheme, media="print")
-    assert not any(browser.visible(part) for part in ("nav", "#controls", "#pages", "details", "noscript"))
+    assert not any(
+        browser.visible(part) for part in ("nav", "#controls", "#rest", "#pages", ".numbers", "noscript")
+    )
     assert all(browser.visible(part) for part in ("#verdict", "#table", "figure svg", "#checklist"))
     assert browser.style("html", "backgroundColor") == "rgb(255, 255, 255)"
     assert browser.style("body", "color") == "rgb(0, 0, 0)"
@@ -807,9 +829,190 @@ def test_a_heading_that_a_link_leads_to_is_not_hidden_behind_the_menu(browser, p
         "return [...document.querySelectorAll('nav a')].map((e) => e.getAttribute('href'))"
     ):
         browser.run("document.querySelector(`nav a[href='${arguments[0]}']`).click()", link)
-        clear = browser.run(
+        clear = (
             "const menu = document.querySelector('nav').getBoundingClientRect().bottom;"
-            "return document.querySelector(arguments[0] + ' h2').getBoundingClientRect().top >= menu - 1",
-            link,
+            "return document.querySelector(arguments[0]).closest('section').querySelector('h2')"
+            ".getBoundingClientRect().top >= menu - 1"
         )
-        assert clear, link
+        browser.wait(lambda clear=clear, link=link: browser.run(clear, link))
+
+
+# ── Short at first ───────────────────────────────────────────────────────────────────────────────
+
+
+#: The text that is seen: not what is folded, nor what is only for a screen reader.
+_SEEN = """
+const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) if (walk.currentNode.parentElement.checkVisibility()) found.push(walk.currentNode.data);
+return found.join(" ").replace(/\\s+/g, " ");
+"""
+
+
+def test_everything_but_verdict_changes_and_table_is_folded_with_a_sentence(browser, plain, single, values):
+    for page in (plain, single, values):
+        browser.open(page.path)
+        assert browser.visible("#verdict li")
+        assert browser.visible("#changes figure svg")
+        assert browser.visible("#table tbody tr")
+        assert not browser.visible(".folded")
+        assert not browser.visible("main > section:not(.fold) ~ section figure:not(#changes figure)")
+        told = browser.texts(".fold summary .told")
+        assert len(told) == len(browser.texts("main > .fold")) >= 5
+        assert all(len(sentence) > 20 and sentence.endswith(".") for sentence in told)
+
+
+def test_what_speaks_against_use_is_seen_without_unfolding(browser, three, tmp_path):
+    against, _ = real_judged("do_not_use")
+    path = tmp_path / "a report.html"
+    fieldcal.report(against).save(path)
+    for page, prev in ((path, against), (three.path, three.prev)):
+        findings = [f.text for f in prev.verdict.findings if f.state in ("care", "do_not_use")]
+        assert findings
+        browser.open(page)
+        seen = browser.run(_SEEN)
+        assert all(" ".join(text.split()) in seen for text in findings)
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_link_opens_the_part_that_it_leads_to(browser, plain, script):
+    browser.open(plain.path, script=script)
+    links = browser.run("return [...document.querySelectorAll('nav a')].map((e) => e.getAttribute('href'))")
+    folded = [
+        link
+        for link in links
+        if browser.run("return !!document.querySelector(`.folded${arguments[0]}`)", link)
+    ]
+    assert len(folded) >= 5
+    for link in folded:
+        browser.driver.find_element("css selector", f'nav a[href="{link}"]').click()
+        browser.wait(lambda link=link: browser.visible(link))
+    assert browser.run("return document.querySelectorAll('.fold > details[open]').length") == len(folded)
+
+
+def test_a_page_opened_at_a_folded_part_shows_it(browser, plain):
+    browser.open(plain.path)
+    browser.driver.get("about:blank")
+    browser.driver.get(f"{plain.path.as_uri()}#checklist")
+    browser.wait(lambda: browser.visible("#checklist li"))
+
+
+def test_a_part_is_opened_by_the_keyboard(browser, plain):
+    browser.open(plain.path)
+    browser.tab_to(".fold summary", most=200)
+    name = browser.run("return document.activeElement.nextElementSibling.id")
+    assert not browser.visible(f"#{name}")
+    browser.press(ENTER)
+    assert browser.visible(f"#{name}")
+
+
+def test_on_paper_every_part_is_open_and_afterwards_as_it_was(browser, plain):
+    browser.open(plain.path)
+    browser.run("document.querySelector('.fold > details').open = true")
+    browser.run(
+        "addEventListener('beforeprint', () => {"
+        " window.open_parts = document.querySelectorAll('.fold > details[open]').length; })"
+    )
+    browser.pdf()
+    assert browser.run("return window.open_parts") == len(browser.texts(".fold"))
+    assert browser.run("return document.querySelectorAll('.fold > details[open]').length") == 1
+
+
+def test_on_paper_folded_parts_are_there_without_a_script_too(browser, plain):
+    browser.open(plain.path, script=False, media="print")
+    for part in ("trust", "labelled", "fit", "predictions", "model"):
+        assert browser.visible(f"#{part} figure svg")
+    assert browser.visible("#checklist li")
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_at_first_ten_groups_are_seen_and_all_when_asked_for(browser, many, script):
+    browser.open(many.path, script=script)
+    seen = "return [...document.querySelectorAll('#table tbody tr:not(.whole)')].filter((e) => e.checkVisibility()).length"
+    assert browser.run(seen) == FIRST_LINES
+    assert not browser.visible("#pages")
+    browser.driver.find_element("css selector", "#all").click()
+    assert browser.run(seen) == (100 if script else len(many.prev.groups))
+    assert browser.visible("#pages") == script
+
+
+def test_where_all_found_groups_are_seen_nothing_offers_more(browser, many):
+    browser.open(many.path)
+    assert browser.visible("#rest")
+    browser.tab_to("#search")
+    browser.press("site 24")
+    assert browser.texts("#count") == ["11 of 250"]
+    assert browser.visible("#rest")
+    browser.press("1")
+    assert not browser.visible("#rest")
+
+
+# ── On a phone ───────────────────────────────────────────────────────────────────────────────────
+
+
+#: Whatever holds more than it shows.
+_CUT = """
+return [...document.querySelectorAll('.scroll, .drawing, .folded, table, tr, nav ul, figure, section, dl')]
+  .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+  .map((e) => `${e.outerHTML.slice(0, 100)} ${e.scrollWidth} > ${e.clientWidth}`);
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "width"),
+    [
+        *((page, 390) for page in ("plain", "three", "many", "hostile", "single", "values", "numbers")),
+        *(("plain", width) for width in (320, 768, 1024, 1280)),
+    ],
+)
+def test_no_table_and_no_picture_is_cut(browser, request, page, width):
+    browser.open(request.getfixturevalue(page).path, width=width)
+    for unfold in ("", OPEN_ALL):
+        browser.run(unfold)
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+        if (
+            width <= 390 or not unfold
+        ):  # a matrix of numbers may need a scroll bar of its own on a middling screen
+            assert browser.run(_CUT) == []
+
+
+def test_on_a_phone_every_cell_has_the_name_of_its_column(browser, plain, values):
+    for page in (plain, values):
+        for script in (False, True):
+            browser.open(page.path, width=390, script=script)
+            heads = browser.run(
+                "return [...document.querySelectorAll('#table thead th')].map((e) => e.dataset.key ? e.textContent : null)"
+            )
+            labels = browser.run(
+                "return [...document.querySelectorAll('#table tbody tr')].map((row) =>"
+                " [...row.cells].map((cell) => cell.dataset.label ?? null))"
+            )
+            assert all(row[1:] == heads[1:] for row in labels)
+            shown = browser.run(
+                "return getComputedStyle(document.querySelector('#table td[data-label]'), '::before').content"
+            )
+            assert shown == '"Rows"'
+
+
+def test_on_a_phone_groups_are_sorted_searched_and_downloaded(browser, plain):
+    browser.open(plain.path, width=390)
+    button = browser.driver.find_element("css selector", 'th[data-key="n"] button')
+    assert button.is_displayed()
+    button.click()
+    assert [float(row[1].replace(",", "")) for row in browser.table()] == sorted(plain.prev.n, reverse=True)
+    browser.run("document.getElementById('search').focus()")
+    browser.press("site 7")
+    assert shown(browser) == ["site 7"]
+    assert [row["group"] for row in downloaded(browser)] == ["site 7"]
+
+
+def test_on_a_phone_letters_in_pictures_can_be_read(browser, plain, single):
+    for page in (plain, single):
+        browser.open(page.path, width=390)
+        browser.run(OPEN_ALL)
+        sizes = browser.run(
+            "return [...document.querySelectorAll('figure svg')].filter((e) => e.checkVisibility()).map((e) =>"
+            " [e.closest('figure').className, 9 * e.getBoundingClientRect().width / e.viewBox.baseVal.width])"
+        )
+        assert len(sizes) == len(browser.texts("figure"))
+        # Those of many bins have a column for each.
+        assert {name for name, size in sizes if size < 8} <= {"picture response", "picture bins-0"}
