@@ -408,3 +408,9 @@ def test_quiet_silences_missing_glyphs_and_nothing_afterwards():
     drawn(ax, "png")
     with pytest.warns(UserWarning, match="[Gg]lyph"):
         ax.figure.savefig(io.BytesIO(), format="png")
+
+
+def test_names_that_begin_alike_are_kept_apart_by_their_ends():
+    names = ["Department of verbose names, unit 1", "Department of verbose names, unit 2", "Leeds", "L" * 40]
+    cut = style.all_shortened(names, 15)
+    assert cut == ["Departm… unit 1", "Departm… unit 2", "Leeds", "L" * 14 + "…"]

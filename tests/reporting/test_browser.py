@@ -927,7 +927,10 @@ def test_on_paper_folded_parts_are_there_without_a_script_too(browser, plain):
 @pytest.mark.parametrize("script", [True, False])
 def test_at_first_ten_groups_are_seen_and_all_when_asked_for(browser, many, script):
     browser.open(many.path, script=script)
-    seen = "return [...document.querySelectorAll('#table tbody tr:not(.whole)')].filter((e) => e.checkVisibility()).length"
+    seen = (
+        "return [...document.querySelectorAll('#table tbody tr:not(.whole)')]"
+        ".filter((e) => e.checkVisibility()).length"
+    )
     assert browser.run(seen) == FIRST_LINES
     assert not browser.visible("#pages")
     browser.driver.find_element("css selector", "#all").click()
@@ -980,7 +983,8 @@ def test_on_a_phone_every_cell_has_the_name_of_its_column(browser, plain, values
         for script in (False, True):
             browser.open(page.path, width=390, script=script)
             heads = browser.run(
-                "return [...document.querySelectorAll('#table thead th')].map((e) => e.dataset.key ? e.textContent : null)"
+                "return [...document.querySelectorAll('#table thead th')]"
+                ".map((e) => e.dataset.key ? e.textContent : null)"
             )
             labels = browser.run(
                 "return [...document.querySelectorAll('#table tbody tr')].map((row) =>"

@@ -155,7 +155,7 @@ def test_what_changed_is_counted_as_one_would_by_hand():
     prev, _ = simple(30)
     text = " ".join(reported(prev).dict()["changes"])
     up, down = (prev.estimate > prev.mean_prediction)[:, 1], (prev.estimate < prev.mean_prediction)[:, 1]
-    assert f"rises in {up.sum()} and falls in {down.sum()} of 30 groups" in text
+    assert f"above the mean prediction in {up.sum()} and below it in {down.sum()} of 30 groups" in text
     outside = (prev.mean_prediction < prev.lower)[:, 1] | (prev.mean_prediction > prev.upper)[:, 1]
     assert f"In {outside.sum()} of them ({prev.n[outside].sum() / prev.n.sum():.0%} of the rows)" in text
 

@@ -64,7 +64,11 @@ def test_each_verdict_has_a_page_that_begins_with_it(level):
     page = Page(reported(prev, proba=proba, y=y, groups=plots).html())
     words = page.words()
     headline = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}[level]
-    assert words.index(headline) < words.index("What changed, and for whom") < words.index("How to read this")
+    assert (
+        words.index(headline)
+        < words.index("What the correction changes, and for whom")
+        < words.index("How to read this")
+    )
     for reason in (finding.text for finding in prev.verdict.told):
         assert reason in words
     assert ("section", f"verdict {level}") in [(tag, a.get("class")) for tag, a in page.tags]

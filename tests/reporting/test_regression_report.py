@@ -104,7 +104,7 @@ def test_ordered_classes_have_distributions_and_their_old_words():
     (table,) = content["figures"]["distributions"]
     assert table["estimate"] == prev.estimate[0].tolist()
     assert content["figures"]["pit"] is content["figures"]["coverage"] is content["summary"]["moved"] is None
-    assert "the share of" in content["changes"][0]
+    assert "the estimate of its share" in content["changes"][0]
     assert content["labelled"]["measures"][0]["measure"] == "log loss"
     assert 'class="picture distribution-0"' in found.html()
     assert content["figures"]["forest"]["groups"] == ["0", "1", "2"], "in their order"
@@ -138,7 +138,9 @@ def test_coverage_is_what_one_counts(n_groups):
             assert held == sum(a <= x <= b for a, x, b in zip(low, y, high, strict=True)) / ROWS
     assert measure(content, "share in 80% intervals") == (table["before"][3], table["after"][3])
     assert measure(content, "share in 90% intervals") == (table["before"][4], table["after"][4])
-    assert f"held {table['before'][4]:.1%} before" in " ".join(content["labelled"]["sentences"])
+    assert f"hold {table['before'][4]:.1%} in the raw predictions" in " ".join(
+        content["labelled"]["sentences"]
+    )
 
 
 def test_the_transform_is_that_of_the_distribution_function():
@@ -189,10 +191,11 @@ def test_numbers_with_an_atom_are_reported():
 @pytest.mark.parametrize("n_groups", [1, 4])
 def test_the_page_has_the_pictures_where_they_belong(n_groups):
     text = told(n_groups).html()
-    places = [text.index(f'id="{name}"') for name in ("changes", "groups", "labelled", "fit")]
-    first, second = text.index("picture distribution-0"), text.index("picture forest")
-    assert places[0] < first < second < places[1]
-    assert places[2] < text.index("picture pit") < text.index("picture coverage") < places[3]
+    names = ("changes", "groups", "pictures", "trust", "labelled", "fit")
+    places = [text.index(f'id="{name}"') for name in names]
+    assert places[0] < text.index("picture distribution-0") < places[1]
+    assert places[2] < text.index("picture forest") < places[3]
+    assert places[4] < text.index("picture pit") < text.index("picture coverage") < places[5]
     assert text.count('class="picture distribution-') == (1 if n_groups == 1 else 4)
     assert "a mixture of the lab's intervals?" in text
     assert "Put into other intervals" in text
