@@ -151,13 +151,16 @@ def test_nothing_changed_is_said_where_trust_is_zero():
     assert "unchanged" in compared["sentences"][0]
 
 
-def test_what_changed_is_counted_as_one_would_by_hand():
-    prev, _ = simple(30)
+@pytest.mark.parametrize("level", [0.3, 0.9])
+def test_what_changes_is_counted_as_one_would_by_hand(level):
+    prev, _ = simple(30, level=level)
     text = " ".join(reported(prev).dict()["changes"])
     up, down = (prev.estimate > prev.mean_prediction)[:, 1], (prev.estimate < prev.mean_prediction)[:, 1]
     assert f"above the mean prediction in {up.sum()} and below it in {down.sum()} of 30 groups" in text
     outside = (prev.mean_prediction < prev.lower)[:, 1] | (prev.mean_prediction > prev.upper)[:, 1]
-    assert f"In {outside.sum()} of them ({prev.n[outside].sum() / prev.n.sum():.0%} of the rows)" in text
+    assert outside.any() == (level == 0.3)
+    rows = f"{prev.n[outside].sum() / prev.n.sum():.0%} of the rows"
+    assert (f"In {outside.sum()} of them ({rows})" if outside.any() else "In none of them the mean") in text
 
 
 def test_the_checklist_is_the_findings_of_the_estimate_in_their_order():

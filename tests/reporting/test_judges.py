@@ -219,7 +219,7 @@ def test_the_picture_has_a_hollow_mark_for_the_verdicts_and_a_filled_one_for_the
     (picture,) = pictures(reported(sliced).content)["forest"]
     assert picture.caption.startswith("Hollow: as judged. Filled: the estimated share with its 90% interval.")
     assert "as judged" in picture.svg
-    assert "share, 90% interval" in picture.svg
+    assert "share with 90% interval" in picture.svg
     assert ">lab " not in picture.svg
 
 

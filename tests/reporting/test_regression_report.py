@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import re
 
@@ -197,7 +198,7 @@ def test_the_page_has_the_pictures_where_they_belong(n_groups):
     assert places[2] < text.index("picture forest") < places[3]
     assert places[4] < text.index("picture pit") < text.index("picture coverage") < places[5]
     assert text.count('class="picture distribution-') == (1 if n_groups == 1 else 4)
-    assert "a mixture of the lab's intervals?" in text
+    assert "a mixture of the lab's intervals?" in html.unescape(text)
     assert "Put into other intervals" in text
     assert ("All intervals" in text) == (n_groups == 1)
     assert ">From – to</th>" in text, "the interval of an estimate is not mistaken for one of numbers"
