@@ -146,7 +146,7 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
 
 
 def _change_sentences(prev: Prevalence, k: int) -> list[str]:
-    """What changed, and for whom."""
+    """What the correction changes, and for whom."""
     if _is_untouched(prev):
         return [
             "Nothing: trust is 0, so that predictions are unchanged and every estimate is the mean prediction."
