@@ -1005,7 +1005,7 @@ def test_fault_35_a_group_that_no_mixture_of_the_classes_explains_is_inconsisten
 @pytest.mark.parametrize("prevalence", [binary_prevalence, three_prevalence], ids=["binary", "three"])
 def test_fault_36_the_iteration_limit_is_visible_with_the_gap(prevalence):
     solved = prevalence()
-    with pytest.warns(ConvergenceWarning, match=r"iteration limit.*gap of .* Raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match=r"iteration limit.*gap of .* Raise it, max_iter=…"):
         prev = fieldcal.estimate(solved.lab, solved.field, **URC, max_iter=1)
     stopped = np.flatnonzero(~prev.fit.converged)
     assert len(stopped)

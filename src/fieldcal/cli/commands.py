@@ -49,12 +49,15 @@ REPORT = "report.html"
 
 
 def learn(settings: Settings, table: opt.LabTable, output: opt.Output, options: Learning) -> None:
-    """Learn from predictions with labels."""
+    """Learn from predictions with labels.
+
+    Example: fieldcal learn lab.csv --scores p --positive yes --label churned --by shop -o lab.json
+    """
     check_output(output, [table])
     with session(settings) as opened:
         lab = learn_stage(settings, opened.open(table), **arguments(options))
     lab.save(output)
-    out.done(settings, out.lab_data(lab), [output], str(lab))
+    out.done(settings, out.lab_data(lab), [output], str(lab), *out.positive_lines(lab))
 
 
 def count(
@@ -66,7 +69,10 @@ def count(
     options: Counting,
     labels: Labels,
 ) -> None:
-    """Count field predictions per group and bin, and labels where some rows have them."""
+    """Count field predictions per group and bin, and labels where some rows have them.
+
+    Example: fieldcal count lab.json field.csv -o field.json
+    """
     from fieldcal.objects import Lab
 
     inputs = [table, *([labels.labelled] if labels.labelled else [])]
@@ -138,8 +144,11 @@ def estimate(
     """Prevalence of every group, interval, verdict.
 
     The table: mean prediction (what the model says), under label shift (what the counts say if label shift is all that
-    happened; column urc), estimate (their mean, weighed by trust; use this one), interval, trust (the probability that
-    the whole field moved by label shift in its line, that groups differ by it in theirs).
+    happened; in the file of --csv the column urc), estimate (between the two, as far as trust goes; use this one),
+    interval, trust (the probability that the whole field moved by label shift in its line, that groups differ by it in
+    theirs).
+
+    Example: fieldcal estimate lab.json field.json -o prevalence.json --csv prevalence.csv
     """
     from fieldcal.objects import Lab
     from fieldcal.tables.files.paths import is_same
@@ -159,7 +168,8 @@ def estimate(
     if csv is not None:
         contents[csv] = out.prevalence_csv(prev)
     write_together(contents)
-    out.done(settings, out.prevalence_data(prev), targets, *out.table(prev), "", *out.verdict(prev.verdict))
+    told = out.table(prev, f"{csv}" if csv else "the table of --csv, and in --json")
+    out.done(settings, out.prevalence_data(prev), targets, *told, "", *out.verdict(prev.verdict))
 
 
 def recalibrate(
@@ -170,7 +180,10 @@ def recalibrate(
     columns: FieldColumns,
     options: Applying,
 ) -> None:
-    """New predictions: same rows, same order."""
+    """New predictions: same rows, same order.
+
+    Example: fieldcal recalibrate prevalence.json field.csv -o new.csv
+    """
     from fieldcal.objects import Prevalence
     from fieldcal.verbs.recalibrate import check_applicable
 
@@ -197,7 +210,10 @@ def check(
         ),
     ],
 ) -> int:
-    """May it be used? Exit code 0: yes; 2: with care; 3: no."""
+    """May it be used? Exit code 0: yes; 2: with care; 3: no.
+
+    Example: fieldcal check prevalence.json
+    """
     from fieldcal.objects import Lab, Prevalence
 
     if len(artefacts) == 1:
@@ -211,7 +227,8 @@ def check(
             f"check takes PREVALENCE.json, or LAB.json FIELD.json, but got {len(artefacts)} files."
         )
     code = EXIT_CODES[prev.verdict.level]
-    out.result(settings, {**out.verdict_data(prev.verdict), "exit_code": code}, *out.verdict(prev.verdict))
+    data = out.verdict_data(prev.verdict) | {"positive": out.positive_data(prev.lab), "exit_code": code}
+    out.result(settings, data, *out.verdict(prev.verdict), *out.positive_lines(prev.lab))
     return code
 
 
@@ -236,7 +253,10 @@ def report(
         typer.Option(metavar="COLUMN", help="Of --labelled: the true class; by default as in the lab."),
     ] = None,
 ) -> None:
-    """A page that people read: may I use this, where did it change, how sure is it?"""
+    """A page that people read: may I use this, where did it change, how sure is it?
+
+    Example: fieldcal report prevalence.json -o report.html --title "Shops in March"
+    """
     from fieldcal.objects import Prevalence
 
     if output.suffix.lower() not in (".html", ".htm", ".md", ".json"):
@@ -295,9 +315,11 @@ def learn_stage(
 
     values = given["predictions"]
     source = source.bound(scores=_predictions(given), predictions=values, label=label, by=by)
-    bins = given.pop("bins")
-    given["partition"] = "auto" if bins is None else fieldcal.Edges(bins) if isinstance(bins, list) else bins
-    given["classes"] = typed(given["classes"], source.relation, label)
+    given["partition"] = "auto" if given["partition"] is None else given["partition"]
+    if given["classes"] is not None:
+        given["classes"] = typed(given["classes"], source.relation, label)
+    if given["positive"] is not None:
+        given["positive"] = typed([given["positive"]], source.relation, label)[0]
     with out.working(settings, "learn"), lines_of(source):
         relation = source.relation if values is None else without_blanks(source, label)
         return tables.learn(relation, label=label, by=by or (), **given)

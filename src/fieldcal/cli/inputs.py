@@ -143,11 +143,9 @@ _TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(
 )
 
 
-def typed(classes: list[str] | None, relation: Any, label: str) -> Sequence[Hashable] | None:
+def typed(classes: Sequence[str], relation: Any, label: str) -> list[Hashable]:
     """Classes as the label column spells them: 0 is a number if the labels are numbers."""
     kind = str(dict(zip(relation.columns, relation.types, strict=True)).get(label, "VARCHAR")).upper()
-    if classes is None:
-        return None
     if kind == "BOOLEAN":  # also what DuckDB makes of a CSV with yes and no
         return [_TRUTH.get(c.lower(), c) for c in classes]
     return [int(c) if "INT" in kind and c.lstrip("+-").isdecimal() else c for c in classes]

@@ -113,6 +113,7 @@ HowChosen = Annotated[
         show_default=False,
     ),
 ]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of whatever is drawn at random.")]
 _QUANTILES = (
     "columns with quantiles of a number, 'q_*' where * is the level (0.05) or a percentage (5), or each level with its "
     "column: 0.1=low,0.9=high"
@@ -130,8 +131,9 @@ class Learning:
         list[str] | None,
         typer.Option(
             metavar="COLUMNS",
-            help="The columns with the predictions: the probability of the second class, 'p_*' where * is the class, "
-            "or p_a,p_b with one name per class. May be repeated; quote names with a comma: '\"a,b\",c'.",
+            help="The columns with the predictions: the probability of one of two classes (see --positive), 'p_*' "
+            "where * is the class, or p_a,p_b with one name per class. May be repeated; quote names with a comma: "
+            "'\"a,b\",c'.",
             show_default=False,
         ),
     ] = None
@@ -156,13 +158,24 @@ class Learning:
             metavar="NAMES", help="The classes in the order of the score columns: a,b.", show_default=False
         ),
     ] = None
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASS",
+            help="With one column of --scores: the class that it is the probability of, such as yes. By default the "
+            "second in sorted order.",
+            show_default=False,
+        ),
+    ] = None
     method: Method = "default"
     bins: Annotated[
         str | None,
         typer.Option(
-            metavar="N|EDGES",
-            help="The number of bins, or where to cut the score of two classes: 0.2,0.5. By default chosen by the "
-            "data.",
+            metavar="BINS",
+            help="The number of bins; where to cut the score of two classes, 0.2,0.5; or how, with their number: "
+            "quantiles:8, simplex:24, expected:8. given:8 where --scores holds numbers of bins, from 0 to 7. By "
+            "default chosen by the data.",
+            show_default=False,
         ),
     ] = None
     smoothing: Annotated[
@@ -185,7 +198,17 @@ class Learning:
             show_default=False,
         ),
     ] = "auto"
+    atoms: Annotated[
+        str,
+        typer.Option(
+            metavar="NUMBERS",
+            help="With --quantiles: numbers with an interval of their own: 0,100; none for none. By default those of a "
+            "twentieth of the rows or more.",
+            show_default=False,
+        ),
+    ] = "auto"
     crossing: Crossing = "error"
+    seed: Seed = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +294,12 @@ class Estimating:
         Literal["auto", "mean", "mode"],
         typer.Option(help="Of the posterior: its mean, or its mode, as in the paper."),
     ] = "auto"
-    level: Annotated[float, typer.Option(metavar="LEVEL", help="Probability content of the intervals.")] = 0.9
+    level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL", help="Probability content of the intervals; none for none, with --point mode."
+        ),
+    ] = "0.9"
     design_effect: Annotated[
         float,
         typer.Option(
@@ -284,6 +312,10 @@ class Estimating:
         bool,
         typer.Option("--protected", help="Decisions must be blind to the groups: estimate, do not apply."),
     ] = False
+    seed: Seed = 0
+    max_iter: Annotated[
+        int, typer.Option(metavar="N", help="With --point mode: iterations of the solver, at most.")
+    ] = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,7 +414,7 @@ def root(
 
 def arguments(options: Any) -> dict[str, Any]:
     """A group of options as arguments of Python: those that are text for something else are read."""
-    given = vars(options)
+    given = {_PYTHON.get(n, n): v for n, v in vars(options).items()}
     return {n: v if v is None or n not in _READ else _READ[n](v) for n, v in given.items()}
 
 
@@ -477,24 +509,53 @@ def smoothing_of(text: str) -> float | Literal["auto"]:
     return value
 
 
-def bins_of(text: str) -> int | list[float]:
-    """How many bins, or where to cut; ``0.5,`` is one cut.
+def level_of(text: str) -> float | None:
+    """A number, or none."""
+    value = number(text)
+    if text != "none" and (value is None or not 0.0 < value < 1.0):
+        raise InputError(
+            f"--level must lie between 0 and 1, for instance 0.9, or be none, but got {text!r:.60}."
+        )
+    return value
+
+
+def atoms_of(text: str) -> list[float] | Literal["auto"]:
+    """auto, none, or numbers with commas."""
+    if text in ("auto", "none"):
+        return "auto" if text == "auto" else []
+    found = [number(part) for part in text.split(",") if part.strip()]
+    if not found or None in found:
+        raise InputError(f"--atoms must be numbers such as 0,100, or none, but got {text!r:.60}.")
+    return [value for value in found if value is not None]
+
+
+def bins_of(text: str) -> Any:
+    """How many bins, where to cut, or a way to make so many; ``0.5,`` is one cut.
 
     Examples
     --------
     >>> from fieldcal.cli.options import bins_of
-    >>> bins_of("8"), bins_of("0.2,0.5")
-    (8, [0.2, 0.5])
+    >>> bins_of("8"), bins_of("0.2,0.5"), bins_of("quantiles:8")
+    (8, Edges(edges=(0.2, 0.5)), Quantiles(n=8))
     """
     parts = [part for part in text.split(",") if part.strip()]
     cuts = [cut for part in parts if (cut := number(part)) is not None]
     if "," in text and parts and len(cuts) == len(parts):
-        return cuts
-    if not (text.strip().isdecimal() and int(text) > 0):
+        return fieldcal.Edges(cuts)
+    ways: dict[str, Callable[[int], Any]] = {
+        "quantiles": fieldcal.Quantiles,
+        "simplex": fieldcal.Simplex,
+        "expected": fieldcal.Expected,
+        "given": fieldcal.Bins,
+        "": int,
+    }
+    way, _, size = text.strip().rpartition(":")
+    if way not in ways or not (size.isdecimal() and int(size) > 0):
         raise InputError(
-            f"--bins must be a whole number, 1 or more, or cuts such as 0.2,0.5, but got {text!r:.60}."
+            "--bins must be a whole number, 1 or more, cuts such as 0.2,0.5, or quantiles, simplex, expected or given "
+            f"with a number, such as quantiles:8, but got {text!r:.60}."
         )
-    return int(text)
+    return ways[way](int(size))
 
 
 def prior_of(text: str) -> PriorLike:
@@ -529,6 +590,8 @@ def number(text: str) -> float | None:
         return None
 
 
+#: Options that Python names otherwise.
+_PYTHON = {"bins": "partition", "seed": "random_state"}
 #: How the text of an option is read. The others are taken as they are.
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "by": names,
@@ -537,7 +600,9 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "quantiles": quantile_columns,
     "predictions": value_names,
     "intervals": intervals_of,
-    "bins": bins_of,
+    "partition": bins_of,
+    "atoms": atoms_of,
+    "level": level_of,
     "smoothing": smoothing_of,
     "trust": trust_of,
     "prior": prior_of,

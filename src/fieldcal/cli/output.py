@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fieldcal.errors import ANY, LONGEST_VALUE, FieldcalError, FieldcalWarning, Option
+from fieldcal.errors import ANY, LONGEST_VALUE, FieldcalError, FieldcalWarning, Option, Word
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -52,12 +52,13 @@ FLAGS: dict[str, str | None] = {
     "groups": "by",
     "partition": "bins",
     "design_effect": "design-effect",
+    "max_iter": "max-iter",
+    "random_state": "seed",
     "only_labels": "labelled",
     "y": "label",
     "pairs": "item",
     **dict.fromkeys(
         (
-            "atoms",
             "calibration",
             "check",
             "confusion",
@@ -92,6 +93,8 @@ def as_flag(option: Option) -> str:
     >>> as_flag(Option("missing", "drop")), as_flag(Option("acknowledge", True)), as_flag(Option("groups"))
     ('--missing drop', '--acknowledge', '--by')
     """
+    if (option.name, option.value) == ("kind", "values"):
+        option = Option("predictions", Word("COLUMN"), verb=option.verb)
     name = FLAGS.get(option.name, option.name)
     if name is None:
         return str(option)
@@ -212,18 +215,24 @@ def console(stream: TextIO) -> Console:
     )
 
 
-def table(prev: Prevalence) -> list[RenderableType]:
+def table(prev: Prevalence, all_in: str = "the output of --json") -> list[RenderableType]:
     """The prevalences as a table with its title, and what it leaves out."""
     from fieldcal.objects import show
 
-    return show.prevalence_parts(prev)
+    return show.prevalence_parts(prev, all_in=all_in)
 
 
 def verdict(answer: Verdict) -> list[RenderableType]:
-    """The verdict with its reasons."""
+    """The verdict with its reasons, which name options as flags."""
     from fieldcal.objects import show
 
-    return show.verdict_parts(answer)
+    return show.verdict_parts(answer, reasons=_reasons(answer))
+
+
+def _reasons(answer: Verdict) -> list[str]:
+    from fieldcal.verbs.findings import in_parts
+
+    return [FieldcalError(*in_parts(reason)).spelled(as_flag) for reason in answer.reasons]
 
 
 def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -276,6 +285,7 @@ def lab_data(lab: Lab) -> dict[str, Any]:
         "digest": lab.digest,
         "rows": lab.n,
         "classes": list(lab.classes),
+        "positive": positive_data(lab),
         "prevalence": lab.p_lab.tolist(),
         "bins": lab.n_bins,
         "condition_number": lab.conditioning.condition_number,
@@ -293,6 +303,19 @@ def lab_data(lab: Lab) -> dict[str, Any]:
             "standard_error": rehearsal.change_se,
         },
     }
+
+
+def positive_lines(lab: Lab) -> list[str]:
+    """Which class a single column is about, where there is one."""
+    from fieldcal.objects import show
+
+    told = show.positive_text(lab)
+    return [told] if told else []
+
+
+def positive_data(lab: Lab) -> dict[str, Any] | None:
+    """The single column that is the probability of one of two classes, and that class."""
+    return None if lab.positive_column is None else {"column": lab.positive_column, "class": lab.classes[1]}
 
 
 def field_data(field: Field) -> dict[str, Any]:
@@ -313,7 +336,7 @@ def field_data(field: Field) -> dict[str, Any]:
 
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
     """The verdict and its reasons."""
-    return {"verdict": verdict.level, "reasons": list(verdict.reasons)}
+    return {"verdict": verdict.level, "reasons": _reasons(verdict)}
 
 
 def prevalence_data(prev: Prevalence) -> dict[str, Any]:
@@ -327,6 +350,7 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
         "labels": None if prev.labels is None else prev.labels.summary(),
         "level": prev.level,
         "protected": prev.protected,
+        "positive": positive_data(prev.lab),
         "whole": [row for row in rows if row["scope"] == "whole"],
         "prevalence": rows,
     }

@@ -121,7 +121,8 @@ def run(
         **({"differences": [c.to_dict() for c in found]} if of_values else {}),
         **out.recalibrated_data(prev, rows),
     }
-    told = shares.parts(prev, found) if of_values else out.table(prev)
+    all_in = str(output / (SHARES if of_values else TABLE))
+    told = [*out.table(prev, all_in), *(shares.compared_parts(found) if of_values else [])]
     parts = [str(lab), str(field), "", *told, "", *out.verdict(prev.verdict)]
     parts += [] if rows is None else ["", out.recalibrated_text(prev, rows)]
     out.done(settings, data, [output / name for name in made], *parts)

@@ -91,6 +91,6 @@ def _text(key: Any) -> Any:
     )
 
 
-def parts(prev: Prevalence, found: list[Comparison]) -> list[RenderableType]:
-    """The shares and the differences, to read."""
-    return [*out.table(prev), *(part for comparison in found for part in ("", str(comparison)))]
+def compared_parts(found: list[Comparison]) -> list[RenderableType]:
+    """The differences, to read."""
+    return [part for comparison in found for part in ("", str(comparison))]

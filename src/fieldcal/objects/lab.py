@@ -238,6 +238,13 @@ class Lab(Artefact):
         return sealed(np.divide(joint, total, out=np.tile(self.p_lab, (len(joint), 1)), where=total > 0))
 
     @property
+    def positive_column(self) -> str | None:
+        """The single column that is the probability of the second of two classes; None where there are others."""
+        held = self.columns
+        single = held is not None and len(held.scores) == 1 and held.levels is None and len(self.classes) == 2
+        return held.scores[0] if held is not None and single and self.partition.takes_probabilities else None
+
+    @property
     def only_decisions(self) -> bool:
         """Whether every prediction was exactly 0 or 1: only then are all means of bins."""
         means = self.bin_means[self.bin_scores.any(axis=1)]

@@ -65,6 +65,7 @@ _OF_CLASSES: Foreign = {
     "scores": (None, ("Name the columns with ", Option("quantiles"), ".")),
     "predictions": (None, ("Name the columns with ", Option("quantiles"), ".")),
     "classes": (None, ("Use ", Option("intervals"), ".")),
+    "positive": (None, _LEAVE_OUT),
     "ordered": (False, ("Intervals of a number are in order anyway: leave it out.",)),
     "normalize": (False, _LEAVE_OUT),
     "missing": ("error", ("Drop rows without a prediction first.",)),
@@ -79,6 +80,7 @@ _NOT_OF_VALUES: Foreign = {
     "intervals": ("auto", _LEAVE_OUT),
     "atoms": ("auto", _LEAVE_OUT),
     "method": ("default", _LEAVE_OUT),
+    "positive": (None, ("Give the order of the classes with ", Option("classes"), ".")),
 }
 
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 #: The name of the posterior of values, in place of a prior's.
 JUDGE = "judge"
 _SHOWN_GROUPS = 12
+_SHOWN_LINES = 36  # of groups, where every class has one
 # Draws for each draw of M: many where that costs little memory.
 _FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
 _MOST_COMPARED = 100
@@ -851,25 +852,35 @@ class Prevalence(Artefact):
         rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.estimate - self.mean_prediction)
         return int((rows if rows.any() else np.abs(self.whole.urc - self.lab.p_lab)).argmax())
 
+    @property
+    def shows_one_class(self) -> bool:
+        """Whether a table of the groups has one line each: of two classes one says it all."""
+        return self.field.grouped and len(self.classes) == 2
+
     def shown(self) -> list[tuple[Hashable, int | None, int]]:
         """The lines of `table`: what each is called, its group's row (None: the whole field) and its class's column."""
-        if self.field.grouped:
-            k = self.shown_class()
-            at = show.largest(self.n, _SHOWN_GROUPS)
-            return [("whole field", None, k), *((self.groups[g], g, k) for g in at)]
-        moved = show.largest(np.abs(self.whole.urc - self.lab.p_lab), _SHOWN_GROUPS)
-        return [(self.classes[k], 0, k) for k in sorted(moved)]
+        moved = show.largest(np.abs(self.whole.urc - self.lab.p_lab), show.SHOWN_CLASSES)
+        classes = [1] if self.shows_one_class else sorted(moved)
+        if not self.field.grouped:
+            return [(self.classes[k], 0, k) for k in classes]
+        fit = 1 if len(classes) > _SHOWN_LINES else _SHOWN_LINES // len(classes)
+        at = show.largest(self.n, min(fit, _SHOWN_GROUPS))
+        lines: list[tuple[Hashable, int | None]] = [("whole field", None), *((self.groups[g], g) for g in at)]
+        return [(name, g, k) for name, g in lines for k in classes]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows for people: one class in the whole field and the largest groups, or all of one population."""
+        """Head and rows for people: the whole field and the largest groups, every class of more than two."""
         interval = "" if self.level is None else f"{self.level:.0%} interval"
-        first = "group" if self.field.grouped else "class"
-        head = [first, "n", "mean prediction", "under label shift", "estimate", interval, "trust", "status"]
+        first = [self.words()[0], "class"] if self.field.grouped else ["class"]
+        names = ["mean prediction", "under label shift", "estimate"]
+        if self.is_judged:
+            names[0], names[2] = "as judged", "share"
+        head = [*first, "n", *names, interval, "trust", "status"]
         lines = [self._line(*line) for line in self.shown()]
-        if not self.is_judged:
-            return head, lines
-        head[0], head[2], head[4] = "slice" if self.field.grouped else "class", "as judged", "share"
-        kept = (0, 1, 2, 4, 5, 7)  # nothing is assumed, and no trust is asked for
+        left_out = {"class"} if self.shows_one_class else set()
+        if self.is_judged:  # nothing is assumed, and no trust is asked for
+            left_out |= {"under label shift", "trust"}
+        kept = [i for i, title in enumerate(head) if title not in left_out]
         return [head[i] for i in kept], [[line[i] for i in kept] for line in lines]
 
     def _line(self, name: Hashable, g: int | None, k: int) -> list[str]:
@@ -877,27 +888,31 @@ class Prevalence(Artefact):
         shares = (held.mean_prediction[at], held.urc[at], held.estimate[at])
         n, trust, status = np.sum(self.n), self.trust_overall, ""
         if g is not None:
-            n, trust, status = self.n[g], self.trust_between, group_keys.show(self.status[g], width=80)
+            n, trust = self.n[g], self.trust_between
+            status = group_keys.show(self.status[g].replace("_", " ").replace(",", ", "), width=80)
+        names = [show.name(name), show.name(self.classes[k])] if self.field.grouped else [show.name(name)]
         numbers = [show.amount(n), *(f"{share:.3f}" for share in shares), self.interval_text(g, k)]
-        return [show.name(name), *numbers, f"{trust:.2f}", status]
+        return [*names, *numbers, f"{trust:.2f}", status]
+
+    def words(self) -> tuple[str, str]:
+        """What a group is called, and several are."""
+        return ("slice", "slices") if self.is_judged else ("group", "groups")
 
     def title(self) -> str:
         """What the table is about, in one line."""
         rows = f"{float(np.sum(self.n)):,.0f} rows"
+        what = "Share" if self.is_judged else "Prevalence"
         if not self.field.grouped:
-            return (
-                f"{'Shares behind the values' if self.is_judged else 'Prevalence'} in one population, {rows}"
-            )
-        name = group_keys.show(self.classes[self.shown_class()], width=30)
-        what = ("Share", "slices") if self.is_judged else ("Prevalence", "groups")
-        return f"{what[0]} of {name} in {len(self.groups):,} {what[1]}, {rows}"
+            return f"{'Shares behind the values' if self.is_judged else what} in one population, {rows}"
+        classes = f"{len(self.classes):,} {self.lab.outcome.plural}"
+        of = group_keys.show(self.classes[1], width=30) if self.shows_one_class else classes
+        return f"{what} of {of} in {len(self.groups):,} {self.words()[1]}, {rows}"
 
     def __repr__(self) -> str:
         head, rows = self.table()
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
-        notes = show.hidden_text(self, len(rows)), show.labels_text(self)
-        more = [f"  {note}" for note in notes if note]
+        more = [f"  {note}" for note in show.prevalence_notes(self) if note]
         return "\n".join([self.title(), *lines, *more, repr(self.verdict)])
 
     def __rich__(self) -> Group:

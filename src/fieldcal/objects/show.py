@@ -7,7 +7,7 @@ which reads no markup, and HTML escaped. Rich is imported where it is used: it i
 from __future__ import annotations
 
 import html
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ SHOWN_GROUPS = 8
 SHOWN_BINS = 24
 SHOWN_VALUES = 8
 NAME = 24  # characters of a name
+#: Where Python has all of a table that is shown in part.
+TO_FRAME = "to_frame()"
 #: Of a verdict: its sign, and its colour in a terminal and in a notebook.
 SIGNS = {
     "ok": ("✓", "green", "#009e73"),
@@ -52,6 +54,7 @@ class Sheet:
     head: list[str]
     rows: list[list[str]]
     notes: tuple[str, ...]  # the empty ones are left out
+    names: int = 1  # columns of names, which come first
 
     def parts(self) -> list[RenderableType]:
         """For a terminal, from top to bottom."""
@@ -60,7 +63,7 @@ class Sheet:
 
         table = Table(box=None, pad_edge=False, header_style="bold")
         for i, title in enumerate(self.head):
-            table.add_column(Text(title), justify="left" if i == 0 else "right", no_wrap=True)
+            table.add_column(Text(title), justify="left" if i < self.names else "right", no_wrap=True)
         for row in self.rows:
             table.add_row(*map(Text, row))
         return [Text(self.title), table, *(Text(note) for note in self.notes if note)]
@@ -69,16 +72,20 @@ class Sheet:
         """For a notebook, which paints its own tables: only what it would get wrong is styled."""
         # ``bdi`` keeps right-to-left names from turning the numbers beside them around.
         rows = [
-            [f"<td{_side(i)}><bdi>{html.escape(cell)}</bdi></td>" for i, cell in enumerate(row)]
+            [f"<td{self._side(i)}><bdi>{html.escape(cell)}</bdi></td>" for i, cell in enumerate(row)]
             for row in self.rows
         ]
-        head = [f"<th{_side(i)}>{html.escape(title)}</th>" for i, title in enumerate(self.head)]
+        head = [f"<th{self._side(i)}>{html.escape(title)}</th>" for i, title in enumerate(self.head)]
         lines = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
         notes = "".join(f"<div>{html.escape(note)}</div>" for note in self.notes if note)
         return (
             f'<div style="overflow-x:auto"><b>{html.escape(self.title)}</b><table style="font-family:monospace">'
             f"<thead><tr>{''.join(head)}</tr></thead><tbody>{lines}</tbody></table>{notes}</div>"
         )
+
+    def _side(self, column: int) -> str:
+        """Names to the left, numbers to the right; bins that are empty keep their place."""
+        return f' style="text-align:{"left" if column < self.names else "right"};white-space:pre"'
 
 
 def lab_sheet(lab: Lab) -> Sheet:
@@ -91,7 +98,8 @@ def lab_sheet(lab: Lab) -> Sheet:
         [name(lab.classes[k]), amount(np.round(lab.F[k].sum(), 6)), f"{lab.p_lab[k]:.1%}", *cells]
         for k, cells in zip(at, shown, strict=True)
     ]
-    notes = (more(len(lab.classes), len(at)), rehearsal_text(lab), _clipped_text(lab.clipped))
+    hidden = more(len(lab.classes), len(at))
+    notes = (hidden, positive_text(lab), rehearsal_text(lab), _clipped_text(lab.clipped))
     share = "share of them" if lab.of_values else "prevalence"
     return Sheet(lab_title(lab), ["class", "rows", share, *head], rows, notes)
 
@@ -110,26 +118,31 @@ def field_sheet(field: Field) -> Sheet:
     return Sheet(repr(field), ["group", "rows", "bins"], rows, notes)
 
 
-def prevalence_sheet(prev: Prevalence) -> Sheet:
-    """The table of prevalences."""
+def prevalence_sheet(prev: Prevalence, *, all_in: str = TO_FRAME) -> Sheet:
+    """The table of prevalences; ``all_in`` says where the lines are that it leaves out."""
     head, rows = prev.table()
     used = [i for i, title in enumerate(head) if title]  # no interval, no column
     cells = [[row[i] for i in used] for row in rows]
-    notes = hidden_text(prev, len(rows)), labels_text(prev)
-    return Sheet(prev.title(), [head[i] for i in used], cells, notes)
+    notes = prevalence_notes(prev, all_in=all_in)
+    return Sheet(prev.title(), [head[i] for i in used], cells, notes, names=head.index("n"))
 
 
-def prevalence_parts(prev: Prevalence) -> list[RenderableType]:
+def prevalence_notes(prev: Prevalence, *, all_in: str = TO_FRAME) -> tuple[str, ...]:
+    """What is said below the table of prevalences."""
+    return hidden_text(prev, all_in), positive_text(prev.lab), labels_text(prev)
+
+
+def prevalence_parts(prev: Prevalence, *, all_in: str = TO_FRAME) -> list[RenderableType]:
     """The table of prevalences for a terminal, without the verdict."""
-    return prevalence_sheet(prev).parts()
+    return prevalence_sheet(prev, all_in=all_in).parts()
 
 
-def verdict_parts(verdict: Verdict) -> list[RenderableType]:
-    """The verdict and its reasons, for a terminal."""
+def verdict_parts(verdict: Verdict, *, reasons: Sequence[str] | None = None) -> list[RenderableType]:
+    """The verdict and its reasons, as they are or in other words, for a terminal."""
     from rich.text import Text
 
-    head, *reasons = repr(verdict).split("\n")
-    return [Text(head, style=SIGNS[verdict.level][1]), *map(Text, reasons)]
+    head, *lines = verdict.text(reasons).split("\n")
+    return [Text(head, style=SIGNS[verdict.level][1]), *map(Text, lines)]
 
 
 def verdict_page(verdict: Verdict) -> str:
@@ -205,6 +218,14 @@ def rehearsal_text(lab: Lab) -> str:
     )
 
 
+def positive_text(lab: Lab) -> str:
+    """Which class a single column of predictions is about, and why, if there is one."""
+    if lab.positive_column is None:
+        return ""
+    why = "the second class in sorted order" if group_keys.in_order(lab.classes) else "as told"
+    return f"{name(lab.positive_column)} is the probability of {name(lab.classes[1])}, {why}"
+
+
 def labelled_text(field: Field) -> str:
     """How many rows have a label, by how they were chosen, if any have."""
     found = [f"{amount(d.counts.sum())} chosen {CHOSEN[design]}" for design, d in field.labelled.items()]
@@ -218,9 +239,17 @@ def labels_text(prev: Prevalence) -> str:
     return "" if prev.labels is None else str(prev.labels)
 
 
-def hidden_text(prev: Prevalence, shown: int) -> str:
-    """How many lines the table of prevalences leaves out, if any."""
-    return more(len(prev.groups) + 1 if prev.field.grouped else len(prev.classes), shown)
+def hidden_text(prev: Prevalence, all_in: str) -> str:
+    """How many groups and classes the table of prevalences leaves out, if any, and where they are."""
+    lines = prev.shown()
+    outcome = prev.lab.outcome
+    hidden = 0 if prev.shows_one_class else len(prev.classes) - len({k for *_, k in lines})
+    left = {
+        prev.words(): len(prev.groups) - len({g for _, g, _ in lines if g is not None}),
+        (outcome.noun, outcome.plural): hidden,
+    }
+    told = " and ".join(f"{n:,} more {what[n > 1]}" for what, n in left.items() if n)
+    return f"… and {told}: all are in {all_in}" if told else ""
 
 
 def _clipped_text(n: int) -> str:
@@ -241,8 +270,3 @@ def _heights(probabilities: Floats) -> list[str]:
     least = np.where(probabilities < _NEXT_TO_NOTHING, 0, 1)
     steps = np.maximum(np.rint(probabilities / top * (len(_HEIGHTS) - 1)).astype(int), least)
     return ["".join(_HEIGHTS[step] for step in row) for row in steps]
-
-
-def _side(column: int) -> str:
-    """Names to the left, numbers to the right; bins that are empty keep their place."""
-    return f' style="text-align:{"right" if column else "left"};white-space:pre"'

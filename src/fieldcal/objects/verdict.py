@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator
@@ -96,10 +97,14 @@ class Verdict(Frozen):
         """The finding of this code, if it was made."""
         return next((f for f in self.findings if f.code == code), None)
 
-    def __repr__(self) -> str:
+    def text(self, reasons: Sequence[str] | None = None) -> str:
+        """The verdict, and below it its reasons, as they are or in other words."""
         # They may come from a file: none of them is two lines, or a command to the terminal.
-        reasons = [f"  - {group_keys.show(reason, width=1_000)}" for reason in self.reasons]
-        return "\n".join([WORDS[self.level], *reasons])
+        told = self.reasons if reasons is None else reasons
+        return "\n".join([WORDS[self.level], *(f"  - {group_keys.show(why, width=1_000)}" for why in told)])
+
+    def __repr__(self) -> str:
+        return self.text()
 
     def __rich__(self) -> Group:
         return show.stacked(show.verdict_parts(self))

@@ -223,6 +223,15 @@ def _by_pattern(pattern: str, names: Sequence[str], classes: Sequence[Hashable])
     present = [w for w in wanted if w in names]
     if len(classes) == 2 and present == wanted[1:]:  # the score of the second class alone
         return (wanted[1],)
+    if len(classes) == 2 and present == wanted[:1]:
+        raise InputError(
+            f"Of the classes {classes!r:.200} the pattern {pattern!r:.60} finds a column of {classes[0]!r:.60} alone. "
+            "Say so: ",
+            Option("scores", wanted[0]),
+            " ",
+            Option("positive", classes[0]),
+            ".",
+        )
     lost = next((w for w in wanted if w not in names), None)
     if lost is not None:
         raise InputError(

@@ -25,6 +25,7 @@ from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.value_columns import ValueColumns, has_value
 from fieldcal.types import Crossing, Design, Kind
 from fieldcal.validation import as_labels, check_order
+from fieldcal.verbs.positive import refuse_columns, refuse_name_of_other
 from fieldcal.verbs.values import refuse_alike
 
 
@@ -38,6 +39,7 @@ def learn(
     design: Design | None = None,
     by: str | Sequence[str] = (),
     classes: Sequence[Hashable] | None = None,
+    positive: Hashable = None,
     method: MethodName = "default",
     partition: PartitionLike = "auto",
     smoothing: float | Literal["auto"] = "auto",
@@ -56,9 +58,10 @@ def learn(
     ----------
     frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
     scores : str, sequence or mapping
-        One column, the probability of the second of two classes; or one column per class, as names, as a pattern
-        such as ``"p_*"`` with ``*`` for the class, or as a mapping from class to name. Names are matched to classes by
-        what they contain; names that do not tell their class are taken in the order of ``classes``.
+        One column, the probability of the second of two classes, or of the one that ``positive`` names; or one column
+        per class, as names, as a pattern such as ``"p_*"`` with ``*`` for the class, or as a mapping from class to
+        name. Names are matched to classes by what they contain; names that do not tell their class are taken in the
+        order of ``classes``.
     quantiles : str or mapping
         In place of scores, of a model that predicts a number: a pattern such as ``"q_*"``, where ``*`` is the level
         (0.05) or a percentage (5, 05), which it is if any of the numbers is above 1; or a mapping from level to column,
@@ -72,7 +75,8 @@ def learn(
         With ``predictions`` it may be null in most rows: only those with a label are read, and which values the others
         have.
     by : column or columns of the groups, for the rehearsal; later steps use the same
-    classes, method, partition, smoothing, ordered, normalize, intervals, atoms, random_state : as in `fieldcal.learn`
+    classes, positive, method, partition, smoothing, ordered : as in `fieldcal.learn`
+    normalize, intervals, atoms, random_state : as in `fieldcal.learn`
     crossing : as in `fieldcal.regression.from_quantiles`
 
     Returns
@@ -115,10 +119,10 @@ def learn(
     columns: PredictionColumns
     kind: Kind = "probabilities"
     if predictions is not None:
-        refuse_with_values(crossing=crossing)
+        refuse_with_values(crossing=crossing, positive=positive)
         columns, kind = ValueColumns.find(table, predictions), "values"
     elif quantiles is not None:
-        Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
+        Intervals.refuse(classes=classes, positive=positive, ordered=ordered, normalize=normalize)
         columns = QuantileColumns.find(table, quantiles, crossing=crossing)
     else:
         Classes.refuse(intervals=intervals, atoms=atoms, crossing=crossing)
@@ -127,8 +131,10 @@ def learn(
             table.require([label], role="label")
             named: tuple[str, ...] = (scores,)  # no class has to be known to find it
         else:
-            classes, in_order = _classes(table, label, classes, ordered), classes is not None
-            named = match_classes(() if scores is None else scores, table.names, classes, in_order=in_order)
+            present, in_order = _classes(table, label, classes, ordered), classes is not None
+            named = match_classes(() if scores is None else scores, table.names, present, in_order=in_order)
+            refuse_columns(len(named), positive)
+            classes = present if len(named) > 1 else classes
         columns = Scores(table, named, normalize, ids).checked()
     if isinstance(columns, ValueColumns) and table.lazy:
         rows, y = _read_values(columns, grouping, label)
@@ -141,6 +147,7 @@ def learn(
         design=design,
         groups=rows.groups,
         classes=classes,
+        positive=positive,
         method=method,
         partition=partition,
         smoothing=smoothing,
@@ -150,7 +157,10 @@ def learn(
         atoms=atoms,
         random_state=random_state,
     )
-    return lab.model_copy(update={"columns": columns.remembered(label, names)})
+    lab = lab.model_copy(update={"columns": columns.remembered(label, names)})
+    if lab.positive_column is not None and positive is None and classes is None:
+        refuse_name_of_other(lab.positive_column, lab.classes)
+    return lab
 
 
 def _one_kind(**given: object) -> None:

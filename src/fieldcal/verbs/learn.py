@@ -49,6 +49,7 @@ from fieldcal.validation import (
 )
 from fieldcal.verbs.count import as_distributions
 from fieldcal.verbs.findings import warn_about_lab
+from fieldcal.verbs.positive import classes_with_positive
 from fieldcal.verbs.values import LabValues, design_of_values
 
 #: The largest lab groups that are compared with each other; more would add memory, not knowledge.
@@ -64,6 +65,7 @@ def learn(
     design: Design | None = None,
     groups: Any = None,
     classes: Sequence[Hashable] | None = None,
+    positive: Hashable = None,
     sample_weight: Any = None,
     method: MethodName = "default",
     partition: parts.PartitionLike = "auto",
@@ -79,7 +81,8 @@ def learn(
     Parameters
     ----------
     predictions : array-like (n,) or (n, K), a table of columns named after the classes, or predictive distributions
-        Predictions of the model on rows it was not trained on. Shape (n,): the probability of the second class.
+        Predictions of the model on rows it was not trained on. Shape (n,): the probability of the second class, or of
+        the one that ``positive`` names.
         Distributions of a number: made by `fieldcal.regression.from_quantiles` and its like, or objects with ``cdf``
         and ``ppf`` such as scipy's and skpro's.
     y : array-like (n,)
@@ -100,6 +103,9 @@ def learn(
         groups play the field, and ``Lab.rehearsal`` holds how far the correction helped on labels held out.
     classes : sequence, optional
         The classes in the order of the columns. By default the sorted labels.
+    positive : class, optional
+        With predictions of shape (n,): which of the two classes they are the probability of. By default the second in
+        sorted order.
     sample_weight : array-like (n,), optional
         Sampling weights: how many rows of the population each row stands for. Only their ratios count: equal weights
         say the same as none, and unequal ones are worth fewer rows (`Lab.n_effective`). A row that was seen twice is
@@ -143,6 +149,12 @@ def learn(
     >>> fieldcal.learn(data.proba_lab, data.y_lab)
     Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins, condition number ...
 
+    A single column that is the probability of the class that comes first in the alphabet:
+
+    >>> labels = ["yes" if label else "no" for label in data.y_lab]
+    >>> fieldcal.learn(1 - data.proba_lab, labels, positive="no").classes
+    ('yes', 'no')
+
     A model that predicts distributions of a number:
 
     >>> import numpy as np
@@ -167,7 +179,9 @@ def learn(
     weight = as_weights(sample_weight, n=n_labels(y))
     preset = as_method(method)
     if kind == "values":
-        refuse_with_values(normalize=normalize, intervals=intervals, atoms=atoms, method=method)
+        refuse_with_values(
+            normalize=normalize, intervals=intervals, atoms=atoms, method=method, positive=positive
+        )
         given = with_values(
             predictions,
             y,
@@ -187,11 +201,12 @@ def learn(
             ".",
         )
     elif are_of_a_number(predictions, intervals=intervals, atoms=atoms):
-        Intervals.refuse(classes=classes, ordered=ordered, normalize=normalize)
+        Intervals.refuse(classes=classes, positive=positive, ordered=ordered, normalize=normalize)
         given = with_numbers(
             predictions, y, preset, intervals=intervals, atoms=atoms, weight=weight, partition=partition
         )
     else:
+        classes = classes_with_positive(predictions, y, positive=positive, classes=classes)
         given = with_classes(predictions, y, preset, classes=classes, ordered=ordered, partition=partition)
     smoothing = preset.smoothing if is_auto(smoothing) else smoothing
     lab = _learn(given, groups, weight, smoothing, normalize=normalize, random_state=random_state)

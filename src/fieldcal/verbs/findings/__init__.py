@@ -6,6 +6,7 @@ report's checklist is both lists in their order; thresholds are in `core.policy`
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 
@@ -20,10 +21,19 @@ from fieldcal.errors import (
 )
 from fieldcal.objects import Finding, Lab
 from fieldcal.verbs.findings import cautions, faults, field, judges, lab, labels, trust
-from fieldcal.verbs.findings.evidence import BALANCED, CLASSES, GROUPS, PROTECTED, SIGMOID, VALUES, Seen
+from fieldcal.verbs.findings.evidence import SPOKEN_OF, Seen
 from fieldcal.verbs.findings.field import group_status
 
-__all__ = ["FIELD", "LAB", "Seen", "findings", "group_status", "warn_about_field", "warn_about_lab"]
+__all__ = [
+    "FIELD",
+    "LAB",
+    "Seen",
+    "findings",
+    "group_status",
+    "in_parts",
+    "warn_about_field",
+    "warn_about_lab",
+]
 
 #: Findings of a lab that `learn` warns of, and of a field that `estimate` warns of; each with its category.
 WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
@@ -121,13 +131,18 @@ def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWa
             continue
         if finding.code in categories:
             text = f"{finding.text} {finding.remedy}".strip()
-            warnings.warn(categories[finding.code](*_parts(text)), stacklevel=4)
+            warnings.warn(categories[finding.code](*in_parts(text)), stacklevel=4)
 
 
-def _parts(text: str) -> tuple[str | Option, ...]:
-    """The text as a warning takes it, in parts before and after the option that it speaks of."""
-    for option in (CLASSES, GROUPS, SIGMOID, PROTECTED, BALANCED, VALUES):
-        before, found, after = text.rpartition(str(option))
-        if found:
-            return before, option, after
-    return (text,)
+def in_parts(text: str) -> tuple[str | Option, ...]:
+    """The text of a finding in parts, the options that it speaks of as such: so a front end can spell them its own way.
+
+    Examples
+    --------
+    >>> from fieldcal.verbs.findings import in_parts
+    >>> in_parts("Pass classes=… in their order.")
+    ('Pass ', Option(name='classes', value=…, verb=None), ' in their order.')
+    """
+    spelled = {str(option): option for option in SPOKEN_OF}
+    parts = re.split(f"({'|'.join(map(re.escape, spelled))})", text)
+    return tuple(spelled.get(part, part) for part in parts if part)

@@ -20,11 +20,19 @@ from fieldcal.types import Floats
 #: Groups that a finding names, at most.
 MOST_NAMED = 20
 #: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
-CLASSES, GROUPS = Option("classes"), Option("groups", verb="learn")
+CLASSES, POSITIVE, GROUPS = Option("classes"), Option("positive"), Option("groups", verb="learn")
 SIGMOID, PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
 DESIGN = Option("design_effect")
 VALUES = Option("kind", "values", verb="learn")
 BALANCED = Option("goal", "balanced", verb="decide")
+BINS = Option("shape", "bins", verb="recalibrate")
+BY_SCORE, BY_CLASS = Option("design", "by_score"), Option("design", "by_class")
+MAX_ITER = Option("max_iter")
+#: All of them.
+SPOKEN_OF = (
+    *(CLASSES, POSITIVE, GROUPS, SIGMOID, PROTECTED, DESIGN, VALUES),
+    *(BALANCED, BINS, BY_SCORE, BY_CLASS, MAX_ITER),
+)
 #: Faults by the finding that speaks of them.
 _FAULTS = dict.fromkeys(("percent", "probit", "sigmoid_twice", "slope"), "other_units")
 

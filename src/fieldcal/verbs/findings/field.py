@@ -10,7 +10,7 @@ from fieldcal.core.trust import Evidence
 from fieldcal.core.values import Values
 from fieldcal.objects import Finding, Lab
 from fieldcal.types import Floats
-from fieldcal.verbs.findings.evidence import DESIGN, MOST_NAMED, Seen
+from fieldcal.verbs.findings.evidence import DESIGN, MAX_ITER, MOST_NAMED, Seen
 
 
 def looks_alike(seen: Seen) -> Finding:
@@ -62,7 +62,7 @@ def overdispersed(seen: Seen) -> Finding | None:
     """Misfit that looks like variance."""
     if seen.evidence.edge != "low":
         return None
-    text = "The groups differ more than prevalences can (κ at the low edge of its range): misfit that looks like "
+    text = "The groups differ more than prevalences can: misfit that looks like "
     return Finding(
         code="overdispersed",
         question="Do groups differ as prevalences can?",
@@ -86,7 +86,7 @@ def converged(seen: Seen) -> Finding | None:
         question="Is every mode found?",
         state="care",
         text=text,
-        remedy="Raise max_iter.",
+        remedy=f"Raise it, {MAX_ITER}.",
     )
 
 

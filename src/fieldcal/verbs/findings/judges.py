@@ -9,7 +9,7 @@ from fieldcal.objects import Finding
 from fieldcal.objects.judged import Judged
 from fieldcal.objects.problem import looks_random
 from fieldcal.types import Keys
-from fieldcal.verbs.findings.evidence import MOST_NAMED, Seen
+from fieldcal.verbs.findings.evidence import BY_CLASS, BY_SCORE, MOST_NAMED, Seen
 
 _RESTS = "What do the shares rest on?"
 _SAME_JUDGE = "Is the judge the same in every slice?"
@@ -112,7 +112,7 @@ def random_sample(seen: Seen) -> Finding | None:
         question=question,
         state="care",
         text=text,
-        remedy="If they were chosen by looking at values or groups, say by_score; if by their class, by_class.",
+        remedy=f"If they were chosen by looking at values or groups, say {BY_SCORE}; if by their class, {BY_CLASS}.",
     )
 
 

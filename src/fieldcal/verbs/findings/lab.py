@@ -11,7 +11,7 @@ from fieldcal.core.policy import POLICY
 from fieldcal.core.response import confusable_classes
 from fieldcal.core.values import Values, most_values
 from fieldcal.objects import Finding, Lab, group_keys
-from fieldcal.verbs.findings.evidence import CLASSES, SIGMOID, VALUES
+from fieldcal.verbs.findings.evidence import CLASSES, POSITIVE, SIGMOID, VALUES
 
 
 def better_than_chance(lab: Lab) -> Finding:
@@ -26,8 +26,21 @@ def better_than_chance(lab: Lab) -> Finding:
         state="do_not_use",
         text=f"Predictions for class {lab.classes[worst]!r} are lower on rows of that class than on others: worse "
         "than chance.",
-        remedy=f"Are the columns in the order of the classes {lab.classes!r:.200}? If not, pass {CLASSES} in their "
-        "order.",
+        remedy=_in_order(lab),
+    )
+
+
+def _in_order(lab: Lab) -> str:
+    """What to do about predictions that are worse than chance."""
+    if len(lab.classes) != 2:
+        asked = f"Are the columns in the order of the classes {lab.classes!r:.200}?"
+        return f"{asked} If not, pass {CLASSES} in their order."
+    first, second = lab.classes
+    column = "A single column" if lab.positive_column is None else f"The column {lab.positive_column!r:.60}"
+    return (
+        f"{column} is taken for the probability of {second!r:.60}. If it is that of {first!r:.60}, learn again and "
+        f"name that class with {POSITIVE}. Two columns are taken in the order {lab.classes!r:.200}, or in that of "
+        f"{CLASSES}."
     )
 
 

@@ -7,15 +7,12 @@ import numpy as np
 from fieldcal.core.labelled_rows import KINDS
 from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import correction_size
-from fieldcal.errors import Option
 from fieldcal.objects import Finding, group_keys
 from fieldcal.objects.from_labels import FromLabels, Told
 from fieldcal.objects.verdict import State
 from fieldcal.types import Floats
-from fieldcal.verbs.findings.evidence import Seen
+from fieldcal.verbs.findings.evidence import BINS, BY_CLASS, BY_SCORE, Seen
 
-BINS = Option("shape", "bins", verb="recalibrate")
-BY_SCORE, BY_CLASS = Option("design", "by_score"), Option("design", "by_class")
 #: Findings that speak of predictions and decisions, not of the estimate; and doubts that labels have answered.
 _TO_WEIGH = ("uncalibrated", "recall_lost", "errors_traded", "misfit", "some_class_rows")
 #: Doubts about the differences of groups that labels have answered where they decided for label shift between them.
@@ -190,7 +187,8 @@ def among_the_rows(seen: Seen) -> Finding | None:
         question="Are the labelled rows rows of this field?",
         state="care",
         text=f"{whom} more labelled rows in a bin of predictions than rows: not all of them were counted.",
-        remedy="Count the labelled rows too, or, if they come from elsewhere, extend the lab by them: lab.extended.",
+        remedy="Count the labelled rows too, or, if they come from elsewhere, extend the lab by them: lab.extended, "
+        "fieldcal extend.",
     )
 
 

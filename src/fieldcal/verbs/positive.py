@@ -1,0 +1,97 @@
+"""Which of two classes a single column of probabilities is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fieldcal.errors import InputError, Option
+from fieldcal.objects import group_keys
+from fieldcal.objects.outcome import factorize_labels, listed, places_among
+from fieldcal.storage import did_you_mean
+from fieldcal.types import Keys
+
+
+def classes_with_positive(
+    predictions: Any, y: Any, *, positive: Hashable, classes: Sequence[Hashable] | None
+) -> Sequence[Hashable] | None:
+    """The two classes in their order, the positive one last; as they were given where none is named.
+
+    Examples
+    --------
+    >>> from fieldcal.verbs.positive import classes_with_positive
+    >>> classes_with_positive([0.9, 0.2], ["ja", "nein"], positive="ja", classes=None)
+    ('nein', 'ja')
+    """
+    told = classes is not None
+    if positive is None or (told and (isinstance(classes, str) or not isinstance(classes, Iterable))):
+        return classes  # what are no classes is refused by those who read them
+    refuse_columns(_width(predictions), positive)
+    present, _ = factorize_labels(y)
+    if len(present) != 2:
+        raise InputError(
+            Option("positive", positive),
+            f" says which of two classes a single column is about, but the labels hold {len(present):,}: "
+            f"{listed(present)}. Give one column per class, in the order of ",
+            Option("classes"),
+            ".",
+        )
+    at = _place(present, positive)
+    found = (present[1 - at], present[at])
+    if classes is not None and tuple(map(group_keys.normalize, classes)) != found:
+        raise InputError(
+            Option("positive", positive),
+            " makes it the second class, but ",
+            Option("classes"),
+            f" says {listed(tuple(classes))}. Leave one of them out.",
+        )
+    return found
+
+
+def refuse_columns(width: int, positive: Hashable) -> None:
+    """Of several columns each has its own class."""
+    if positive is not None and width > 1:
+        raise InputError(
+            Option("positive", positive),
+            f" says which class a single column of probabilities is about, but there are {width:,} columns. Leave it "
+            "out; the order of the columns is that of ",
+            Option("classes"),
+            ".",
+        )
+
+
+def refuse_name_of_other(column: str, classes: Keys) -> None:
+    """Refuse a single column that is named after the first class, where nobody said that it is about the second."""
+    parts = set(re.split(r"[^\w]|_", column.casefold()))
+    first, second = (str(c).casefold() for c in classes)
+    if first in parts and second not in parts:
+        raise InputError(
+            f"The column {column!r:.60} is named after the class {classes[0]!r:.60}, but a single column is taken for "
+            f"the probability of the second class in sorted order, {classes[1]!r:.60}. Say which it is: ",
+            Option("positive", classes[0]),
+            " or ",
+            Option("positive", classes[1]),
+            ".",
+        )
+
+
+def _place(present: Keys, positive: Hashable) -> int:
+    at = int(places_among((group_keys.normalize(positive),), present)[0])
+    if at < 0:
+        raise InputError(
+            Option("positive", positive),
+            f" is none of the labels, {listed(present)}.{did_you_mean(positive, present)} Name one of them.",
+        )
+    return at
+
+
+def _width(predictions: Any) -> int:
+    """How many columns there are, as far as can be seen; what is no table at all is refused later."""
+    try:
+        shape = np.shape(predictions)
+    except (ValueError, TypeError):
+        return 1
+    return int(shape[1]) if len(shape) == 2 else 1
