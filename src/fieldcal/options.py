@@ -80,10 +80,21 @@ def as_array(name: str, values: Any) -> NDArray[np.float64]:
         ) from None
 
 
+#: Where each artefact comes from.
+MADE_BY = {
+    "Lab": "fieldcal.learn(predictions, y)",
+    "Field": "fieldcal.count(lab, predictions)",
+    "Prevalence": "fieldcal.estimate(lab, field)",
+    "Pairs": "fieldcal.pairs(lab, predictions, groups, items)",
+}
+
+
 def check_kind(name: str, value: Any, kind: type[Any]) -> None:
     """Refuse an object of another class."""
     if not isinstance(value, kind):
-        raise InputTypeError(f"{name} must be a {kind.__name__}, but got {type(value).__name__}.")
+        what = kind.__name__
+        comes = f" It comes from {MADE_BY[what]}." if what in MADE_BY else ""
+        raise InputTypeError(f"{name} must be a {what}, but got {type(value).__name__}.{comes}")
 
 
 def column_names(option: str, given: Any) -> tuple[str, ...]:

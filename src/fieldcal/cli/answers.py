@@ -15,6 +15,7 @@ from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.inputs import class_of
 from fieldcal.cli.output import Settings
+from fieldcal.cli.pairs import Paired, pairs_of
 from fieldcal.errors import InputError
 from fieldcal.storage import did_you_mean, read_bytes
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from fieldcal.objects import Prevalence
     from fieldcal.objects.derived import Ranking
+    from fieldcal.objects.pairs import Pairs
 
 _SHOWN = 12
 Of = Annotated[str | None, typer.Option(metavar="CLASS", help="The class; by default the last.")]
@@ -35,6 +37,7 @@ Assume = Annotated[
 def contrast(
     settings: Settings,
     prevalence_file: opt.PrevalenceFile,
+    paired: Paired,
     groups: Annotated[
         list[str] | None,
         typer.Argument(
@@ -66,6 +69,13 @@ def contrast(
     reference: Annotated[
         str | None, typer.Option(metavar="GROUP", help="Compare all groups with this one.")
     ] = None,
+    errors: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="With --all and --reference: of the differences found, the expected share with a wrong sign, at most.",
+        ),
+    ] = 0.05,
     level: Annotated[
         float | None,
         typer.Option(
@@ -95,12 +105,13 @@ def contrast(
     if level is not None:
         check_level(level)
     chosen = class_of(prev, of)
-    asked = _Asked(prev, prev.classes[-1] if chosen is None else chosen, level, assume)
+    pairs = pairs_of(settings, prev, paired)
+    asked = _Asked(prev, prev.classes[-1] if chosen is None else chosen, level, assume, pairs)
     data: dict[str, Any] = {"of": asked.of, "assume": assume}
     parts: list[RenderableType] = []
     for found, told in (
         asked.pair(groups, kind) if groups else ({}, []),
-        asked.all_of_them(reference) if many else ({}, []),
+        asked.all_of_them(reference, errors) if many else ({}, []),
         asked.ranking() if rank else ({}, []),
         asked.mixed(totals) if totals else ({}, []),
     ):
@@ -118,6 +129,7 @@ class _Asked:
     of: Hashable
     level: float | None
     assume: Literal["trust", "label_shift"]
+    pairs: Pairs | None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -130,7 +142,7 @@ class _Asked:
         from fieldcal.objects import group_keys, show
 
         a, b = (group_of(self.prev, text) for text in texts)
-        found = self.prev.contrast(a, b, kind=kind, **self.options)
+        found = self.prev.contrast(a, b, kind=kind, pairs=self.pairs, **self.options)
         shares = self.prev.shares([a, b], **self.options)
         names = [group_keys.short(group) for group in (a, b)]
         lines = [
@@ -139,20 +151,22 @@ class _Asked:
         ]
         lines.append(f"  {kind}, {names[0]} against {names[1]}: {found}")
         lines.append(f"  {names[0]} has the larger share with probability {found.probability:.3f}")
-        told = [{"group": _plain(g), **s.to_dict()} for g, s in zip((a, b), shares, strict=True)]
+        told = [{"group": as_plain(g), **s.to_dict()} for g, s in zip((a, b), shares, strict=True)]
         return {"kind": kind, "groups": told, "contrast": found.to_dict()}, list(lines)
 
-    def all_of_them(self, reference: str | None) -> tuple[dict[str, Any], list[RenderableType]]:
+    def all_of_them(
+        self, reference: str | None, errors: float
+    ) -> tuple[dict[str, Any], list[RenderableType]]:
         """Every two groups, or all against one."""
         base = ... if reference is None else group_of(self.prev, reference)
-        found = self.prev.compare(base, **self.options)
+        found = self.prev.compare(base, errors=errors, pairs=self.pairs, **self.options)
         return {"comparison": found.to_dict()}, repr(found).split("\n")  # type: ignore[return-value]
 
     def ranking(self) -> tuple[dict[str, Any], list[RenderableType]]:
         """How likely each group is the highest, beside its share."""
         from fieldcal.objects import group_keys, show
 
-        found: Ranking = self.prev.ranking(of=self.of, assume=self.assume)
+        found: Ranking = self.prev.ranking(of=self.of, assume=self.assume, pairs=self.pairs)
         order = show.largest(found.probability, len(found.groups))
         shares = self.prev.shares(**self.options)
         rows = [(found.groups[g], float(found.probability[g]), shares[g]) for g in order]
@@ -171,7 +185,7 @@ class _Asked:
             cells,
             (show.more(len(rows), len(cells)),),
         )
-        told = [{"group": _plain(g), "highest": p, "share": share.to_dict()} for g, p, share in rows]
+        told = [{"group": as_plain(g), "highest": p, "share": share.to_dict()} for g, p, share in rows]
         return {"ranking": told}, sheet.parts()
 
     def mixed(self, text: str) -> tuple[dict[str, Any], list[RenderableType]]:
@@ -259,6 +273,6 @@ def size_of(text: str, option: str) -> float:
     return value
 
 
-def _plain(key: Hashable) -> Any:
+def as_plain(key: Hashable) -> Any:
     """A group for JSON: parts of a tuple as a list."""
     return list(key) if isinstance(key, tuple) else key

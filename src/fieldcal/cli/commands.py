@@ -19,6 +19,7 @@ from fieldcal.cli.inputs import (
     check_output,
     check_table_target,
     class_of,
+    kind_of,
     refuse_standard_input_twice,
     session,
     typed,
@@ -33,6 +34,7 @@ from fieldcal.cli.labels import (
 )
 from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
 from fieldcal.cli.output import Settings
+from fieldcal.cli.pairs import Paired, pairs_of
 from fieldcal.errors import InputError
 from fieldcal.writing import (
     writable,
@@ -41,6 +43,7 @@ from fieldcal.writing import (
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
+    from fieldcal.objects.pairs import Pairs
     from fieldcal.reporting import Report
     from fieldcal.tables.files.session import Session, Source
 
@@ -88,12 +91,20 @@ def count(
 
 def merge(
     settings: Settings,
-    fields: Annotated[
-        list[Path], typer.Argument(metavar="FIELD.json...", help="Fields counted with the same lab.")
+    artefacts: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FIELD.json... | LAB.json...",
+            help="Fields counted with the same lab; or labs with the same bins, which learn --bins FIRST.json makes.",
+        ),
     ],
     output: opt.Output,
     retract: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Take the batch of this name out again.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Keep the batch of this name; may be repeated. Others go."),
     ] = None,
     start: Annotated[
         str | None,
@@ -104,18 +115,29 @@ def merge(
         typer.Option("--until", metavar="TIME", help="Only batches named after a time before this."),
     ] = None,
 ) -> None:
-    """Put counts together, exactly and in any order."""
+    """Put counts together, exactly and in any order; or labs.
 
-    from fieldcal.objects import Field
+    Example: fieldcal merge monday.json tuesday.json -o both.json
+    """
+    from fieldcal.objects import Field, Lab
     from fieldcal.tables.files.paths import is_same
 
-    check_output(output, fields)
-    twice = [b for a, b in itertools.combinations(fields, 2) if is_same(a, b)]
+    check_output(output, artefacts)
+    twice = [b for a, b in itertools.combinations(artefacts, 2) if is_same(a, b)]
     if twice:
         raise InputError(f"{str(twice[0])!r} is given twice, and its rows would count twice. Leave one out.")
-    field = functools.reduce(operator.add, map(Field.load, fields))
+    if kind_of(artefacts[0]) == "lab":
+        if retract or only or start is not None or end is not None:
+            raise InputError("--retract, --only, --from and --until are about fields, but these are labs.")
+        lab = functools.reduce(operator.add, map(Lab.load, artefacts))
+        lab.save(output)
+        out.done(settings, out.lab_data(lab), [output], str(lab))
+        return
+    field = functools.reduce(operator.add, map(Field.load, artefacts))
     for batch in retract or ():
         field = field.retract(batch)
+    if only:
+        field = field.only(only)
     if start is not None or end is not None:
         field = field.window(start, end)
     field.save(output)
@@ -237,6 +259,7 @@ def report(
     prevalence_file: opt.PrevalenceFile,
     output: opt.PageOutput,
     columns: FieldColumns,
+    paired: Paired,
     of: Annotated[
         str | None,
         typer.Option(metavar="CLASS", help="The class it is about; by default the one corrected most."),
@@ -268,13 +291,16 @@ def report(
             "--label, --by, --scores, --quantiles and --predictions are about the table of --labelled, which is not "
             "given."
         )
-    check_output(output, [prevalence_file, *([labelled] if labelled else [])])
+    tables = [table for table in (labelled, paired.paired) if table]
+    check_output(output, [prevalence_file, *tables])
+    refuse_standard_input_twice(tables)
     prev = Prevalence.load(prevalence_file)
+    pairs = pairs_of(settings, prev, paired)
     rows = None
     if labelled is not None:
         with session(settings) as opened:
             rows = _labelled(settings, prev, opened.open(labelled), label=label, **arguments(columns))
-    made = _report(settings, prev, output, of=class_of(prev, of), title=title, rows=rows)
+    made = _report(settings, prev, output, of=class_of(prev, of), title=title, pairs=pairs, rows=rows)
     out.done(settings, out.report_data(made), [output], str(made))
 
 
@@ -377,10 +403,11 @@ def _report(
     *,
     of: Hashable = None,
     title: str | None = None,
+    pairs: Pairs | None = None,
     rows: dict[str, Any] | None = None,
 ) -> Report:
     with out.working(settings, "report"):
-        made = fieldcal.report(prev, of=of, title=title, **(rows or {}))
+        made = fieldcal.report(prev, of=of, title=title, pairs=pairs, **(rows or {}))
         made.save(target)
     return made
 

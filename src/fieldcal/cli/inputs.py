@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldcal.cli.output import Settings
-from fieldcal.errors import InputError
-from fieldcal.storage import did_you_mean
+from fieldcal.errors import FieldcalError, InputError
+from fieldcal.storage import did_you_mean, parse, read_bytes
 from fieldcal.writing import check_own, nearest
 
 if TYPE_CHECKING:
@@ -123,6 +123,16 @@ def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str]) -> N
 def is_table(path: str | Path) -> bool:
     """Whether a file is a table, by its name."""
     return Path(path).suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".gz", ".zst")
+
+
+def kind_of(path: Path) -> str | None:
+    """Whether a file says that it holds a lab, a field or a prevalence; None where it says nothing of the kind."""
+    try:
+        envelope = parse(read_bytes(path), name=path.name)
+    except (FieldcalError, RecursionError):
+        return None  # those who read it say what is wrong
+    kind = envelope.get("fieldcal") if isinstance(envelope, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:

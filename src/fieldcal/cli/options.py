@@ -173,8 +173,8 @@ class Learning:
         typer.Option(
             metavar="BINS",
             help="The number of bins; where to cut the score of two classes, 0.2,0.5; or how, with their number: "
-            "quantiles:8, simplex:24, expected:8. given:8 where --scores holds numbers of bins, from 0 to 7. By "
-            "default chosen by the data.",
+            "quantiles:8, simplex:24, expected:8. given:8 where --scores holds numbers of bins, from 0 to 7. Or those "
+            "of another lab: lab.json. By default chosen by the data.",
             show_default=False,
         ),
     ] = None
@@ -538,6 +538,8 @@ def bins_of(text: str) -> Any:
     >>> bins_of("8"), bins_of("0.2,0.5"), bins_of("quantiles:8")
     (8, Edges(edges=(0.2, 0.5)), Quantiles(n=8))
     """
+    if text.lower().endswith(".json"):
+        return fieldcal.Lab.load(text).partition
     parts = [part for part in text.split(",") if part.strip()]
     cuts = [cut for part in parts if (cut := number(part)) is not None]
     if "," in text and parts and len(cuts) == len(parts):

@@ -61,17 +61,12 @@ FLAGS: dict[str, str | None] = {
         (
             "calibration",
             "check",
-            "confusion",
             "cv",
             "family",
             "high",
             "low",
-            "n",
             "repair",
             "sample_weight",
-            "sensitivity",
-            "specificity",
-            "values",
         )
     ),
 }

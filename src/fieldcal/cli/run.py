@@ -15,9 +15,10 @@ from fieldcal.cli import output as out
 from fieldcal.cli import shares
 from fieldcal.cli.commands import REPORT, estimate_stage, learn_stage, recalibrate_stage
 from fieldcal.cli.inputs import check_folder, session
-from fieldcal.cli.labels import FieldLabels, Labels, count_with_labels, lines_of, relation_of
+from fieldcal.cli.labels import FieldLabels, Labels, count_with_labels
 from fieldcal.cli.options import Applying, Counting, Estimating, Learning, arguments
 from fieldcal.cli.output import Settings
+from fieldcal.cli.pairs import Item, read_pairs
 from fieldcal.cli.shares import DIFFERENCES, SHARES
 from fieldcal.errors import InputError
 from fieldcal.writing import atomic_folder, write_atomically
@@ -44,15 +45,7 @@ def run(
     applying: Applying,
     labelling: FieldLabels,
     field_table: opt.MaybeFieldTable = None,
-    item: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="With --predictions: what a row is about, such as the id of a question, so that slices are compared "
-            "on the same items.",
-            show_default=False,
-        ),
-    ] = None,
+    item: Item = None,
     recalibrated: Annotated[
         bool,
         typer.Option(
@@ -62,6 +55,8 @@ def run(
     ] = False,
 ) -> None:
     """All four verbs; the results go into a folder, all of them or none.
+
+    Example: fieldcal run lab.csv field.csv --scores p --positive yes --label churned --by shop -o out
 
     A report that cannot be made is a warning: the rest is there. Other files in the folder stay.
 
@@ -95,7 +90,7 @@ def run(
             "label": labels.label,
             "missing": counting.missing,
         }
-        pairs = None if item is None else _pairs(settings, lab, unknown, **paired)
+        pairs = None if item is None else read_pairs(settings, lab, unknown, **paired)
         found = shares.compared(settings, prev, pairs) if of_values else []
         rows = None
         with atomic_folder(output, own=RUN_FILES) as inside:
@@ -150,14 +145,6 @@ def _labels_of_run(learning: Learning, labels: Labels, field_table: str | None) 
         return dataclasses.replace(labels, label=learning.label)
     has_labels = labels.label is not None or labels.labelled is not None
     return labels if has_labels else dataclasses.replace(labels, design=None)
-
-
-def _pairs(settings: Settings, lab: Lab, source: Source, **given: Any) -> Pairs:
-    from fieldcal import tables
-
-    relation = relation_of(lab, source, given)
-    with out.working(settings, "pair"), lines_of(source):
-        return tables.pairs(lab, relation, **given)
 
 
 def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence, found: list[Comparison]) -> None:

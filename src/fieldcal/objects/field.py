@@ -214,6 +214,8 @@ class Field(Artefact):
         return sealed(np.divide(self.score_sums, total, out=equal, where=total > 0))
 
     def __add__(self, other: object) -> Field:
+        if isinstance(other, Artefact) and not isinstance(other, Field):
+            raise InputTypeError(f"A Field and a {type(other).__name__} do not add up. Fields of one lab do.")
         if not isinstance(other, Field):
             return NotImplemented
         _check_mergeable(self, other)

@@ -24,6 +24,7 @@ from fieldcal.core.response import (
 )
 from fieldcal.core.trust import Rehearsal
 from fieldcal.core.values import Values
+from fieldcal.errors import InputTypeError
 from fieldcal.objects import group_keys, next_lab, rates, show
 from fieldcal.objects.artefact import (
     LARGEST,
@@ -370,6 +371,11 @@ class Lab(Artefact):
 
     def __add__(self, other: object) -> Lab:
         """The lab of the rows of both, which have the same bins; exact and in any order."""
+        if isinstance(other, Artefact) and not isinstance(other, Lab):
+            raise InputTypeError(
+                f"A Lab and a {type(other).__name__} do not add up. Labs do, and fields do; labelled rows of a field become "
+                "lab rows with lab.extended(field)."
+            )
         return Lab(**next_lab.merged(self, other)) if isinstance(other, Lab) else NotImplemented
 
     def __radd__(self, other: object) -> Lab:

@@ -12,7 +12,8 @@ import numpy as np
 from fieldcal import verbs
 from fieldcal.core.values import Values
 from fieldcal.objects import Field, Lab
-from fieldcal.options import check_choice, check_flags, check_kind, column_names
+from fieldcal.objects.calls import check_call
+from fieldcal.options import check_choice, check_flags, column_names
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, Scores, prediction_columns, read_rows
@@ -99,7 +100,7 @@ def count(
     >>> tables.count(lab, some_known, by="town", label="y")
     Field: 3 rows, 3 groups, 8 bins, 1 labelled
     """
-    check_kind("lab", lab, Lab)
+    check_call("fieldcal.tables.count(lab, frame)", (lab, Lab), (frame, "a table"))
     check_choice("missing", missing, ("error", "drop"))
     check_flags(normalize=normalize)
     check_batch(batch)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Classes, Field, Lab, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.objects.labelled import ByDesign, labels_of_counts
 from fieldcal.options import column_names
 from fieldcal.tables.engines import Table, open_table
@@ -259,6 +260,7 @@ def read_counts(
     >>> tables.read_counts(lab, duckdb.sql(statement))
     Field: 1,000 rows, one population, 8 bins
     """
+    check_call("fieldcal.tables.read_counts(lab, frame)", (lab, Lab), (frame, "a table"))
     table = open_table(frame)
     names = {str(n).lower(): n for n in table.names}  # Snowflake and Oracle return names in upper case
     parts = _parts(names)

@@ -13,6 +13,7 @@ import numpy as np
 from fieldcal.core.decision import Goal, divisors
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence
+from fieldcal.objects.calls import check_call
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns
 from fieldcal.tables.engines import Table, open_table
@@ -79,6 +80,7 @@ def decide(
     """
     options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, shape=shape)
     named: dict[str, Any] = {"by": by, "scores": scores, "predictions": predictions}
+    check_call("fieldcal.tables.decide(prev, frame)", (prev, Prevalence), (frame, "a table"))
     return _decisions(prev, open_table(frame), goal, **named, options=options).finished()
 
 

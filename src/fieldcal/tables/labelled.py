@@ -7,7 +7,8 @@ from typing import Any
 
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence
-from fieldcal.options import check_kind, column_names
+from fieldcal.objects.calls import check_call
+from fieldcal.options import column_names
 from fieldcal.tables.columns import prediction_columns, read_labelled_rows
 from fieldcal.tables.engines import open_table
 from fieldcal.tables.quantile_columns import QuantilesLike
@@ -56,7 +57,7 @@ def read_labelled(
     >>> len(tables.read_labelled(prev, rows)["y"])
     300
     """
-    check_kind("prev", prev, Prevalence)
+    check_call("fieldcal.tables.read_labelled(prev, frame)", (prev, Prevalence), (frame, "a table"))
     if label is not None:
         column_names("label", [label])
     table = open_table(frame)

@@ -10,6 +10,7 @@ from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Classes, Intervals, Lab, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import check_flags, column_names
 from fieldcal.tables.columns import (
@@ -110,6 +111,7 @@ def learn(
     >>> tables.learn(judged, predictions="verdict", label="human", design="random")
     Lab: 160 rows chosen at random, 2 classes (bad 75.0%, good 25.0%), 2 values
     """
+    check_call("fieldcal.tables.learn(frame, scores=…, label=…)", (frame, "a table"))
     _one_kind(scores=scores, quantiles=quantiles, predictions=predictions)
     table = open_table(frame)
     check_flags(ordered=ordered, normalize=normalize)

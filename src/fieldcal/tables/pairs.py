@@ -8,8 +8,9 @@ from typing import Any, Literal
 from fieldcal import verbs
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab
+from fieldcal.objects.calls import check_call
 from fieldcal.objects.pairs import Pairs
-from fieldcal.options import check_kind, column_names
+from fieldcal.options import column_names
 from fieldcal.tables.columns import Grouping, prediction_columns, read_rows
 from fieldcal.tables.count import group_names
 from fieldcal.tables.engines import open_table
@@ -52,7 +53,7 @@ def pairs(
     >>> tables.pairs(lab, rows, item="question", label="human")
     Pairs: 60 items, 60 of them in two or more of 2 groups
     """
-    check_kind("lab", lab, Lab)
+    check_call("fieldcal.tables.pairs(lab, frame, item=…)", (lab, Lab), (frame, "a table"))
     table = open_table(frame)
     groups, items = (
         Grouping.of(table, names) for names in (group_names(lab, by), column_names("item", item))

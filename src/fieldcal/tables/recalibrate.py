@@ -12,6 +12,7 @@ import numpy as np
 from fieldcal import verbs
 from fieldcal.errors import InputError
 from fieldcal.objects import Correction, Prevalence
+from fieldcal.objects.calls import check_call
 from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns, read_rows
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
@@ -93,6 +94,7 @@ def recalibrate(
     """
     options = RecalibrateOptions(unseen, missing, normalize, acknowledge, name, check, crossing, shape)
     named: dict[str, Any] = {"scores": scores, "quantiles": quantiles, "predictions": predictions}
+    check_call("fieldcal.tables.recalibrate(prev, frame)", (prev, Prevalence), (frame, "a table"))
     return apply(prev, open_table(frame), by=by, **named, options=options)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from fieldcal import verbs
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.options import check_choice, check_flags, check_whole
 from fieldcal.storage import DESIGN_COLUMN
 from fieldcal.tables.columns import (
@@ -86,6 +87,7 @@ def rows_to_label(
     >>> to_label.columns, to_label.shape, to_label["y"].null_count()
     (['id', 'p', 'y', 'fieldcal_design'], (50, 4), 50)
     """
+    check_call("fieldcal.tables.rows_to_label(prev, frame, n)", (prev, Prevalence), (frame, "a table"))
     check_choosable(prev)
     check_whole("n", n, least=1)
     check_choice("missing", missing, ("error", "drop"))

@@ -11,6 +11,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.reweight import Step, class_weights
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Correction, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.options import as_array, as_number, check_choice, check_flags
 from fieldcal.types import Floats, Keys
 from fieldcal.validation import as_scores
@@ -80,6 +81,7 @@ def change_prevalence(
     >>> fieldcal.change_prevalence([0.5, 0.9], old=[1, 9], new=[1, 1]).round(3).tolist()
     [0.1, 0.5]
     """
+    check_call("fieldcal.change_prevalence(predictions, old=…, new=…)", (predictions, "predictions"))
     check_choice("unseen", unseen, ("error", "raw"))
     check_choice("missing", missing, ("error", "keep"))
     check_flags(normalize=normalize)

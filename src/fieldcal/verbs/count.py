@@ -13,6 +13,7 @@ from fieldcal.core.response import count_cells
 from fieldcal.core.values import Values
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.objects.labelled import ByDesign, count_labels
 from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import check_choice, check_flags
@@ -103,11 +104,7 @@ def count(
     >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=y)
     Field: 1,000 rows, 4 groups, 8 bins, 50 labelled
     """
-    if not isinstance(lab, Lab):
-        raise InputTypeError(
-            f"count takes a Lab first and then the predictions, but got {type(lab).__name__} and "
-            f"{type(predictions).__name__}: fieldcal.count(lab, predictions)."
-        )
+    check_call("fieldcal.count(lab, predictions)", (lab, Lab), (predictions, "predictions"))
     check_choice("missing", missing, ("error", "drop"))
     check_flags(normalize=normalize)
     check_batch(batch)

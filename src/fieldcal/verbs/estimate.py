@@ -24,6 +24,7 @@ from fieldcal.core.stories import (
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
+from fieldcal.objects.calls import check_call
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.problem import (
     Rows,
@@ -129,7 +130,7 @@ def estimate(
     >>> bool(abs(prev.urc - data.prevalence).mean() < abs(prev.mean_prediction - data.prevalence).mean())
     True
     """
-    _check_kinds(lab, field)
+    check_call("fieldcal.estimate(lab, field)", (lab, Lab), (field, Field))
     _check_options(point, protected, random_state, max_iter, progress)
     chosen, trust, shown = _chosen(lab, method, prior, trust, point)
     _check(lab, field, chosen, level=level, point=shown)
@@ -229,6 +230,7 @@ def check(lab: Lab, field: Field, **options: Any) -> Verdict:
     >>> fieldcal.check(lab, field).level in ("ok", "care")
     True
     """
+    check_call("fieldcal.check(lab, field)", (lab, Lab), (field, Field))
     return estimate(lab, field, **options).verdict
 
 
@@ -255,13 +257,6 @@ def _check_options(point: Any, protected: Any, random_state: Any, max_iter: Any,
     check_whole("max_iter", max_iter, least=1)
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
-
-
-def _check_kinds(lab: Any, field: Any) -> None:
-    if not isinstance(lab, Lab) or not isinstance(field, Field):
-        raise InputTypeError(
-            f"estimate takes a Lab and a Field, in this order, but got {type(lab).__name__} and {type(field).__name__}."
-        )
 
 
 def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: str) -> None:

@@ -34,6 +34,7 @@ from fieldcal.core.trust import rehearse
 from fieldcal.core.values import Values
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import SCORE_UNIT, Classes, Intervals, Lab, Outcome, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels, refuse_with_values
 from fieldcal.options import as_number, check_choice, check_flags, check_whole, is_auto
 from fieldcal.types import Design, Floats, Ints, Keys, Kind
@@ -50,6 +51,7 @@ from fieldcal.validation import (
 from fieldcal.verbs.count import as_distributions
 from fieldcal.verbs.findings import warn_about_lab
 from fieldcal.verbs.positive import classes_with_positive
+from fieldcal.verbs.swapped import refuse_swapped
 from fieldcal.verbs.values import LabValues, design_of_values
 
 #: The largest lab groups that are compared with each other; more would add memory, not knowledge.
@@ -172,6 +174,8 @@ def learn(
     >>> fieldcal.learn(verdicts, human, kind="values", design="random")
     Lab: 100 rows chosen at random, 2 classes (bad 55.0%, good 45.0%), 2 values
     """
+    check_call("fieldcal.learn(predictions, y)", (predictions, "predictions"), (y, "labels"))
+    refuse_swapped(predictions, y)
     check_choice("kind", kind, get_args(Kind))
     check_flags(ordered=ordered, normalize=normalize)
     check_whole("random_state", random_state, least=0)

@@ -10,6 +10,7 @@ import numpy as np
 from fieldcal.alignment import check_alignment
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option
 from fieldcal.objects import Lab, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.objects.pairs import NONE, Pairs
 from fieldcal.options import check_choice
 from fieldcal.types import Missing
@@ -53,11 +54,10 @@ def pairs(
     >>> prev.contrast("a", "b", of="pass", pairs=both).level
     0.9
     """
-    if not isinstance(lab, Lab) or not lab.of_values:
+    check_call("fieldcal.pairs(lab, values, groups, items)", (lab, Lab), (predictions, "values"))
+    if not lab.of_values:
         raise InputTypeError(
-            "pairs takes a Lab of values first, learnt with ",
-            Option("kind", "values"),
-            ": fieldcal.pairs(lab, values, groups, items).",
+            "pairs takes a Lab of values, learnt with ", Option("kind", "values"), ", and not of others."
         )
     check_choice("missing", missing, ("error", "drop"))
     check_alignment(predictions=predictions, groups=groups, items=items, y=y)

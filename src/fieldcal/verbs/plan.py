@@ -15,8 +15,9 @@ from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.stories import mixture_interval, posterior_alone, tell
 from fieldcal.core.trust import Trust, skill, without_labels
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.problem import Rows
 from fieldcal.options import as_array, as_number, check_level, check_whole
@@ -164,17 +165,18 @@ def plan(
     >>> fieldcal.plan(prev, labels=[], width=0.1).labels_for_width > 50
     True
     """
+    check_call("fieldcal.plan(prev) or fieldcal.plan(lab, n=1000)", (lab, (Lab, Prevalence)))
     prev, lab = (lab, lab.lab) if isinstance(lab, Prevalence) else (None, lab)
-    if not isinstance(lab, Lab):
-        raise InputTypeError(
-            f"plan takes a Lab or a Prevalence first, but got {type(lab).__name__}. Learn one first."
-        )
     level = (prev.level if prev else None) or DEFAULT_LEVEL if level is None else level
     check_level(level)
     usual = lab.p_lab if prev is None else prev.whole.urc
     p = usual if prevalence is None else as_array("prevalence", prevalence)
     if p.shape != (len(lab.classes),) or not np.isclose(p.sum(), 1) or p.min() < 0:
         raise InputError(f"prevalence must be {len(lab.classes)} shares that sum to one, but got {p}.")
+    if prev is None and n is None:
+        raise InputError(
+            "A lab alone has no field to plan for. Say how many rows it will have: fieldcal.plan(lab, n=1000)."
+        )
     size = as_number(
         "n",
         prev.whole.n if prev is not None and n is None else n,

@@ -15,9 +15,10 @@ from fieldcal.core.decision import Goal, divisors, largest
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import BinStep, Step
 from fieldcal.core.values import Values
-from fieldcal.errors import InputError, InputTypeError, Option, UnseenGroupWarning
+from fieldcal.errors import InputError, Option, UnseenGroupWarning
 from fieldcal.objects import Correction, Prevalence, group_keys
-from fieldcal.options import check_choice, check_flags
+from fieldcal.objects.calls import check_call
+from fieldcal.options import check_choice, check_flags, check_kind
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Shape, Unseen
 from fieldcal.validation import field_scores, given_ids
 from fieldcal.verbs.count import masses_of, understood
@@ -108,6 +109,7 @@ def recalibrate(
     >>> fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field).shape
     (1000,)
     """
+    check_call("fieldcal.recalibrate(prev, predictions)", (prev, Prevalence), (predictions, "predictions"))
     check_options(unseen, missing)
     check_flags(normalize=normalize)
     check_applicable(prev, acknowledge=acknowledge, shape=shape)
@@ -189,6 +191,7 @@ def decide(
     >>> fieldcal.decide(prev, [0.01, 0.95], goal=[[0, 1], [20, 0]])
     array([0, 1])
     """
+    check_call("fieldcal.decide(prev, predictions)", (prev, Prevalence), (predictions, "predictions"))
     check_options(unseen)
     check_decidable(prev, acknowledge=acknowledge, shape=shape)
     wanted = Goal.of(goal, len(prev.classes))
@@ -210,8 +213,7 @@ def check_options(unseen: object, missing: object = "error") -> None:
 
 def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "tilt") -> None:
     """Refuse what is no estimate, one over protected groups unless that is acknowledged, and a shape it cannot have."""
-    if not isinstance(prev, Prevalence):
-        raise InputTypeError(f"This takes a Prevalence first, but got {type(prev).__name__}. Estimate first.")
+    check_kind("prev", prev, Prevalence)
     check_flags(acknowledge=acknowledge)
     if prev.protected and not acknowledge:
         raise InputError(

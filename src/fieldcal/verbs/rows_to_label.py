@@ -11,6 +11,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.allocation import cells_to_label, spaced
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects.calls import check_call
 from fieldcal.options import check_choice, check_flags, check_kind, check_whole
 from fieldcal.types import Floats, Ints, Keys, Missing
 from fieldcal.verbs.count import scores_of
@@ -76,6 +77,12 @@ def rows_to_label(
     >>> bool(after[1] < before[1])
     True
     """
+    check_call(
+        "fieldcal.rows_to_label(prev, predictions, n)",
+        (prev, Prevalence),
+        (predictions, "predictions"),
+        (n, "a number"),
+    )
     check_choosable(prev)
     check_whole("n", n, least=1)
     check_choice("missing", missing, ("error", "drop"))
