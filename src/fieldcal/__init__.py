@@ -128,10 +128,23 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"fieldcal.{name}")
     if name in _WHERE:
-        value = getattr(importlib.import_module(f"fieldcal.{_WHERE[name]}"), name)
+        value = getattr(_module(_WHERE[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'fieldcal' has no attribute {name!r}")
+
+
+def _module(name: str) -> Any:
+    """A module of ours; what it needs and is not installed is told with the line that installs it."""
+    try:
+        return importlib.import_module(f"fieldcal.{name}")
+    except ModuleNotFoundError as error:
+        lost = (error.name or "").partition(".")[0]
+        if name != "reporting" or lost == "fieldcal":
+            raise
+        from fieldcal.storage import require
+
+        return require(lost, "report", purpose="for a report")
 
 
 def __dir__() -> list[str]:

@@ -122,7 +122,7 @@ def table(found: Demo) -> str:
     k, y = prev.classes.index(SHOWN), found.y
     lines = [
         f"{'plot':>5}{'rows':>7} {'mean prediction':>16} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
-        f"   {'log loss before':>15} → after",
+        f"   {'log loss before':>15} {'log loss after':>14}",
     ]
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
@@ -130,7 +130,7 @@ def table(found: Demo) -> str:
         interval = prev.interval_text(g, k)
         lines.append(
             f"{plot:>5}{prev.n[g]:>7} {prev.mean_prediction[g, k]:>16.3f} {prev.estimate[g, k]:>9.3f} {interval:>15} "
-            f"{(y[rows] == k).mean():>6.3f}   {before:>15.3f} → {after:.3f}"
+            f"{(y[rows] == k).mean():>6.3f}   {before:>15.3f} {after:>14.3f}"
         )
     return "\n".join(lines)
 

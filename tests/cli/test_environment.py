@@ -67,6 +67,10 @@ def test_the_results_are_the_same_bytes_in_any_environment(environment, usual, s
             "sql",
             id="fault_45_sqlglot",
         ),
+        pytest.param(
+            "matplotlib", ["report", "prevalence.json", "-o", "r.html"], "report", id="fault_45_matplotlib"
+        ),
+        pytest.param("jinja2", ["report", "prevalence.json", "-o", "r.md"], "report", id="fault_45_jinja2"),
     ],
 )
 def test_what_is_not_installed_is_one_line_with_the_way_to_install_it(module, line, extra, artefacts):
@@ -78,6 +82,34 @@ def test_what_is_not_installed_is_one_line_with_the_way_to_install_it(module, li
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("error: ")
     assert f"pip install 'fieldcal[{extra}]'" in done.stderr
+
+
+def test_fault_45_to_frame_says_what_to_install_where_there_is_no_table_library(artefacts):
+    code = """
+import sys
+for name in ("pandas", "polars", "pyarrow"):
+    sys.modules[name] = None
+import fieldcal
+prev = fieldcal.Prevalence.load("prevalence.json")
+for backend in (None, "pandas"):
+    try:
+        prev.to_frame(backend)
+    except fieldcal.errors.MissingExtraError as error:
+        print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=artefacts, capture_output=True, text=True, check=True, timeout=120
+    )
+    first, second = done.stdout.splitlines()
+    assert "pip install 'fieldcal[polars]'" in first
+    assert "pip install pandas" in second
+
+
+def test_fault_45_a_package_of_no_extra_is_named_itself():
+    from fieldcal.cli.output import not_installed
+
+    assert not_installed(ModuleNotFoundError(name="pyarrow.lib")).endswith("pip install pyarrow")
+    assert not_installed(ModuleNotFoundError(name="jinja2")).endswith("pip install 'fieldcal[report]'")
 
 
 @pytest.mark.parametrize(

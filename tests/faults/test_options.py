@@ -100,10 +100,34 @@ def test_fault_62_arguments_in_the_wrong_order_are_told_the_right_call():
         fieldcal.count(data.proba_field, lab)
     with pytest.raises(FieldcalError, match="takes a Lab and a Field, in this order, but got Field and Lab"):
         fieldcal.estimate(field, lab)
-    with pytest.raises(FieldcalError, match="takes a Prevalence first"):
+    with pytest.raises(
+        FieldcalError, match=r"takes a Prevalence and predictions, in this order.*recalibrate\(prev, pred"
+    ):
         fieldcal.recalibrate(data.proba_field, prev)
-    with pytest.raises(FieldcalError, match="plan takes a Lab or a Prevalence first, but got Field"):
+    with pytest.raises(FieldcalError, match="plan takes a Lab or a Prevalence, but got Field"):
         fieldcal.plan(field, n=10)
+    with pytest.raises(FieldcalError, match=r"Say how many rows it will have: fieldcal\.plan\(lab, n=1000\)"):
+        fieldcal.plan(lab)
+
+
+def test_fault_62_what_was_made_by_another_verb_is_told_which_verb_makes_it():
+    data, lab, field, prev = made()
+    for call, words in (
+        (lambda: fieldcal.estimate(lab, data.proba_field), r"A Field comes from fieldcal\.count\(lab, pred"),
+        (lambda: fieldcal.recalibrate(lab, data.proba_field), r"A Prevalence comes from fieldcal\.estimate"),
+        (lambda: fieldcal.decide(data.proba_field, prev), r"Write fieldcal\.decide\(prev, predictions\)"),
+        (lambda: fieldcal.count(lab, field), r"a Lab and predictions, in this order, but got Lab and Field"),
+        (lambda: fieldcal.learn(lab, data.y_lab), r"Write fieldcal\.learn\(predictions, y\)"),
+        (lambda: fieldcal.learn(data.y_lab, data.proba_lab), "predictions first and then the labels"),
+        (lambda: fieldcal.learn(data.proba_lab, "y"), r"name of a column.*tables\.learn\(…, label='y'\)"),
+        (lambda: fieldcal.rows_to_label(data.proba_field, prev, 3), r"rows_to_label\(prev, predictions, n\)"),
+        (lambda: fieldcal.change_prevalence(prev, old=0.5, new=0.1), "takes predictions, but got Prevalence"),
+        (lambda: fieldcal.cross_validate(lab), r"must be a Prevalence, but got Lab.*fieldcal\.estimate"),
+        (lambda: lab + field, r"A Lab and a Field do not add up.*lab\.extended\(field\)"),
+        (lambda: field + lab, "A Field and a Lab do not add up"),
+    ):
+        with pytest.raises(FieldcalError, match=words):
+            call()
 
 
 @pytest.mark.parametrize("table", ["out.json", "./out.json", "folder/../out.json"])

@@ -315,6 +315,7 @@ def demo(
 
     check_is_no_file(output, "demo")
     writable(output / REPORT)
+    _ = fieldcal.report  # what it needs and is not installed is told before the work
     with out.steps(settings, portal.STEPS + 1) as step:
         found = portal.run(step=step)
         step("report")

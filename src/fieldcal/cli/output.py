@@ -45,7 +45,10 @@ _EXTRAS = {
     "duckdb": "cli",
     "sqlglot": "sql",
     "jinja2": "report",
+    "markupsafe": "report",
     "matplotlib": "report",
+    "polars": "polars",
+    "pyspark": "spark",
 }
 #: Options that the command line names otherwise than Python; None where it has none, and Python's name is shown.
 FLAGS: dict[str, str | None] = {
@@ -132,8 +135,8 @@ def explain(error: BaseException) -> str:
 def not_installed(error: ModuleNotFoundError) -> str:
     """Which package is missing, and how to get it."""
     package = (error.name or "typer").partition(".")[0]
-    extra = _EXTRAS.get(package, "all")
-    return f"This needs {package!r}, which is not installed: pip install 'fieldcal[{extra}]'"
+    install = f"'fieldcal[{_EXTRAS[package]}]'" if package in _EXTRAS else package
+    return f"This needs {package!r}, which is not installed: pip install {install}"
 
 
 def _system(error: OSError) -> str:

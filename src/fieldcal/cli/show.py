@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     Told = tuple[dict[str, Any], list[RenderableType]]
 
 _SHOWN = 12
+#: How the bins of each kind of partition are made.
+_BINS = {
+    "edges": "intervals of the score",
+    "edges_above_zero": "intervals of the score above 0",
+    "expected": "intervals of the expected place or number",
+    "simplex": "regions of the predictions of all classes",
+    "bins": "as given",
+    "values": "one per value, rare ones merged",
+}
 
 
 def show(
@@ -83,7 +92,7 @@ def _lab(lab: Lab, path: str) -> Told:
         )
     order = ", in an order that means something" if lab.ordered else ""
     lines += [
-        f"bins: {lab.n_bins}, made by {type(lab.partition).__name__}",
+        f"bins: {lab.n_bins}, {_BINS.get(lab.partition.kind, type(lab.partition).__name__)}",
         f"{lab.outcome.plural}: {_listed(lab.classes)}{order}",
         f"next: fieldcal count {path} FIELD_TABLE -o field.json, or fieldcal plan {path} --rows N",
     ]
@@ -120,9 +129,7 @@ def _prevalence(prev: Prevalence, path: str) -> Told:
         str(prev.lab).partition("\n")[0],
         str(prev.field),
     ]
-    following = (
-        f"next: fieldcal recalibrate {path} TABLE -o new.parquet; or decide, contrast, report, check, plan"
-    )
+    following = f"next: fieldcal recalibrate {path} TABLE -o new.parquet; or decide, contrast, shares, performance, report, check, plan"
     data = {
         **out.prevalence_data(prev),
         "prior": prev.prior,

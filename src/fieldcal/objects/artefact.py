@@ -329,7 +329,8 @@ class Artefact(Frozen):
             raise ArtefactError(f"{name} is not a fieldcal artefact, or an unknown field was added to it.")
         if envelope["fieldcal"] != cls.kind:
             raise ArtefactError(
-                f"{name} holds a {envelope['fieldcal']!r:.40}, but a {cls.kind!r} was expected."
+                f"{name} holds a {envelope['fieldcal']!r:.40}, but a {cls.kind!r} was expected. "
+                "Check which file stands where."
             )
         if type(envelope["schema"]) is not int or not 1 <= envelope["schema"] <= SCHEMA_VERSION:
             raise ArtefactError(

@@ -373,8 +373,8 @@ class Lab(Artefact):
         """The lab of the rows of both, which have the same bins; exact and in any order."""
         if isinstance(other, Artefact) and not isinstance(other, Lab):
             raise InputTypeError(
-                f"A Lab and a {type(other).__name__} do not add up. Labs do, and fields do; labelled rows of a field become "
-                "lab rows with lab.extended(field)."
+                f"A Lab and a {type(other).__name__} do not add up. Labs do, and fields do; labelled rows of a field "
+                "become lab rows with lab.extended(field)."
             )
         return Lab(**next_lab.merged(self, other)) if isinstance(other, Lab) else NotImplemented
 

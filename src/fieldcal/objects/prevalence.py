@@ -23,7 +23,7 @@ from fieldcal.core.reweight import Step, steps_of
 from fieldcal.core.solve import Solution
 from fieldcal.core.stories import Story, posterior_alone, story_draws, tell
 from fieldcal.core.trust import Evidence, Trust
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, MissingExtraError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import (
     LARGEST,
@@ -764,8 +764,10 @@ class Prevalence(Artefact):
                 return nw.from_dict(_for(name, columns), backend=name).to_native()  # type: ignore[arg-type]
             except (ImportError, ModuleNotFoundError):
                 continue
-        raise InputError(
-            f"No table library to answer with ({backend or 'pandas, polars or pyarrow'}): pip install polars"
+        install = backend if backend in ("pandas", "pyarrow") else "'fieldcal[polars]'"
+        raise MissingExtraError(
+            f"to_frame answers with a table of {backend or 'pandas, polars or pyarrow'}, which is not installed. "
+            f"Install it: pip install {install}; or use to_dict(), which needs nothing."
         )
 
     def to_dict(self) -> dict[str, list[Any]]:

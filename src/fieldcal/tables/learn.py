@@ -111,7 +111,7 @@ def learn(
     >>> tables.learn(judged, predictions="verdict", label="human", design="random")
     Lab: 160 rows chosen at random, 2 classes (bad 75.0%, good 25.0%), 2 values
     """
-    check_call("fieldcal.tables.learn(frame, scores=…, label=…)", (frame, "a table"))
+    check_call("fieldcal.tables.learn(frame, …)", (frame, "a table"))
     _one_kind(scores=scores, quantiles=quantiles, predictions=predictions)
     table = open_table(frame)
     check_flags(ordered=ordered, normalize=normalize)

@@ -53,7 +53,7 @@ def pairs(
     >>> tables.pairs(lab, rows, item="question", label="human")
     Pairs: 60 items, 60 of them in two or more of 2 groups
     """
-    check_call("fieldcal.tables.pairs(lab, frame, item=…)", (lab, Lab), (frame, "a table"))
+    check_call("fieldcal.tables.pairs(lab, frame, …)", (lab, Lab), (frame, "a table"))
     table = open_table(frame)
     groups, items = (
         Grouping.of(table, names) for names in (group_names(lab, by), column_names("item", item))

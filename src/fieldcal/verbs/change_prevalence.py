@@ -81,7 +81,7 @@ def change_prevalence(
     >>> fieldcal.change_prevalence([0.5, 0.9], old=[1, 9], new=[1, 1]).round(3).tolist()
     [0.1, 0.5]
     """
-    check_call("fieldcal.change_prevalence(predictions, old=…, new=…)", (predictions, "predictions"))
+    check_call("fieldcal.change_prevalence(predictions, …)", (predictions, "predictions"))
     check_choice("unseen", unseen, ("error", "raw"))
     check_choice("missing", missing, ("error", "keep"))
     check_flags(normalize=normalize)

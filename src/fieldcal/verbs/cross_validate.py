@@ -73,7 +73,8 @@ class CrossValidation:
         lines = [
             f"Cross-validation over {self.rows:,} labelled rows in {self.folds} folds: log loss of the model's own "
             f"predictions {self.log_loss:.4f}",
-            *(f"  {name}: {_words(found)}" for name, found in (("tilt", self.tilt), ("bins", self.bins))),
+            f"  recalibrated by group (tilt): {_words(self.tilt)}",
+            f"  recalibrated bin by bin (bins): {_words(self.bins)}",
         ]
         if self.not_judging:
             lines.append(f"  {self.not_judging:,.6g} rows chosen by class teach, but cannot judge")

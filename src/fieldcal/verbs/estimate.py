@@ -361,7 +361,7 @@ def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, urc: Floa
         return decide_trust(problem, evidence, urc=urc, whole=whole, centres=lab.bin_means)
     if isinstance(trust, bool) or not isinstance(trust, (int, float, np.number)) or not 0 <= trust <= 1:
         raise InputError(
-            f"trust must be 'auto' or a probability from 0 (leave alone) to 1 (URC), but got {trust!r}."
+            f"trust must be 'auto' or a probability from 0 (leave alone) to 1 (label shift holds), but got {trust!r}."
         )
     return Trust(float(trust), float(trust), set_by_caller=True)
 

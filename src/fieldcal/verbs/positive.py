@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys
 from fieldcal.objects.outcome import factorize_labels, listed, places_among
 from fieldcal.storage import did_you_mean
@@ -79,7 +79,13 @@ def refuse_name_of_other(column: str, classes: Keys) -> None:
 
 
 def _place(present: Keys, positive: Hashable) -> int:
-    at = int(places_among((group_keys.normalize(positive),), present)[0])
+    try:
+        key = group_keys.normalize(positive)
+    except InputTypeError:
+        raise InputTypeError(
+            f"positive must be one of the labels, {listed(present)}, but got {positive!r:.60}."
+        ) from None
+    at = int(places_among((key,), present)[0])
     if at < 0:
         raise InputError(
             Option("positive", positive),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 
 
 def refuse_swapped(predictions: Any, y: Any) -> None:
@@ -21,8 +21,9 @@ def refuse_swapped(predictions: Any, y: Any) -> None:
     """
     if isinstance(y, str):
         raise InputTypeError(
-            f"The labels must be one per row, but got the text {y!r:.60}. If it is the name of a column, write "
-            f"fieldcal.tables.learn(frame, scores=…, label={y!r:.60})."
+            f"y must be the labels, one per row, but got the text {y!r:.60}. If it is the name of a column, write ",
+            Option("label", y, verb="fieldcal.tables.learn"),
+            ".",
         )
     if _between(y) and _may_be_labels(predictions):
         raise InputError(
