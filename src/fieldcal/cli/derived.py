@@ -24,7 +24,7 @@ _SHOWN = 36
 Groups = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[GROUP]...",
+        metavar="GROUP",
         help="By default all. Of several columns, as a,b or as JSON: '[\"a\", 1]'.",
         show_default=False,
     ),
@@ -78,7 +78,7 @@ def performance(
     prevalence_file: opt.PrevalenceFile,
     group: Annotated[
         str | None,
-        typer.Argument(metavar="[GROUP]", help="By default all groups together.", show_default=False),
+        typer.Argument(metavar="GROUP", help="By default all groups together.", show_default=False),
     ] = None,
     assume: Assume = "trust",
 ) -> None:

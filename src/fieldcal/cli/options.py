@@ -47,7 +47,7 @@ OneOrBothTables = Annotated[
 MaybeFieldTable = Annotated[
     str | None,
     typer.Argument(
-        metavar="[FIELD_TABLE]",
+        metavar="FIELD_TABLE",
         help="Predictions in the field; with --predictions by default the same table.",
         show_default=False,
     ),

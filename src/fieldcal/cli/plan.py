@@ -34,7 +34,7 @@ def plan(
     table: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TABLE]", help=f"The field, to choose rows from. {opt.TABLE}", show_default=False
+            metavar="TABLE", help=f"The field, to choose rows from. {opt.TABLE}", show_default=False
         ),
     ] = None,
     rows: Annotated[

@@ -129,7 +129,10 @@ def _prevalence(prev: Prevalence, path: str) -> Told:
         str(prev.lab).partition("\n")[0],
         str(prev.field),
     ]
-    following = f"next: fieldcal recalibrate {path} TABLE -o new.parquet; or decide, contrast, shares, performance, report, check, plan"
+    following = (
+        f"next: fieldcal recalibrate {path} TABLE -o new.parquet; or decide, contrast, shares, performance, report, "
+        "check, plan"
+    )
     data = {
         **out.prevalence_data(prev),
         "prior": prev.prior,
