@@ -51,6 +51,11 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a table, by its name."""
+    return Path(path).suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".gz", ".zst")
+
+
 def as_path(path: Any) -> Path:
     """Where something lies, if this can be the name of a file."""
     if not isinstance(path, (str, os.PathLike)):

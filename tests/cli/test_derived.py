@@ -70,6 +70,17 @@ def test_draws_are_joint_one_row_per_group_and_draw(artefacts, call):
             "estimate field.json lab.json -o p.json",
             "holds a 'field', but a 'lab' was expected. Check which file",
         ),
+        ("run field.csv lab.csv --label y --scores p -o out", "The table with labels comes first"),
+        ("count field.csv lab.json -o f.json", "field.csv is a table, but a 'lab' was expected"),
+        (
+            "recalibrate field.csv prevalence.json -o n.csv",
+            "field.csv is a table, but a 'prevalence' was expected",
+        ),
+        (
+            "estimate lab.json field.csv -o p.json",
+            "A table of predictions is counted first: `fieldcal count`",
+        ),
+        ("plan lab.json", "lab.json is a lab, which has no field to plan for"),
         ("contrast prevalence.json 'site 1' 'site 6' --item row", "Give both, or neither"),
     ],
 )

@@ -120,11 +120,6 @@ def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str]) -> N
         _refuse_streams(target, inputs)
 
 
-def is_table(path: str | Path) -> bool:
-    """Whether a file is a table, by its name."""
-    return Path(path).suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".gz", ".zst")
-
-
 def kind_of(path: Path) -> str | None:
     """Whether a file says that it holds a lab, a field or a prevalence; None where it says nothing of the kind."""
     try:

@@ -10,10 +10,11 @@ import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli.inputs import check_table_target, is_table, session
+from fieldcal.cli.inputs import check_table_target, session
 from fieldcal.cli.options import arguments
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
+from fieldcal.storage import is_table
 
 if TYPE_CHECKING:
     from fieldcal.tables.files.session import Session

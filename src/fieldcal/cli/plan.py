@@ -11,7 +11,7 @@ import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.answers import Assume, Of, group_of, size_of
-from fieldcal.cli.inputs import check_table_target, class_of, session
+from fieldcal.cli.inputs import check_table_target, class_of, kind_of, session
 from fieldcal.cli.labels import label_column, relation_of
 from fieldcal.cli.options import QuantileColumns, arguments
 from fieldcal.cli.output import Settings
@@ -128,6 +128,10 @@ def plan(
     )
     if rows is None and shares is not None:
         raise InputError("--prevalence is for planning with a lab. Add --rows, and give LAB.json.")
+    if rows is None and kind_of(artefact) == "lab":
+        raise InputError(
+            f"{artefact.name} is a lab, which has no field to plan for. Say how many rows it will have: --rows 1000."
+        )
     held = Prevalence.load(artefact) if rows is None else Lab.load(artefact)
     planned = fieldcal.plan(
         held,

@@ -80,6 +80,7 @@ def run(
     with session(settings) as opened:
         known = opened.open(lab_table)
         unknown = known if field_table is None else opened.open(field_table)
+        _refuse_field_first(learning.label, known, unknown)
         lab = learn_stage(settings, known, by=_groups_of_lab(settings, groups, known), **given)
         counted: dict[str, Any] = {"by": groups or [], "scores": None, **arguments(counting)}
         field = count_with_labels(settings, lab, opened, unknown, labels, **counted)
@@ -135,6 +136,15 @@ def _check_run(of_values: bool, field_table: str | None, item: Any, recalibrated
     for name, value in (("--item", item), ("--recalibrated", recalibrated or None)):
         if value is not None:
             raise InputError(f"{name} goes with --predictions, the values of a judge. Leave it out.")
+
+
+def _refuse_field_first(label: str, lab: Source, field: Source) -> None:
+    """Refuse two tables of which the second alone has the labels."""
+    if label not in lab.columns and label in field.columns:
+        raise InputError(
+            f"The first table, {lab.name!r:.60}, has no column {label!r:.60}, but the second has. The table with "
+            "labels comes first: fieldcal run LAB_TABLE FIELD_TABLE."
+        )
 
 
 def _labels_of_run(learning: Learning, labels: Labels, field_table: str | None) -> Labels:

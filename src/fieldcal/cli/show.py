@@ -11,10 +11,9 @@ import typer
 
 import fieldcal
 from fieldcal.cli import output as out
-from fieldcal.cli.inputs import is_table
 from fieldcal.cli.output import Settings
 from fieldcal.errors import ArtefactError
-from fieldcal.storage import parse, read_bytes
+from fieldcal.storage import is_table, parse, read_bytes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -309,7 +309,13 @@ class Artefact(Frozen):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; anything damaged or foreign raises `ArtefactError`."""
-        return cls.from_json(storage.read_bytes(path), name=os.path.basename(path))
+        data, name = storage.read_bytes(path), os.path.basename(path)
+        if storage.is_table(name):
+            raise ArtefactError(
+                f"{name} is a table, but a {cls.kind!r} was expected, a .json file that fieldcal wrote. Check which "
+                "file stands where."
+            )
+        return cls.from_json(data, name=name)
 
     @classmethod
     def from_json(cls, data: bytes, *, name: str = "the artefact") -> Self:

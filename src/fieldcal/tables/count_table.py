@@ -306,7 +306,8 @@ def _require(names: dict[str, Any], needed: Sequence[str]) -> None:
     if lost:
         raise InputError(
             f"This table of counts has no column {lost[0]!r} ({len(lost)} of {len(needed)} are missing). Was it made "
-            "with another lab? Make it with `fieldcal sql count`."
+            "with another lab? Make it with `fieldcal sql count`. A table of predictions is counted first: `fieldcal "
+            "count`."
         )
     strays = [n for n in names if n.startswith("fieldcal_below_") and n not in needed]
     if strays:
