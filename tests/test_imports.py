@@ -53,8 +53,10 @@ ALLOWED |= {
         {"numpy", "jinja2", "markupsafe", "matplotlib"},
     ),
 }
+# What it needs of others is an extra, and asked for by name when it is called: see `storage.require`.
+ALLOWED["integrations"] = (_LAYERS | {"integrations"}, {"numpy", "mlflow", "onnx"})
 ALLOWED["the public names"] = (set(ALLOWED), set())  # fieldcal/__init__.py
-_PUBLIC = _LAYERS | {"plots", "reporting", "the public names"}
+_PUBLIC = _LAYERS | {"plots", "reporting", "integrations", "the public names"}
 ALLOWED |= {
     "demo": (_PUBLIC, {"numpy", "sklearn"}),
     "cli": (_PUBLIC | {"cli", "demo"}, {"typer", "rich", "duckdb"}),
@@ -64,7 +66,7 @@ ALLOWED |= {
 NOT_IN_CORE = {"os", "io", "pathlib", "json", "logging", "random", "tempfile", "subprocess", "socket", "csv"}
 HEAVY = (
     *("sklearn", "scipy", "pandas", "polars", "pyarrow", "duckdb", "pyspark", "pydantic"),
-    *("matplotlib", "jinja2", "rich"),
+    *("matplotlib", "jinja2", "rich", "mlflow", "onnx"),
 )
 
 
