@@ -268,6 +268,7 @@ def calls():
             {"prev": table_prev, "table": "t", "dialect": "duckdb"},
         ),
         "sql_decide": (tables.sql_decide, {"prev": table_prev, "table": "t", "dialect": "duckdb"}),
+        "dbt_package": (tables.dbt_package, {"artefact": table_prev, "dialect": "duckdb"}),
         "KL": (fieldcal.KL, {}),
         "Dirichlet": (fieldcal.Dirichlet, {}),
         "Continuity": (fieldcal.Continuity, {}),

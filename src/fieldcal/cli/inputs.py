@@ -96,16 +96,16 @@ def refuse_standard_input_twice(inputs: Sequence[str]) -> None:
         raise InputError("Only one of the tables can come from standard input. Give the others as files.")
 
 
-def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str]) -> None:
+def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str], command: str = "run") -> None:
     """Refuse before the work a folder that cannot be made, or that holds what is read.
 
     Parameters
     ----------
-    files : what `run` writes into it
+    files : what the command writes into it
     """
     from fieldcal.tables.files.paths import refuse_inputs
 
-    check_is_no_file(folder, "run")
+    check_is_no_file(folder, command)
     refuse_standard_input_twice(inputs)
     read = _existing(given for given in inputs if given != "-")
     for path in read:

@@ -46,7 +46,7 @@ def show(
 
     Example: fieldcal show out/prevalence.json
     """
-    held, version = _load(artefact)
+    held, version = load_any(artefact)
     tell: dict[str, Callable[[Any, str], Told]] = {
         "lab": _lab,
         "field": _field,
@@ -57,7 +57,7 @@ def show(
     out.result(settings, {"kind": held.kind, "format": version, **data}, *parts, last)
 
 
-def _load(path: Path) -> tuple[Artefact, int]:
+def load_any(path: Path) -> tuple[Artefact, int]:
     """An artefact of whatever kind, and the version of its format."""
     from fieldcal.objects import Field, Lab, Prevalence
 

@@ -36,6 +36,14 @@ Unseen = Annotated[
     Literal["global", "raw"],
     typer.Option(help="Groups never counted: treat as the whole field, or leave alone."),
 ]
+CountedLabel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="The true class of the rows whose class is known, null elsewhere. How they were chosen is said to "
+        "`fieldcal estimate`, by --design.",
+    ),
+]
 Weights = Annotated[
     str | None,
     typer.Option(
@@ -50,14 +58,7 @@ def sql_count(
     table: TableName,
     dialect: Dialect,
     columns: ScoreColumns,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="The true class of the rows whose class is known, null elsewhere. How they were chosen is said to "
-            "`fieldcal estimate`, by --design.",
-        ),
-    ] = None,
+    label: CountedLabel = None,
 ) -> None:
     """Print the statement that counts. Give its result, as CSV or Parquet, to `fieldcal estimate`."""
     from fieldcal.objects import Lab

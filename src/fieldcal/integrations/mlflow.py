@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import fieldcal
 from fieldcal.errors import ArtefactError, InputError, InputTypeError
 from fieldcal.integrations.mlflow_model import Recalibrated, Settings, signature_of
 from fieldcal.objects import Lab, Prevalence
@@ -270,7 +270,7 @@ def _asks_for_none(options: dict[str, Any]) -> bool:
 
 def _requirements(mlflow: Any, uri: str) -> list[str]:
     """Those of the wrapped model, and this version of fieldcal."""
-    own = f"fieldcal=={fieldcal.__version__}"
+    own = f"fieldcal=={import_module('fieldcal').__version__}"
     try:
         path = mlflow.pyfunc.get_model_dependencies(uri)
     except (mlflow.exceptions.MlflowException, OSError):  # it was logged without any
