@@ -13,7 +13,7 @@ import fieldcal
 from fieldcal import tables
 from fieldcal.cli import main
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.tables.dbt import FILES
+from fieldcal.tables.dbt import FILES, _macro
 
 HOSTILE = [
     "{{ 7*7 }}",
@@ -30,12 +30,14 @@ pieces = st.sampled_from([*HOSTILE, "'", '"', "%}", "-", "\n", "é"]) | st.text(
 texts = st.lists(pieces, max_size=4).map("".join).filter(lambda text: "\0" not in text)
 
 
-def estimated(groups, n=40):
-    lab = fieldcal.learn([0.1, 0.3, 0.7, 0.9] * 30, [0, 0, 1, 1] * 30)
-    field = fieldcal.count(
-        lab, [0.2, 0.6, 0.9, 0.8] * n, groups=[groups[i % len(groups)] for i in range(4 * n)]
-    )
-    return fieldcal.estimate(lab, field, prior="flat", trust=0.5)
+DATA = fieldcal.datasets.label_shift(n_lab=2000, n_field=400)
+LAB = fieldcal.learn(DATA.proba_lab, DATA.y_lab)
+
+
+def estimated(groups):
+    of_rows = [groups[i % len(groups)] for i in range(len(DATA.proba_field))]
+    field = fieldcal.count(LAB, DATA.proba_field, groups=of_rows)
+    return fieldcal.estimate(LAB, field, prior="flat", trust=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def called(made, verb, relation):
     return str(getattr(Environment().from_string(made[f"{verb}.sql"]).module, verb)(relation))
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "snowflake", "bigquery", "databricks", "tsql"])
+@pytest.mark.parametrize("dialect", ["duckdb", "bigquery", "tsql"])
 def test_a_macro_gives_the_statement_of_its_relation(prev, dialect):
     columns = {"dialect": dialect, "by": "town {{", "scores": "p {%"}
     made = tables.dbt_package(prev, **columns, decision="d {#")
@@ -61,14 +63,12 @@ def test_a_macro_gives_the_statement_of_its_relation(prev, dialect):
         assert called(made, verb, "a_schema.leads") == statement
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
-@given(st.lists(texts, min_size=1, max_size=3, unique=True))
-def test_no_group_and_no_name_is_a_command(groups):
-    """Whatever they hold, Jinja gives them back."""
-    prev = estimated(groups)
-    columns = {"dialect": "duckdb", "by": groups[0] or "g", "scores": "p" + groups[-1]}
-    made = tables.dbt_package(prev, **columns)
-    assert called(made, "recalibrate", "leads") == tables.sql_recalibrate(prev, "leads", **columns)
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(texts, texts)
+def test_whatever_a_statement_holds_jinja_gives_it_back(before, after):
+    """The statement is cut where the relation goes, and each part is written such that it is no command."""
+    macro = _macro(lambda relation: f"<{before}{relation}{after}>")
+    assert Environment().from_string(macro).render(relation="leads") == f"<{before}leads{after}>"
 
 
 def test_of_a_lab_there_is_count_alone(prev):
@@ -112,7 +112,7 @@ OPTIONS = ("--dialect", "duckdb", "--scores", "p", "--by", "town")
 
 
 def files(folder):
-    return {path.name: path.read_text(newline="") for path in folder.iterdir()}
+    return {path.name: path.read_bytes().decode() for path in folder.iterdir()}
 
 
 def test_the_command_writes_the_same_files(place, prev, capsys):
@@ -149,6 +149,7 @@ def test_a_project_of_somebody_else_is_not_overwritten(place, name, capsys):
         (("prevalence.json", "-o", "dbt", "--dialect", "duckdb", "--scores", "p"), "--by"),
         (("prevalence.json", "-o", "dbt", *OPTIONS, "--package", "a b"), "package must be"),
         (("prevalence.json", "-o", "dbt", *OPTIONS, "--goal", "speed"), "--goal"),
+        (("prevalence.json", "-o", "dbt", *OPTIONS, "--decision", "p"), "--decision"),
         (("prevalence.json", "-o", "dbt", *OPTIONS, "--shape", "bins"), "--shape bins"),
         (("absent.json", "-o", "dbt", *OPTIONS), "absent.json"),
     ],

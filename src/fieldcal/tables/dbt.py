@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab, Prevalence
-from fieldcal.tables.columns import group_columns
+from fieldcal.tables.columns import group_columns, new_names, score_names
 from fieldcal.tables.sql import count_statement, decide_statement, recalibrate_statement
 from fieldcal.types import Shape
 
@@ -122,6 +122,7 @@ def dbt_package(
     made: dict[str, str] = {}
     if isinstance(artefact, Prevalence):
         by = group_columns(artefact, by)
+        _check_decision(artefact.lab, by, scores, name, decision)
         same: dict[str, Any] = {"dialect": dialect, "by": by, "scores": scores, "unseen": unseen}
         same |= {"acknowledge": acknowledge, "shape": shape}
         made["recalibrate"] = _macro(partial(recalibrate_statement, artefact, name=name, **same))
@@ -150,6 +151,13 @@ def _check_package(package: Any) -> None:
             f"package must be a name of small letters, digits and underscores, such as fieldcal_churn, but got "
             f"{package!r:.60}."
         )
+
+
+def _check_decision(lab: Lab, by: Sequence[str], scores: Any, name: str, decision: str) -> None:
+    """By the name that it has here: `decide_statement` calls it otherwise."""
+    columns = score_names(lab, scores)
+    taken = [*columns, *by, *new_names(columns, [*columns, *by], name)]
+    new_names(columns[:1], taken, decision, option="decision")
 
 
 def _macro(write: Callable[[str], str]) -> str:
