@@ -8,6 +8,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SPARK := $(if $(shell command -v java),$(shell printf ',spark'))
 
 PEERS := .venv-peers
+# MLflow and ONNX bring dozens of packages, and dbt pins many: none of it is in the environment of the suite.
+INTEGRATIONS := .venv-integrations
+DBT := .venv-dbt
 
 # The bounds that pyproject.toml declares are run: the lowest of each on the lowest Python, the newest of all on a new one.
 LOWEST := .venv-lowest
@@ -21,13 +24,16 @@ PYENVS = $(shell pyenv versions --bare 2>/dev/null | paste -sd: -)
 UV = $(if $(INDEX),UV_DEFAULT_INDEX=$(INDEX)) $(if $(PYENVS),PYENV_VERSION=$(PYENVS)) $(TOOLS)/bin/uv --quiet
 SUITE := -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-lowest test-newest check docs format faults faults-page experiments bench peers clean
+.PHONY: demo test integrations test-lowest test-newest check docs format faults faults-page experiments bench peers clean
 
 demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
 	$(BIN)/fieldcal demo
 
 test: $(VENV)/.dev ## the whole test suite, doctests included
 	$(BIN)/python $(SUITE)
+
+integrations: $(INTEGRATIONS)/.made $(DBT)/.made ## the tests with MLflow, ONNX and dbt, which `make test` skips
+	FIELDCAL_DBT=$(CURDIR)/$(DBT)/bin/dbt $(INTEGRATIONS)/bin/python -m pytest tests/integrations src/fieldcal/integrations
 
 # What old libraries do to each other is no fault of ours: they use what a newer one beneath them has deprecated, and PySpark
 # below 4.2 leaves its sockets to the garbage collector.
@@ -79,7 +85,7 @@ bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an ho
 	$(BIN)/python benchmarks/regression.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(LOWEST) $(NEWEST) $(TOOLS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(INTEGRATIONS) $(DBT) $(LOWEST) $(NEWEST) $(TOOLS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -98,6 +104,16 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) install -c $(CONSTRAINTS) -e '.[dev,bench$(SPARK)]'
 	touch $@
 
+$(INTEGRATIONS)/.made: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install -c $(CONSTRAINTS) -e '.[integrations]'
+	touch $@
+
+$(DBT)/.made: tests/integrations/dbt-requirements.txt
+	$(PYTHON) -m venv $(DBT)
+	$(DBT)/bin/python -m pip --disable-pip-version-check --quiet install -r tests/integrations/dbt-requirements.txt
+	touch $@
+
 $(TOOLS)/.made:
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install uv
@@ -105,7 +121,7 @@ $(TOOLS)/.made:
 
 $(LOWEST)/.made: $(TOOLS)/.made pyproject.toml
 	$(UV) venv --clear --python $(LOWEST_PYTHON) $(LOWEST)
-	$(UV) pip install --python $(LOWEST) --resolution lowest-direct -e '.[test$(SPARK)]'
+	$(UV) pip install --python $(LOWEST) --resolution lowest-direct -e '.[integrations$(SPARK)]'
 	touch $@
 
 $(NEWEST)/.made: $(TOOLS)/.made
