@@ -71,6 +71,12 @@ def test_the_results_are_the_same_bytes_in_any_environment(environment, usual, s
             "matplotlib", ["report", "prevalence.json", "-o", "r.html"], "report", id="fault_45_matplotlib"
         ),
         pytest.param("jinja2", ["report", "prevalence.json", "-o", "r.md"], "report", id="fault_45_jinja2"),
+        pytest.param(
+            "sqlglot",
+            ["sql", "dbt", "lab.json", "--dialect", "postgres", "-o", "dbt"],
+            "sql",
+            id="fault_45_sqlglot_dbt",
+        ),
     ],
 )
 def test_what_is_not_installed_is_one_line_with_the_way_to_install_it(module, line, extra, artefacts):

@@ -281,8 +281,10 @@ print(open("out.csv").read(), end="")
     [
         ("duckdb", "from fieldcal.tables.files.session import Session; Session()", "cli"),
         ("sqlglot", "tables.sql_count(lab, 't', scores='p', dialect='duckdb')", "sql"),
+        ("onnx", "fieldcal.onnx.graph(lab)", "onnx"),
+        ("mlflow", "fieldcal.mlflow.log_lab(lab)", "mlflow"),
     ],
-    ids=["fault_45_duckdb", "fault_45_sqlglot"],
+    ids=["fault_45_duckdb", "fault_45_sqlglot", "fault_45_onnx", "fault_45_mlflow"],
 )
 def test_a_missing_extra_is_an_error_with_the_line_that_installs_it(module, call, extra):
     code = f"""
