@@ -34,6 +34,7 @@ test: $(VENV)/.dev ## the whole test suite, doctests included
 
 integrations: $(INTEGRATIONS)/.made $(DBT)/.made ## the tests with MLflow, ONNX and dbt, which `make test` skips
 	FIELDCAL_DBT=$(CURDIR)/$(DBT)/bin/dbt $(INTEGRATIONS)/bin/python -m pytest tests/integrations src/fieldcal/integrations
+	$(INTEGRATIONS)/bin/python -m pytest tests/docs/test_pages.py -k "model-registry or onnx or dbt"
 
 # What old libraries do to each other is no fault of ours: they use what a newer one beneath them has deprecated, and PySpark
 # below 4.2 leaves its sockets to the garbage collector.
