@@ -108,7 +108,7 @@ def _field(field: Field, path: str) -> Told:
         f"columns of groups: {groups}",
         f"batches: {_listed(field.batch_ids) if field.batch_ids else 'none named'}",
         f"counted with the lab {field.lab}",
-        f"next: fieldcal estimate lab.json {path} -o prevalence.json, or fieldcal merge {path} OTHER.json -o both.json",
+        f"next: fieldcal estimate lab.json {path} -o prevalence.json, or fieldcal merge {path} OTHER.json -o BOTH.json",
     ]
     return out.field_data(field) | {"lab": field.lab}, [head, *sheets.field_sheet(field).parts(), *lines]
 

@@ -62,9 +62,10 @@ class Comparison:
     def __repr__(self) -> str:
         of, n = group_keys.show(self.of, width=30), len(self.differences)
         head = f"{len(self.found):,} of {n:,} differences in {of} found ({rests_on(self.assume, self.verdict)}; of "
-        head += f"those found, {self.errors:.0%} at most are expected to have the wrong sign)"
+        head += f"those found, * below, {self.errors:.0%} at most are expected to have the wrong sign)"
         lines = [
-            f"  {show.name(d.a)} – {show.name(d.b)}: {d.estimate:+.3f} ({d.lower:+.3f} to {d.upper:+.3f})"
+            f"{'*' if d.found else ' '} {show.name(d.a)} – {show.name(d.b)}: {d.estimate:+.3f} "
+            f"({d.lower:+.3f} to {d.upper:+.3f})"
             for d in self.differences[:12]
         ]
         return "\n".join([head, *lines, *(["  …"] if n > 12 else [])])

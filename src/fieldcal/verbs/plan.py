@@ -42,9 +42,11 @@ class Plan:
     width_if_label_shift : the same if label shift is known to hold
     from_field, from_separability, from_lab : shares of the variance under label shift; they sum to one
     field_rows, lab_rows : in all, that would halve the width under label shift, each alone; None where no number can
-    labels : of field rows drawn at random, that would decide whether label shift holds; with an estimate, that would
-        settle the verdict, beside those that are there. 0 where nothing is to decide; None where no number does, as
-        shares are nearly the same either way
+    labels : of field rows drawn at random, that would decide in nine of ten cases whether label shift holds: the number
+        that the verdict names. With labels in the estimate, those that would settle the verdict, beside them. None
+        where no number does, as shares are nearly the same either way
+    labels_if_as_expected : with an estimate, the number that settles the verdict if labels come as expected; 0 where
+        nothing is to decide
     more_labels : with an estimate, the widths that further labels of each design would leave
     """
 
@@ -59,6 +61,7 @@ class Plan:
     field_rows: int | None
     lab_rows: int | None
     labels: int | None
+    labels_if_as_expected: int | None = None
     more_labels: tuple[MoreLabels, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,17 +80,23 @@ class Plan:
             f"that are not labels, {self.from_lab:.0%} from the noise of the lab",
             f"  half of that takes {rows(self.field_rows, 'field')}, or {rows(self.lab_rows, 'lab')}",
         ]
-        if self.labels:
-            lines.append(
-                f"  whether it holds, about {self.labels:,} labelled rows drawn at random would decide"
-            )
-        elif self.labels == 0:
-            lines.append("  whether it holds need not be decided by more labels")
+        return "\n".join([*lines, *self._deciding(), *label_lines(self.more_labels)])
+
+    def _deciding(self) -> Iterator[str]:
+        """How many labels would decide, in words."""
+        told = (
+            f"  whether it holds, about {self.labels:,} labelled rows drawn at random would decide"
+            if self.labels
+            else ""
+        )
+        if self.labels_if_as_expected == 0:
+            yield "  whether it holds need not be decided by more labels"
+        elif told and self.labels_if_as_expected is not None and self.labels_if_as_expected != self.labels:
+            yield f"{told} in nine of ten cases, {self.labels_if_as_expected:,} if they come as expected"
+        elif told:
+            yield told
         elif self.more_labels:
-            lines.append(
-                "  whether it holds, no number of labels would decide: shares are nearly the same either way"
-            )
-        return "\n".join([*lines, *label_lines(self.more_labels)])
+            yield "  whether it holds, no number of labels would decide: shares are nearly the same either way"
 
 
 def plan(
@@ -212,7 +221,11 @@ def plan(
     width = min(1.0, 2 * z * float(np.sqrt(parts.variance)))
     more_field, more_lab = rows_to_reach((width / (4 * z)) ** 2, lab.M, p, k=k, n=size, rows=rows)
     whole = parts.sampling + parts.separability + parts.lab
+    # The verdict reckons with the same two shares, so that both name the same number.
     mean_prediction = p @ lab.M @ lab.bin_means
+    if prev is not None and prevalence is None:
+        mean_prediction = prev.whole.mean_prediction
+    expected = None if outlook is None else outlook.labels_to_settle()
     scene = _Scene.expected(lab, size * p @ lab.M) if prev is None else _Scene.of(prev)
     after_trust = width if assume == "label_shift" else scene.width(lab, p, size, level)[k]
     return Plan(
@@ -226,7 +239,10 @@ def plan(
         from_lab=parts.lab / whole,
         field_rows=None if more_field is None else int(np.ceil(more_field * size)),
         lab_rows=None if more_lab is None else int(np.ceil(more_lab * lab.n)),
-        labels=labels_to_decide(mean_prediction, p) if outlook is None else outlook.labels_to_settle(),
+        labels=expected
+        if prev is not None and prev.labels is not None
+        else labels_to_decide(mean_prediction, p),
+        labels_if_as_expected=expected,
         more_labels=() if outlook is None else tuple(_more_labels(outlook, numbers, k, level, random_state)),
     )
 

@@ -97,6 +97,7 @@ OF_VALUES: list[Callable[[Seen], Finding | None]] = [
     judges.tells_apart,
     judges.same_judge,
     judges.random_sample,
+    judges.every_value_checked,
     field.looks_alike,
     field.groups_fit,
     field.complete,

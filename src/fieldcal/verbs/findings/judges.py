@@ -116,6 +116,30 @@ def random_sample(seen: Seen) -> Finding | None:
     )
 
 
+def every_value_checked(seen: Seen) -> Finding | None:
+    """Values of which no row was checked, where rows were chosen by their value: nothing tells their classes."""
+    known = _judged(seen).verdicts.known
+    if set(seen.field.labelled) != {"by_score"}:
+        return None
+    question = "Was every value checked?"
+    rows = np.asarray(seen.field.V, dtype=np.float64).sum(axis=0)
+    unchecked = known.sum(axis=(0, 1)) == 0
+    share = float(rows[unchecked].sum() / max(rows.sum(), 1.0))
+    if share <= POLICY.unseen_values[0]:
+        return Finding(code="values_checked", question=question, state="ok", text="Yes, but for rare ones.")
+    names = np.array(seen.lab.partition.labels([str(c) for c in seen.lab.classes]))
+    named = ", ".join(names[unchecked][:MOST_NAMED])
+    return Finding(
+        code="values_unchecked",
+        question=question,
+        state="do_not_use" if share > POLICY.unseen_values[1] else "care",
+        text=f"No row with the value {named} was checked, which {share:.0%} of the rows have: labels that were chosen "
+        "by value say nothing of what classes these are, and the share of the whole is a guess.",
+        remedy="Check some rows of every value, or rows drawn at random; if they were chosen by class, say "
+        f"{BY_CLASS}.",
+    )
+
+
 def _judged(seen: Seen) -> Judged:
     assert seen.judged is not None
     return seen.judged
