@@ -55,7 +55,7 @@ def state(folder):
             id="lab-for-a-field",
         ),
         pytest.param(["check", "lab.json"], ["'prevalence' was expected"], id="lab-for-a-prevalence"),
-        pytest.param(["check", "field.csv"], ["JSON"], id="table-for-an-artefact"),
+        pytest.param(["check", "field.csv"], ["is a table", "was expected"], id="table-for-an-artefact"),
         pytest.param(
             ["estimate", "lab.json", "field.json", "--trust", "2", "-o", "n.json"],
             ["--trust", "0 to 1"],

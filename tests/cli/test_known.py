@@ -169,7 +169,7 @@ def test_priors_that_cannot_be_are_refused(artefacts, call, options, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--bins", "0"], "--bins must be a whole number, 1 or more, or cuts such as 0.2,0.5, but got '0'"),
+        (["--bins", "0"], "--bins must be a whole number, 1 or more, cuts such as 0.2,0.5, or quantiles"),
         (["--bins", "0.5"], "--bins must be a whole number"),
         (["--bins", "0.5,x"], "--bins must be a whole number"),
         (["--smoothing", "-1"], "--smoothing must be auto or a number of rows"),

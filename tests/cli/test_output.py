@@ -102,7 +102,7 @@ def test_people_read_under_label_shift_and_the_help_says_that_it_is_the_column_u
     assert "under label shift" in shown
     assert "urc" not in shown
     told = " ".join(call("estimate", "--help").out.split())
-    assert "under label shift (what the counts say if label shift is all that happened; column urc)" in told
+    assert "if label shift is all that happened; in the file of --csv the column urc)" in told
 
 
 def test_the_other_results_of_json(artefacts, call):
