@@ -498,7 +498,7 @@ def test_options_that_cannot_be_are_refused(options, message):
 
 
 def test_something_else_than_a_prevalence_is_refused():
-    with pytest.raises(InputTypeError, match="takes a Prevalence first, but got Lab"):
+    with pytest.raises(InputTypeError, match="takes a Prevalence and a table, in this order, but got Lab"):
         tables.recalibrate(truth.binary_lab(), rows())
 
 
