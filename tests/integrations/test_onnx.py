@@ -254,6 +254,7 @@ def test_names_that_the_model_has_are_left_to_it():
     prev, x = estimated(2, groups="none"), np.zeros((4, 2), dtype=np.float32)
     made = run(fieldcal.onnx.append(classifier(2, more=odd), prev), x=x)
     assert_allclose(made["p_recalibrated"], expected(prev, made["p"]), atol=1e-6)
+    assert fieldcal.onnx.append(classifier(2), prev, name="{}_{x}").graph.output[-1].name == "p_{x}"
     for options in ({"name": "p"}, {"name": "x"}, {"name": "fieldcal_mul_0"}):
         with pytest.raises(InputError, match="already"):
             fieldcal.onnx.append(classifier(2, more=odd), prev, **options)
@@ -284,6 +285,8 @@ def test_an_old_label_encoder_is_not_given_another_meaning():
     versions = [("", 13), ("ai.onnx.ml", 1)]
     made = fieldcal.onnx.append(classifier(3, versions=versions), estimated(3))
     assert {v.domain: v.version for v in made.opset_import} == {"": 13, "ai.onnx.ml": 2}
+    alone = fieldcal.onnx.append(classifier(3, versions=versions), estimated(3, groups="none"))
+    assert {v.domain: v.version for v in alone.opset_import} == {"": 13, "ai.onnx.ml": 1}
     old = helper.make_node("LabelEncoder", ["p"], ["l"], domain="ai.onnx.ml", classes_strings=["a"])
     with pytest.raises(InputError, match="LabelEncoder"):
         fieldcal.onnx.append(classifier(3, versions=versions, more=[old]), estimated(3))

@@ -145,7 +145,7 @@ def append(
     made.CopyFrom(model)
     taken = _names(made.graph)
     old = _probabilities(made, output, len(prev.classes))
-    new = _new_name("name", name.format(old.name) if isinstance(name, str) and "{}" in name else name, taken)
+    new = _new_name("name", name.replace("{}", old.name) if isinstance(name, str) else name, taken)
     tensor = old.type.tensor_type
     nodes = wire(
         prev,
@@ -162,7 +162,7 @@ def append(
         made.graph.input.append(
             _group_input(_new_name("group_input", group_input, taken | {new}), nodes, old)
         )
-    _check_versions(made)
+    _check_versions(made, looks_up=any(node.domain == _ML for node in nodes.nodes))
     made.graph.node.extend(nodes.nodes)
     made.graph.initializer.extend(nodes.constants)
     info = made.graph.output.add()
@@ -260,7 +260,7 @@ def _group_input(name: str, nodes: Nodes, beside: ValueInfoProto) -> ValueInfoPr
     return info
 
 
-def _check_versions(model: ModelProto) -> None:
+def _check_versions(model: ModelProto, *, looks_up: bool) -> None:
     """Ask for operators with groups as keys, where the model does not yet, and refuse operators that are too old."""
     versions = {"": 0, _ML: 0}
     for each in model.opset_import:
@@ -271,7 +271,7 @@ def _check_versions(model: ModelProto) -> None:
             f"The model is of opset {versions['']}, and {_LEAST_OPSET} or newer is needed. Convert it: "
             f"onnx.version_converter.convert_version(model, {_OPSET})."
         )
-    if versions[_ML] >= _ML_OPSET:
+    if not looks_up or versions[_ML] >= _ML_OPSET:
         return
     if any(node.op_type == "LabelEncoder" and node.domain == _ML for node in model.graph.node):
         raise InputError(
