@@ -25,7 +25,10 @@ def test_check_exits_with_the_verdict(level, code, artefacts, call):
     prev.save("judged.json")
     done = call("check", "judged.json")
     assert (done.code, done.err) == (code, "")
-    assert done.out.splitlines()[1:] == ["  - It was said so."]
+    assert done.out.splitlines()[1:] == [
+        "  - It was said so.",
+        "p is the probability of 1, the second class in sorted order",
+    ]
 
 
 @pytest.mark.parametrize(

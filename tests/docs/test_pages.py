@@ -25,7 +25,9 @@ def with_blocks() -> list[Path]:
 @pytest.mark.parametrize("page", with_blocks(), ids=lambda page: page.stem)
 def test_every_block_of_a_page_runs_in_an_empty_folder(page, tmp_path, monkeypatch):
     for module in NEEDS.get(page.stem, ()):
-        pytest.importorskip(module, reason=f"{module} is not installed here; make integrations runs this page")
+        pytest.importorskip(
+            module, reason=f"{module} is not installed here; make integrations runs this page"
+        )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")  # pictures without the time of their making
     for why in run(page):

@@ -226,6 +226,7 @@ def plan(
     if prev is not None and prevalence is None:
         mean_prediction = prev.whole.mean_prediction
     expected = None if outlook is None else outlook.labels_to_settle()
+    settled = outlook is not None and (not expected or (prev is not None and prev.labels is not None))
     scene = _Scene.expected(lab, size * p @ lab.M) if prev is None else _Scene.of(prev)
     after_trust = width if assume == "label_shift" else scene.width(lab, p, size, level)[k]
     return Plan(
@@ -239,9 +240,7 @@ def plan(
         from_lab=parts.lab / whole,
         field_rows=None if more_field is None else int(np.ceil(more_field * size)),
         lab_rows=None if more_lab is None else int(np.ceil(more_lab * lab.n)),
-        labels=expected
-        if prev is not None and prev.labels is not None
-        else labels_to_decide(mean_prediction, p),
+        labels=expected if settled else labels_to_decide(mean_prediction, p),
         labels_if_as_expected=expected,
         more_labels=() if outlook is None else tuple(_more_labels(outlook, numbers, k, level, random_state)),
     )
