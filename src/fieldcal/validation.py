@@ -388,6 +388,13 @@ def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> 
     )
 
 
+def as_read(lab: Lab, scores: Scores) -> Scores:
+    """Predictions as probabilities: calibrated, where the lab is. Bins are those of what the model said."""
+    if lab.calibration_map is None:
+        return scores
+    return replace(scores, values=lab.calibration_map.read(scores.values))
+
+
 def is_zero(values: Floats) -> NDArray[np.bool_]:
     """Whether the binary score is exactly 0, of one column or two."""
     return np.asarray((values if values.ndim == 1 else values[:, 1]) == 0.0)

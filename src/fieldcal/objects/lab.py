@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Slot
-from pydantic import model_validator
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.group_bias import GroupBias
 from fieldcal.core.judge import LOG_KAPPAS
@@ -91,6 +92,15 @@ class Lab(Artefact):
     judge_spread: Numbers | None = (
         None  # of values: log likelihood of how far judges differ, from the lab's groups
     )
+    calibration_map: record(CalibrationMap) | None = None  # type: ignore[valid-type]  # what predictions are read as
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A lab without a calibration is written as before there was any: its digest stays."""
+        found: dict[str, Any] = content(self)
+        if self.calibration_map is None:
+            found.pop("calibration_map", None)
+        return found
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
@@ -143,6 +153,8 @@ class Lab(Artefact):
             _check_rehearsal(self.rehearsal, self.outcome.size)
         if self.homogeneity is not None:
             _check_homogeneity(self.homogeneity)
+        if self.calibration_map is not None:
+            _check_calibration(self.calibration_map, self)
         if self.bias is not None or self.bias_groups:
             _check_bias(self.bias, self.bias_groups, self.outcome.size)
         return self
@@ -396,6 +408,14 @@ class Lab(Artefact):
 
     def _repr_html_(self) -> str:
         return show.lab_sheet(self).page()
+
+
+def _check_calibration(found: CalibrationMap, lab: Lab) -> None:
+    """Refuse knots that no calibration can have, and any of what are no probabilities of classes."""
+    if lab.outcome.kind != "classes" or not lab.partition.takes_probabilities:
+        raise ValueError("calibration_map goes with probabilities of classes")
+    if (fault := found.fault(lab.outcome.size)) is not None:
+        raise ValueError(f"calibration_map: {fault}")
 
 
 def _check_rehearsal(rehearsal: Rehearsal, n_classes: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.response import whole
-from fieldcal.errors import InputError, Option, TrustWarning
+from fieldcal.errors import InputError, Option, TrustWarning, Word
 from fieldcal.objects.artefact import SCORE_UNIT
 from fieldcal.objects.field import Field
 from fieldcal.objects.labelled import Labelled, added
@@ -172,7 +172,10 @@ def _class_shares(F: Floats) -> Floats:
 
 
 def _kept(lab: Lab) -> dict[str, Any]:
-    return {name: getattr(lab, name) for name in ("outcome", "partition", "smoothing", "design")}
+    return {
+        name: getattr(lab, name)
+        for name in ("outcome", "partition", "smoothing", "design", "calibration_map")
+    }
 
 
 # What goes with F
@@ -262,6 +265,11 @@ def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
 # Which labs belong together
 
 
+def _read_alike(one: Lab, two: Lab) -> bool:
+    """Whether both are calibrated by the same knots, or neither is."""
+    return one.content().get("calibration_map") == two.content().get("calibration_map")
+
+
 def _check_mergeable(one: Lab, two: Lab) -> None:
     """Refuse labs that were not learnt the same way."""
     if one.outcome != two.outcome:
@@ -282,6 +290,13 @@ def _check_mergeable(one: Lab, two: Lab) -> None:
             "say different things. Learn both with the same ",
             Option("design"),
             ".",
+        )
+    if not _read_alike(one, two):
+        raise InputError(
+            "These labs read predictions in different ways: one is calibrated, or both are by other knots, so that "
+            "their mean predictions do not add up. Learn the second with ",
+            Option("calibration", Word("lab.calibration_map")),
+            " of the first.",
         )
     if one.smoothing != two.smoothing:
         raise InputError(

@@ -12,6 +12,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.partition import takes_ids
 from fieldcal.errors import InputError, InputTypeError, Option, RecalibratedWarning, Word
 from fieldcal.objects import Lab, Prevalence, group_keys
@@ -46,12 +47,14 @@ class Scores(OfClasses):
     counts_zeros: bool = (
         True  # whether a binary score of exactly 0 is in any bin; else it is as good as missing
     )
+    calibration: CalibrationMap | None = None  # what predictions are read as; bins are of what the model said
 
     @classmethod
     def of(cls, table: Table, lab: Lab, scores: str | Sequence[str] | None, *, normalize: bool) -> Scores:
         """The columns that are asked for, or the lab's; checked to be there and to hold numbers."""
         ids = lab.n_bins if takes_ids(lab.partition) else None
-        return cls(table, score_names(lab, scores), normalize, ids).checked()
+        columns = score_names(lab, scores)
+        return cls(table, columns, normalize, ids, calibration=lab.calibration_map).checked()
 
     def checked(self) -> Scores:
         """Refuse columns that are not there or hold no numbers."""
@@ -128,11 +131,24 @@ class Scores(OfClasses):
         return self.valid(columns, slack=CLIP)
 
     def final(self, columns: Sequence[nw.Expr]) -> list[nw.Expr]:
-        """The predictions of a valid row, as they are binned and recalibrated."""
+        """The predictions of a valid row, as they are binned."""
         if not self.normalize or len(columns) == 1:
             return list(columns)
         whole = row.total(columns)
         return [x / whole for x in columns]
+
+    def as_read(self, columns: Sequence[nw.Expr], hold: row.Hold) -> Sequence[nw.Expr]:
+        """The same as probabilities, which are summed and recalibrated: calibrated, where the lab is.
+
+        ``hold`` makes columns of what is used many times.
+        """
+        if self.calibration is None:
+            return columns
+        made = hold(self.calibration.expressions(self.table.backend, columns))
+        if len(made) < 3:
+            return made
+        (whole,) = hold([row.total(made)])
+        return hold([x / whole for x in made])
 
     def predictions(self, read: Mapping[str, Any]) -> Any:
         """The scores of rows that were read, (n,) or (n, K); NaN where they are missing."""

@@ -23,6 +23,7 @@ from fieldcal.tables.label_column import LabelColumn
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.validity import Quality, examine, refuse
 from fieldcal.tables.value_columns import Unseen, ValueColumns
+from fieldcal.tables.weight_table import Holding
 from fieldcal.tables.windows import Window, in_windows
 from fieldcal.types import Crossing, Design
 from fieldcal.validation import MISSING_OTHERWISE
@@ -202,8 +203,11 @@ class Plan(_Keys):
         partition, backend = self.lab.partition, self.table.backend
         if partition.below(backend, final) is None:  # a column, as every bin asks for it
             rows = rows.with_columns(partition.expression(backend, final).alias(bins))
-        made = {count_table.VALID: self.table.indicator(valid), **self._measures(final, nw.col(bins), valid)}
-        marked = rows.select(*self.keys(), *(e.alias(n) for n, e in made.items()))
+        held = Holding(self.table, rows)
+        read = self.scores.as_read(final, held.hold)
+        made = {count_table.VALID: self.table.indicator(valid)}
+        made |= self._measures(final, read, nw.col(bins), valid)
+        marked = held.rows.select(*self.keys(), *(e.alias(n) for n, e in made.items()))
         totals = [nw.len().alias(count_table.ROWS), *(nw.col(n).sum() for n in made)]
         grouped = marked.group_by(*self.keys()).agg(*totals) if self.keys() else marked.select(*totals)
         whole = [nw.col(n).cast(nw.Int64) for n in (count_table.ROWS, *made)]
@@ -213,12 +217,14 @@ class Plan(_Keys):
         small = self.table.collect(grouped)
         return self.with_keys(count_table.Counted.read(self.lab, small, self.groups(small)), small)
 
-    def _measures(self, columns: list[nw.Expr], bins: nw.Expr, valid: nw.Expr) -> dict[str, nw.Expr]:
+    def _measures(
+        self, columns: Sequence[nw.Expr], read: Sequence[nw.Expr], bins: nw.Expr, valid: nw.Expr
+    ) -> dict[str, nw.Expr]:
         """What is added up: whether the row is in a bin or before it, and its predictions in whole units."""
         backend, lab = self.table.backend, self.lab
         below = row.below(lab.partition, backend, columns, bins)
         made = dict(zip(count_table.below_columns(lab), map(self.table.indicator, below), strict=True))
-        summed = columns[-1:] if len(lab.classes) == 2 else columns
+        summed = read[-1:] if len(lab.classes) == 2 else read
         for name, x in zip(count_table.units_columns(lab), summed, strict=False):
             # Engines refuse to make a whole number of NaN: rows that are not valid count nothing.
             made[name] = row.units(backend, backend.when(valid, x, backend.number(0.0)))

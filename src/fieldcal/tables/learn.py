@@ -26,6 +26,7 @@ from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.value_columns import ValueColumns, has_value
 from fieldcal.types import Crossing, Design, Kind
 from fieldcal.validation import as_labels, check_order
+from fieldcal.verbs.calibrate import CalibrationLike
 from fieldcal.verbs.positive import refuse_columns, refuse_name_of_other
 from fieldcal.verbs.values import refuse_alike
 
@@ -46,6 +47,7 @@ def learn(
     smoothing: float | Literal["auto"] = "auto",
     ordered: bool = False,
     normalize: bool = False,
+    calibration: CalibrationLike = None,
     intervals: int | Literal["auto"] | Sequence[float] = "auto",
     atoms: Sequence[float] | Literal["auto"] = "auto",
     crossing: Crossing = "error",
@@ -76,7 +78,7 @@ def learn(
         With ``predictions`` it may be null in most rows: only those with a label are read, and which values the others
         have.
     by : column or columns of the groups, for the rehearsal; later steps use the same
-    classes, positive, method, partition, smoothing, ordered : as in `fieldcal.learn`
+    classes, positive, method, partition, smoothing, ordered, calibration : as in `fieldcal.learn`
     normalize, intervals, atoms, random_state : as in `fieldcal.learn`
     crossing : as in `fieldcal.regression.from_quantiles`
 
@@ -124,7 +126,9 @@ def learn(
         refuse_with_values(crossing=crossing, positive=positive)
         columns, kind = ValueColumns.find(table, predictions), "values"
     elif quantiles is not None:
-        Intervals.refuse(classes=classes, positive=positive, ordered=ordered, normalize=normalize)
+        Intervals.refuse(
+            classes=classes, positive=positive, ordered=ordered, normalize=normalize, calibration=calibration
+        )
         columns = QuantileColumns.find(table, quantiles, crossing=crossing)
     else:
         Classes.refuse(intervals=intervals, atoms=atoms, crossing=crossing)
@@ -155,6 +159,7 @@ def learn(
         smoothing=smoothing,
         ordered=ordered,
         normalize=normalize,
+        calibration=calibration,
         intervals=intervals,
         atoms=atoms,
         random_state=random_state,

@@ -119,7 +119,8 @@ class Job:
         if course.by_bin is not None:
             (bins,) = table.hold([course.by_bin.partition.expression(backend, clean)])
             binned = table.hold(row.by_bin(backend, bins, ratios(course.by_bin.weights)))
-        made = course.answers(backend, clean, found, lost=self.lost(), binned=binned, hold=table.hold)
+        read = self.scores.as_read(clean, table.hold)
+        made = course.answers(backend, read, found, lost=self.lost(), binned=binned, hold=table.hold)
         return Predictions(usable, clean, made)
 
     def lost(self) -> nw.Expr:
@@ -132,7 +133,7 @@ class Predictions:
     """Of rows, in their engine's expressions."""
 
     usable: nw.Expr  # whether the row has predictions
-    old: Sequence[nw.Expr]
+    old: Sequence[nw.Expr]  # as the model said
     new: Sequence[nw.Expr]
 
 

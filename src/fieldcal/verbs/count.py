@@ -20,6 +20,7 @@ from fieldcal.options import check_choice, check_flags
 from fieldcal.types import Design, Floats, Ints, Keys, Missing
 from fieldcal.validation import (
     Scores,
+    as_read,
     as_weights,
     bin_ids,
     field_scores,
@@ -208,7 +209,9 @@ def _counted(lab: Lab, names: Keys, rows: _Rows, *, design: Design, only_labels:
     return Batch(
         groups=names,
         V=V,
-        score_sums=score_sums(rows.groups, len(names), rows.scores, weight, shares=shares, bins=bins),
+        score_sums=score_sums(
+            rows.groups, len(names), as_read(lab, rows.scores), weight, shares=shares, bins=bins
+        ),
         weight_squares=V
         if weight is None
         else count_cells(rows.groups, bins, shape=V.shape, weight=weight**2),

@@ -48,6 +48,7 @@ from fieldcal.validation import (
     order_of_rows,
     score_sums,
 )
+from fieldcal.verbs.calibrate import CalibrationLike, calibrated, check_calibration
 from fieldcal.verbs.count import as_distributions
 from fieldcal.verbs.findings import warn_about_lab
 from fieldcal.verbs.positive import classes_with_positive
@@ -74,6 +75,7 @@ def learn(
     smoothing: float | Literal["auto"] = "auto",
     ordered: bool = False,
     normalize: bool = False,
+    calibration: CalibrationLike = None,
     intervals: int | Literal["auto"] | Sequence[float] = "auto",
     atoms: Sequence[float] | Literal["auto"] = "auto",
     random_state: int = 0,
@@ -130,6 +132,11 @@ def learn(
         ``classes``. Bins are then of the expected place in the order, and `estimate` lets neighbours inform each other.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
+    calibration : None, "sigmoid", "isotonic" or "temperature"
+        Calibrate the predictions on the lab: whatever is read as a probability, here and in the field, is then the
+        calibrated prediction, while bins stay those of what the model said. "sigmoid" (Platt's, on the logit) and
+        "isotonic" are fitted to each class against the rest, "temperature" is one number for all. The lab's own rows
+        are read by fits to the other rows. Also the ``calibration_map`` of another lab, to merge the two.
     intervals : "auto", int or edges
         Of distributions: how many intervals, equally filled by the lab's numbers; or where to cut. By default 20, fewer
         where rows are few or where predictions cannot tell neighbours apart. Asked for explicitly, intervals that
@@ -184,7 +191,12 @@ def learn(
     preset = as_method(method)
     if kind == "values":
         refuse_with_values(
-            normalize=normalize, intervals=intervals, atoms=atoms, method=method, positive=positive
+            normalize=normalize,
+            calibration=calibration,
+            intervals=intervals,
+            atoms=atoms,
+            method=method,
+            positive=positive,
         )
         given = with_values(
             predictions,
@@ -205,15 +217,23 @@ def learn(
             ".",
         )
     elif are_of_a_number(predictions, intervals=intervals, atoms=atoms):
-        Intervals.refuse(classes=classes, positive=positive, ordered=ordered, normalize=normalize)
+        Intervals.refuse(
+            classes=classes, positive=positive, ordered=ordered, normalize=normalize, calibration=calibration
+        )
         given = with_numbers(
             predictions, y, preset, intervals=intervals, atoms=atoms, weight=weight, partition=partition
         )
     else:
+        check_calibration(calibration, given_bins=parts.gives_bins(partition))
         classes = classes_with_positive(predictions, y, positive=positive, classes=classes)
         given = with_classes(predictions, y, preset, classes=classes, ordered=ordered, partition=partition)
     smoothing = preset.smoothing if is_auto(smoothing) else smoothing
-    lab = _learn(given, groups, weight, smoothing, normalize=normalize, random_state=random_state)
+    options: dict[str, Any] = {
+        "normalize": normalize,
+        "calibration": calibration,
+        "random_state": random_state,
+    }
+    lab = _learn(given, groups, weight, smoothing, **options)
     warn_about_lab(lab)
     return lab
 
@@ -225,6 +245,7 @@ def _learn(
     smoothing: float | Literal["auto"],
     *,
     normalize: bool,
+    calibration: CalibrationLike,
     random_state: int,
 ) -> Lab:
     names, y, partition = given.outcome.labels, given.y, given.partition
@@ -254,7 +275,11 @@ def _learn(
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names, left_out)
-    rows = _Rows(_predictions(scores.values, bins, F, ids), y, bins, weight)
+    groups_of = None if grouped is None else grouped[1]
+    found, read = calibrated(
+        calibration, scores, y, names, weight=weight, groups=groups_of, random_state=random_state
+    )
+    rows = _Rows(_predictions(read.values, bins, F, ids), y, bins, weight)
     amount = (
         auto_smoothing(F)
         if is_auto(smoothing)
@@ -266,13 +291,14 @@ def _learn(
         F=F,
         weight_squares=square_sums(y, size=len(names), weight=weight),
         smoothing=amount,
-        bin_scores=score_sums(bins, fitted.m, scores, weight, shares=_class_shares(F) if ids else None),
+        bin_scores=score_sums(bins, fitted.m, read, weight, shares=_class_shares(F) if ids else None),
         n=len(y),
         left_out=left_out,
         clipped=scores.clipped,
         decisions=_decisions(rows, n_bins=fitted.m),
         loss=_loss(rows),
         design=given.design,
+        calibration_map=found,
         **_of_groups(
             rows,
             grouped,

@@ -20,7 +20,7 @@ from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.objects.calls import check_call
 from fieldcal.options import check_choice, check_flags, check_kind
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Shape, Unseen
-from fieldcal.validation import field_scores, given_ids
+from fieldcal.validation import as_read, field_scores, given_ids
 from fieldcal.verbs.count import masses_of, understood
 from fieldcal.verbs.values import value_bins
 
@@ -154,7 +154,9 @@ def recalibrated_masses(
             " needs to know the bin of each row. Give the ids as integers, or leave it out.",
         )
     scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
-    return apply(correction, groups, RowScores(scores.values, binary=not scores.columns), unseen=unseen)
+    bins = partition.assign(scores.values) if shape == "bins" else None
+    read = as_read(prev.lab, scores).values
+    return apply(correction, groups, RowScores(read, binary=not scores.columns, bins=bins), unseen=unseen)
 
 
 def decide(

@@ -64,6 +64,8 @@ class Seen:
         # A class that is estimated to be absent is decided for, or not, as if it had a row in a billion.
         rows = n[:, None] * (lab.p_lab if self.shares is None else np.maximum(self.shares, 1e-9))
         edges = None if self.scores is None else self.scores.edges
+        if edges is not None and lab.calibration_map is not None:
+            edges = lab.calibration_map.read(edges)
         before, after = (
             guards.hard_decisions(lab.M, lab.bin_means, steps, rows=rows, edges=edges)
             for steps in ((), self.steps)

@@ -1,0 +1,148 @@
+"""Calibration of the lab's predictions, and what the lab's own rows are read as: by curves that have not seen them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fieldcal.core.calibration import CALIBRATIONS, CalibrationMap, CalibrationName
+from fieldcal.core.response import equal_rows
+from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.options import check_choice
+from fieldcal.types import Floats, Ints, Keys
+from fieldcal.validation import Scores, order_of_rows
+
+if TYPE_CHECKING:
+    from fieldcal.core.calibration_fit import Curve
+
+CalibrationLike = CalibrationName | CalibrationMap | None
+#: Lab rows are read by curves that were fitted to the others, in so many parts.
+FOLDS = 5
+
+
+def check_calibration(calibration: object, *, given_bins: bool) -> None:
+    """Refuse what is no way to calibrate, and any where bin ids stand in place of predictions."""
+    if calibration is None:
+        return
+    if not isinstance(calibration, (str, CalibrationMap)):
+        raise InputTypeError(
+            f"calibration must be {', '.join(map(repr, CALIBRATIONS))}, or the calibration_map of another lab, but got "
+            f"{type(calibration).__name__}."
+        )
+    if given_bins:
+        shown = calibration if isinstance(calibration, str) else calibration.method
+        raise InputError(
+            Option("calibration", shown),
+            " needs predictions, but bins were given in their place: of these the lab knows the shares of the classes "
+            "anyway. Leave it out.",
+        )
+    if isinstance(calibration, str):
+        check_choice("calibration", calibration, CALIBRATIONS)
+
+
+def calibrated(
+    calibration: CalibrationLike,
+    scores: Scores,
+    y: Ints,
+    names: Keys,
+    *,
+    weight: Floats | None,
+    groups: Ints | None,
+    random_state: int,
+) -> tuple[CalibrationMap | None, Scores]:
+    """The map, and what the lab's own predictions are read as; without one, as they are.
+
+    A map that is given is read as it is: it was fitted to other rows. One that is fitted here reads no row that it was
+    fitted to: rows are dealt into parts, and those of each are read by curves that were fitted to the others.
+
+    Parameters
+    ----------
+    names : the classes
+    groups : (n,) places; the same rows in another order are dealt alike
+    """
+    if calibration is None:
+        return None, scores
+    values = scores.values
+    if isinstance(calibration, CalibrationMap):
+        if (fault := calibration.fault(len(names))) is not None:
+            raise InputError(Option("calibration"), f" is no map for these predictions: {fault}.")
+        return calibration, replace(scores, values=calibration.read(values))
+    from fieldcal.core.calibration_fit import read_by, tabulated  # loads scipy.optimize
+
+    lab = _LabRows(calibration, values, y, len(names), _weight(weight, len(y)))
+    _refuse_unfit(lab, names)
+    curves = lab.curves(np.arange(len(y)))
+    _refuse_falling(curves, names)
+    order = order_of_rows(values, y, *(() if groups is None else (groups,)), weight=weight)
+    part = lab.dealt(order, np.random.default_rng([random_state, 6]))
+    read = np.empty_like(values)
+    for fold in range(FOLDS):
+        read[part == fold] = read_by(lab.curves(np.flatnonzero(part != fold)), values[part == fold])
+    return tabulated(calibration, curves), replace(scores, values=read)
+
+
+@dataclass(frozen=True)
+class _LabRows:
+    """Lab rows that curves are fitted to."""
+
+    method: CalibrationName
+    values: Floats  # (n,) or (n, K)
+    y: Ints
+    n_classes: int
+    weight: Floats  # as rows of equal weight would count
+
+    def curves(self, rows: Ints) -> tuple[Curve, ...]:
+        """Fitted to these rows, in an order of their own, on which sums depend; those without weight are none."""
+        from fieldcal.core.calibration_fit import fit_curves
+
+        rows = rows[self.weight[rows] > 0]
+        rows = rows[order_of_rows(self.values[rows], self.y[rows], weight=self.weight[rows])]
+        return fit_curves(self.method, self.values[rows], self.y[rows], self.n_classes, self.weight[rows])
+
+    def dealt(self, order: Ints, rng: np.random.Generator) -> Ints:
+        """The part of every row: at random, and of every class, and of rows with weight, as many in each."""
+        shuffled = order[rng.permutation(len(order))]
+        kinds = 2 * self.y[shuffled] + (self.weight[shuffled] > 0)
+        shuffled = shuffled[np.argsort(kinds, kind="stable")]
+        part = np.empty(len(order), dtype=np.intp)
+        part[shuffled] = np.arange(len(order)) % FOLDS
+        return part
+
+
+def _weight(weight: Floats | None, n: int) -> Floats:
+    rows = equal_rows(weight)
+    return np.ones(n) if rows is None else rows
+
+
+def _refuse_unfit(lab: _LabRows, names: Keys) -> None:
+    """Refuse too few rows of a class, and predictions that are decisions."""
+    rows = np.bincount(lab.y[lab.weight > 0], minlength=lab.n_classes)
+    if rows.min() < 2 * FOLDS:
+        raise InputError(
+            f"Calibration needs at least {2 * FOLDS} lab rows of each class, but class {names[int(rows.argmin())]!r} "
+            f"has {rows.min()}. Label more rows of it, or leave ",
+            Option("calibration", lab.method),
+            " out.",
+        )
+    if np.isin(lab.values, (0.0, 1.0)).all():
+        raise InputError(
+            "All lab predictions are exactly 0 or 1: these are decisions, and no calibration makes probabilities of "
+            "them. Pass the model's probabilities, or let them be values: ",
+            Option("kind", "values"),
+            ".",
+        )
+
+
+def _refuse_falling(curves: tuple[Curve, ...], names: Keys) -> None:
+    for k, curve in enumerate(curves):
+        if not curve.rises:
+            shared = len(curves) == 1 and len(names) > 2
+            whose = "" if shared else f" for class {names[k if len(curves) > 1 else 1]!r}"
+            raise InputError(
+                f"The predictions{whose} are no higher on rows of the class than on others, so that there is nothing "
+                f"to calibrate. Are the columns in the order of the classes {names!r:.200}? If not, pass ",
+                Option("classes"),
+                " in their order.",
+            )
