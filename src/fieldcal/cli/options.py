@@ -189,6 +189,13 @@ class Learning:
         bool, typer.Option("--ordered", help="The order of the classes means something, as in grades.")
     ] = False
     normalize: Normalize = False
+    calibration: Annotated[
+        Literal["sigmoid", "isotonic", "temperature"] | None,
+        typer.Option(
+            help="Calibrate the predictions on the lab first; the field's are then read in the same way.",
+            show_default=False,
+        ),
+    ] = None
     intervals: Annotated[
         str,
         typer.Option(

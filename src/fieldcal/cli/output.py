@@ -62,7 +62,6 @@ FLAGS: dict[str, str | None] = {
     "pairs": "item",
     **dict.fromkeys(
         (
-            "calibration",
             "check",
             "cv",
             "family",

@@ -199,6 +199,7 @@ def lab_title(lab: Lab, classes: str = "") -> str:
     return (
         f"Lab: {lab.n:,} rows, {len(lab.classes)} classes{classes}, {lab.n_bins} {bins_word(lab)}, "
         f"condition number {lab.conditioning.condition_number:.3g}"
+        + ("" if lab.calibration_map is None else f", calibrated ({lab.calibration_map.method})")
     )
 
 

@@ -89,11 +89,18 @@ class Move:
 
 
 def recalibrated(
-    backend: Backend, columns: Sequence[Expr], moves: Sequence[Move], hold: Hold = list
+    backend: Backend,
+    columns: Sequence[Expr],
+    moves: Sequence[Move],
+    hold: Hold = list,
+    summed: Expr | None = None,
 ) -> Sequence[Expr]:
     """The known-bias lemma, mixed with what the model said, at most twice: as `core.reweight` has it.
 
-    ``hold`` makes columns of what is used many times, where an engine can.
+    Parameters
+    ----------
+    hold : makes columns of what is used many times, where an engine can
+    summed : of more than two classes, what their columns sum to and are still to be divided by; None where it is one
     """
     if len(columns) == 1:
         return [
@@ -101,12 +108,13 @@ def recalibrated(
                 lambda x, move: _mixed(backend, move.trust, x, _binary(backend, x, move)), moves, columns[0]
             )
         ]
+    own = columns if summed is None else [x / summed for x in columns]
     if not moves:
-        return columns
+        return own
     first, *more = moves
     parts = scaled(columns, first.ratios)
     (whole,) = hold([total(parts)])
-    once = [_mixed(backend, first.trust, x, part / whole) for x, part in zip(columns, parts, strict=True)]
+    once = [_mixed(backend, first.trust, x, part / whole) for x, part in zip(own, parts, strict=True)]
     if not more:
         return once
     # Of what the first step makes of a row only sums are needed, so that no expression grows with the square of the
@@ -114,6 +122,7 @@ def recalibrated(
     (second,) = more
     kept, moved = scaled(columns, second.ratios), scaled(parts, second.ratios)
     rest, trust = backend.number(1.0 - first.trust) * whole, backend.number(first.trust)
+    trust = trust if summed is None else trust * summed
     sums = hold([total(kept), total(moved)])
     below = rest * sums[0] + trust * sums[1]
     twice = [(rest * a + trust * b) / below for a, b in zip(kept, moved, strict=True)]

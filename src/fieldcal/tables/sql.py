@@ -184,7 +184,9 @@ def recalibrate_statement(
     course = Course.of(correction, unseen)
     source = _weight_source(backend, correction, grouped, weights, joins=course.joins)
     new = new_names(columns, [*columns, *grouped], name)
-    query = recalibrating(backend, table, columns, new, course, by=grouped, weights=source)
+    calibration = prev.lab.calibration_map
+    given: dict[str, Any] = {"by": grouped, "weights": source, "calibration": calibration}
+    query = recalibrating(backend, table, columns, new, course, **given)
     return backend.write(query)
 
 
@@ -258,9 +260,9 @@ def decide_statement(
         )
     joins = course.joins or shares is not None
     source = _weight_source(backend, correction, grouped, weights, joins=joins, shares=shares)
-    steps = recalibrating_steps(
-        backend, table, columns, new, course, by=grouped, weights=source, shares=shares is not None
-    )
+    given: dict[str, Any] = {"by": grouped, "weights": source, "shares": shares is not None}
+    given["calibration"] = prev.lab.calibration_map
+    steps = recalibrating_steps(backend, table, columns, new, course, **given)
     predictions = [backend.column(n, ROW) for n in new]
     each = gains(backend, predictions, wanted, others, joined=shares is not None)
     unknown = backend.absent(predictions[0])

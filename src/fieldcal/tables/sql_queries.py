@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fieldcal.core.calibration import CalibrationMap, Line
 from fieldcal.core.decision import Goal
 from fieldcal.core.reweight import BinStep
 from fieldcal.objects import Lab
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 ROW, GIVEN, WEIGHTS, BINS = "fieldcal_row", "fieldcal_given", "fieldcal_weights", "fieldcal_bins"
 RECALIBRATED = "fieldcal_recalibrated"
 _STATE, _CLIPPED_CELLS, _BIN = "fieldcal_state", "fieldcal_clipped_cells", "fieldcal_bin"
+_PIECE, _LINE = "fieldcal_piece", ("fieldcal_start", "fieldcal_low", "fieldcal_slope")
 _VALID, _MISSING, _OUTSIDE, _UNSUMMED = range(4)
 #: Scores below count as 0 in products, which underflow otherwise: an error in some engines. With ratios no further
 #: from 1 than `weight_table.WAREHOUSE_FLOOR` that changes no answer by more than its last bits.
@@ -63,7 +66,13 @@ def counting(
     }
     if lab.partition.below(backend, [backend.column(name) for name in clean]) is None:
         steps["fieldcal_binned"] = _binned(backend, lab, [*keys, *clean, _STATE, _CLIPPED_CELLS], clean)
-    return backend.after(steps, _counted(backend, lab, keys, clean, list(steps)[-1]))
+    read = clean
+    if lab.calibration_map is not None:
+        read = [f"fieldcal_calibrated_{k + 1}" for k in range(1 if len(lab.classes) == 2 else len(scores))]
+        kept = [*keys, *clean, _STATE, _CLIPPED_CELLS, *([_BIN] if "fieldcal_binned" in steps else [])]
+        last = list(steps)[-1]
+        steps["fieldcal_calibrated"] = _calibrated(backend, lab.calibration_map, kept, clean, read, last)
+    return backend.after(steps, _counted(backend, lab, keys, clean, read, list(steps)[-1]))
 
 
 def _input(
@@ -122,7 +131,28 @@ def _binned(backend: SqlBackend, lab: Lab, kept: Sequence[str], clean: Sequence[
     return backend.select(kept, made, backend.step("fieldcal_cleaned"))
 
 
-def _counted(backend: SqlBackend, lab: Lab, keys: Sequence[str], clean: Sequence[str], step: str) -> Expr:
+def _calibrated(
+    backend: SqlBackend,
+    calibration: CalibrationMap,
+    kept: Sequence[str],
+    clean: Sequence[str],
+    read: Sequence[str],
+    step: str,
+) -> Expr:
+    """What the scores of valid rows are read as, before those of more than two classes are divided by their sum."""
+    x = [backend.column(name) for name in clean[-len(read) :]]  # of two classes, the second
+    made = dict(zip(read, calibration.expressions(backend, x), strict=True))
+    return backend.select(kept, made, backend.step(step))
+
+
+def _counted(
+    backend: SqlBackend,
+    lab: Lab,
+    keys: Sequence[str],
+    clean: Sequence[str],
+    read: Sequence[str],
+    step: str,
+) -> Expr:
     """One row per group."""
     x = [backend.column(name) for name in clean]
     below = row.below(lab.partition, backend, x, backend.column(_BIN))
@@ -137,7 +167,9 @@ def _counted(backend: SqlBackend, lab: Lab, keys: Sequence[str], clean: Sequence
     made[count_table.CLIPPED] = backend.sum(backend.column(_CLIPPED_CELLS))
     made |= dict(zip(count_table.below_columns(lab), map(backend.count, below), strict=True))
     if units := count_table.units_columns(lab):
-        summed = x[-len(units) :]  # of two classes, the second
+        summed = [backend.column(name) for name in read[-len(units) :]]  # of two classes, the second
+        if lab.calibration_map is not None and len(summed) > 1:
+            summed = [c / row.total(summed) for c in summed]
         made |= {name: backend.sum(row.units(backend, c)) for name, c in zip(units, summed, strict=True)}
     return backend.select(keys, made, backend.step(step)).group_by(*(backend.column(key) for key in keys))
 
@@ -151,9 +183,12 @@ def recalibrating(
     *,
     by: Sequence[str],
     weights: Expr | None,
+    calibration: CalibrationMap | None = None,
 ) -> Expr:
     """Every row of the table as it is, with new columns at its end."""
-    steps = recalibrating_steps(backend, source, scores, new, course, by=by, weights=weights)
+    steps = recalibrating_steps(
+        backend, source, scores, new, course, by=by, weights=weights, calibration=calibration
+    )
     return backend.after(steps, steps.pop(RECALIBRATED))
 
 
@@ -166,21 +201,28 @@ def recalibrating_steps(
     *,
     by: Sequence[str],
     weights: Expr | None,
+    calibration: CalibrationMap | None = None,
     shares: bool = False,
 ) -> dict[str, Expr]:
-    """The same as the last of one to three steps.
+    """The same as the last of several steps.
 
     Parameters
     ----------
     weights : see `_weight_source`
+    calibration : what scores are read as; its lines are small tables that are joined, one for each class
     shares : whether the prevalences of groups stand beside them
     """
     x = [backend.double(backend.column(name, ROW)) for name in scores]
     found = [backend.column(ratio_column(k + 1), WEIGHTS) for k in range(max(len(scores) - 1, 1))]
     binned = [backend.column(ratio_column(k + 1), BINS) for k in range(len(found))]
     clean = [_clipped_for_products(backend, c) for c in x]
+    read = Read(clean) if calibration is None else Read.of(backend, calibration, x)
     answers = course.answers(
-        backend, clean, found, lost=backend.absent(found[0]), binned=binned, floor=WAREHOUSE_FLOOR
+        *(backend, read.columns, found),
+        lost=backend.absent(found[0]),
+        binned=binned,
+        floor=WAREHOUSE_FLOOR,
+        summed=read.summed,
     )
     made = {name: backend.when(_usable(backend, x), e) for e, name in zip(answers, new, strict=True)}
     query = backend.select([], made, backend.source(source, ROW), whole=ROW)
@@ -192,7 +234,67 @@ def recalibrating_steps(
     if course.by_bin is not None:
         before[BINS] = _bin_weights(backend, course.by_bin)
         query = query.join(backend.step(BINS), on=_same_bin(backend, course.by_bin, x), join_type="left")
-    return {**before, RECALIBRATED: query}
+    for name, alias, piece in read.joins:
+        on = backend.when(_usable(backend, x), piece).eq(backend.column(_PIECE, alias))
+        query = query.join(backend.step(name, alias), on=on, join_type="left")
+    return {**before, **read.steps, RECALIBRATED: query}
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the scores of a row are read as.
+
+    Attributes
+    ----------
+    columns : one, of the second of two classes, or one per class
+    summed : what those of more than two classes sum to, and are still to be divided by; None where it is one
+    steps : small tables that they need, by name
+    joins : of such a table, its name, another for this join, and which of its rows is joined
+    """
+
+    columns: Sequence[Expr]
+    summed: Expr | None = None
+    steps: Mapping[str, Expr] = field(default_factory=dict)
+    joins: Sequence[tuple[str, str, Expr]] = ()
+
+    @classmethod
+    def of(cls, backend: SqlBackend, calibration: CalibrationMap, scores: Sequence[Expr]) -> Read:
+        """Calibrated: of a row's piece of the line, which is found once, all that is needed stands beside it."""
+        used = scores if len(scores) > 2 else scores[-1:]
+        lines = [_with_ends(line) for line in calibration.lines]
+        steps = {f"fieldcal_line_{k + 1}": _line(backend, each) for k, each in enumerate(lines)}
+        joins, columns = [], []
+        for k, x in enumerate(used):
+            name = f"fieldcal_line_{min(k + 1, len(steps))}"
+            alias = f"fieldcal_piece_of_{k + 1}"
+            joins.append((name, alias, lines[min(k, len(lines) - 1)].piece(backend, x)))
+            start, low, slope = (backend.column(n, alias) for n in _LINE)
+            columns.append(low + slope * (x - start))
+        if len(scores) == 2:
+            columns = [backend.number(1.0) - columns[0], columns[0]]
+        return cls(columns, row.total(columns) if len(scores) > 2 else None, steps, joins)
+
+
+def _with_ends(line: Line) -> Line:
+    """Level below 0 (see `TINY`) and above 1, so that rounding beyond them needs no further words."""
+    low, high = line.at(np.array([0.0, 1.0]))
+    return Line(
+        np.array([TINY, *line.cuts, 1.0]),
+        np.array([0.0, *line.x, 1.0]),
+        np.array([low, *line.y, high]),
+        np.array([0.0, *line.slope, 0.0]),
+    )
+
+
+def _line(backend: SqlBackend, line: Line) -> Expr:
+    """The pieces of a line as a small table."""
+    columns = {
+        name: values.tolist() for name, values in zip(_LINE, (line.x, line.y, line.slope), strict=True)
+    }
+    made = {_PIECE: backend.int64(backend.column(_PIECE, GIVEN))}
+    made |= {name: backend.double(backend.column(name, GIVEN)) for name in columns}
+    given = written_out(backend, {_PIECE: list(range(len(line.x))), **columns})
+    return backend.select([], made, given)
 
 
 def gains(

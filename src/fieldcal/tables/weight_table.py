@@ -183,6 +183,7 @@ class Course:
         binned: Sequence[row.Expr] = (),
         hold: row.Hold = list,
         floor: float = FLOOR,
+        summed: row.Expr | None = None,
     ) -> Sequence[row.Expr]:
         """New predictions of a row.
 
@@ -192,7 +193,7 @@ class Course:
         found : the ratios of the row's group, joined
         lost : whether there were none
         binned : the ratios of the row's bin, if the steps ask for them
-        hold : see `expressions.recalibrated`
+        hold, summed : see `expressions.recalibrated`
         floor : see `ratios`
         """
 
@@ -203,7 +204,7 @@ class Course:
             moves = [move(step) for step in steps if isinstance(step, Step)]
             if len(moves) < len(steps):
                 moves = [row.Move(1.0, binned).then(*moves)]
-            return row.recalibrated(backend, columns, moves, hold)
+            return row.recalibrated(backend, columns, moves, hold, summed)
 
         if not self.joins:
             return moved(self.unseen)

@@ -21,7 +21,8 @@ from fieldcal.types import Floats
 MOST_NAMED = 20
 #: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
 CLASSES, POSITIVE, GROUPS = Option("classes"), Option("positive"), Option("groups", verb="learn")
-SIGMOID, PROTECTED = Option("calibration", "sigmoid"), Option("protected", True)
+SIGMOID, ISOTONIC = (Option("calibration", name, verb="learn") for name in ("sigmoid", "isotonic"))
+PROTECTED = Option("protected", True)
 DESIGN = Option("design_effect")
 VALUES = Option("kind", "values", verb="learn")
 BALANCED = Option("goal", "balanced", verb="decide")
@@ -30,7 +31,7 @@ BY_SCORE, BY_CLASS = Option("design", "by_score"), Option("design", "by_class")
 MAX_ITER = Option("max_iter")
 #: All of them.
 SPOKEN_OF = (
-    *(CLASSES, POSITIVE, GROUPS, SIGMOID, PROTECTED, DESIGN, VALUES),
+    *(CLASSES, POSITIVE, GROUPS, SIGMOID, ISOTONIC, PROTECTED, DESIGN, VALUES),
     *(BALANCED, BINS, BY_SCORE, BY_CLASS, MAX_ITER),
 )
 #: Faults by the finding that speaks of them.

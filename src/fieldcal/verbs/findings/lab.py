@@ -11,7 +11,7 @@ from fieldcal.core.policy import POLICY
 from fieldcal.core.response import confusable_classes
 from fieldcal.core.values import Values, most_values
 from fieldcal.objects import Finding, Lab, group_keys
-from fieldcal.verbs.findings.evidence import CLASSES, POSITIVE, SIGMOID, VALUES
+from fieldcal.verbs.findings.evidence import CLASSES, ISOTONIC, POSITIVE, SIGMOID, VALUES
 
 
 def better_than_chance(lab: Lab) -> Finding:
@@ -114,7 +114,10 @@ def calibrated(lab: Lab) -> Finding | None:
     if lab.only_decisions:  # said by `probabilities`: no calibration makes them what they are not
         return None
     error, p_value = lab.calibration.error, lab.calibration.p_value
-    if error <= POLICY.poor_calibration or p_value >= POLICY.poor_calibration_p:
+    poor = error > POLICY.poor_calibration and p_value < POLICY.poor_calibration_p
+    if lab.calibration_map is not None:
+        return _after_calibration(lab.calibration_map.method, error, question, poor=poor)
+    if not poor:
         text = f"Predictions and shares differ by {error:.3f} on average in the lab."
         return Finding(code="calibrated", question=question, state="ok", text=text)
     return Finding(
@@ -123,7 +126,25 @@ def calibrated(lab: Lab) -> Finding | None:
         state="care",
         text=f"The model is not calibrated on the lab: predictions and shares differ by {error:.3f} on average. "
         "Prevalences stay right, recalibrated probabilities inherit the error.",
-        remedy=f"Calibrate first, for instance with {SIGMOID} in Recalibrator.",
+        remedy=f"Calibrate on the lab: {SIGMOID}.",
+    )
+
+
+def _after_calibration(method: str, error: float, question: str, *, poor: bool) -> Finding:
+    """Of predictions that were calibrated on the lab, by fits that had not seen them."""
+    told = f"differ by {error:.3f} on average, on rows that each fit had not seen."
+    if not poor:
+        text = f"It was calibrated there ({method}): calibrated predictions and shares {told}"
+        return Finding(code="calibrated", question=question, state="ok", text=text)
+    return Finding(
+        code="uncalibrated",
+        question=question,
+        state="care",
+        text=f"The model was calibrated on the lab ({method}), and is not calibrated yet: calibrated predictions and "
+        f"shares {told} Prevalences stay right, recalibrated probabilities inherit the error.",
+        remedy="Label more rows, or look at the model."
+        if method == "isotonic"
+        else f"Calibrate by steps: {ISOTONIC}.",
     )
 
 
