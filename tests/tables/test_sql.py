@@ -1286,3 +1286,68 @@ def test_ratios_keep_the_proportions_of_all_classes_even_where_the_first_has_non
     assert np.isfinite(table).all()
     assert table[0, 0] / table[0, 1] == 2.0
     assert table[1].tolist() == [4.0, 4e-300]
+
+
+# Calibrated labs
+
+
+@functools.cache
+def calibrated_lab(method, n_classes, columns):
+    d = data(n_classes)
+    proba = d.proba_lab if n_classes > 2 or columns == 1 else np.column_stack([1 - d.proba_lab, d.proba_lab])
+    return fieldcal.learn(proba, d.y_lab, calibration=method)
+
+
+CALIBRATED = [
+    pytest.param("sigmoid", 2, 1, id="sigmoid"),
+    pytest.param("isotonic", 2, 2, id="isotonic of two columns"),
+    pytest.param("sigmoid", 3, 3, id="sigmoid of three"),
+    pytest.param("temperature", 3, 3, id="temperature of three"),
+]
+
+
+@pytest.mark.parametrize(("method", "n_classes", "columns"), CALIBRATED)
+def test_a_warehouse_counts_calibrated_predictions_to_the_last_bit(warehouse, method, n_classes, columns):
+    lab = calibrated_lab(method, n_classes, columns)
+    rows, names = score_rows(lab, columns), ["p", "q", "r"][:columns]
+    groups = some_groups(len(rows), ("York", "Leeds"))
+    warehouse.load("leads", table_of(rows, names, town=("text", groups)))
+    expected = fieldcal.count(lab, as_array(rows), groups=groups, missing="drop")
+    assert_same_field(field_of(warehouse, lab, "leads", by="town", scores=names), expected)
+
+
+@pytest.mark.parametrize("trust", [1, 0.6, 0])
+@pytest.mark.parametrize(("method", "n_classes", "columns"), CALIBRATED)
+def test_a_warehouse_recalibrates_and_decides_calibrated_predictions(
+    warehouse, method, n_classes, columns, trust
+):
+    lab = calibrated_lab(method, n_classes, columns)
+    rows, names = score_rows(lab, columns), ["p", "q", "r"][:columns]
+    groups, ids = some_groups(len(rows), ("York", "Leeds")), list(range(len(rows)))
+    warehouse.load("leads", table_of(rows, names, town=("text", groups), id=("int", ids)))
+    field = fieldcal.count(lab, as_array(rows), groups=groups, missing="drop")
+    prev = quiet_estimate(lab, field, trust=trust)
+    expected = quiet_recalibrate(prev, as_array(rows), groups=groups)
+    options = {"dialect": warehouse.dialect, "by": "town", "scores": names}
+    _, found = warehouse.rows(decide_statement(prev, "leads", **options))
+    found = sorted(found, key=lambda row: row[columns + 1])
+    new = as_array([row[columns + 2 : -1] for row in found])
+    np.testing.assert_allclose(new, expected, rtol=0, atol=1e-12)
+    known = ~np.isnan(as_array(rows)).reshape(len(rows), -1).any(axis=1)
+    decided = fieldcal.decide(prev, as_array(rows)[known], groups=np.array(groups)[known])
+    assert [row[-1] for row, k in zip(found, known, strict=True) if k] == decided.tolist()
+    _, alone = warehouse.rows(recalibrate_statement(prev, "leads", **options))
+    alone = sorted(alone, key=lambda row: row[columns + 1])
+    np.testing.assert_array_equal(as_array([row[columns + 2 :] for row in alone]), new)
+
+
+def test_calibrated_statements_parse_in_every_dialect():
+    lab = calibrated_lab("temperature", 3, 3)
+    field = fieldcal.count(lab, data(3).proba_field, groups=["a", "b"] * 250)
+    prev = quiet_estimate(lab, field, trust=0.6)
+    for dialect in PARSED_ONLY:
+        for made in (
+            count_statement(lab, "t", dialect=dialect, by="g", scores=["p", "q", "r"]),
+            recalibrate_statement(prev, "t", dialect=dialect, by="g", scores=["p", "q", "r"]),
+        ):
+            assert isinstance(sqlglot.parse_one(made, dialect=dialect), exp.Select)

@@ -1,0 +1,92 @@
+"""Tables of every engine read predictions as a calibrated lab on arrays does."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fieldcal
+from fieldcal import tables
+from fieldcal.errors import InputError
+from tables import truth
+
+METHODS = ["sigmoid", "isotonic", "temperature"]
+
+
+def over_confident(proba):
+    """The same predictions with twice the logits."""
+    columns = np.column_stack([1 - proba, proba]) if proba.ndim == 1 else proba
+    squares = columns**2
+    squares = squares / squares.sum(axis=1, keepdims=True)
+    return squares[:, 1] if proba.ndim == 1 else squares
+
+
+@functools.cache
+def data(n_classes):
+    p_lab, moved = ((0.5, 0.5), (0.8, 0.2)) if n_classes == 2 else ((0.5, 0.3, 0.2), (0.2, 0.2, 0.6))
+    return fieldcal.datasets.label_shift(
+        n_lab=1500, n_field=400, p_lab=p_lab, prevalence=[p_lab, moved], random_state=4
+    )
+
+
+def rows(proba, **others):
+    columns = {"p": proba} if proba.ndim == 1 else {f"p_{k}": c for k, c in enumerate(proba.T)}
+    return pa.table(columns | others)
+
+
+@functools.cache
+def learnt(method, n_classes):
+    d = data(n_classes)
+    scores = "p" if n_classes == 2 else "p_*"
+    return tables.learn(
+        rows(over_confident(d.proba_lab), y=d.y_lab), scores=scores, label="y", calibration=method
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_engine_counts_calibrated_predictions_to_the_last_bit(engine, method, n_classes):
+    lab, d = learnt(method, n_classes), data(n_classes)
+    proba = over_confident(d.proba_field)
+    proba[:2] = [0.0, 1.0] if n_classes == 2 else [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    towns = np.array(["York", "Leeds"])[d.groups_field].tolist()
+    table = rows(proba, town=towns)
+    assert tables.count(lab, engine.make(table), by="town") == truth.count(lab, table, ["town"])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", ["sigmoid", "temperature"])
+def test_every_engine_recalibrates_calibrated_predictions(engine, method, n_classes):
+    lab, d = learnt(method, n_classes), data(n_classes)
+    proba, towns = over_confident(d.proba_field), np.array(["York", "Leeds"])[d.groups_field].tolist()
+    table = rows(proba, town=towns, row=list(range(len(towns))))
+    prev = fieldcal.estimate(lab, truth.count(lab, table, ["town"]), trust=0.7)
+    found = engine.read(tables.recalibrate(prev, engine.make(table), by="town"))
+    new = np.array([found[n] for n in found if n.endswith("_recalibrated")]).T[np.argsort(found["row"])]
+    expected = fieldcal.recalibrate(prev, proba, groups=towns)
+    np.testing.assert_allclose(new.reshape(expected.shape), expected, rtol=0, atol=1e-12)
+
+
+def test_decisions_in_a_table_are_those_on_arrays(local_engine):
+    lab, d = learnt("sigmoid", 3), data(3)
+    proba = over_confident(d.proba_field)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, proba), trust=1)
+    found = local_engine.read(tables.decide(prev, local_engine.make(rows(proba)), goal="balanced"))
+    assert found["decision"] == fieldcal.decide(prev, proba, goal="balanced").tolist()
+
+
+def test_rows_to_label_in_a_table_are_those_on_arrays():
+    lab, d = learnt("sigmoid", 2), data(2)
+    proba = over_confident(d.proba_field)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
+    chosen = tables.rows_to_label(prev, rows(proba, row=list(range(len(proba)))), 20)
+    assert sorted(chosen["row"].to_pylist()) == fieldcal.rows_to_label(prev, proba, 20).tolist()
+
+
+def test_a_table_of_quantiles_refuses_calibration():
+    q = {"q_10": [0.0] * 60, "q_50": [1.0] * 60, "q_90": [2.0] * 60, "y": [1.0] * 60}
+    with pytest.raises(InputError, match="calibration='sigmoid' does not go with"):
+        tables.learn(pa.table(q), quantiles="q_*", label="y", calibration="sigmoid")
