@@ -137,11 +137,11 @@ class CalibrationMap:
         return None
 
     def read(self, values: Floats) -> Floats:
-        """Calibrated predictions, (n,) of the second of two classes or (n, K); NaN where these are NaN."""
+        """Calibrated predictions, (n,) of the second of two classes or (n, K); NaN in rows that have any."""
         if values.ndim == 1:
             return self.line(0).at(values)
         if values.shape[1] == 2:
-            second = self.line(0).at(values[:, 1])
+            second = self.line(0).at(values[:, 1]) + 0.0 * values[:, 0]  # missing where either is
             return np.column_stack([1.0 - second, second])
         columns = [self.line(k).at(column) for k, column in enumerate(values.T)]
         total = columns[0].copy()

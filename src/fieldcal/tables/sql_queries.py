@@ -71,7 +71,7 @@ def counting(
         read = [f"fieldcal_calibrated_{k + 1}" for k in range(1 if len(lab.classes) == 2 else len(scores))]
         kept = [*keys, *clean, _STATE, _CLIPPED_CELLS, *([_BIN] if "fieldcal_binned" in steps else [])]
         last = list(steps)[-1]
-        steps["fieldcal_calibrated"] = _calibrated(backend, lab.calibration_map, kept, clean, read, last)
+        steps |= _calibrated(backend, lab.calibration_map, kept, clean, read, last)
     return backend.after(steps, _counted(backend, lab, keys, clean, read, list(steps)[-1]))
 
 
@@ -138,11 +138,14 @@ def _calibrated(
     clean: Sequence[str],
     read: Sequence[str],
     step: str,
-) -> Expr:
+) -> dict[str, Expr]:
     """What the scores of valid rows are read as, before those of more than two classes are divided by their sum."""
-    x = [backend.column(name) for name in clean[-len(read) :]]  # of two classes, the second
-    made = dict(zip(read, calibration.expressions(backend, x), strict=True))
-    return backend.select(kept, made, backend.step(step))
+    found = Read.of(backend, calibration, [backend.column(name) for name in clean[-len(read) :]])
+    query = backend.select(kept, dict(zip(read, found.columns, strict=True)), backend.step(step))
+    for name, alias, piece in found.joins:
+        on = piece.eq(backend.column(_PIECE, alias))
+        query = query.join(backend.step(name, alias), on=on, join_type="left")
+    return {**found.steps, "fieldcal_calibrated": query}
 
 
 def _counted(

@@ -126,7 +126,9 @@ def calibrated(lab: Lab) -> Finding | None:
         state="care",
         text=f"The model is not calibrated on the lab: predictions and shares differ by {error:.3f} on average. "
         "Prevalences stay right, recalibrated probabilities inherit the error.",
-        remedy=f"Calibrate on the lab: {SIGMOID}.",
+        remedy=f"Calibrate on the lab: {SIGMOID}."
+        if lab.outcome.kind == "classes"
+        else "Calibrate the model's distributions first, on rows of their own.",
     )
 
 

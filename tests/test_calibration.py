@@ -1,0 +1,333 @@
+"""Calibration on the lab: what it mends, what it leaves alone, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+import fieldcal
+from fieldcal import Lab, storage
+from fieldcal.core.calibration import CALIBRATIONS, CalibrationMap
+from fieldcal.core.calibration_fit import Sigmoid, Steps, fit_curves, read_by, tabulated
+from fieldcal.errors import ArtefactError, CalibrationWarning, InputError, InputTypeError
+
+
+def sharpened(proba, power=2.0):
+    """The same predictions with so many times the logits."""
+    columns = np.column_stack([1 - proba, proba]) if proba.ndim == 1 else proba
+    made = columns**power
+    made = made / made.sum(axis=1, keepdims=True)
+    return made[:, 1] if proba.ndim == 1 else made
+
+
+def shifted(n_classes=2, seed=0, n_lab=3000, n_field=3000):
+    p_lab, moved = ((0.5, 0.5), (0.8, 0.2)) if n_classes == 2 else ((0.5, 0.3, 0.2), (0.2, 0.2, 0.6))
+    return fieldcal.datasets.label_shift(
+        n_lab=n_lab, n_field=n_field, p_lab=p_lab, prevalence=[moved], random_state=seed
+    )
+
+
+def log_loss(proba, y):
+    columns = np.column_stack([1 - proba, proba]) if proba.ndim == 1 else proba
+    return float(-np.log(columns[np.arange(len(y)), y]).mean())
+
+
+def after(data, proba_lab, proba_field, calibration=None):
+    """Log loss of recalibrated field rows."""
+    lab = fieldcal.learn(proba_lab, data.y_lab, calibration=calibration)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, proba_field), trust=1)
+    return log_loss(fieldcal.recalibrate(prev, proba_field), data.y_field), prev
+
+
+# What it is for
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", CALIBRATIONS)
+def test_calibration_brings_an_over_confident_model_near_the_calibrated_one(method, n_classes):
+    data = shifted(n_classes)
+    best, _ = after(data, data.proba_lab, data.proba_field)
+    over_lab, over_field = sharpened(data.proba_lab), sharpened(data.proba_field)
+    without, plain = after(data, over_lab, over_field)
+    mended, prev = after(data, over_lab, over_field, method)
+    assert without > best + 0.03
+    assert mended < best + (0.02 if method == "isotonic" else 0.005)  # steps are noisier
+    np.testing.assert_array_equal(prev.urc, plain.urc)  # bins are of what the model said
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", ["sigmoid", "temperature"])
+def test_a_calibrated_model_hardly_loses(method, n_classes):
+    data = shifted(n_classes, seed=1)
+    best, _ = after(data, data.proba_lab, data.proba_field)
+    calibrated, _ = after(data, data.proba_lab, data.proba_field, method)
+    assert calibrated < best + 0.003
+
+
+def test_the_mean_prediction_in_the_lab_is_the_share_of_the_class():
+    data = shifted(seed=2)
+    proba = expit(2 * logit(data.proba_lab) + 1)
+    with pytest.warns(CalibrationWarning, match=r"Calibrate on the lab: learn\(…, calibration='sigmoid'\)"):
+        raw = fieldcal.learn(proba, data.y_lab)
+    assert abs(raw.miscalibration[1]) > 0.03
+    for method in ("sigmoid", "isotonic"):
+        assert abs(fieldcal.learn(proba, data.y_lab, calibration=method).miscalibration[1]) < 0.003
+
+
+def test_the_finding_speaks_of_calibrated_predictions():
+    data = shifted(seed=2)
+    proba = sharpened(data.proba_lab)
+    lab = fieldcal.learn(proba, data.y_lab, calibration="sigmoid")
+    assert "calibrated (sigmoid)" in repr(lab)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, sharpened(data.proba_field)))
+    (found,) = [f for f in prev.verdict.findings if "calibrated" in f.code]
+    assert (found.code, found.state) == ("calibrated", "ok")
+    assert found.text.startswith("It was calibrated there (sigmoid)")
+
+
+def test_what_a_temperature_cannot_mend_is_told_with_the_way_out():
+    data = shifted(seed=2)
+    with pytest.warns(CalibrationWarning, match=r"not calibrated yet.*calibration='isotonic'"):
+        fieldcal.learn(expit(logit(data.proba_lab) + 2), data.y_lab, calibration="temperature")
+
+
+# How it is fitted
+
+
+def test_the_sigmoid_is_that_of_logistic_regression_on_the_logit():
+    data = shifted(n_lab=20_000)
+    p, hit = sharpened(data.proba_lab), (data.y_lab == 1).astype(float)
+    found = Sigmoid.fit(p, hit, np.ones(len(p)))
+    model = LogisticRegression(C=np.inf, tol=1e-10).fit(logit(p)[:, None], data.y_lab)
+    assert found.slope == pytest.approx(model.coef_[0, 0], abs=2e-3)
+    assert found.shift == pytest.approx(model.intercept_[0], abs=2e-3)
+
+
+def test_steps_are_those_of_scikit_learn_but_for_half_a_row_at_the_ends():
+    data = shifted(n_lab=2000)
+    p = np.round(data.proba_lab, 2)
+    least = 0.5 / 2001
+    theirs = IsotonicRegression(y_min=least, y_max=1 - least, out_of_bounds="clip").fit(p, data.y_lab)
+    grid = np.linspace(0, 1, 1001)
+    curve = Steps.fit(p, (data.y_lab == 1).astype(float), np.ones(len(p)))
+    np.testing.assert_allclose(tabulated("isotonic", [curve]).read(grid), theirs.predict(grid), atol=1e-9)
+
+
+@pytest.mark.parametrize("power", [0.3, 0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("method", CALIBRATIONS)
+def test_lines_are_as_good_as_the_curve_and_never_fall(method, power):
+    data = shifted(n_lab=2000)
+    p = sharpened(data.proba_lab, power)
+    curves = fit_curves(method, p, data.y_lab, 2, np.ones(len(p)))
+    lines = tabulated(method, curves)
+    grid = np.unique(np.concatenate([p, np.linspace(0, 1, 20_001), np.geomspace(1e-12, 1, 2000), lines.raw]))
+    read = lines.read(grid)
+    assert np.abs(read - read_by(curves, grid)).max() < 1e-4
+    assert (np.diff(read) >= 0).all()
+    assert read.min() > 0
+    assert read.max() < 1
+    assert len(lines.raw) < 300
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.IdentifiabilityWarning")
+def test_a_row_is_read_by_a_fit_that_has_not_seen_it():
+    rng = np.random.default_rng(0)
+    p, y = rng.random(400), rng.integers(0, 2, 400)  # predictions that say nothing
+    lab = fieldcal.learn(p, y, calibration="isotonic", partition=2)
+    own = log_loss(lab.calibration_map.read(p), y)
+    assert own < np.log(2) - 0.01  # the fit flatters itself on its own rows
+    assert lab.log_loss > np.log(2)
+
+
+def test_the_order_of_rows_and_equal_weights_change_nothing():
+    data = shifted(3, n_lab=900)
+    groups = np.arange(900) % 7
+    order = np.random.default_rng(1).permutation(900)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=groups, calibration="isotonic")
+    for given in ({}, {"sample_weight": np.full(900, 2.5)}):
+        again = fieldcal.learn(
+            data.proba_lab[order],
+            data.y_lab[order],
+            groups=groups[order],
+            calibration="isotonic",
+            **given,
+        )
+        np.testing.assert_array_equal(again.calibration_map.calibrated, lab.calibration_map.calibrated)
+        if not given:
+            assert again == lab
+
+
+def test_a_row_of_weight_zero_is_no_row():
+    data = shifted(n_lab=1000)
+    weight = np.ones(1000)
+    weight[::3] = 0
+    kept = weight > 0
+    one = fieldcal.learn(data.proba_lab, data.y_lab, sample_weight=weight, calibration="sigmoid")
+    two = fieldcal.learn(data.proba_lab[kept], data.y_lab[kept], calibration="sigmoid")
+    np.testing.assert_array_equal(one.calibration_map.calibrated, two.calibration_map.calibrated)
+
+
+# What it goes with
+
+
+def test_two_columns_and_one_are_read_alike():
+    data = shifted()
+    p = sharpened(data.proba_lab)
+    one = fieldcal.learn(p, data.y_lab, calibration="sigmoid")
+    two = fieldcal.learn(np.column_stack([1 - p, p]), data.y_lab, calibration="sigmoid")
+    np.testing.assert_array_equal(one.calibration_map.calibrated, two.calibration_map.calibrated)
+    np.testing.assert_array_equal(one.bin_scores, two.bin_scores)
+
+
+def test_bins_of_labelled_fields_are_those_that_the_model_has():
+    data = shifted()
+    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="sigmoid")
+    p = sharpened(data.proba_field)
+    y = [label if i < 300 else None for i, label in enumerate(data.y_field.tolist())]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, p, y=y))
+    new = fieldcal.recalibrate(prev, p, shape="bins")
+    bins = lab.partition.assign(p)
+    step = prev.correction("bins").steps
+    values = lab.calibration_map.read(p)
+    for each in step:
+        values = (each.at(bins) if hasattr(each, "partition") else each).apply_binary(values)
+    np.testing.assert_allclose(new, values, atol=1e-12)
+    assert fieldcal.cross_validate(prev).rows == 300
+    assert fieldcal.plan(prev) is not None
+
+
+def test_labs_with_the_same_map_are_merged_and_others_refused():
+    data = shifted()
+    p = sharpened(data.proba_lab)
+    one = fieldcal.learn(p[:2000], data.y_lab[:2000], calibration="sigmoid")
+    given = {"partition": one.partition, "smoothing": one.smoothing}
+    two = fieldcal.learn(p[2000:], data.y_lab[2000:], calibration=one.calibration_map, **given)
+    assert (one + two).calibration_map.method == "sigmoid"
+    assert one + two == two + one
+    three = fieldcal.learn(p[2000:], data.y_lab[2000:], calibration="isotonic", **given)
+    with pytest.raises(InputError, match="read predictions in different ways"):
+        one + three
+
+
+def test_the_next_lab_stays_calibrated():
+    data = shifted()
+    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="temperature")
+    y = [*data.y_field[:200].tolist(), *[None] * (len(data.y_field) - 200)]
+    extended = lab.extended(fieldcal.count(lab, sharpened(data.proba_field), y=y))
+    np.testing.assert_array_equal(extended.calibration_map.calibrated, lab.calibration_map.calibrated)
+
+
+def test_a_report_compares_with_what_the_model_said():
+    pytest.importorskip("jinja2")
+    data = shifted(n_field=800)
+    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="sigmoid")
+    p = sharpened(data.proba_field)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, p), trust=1)
+    from fieldcal.reporting.evaluation import evaluate
+
+    table = {row["measure"]: row for row in evaluate(prev, p, data.y_field, None).table()}
+    assert table["log loss"]["before"] == pytest.approx(log_loss(p, data.y_field))
+    assert table["log loss"]["after"] < table["log loss"]["before"]
+    assert "calibrated there (sigmoid)" in fieldcal.report(prev, proba=p, y=data.y_field).html()
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"calibration": "platt"}, InputError, "'sigmoid', 'isotonic' or 'temperature'"),
+        ({"calibration": True}, InputTypeError, "but got bool"),
+        ({"calibration": "sigmoid", "partition": fieldcal.Bins(2)}, InputError, "bins were given"),
+    ],
+)
+def test_a_calibration_that_cannot_be_is_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        fieldcal.learn([0, 1] * 20, [0, 1] * 20, **options)
+
+
+@pytest.mark.parametrize(
+    ("proba", "y", "words"),
+    [
+        ([0.2, 0.7] * 9, [0, 1] * 9, "at least 10 lab rows of each class"),
+        ([0.0, 1.0] * 20, [0, 1] * 20, "decisions"),
+        ([0.8, 0.3, 0.6, 0.4] * 20, [0, 1] * 40, "no higher on rows of the class"),
+    ],
+)
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_a_lab_that_teaches_no_calibration_is_refused(proba, y, words, method):
+    with pytest.raises(InputError, match=words):
+        fieldcal.learn(proba, y, calibration=method)
+
+
+def test_values_and_numbers_refuse_calibration():
+    with pytest.raises(InputError, match="calibration='sigmoid' does not go with values"):
+        fieldcal.learn(["a", "b"] * 20, [0, 1] * 20, kind="values", design="random", calibration="sigmoid")
+    numbers = fieldcal.regression.from_moments(np.arange(60.0), np.ones(60))
+    with pytest.raises(InputError, match="calibration='sigmoid' does not go with"):
+        fieldcal.learn(numbers, np.arange(60.0), calibration="sigmoid")
+
+
+# The artefact
+
+
+def test_a_lab_without_calibration_is_written_as_before_there_was_any():
+    data = shifted(n_lab=500)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    assert "calibration_map" not in json.loads(lab.to_json())["content"]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
+    assert b"calibration_map" not in prev.to_json()
+
+
+def test_a_calibrated_lab_is_read_as_it_was_written():
+    data = shifted(3, n_lab=900)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="sigmoid")
+    again = Lab.from_json(lab.to_json())
+    assert again == lab
+    assert again.to_json() == lab.to_json()
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
+    assert fieldcal.Prevalence.from_json(prev.to_json()).lab == lab
+
+
+def _edited(lab, edit):
+    envelope = json.loads(lab.to_json())
+    edit(envelope["content"]["calibration_map"])
+    envelope["digest"] = storage.digest(envelope["content"])
+    return json.dumps(envelope).encode()
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda m: m["calibrated"].__setitem__(3, 0.0), "must not decrease"),
+        (lambda m: m["calibrated"].__setitem__(-1, 1.5), "at most 1"),
+        (lambda m: m["calibrated"].__setitem__(0, -0.1), "above 0"),
+        (lambda m: m["raw"].__setitem__(1, 0.0), "increase from 0 to 1"),
+        (lambda m: m["raw"].__setitem__(-1, 2.0), "increase from 0 to 1"),
+        (lambda m: m["raw"].pop(), "one length"),
+        (lambda m: m["of"].__setitem__(-1, 1.0), "lines for 2 classes"),
+        (lambda m: m["of"].__setitem__(-1, 5.0), "count the lines"),
+        (lambda m: m.__setitem__("method", "platt"), "method"),
+        (lambda m: m["raw"].__setitem__(1, None), "numbers expected"),
+        (lambda m: m.pop("of"), "has the fields"),
+    ],
+)
+def test_knots_that_were_edited_are_refused(edit, words):
+    data = shifted(n_lab=500)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="isotonic")
+    with pytest.raises(ArtefactError, match=words):
+        Lab.from_json(_edited(lab, edit))
+
+
+def test_a_map_for_other_classes_is_refused():
+    data = shifted(3, n_lab=900)
+    two = CalibrationMap("sigmoid", np.repeat([0.0, 1.0], 2), np.tile([0.0, 1.0], 2), np.tile([0.1, 0.9], 2))
+    with pytest.raises(InputError, match="2 lines for 3 classes"):
+        fieldcal.learn(data.proba_lab, data.y_lab, calibration=two)
