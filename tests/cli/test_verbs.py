@@ -249,3 +249,35 @@ def test_classes_with_an_order_are_learnt_as_such(folder, call, write_table):
     assert call("count lab.json grades.csv -o field.json").code == 0
     assert call("estimate lab.json field.json -o prev.json").code == 0
     assert fieldcal.Prevalence.load("prev.json").prior["name"] == "smooth"
+
+
+def test_calibration_is_an_option_of_learn_and_run(folder, call):
+    options = "--label y --scores p --calibration sigmoid"
+    assert call(f"learn lab.csv {options} --by site -o lab.json").code == 0
+    lab = fieldcal.Lab.load("lab.json")
+    assert lab.calibration_map.method == "sigmoid"
+    assert "calibrated (sigmoid)" in call("show lab.json").out
+    assert call(f"run lab.csv field.csv {options} --by site -o out").code in (0, 2)
+    assert fieldcal.Lab.load("out/lab.json") == lab
+    prev = fieldcal.Prevalence.load("out/prevalence.json")
+    made = duckdb.sql("SELECT p, site, p_recalibrated FROM 'out/recalibrated.parquet'").fetchnumpy()
+    expected = fieldcal.recalibrate(prev, made["p"].astype(float), groups=made["site"].tolist())
+    np.testing.assert_allclose(made["p_recalibrated"], expected, atol=1e-12)
+
+
+def test_a_lab_that_is_not_calibrated_is_told_the_flag(folder, call, write_table):
+    rng = np.random.default_rng(0)
+    p = rng.random(2000)
+    write_table(
+        "over.csv", {"p": (p**3 / (p**3 + (1 - p) ** 3)).tolist(), "y": (rng.random(2000) < p).astype(int)}
+    )
+    done = call("learn over.csv --label y --scores p -o over.json")
+    assert done.code == 0
+    assert "--calibration sigmoid" in done.err
+    assert "--calibration" in call("learn over.csv --label y --scores p --calibration platt -o over.json").err
+
+
+def test_verdicts_are_not_calibrated(folder, call, one_error, write_table):
+    write_table("judged.csv", {"v": ["a", "b"] * 20, "y": [0, 1] * 20})
+    line = "learn judged.csv --label y --predictions v --design random --calibration sigmoid -o judged.json"
+    assert "--calibration sigmoid does not go with values" in one_error(call(line))
