@@ -228,7 +228,7 @@ def thinned(x: Floats, y: Floats, off: Floats) -> tuple[Floats, Floats]:
     >>> import numpy as np
     >>> x = np.linspace(0, 1, 101)
     >>> len(thinned(x, x**2, np.full(101, 1e-3))[0]), len(thinned(x, x, np.full(101, 1e-3))[0])
-    (17, 2)
+    (18, 2)
     """
     kept = [0]
     while kept[-1] < len(x) - 1:
