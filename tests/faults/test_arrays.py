@@ -978,7 +978,7 @@ def test_fault_33_a_lab_that_is_too_good_to_be_held_out_warns():
 
 def test_fault_34_a_classifier_that_is_not_calibrated_on_the_lab_warns_with_a_remedy():
     data = binary()
-    with pytest.warns(CalibrationWarning, match=r"not calibrated on the lab.*Calibrate first"):
+    with pytest.warns(CalibrationWarning, match=r"not calibrated on the lab.*Calibrate on the lab: "):
         fieldcal.learn(data.proba_lab**3, data.y_lab)
 
 
