@@ -264,7 +264,6 @@ def _learn(
         order = order_of_rows(scores.values, y, weight=weight)
         scores, y, weight = scores.take(order), y[order], weight[order]
         grouped = None if grouped is None else (grouped[0], grouped[1][order])
-    ordered = given.outcome.ordered
     fitted = _fitted(replace(given, y=y), scores.values, equal_rows(weight))
     left_out = None
     if not fitted.counts_zeros and (zero := is_zero(scores.values)).any():
@@ -275,10 +274,8 @@ def _learn(
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names, left_out)
-    groups_of = None if grouped is None else grouped[1]
-    found, read = calibrated(
-        calibration, scores, y, names, weight=weight, groups=groups_of, random_state=random_state
-    )
+    dealt: dict[str, Any] = {"weight": weight, "groups": grouped and grouped[1], "random_state": random_state}
+    found, read = calibrated(calibration, scores, y, names, **dealt)
     rows = _Rows(_predictions(read.values, bins, F, ids), y, bins, weight)
     amount = (
         auto_smoothing(F)
@@ -304,7 +301,7 @@ def _learn(
             grouped,
             n_bins=fitted.m,
             smoothing=amount,
-            ordered=ordered,
+            ordered=given.outcome.ordered,
             rehearsed=given.design is None,
             random_state=random_state,
         ),
