@@ -166,9 +166,9 @@ def estimate(
     """Prevalence of every group, interval, verdict.
 
     The table: mean prediction (what the model says), under label shift (what the counts say if label shift is all that
-    happened; in the file of --csv the column urc), estimate (between the two, as far as trust goes; use this one),
-    interval, trust (the probability that the whole field moved by label shift in its line, that groups differ by it in
-    theirs).
+    happened; in the file of --csv the column urc), estimate (the mean prediction, corrected as far as trust goes; use
+    this one), interval, trust (the probability that the whole field moved by label shift in its line, that groups
+    differ by it in theirs).
 
     Example: fieldcal estimate lab.json field.json -o prevalence.json --csv prevalence.csv
     """
