@@ -136,7 +136,7 @@ def test_a_biased_group_is_named_with_its_bias_and_what_becomes_of_it():
     found = prev.verdict.finding("biased")
     assert found.state == "care"
     assert found.groups[0] == "York"
-    assert "4.1 ± 0.3 points too high in York, given the class" in found.text
+    assert "4.1 ± 0.3 points too high in group York, given the class" in found.text
     assert prev.verdict.finding("heterogeneous") is None, "one thing, not two"
 
 

@@ -67,7 +67,8 @@ def plain_size(path: Path) -> int:
     """The bytes of a plain file. Devices and pipes have no size, and may have no end."""
     found = path.stat()
     if stat.S_ISDIR(found.st_mode):
-        raise ArtefactError(f"Cannot read {str(path)!r}: it is a folder. Add the name of a file.")
+        here = next((f", such as {str(f)!r}" for f in sorted(path.glob("prevalence.json"))), "")
+        raise ArtefactError(f"Cannot read {str(path)!r}: it is a folder. Add the name of a file{here}.")
     if not stat.S_ISREG(found.st_mode):
         raise ArtefactError(f"Cannot read {str(path)!r}: it is no plain file. Save it to one first.")
     return found.st_size

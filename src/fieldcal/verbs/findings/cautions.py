@@ -87,7 +87,7 @@ def _bias_in_words(seen: Seen, biased: Ints) -> str:
     k, bias, error = int(found.of[first]), found.bias[first], found.error[first]
     whom, what = (group_keys.show(x, width=30) for x in (lab.bias_groups[first], lab.classes[k]))
     text = f"In the lab, predictions for {what} were {100 * abs(bias):.1f} ± {100 * error:.1f} points too "
-    text += f"{'high' if bias > 0 else 'low'} in {whom}, given the class, against the whole lab"
+    text += f"{'high' if bias > 0 else 'low'} in group {whom}, given the class, against the whole lab"
     if len(biased) > 1:
         more = " or more" if len(biased) == MOST_KEPT else ""
         text += f"; {len(biased):,}{more} of {found.tested:,} groups are off like this"

@@ -151,8 +151,10 @@ def _explained(seen: Seen, share: str) -> Finding:
 
 def _why_not(found: ShiftExplained) -> str:
     """What a movement lacks that is not followed at all."""
-    if found.share <= POLICY.explained[0] or found.upper <= POLICY.explained_most[0]:
+    if found.share <= POLICY.explained[0]:
         return ", too little"
+    if found.upper <= POLICY.explained_most[0]:
+        return ", and something else moved too"
     if found.lower <= POLICY.explained_least[0]:
         return ", but that may be noise"
     return ", but the predictions know too little of the classes to tell"
