@@ -3,7 +3,8 @@
 `python` and `pycon` blocks share one namespace per page; `sh` blocks run in bash, with this `fieldcal` on the path. A
 `text` block right after one of these is what it printed (`...` for anything). What cannot run here says why:
 `<!-- skip: next "why" -->`. A set-up that readers need not see is an `invisible-code-block`. Pictures that a page shows
-are files that its blocks made.
+are files that its blocks made. After a change that is meant, `FIELDCAL_PAGES=write pytest tests/docs/test_pages.py`
+writes what is printed now into the pages, but for outputs with `...`: read what it changed.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ PICTURES = DOCS / "pictures"
 BY_HAND = {"report.png"}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _PRINTED = "__printed__"  # where in the page the last block ended, and what it printed
+_RENEWED = "__renewed__"  # outputs to write anew: where they stand, and what was printed
 
 
 def pages() -> list[Path]:
@@ -51,6 +53,7 @@ def pictures_of(page: Path) -> set[str]:
 def run(page: Path) -> list[str]:
     """Run every block of a page in the current folder; what was skipped, with its reason."""
     document = Sybil(parsers=_parsers()).parse(page)
+    document.namespace[_RENEWED] = []
     skipped = []
     with mpl.rc_context({"backend": "agg", "svg.hashsalt": "fieldcal"}):
         for example in document.examples():
@@ -59,6 +62,11 @@ def run(page: Path) -> list[str]:
             except SkipTest as why:
                 skipped.append(str(why))
     plt.close("all")
+    text = document.text
+    for start, end, printed in reversed(document.namespace[_RENEWED]):
+        text = f"{text[:start]}```text\n{printed.rstrip()}\n```{text[end:]}"
+    if text != document.text:
+        page.write_text(text, encoding="utf-8")
     return skipped
 
 
@@ -111,5 +119,8 @@ def _compare(example: Example) -> str | None:
         return None
     checker, wanted = doctest.OutputChecker(), doctest.Example("", example.parsed)
     if checker.check_output(wanted.want, printed, FLAGS):
+        return None
+    if os.environ.get("FIELDCAL_PAGES") == "write" and "..." not in example.parsed:
+        example.namespace[_RENEWED].append((example.start, example.end, printed))
         return None
     return checker.output_difference(wanted, printed, FLAGS | doctest.REPORT_NDIFF)

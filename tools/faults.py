@@ -73,7 +73,9 @@ def collected(names: Iterable[str]) -> dict[int, Row]:
 
 def collect() -> list[str]:
     """The names of all tests that hold a row."""
-    run = [sys.executable, "-m", "pytest", "tests", "--collect-only", "-q", "-k", "fault_"]
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))  # the others need not be loaded
+    files = [str(f.relative_to(ROOT)) for f in tests if "fault_" in f.read_text(encoding="utf-8")]
+    run = [sys.executable, "-m", "pytest", *files, "--collect-only", "-q", "-k", "fault_"]
     listed = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if "::" in line]
 
