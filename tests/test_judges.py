@@ -40,6 +40,47 @@ def test_labels_that_are_not_counted_with_the_field_tell_of_the_judge_alone():
         fieldcal.estimate(by_score, fieldcal.count(by_score, later))
 
 
+def only_some_checked(value, n=100):
+    """Rows with one value checked, and no others: 2,000 rows of which 60 % pass."""
+    verdict, _, _ = judged(n=2000, labels=0, share=0.6)
+    truth, human = judged(n=2000, labels=2000, share=0.6)[1], np.full(2000, None, dtype=object)
+    some = np.flatnonzero(verdict == value)[:n]
+    human[some] = truth[some]
+    return verdict, human
+
+
+def test_who_checks_only_the_fails_is_told_that_the_share_is_a_guess():
+    verdict, human = only_some_checked("fail")
+    lab = fieldcal.learn(verdict, human, kind="values", design="by_score")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=human, design="by_score"))
+    assert prev.verdict.level == "do_not_use"
+    share = np.mean(verdict == "pass")
+    assert (
+        f"No row with the value pass was checked, which {share:.0%} of the rows have"
+        in prev.verdict.finding("values_unchecked").text
+    )
+
+
+def test_values_that_the_lab_has_checked_by_class_are_checked():
+    verdict, human = only_some_checked("fail", n=60)
+    elsewhere, labels, _ = judged(n=600, labels=600, share=0.5, seed=3)
+    lab = fieldcal.learn(elsewhere, labels, kind="values", design="by_class")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=human, design="by_score"))
+    assert prev.verdict.finding("values_unchecked") is None
+    assert prev.verdict.finding("values_checked").state == "ok"
+    assert prev.whole.lower[1] < 0.6 < prev.whole.upper[1]
+
+
+def test_some_rows_of_every_value_are_enough():
+    verdict, human = only_some_checked("fail")
+    _, more = only_some_checked("pass")
+    both = np.where(human == None, more, human)  # noqa: E711
+    lab = fieldcal.learn(verdict, both, kind="values", design="by_score")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=both, design="by_score"))
+    assert prev.verdict.finding("values_checked").state == "ok"
+    assert prev.whole.lower[1] < 0.6 < prev.whole.upper[1]
+
+
 def test_a_judge_that_says_one_thing_leaves_the_labels():
     lab = fieldcal.learn(["x"] * 100, [0, 1] * 30 + [None] * 40, kind="values", design="random")
     prev = fieldcal.estimate(lab, fieldcal.count(lab, ["x"] * 100, y=[0, 1] * 30 + [None] * 40))

@@ -107,3 +107,16 @@ def test_people_are_told_which_class_the_column_is_about(data, words):
     assert text in repr(prev)
     assert text in prev._repr_html_()
     assert text in numbers._repr_html_()
+
+
+def test_a_pattern_that_finds_the_column_of_one_class_is_not_told_another(data, words):
+    table = frame(data, np.where(words == "ja", "sick", "fit"), "p_sick")
+    with pytest.raises(FieldcalError, match="the column of 'sick', but positive='fit' says"):
+        tables.learn(table, scores="p_*", label="label", positive="fit")
+    lab = tables.learn(table, scores="p_*", label="label", positive="sick")
+    assert lab.classes == ("fit", "sick")
+
+
+def test_fractions_as_labels_of_values_are_no_swapped_arguments():
+    with pytest.raises(FieldcalError, match="whole number"):
+        fieldcal.learn(["a", "b"] * 50, [0.25, 0.75] * 50, kind="values", design="random")

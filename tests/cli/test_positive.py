@@ -57,3 +57,13 @@ def test_numbers_are_classes_as_the_table_has_them(folder, call):
 )
 def test_what_cannot_be_is_refused(words, call, one_error, options, message):
     assert message in one_error(call(f"learn words.csv --label left --scores p {options} -o l.json"))
+
+
+@pytest.mark.parametrize("spelled", ["1", "1.0"])
+def test_labels_with_gaps_that_a_file_holds_as_fractions_are_named_as_whole_numbers(
+    folder, write_table, call, spelled
+):
+    rows = [line.split(",") for line in (folder / "lab.csv").read_text().splitlines()[1:]]
+    write_table(folder / "gaps.csv", {"p": [r[2] for r in rows], "left": [f"{r[3]}.0" for r in rows]})
+    done = call(f"learn gaps.csv --label left --scores p --positive {spelled} -o lab.json")
+    assert (done.code, done.out.splitlines()[-1][:27]) == (0, "p is the probability of 1, ")

@@ -88,6 +88,15 @@ def test_a_package_has_a_name_that_dbt_can_read(prev, package):
         tables.dbt_package(prev.lab, dialect="duckdb", scores="p", package=package)
 
 
+@pytest.mark.parametrize(
+    "option", [{"goal": "balanced"}, {"unseen": "raw"}, {"shape": "bins"}, {"decision": "d"}]
+)
+def test_what_goes_with_an_estimate_is_refused_of_a_lab(prev, option):
+    (name,) = option
+    with pytest.raises(InputError, match=f"{name}.* goes with an estimate"):
+        tables.dbt_package(prev.lab, dialect="duckdb", scores="p", **option)
+
+
 def test_what_is_neither_lab_nor_prevalence_is_refused(prev):
     with pytest.raises(InputTypeError, match="a Lab or a Prevalence first, but got Field"):
         tables.dbt_package(prev.field, dialect="duckdb")

@@ -162,6 +162,7 @@ def estimate(
         ),
     ] = None,
     missing: opt.MissingRows = "error",
+    normalize: opt.Normalize = False,
 ) -> None:
     """Prevalence of every group, interval, verdict.
 
@@ -184,7 +185,9 @@ def estimate(
         check_output(target, [lab_file, field_file, *([labels.labelled] if labels.labelled else [])])
     given = arguments(options)
     lab = Lab.load(lab_file)
-    field = _field(settings, lab, field_file, labels, missing=missing, **arguments(columns))
+    field = _field(
+        settings, lab, field_file, labels, missing=missing, normalize=normalize, **arguments(columns)
+    )
     prev = estimate_stage(settings, lab, field, **given)
     contents = {output: prev.to_json()}
     if csv is not None:

@@ -153,4 +153,12 @@ def typed(classes: Sequence[str], relation: Any, label: str) -> list[Hashable]:
     kind = str(dict(zip(relation.columns, relation.types, strict=True)).get(label, "VARCHAR")).upper()
     if kind == "BOOLEAN":  # also what DuckDB makes of a CSV with yes and no
         return [_TRUTH.get(c.lower(), c) for c in classes]
-    return [int(c) if "INT" in kind and c.lstrip("+-").isdecimal() else c for c in classes]
+    if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")) and "INT" not in kind:
+        return list(classes)
+    return [int(number) if (number := _whole(c)) is not None else c for c in classes]
+
+
+def _whole(text: str) -> int | None:
+    """A whole number, also as a column with gaps spells it: 1.0."""
+    head, _, tail = text.partition(".")
+    return int(head) if head.lstrip("+-").isdecimal() and not tail.strip("0") else None

@@ -73,11 +73,14 @@ def rates(
     from fieldcal.objects import Lab
 
     check_output(output, [])
+    numbers = [] if n is None else _rows(n, "--n")
+    if len(numbers) > 1:
+        raise InputError(f"--n must be one row of numbers, such as 120,400, but got {n!r:.60}.")
     lab = Lab.from_rates(
         sensitivity=sensitivity,
         specificity=specificity,
         confusion=None if confusion is None else _rows(confusion, "--confusion"),
-        n=None if n is None else _rows(n, "--n")[0],
+        n=numbers[0] if numbers else None,
         intervals=None if intervals is None else _rows(intervals, "--intervals"),
         level=level,
         classes=opt.names(classes),

@@ -101,6 +101,7 @@ def plan(
         ),
     ] = None,
     assume: Assume = "trust",
+    normalize: opt.Normalize = False,
 ) -> None:
     """What makes the interval wide, what would narrow it, how many labels would decide, and which rows to label.
 
@@ -115,7 +116,16 @@ def plan(
     given = [name for name, value in choosing.items() if value is not None]
     if table is not None:
         _choose(
-            settings, artefact, table, rows, output, label, missing=missing, seed=seed, **arguments(columns)
+            settings,
+            artefact,
+            table,
+            rows,
+            output,
+            label,
+            missing=missing,
+            normalize=normalize,
+            seed=seed,
+            **arguments(columns),
         )
         return
     if given:

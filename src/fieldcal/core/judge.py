@@ -51,6 +51,7 @@ class Verdicts:
     grouped: bool  # whether they are slices of one field
     outside: bool = False  # whether rows given the class are from elsewhere: the judge may have been another
     spread: Floats | None = None  # log likelihood of κ, at LOG_KAPPAS, from labelled slices elsewhere
+    by_value: bool = False  # whether all known rows were chosen by their value: which values they have says nothing
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -60,8 +61,12 @@ class Verdicts:
 
     @cached_property
     def judges_differ(self) -> bool:
-        """Whether slices may have judges of their own; one population may, if its labels can tell it from elsewhere."""
-        return self.grouped or (self.outside and bool(self.known.any()))
+        """Whether slices may have judges of their own; one population may, if its labels can tell it from elsewhere.
+
+        Labels that were chosen by value cannot: a judge that says "fail" of everything would explain best that only
+        fails were checked.
+        """
+        return self.grouped or (self.outside and bool(self.known.any()) and not self.by_value)
 
     def take(self, rows: Ints) -> Slices:
         """Some of the slices."""

@@ -193,7 +193,7 @@ def log_recalibrated(
     >>> import fieldcal
     >>> fieldcal.mlflow.log_recalibrated("models:/churn/1", "prevalence.json")
     Traceback (most recent call last):
-    fieldcal.errors.InputTypeError: This takes a Prevalence first, but got str. Estimate first.
+    fieldcal.errors.InputTypeError: prev must be a Prevalence, but got str...
     """
     mlflow = _mlflow()
     check_options(unseen)

@@ -102,6 +102,10 @@ class Recalibrated:
         by = list(self._settings.by)
         if not by or not self._prev.field.grouped:
             return None if named is None or len(named) == 0 else named
+        if named is not None and len(named):
+            raise InputError(
+                f"The groups are columns of the input, {by!r:.200}. Leave the parameter {GROUPS!r} out."
+            )
         there = list(getattr(model_input, "columns", ()))
         for column in by:
             if column not in there:

@@ -137,6 +137,8 @@ def append(
             f"model must be an onnx.ModelProto, but got {type(model).__name__}. Read a file with onnx.load."
         )
     _check(prev, groups, unseen, acknowledge)
+    if not isinstance(group_input, str):
+        raise InputTypeError(f"group_input must be the name of an input, but got {group_input!r:.60}.")
     if any(each.key == _DIGEST for each in model.metadata_props):
         raise InputError(
             "This model was recalibrated by fieldcal already. Append to the model as it was before."

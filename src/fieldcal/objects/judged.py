@@ -139,7 +139,8 @@ def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdic
     # Labels of rows that were not counted are rows besides.
     among = (own <= V + 1e-9).all(axis=1, keepdims=True)
     rest = np.maximum(np.where(among, V - own, V), 0.0)
-    return Verdicts(given_class, known, rest, field.grouped, outside, spread)
+    by_value = set(field.labelled) == {"by_score"}
+    return Verdicts(given_class, known, rest, field.grouped, outside, spread, by_value)
 
 
 def _root(correlations: Floats) -> Floats:

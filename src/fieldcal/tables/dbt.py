@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Literal
 
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.tables.columns import group_columns, new_names, score_names
 from fieldcal.tables.sql import count_statement, decide_statement, recalibrate_statement
@@ -19,6 +19,8 @@ FILES = ("dbt_project.yml", "README.md", "count.sql", "recalibrate.sql", "decide
 #: The first line of the project's file, by which a folder is known as one of ours.
 MARK = "# Written by fieldcal: made anew by `fieldcal sql dbt`, so change nothing here."
 _PACKAGE = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
+#: What YAML reads as a truth value or as nothing, and the name that dbt has for itself.
+_NO_NAMES = frozenset(("true", "false", "on", "off", "yes", "no", "y", "n", "null", "dbt"))
 _PROJECT = """\
 {mark}
 name: {package}
@@ -120,6 +122,16 @@ def dbt_package(
     if not isinstance(artefact, (Lab, Prevalence)):
         raise InputTypeError(f"This takes a Lab or a Prevalence first, but got {type(artefact).__name__}.")
     made: dict[str, str] = {}
+    told = {
+        "goal": goal != "accuracy",
+        "unseen": unseen != "global",
+        "shape": shape != "tilt",
+        "acknowledge": acknowledge,
+    }
+    told |= {"name": name != "{}_recalibrated", "decision": decision != "decision"}
+    lost = [option for option, given in told.items() if given]
+    if isinstance(artefact, Lab) and lost:
+        raise InputError(Option(lost[0]), " goes with an estimate: of a lab there is the macro count alone.")
     if isinstance(artefact, Prevalence):
         by = group_columns(artefact, by)
         _check_decision(artefact.lab, by, scores, name, decision)
@@ -146,9 +158,10 @@ def dbt_package(
 
 
 def _check_package(package: Any) -> None:
-    if not isinstance(package, str) or not _PACKAGE.fullmatch(package):
+    if not isinstance(package, str) or not _PACKAGE.fullmatch(package) or package in _NO_NAMES:
         raise InputError(
-            f"package must be a name of small letters, digits and underscores, such as fieldcal_churn, but got "
+            f"package must be a name of small letters, digits and underscores, such as fieldcal_churn, and no word of "
+            f"YAML or dbt, but got "
             f"{package!r:.60}."
         )
 

@@ -27,7 +27,7 @@ from fieldcal.tables.value_columns import ValueColumns, has_value
 from fieldcal.types import Crossing, Design, Kind
 from fieldcal.validation import as_labels, check_order
 from fieldcal.verbs.calibrate import CalibrationLike
-from fieldcal.verbs.positive import refuse_columns, refuse_name_of_other
+from fieldcal.verbs.positive import refuse_columns, refuse_name_of_other, refuse_other_class
 from fieldcal.verbs.values import refuse_alike
 
 
@@ -140,6 +140,8 @@ def learn(
             present, in_order = _classes(table, label, classes, ordered), classes is not None
             named = match_classes(() if scores is None else scores, table.names, present, in_order=in_order)
             refuse_columns(len(named), positive)
+            if len(named) == 1 and isinstance(scores, str):  # the pattern told its class
+                refuse_other_class(named[0], present[1], positive)
             classes = present if len(named) > 1 else classes
         columns = Scores(table, named, normalize, ids).checked()
     if isinstance(columns, ValueColumns) and table.lazy:

@@ -182,7 +182,8 @@ def learn(
     Lab: 100 rows chosen at random, 2 classes (bad 55.0%, good 45.0%), 2 values
     """
     check_call("fieldcal.learn(predictions, y)", (predictions, "predictions"), (y, "labels"))
-    refuse_swapped(predictions, y)
+    if kind != "values":
+        refuse_swapped(predictions, y)
     check_choice("kind", kind, get_args(Kind))
     check_flags(ordered=ordered, normalize=normalize)
     check_whole("random_state", random_state, least=0)

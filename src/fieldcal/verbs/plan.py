@@ -42,11 +42,10 @@ class Plan:
     width_if_label_shift : the same if label shift is known to hold
     from_field, from_separability, from_lab : shares of the variance under label shift; they sum to one
     field_rows, lab_rows : in all, that would halve the width under label shift, each alone; None where no number can
-    labels : of field rows drawn at random, that would decide in nine of ten cases whether label shift holds: the number
-        that the verdict names. With labels in the estimate, those that would settle the verdict, beside them. None
-        where no number does, as shares are nearly the same either way
-    labels_if_as_expected : with an estimate, the number that settles the verdict if labels come as expected; 0 where
-        nothing is to decide
+    labels : of field rows drawn at random. With an estimate, that would settle the verdict if they come as expected,
+        beside those that are there: 0 where nothing is to decide, None where no number does, as shares are nearly the
+        same either way. Of a lab alone, that tell the share under label shift from the mean prediction in nine of ten
+        cases
     more_labels : with an estimate, the widths that further labels of each design would leave
     """
 
@@ -61,7 +60,6 @@ class Plan:
     field_rows: int | None
     lab_rows: int | None
     labels: int | None
-    labels_if_as_expected: int | None = None
     more_labels: tuple[MoreLabels, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,17 +82,13 @@ class Plan:
 
     def _deciding(self) -> Iterator[str]:
         """How many labels would decide, in words."""
-        told = (
-            f"  whether it holds, about {self.labels:,} labelled rows drawn at random would decide"
-            if self.labels
-            else ""
-        )
-        if self.labels_if_as_expected == 0:
+        if self.labels and not self.more_labels:
+            yield f"  whether it holds: about {self.labels:,} labelled rows drawn at random tell the two shares apart"
+        elif self.labels:
+            yield f"  whether it holds, about {self.labels:,} labelled rows drawn at random would decide if they come"
+            yield "  as expected; by chance it can take several times as many"
+        elif self.labels == 0:
             yield "  whether it holds need not be decided by more labels"
-        elif told and self.labels_if_as_expected is not None and self.labels_if_as_expected != self.labels:
-            yield f"{told} in nine of ten cases, {self.labels_if_as_expected:,} if they come as expected"
-        elif told:
-            yield told
         elif self.more_labels:
             yield "  whether it holds, no number of labels would decide: shares are nearly the same either way"
 
@@ -221,12 +215,7 @@ def plan(
     width = min(1.0, 2 * z * float(np.sqrt(parts.variance)))
     more_field, more_lab = rows_to_reach((width / (4 * z)) ** 2, lab.M, p, k=k, n=size, rows=rows)
     whole = parts.sampling + parts.separability + parts.lab
-    # The verdict reckons with the same two shares, so that both name the same number.
     mean_prediction = p @ lab.M @ lab.bin_means
-    if prev is not None and prevalence is None:
-        mean_prediction = prev.whole.mean_prediction
-    expected = None if outlook is None else outlook.labels_to_settle()
-    settled = outlook is not None and (not expected or (prev is not None and prev.labels is not None))
     scene = _Scene.expected(lab, size * p @ lab.M) if prev is None else _Scene.of(prev)
     after_trust = width if assume == "label_shift" else scene.width(lab, p, size, level)[k]
     return Plan(
@@ -240,8 +229,7 @@ def plan(
         from_lab=parts.lab / whole,
         field_rows=None if more_field is None else int(np.ceil(more_field * size)),
         lab_rows=None if more_lab is None else int(np.ceil(more_lab * lab.n)),
-        labels=expected if settled else labels_to_decide(mean_prediction, p),
-        labels_if_as_expected=expected,
+        labels=labels_to_decide(mean_prediction, p) if outlook is None else outlook.labels_to_settle(),
         more_labels=() if outlook is None else tuple(_more_labels(outlook, numbers, k, level, random_state)),
     )
 

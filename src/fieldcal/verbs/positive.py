@@ -63,6 +63,16 @@ def refuse_columns(width: int, positive: Hashable) -> None:
         )
 
 
+def refuse_other_class(column: str, found: Hashable, positive: Hashable) -> None:
+    """A column that a pattern found by its class is that class's."""
+    if positive is not None and str(positive) != str(found):
+        raise InputError(
+            f"The pattern finds {column!r:.60}, the column of {found!r:.60}, but ",
+            Option("positive", positive),
+            " says that it is about another. Leave one of the two out.",
+        )
+
+
 def refuse_name_of_other(column: str, classes: Keys) -> None:
     """Refuse a single column that is named after the first class, where nobody said that it is about the second."""
     parts = set(re.split(r"[^\w]|_", column.casefold()))

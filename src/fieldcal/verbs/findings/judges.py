@@ -118,12 +118,12 @@ def random_sample(seen: Seen) -> Finding | None:
 
 def every_value_checked(seen: Seen) -> Finding | None:
     """Values of which no row was checked, where rows were chosen by their value: nothing tells their classes."""
-    known = _judged(seen).verdicts.known
-    if set(seen.field.labelled) != {"by_score"}:
+    verdicts = _judged(seen).verdicts
+    if set(seen.field.labelled) != {"by_score"} or seen.field.unseen:  # `known_values` speaks of the latter
         return None
     question = "Was every value checked?"
     rows = np.asarray(seen.field.V, dtype=np.float64).sum(axis=0)
-    unchecked = known.sum(axis=(0, 1)) == 0
+    unchecked = verdicts.known.sum(axis=(0, 1)) + verdicts.given_class.sum(axis=0) == 0
     share = float(rows[unchecked].sum() / max(rows.sum(), 1.0))
     if share <= POLICY.unseen_values[0]:
         return Finding(code="values_checked", question=question, state="ok", text="Yes, but for rare ones.")

@@ -135,7 +135,8 @@ def scores_hold(seen: Seen) -> Finding | None:
     if labels.off_for_sure < POLICY.scores_off:
         text = "As far as the labels tell."
         return Finding(code="scores_hold", question=question, state="ok", text=text)
-    text = f"No: they are off by about {labels.off:.1f} on the logit scale, beside any reweighting of the classes "
+    text = f"Scores mean something else in the field: they are off by about {labels.off:.1f} on the logit scale, "
+    text += "beside any reweighting of the classes "
     text += f"(probability {labels.off_for_sure:.2f})."
     return Finding(
         code="scores_off",

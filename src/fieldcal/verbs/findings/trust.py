@@ -6,7 +6,6 @@ import numpy as np
 
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.policy import POLICY
-from fieldcal.core.sample_size import labels_to_decide
 from fieldcal.objects import Finding
 from fieldcal.objects.verdict import State
 from fieldcal.verbs.findings import labels
@@ -14,7 +13,7 @@ from fieldcal.verbs.findings.evidence import GROUPS, Seen
 
 _BY_MIX = "Do groups differ only in their mix of classes?"
 _WHOLE = "Did the whole field move only in its mix of classes?"
-_LABEL_SOME = "A few hundred labelled rows, drawn from the field at random, would decide: see fieldcal plan."
+_LABEL_SOME = "Labelled rows, drawn from the field at random, would decide; fieldcal plan says how many."
 _CAUSES = (
     "Does the class cause what the model sees, as a species its measurements or a disease its symptoms? Then label "
     "shift is plausible. Does what the model sees cause the class, as an occupation the income? Then it is not."
@@ -64,7 +63,7 @@ def withheld(seen: Seen) -> Finding | None:
     if trust.rehearsed < POLICY.withheld:
         text = f"Groups differ more than those of the lab did: the rehearsal speaks for {trust.rehearsed:.0%} of it."
         return Finding(
-            code="beyond_rehearsal", question=question, state="care", text=text, remedy=_labels(seen)
+            code="beyond_rehearsal", question=question, state="care", text=text, remedy=_LABEL_SOME
         )
     if trust.between >= POLICY.withheld * found.trust:
         return None
@@ -123,14 +122,10 @@ def shift(seen: Seen) -> Finding:
     if seen.evidence.refused(found, float(seen.evidence.whole.effect[0])):
         text = f"{share}: the field is another population, not another mix of classes."
         state: State = "care" if given else "do_not_use"
-        return Finding(
-            code="another_population", question=_WHOLE, state=state, text=text, remedy=_labels(seen)
-        )
+        return Finding(code="another_population", question=_WHOLE, state=state, text=text, remedy=_LABEL_SOME)
     if not found.testable:
         text = "The field has moved; with as many bins as classes, whether by label shift cannot be tested."
-        return Finding(
-            code="shift_untestable", question=_WHOLE, state="care", text=text, remedy=_labels(seen)
-        )
+        return Finding(code="shift_untestable", question=_WHOLE, state="care", text=text, remedy=_LABEL_SOME)
     return _explained(seen, share)
 
 
@@ -142,11 +137,11 @@ def _explained(seen: Seen, share: str) -> Finding:
         return Finding(code="shift_explained", question=_WHOLE, state="care", text=f"{share}{range_}.")
     if trust.overall == 0:
         text = f"{share}{range_}{_why_not(found)}: it is not followed."
-        return Finding(code="shift_uncertain", question=_WHOLE, state="care", text=text, remedy=_labels(seen))
+        return Finding(code="shift_uncertain", question=_WHOLE, state="care", text=text, remedy=_LABEL_SOME)
     text = (
         f"{share}{range_}. Other changes can look alike: it is followed with probability {trust.overall:.2f}."
     )
-    return Finding(code="shift_believed", question=_WHOLE, state="care", text=text, remedy=_labels(seen))
+    return Finding(code="shift_believed", question=_WHOLE, state="care", text=text, remedy=_LABEL_SOME)
 
 
 def _why_not(found: ShiftExplained) -> str:
@@ -158,16 +153,6 @@ def _why_not(found: ShiftExplained) -> str:
     if found.lower <= POLICY.explained_least[0]:
         return ", but that may be noise"
     return ", but the predictions know too little of the classes to tell"
-
-
-def _labels(seen: Seen) -> str:
-    """How many labels would decide which story holds."""
-    if seen.whole is None:
-        return _LABEL_SOME
-    n = labels_to_decide(seen.whole.mean_prediction, seen.whole.urc)
-    if n is None:
-        return _LABEL_SOME
-    return f"About {n:,} labelled rows, drawn from the field at random, would decide: see fieldcal plan."
 
 
 def _share(share: float) -> str:
