@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -64,6 +65,26 @@ def test_every_engine_recalibrates_calibrated_predictions(engine, method, n_clas
     new = np.array([found[n] for n in found if n.endswith("_recalibrated")]).T[np.argsort(found["row"])]
     expected = fieldcal.recalibrate(prev, proba, groups=towns)
     np.testing.assert_allclose(new.reshape(expected.shape), expected, rtol=0, atol=1e-12)
+
+
+def test_every_engine_and_sql_read_the_smallest_predictions_alike(local_engine):
+    values, hits = [0.0, 1e-200, 0.3, 0.7], [10, 40, 60, 160]  # of 200 rows each
+    p = np.repeat(values, 200)
+    y = np.concatenate([np.arange(200) < n for n in hits]).astype(int)
+    lab = tables.learn(rows(p, y=y), scores="p", label="y", calibration="isotonic")
+    field = np.array([0.0, 5e-324, 1e-200, 1e-100, 1e-12, 1e-9, 0.3, 0.5, 1.0])
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, np.repeat(field, 60)), trust=1)
+    expected = fieldcal.recalibrate(prev, field)
+    assert expected[0] == expected[2]
+    table = rows(field, row=list(range(len(field))))
+    found = local_engine.read(tables.recalibrate(prev, local_engine.make(table)))
+    new = np.array(found["p_recalibrated"])[np.argsort(found["row"])]
+    np.testing.assert_allclose(new, expected, rtol=0, atol=1e-12)
+    statement = tables.sql_recalibrate(prev, "given", dialect="duckdb")
+    with duckdb.connect() as connection:
+        connection.register("given", table)
+        made = connection.sql(statement).fetchnumpy()
+    np.testing.assert_allclose(made["p_recalibrated"], expected, rtol=0, atol=1e-12)
 
 
 def test_decisions_in_a_table_are_those_on_arrays(local_engine):

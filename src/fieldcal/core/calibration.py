@@ -14,10 +14,12 @@ from typing import Literal, get_args
 import numpy as np
 
 from fieldcal.core.backend import Backend, Expr, value_between
-from fieldcal.types import Floats
+from fieldcal.types import Floats, Keys
 
 CalibrationName = Literal["sigmoid", "isotonic", "temperature"]
 CALIBRATIONS: tuple[CalibrationName, ...] = get_args(CalibrationName)
+#: No knot but the first is closer to 0: what warehouses take for 0 lies far below.
+_LEAST = 1e-12
 #: A nudge of a slope takes off one unit in its last place; more are never needed.
 _NUDGES = 64
 
@@ -74,18 +76,20 @@ class CalibrationMap:
     """What predictions are read as: knots of one line for each class, or of one for all.
 
     Of two classes there is one line, of the second's prediction, and the first gets the rest. Of more, what the lines
-    say is divided by its sum over the classes.
+    say is divided by its sum over the classes. For other classes, or the same in another order, a map says nothing.
 
     Attributes
     ----------
     method : how it was fitted
     of : (knots,) the place of the line, from 0
     raw, calibrated : (knots,) a prediction, and what it is read as
+    classes : whose predictions these are, in the order of the columns
 
     Examples
     --------
     >>> import numpy as np
-    >>> lines = CalibrationMap("isotonic", np.zeros(3), np.array([0.0, 0.5, 1.0]), np.array([0.1, 0.2, 0.8]))
+    >>> knots = np.array([0.0, 0.5, 1.0]), np.array([0.1, 0.2, 0.8])
+    >>> lines = CalibrationMap("isotonic", np.zeros(3), *knots, classes=("no", "yes"))
     >>> lines.read(np.array([0.0, 0.25, 0.75])).round(3).tolist()
     [0.1, 0.15, 0.5]
     """
@@ -94,12 +98,14 @@ class CalibrationMap:
     of: Floats
     raw: Floats
     calibrated: Floats
+    classes: Keys
 
     @classmethod
-    def of_knots(cls, method: str, knots: Sequence[tuple[Floats, Floats]]) -> CalibrationMap:
+    def of_knots(cls, method: str, knots: Sequence[tuple[Floats, Floats]], classes: Keys) -> CalibrationMap:
         """From the knots of each line."""
         of = np.concatenate([np.full(len(x), float(k)) for k, (x, _) in enumerate(knots)])
-        return cls(method, of, *(np.concatenate(part) for part in zip(*knots, strict=True)))
+        raw, calibrated = (np.concatenate(part) for part in zip(*knots, strict=True))
+        return cls(method, of, raw, calibrated, classes)
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
@@ -111,8 +117,10 @@ class CalibrationMap:
         """Of the column at place k."""
         return self.lines[k if len(self.lines) > 1 else 0]
 
-    def fault(self, n_classes: int) -> str | None:
-        """Why these are no knots for so many classes; None where they are."""
+    def fault(self, classes: Keys) -> str | None:
+        """Why these are no knots for predictions of these classes; None where they are."""
+        if list(map(repr, self.classes)) != list(map(repr, classes)):  # 1 and True are not the same
+            return f"it was fitted to predictions of the classes {self.classes!r:.80}, and these are {classes!r:.80}"
         if self.method not in CALIBRATIONS:
             return f"method must be one of {', '.join(CALIBRATIONS)}"
         if not self.of.ndim == self.raw.ndim == self.calibrated.ndim == 1 or not (
@@ -122,14 +130,20 @@ class CalibrationMap:
         places = np.unique(self.of)
         if not np.array_equal(places, np.arange(len(places))) or np.any(np.diff(self.of) < 0):
             return "of must count the lines from 0, in their order"
-        if len(places) != 1 and (n_classes == 2 or len(places) != n_classes):
-            return f"there are {len(places)} lines for {n_classes} classes"
+        if len(places) != self._n_lines:
+            return f"there are {len(places)} lines for {len(classes)} classes, where {self.method} has {self._n_lines}"
         return next(filter(None, (self._fault_of(k) for k in range(len(places)))), None)
+
+    @property
+    def _n_lines(self) -> int:
+        return 1 if len(self.classes) == 2 or self.method == "temperature" else len(self.classes)
 
     def _fault_of(self, k: int) -> str | None:
         x, y = self.raw[self.of == k], self.calibrated[self.of == k]
         if len(x) < 2 or x[0] != 0 or x[-1] != 1 or np.any(np.diff(x) <= 0):
             return "raw predictions must increase from 0 to 1"
+        if x[1] < _LEAST:
+            return f"raw predictions above 0 must be at least {_LEAST:g}"
         if np.any(np.diff(y) < 0):
             return "calibrated predictions must not decrease"
         if not (y[0] > 0 and y[-1] <= 1):

@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression, minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit
 
 from fieldcal.core.calibration import CalibrationMap, CalibrationName
-from fieldcal.types import Floats, Ints
+from fieldcal.types import Floats, Ints, Keys
 
 #: Predictions closer to 0 or 1 than this are not told apart, and no calibrated one is closer than `_CLOSEST`.
 _SURE, _CLOSEST = 1e-9, 1e-12
@@ -149,7 +149,10 @@ class Power:
 
 @dataclass(frozen=True)
 class Steps:
-    """Isotonic regression: lines between the steps, and no share closer to 0 or 1 than half a row of the lab."""
+    """Isotonic regression: lines between the steps, and no share closer to 0 or 1 than half a row of the lab.
+
+    Predictions closer to 0 or 1 than `_SURE` are one step.
+    """
 
     x: Floats
     y: Floats
@@ -157,7 +160,7 @@ class Steps:
     @classmethod
     def fit(cls, p: Floats, hit: Floats, weight: Floats) -> Steps:
         """By pooling adjacent violators, in scipy."""
-        x, place = np.unique(p, return_inverse=True)
+        x, place = np.unique(np.clip(p, _SURE, 1 - _SURE), return_inverse=True)
         rows = np.bincount(place, weights=weight)
         used = rows > 0
         mean = np.bincount(place, weights=weight * hit)[used] / rows[used]
@@ -213,9 +216,9 @@ def read_by(curves: Sequence[Curve], values: Floats) -> Floats:
     return np.asarray(read / read.sum(axis=1, keepdims=True))
 
 
-def tabulated(method: CalibrationName, curves: Sequence[Curve]) -> CalibrationMap:
+def tabulated(method: CalibrationName, curves: Sequence[Curve], classes: Keys) -> CalibrationMap:
     """The curves as lines."""
-    return CalibrationMap.of_knots(method, [curve.knots() for curve in curves])
+    return CalibrationMap.of_knots(method, [curve.knots() for curve in curves], classes)
 
 
 def thinned(x: Floats, y: Floats, off: Floats) -> tuple[Floats, Floats]:

@@ -197,7 +197,7 @@ def sealed(values: Any) -> NDArray[Any]:
 
 
 def record(cls: type[Any]) -> Any:
-    """The annotation of a field that holds a frozen dataclass of numbers and arrays, such as core returns."""
+    """The annotation of a field that holds a frozen dataclass of numbers, arrays and keys, such as core returns."""
     names, kinds = [f.name for f in dataclasses.fields(cls)], get_type_hints(cls)
 
     def load(value: Any) -> Any:
@@ -209,11 +209,11 @@ def record(cls: type[Any]) -> Any:
         for name in names:
             if not _is_of(content[name], kinds[name]):
                 raise ValueError(f"{name} of a {cls.__name__} is {content[name]!r:.40}")
-        return cls(**{n: _record_value(v) for n, v in content.items()})
+        return cls(**{n: _record_value(v, kinds[n]) for n, v in content.items()})
 
     def dump(value: Any) -> dict[str, Any]:
         content = {n: getattr(value, n) for n in names}
-        return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in content.items()}
+        return {n: _record_json(v) for n, v in content.items()}
 
     shape = {"type": "object", "properties": {n: {} for n in names}, "required": names}
     return Annotated[
@@ -222,7 +222,7 @@ def record(cls: type[Any]) -> Any:
 
 
 def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of the type that a dataclass gives: truth values, whole numbers, numbers, text or arrays."""
+    """Whether a value is of the type that a dataclass gives: true or false, (whole) numbers, text, keys or arrays."""
     if get_origin(kind) in (Union, UnionType):
         return any(_is_of(value, one) for one in get_args(kind))
     if kind is type(None):
@@ -232,10 +232,20 @@ def _is_of(value: Any, kind: Any) -> bool:
     if kind in (int, float):
         numbers = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
         return isinstance(value, numbers) and not isinstance(value, bool)
+    if get_origin(kind) is tuple:
+        return isinstance(value, (list, tuple))
     return isinstance(value, (list, np.ndarray))
 
 
-def _record_value(value: Any) -> Any:
+def _record_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [group_keys.encode(key) for key in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _record_value(value: Any, kind: Any = None) -> Any:
+    if get_origin(kind) is tuple:
+        return _key_tuple(value)
     if isinstance(value, (list, np.ndarray)):
         return float_array(value)
     if isinstance(value, (int, float, np.integer, np.floating)) and not -LARGEST <= value <= LARGEST:

@@ -414,7 +414,7 @@ def _check_calibration(found: CalibrationMap, lab: Lab) -> None:
     """Refuse knots that no calibration can have, and any of what are no probabilities of classes."""
     if lab.outcome.kind != "classes" or not lab.partition.takes_probabilities:
         raise ValueError("calibration_map goes with probabilities of classes")
-    if (fault := found.fault(lab.outcome.size)) is not None:
+    if (fault := found.fault(lab.classes)) is not None:
         raise ValueError(f"calibration_map: {fault}")
 
 

@@ -66,8 +66,7 @@ def calibrated(
         return None, scores
     values = scores.values
     if isinstance(calibration, CalibrationMap):
-        if (fault := calibration.fault(len(names))) is not None:
-            raise InputError(Option("calibration"), f" is no map for these predictions: {fault}.")
+        _refuse_foreign(calibration, names)
         return calibration, replace(scores, values=calibration.read(values))
     from fieldcal.core.calibration_fit import read_by, tabulated  # loads scipy.optimize
 
@@ -80,7 +79,7 @@ def calibrated(
     read = np.empty_like(values)
     for fold in range(FOLDS):
         read[part == fold] = read_by(lab.curves(np.flatnonzero(part != fold)), values[part == fold])
-    return tabulated(calibration, curves), replace(scores, values=read)
+    return tabulated(calibration, curves, names), replace(scores, values=read)
 
 
 @dataclass(frozen=True)
@@ -109,6 +108,17 @@ class _LabRows:
         part = np.empty(len(order), dtype=np.intp)
         part[shuffled] = np.arange(len(order)) % FOLDS
         return part
+
+
+def _refuse_foreign(given: CalibrationMap, names: Keys) -> None:
+    if (fault := given.fault(names)) is not None:
+        raise InputError(
+            Option("calibration"),
+            f" is no map for these predictions: {fault}. Give that of a lab with the same classes in the same order, "
+            "or fit one: ",
+            Option("calibration", given.method if given.method in CALIBRATIONS else CALIBRATIONS[0]),
+            ".",
+        )
 
 
 def _weight(weight: Floats | None, n: int) -> Floats:

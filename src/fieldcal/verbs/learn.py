@@ -136,7 +136,8 @@ def learn(
         Calibrate the predictions on the lab: whatever is read as a probability, here and in the field, is then the
         calibrated prediction, while bins stay those of what the model said. "sigmoid" (Platt's, on the logit) and
         "isotonic" are fitted to each class against the rest, "temperature" is one number for all. The lab's own rows
-        are read by fits to the other rows. Also the ``calibration_map`` of another lab, to merge the two.
+        are read by fits to the other rows. Also the ``calibration_map`` of another lab of the same classes, to
+        merge the two.
     intervals : "auto", int or edges
         Of distributions: how many intervals, equally filled by the lab's numbers; or where to cut. By default 20, fewer
         where rows are few or where predictions cannot tell neighbours apart. Asked for explicitly, intervals that
