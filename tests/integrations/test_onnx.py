@@ -281,6 +281,16 @@ def test_what_cannot_be_is_refused_in_words(model, options, words):
         fieldcal.onnx.append(model(), estimated(3), **options)
 
 
+def test_a_calibrated_lab_is_refused_as_a_graph_would_leave_its_map_out():
+    data = shifted(2)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="sigmoid")
+    for trust in (0, 1):
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=trust)
+        for make in (fieldcal.onnx.graph, functools.partial(fieldcal.onnx.append, classifier(2))):
+            with pytest.raises(InputError, match=r"calibrated \(sigmoid\).*inside the model.*in SQL"):
+                make(prev)
+
+
 def test_an_old_label_encoder_is_not_given_another_meaning():
     versions = [("", 13), ("ai.onnx.ml", 1)]
     made = fieldcal.onnx.append(classifier(3, versions=versions), estimated(3))

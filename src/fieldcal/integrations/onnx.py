@@ -115,7 +115,8 @@ def append(
     Notes
     -----
     The nodes do in float64 what `fieldcal.recalibrate` does, and give the type that they were given. A graph refuses
-    no rows: those with NaN give NaN, and rows that do not sum to one are not noticed. ``shape="bins"`` is not there.
+    no rows: those with NaN give NaN, and rows that do not sum to one are not noticed. ``shape="bins"`` is not there,
+    and estimates with a calibrated lab are refused.
 
     Examples
     --------
@@ -187,6 +188,13 @@ def _check(prev: Any, groups: Any, unseen: Any, acknowledge: Any) -> None:
         )
         raise InputError(
             f"This estimate is of {what}, and a graph takes the probabilities of classes. Use fieldcal.recalibrate."
+        )
+    if prev.lab.calibration_map is not None:
+        raise InputError(
+            f"This lab is calibrated ({prev.lab.calibration_map.method}), and a graph cannot calibrate. Calibrate "
+            "inside the model and learn the lab from its predictions without ",
+            Option("calibration", verb="learn"),
+            "; or recalibrate with fieldcal.recalibrate, or in SQL.",
         )
 
 
