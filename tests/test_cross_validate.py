@@ -177,7 +177,7 @@ def test_the_answer_is_seeded_plain_data_and_the_same_from_a_file(tmp_path):
     assert fieldcal.cross_validate(prev, random_state=1) != found
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
     assert repr(found).startswith(
-        "Cross-validation over 60 labelled rows in 5 folds: log loss of the model's own"
+        "Cross-validation over 60 labelled rows in 5 folds: log loss before recalibration"
     )
 
 

@@ -103,7 +103,7 @@ def test_where_labels_cannot_judge_the_report_says_why(options, words):
     said = found.dict()["labels"]
     assert said["cross_validation"] is None
     assert words in said["judged"][0]
-    assert "The model's own" not in found.html()
+    assert "Before recalibration" not in found.html()
     assert found.markdown()
 
 

@@ -82,7 +82,7 @@ def performance(
     ] = None,
     assume: Assume = "trust",
 ) -> None:
-    """Rows, precision and recall of the model's own decisions for each class, without labels.
+    """Rows, precision and recall of decisions by the largest prediction before recalibration, without labels.
 
     Example: fieldcal performance prevalence.json York
     """

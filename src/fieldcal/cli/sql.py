@@ -34,7 +34,10 @@ TableName = Annotated[
 ]
 Unseen = Annotated[
     Literal["global", "raw"],
-    typer.Option(help="Groups never counted: treat as the whole field, or leave alone."),
+    typer.Option(
+        help="Groups never counted: treat as the whole field, or do not correct (calibrate only, where the lab is "
+        "calibrated)."
+    ),
 ]
 CountedLabel = Annotated[
     str | None,

@@ -143,7 +143,8 @@ def recalibrate_statement(
     by, scores : columns of the groups and of the predictions
         By default those that were counted.
     unseen : "global" or "raw"
-        Rows of a group that `estimate` never saw: use the estimate of the whole field, or leave them alone.
+        Rows of a group that `estimate` never saw: use the estimate of the whole field, or do not correct them: they
+        are as the model said, or as calibrated where the lab is.
     name : str
         The name of a new column, with ``{}`` for the name of the old one. The table must not have it already, which
         cannot be seen from here.

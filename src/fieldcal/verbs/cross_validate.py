@@ -25,12 +25,12 @@ LEAST = 10
 
 @dataclass(frozen=True)
 class Compared:
-    """The log loss of new predictions, and how it differs from that of the model's own.
+    """The log loss of new predictions, and how it differs from that before recalibration.
 
     Attributes
     ----------
     log_loss : mean over the rows; less is better
-    change : the same less that of the model's own predictions: below zero it is better
+    change : the same less that before recalibration: below zero it is better
     se : standard error of the change, rows as the unit
     """
 
@@ -54,7 +54,7 @@ class CrossValidation:
     ----------
     rows, folds : how many rows judge, in how many parts, each held out once
     not_judging : labelled rows that were chosen by class: they teach, but cannot judge
-    log_loss : of the model's own predictions
+    log_loss : before recalibration: of the model's predictions, as calibrated where the lab is
     tilt, bins : of recalibrated ones, by ``shape`` of `fieldcal.recalibrate`
     """
 
@@ -71,8 +71,8 @@ class CrossValidation:
 
     def __repr__(self) -> str:
         lines = [
-            f"Cross-validation over {self.rows:,} labelled rows in {self.folds} folds: log loss of the model's own "
-            f"predictions {self.log_loss:.4f}",
+            f"Cross-validation over {self.rows:,} labelled rows in {self.folds} folds: log loss before "
+            f"recalibration {self.log_loss:.4f}",
             f"  recalibrated by group (tilt): {_words(self.tilt)}",
             f"  recalibrated bin by bin (bins): {_words(self.bins)}",
         ]
@@ -164,7 +164,7 @@ def _judging(prev: Prevalence) -> Ints:
 
 
 def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """Of the rows of each fold, (n, 3): by the model's own predictions, and recalibrated in both shapes."""
+    """Of the rows of each fold, (n, 3): by the predictions as the lab reads them, and recalibrated in both shapes."""
     told = list(prev.from_labels.told)
     for fold in folds(prev.from_labels.model, counts, n_folds, rng):
         learnt, left = fold.model.learn(told), fold.model.labels.believed_without
@@ -180,7 +180,7 @@ def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generat
 
 
 def _predictions(prev: Prevalence, labels: FromLabels, fold: Fold) -> tuple[Floats, ...]:
-    """The model's own predictions of the rows, (n, K), which are those of their bins, and new ones in both shapes."""
+    """Predictions of the rows as the lab reads them, (n, K), those of their bins, and new ones in both shapes."""
     own = fold.model.base.centres[fold.bins]
     rows = RowScores(own / own.sum(axis=1, keepdims=True), binary=False, bins=fold.bins)
     shapes = labels.steps, labels.steps_by_bin(prev.lab.partition, unseen=False)

@@ -75,8 +75,8 @@ def recalibrate(
     groups : array-like (n,), optional
         The group of each row; needed if and only if the prevalence has groups.
     unseen : "global", "raw" or "error"
-        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), leave
-        them alone, or refuse.
+        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), do not
+        correct them, or refuse. What is not corrected is as the model said, or as calibrated where the lab is.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one first.
     missing : "error" or "keep"
@@ -307,7 +307,7 @@ def unseen_words(what: str, unseen: Unseen, *, known: bool = False) -> tuple[str
     if unseen == "error":
         ways = Option("unseen", "global"), " or ", raw
         return (f"{words}. Count and estimate them too, or pass ", *ways, ".")
-    return (f"{words}: they get the estimate of the whole field. Pass ", raw, " to leave them alone.")
+    return (f"{words}: they get the estimate of the whole field. Pass ", raw, " not to correct them.")
 
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
