@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import numpy as np
@@ -116,7 +117,9 @@ def test_steps_are_those_of_scikit_learn_but_for_half_a_row_at_the_ends():
     theirs = IsotonicRegression(y_min=least, y_max=1 - least, out_of_bounds="clip").fit(p, data.y_lab)
     grid = np.linspace(0, 1, 1001)
     curve = Steps.fit(p, (data.y_lab == 1).astype(float), np.ones(len(p)))
-    np.testing.assert_allclose(tabulated("isotonic", [curve]).read(grid), theirs.predict(grid), atol=1e-9)
+    np.testing.assert_allclose(
+        tabulated("isotonic", [curve], (0, 1)).read(grid), theirs.predict(grid), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("power", [0.3, 0.5, 1.0, 2.0, 4.0])
@@ -125,7 +128,7 @@ def test_lines_are_as_good_as_the_curve_and_never_fall(method, power):
     data = shifted(n_lab=2000)
     p = sharpened(data.proba_lab, power)
     curves = fit_curves(method, p, data.y_lab, 2, np.ones(len(p)))
-    lines = tabulated(method, curves)
+    lines = tabulated(method, curves, (0, 1))
     grid = np.unique(np.concatenate([p, np.linspace(0, 1, 20_001), np.geomspace(1e-12, 1, 2000), lines.raw]))
     read = lines.read(grid)
     assert np.abs(read - read_by(curves, grid)).max() < 1e-4
@@ -315,6 +318,12 @@ def _edited(lab, edit):
         (lambda m: m["of"].__setitem__(-1, 1.0), "lines for 2 classes"),
         (lambda m: m["of"].__setitem__(-1, 5.0), "count the lines"),
         (lambda m: m.__setitem__("method", "platt"), "method"),
+        (lambda m: m.__setitem__("classes", [1, 0]), r"fitted to predictions of the classes \(1, 0\)"),
+        (lambda m: m.__setitem__("classes", [False, True]), "classes"),
+        (lambda m: m.__setitem__("classes", [0, 1, 2]), "classes"),
+        (lambda m: m.__setitem__("classes", 2), "classes of a CalibrationMap"),
+        (lambda m: m.pop("classes"), "has the fields"),
+        (lambda m: m["raw"].__setitem__(1, 1e-200), "at least 1e-12"),
         (lambda m: m["raw"].__setitem__(1, None), "numbers expected"),
         (lambda m: m.pop("of"), "has the fields"),
     ],
@@ -328,6 +337,107 @@ def test_knots_that_were_edited_are_refused(edit, words):
 
 def test_a_map_for_other_classes_is_refused():
     data = shifted(3, n_lab=900)
-    two = CalibrationMap("sigmoid", np.repeat([0.0, 1.0], 2), np.tile([0.0, 1.0], 2), np.tile([0.1, 0.9], 2))
+    knots = np.repeat([0.0, 1.0], 2), np.tile([0.0, 1.0], 2), np.tile([0.1, 0.9], 2)
+    two = CalibrationMap("sigmoid", *knots, classes=(0, 1, 2))
     with pytest.raises(InputError, match="2 lines for 3 classes"):
         fieldcal.learn(data.proba_lab, data.y_lab, calibration=two)
+
+
+@pytest.mark.parametrize("method", CALIBRATIONS)
+@pytest.mark.parametrize(("fitted", "other"), [(3, 2), (2, 3)])
+def test_a_map_for_another_number_of_classes_is_refused(method, fitted, other):
+    one, two = shifted(fitted, n_lab=900), shifted(other, n_lab=900)
+    found = fieldcal.learn(one.proba_lab, one.y_lab, calibration=method).calibration_map
+    with pytest.raises(InputError, match=r"is no map for these predictions.*same classes in the same order"):
+        fieldcal.learn(two.proba_lab, two.y_lab, calibration=found)
+
+
+def test_a_map_that_reads_the_score_of_the_other_class_is_refused():
+    data = shifted(n_lab=900)
+    found = fieldcal.learn(data.proba_lab, data.y_lab, positive=1, calibration="sigmoid").calibration_map
+    with pytest.raises(InputError, match=r"the classes \(0, 1\), and these are \(1, 0\)"):
+        fieldcal.learn(1 - data.proba_lab, data.y_lab, positive=0, calibration=found)
+    with pytest.raises(InputError, match="'yes'"):
+        fieldcal.learn(data.proba_lab, np.array(["no", "yes"])[data.y_lab], calibration=found)
+
+
+def test_a_file_with_one_line_for_three_classes_is_refused():
+    data = shifted(3, n_lab=900)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="temperature")
+    with pytest.raises(ArtefactError, match="1 lines for 3 classes, where sigmoid has 3"):
+        Lab.from_json(_edited(lab, lambda m: m.__setitem__("method", "sigmoid")))
+
+
+def test_classes_of_any_kind_stay_with_the_map():
+    data = shifted(n_lab=500)
+    for names in ([False, True], ["no", "yes"], [dt.date(2020, 1, 1), dt.date(2021, 1, 1)], [(1, 2), (1, 3)]):
+        y = [names[label] for label in data.y_lab]
+        lab = Lab.from_json(fieldcal.learn(data.proba_lab, y, calibration="sigmoid").to_json())
+        again = fieldcal.learn(data.proba_lab, y, calibration=lab.calibration_map)
+        assert again.calibration_map.classes == lab.classes == tuple(names)
+        assert (lab + lab.model_copy(update={"calibration_map": again.calibration_map})).n == 2 * lab.n
+
+
+def test_predictions_that_are_zero_for_every_purpose_are_one_step():
+    p = np.repeat([0.0, 1e-200, 1e-10, 0.3, 0.7, 1 - 1e-12, 1.0], 50)
+    hit = np.concatenate([np.arange(50) < n for n in (2, 10, 6, 15, 40, 46, 50)]).astype(float)
+    curve = Steps.fit(p, hit, np.ones(len(p)))
+    assert len(curve.x) == 4
+    low, high = 18 / 150, 96 / 100
+    np.testing.assert_allclose(
+        curve.at(np.array([0.0, 1e-200, 1e-10, 1 - 1e-12, 1.0])), [low] * 3 + [high] * 2
+    )
+    assert tabulated("isotonic", [curve], (0, 1)).fault((0, 1)) is None
+
+
+def test_cross_validation_starts_from_calibrated_predictions_and_says_before_recalibration():
+    data = shifted()
+    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="sigmoid")
+    y = [*data.y_field[:300].tolist(), *[None] * (len(data.y_field) - 300)]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, sharpened(data.proba_field), y=y))
+    told = repr(fieldcal.cross_validate(prev))
+    assert "log loss before recalibration" in told
+    assert "model's own" not in told
+
+
+# Trust 0: calibrated, and no more
+
+
+def _only_calibrated(n_field=800):
+    data = shifted(n_field=n_field)
+    groups = np.arange(n_field) % 3
+    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="sigmoid")
+    field = fieldcal.count(lab, sharpened(data.proba_field), groups=groups)
+    return data, groups, fieldcal.estimate(lab, field, trust=0)
+
+
+def test_with_trust_0_predictions_are_calibrated_and_the_estimate_knows():
+    data, groups, prev = _only_calibrated()
+    p = sharpened(data.proba_field)
+    new = fieldcal.recalibrate(prev, p, groups=groups)
+    np.testing.assert_array_equal(new, prev.lab.calibration_map.read(p))
+    assert (prev.untouched, prev.only_calibrated) == (False, True)
+    raw = fieldcal.recalibrate(prev, p, groups=np.full(len(p), 9), unseen="raw")
+    np.testing.assert_array_equal(raw, new)
+    with pytest.warns(fieldcal.errors.UnseenGroupWarning, match="unseen='raw' not to correct them"):
+        fieldcal.recalibrate(prev, p, groups=np.full(len(p), 9))
+    plain = fieldcal.learn(data.proba_lab, data.y_lab)
+    for trust, untouched in ((0, True), (1, False)):
+        other = fieldcal.estimate(plain, fieldcal.count(plain, data.proba_field), trust=trust)
+        assert (other.untouched, other.only_calibrated) == (untouched, False)
+
+
+def test_a_report_with_trust_0_says_calibrated_and_not_unchanged():
+    pytest.importorskip("jinja2")
+    data, groups, prev = _only_calibrated()
+    found = fieldcal.report(prev, proba=sharpened(data.proba_field), y=data.y_field, groups=groups)
+    content = found.dict()
+    assert not content["summary"]["untouched"]
+    assert content["changes"][0].startswith("Predictions are calibrated on the lab and not recalibrated")
+    assert "fieldcal recalibrate" in content["verdict"]["advice"][0]
+    assert "the calibrated, not recalibrated, predictions are better" in content["labelled"]["result"]
+    assert "calibrated on the lab, not recalibrated" in content["in_short"]["predictions"]
+    assert content["figures"]["changes"] is None
+    for text in (found.html(), found.markdown()):
+        for false in ("unchanged", "left as they are", "stay as they are", "not changed", "nothing to apply"):
+            assert false not in text

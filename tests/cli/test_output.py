@@ -86,6 +86,16 @@ def test_recalibrate_and_run_say_when_nothing_is_changed(artefacts, call):
     assert "rows recalibrated" not in told
 
 
+def test_recalibrate_and_run_say_when_predictions_are_calibrated_and_no_more(folder, call):
+    options = ["--label", "y", "--scores", "p", "--calibration", "sigmoid"]
+    told = call("run", "lab.csv", "field.csv", *options, "--trust", "0", "-o", "out").out
+    assert "their predictions calibrated on the lab and not recalibrated: trust is 0" in told
+    assert "unchanged" not in told
+    line = ["recalibrate", "out/prevalence.json", "field.csv", "-o", "new.parquet"]
+    assert call(*line).out.endswith("calibrated on the lab and not recalibrated: trust is 0\n")
+    assert json.loads(call(*line, "--json").out)["changed"] is True
+
+
 def test_what_is_not_recommended_is_written_as_asked_and_said_to_be_so(artefacts, call):
     call("estimate", "lab.json", "field.json", "--trust", "1", "-o", "full.json")
     bad = Finding(code="bad", question="Is it bad?", state="do_not_use", text="It is.")

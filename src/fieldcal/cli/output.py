@@ -92,6 +92,8 @@ def as_flag(option: Option) -> str:
     """
     if (option.name, option.value) == ("kind", "values"):
         option = Option("predictions", Word("COLUMN"), verb=option.verb)
+    if (option.name, option.value) == ("calibration", "lab.calibration_map"):
+        option = Option("calibration", Word("LAB.json"), verb=option.verb)
     name = FLAGS.get(option.name, option.name)
     if name is None:
         return str(option)
@@ -355,8 +357,12 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
 
 def recalibrated_text(prev: Prevalence, rows: int) -> str:
     """How many rows were written, and whether anything happened to them, for better or worse."""
-    if not prev.steps:
+    if prev.untouched:
         return f"{rows:,} rows written, their predictions unchanged: trust is 0"
+    if prev.only_calibrated:
+        return (
+            f"{rows:,} rows written, their predictions calibrated on the lab and not recalibrated: trust is 0"
+        )
     if prev.verdict.level == "do_not_use":
         return f"{rows:,} rows written as asked, which is not recommended: the verdict is to keep the raw predictions"
     return f"{rows:,} rows recalibrated"
@@ -364,7 +370,7 @@ def recalibrated_text(prev: Prevalence, rows: int) -> str:
 
 def recalibrated_data(prev: Prevalence, rows: int | None) -> dict[str, Any]:
     """The same for a script."""
-    return {"rows": rows, "changed": bool(prev.steps) if rows is not None else None}
+    return {"rows": rows, "changed": not prev.untouched if rows is not None else None}
 
 
 def report_data(report: Report) -> dict[str, Any]:

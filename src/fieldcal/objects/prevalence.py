@@ -294,6 +294,16 @@ class Prevalence(Artefact):
             grouped=self.field.grouped,
         )
 
+    @property
+    def untouched(self) -> bool:
+        """Whether every prediction stays what the model said: nothing is corrected, nor calibrated on the lab."""
+        return not self.steps and self.lab.calibration_map is None
+
+    @property
+    def only_calibrated(self) -> bool:
+        """Whether predictions are calibrated on the lab, but not corrected for the field."""
+        return not self.steps and self.lab.calibration_map is not None
+
     @cached_property
     def steps_unseen(self) -> tuple[Step, ...]:
         """The same for a group that was never seen: it moves as the whole field does."""
@@ -674,7 +684,9 @@ class Prevalence(Artefact):
     def performance(
         self, group: Hashable = ..., *, assume: Assume = "trust"
     ) -> dict[str, dict[Hashable, Interval]]:
-        """Rows, precision and recall of the raw model's decisions, per class, without labels.
+        """Rows, precision and recall of decisions by the largest prediction, per class, without labels.
+
+        Predictions are those before recalibration: the model's, as calibrated where the lab is.
 
         Of every draw of the prevalences: the table of classes by bins that has the field's histogram and these
         prevalences, and is nearest to the lab's (raking); the lab says what is decided in each cell. If label shift

@@ -42,6 +42,10 @@ _MEANINGS = {
     "do_not_use": "Keep the raw predictions: the method cannot be trusted on this data.",
 }
 _MEANING_OF_NO_TRUST = "Predictions are left as they are: nothing here earned enough trust to change them."
+_MEANING_OF_CALIBRATION = (
+    "Predictions are calibrated on the lab and not recalibrated: nothing here earned enough trust to change them "
+    "further."
+)
 _HOW_TO_APPLY = "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
 #: Findings that say what trust rests on: in how groups differ, and in how the whole field moved.
 _FINDINGS_BETWEEN_GROUPS = (
@@ -95,12 +99,16 @@ def _verdict_section(prev: Prevalence) -> dict[str, Any]:
     return {
         "level": level,
         "headline": WORDS[level],
-        "meaning": _MEANING_OF_NO_TRUST
-        if level != "do_not_use" and _is_untouched(prev)
-        else _MEANINGS[level],
+        "meaning": _meaning(prev),
         "reasons": [finding.text for finding in prev.verdict.told],  # the remedies are the advice
         "advice": _advice(prev),
     }
+
+
+def _meaning(prev: Prevalence) -> str:
+    if prev.verdict.level == "do_not_use" or prev.steps:
+        return _MEANINGS[prev.verdict.level]
+    return _MEANING_OF_CALIBRATION if prev.only_calibrated else _MEANING_OF_NO_TRUST
 
 
 def _advice(prev: Prevalence) -> list[str]:
@@ -110,7 +118,11 @@ def _advice(prev: Prevalence) -> list[str]:
         first = "Keep using the raw predictions, and do not quote these estimates as facts."
     elif protected is not None:
         first = protected.remedy
-    elif _is_untouched(prev):
+    elif prev.only_calibrated:
+        first = (
+            f"{_HOW_TO_APPLY} It calibrates, and no more. The table shows what the method would have said."
+        )
+    elif prev.untouched:
         first = "There is nothing to apply. The table shows what the method would have said."
     else:
         first = _HOW_TO_APPLY
@@ -137,7 +149,8 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
         "moved": _total_variation(prev)[0] if _outcome(prev) == "interval" else None,
         "trust_between": prev.trust_between,
         "trust_overall": prev.trust_overall,
-        "untouched": _is_untouched(prev),
+        "untouched": prev.untouched,
+        "only_calibrated": prev.only_calibrated,
         "protected": prev.protected,
     }
 
@@ -147,7 +160,12 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
 
 def _change_sentences(prev: Prevalence, k: int) -> list[str]:
     """What the correction changes, and for whom."""
-    if _is_untouched(prev):
+    if prev.only_calibrated:
+        return [
+            "Predictions are calibrated on the lab and not recalibrated: trust is 0, so that every estimate is the "
+            "mean of the calibrated predictions."
+        ]
+    if prev.untouched:
         return [
             "Nothing: trust is 0, so that predictions are unchanged and every estimate is the mean prediction."
         ]
@@ -261,14 +279,7 @@ def _texts_of(prev: Prevalence, codes: tuple[str, ...]) -> list[str]:
 
 def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, Any]:
     """Whether it helped, and whether intervals hold, where labels say so."""
-    change, se = found.change()
-    score = "log loss" if found.numbers is None else "the log score of the intervals"
-    result = (
-        f"On {len(found.y):,} labelled field rows the recalibrated predictions are {found.better_or_worse()}: {score} "
-        f"changes by {change:+.3f} ± {se:.3f} per row."
-        if prev.steps
-        else f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows."
-    )
+    result = _labelled_result(found, prev)
     said = [*taught_sentence(prev), result]
     within, some = found.inside(prev, k)
     if some and prev.field.grouped:
@@ -279,6 +290,19 @@ def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, 
     if found.numbers is not None:
         said += _sentences_of_numbers(found.numbers)
     return {"rows": len(found.y), "result": result, "sentences": said, "measures": found.table()}
+
+
+def _labelled_result(found: Evaluation, prev: Prevalence) -> str:
+    """New predictions against what the model said."""
+    if prev.untouched:
+        return f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows."
+    change, se = found.change()
+    score = "log loss" if found.numbers is None else "the log score of the intervals"
+    made = "calibrated, not recalibrated," if prev.only_calibrated else "recalibrated"
+    return (
+        f"On {len(found.y):,} labelled field rows the {made} predictions are {found.better_or_worse()}: {score} "
+        f"changes by {change:+.3f} ± {se:.3f} per row."
+    )
 
 
 def _sentences_of_numbers(found: Numbers) -> list[str]:
@@ -305,7 +329,7 @@ def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[s
         "trust": tables.trust(lab, used=prev.trust_between) if rehearsed else None,
         "explanations": None if prev.labels is None else tables.explanations(prev),
         "forest": tables.forest(prev, of=of, truth=None if found is None else found.truth),
-        "changes": tables.changes(prev, of=of) if grouped and not _is_untouched(prev) else None,
+        "changes": tables.changes(prev, of=of) if grouped and prev.steps else None,
         "bins": [tables.bins(prev), *(tables.bins(prev, group=prev.groups[g]) for g in _worst_fits(prev))],
         "curve": tables.curve(prev, of=of),
         # Bin ids in place of predictions leave nothing to be calibrated.
@@ -345,11 +369,6 @@ def _distribution_tables(prev: Prevalence) -> list[dict[str, Any]]:
 def _outcome(prev: Prevalence) -> str:
     """What the model tells apart, in one word."""
     return prev.lab.outcome.noun
-
-
-def _is_untouched(prev: Prevalence) -> bool:
-    """Whether recalibration changes no prediction."""
-    return not prev.steps
 
 
 def _total_variation(prev: Prevalence) -> tuple[float, Floats]:

@@ -96,6 +96,8 @@ def _predictions(content: Content) -> str:
     curve = content["figures"]["curve"]
     half = len(curve["old"]) // 2
     said = f"A prediction of {curve['old'][half]:.0%} for {curve['class']} becomes {curve['whole'][half]:.0%}"
+    if content["summary"]["only_calibrated"]:
+        return f"{said}: calibrated on the lab, not recalibrated."
     if not curve["curves"]:
         return f"{said}."
     ends = sorted((line["new"][half], line["name"]) for line in curve["curves"])

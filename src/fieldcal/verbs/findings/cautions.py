@@ -215,4 +215,7 @@ def _no_decisions(seen: Seen) -> str:
         return "Does not apply: a number is predicted, and nothing is decided."
     if seen.lab.only_decisions:
         return "Does not apply: predictions of 0 and 1 stay what they are."
-    return f"Does not apply: {'predictions are not changed' if seen.field.n.sum() else 'there are no rows'}."
+    if not seen.field.n.sum():
+        return "Does not apply: there are no rows."
+    done = "changed" if seen.lab.calibration_map is None else "recalibrated"
+    return f"Does not apply: predictions are not {done}."

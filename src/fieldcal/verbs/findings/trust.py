@@ -116,7 +116,8 @@ def shift(seen: Seen) -> Finding:
         if given and seen.trust.overall > 0:
             text += ": what is corrected may be noise."
             return Finding(code="unmoved", question=_WHOLE, state="care", text=text)
-        end = ": unchanged." if seen.trust.nothing else ": nothing is corrected for it."
+        unchanged = seen.trust.nothing and seen.lab.calibration_map is None
+        end = ": unchanged." if unchanged else ": nothing is corrected for it."
         return Finding(code="unmoved", question=_WHOLE, state="ok", text=f"{text}{end}")
     share = f"Label shift explains {_share(found.share)} of how the whole field moved"
     if seen.evidence.refused(found, float(seen.evidence.whole.effect[0])):
