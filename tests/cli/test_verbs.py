@@ -265,6 +265,26 @@ def test_calibration_is_an_option_of_learn_and_run(folder, call):
     np.testing.assert_allclose(made["p_recalibrated"], expected, atol=1e-12)
 
 
+def test_calibration_takes_the_lab_that_another_is_to_be_merged_with(folder, call, one_error):
+    head, *lines = Path("lab.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    for name, part in (("first", lines[::2]), ("second", lines[1::2])):
+        Path(f"{name}.csv").write_text("".join([head, *part]), encoding="utf-8")
+    options = "--label y --scores p"
+    assert call(f"learn first.csv {options} --calibration sigmoid -o one.json").code == 0
+    assert call(f"learn second.csv {options} --calibration sigmoid --bins one.json -o other.json").code == 0
+    told = one_error(call("merge one.json other.json -o sum.json"))
+    assert "--calibration LAB.json" in told
+    assert "calibration_map" not in told
+    line = f"learn second.csv {options} --bins one.json --calibration"
+    assert call(f"{line} one.json -o next.json").code == 0
+    assert call("merge one.json next.json -o sum.json").code == 0
+    assert fieldcal.Lab.load("sum.json").calibration_map.method == "sigmoid"
+    assert call(f"learn lab.csv {options} -o plain.json").code == 0
+    assert "is not calibrated" in one_error(call(f"{line} plain.json -o next.json"))
+    assert "or the file of a calibrated lab" in one_error(call(f"{line} platt -o next.json"))
+    assert one_error(call(f"{line} nowhere.json -o next.json"))
+
+
 def test_a_lab_that_is_not_calibrated_is_told_the_flag(folder, call, write_table):
     rng = np.random.default_rng(0)
     p = rng.random(2000)

@@ -81,7 +81,10 @@ Normalize = Annotated[bool, typer.Option("--normalize", help="Rescale each row's
 MissingRows = Annotated[Literal["error", "drop"], typer.Option(help="Rows without a prediction.")]
 UnseenGroups = Annotated[
     Literal["global", "raw", "error"],
-    typer.Option(help="Groups never counted: treat as the whole field, leave alone, or refuse."),
+    typer.Option(
+        help="Groups never counted: treat as the whole field, do not correct (calibrate only, where the lab "
+        "is calibrated), or refuse."
+    ),
 ]
 KeptRows = Annotated[
     Literal["error", "keep"], typer.Option(help="Rows without a prediction: refuse, or keep as is.")
@@ -190,9 +193,11 @@ class Learning:
     ] = False
     normalize: Normalize = False
     calibration: Annotated[
-        Literal["sigmoid", "isotonic", "temperature"] | None,
+        str | None,
         typer.Option(
-            help="Calibrate the predictions on the lab first; the field's are then read in the same way.",
+            metavar="METHOD",
+            help="Calibrate the predictions on the lab first: sigmoid, isotonic or temperature. The field's are then "
+            "read in the same way. Or as another lab of the same classes is calibrated, to merge the two: lab.json.",
             show_default=False,
         ),
     ] = None
@@ -567,6 +572,26 @@ def bins_of(text: str) -> Any:
     return ways[way](int(size))
 
 
+def calibration_of(text: str) -> Any:
+    """A way to calibrate, or what another lab is calibrated by."""
+    from fieldcal.core.calibration import CALIBRATIONS
+
+    if text in CALIBRATIONS:
+        return text
+    if not text.lower().endswith(".json"):
+        raise InputError(
+            f"--calibration must be {', '.join(CALIBRATIONS)}, or the file of a calibrated lab such as lab.json, but "
+            f"got {text!r:.60}."
+        )
+    found = fieldcal.Lab.load(text).calibration_map
+    if found is None:
+        raise InputError(
+            f"The lab in {text!r:.80} is not calibrated, so that --calibration takes nothing from it. Name one that "
+            f"is, or {', '.join(CALIBRATIONS)}."
+        )
+    return found
+
+
 def prior_of(text: str) -> PriorLike:
     """A prior by its name, with a strength where it has one, ``kl:10``; or a sum of several."""
     if text == "auto":
@@ -610,6 +635,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "predictions": value_names,
     "intervals": intervals_of,
     "partition": bins_of,
+    "calibration": calibration_of,
     "atoms": atoms_of,
     "level": level_of,
     "smoothing": smoothing_of,

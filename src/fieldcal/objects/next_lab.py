@@ -294,9 +294,10 @@ def _check_mergeable(one: Lab, two: Lab) -> None:
     if not _read_alike(one, two):
         raise InputError(
             "These labs read predictions in different ways: one is calibrated, or both are by other knots, so that "
-            "their mean predictions do not add up. Learn the second with ",
+            "their mean predictions do not add up. Learn the second with the "
+            "map of the first: ",
             Option("calibration", Word("lab.calibration_map")),
-            " of the first.",
+            ".",
         )
     if one.smoothing != two.smoothing:
         raise InputError(
