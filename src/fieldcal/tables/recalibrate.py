@@ -56,8 +56,8 @@ def recalibrate(
         By default those that were counted. Of values (``predictions``), the new columns hold the probability of each
         class given the value and the group.
     unseen : "global", "raw" or "error"
-        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), leave
-        them alone, or refuse.
+        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), do not
+        correct them, or refuse. What is not corrected is as the model said, or as calibrated where the lab is.
     missing : "error" or "keep"
         Whether rows without a score are refused or stay without one.
     normalize : bool
