@@ -51,7 +51,9 @@ class Verdicts:
     grouped: bool  # whether they are slices of one field
     outside: bool = False  # whether rows given the class are from elsewhere: the judge may have been another
     spread: Floats | None = None  # log likelihood of κ, at LOG_KAPPAS, from labelled slices elsewhere
-    by_value: bool = False  # whether all known rows were chosen by their value: which values they have says nothing
+    by_value: bool = (
+        False  # whether all known rows were chosen by their value: which values they have says nothing
+    )
 
     @property
     def shape(self) -> tuple[int, int, int]:
