@@ -104,13 +104,18 @@ def named_options():
         yield from ((name, "objects/outcome.py") for name in outcome.foreign)
     yield from ((name, "tables/columns.py") for name in ("name", "recalibrated"))
     yield from ((name, "verbs/field_labels.py") for name in ("design", "only_labels", "y", "label"))
+    yield from ((name, "tables/dbt.py") for name in ("goal", "unseen", "shape", "acknowledge", "decision"))
+    yield from ((name, "integrations/onnx.py") for name in ("name", "group_input"))
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Option":
                 if isinstance(node.args[0], ast.Constant):
                     yield node.args[0].value, path
                 else:  # named by the tables above
-                    assert path.name in ("outcome.py", "options.py", "columns.py", "field_labels.py")
+                    assert path.name in (
+                        *("outcome.py", "options.py", "columns.py"),
+                        *("field_labels.py", "dbt.py", "onnx.py"),
+                    )
 
 
 def flags(group):

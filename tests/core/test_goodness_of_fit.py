@@ -347,7 +347,7 @@ def test_fault_34_an_overconfident_model_warns_with_a_remedy_and_a_calibrated_on
     rng = np.random.default_rng(1)
     _, true, y = features(rng, 4000)
     sure = true**3 / (true**3 + (1 - true) ** 3)
-    with pytest.warns(CalibrationWarning, match=r"not calibrated.*Calibrate first"):
+    with pytest.warns(CalibrationWarning, match=r"not calibrated.*Calibrate on the lab"):
         lab = fieldcal.learn(sure, y)
     assert any(
         "not calibrated" in reason for reason in fieldcal.check(lab, fieldcal.count(lab, sure)).reasons

@@ -688,7 +688,7 @@ def test_fault_23_columns_named_by_look_alikes_are_not_confused():
 @pytest.mark.filterwarnings(UNCALIBRATED)
 def test_fault_23_predictions_worse_than_chance_warn():
     data = binary()
-    with pytest.warns(CalibrationWarning, match=r"worse than chance.*order of the classes"):
+    with pytest.warns(CalibrationWarning, match=r"worse than chance.*name that class with positive"):
         fieldcal.learn(1 - data.proba_lab, data.y_lab)
     with pytest.warns(CalibrationWarning, match="order of the classes"):
         fieldcal.learn(three().proba_lab[:, [1, 2, 0]], three().y_lab)

@@ -65,6 +65,7 @@ FLAGS: dict[str, str | None] = {
             "check",
             "cv",
             "family",
+            "group_input",
             "high",
             "low",
             "repair",

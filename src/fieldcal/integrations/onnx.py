@@ -240,9 +240,7 @@ def _unfit(value: ValueInfoProto, n_classes: int) -> str:
     """Why an output cannot hold the probabilities of so many classes, as the end of a sentence; empty if it can."""
     kind = _onnx().TensorProto
     if not value.type.HasField("tensor_type"):
-        return (
-            "is no tensor. Convert the model so that it gives one: with skl2onnx, options={'zipmap': False}."
-        )
+        return "is no tensor. Convert the model so that it gives one: of skl2onnx, the option zipmap must be False."
     tensor = value.type.tensor_type
     if tensor.elem_type not in (kind.FLOAT, kind.DOUBLE, kind.FLOAT16):
         return "does not hold floats, so it has no probabilities."
