@@ -68,6 +68,7 @@ FLAGS: dict[str, str | None] = {
             "group_input",
             "high",
             "low",
+            "one_column",
             "repair",
             "sample_weight",
         )
