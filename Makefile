@@ -24,7 +24,7 @@ PYENVS = $(shell pyenv versions --bare 2>/dev/null | paste -sd: -)
 UV = $(if $(INDEX),UV_DEFAULT_INDEX=$(INDEX)) $(if $(PYENVS),PYENV_VERSION=$(PYENVS)) $(TOOLS)/bin/uv --quiet
 SUITE := -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test integrations test-lowest test-newest check docs format faults faults-page experiments bench peers clean
+.PHONY: demo test integrations test-lowest test-newest check docs site format faults faults-page experiments bench peers clean
 
 demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
 	$(BIN)/fieldcal demo
@@ -53,7 +53,10 @@ check: $(VENV)/.dev ## lint, format, types, and an audit of what we depend on
 
 # The tests run every block and make the pictures; then the site is built from the pages.
 docs: $(VENV)/.dev ## the site of the documentation: runs every block of it, makes its pictures, builds build/site
-	FIELDCAL_PICTURES=$(CURDIR)/docs/pictures $(BIN)/python -m pytest -q tests/docs/test_pages.py
+	FIELDCAL_PICTURES=$(CURDIR)/docs/pictures $(BIN)/python -m pytest -q -n 2 tests/docs/test_pages.py
+	$(MAKE) site
+
+site: $(VENV)/.dev ## build/site alone, from the pages and pictures that are there
 	$(BIN)/python tools/site.py
 
 faults: $(VENV)/.dev ## every row of the list of faults, fuzzers, kills, full disks; writes docs/reference/faults.md (half an hour)
