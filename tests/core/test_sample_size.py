@@ -181,7 +181,7 @@ def test_more_rows_do_not_decide_and_labels_do():
     few, many = (fieldcal.plan(learnt(5000), n=n, prevalence=[0.3, 0.7]) for n in (1000, 10**7))
     assert many.width > 0.5 * few.width
     assert 20 <= few.labels <= 500
-    assert f"about {few.labels:,} labelled rows drawn at random would decide" in repr(few)
+    assert f"about {few.labels:,} labelled rows drawn at random tell the two shares apart" in repr(few)
     assert fieldcal.plan(learnt(5000), n=1000).labels is None, (
         "where nothing moves there is nothing to decide"
     )

@@ -122,14 +122,16 @@ def dbt_package(
     if not isinstance(artefact, (Lab, Prevalence)):
         raise InputTypeError(f"This takes a Lab or a Prevalence first, but got {type(artefact).__name__}.")
     made: dict[str, str] = {}
-    told = {
-        "goal": goal != "accuracy",
-        "unseen": unseen != "global",
-        "shape": shape != "tilt",
-        "acknowledge": acknowledge,
+    usual: dict[str, str | bool] = {
+        "goal": "accuracy",
+        "unseen": "global",
+        "shape": "tilt",
+        "acknowledge": False,
     }
-    told |= {"name": name != "{}_recalibrated", "decision": decision != "decision"}
-    lost = [option for option, given in told.items() if given]
+    usual |= {"name": "{}_recalibrated", "decision": "decision"}
+    given = {"goal": goal, "unseen": unseen, "shape": shape, "acknowledge": acknowledge}
+    given |= {"name": name, "decision": decision}
+    lost = [option for option, value in given.items() if not _is(value, usual[option])]
     if isinstance(artefact, Lab) and lost:
         raise InputError(Option(lost[0]), " goes with an estimate: of a lab there is the macro count alone.")
     if isinstance(artefact, Prevalence):
@@ -155,6 +157,11 @@ def dbt_package(
         ),
         **{f"{verb}.sql": _FILE.format(verb=verb, statement=text) for verb, text in made.items()},
     }
+
+
+def _is(value: Any, usual: str | bool) -> bool:
+    """Whether an option, whatever it is, was left as it is."""
+    return type(value) is type(usual) and bool(value == usual)
 
 
 def _check_package(package: Any) -> None:

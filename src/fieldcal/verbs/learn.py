@@ -183,9 +183,9 @@ def learn(
     Lab: 100 rows chosen at random, 2 classes (bad 55.0%, good 45.0%), 2 values
     """
     check_call("fieldcal.learn(predictions, y)", (predictions, "predictions"), (y, "labels"))
+    check_choice("kind", kind, get_args(Kind))
     if kind != "values":
         refuse_swapped(predictions, y)
-    check_choice("kind", kind, get_args(Kind))
     check_flags(ordered=ordered, normalize=normalize)
     check_whole("random_state", random_state, least=0)
     check_alignment(predictions=predictions, y=y, groups=groups, sample_weight=sample_weight)
