@@ -227,7 +227,7 @@ def test_what_cannot_be_logged_is_refused_before_anything_is(estimates, store):
     with mlflow.start_run():
         for model, given, options, words in (
             (LogisticRegression(), one, {}, "predict_proba"),
-            ("models:/m-1", "x", {}, "takes a Prevalence"),
+            ("models:/m-1", "x", {}, "must be a Prevalence"),
             ("models:/m-1", one, {"by": "town"}, "of one population"),
             ("models:/m-1", prev, {"unseen": "x"}, "unseen must be"),
             ("models:/m-1", prev, {"shape": "bins"}, "none were counted"),
