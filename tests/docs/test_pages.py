@@ -24,6 +24,7 @@ def with_blocks() -> list[Path]:
 
 
 @pytest.mark.filterwarnings(f"ignore::{FieldcalWarning.__module__}.FieldcalWarning")
+@pytest.mark.filterwarnings("ignore:::mlflow")  # of itself, while it is imported
 @pytest.mark.parametrize("page", with_blocks(), ids=lambda page: page.stem)
 def test_every_block_of_a_page_runs_in_an_empty_folder(page, tmp_path, monkeypatch):
     for module in NEEDS.get(page.stem, ()):
