@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from sources import trees
+
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "src" / "fieldcal").rglob("*.py"))
 FORBIDDEN_MODULES = {
     "pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve",
     "socket", "ssl", "http", "urllib", "urllib3", "requests", "httpx", "aiohttp", "ftplib", "smtplib", "xmlrpc",
@@ -29,14 +30,15 @@ def imported(tree):
             yield node.module
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=[str(p.relative_to(ROOT / "src")) for p in SOURCES])
-def test_no_module_unpickles_evaluates_or_calls_a_network(path):
-    tree = ast.parse(path.read_text("utf-8"))
-    assert {name.partition(".")[0] for name in imported(tree)} & FORBIDDEN_MODULES == set()
-    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    assert called & FORBIDDEN_CALLS == set()
-    options = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords if k.arg}
-    assert options & {"allow_pickle", "shell"} == set()
+@pytest.mark.usefixtures("parsed")
+def test_no_module_unpickles_evaluates_or_calls_a_network():
+    for path, tree in trees().items():
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        called = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+        options = {keyword.arg for call in calls for keyword in call.keywords}
+        found = {name.partition(".")[0] for name in imported(tree)} & FORBIDDEN_MODULES
+        found |= called & FORBIDDEN_CALLS | options & {"allow_pickle", "shell"}
+        assert not found, f"{path}: {found}"
 
 
 WITHOUT_A_SOCKET = """
@@ -60,6 +62,7 @@ def alone():
     return []
 
 
+@pytest.mark.slow
 def test_fault_44_the_whole_demo_runs_without_a_network_and_without_a_socket(tmp_path):
     run = [*alone(), sys.executable, "-c", WITHOUT_A_SOCKET, "demo"]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)

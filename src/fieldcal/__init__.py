@@ -52,7 +52,6 @@ _WHERE = {
     "FieldcalWarning": "errors",
 }
 _MODULES = ("datasets", "errors", "metrics", "plots", "regression", "tables")
-_INTEGRATIONS = ("mlflow", "onnx")  # each needs the extra of its name
 
 __all__ = [
     "KL",
@@ -92,8 +91,6 @@ __all__ = [
     "estimate",
     "learn",
     "metrics",
-    "mlflow",
-    "onnx",
     "pairs",
     "plan",
     "plots",
@@ -114,7 +111,6 @@ if TYPE_CHECKING:
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.estimators.regressor import RecalibratedRegressor
-    from fieldcal.integrations import mlflow, onnx
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
     from fieldcal.reporting import Report, report
     from fieldcal.verbs.change_prevalence import change_prevalence
@@ -131,8 +127,6 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"fieldcal.{name}")
-    if name in _INTEGRATIONS:
-        return importlib.import_module(f"fieldcal.integrations.{name}")
     if name in _WHERE:
         value = getattr(_module(_WHERE[name]), name)
         globals()[name] = value

@@ -102,7 +102,7 @@ def command() -> Any:
     """The root command; help is plain text where nobody looks at it in colour."""
     import typer.main
 
-    from fieldcal.cli import answers, commands, dbt, decisions, derived, known, labs, options, plan, show, sql
+    from fieldcal.cli import answers, commands, decisions, derived, known, labs, options, plan, show, sql
     from fieldcal.cli import run as all_verbs
 
     fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -116,8 +116,8 @@ def command() -> Any:
     others = (decisions.decide, known.change_prevalence, plan.plan, *questions, show.show)
     for made in (*commands.VERBS, all_verbs.run, *commands.PAGES, *others, labs.rates, labs.extend):
         app.command()(options.flat(made))
-    below = typer.Typer(help="Statements for a warehouse, and a dbt package of them.")
-    for name, made in {**sql.COMMANDS, "dbt": dbt.sql_dbt}.items():
+    below = typer.Typer(help="Statements for a warehouse.")
+    for name, made in sql.COMMANDS.items():
         below.command(name)(options.flat(made))
     app.add_typer(below, name="sql")
     app.command()(options.flat(sql.schema))
@@ -127,7 +127,6 @@ def command() -> Any:
 
 
 def _share(group: Any, params: list[Any]) -> None:
-    """Let options of the root stand behind every command as well."""
     for below in group.commands.values():
         below.params.extend(params)
         if hasattr(below, "commands"):
