@@ -199,6 +199,10 @@ class TrustWarning(FieldcalWarning):
     """The consistency assumption was not, or could not be, put to the test."""
 
 
+class VerdictWarning(FieldcalWarning):
+    """An estimate is applied although its verdict is not to use it."""
+
+
 def reason(error: OSError | ValueError) -> str:
     """Why a path cannot be used, in the system's words; a path that no system has is a ValueError."""
     return str(getattr(error, "strerror", None) or error)

@@ -106,6 +106,12 @@ def contrast(
         check_level(level)
     chosen = class_of(prev, of)
     pairs = pairs_of(settings, prev, paired)
+    if prev.is_judged and pairs is None:
+        out.note(
+            settings,
+            "Groups are compared as independent samples. If they were judged on the same items, name the counted table "
+            "and its column of items: --paired TABLE --item COLUMN.",
+        )
     asked = _Asked(prev, prev.classes[-1] if chosen is None else chosen, level, assume, pairs)
     data: dict[str, Any] = {"of": asked.of, "assume": assume}
     parts: list[RenderableType] = []

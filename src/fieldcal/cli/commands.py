@@ -28,6 +28,7 @@ from fieldcal.cli.labels import (
     Labels,
     add_labels,
     check_of_another_table,
+    complete_rows,
     count_with_labels,
     lines_of,
     without_blanks,
@@ -152,8 +153,14 @@ def estimate(
     options: Estimating,
     labels: Labels,
     columns: FieldColumns,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Also write the table of prevalences here.")
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--table",
+            "--csv",
+            metavar="FILE",
+            help="Also write the table of prevalences here: .csv, .parquet, .json or .jsonl.",
+        ),
     ] = None,
     by: Annotated[
         list[str] | None,
@@ -167,20 +174,21 @@ def estimate(
     """Prevalence of every group, interval, verdict.
 
     The table: mean prediction (what the model says), under label shift (what the counts say if label shift is all that
-    happened; in the file of --csv the column urc), estimate (the mean prediction, corrected as far as trust goes; use
+    happened; in the file of --table the column urc), estimate (the mean prediction, corrected as far as trust goes; use
     this one), interval, trust (the probability that the whole field moved by label shift in its line, that groups
     differ by it in theirs).
 
-    Example: fieldcal estimate lab.json field.json -o prevalence.json --csv prevalence.csv
+    Example: fieldcal estimate lab.json field.json -o prevalence.json --table prevalence.csv
     """
     from fieldcal.objects import Lab
     from fieldcal.tables.files.paths import is_same
 
-    targets = [output] if csv is None else [output, csv]
-    if csv is not None and is_same(csv, output):
+    targets = [output] if table is None else [output, table]
+    if table is not None and is_same(table, output):
         raise InputError(
-            f"The estimate and its table would both be written to {str(csv)!r}. Name another for --csv."
+            f"The estimate and its table would both be written to {str(table)!r}. Name another for --table."
         )
+    write_table = None if table is None else out.table_format(table)
     for target in targets:
         check_output(target, [lab_file, field_file, *([labels.labelled] if labels.labelled else [])])
     given = arguments(options)
@@ -190,10 +198,10 @@ def estimate(
     )
     prev = estimate_stage(settings, lab, field, **given)
     contents = {output: prev.to_json()}
-    if csv is not None:
-        contents[csv] = out.prevalence_csv(prev)
+    if table is not None and write_table is not None:
+        contents[table] = write_table(prev.to_dict())
     write_together(contents)
-    told = out.table(prev, f"{csv}" if csv else "the table of --csv, and in --json")
+    told = out.table(prev, f"{table}" if table else "the table of --table, and in --json")
     out.done(settings, out.prevalence_data(prev), targets, *told, "", *out.verdict(prev.verdict))
 
 
@@ -252,7 +260,12 @@ def check(
             f"check takes PREVALENCE.json, or LAB.json FIELD.json, but got {len(artefacts)} files."
         )
     code = EXIT_CODES[prev.verdict.level]
-    data = out.verdict_data(prev.verdict) | {"positive": out.positive_data(prev.lab), "exit_code": code}
+    data = {
+        **out.verdict_data(prev.verdict),
+        "groups": out.status_data(prev),
+        "positive": out.positive_data(prev.lab),
+        "exit_code": code,
+    }
     out.result(settings, data, *out.verdict(prev.verdict), *out.positive_lines(prev.lab))
     return code
 
@@ -268,6 +281,16 @@ def report(
         typer.Option(metavar="CLASS", help="The class it is about; by default the one corrected most."),
     ] = None,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="The headline.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The name of the data, shown below it.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The name of the model, likewise.")
+    ] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="The time it covers; by default from batches named by dates."),
+    ] = None,
     labelled: Annotated[
         str | None,
         typer.Option(
@@ -303,7 +326,8 @@ def report(
     if labelled is not None:
         with session(settings) as opened:
             rows = _labelled(settings, prev, opened.open(labelled), label=label, **arguments(columns))
-    made = _report(settings, prev, output, of=class_of(prev, of), title=title, pairs=pairs, rows=rows)
+    about = {"title": title, "data": data, "model": model, "period": period}
+    made = _report(settings, prev, output, of=class_of(prev, of), pairs=pairs, rows=rows, **about)
     out.done(settings, out.report_data(made), [output], str(made))
 
 
@@ -338,9 +362,15 @@ PAGES: tuple[Callable[..., int | None], ...] = (report, demo)
 
 
 def learn_stage(
-    settings: Settings, source: Source, *, by: Sequence[str] | None, label: str, **given: Any
+    settings: Settings,
+    source: Source,
+    *,
+    by: Sequence[str] | None,
+    label: str,
+    missing: str = "error",
+    **given: Any,
 ) -> Lab:
-    """The lab of a table."""
+    """The lab of a table; with ``missing="drop"`` of its rows that have a prediction and a label."""
     from fieldcal import tables
 
     values = given["predictions"]
@@ -352,6 +382,8 @@ def learn_stage(
         given["positive"] = typed([given["positive"]], source.relation, label)[0]
     with out.working(settings, "learn"), lines_of(source):
         relation = source.relation if values is None else without_blanks(source, label)
+        if missing == "drop" and values is None:
+            relation = complete_rows(settings, source, [label, *_names(_predictions(given))])
         return tables.learn(relation, label=label, by=by or (), **given)
 
 
@@ -406,16 +438,21 @@ def _report(
     target: Path,
     *,
     of: Hashable = None,
-    title: str | None = None,
     pairs: Pairs | None = None,
     rows: dict[str, Any] | None = None,
+    **about: str | None,
 ) -> Report:
     with out.working(settings, "report"):
-        made = fieldcal.report(prev, of=of, title=title, pairs=pairs, **(rows or {}))
+        made = fieldcal.report(prev, of=of, pairs=pairs, **about, **(rows or {}))
         made.save(target)
     return made
 
 
+def _names(columns: Any) -> list[str]:
+    if isinstance(columns, Mapping):
+        columns = list(columns.values())
+    return [columns] if isinstance(columns, str) else list(columns or ())
+
+
 def _predictions(given: Mapping[str, Any]) -> Any:
-    """The columns of scores or of quantiles, as far as they are named."""
     return given.get("quantiles") if given.get("scores") is None else given["scores"]

@@ -173,7 +173,6 @@ def _square(cells: Any, where: str, classes: Keys) -> Costs:
 
 
 def _goal_lines(goal: str | Costs, classes: Keys) -> list[str]:
-    """What was decided for, in words."""
     from fieldcal.objects import show
 
     if isinstance(goal, str):
@@ -208,7 +207,6 @@ def _decided_lines(prev: Prevalence, done: Decided) -> list[str]:
 
 
 def _data(prev: Prevalence, goal: str | Costs, done: Decided) -> dict[str, Any]:
-    """The same for a script."""
     return {
         "rows": done.rows,
         "goal": goal if isinstance(goal, str) else "costs",

@@ -74,7 +74,6 @@ def _refuse_streams(target: Path, inputs: Sequence[str | Path]) -> None:
 
 
 def _existing(inputs: Iterable[str | Path]) -> list[Path]:
-    """The files behind inputs, some of which may be globs."""
     return [Path(path) for given in inputs for path in (given, *glob.glob(str(given), recursive=True))]
 
 
@@ -96,16 +95,16 @@ def refuse_standard_input_twice(inputs: Sequence[str]) -> None:
         raise InputError("Only one of the tables can come from standard input. Give the others as files.")
 
 
-def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str], command: str = "run") -> None:
+def check_folder(folder: Path, inputs: Sequence[str], files: Sequence[str]) -> None:
     """Refuse before the work a folder that cannot be made, or that holds what is read.
 
     Parameters
     ----------
-    files : what the command writes into it
+    files : what `run` writes into it
     """
     from fieldcal.tables.files.paths import refuse_inputs
 
-    check_is_no_file(folder, command)
+    check_is_no_file(folder, "run")
     refuse_standard_input_twice(inputs)
     read = _existing(given for given in inputs if given != "-")
     for path in read:

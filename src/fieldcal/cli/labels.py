@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -164,6 +165,25 @@ def without_blanks(source: Source, label: str) -> Any:
     return made.set_alias(source.name)
 
 
+def complete_rows(settings: Settings, source: Source, patterns: Sequence[str]) -> Any:
+    """The rows of a lab without a null or NaN in the columns that these names or patterns match."""
+    relation = source.relation
+    names = [n for n in relation.columns if any(n == p or fnmatch.fnmatchcase(n, p) for p in patterns)]
+    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    quoted = {name: '"' + name.replace('"', '""') + '"' for name in names}
+    tests = [f"{quoted[n]} IS NOT NULL" for n in names]
+    tests += [f"NOT isnan({quoted[n]})" for n in names if kinds[n] in ("FLOAT", "DOUBLE")]
+    if not tests:
+        return relation  # the error about the names is raised where they are read
+    complete = relation.filter(" AND ".join(tests))
+    dropped = len(relation) - len(complete)
+    if dropped:
+        out.warn(
+            settings, f"{dropped:,} of {len(relation):,} lab rows have no prediction or no label: dropped."
+        )
+    return complete.set_alias(source.name)
+
+
 @contextmanager
 def lines_of(source: Source) -> Iterator[None]:
     """An error that speaks of a row of this table also tells its line."""
@@ -197,7 +217,6 @@ def _group_columns(field: Field, by: list[str] | None) -> list[str]:
 
 
 def _by_design(relation: Any, label: str, given: Design | None) -> dict[Design, Any]:
-    """The rows of each design that the table tells of."""
     import duckdb
 
     from fieldcal.types import DESIGNS

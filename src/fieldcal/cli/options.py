@@ -99,7 +99,8 @@ WeightShape = Annotated[
     ),
 ]
 Acknowledge = Annotated[
-    bool, typer.Option("--acknowledge", help="Apply an estimate over protected groups all the same.")
+    bool,
+    typer.Option("--acknowledge", help="Apply an estimate over protected groups, or one with 'do not use'."),
 ]
 Method = Annotated[
     Literal["default", "paper", "reference"],
@@ -373,7 +374,6 @@ def flat(function: Callable[..., int | None]) -> Callable[..., int | None]:
 
 
 def _parameters(kind: Any) -> dict[str, inspect.Parameter]:
-    """The fields of a dataclass, with what typer is to know of them."""
     hints = get_type_hints(kind, include_extras=True)
     signature = inspect.signature(kind)
     return {n: p.replace(annotation=hints[n]) for n, p in signature.parameters.items()}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fieldcal.errors import ANY, LONGEST_VALUE, FieldcalError, FieldcalWarning, Option, Word
+from fieldcal.errors import ANY, LONGEST_VALUE, FieldcalError, FieldcalWarning, InputError, Option, Word
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -340,6 +340,16 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
     return {"verdict": verdict.level, "reasons": _reasons(verdict)}
 
 
+def status_data(prev: Prevalence) -> list[dict[str, Any]]:
+    """What is known of each group: its rows and the flags of its status."""
+    if not prev.field.grouped:
+        return []
+    return [
+        {"group": list(key) if isinstance(key, tuple) else key, "n": float(n), "status": status.split(",")}
+        for key, n, status in zip(prev.groups, prev.n, prev.status, strict=True)
+    ]
+
+
 def prevalence_data(prev: Prevalence) -> dict[str, Any]:
     """The verdict, and the table with one row per group and class, those of the whole field first and by themselves."""
     rows = records(prev.to_dict())
@@ -398,9 +408,28 @@ class _Null(float):
         return ""
 
 
-def prevalence_csv(prev: Prevalence) -> bytes:
-    """One row per group and class."""
-    return safe_csv(prev.to_dict())
+def table_format(path: Path) -> Callable[[Mapping[str, Sequence[Any]]], bytes]:
+    """What writes a table in the format that the extension names."""
+    formats = {
+        ".csv": safe_csv,
+        ".parquet": _as_parquet,
+        ".json": lambda columns: json.dumps(records(columns), default=str).encode(),
+        ".jsonl": lambda columns: "".join(
+            json.dumps(row, default=str) + "\n" for row in records(columns)
+        ).encode(),
+    }
+    found = formats.get(path.suffix.lower())
+    if found is None:
+        raise InputError(
+            f"A table is written as {', '.join(formats)}, but {str(path)!r} ends otherwise. Change the extension."
+        )
+    return found
+
+
+def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    from fieldcal.tables.files.parquet import as_parquet
+
+    return as_parquet(columns)
 
 
 def safe_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:

@@ -158,7 +158,6 @@ def plan(
 
 
 def _two_groups(held: Prevalence | Lab, text: str) -> tuple[Hashable, Hashable]:
-    """Two slices, by their names."""
     from fieldcal.objects import Prevalence
 
     parts = [part.strip() for part in text.split(",")]
@@ -187,7 +186,6 @@ def _choose(
     label: str | None,
     **given: Any,
 ) -> None:
-    """Write the rows to label."""
     from fieldcal.objects import Prevalence
 
     if rows is None or output is None:

@@ -13,7 +13,7 @@ import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli import shares
-from fieldcal.cli.commands import REPORT, estimate_stage, learn_stage, recalibrate_stage
+from fieldcal.cli.commands import EXIT_CODES, REPORT, estimate_stage, learn_stage, recalibrate_stage
 from fieldcal.cli.inputs import check_folder, session
 from fieldcal.cli.labels import FieldLabels, Labels, count_with_labels
 from fieldcal.cli.options import Applying, Counting, Estimating, Learning, arguments
@@ -53,7 +53,11 @@ def run(
             help="With --predictions: also write the probability of each class for every row.",
         ),
     ] = False,
-) -> None:
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit with 2 if the verdict is 'care', with 3 if it is 'do not use'."),
+    ] = False,
+) -> int:
     """All four verbs; the results go into a folder, all of them or none.
 
     Example: fieldcal run lab.csv field.csv --scores p --positive yes --label churned --by shop -o out
@@ -81,7 +85,8 @@ def run(
         known = opened.open(lab_table)
         unknown = known if field_table is None else opened.open(field_table)
         _refuse_field_first(learning.label, known, unknown)
-        lab = learn_stage(settings, known, by=_groups_of_lab(settings, groups, known), **given)
+        by = _groups_of_lab(settings, groups, known)
+        lab = learn_stage(settings, known, by=by, missing=counting.missing, **given)
         counted: dict[str, Any] = {"by": groups or [], "scores": None, **arguments(counting)}
         field = count_with_labels(settings, lab, opened, unknown, labels, **counted)
         prev = estimate_stage(settings, lab, field, **estimated)
@@ -105,7 +110,7 @@ def run(
                 )
             else:
                 rows = recalibrate_stage(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
-            _write_report(settings, prev, inside / REPORT, pairs)
+            _write_report(settings, prev, inside / REPORT, pairs, data=unknown.name)
             made = [name for name in RUN_FILES if (inside / name).exists()]
     for name in earlier:
         if name not in made:
@@ -119,9 +124,10 @@ def run(
     }
     all_in = str(output / (SHARES if of_values else TABLE))
     told = [*out.table(prev, all_in), *(shares.compared_parts(found) if of_values else [])]
-    parts = [str(lab), str(field), "", *told, "", *out.verdict(prev.verdict)]
-    parts += [] if rows is None else ["", out.recalibrated_text(prev, rows)]
+    applied_to = [] if rows is None else ["", out.recalibrated_text(prev, rows)]
+    parts = [str(lab), str(field), "", *told, *applied_to, "", *out.verdict(prev.verdict)]
     out.done(settings, data, [output / name for name in made], *parts)
+    return EXIT_CODES[prev.verdict.level] if check else 0
 
 
 def _check_run(of_values: bool, field_table: str | None, item: Any, recalibrated: bool) -> None:
@@ -139,7 +145,6 @@ def _check_run(of_values: bool, field_table: str | None, item: Any, recalibrated
 
 
 def _refuse_field_first(label: str, lab: Source, field: Source) -> None:
-    """Refuse two tables of which the second alone has the labels."""
     if label not in lab.columns and label in field.columns:
         raise InputError(
             f"The first table, {lab.name!r:.60}, has no column {label!r:.60}, but the second has. The table with "
@@ -166,11 +171,13 @@ def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence, fou
         write_atomically(folder / DIFFERENCES, out.safe_csv(shares.difference_columns(found)))
 
 
-def _write_report(settings: Settings, prev: Prevalence, page: Path, pairs: Pairs | None) -> None:
+def _write_report(
+    settings: Settings, prev: Prevalence, page: Path, pairs: Pairs | None, *, data: str
+) -> None:
     """What stops the page from being made is a warning; what stops it from being written stops the whole."""
     try:
         with out.working(settings, "report"):
-            text = fieldcal.report(prev, pairs=pairs).html()
+            text = fieldcal.report(prev, pairs=pairs, data=data).html()
     except Exception as error:
         if settings.debug:
             traceback.print_exception(error)

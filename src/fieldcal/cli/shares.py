@@ -51,7 +51,6 @@ def verdicts_are_classes(prev: Prevalence) -> bool:
 
 
 def _labelled(prev: Prevalence) -> list[int]:
-    """Rows with a label per slice, however they were chosen."""
     rows = [0] * len(prev.groups)
     for found in prev.field.labelled.values():
         for at, counts in zip(found.at, found.counts, strict=True):

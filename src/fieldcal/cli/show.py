@@ -144,7 +144,6 @@ def _prevalence(prev: Prevalence, path: str) -> Told:
 
 
 def _listed(names: Iterable[Hashable]) -> str:
-    """Names that come from data."""
     from fieldcal.objects import show as sheets
 
     listed = list(names)

@@ -1,4 +1,4 @@
-"""Faults that pass for label shift: another unit or link, swapped classes, predictions that were recalibrated before.
+"""Faults that look like label shift: percentages, swapped classes, predictions that were recalibrated before.
 
 Two classes: each fault is a known map of the score, so that the histogram it would give follows from the lab's
 class-conditional distributions, which are known at the edges of the bins and interpolated between them. A fault has
@@ -16,7 +16,7 @@ from itertools import combinations, permutations
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import nnls
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, logit
 
 from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import Step, class_weights, taken
@@ -24,8 +24,6 @@ from fieldcal.types import Floats
 
 #: Prevalences of the second class that are tried; closer to each other near 0 and 1.
 _TRIED = expit(np.linspace(-7.0, 7.0, 141))
-#: Factors of the logits that are tried.
-_SLOPES = np.exp(np.linspace(-np.log(4.0), np.log(4.0), 57))
 #: Trusts with which a field may have been recalibrated.
 _TRUSTS = (1.0, 0.75, 0.5)
 #: Bins without which a fault cannot be told from a mixture.
@@ -199,7 +197,6 @@ class Suspicion:
     gain: float  # of log likelihood, the noise of the lab allowed for
     effect: float  # Cohen's w by which the field still misses what the fault would give
     prevalence: float  # of the second class, if the fault is real
-    slope: float = 1.0  # factor of the logits
     by_group: bool = False  # whether every group was looked at by itself
 
 
@@ -232,7 +229,7 @@ class Scores:
         ends = np.zeros((*cdf.shape[:-1], 1))
         return _mix(np.diff(np.concatenate([ends, cdf, ends + 1], axis=-1)))
 
-    def compare(self, fault: str, Q: Floats, *, by_group: bool = False, slope: float = 1.0) -> Suspicion:
+    def compare(self, fault: str, Q: Floats, *, by_group: bool = False) -> Suspicion:
         """A fault that would give the histograms Q (P, m), one for each prevalence tried."""
         V = self.V if by_group else self.total
         ours, theirs = _loglik(V, self.mixtures), _loglik(V, Q)
@@ -240,7 +237,7 @@ class Scores:
         best = [float(_TRIED[int(found.sum(axis=0).argmax())]) for found in (ours, theirs)]
         noise = max(self._noise(p) for p in best)
         effect = self._effect(V, Q[theirs.argmax(axis=1)], noise)
-        return Suspicion(fault, gain / noise, effect, best[1], slope, by_group)
+        return Suspicion(fault, gain / noise, effect, best[1], by_group)
 
     def most(self, *, by_group: bool) -> float:
         """The most that any fault could gain: the field's own histograms in place of the nearest mixtures."""
@@ -311,19 +308,9 @@ def _before(score: Floats, odds: Floats, trust: float) -> Floats:
 
 
 def other_units(scores: Scores) -> Suspicion:
-    """The field's scores are those of the lab's model in another unit, or through another link; the likeliest."""
-    e = scores.edges
+    """The field's scores were divided by 100."""
     with np.errstate(divide="ignore"):
-        known = {
-            "percent": logit(np.minimum(100 * e, 1.0)),
-            "probit": ndtri(e),
-            "sigmoid_twice": logit(np.clip(logit(e), 0.0, 1.0)),
-        }
-    found = [scores.compare(name, scores.after(before)) for name, before in known.items()]
-    found += [
-        scores.compare("slope", scores.after(logit(e) / slope), slope=float(slope)) for slope in _SLOPES
-    ]
-    return max(found, key=lambda suspicion: suspicion.gain)
+        return scores.compare("other_units", scores.after(logit(np.minimum(100 * scores.edges, 1.0))))
 
 
 def _mix(M: Floats) -> Floats:

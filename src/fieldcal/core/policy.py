@@ -185,8 +185,6 @@ class Policy:
     interpolated: float = 0.1
     #: The share of the mixture's misfit (Cohen's w) that a fault may leave if it is to explain the field.
     fault_leaves: float = 0.5
-    #: A factor of the logits up to this, or one over it, is another version of the model; beyond, another link.
-    slight_slope: float = 1.25
     #: Gain from which no doubt is left: odds of a million to one.
     certain: float = 14.0
     #: More than two classes: decisions and mean predictions that disagree by this much (Euclidean distance; fields that

@@ -121,7 +121,6 @@ def _rates(given: ArrayLike) -> Floats:
 
 
 def _quantiles(p: Floats) -> Floats:
-    """Where a standard normal number lies below with these probabilities."""
     return np.array([NormalDist().inv_cdf(x) for x in p.ravel().tolist()]).reshape(p.shape)
 
 

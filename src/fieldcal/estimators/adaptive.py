@@ -196,7 +196,6 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop(stale, None)
 
     def _learn(self, proba: Floats, y: NDArray[Any], *, groups: Any, sample_weight: Any) -> Self:
-        """Learn the lab from its predictions."""
         if self.ordered:
             check_order(tuple(self.classes_.tolist()))
         self.lab_ = learn(

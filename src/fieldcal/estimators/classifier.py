@@ -229,14 +229,12 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         check_fit_or_frozen(self.estimator, fit_params)
 
     def _classes(self, y: NDArray[Any]) -> NDArray[Any]:
-        """The classes that the model's columns stand for."""
         given = getattr(self.estimator, "classes_", None) if self._frozen else None
         return distinct(y) if given is None else np.asarray(given)
 
     def _model(
         self, *, groups: Any, sample_weight: Any, fit_params: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """What is to be fitted, and with which parameters besides X and y."""
         base = AsItIs(unfrozen(self.estimator)) if self._frozen else self.estimator
         if self.calibration is not None:
             model = calibrated(base, self.calibration, fitted=self._frozen)

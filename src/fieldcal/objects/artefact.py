@@ -154,7 +154,6 @@ PartitionField = Annotated[
 
 
 def _learnt(values: Any) -> dict[str, Any]:
-    """Numbers, texts and tables by name."""
     if not isinstance(values, dict):
         raise ValueError("numbers by name expected")
     return {str(name): _record_value(value) for name, value in values.items()}

@@ -51,5 +51,4 @@ def _word(wanted: Expected) -> str:
 
 
 def _kinds(given: tuple[tuple[Any, Expected], ...]) -> list[type[Artefact]]:
-    """The artefacts that are expected, those aside that are one of several."""
     return [wanted for _, wanted in given if isinstance(wanted, type)]

@@ -23,7 +23,7 @@ class Difference:
     estimate, lower, upper : of a less b, with an interval of its own
     all_lower, all_upper : an interval that holds together with those of all other differences
     probability : that a is above b
-    found : whether it is among those that are told, see `Comparison`
+    found : whether its own interval excludes zero and it is among the surest, see `Comparison`
     """
 
     a: Hashable
@@ -56,13 +56,14 @@ class Comparison:
 
     @property
     def found(self) -> tuple[Difference, ...]:
-        """Those that are told."""
+        """Those whose interval excludes zero, as many of the surest as keep to ``errors``."""
         return tuple(d for d in self.differences if d.found)
 
     def __repr__(self) -> str:
         of, n = group_keys.show(self.of, width=30), len(self.differences)
         head = f"{len(self.found):,} of {n:,} differences in {of} found ({rests_on(self.assume, self.verdict)}; of "
-        head += f"those found, * below, {self.errors:.0%} at most are expected to have the wrong sign)"
+        head += f"those found, * below, the interval excludes 0 and at most {self.errors:.0%} are expected to have the "
+        head += "wrong sign)"
         lines = [
             f"{'*' if d.found else ' '} {show.name(d.a)} – {show.name(d.b)}: {d.estimate:+.3f} "
             f"({d.lower:+.3f} to {d.upper:+.3f})"
@@ -107,7 +108,7 @@ def differences(
             all_lower=float(min(middle[i] - max(reach * sd[i], middle[i] - lower[i]), points[i])),
             all_upper=float(max(middle[i] + max(reach * sd[i], upper[i] - middle[i]), points[i])),
             probability=float(above[i]),
-            found=place < n_found,
+            found=place < n_found and not lower[i] <= 0 <= upper[i],
         )
         for place, i in enumerate(order)
     )

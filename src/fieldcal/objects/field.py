@@ -353,7 +353,6 @@ class Field(Artefact):
 
     @cached_property
     def _total(self) -> Batch:
-        """All batches together."""
         parts = list(self.batches.values())
         return (parts[0] if len(parts) == 1 else sum_of(parts)) if parts else self._blank
 
@@ -427,7 +426,6 @@ class Field(Artefact):
 
 
 def _check_mergeable(one: Field, two: Field) -> None:
-    """Refuse fields that do not belong together, or that share a batch."""
     _check_alike(one, two)
     twice = sorted(set(one.batch_ids) & set(two.batch_ids))
     if twice:
@@ -437,7 +435,6 @@ def _check_mergeable(one: Field, two: Field) -> None:
 
 
 def _check_alike(one: Field, two: Field) -> None:
-    """Refuse fields that were not counted the same way."""
     differences = []
     if one.classes != two.classes:
         differences.append(f"classes {one.classes!r:.80} and {two.classes!r:.80}")
@@ -472,7 +469,6 @@ def _check_columns(one: Field, two: Field) -> None:
 
 
 def _strays(by: tuple[str, ...], groups: Keys) -> list[Any]:
-    """Keys that do not have one part for each of several columns."""
     if len(by) < 2:
         return []
     return [key for key in groups if type(key) is not tuple or len(key) != len(by)]

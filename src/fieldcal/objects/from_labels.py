@@ -15,6 +15,7 @@ from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import BinStep, Step
 from fieldcal.core.tilt import matched_tilt
 from fieldcal.core.trust import Trust
+from fieldcal.objects import show
 from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares
 from fieldcal.types import Design, Floats
 
@@ -175,7 +176,7 @@ class FromLabels(Frozen):
 
     def __str__(self) -> str:
         weights = (f"{EXPLANATIONS[kind]} {self.weight(kind):.2f}" for kind in KINDS)
-        return f"{sum(self.rows.values()):,.6g} labelled rows: {', '.join(weights)}"
+        return f"{show.amount(sum(self.rows.values()))} labelled rows: {', '.join(weights)}"
 
     @property
     def steps(self) -> tuple[Step, ...]:

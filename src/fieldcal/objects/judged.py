@@ -47,11 +47,7 @@ class Judged:
     def summaries(self, level: float) -> tuple[Summary, Summary]:
         """Of every slice, and of the whole field."""
         G, K, _ = self.verdicts.shape
-        if not G:
-            none = np.zeros((0, K))
-            anything = (np.full((1, K), x) for x in (1 / K, 0.5, 0.0, 1.0))
-            return Summary(none, none, none, none), Summary(*anything)
-        weight = self.n / self.n.sum() if self.n.sum() > 0 else np.full(G, 1 / G)
+        weight = self.n / self.n.sum()
         whole, each = np.zeros((self.posterior.n_draws, K)), []
         for i in range(0, G, _BLOCK):
             rows = np.arange(i, min(i + _BLOCK, G))
@@ -144,7 +140,6 @@ def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdic
 
 
 def _root(correlations: Floats) -> Floats:
-    """Of a matrix of correlations, the nearest that can be."""
     values, vectors = np.linalg.eigh(correlations)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(root / np.sqrt(np.square(root).sum(axis=1, keepdims=True)))

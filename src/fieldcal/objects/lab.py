@@ -87,6 +87,7 @@ class Lab(Artefact):
     homogeneity: record(Homogeneity) | None = None  # type: ignore[valid-type]
     bias: record(GroupBias) | None = None  # type: ignore[valid-type]
     bias_groups: KeyTuple = ()  # that `bias` speaks of
+    groups: KeyTuple = ()  # that the lab has rows of; empty where it was learnt without groups
     columns: Columns | None = None  # where a table had it all
     design: Design | None = None  # of values: how the labelled rows were chosen among the rows in question
     judge_spread: Numbers | None = (
@@ -96,11 +97,11 @@ class Lab(Artefact):
 
     @model_serializer(mode="wrap")
     def _without_unused(self, content: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        """A lab without a calibration is written as before there was any: its digest stays.
+        """Without a calibration and without groups, a lab is written as before there were any: its digest stays.
 
         Without a type, so that the JSON schema is that of the fields.
         """
-        return {k: v for k, v in content(self).items() if k != "calibration_map" or v is not None}
+        return {k: v for k, v in content(self).items() if v or k not in ("calibration_map", "groups")}
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
@@ -419,7 +420,6 @@ def _check_calibration(found: CalibrationMap, lab: Lab) -> None:
 
 
 def _check_rehearsal(rehearsal: Rehearsal, n_classes: int) -> None:
-    """Refuse what no rehearsal can have found."""
     grid, excess = rehearsal.grid, rehearsal.excess_variance
     if not probabilities(rehearsal.trust, rehearsal.sure):
         raise ValueError("rehearsal: trust and sure must be probabilities")
@@ -438,13 +438,11 @@ def _check_rehearsal(rehearsal: Rehearsal, n_classes: int) -> None:
 
 
 def _check_homogeneity(found: Homogeneity) -> None:
-    """Refuse what no test can have found."""
     if not probabilities(found.p_value) or min(found.statistic, found.df, found.effect) < 0:
         raise ValueError("homogeneity: a p-value is no probability, or a statistic, df or effect is negative")
 
 
 def _check_bias(found: GroupBias | None, groups: Keys, n_classes: int) -> None:
-    """Refuse what no comparison of groups can have found."""
     shape = (len(groups),)
     if found is None or any(
         column.shape != shape

@@ -153,7 +153,6 @@ def _wide(out: Table, table: Table) -> Table:
 
 
 def _moved(at: Ints, place: Ints | slice) -> Ints:
-    """Places among the groups of a part as places among all groups."""
     return at if isinstance(place, slice) else place[at]
 
 

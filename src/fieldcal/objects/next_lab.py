@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from fieldcal.core.response import whole
 from fieldcal.errors import InputError, Option, TrustWarning, Word
+from fieldcal.objects import group_keys
 from fieldcal.objects.artefact import SCORE_UNIT
 from fieldcal.objects.field import Field
 from fieldcal.objects.labelled import Labelled, added
 from fieldcal.options import check_kind
 from fieldcal.storage import canonical
-from fieldcal.types import Floats
+from fieldcal.types import Floats, Keys
 
 if TYPE_CHECKING:
     from fieldcal.objects.lab import Lab
@@ -33,6 +34,7 @@ def merged(one: Lab, two: Lab) -> dict[str, Any]:
         **_kept(one),
         **(of_given_bins(F) if not one.partition.takes_probabilities else _added_scores(one, two)),
         **_of_groups(one, two),
+        "groups": group_keys.union(one.groups, two.groups) if one.groups and two.groups else (),
         "F": F,
         "weight_squares": _sum(one.weight_squares, two.weight_squares),
         "n": one.n + two.n,
@@ -69,10 +71,18 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
         **_kept(lab),
         **(of_given_bins(F) if not lab.partition.takes_probabilities else _at_bin_means(lab, F)),
         **{name: getattr(lab, name) for name in (*_OF_GROUPS, "left_out", "clipped", "columns")},
+        "groups": group_keys.union(lab.groups, _labelled_groups(field)) if lab.groups else (),
         "F": F,
         "weight_squares": whole(rows.squares),
         "n": lab.n + int(np.ceil(sum(labels.rows.sum() for labels in found.values()))),
     }
+
+
+def _labelled_groups(field: Field) -> Keys:
+    if not field.grouped:
+        return ()
+    at = sorted({int(g) for rows in field.labelled.values() for g in rows.at})
+    return tuple(field.groups[g] for g in at)
 
 
 def has_labels_of(lab: Lab, field: Field) -> bool:
@@ -266,12 +276,10 @@ def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
 
 
 def _read_alike(one: Lab, two: Lab) -> bool:
-    """Whether both are calibrated by the same knots, or neither is."""
     return one.content().get("calibration_map") == two.content().get("calibration_map")
 
 
 def _check_mergeable(one: Lab, two: Lab) -> None:
-    """Refuse labs that were not learnt the same way."""
     if one.outcome != two.outcome:
         raise InputError(
             f"These labs tell different things apart: {one.outcome.plural} {one.classes!r:.80} and "

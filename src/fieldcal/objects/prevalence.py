@@ -142,7 +142,7 @@ class Prevalence(Artefact):
     >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     >>> prev = fieldcal.estimate(lab, field, trust=1)
     >>> prev.groups, prev.classes, prev.status
-    ((0, 1), (0, 1), ('ok', 'ok'))
+    ((0, 1), (0, 1), ('care', 'care'))
     >>> prev.draws().shape, prev.ranking().probability.round(2).tolist()
     ((2, 1024, 2), [0.0, 1.0])
     >>> 0.25 < prev.poststratify({0: 1, 1: 1}).estimate < 0.45
@@ -220,7 +220,6 @@ class Prevalence(Artefact):
 
     @model_validator(mode="after")
     def _can_be(self) -> Self:
-        """What no estimate can be, whatever its shape."""
         for name, held in (("", self), ("whole.", self.whole)):
             for table in ("urc", "estimate"):
                 if not shares(getattr(held, table)):
@@ -641,7 +640,6 @@ class Prevalence(Artefact):
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         pairs : of values, the items that groups were judged on, from `fieldcal.pairs`
         """
-        self._refuse_no_groups()
         k = self._class(of)
         top = self._paired_draws(list(self.groups), k, pairs, assume).argmax(axis=0)
         probability = np.bincount(top, minlength=len(self.groups)) / len(top)
@@ -661,7 +659,6 @@ class Prevalence(Artefact):
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         level : probability content of the interval, by default that of the estimate
         """
-        self._refuse_no_groups()
         if hasattr(totals, "items"):
             share = np.zeros(len(self.groups))
             for group, size in totals.items():
@@ -698,7 +695,6 @@ class Prevalence(Artefact):
         group : the group to ask about; by default all of them together
         assume : "trust", or "label_shift" for what URC says if the assumption holds
         """
-        self._refuse_no_groups()
         at = list(self.groups) if group is ... else [group]
         rows = np.array([self.row_of(g) for g in at])
         size = np.asarray(self.n[rows], dtype=np.float64)
@@ -801,12 +797,6 @@ class Prevalence(Artefact):
         table["status"] = [status for status in (first, *self.status[:G]) for _ in range(K)]
         return table
 
-    def _refuse_no_groups(self) -> None:
-        if not self.groups:
-            raise InputError(
-                "The field is empty: it has no rows and no groups to speak of. Count some first."
-            )
-
     def row_of(self, group: Hashable) -> int:
         """The place of a group."""
         at = int(group_keys.positions(self.groups, (group_keys.normalize(group),))[0])
@@ -903,7 +893,7 @@ class Prevalence(Artefact):
         n, trust, status = np.sum(self.n), self.trust_overall, ""
         if g is not None:
             n, trust = self.n[g], self.trust_between
-            status = group_keys.show(self.status[g].replace("_", " ").replace(",", ", "), width=80)
+            status = show.status(self.status[g])
         names = [show.name(name), show.name(self.classes[k])] if self.field.grouped else [show.name(name)]
         numbers = [show.amount(n), *(f"{share:.3f}" for share in shares), self.interval_text(g, k)]
         return [*names, *numbers, f"{trust:.2f}", status]
@@ -937,7 +927,6 @@ class Prevalence(Artefact):
 
 
 def _key_columns(groups: Keys) -> dict[str, list[Any]]:
-    """The keys of groups in one column, or in one per part."""
     parts = {len(g) for g in groups if isinstance(g, tuple)}
     if len(parts) == 1 and all(isinstance(g, tuple) for g in groups):
         return {f"group_{i + 1}": [g[i] for g in groups] for i in range(parts.pop())}  # type: ignore[index]

@@ -70,7 +70,6 @@ _NAMES = ("sensitivity", "specificity")
 
 
 def _rows_of_two(table: Floats, n: Any, intervals: Any, level: float) -> Floats:
-    """Rows behind specificity and sensitivity, the negative class first."""
     if (n is None) == (intervals is None):
         raise InputError(
             "Rates are known from so many rows, or so well: give ",
@@ -98,7 +97,6 @@ def _rows_of_two(table: Floats, n: Any, intervals: Any, level: float) -> Floats:
 
 
 def _worth_of_interval(rate: float, low: float, high: float, level: float, name: str) -> float:
-    """How many rows would give a rate an interval of this width."""
     if not 0 <= low <= rate <= high <= 1 or low == high:
         raise InputError(
             f"The interval of the {name} must hold it, within 0 to 1, but {rate:g} has ({low:g}, {high:g})."

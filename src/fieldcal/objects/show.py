@@ -173,6 +173,11 @@ def name(key: Hashable) -> str:
     return group_keys.show(key, width=NAME)
 
 
+def status(flags: str, *, width: int = 80) -> str:
+    """The status of a group for people: ``few_rows,novel`` is few rows, novel."""
+    return group_keys.show(flags.replace("_", " ").replace(",", ", "), width=width)
+
+
 def largest(sizes: NDArray[Any], at_most: int) -> list[int]:
     """Where the largest are, the first of equals first."""
     return [int(i) for i in np.argsort(-np.asarray(sizes), kind="stable")[:at_most]]

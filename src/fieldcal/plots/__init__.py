@@ -140,7 +140,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, ax: Axes |
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['whole field', '1', '0']
     >>> plots.tables.forest(prev)["status"]
-    ['ok', 'ok']
+    ['care', 'care']
     """
     return _drawn("forest", tables.forest(prev, of=of, limit=limit), ax)
 
@@ -442,7 +442,6 @@ def coverage(before: Any, after: Any, y: ArrayLike, *, ax: Axes | None = None) -
 
 
 def _drawn(picture: str, table: Table, ax: Axes | None) -> Axes:
-    """The table on the axes given, or in a figure of its own."""
     if ax is not None and not hasattr(ax, "spines"):
         raise InputTypeError(f"ax must be matplotlib's Axes, but got {type(ax).__name__}.")
     if ax is None:

@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from fieldcal.objects import show
+from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import style
 from fieldcal.plots.style import ABOVE, BAND, ESTIMATE, FONT, GRID, INK, MEAN_PREDICTION, MUTED, SHAPES
 from fieldcal.plots.style import floats as _floats
@@ -86,7 +88,7 @@ def explanations(table: Table, ax: Axes) -> Axes:
         *((at + 0.24, size, INK) for at, size in enumerate(after)),
     ):
         style.write(ax, size + 0.012, at, f"{size:.2f}", va="center", color=color)
-    words = ["before labels", f"after {table['rows']:,.6g} labelled rows"]
+    words = ["before labels", f"after {show.amount(table['rows'])} labelled rows"]
     style.legend(ax, [old, new], words, ncols=2, **ABOVE)
     ax.set(xlim=(0.0, 1.08), ylim=(len(y) - 0.5, -0.55), yticks=[])
     ax.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -119,7 +121,6 @@ def forest(table: Table, ax: Axes) -> Axes:
 
 
 def _with_whole(table: Table) -> Table:
-    """The whole field as the first line."""
     whole = table["whole"]
     if whole is None:
         return table
@@ -147,15 +148,16 @@ def _reference_lines(table: Table, ax: Axes, y: Floats) -> tuple[list[Any], list
 
 
 def _frame_of_lines(table: Table, ax: Axes) -> None:
-    """The first line on top, rows and flags at the right."""
     ax.set_ylim(max(table["shown"], 1) - 0.4, -0.6)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     beside = ax.get_yaxis_transform()
     looks: dict[str, Any] = {"transform": beside, "va": "center", "fontsize": FONT - 1}
     for i, (n, status) in enumerate(zip(table["n"], table["status"], strict=True)):
-        flags = "" if status == "ok" else "  " + status.replace("_", " ").replace(",", ", ")
-        rows = f"{n:,.6g}" if i else f"{n:,.6g} rows"
+        flags = (
+            "" if status in WORDS else f"  {show.status(status)}"
+        )  # what the verdict says stands beside it
+        rows = show.amount(n) if i else f"{show.amount(n)} rows"
         if table["class"] is not None or i == 0:  # the classes of one population all have the same rows
             style.write(ax, 1.02, i, rows + flags, **looks)
     hidden = table["total"] - table["shown"]
@@ -243,7 +245,7 @@ def curve(table: Table, ax: Axes) -> Axes:
             markevery=(5 + i, 10),
             **looks,
         )
-        words.append(f"{names[i]} ({line['n']:,.6g})")
+        words.append(f"{names[i]} ({show.amount(line['n'])})")
     title = f"{len(table['curves'])} of {table['total']:,} groups (rows)" if table["total"] else None
     style.legend(ax, handles, words, title=title, ncols=2, **ABOVE)
     return _unit_square(ax)
@@ -302,7 +304,7 @@ def response(table: Table, ax: Axes) -> Axes:
         _scale_of(mesh, ax)
     style.name_bins(ax, table["labels"], np.arange(m, dtype=np.float64) + 0.5)
     shown = style.thinned(K, style.MOST_LABELS)
-    rows = [f"{table['classes'][k]} ({table['rows'][k]:,.6g})" for k in shown]
+    rows = [f"{table['classes'][k]} ({show.amount(table['rows'][k])})" for k in shown]
     style.name_ticks(ax.yaxis, [k + 0.5 for k in shown], rows)
     ax.set(xlim=(0, m), ylim=(K, 0))
     ax.tick_params(axis="y", length=0)
@@ -311,7 +313,6 @@ def response(table: Table, ax: Axes) -> Axes:
 
 
 def _numbers_on(M: Floats, ax: Axes) -> None:
-    """The share in each cell, dark on light and light on dark."""
     for (k, j), share in np.ndenumerate(M):
         text = f"{share:.2f}".removeprefix("0")
         color = style.ON_DARK if share > 0.5 * M.max() else style.ON_LIGHT
@@ -347,7 +348,7 @@ def distribution(table: Table, ax: Axes) -> Axes:
     m = len(table["labels"])
     x = np.arange(m, dtype=np.float64)
     where = "whole field" if table["group"] is None else table["group"]
-    style.plain(ax, x=f"{where}, {table['n']:,.6g} rows", y="share of rows", grid="y")
+    style.plain(ax, x=f"{where}, {show.amount(table['n'])} rows", y="share of rows", grid="y")
     lab = ax.stairs(style.floats(table["lab"]), np.arange(m + 1) - 0.5, fill=True, color=GRID)
     lower, upper = (style.floats(table[name]) for name in ("lower", "upper"))
     ax.vlines(x + 0.1, lower, upper, color=ESTIMATE, linewidth=2.0)

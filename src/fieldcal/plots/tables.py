@@ -177,7 +177,6 @@ def _labelled_share(prev: Prevalence) -> Floats | None:
 
 
 def _whole_line(prev: Prevalence, k: int) -> Table:
-    """The whole field, in the columns that groups have."""
     columns = ("mean_prediction", "estimate", "lower", "upper", "urc")
     shares = {name: getattr(prev.whole, name) for name in columns}
     found = prev.field.labelled.get("random")
@@ -481,7 +480,6 @@ def _held(predicted: Any, y: Floats) -> Floats:
 
 
 def _numbers_of(before: Any, after: Any, y: ArrayLike) -> Floats:
-    """The true numbers, one finite one for each prediction before and after."""
     for predicted in (before, after):
         if not all(hasattr(predicted, name) for name in ("cdf", "ppf", "__len__")):
             raise InputTypeError(

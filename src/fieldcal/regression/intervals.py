@@ -84,7 +84,6 @@ def _round(cuts: Floats) -> Floats:
 
 
 def _without_empty(support: Intervals, y: Floats) -> Intervals:
-    """An interval without numbers joins its neighbour."""
     filled = np.bincount(support.codes(y), minlength=support.size) > 0
     keep = np.ones(len(support.points), dtype=bool)
     for k in np.flatnonzero(~filled):

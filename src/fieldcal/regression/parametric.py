@@ -188,7 +188,6 @@ def _rows(dist: Any) -> int:
 
 
 def _refrozen(dist: Any, n: int, rows: Ints) -> Any:
-    """The same family with the parameters of some rows."""
     args = [np.broadcast_to(v, (n,))[rows] for v in dist.args]
     return dist.dist(*args, **{k: np.broadcast_to(v, (n,))[rows] for k, v in dist.kwds.items()})
 

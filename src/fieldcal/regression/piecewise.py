@@ -116,7 +116,6 @@ class PiecewiseLinear(Predictions):
         return self.c
 
     def _inside(self, of: Callable[[Floats, Floats, slice], Floats]) -> Floats:
-        """The sum over segments of a function of knots, their levels and the rows."""
         out = np.empty(len(self))
         for block in chunks(len(self), 4 * self.x.shape[1]):
             rows = slice(block[0], block[-1] + 1)  # views, not copies
@@ -171,7 +170,6 @@ class PiecewiseLinear(Predictions):
 
 
 def _squares(x: Floats) -> Floats:
-    """Three times the mean square of each segment."""
     a, b = x[:, :-1], x[:, 1:]
     return np.asarray(a * a + a * b + b * b)
 
@@ -358,7 +356,6 @@ def from_masses(
 
 
 def _end(end: float | None, support: Intervals, *, below: bool) -> Floats:
-    """A finite end, or nothing."""
     if end is None:
         return np.empty(0)
     edge = float(support.points[0] if below else support.points[-1])

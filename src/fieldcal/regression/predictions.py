@@ -244,7 +244,6 @@ class Predictions(ABC):
         return Reshaped(self, T)
 
     def _expectation(self, of: Callable[[Floats, Floats, Ints], Floats], breaks: Floats) -> Floats:
-        """The integral over all levels u of a function of quantile, level and row."""
         blocks = self._blocks(width(breaks.shape[1]))
         out = np.empty(len(self))
         for rows in blocks:
@@ -366,7 +365,6 @@ def vector(values: Any, what: str, *, n: int | None = None) -> Floats:
 
 
 def _refuse_infinite(array: Floats, what: str) -> None:
-    """NaN and infinity are refused, with how many rows have them."""
     bad = np.asarray(~np.isfinite(array))
     if bad.any():
         rows = np.asarray(bad.reshape(len(array), -1).any(axis=1))
@@ -391,7 +389,6 @@ def _points(x: ArrayLike, n: int, what: str) -> Floats:
 
 
 def _levels(u: ArrayLike, n: int) -> Floats:
-    """Points that are levels of a quantile function."""
     array = _points(u, n, "quantile levels")
     if array.size and (array.min() < 0.0 or array.max() > 1.0):
         worst = array.max() if array.max() > 1.0 else array.min()

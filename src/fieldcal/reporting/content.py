@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects import Prevalence, group_keys, show
 from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
 from fieldcal.reporting.details import (
@@ -46,7 +46,7 @@ _MEANING_OF_CALIBRATION = (
     "Predictions are calibrated on the lab and not recalibrated: nothing here earned enough trust to change them "
     "further."
 )
-_HOW_TO_APPLY = "Apply it: fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
+_HOW_TO_APPLY = "fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
 #: Findings that say what trust rests on: in how groups differ, and in how the whole field moved.
 _FINDINGS_BETWEEN_GROUPS = (
     *("rehearsed", "trust_withheld", "beyond_rehearsal"),
@@ -67,6 +67,7 @@ def report_content(
     of: Hashable = None,
     found: Evaluation | None = None,
     title: str | None = None,
+    about: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Everything that a report of this estimate says; ``found`` is what labels of the field say, if there are any."""
     k = tables.focus(prev, of)
@@ -74,6 +75,7 @@ def report_content(
         "fieldcal": "report",
         "schema": SCHEMA,
         "title": group_keys.show(title or "Recalibration report", width=TITLE_WIDTH),
+        "about": about or {},
         "verdict": _verdict_section(prev),
         "summary": _summary_section(prev, k),
         "changes": _change_sentences(prev, k),
@@ -120,18 +122,19 @@ def _advice(prev: Prevalence) -> list[str]:
         first = protected.remedy
     elif prev.only_calibrated:
         first = (
-            f"{_HOW_TO_APPLY} It calibrates, and no more. The table shows what the method would have said."
+            f"Apply it: {_HOW_TO_APPLY} It only calibrates. The table shows what the method would have said."
         )
     elif prev.untouched:
         first = "There is nothing to apply. The table shows what the method would have said."
+    elif level == "care":
+        first = f"Settle the points below first, then apply it: {_HOW_TO_APPLY}"
     else:
-        first = _HOW_TO_APPLY
+        first = f"Apply it: {_HOW_TO_APPLY}"
     last = ["Report again when the model, the lab or the field has changed."] if level == "ok" else []
     return list(dict.fromkeys([first, *prev.verdict.remedies, *last]))
 
 
 def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
-    """The few numbers that everybody asks for first."""
     lab, field = prev.lab, prev.field
     return {
         "outcome": _outcome(prev),
@@ -159,7 +162,6 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
 
 
 def _change_sentences(prev: Prevalence, k: int) -> list[str]:
-    """What the correction changes, and for whom."""
     if prev.only_calibrated:
         return [
             "Predictions are calibrated on the lab and not recalibrated: trust is 0, so that every estimate is the "
@@ -200,7 +202,6 @@ def _interval_of_whole(prev: Prevalence, k: int) -> str:
 
 
 def _not_recommended(prev: Prevalence) -> list[str]:
-    """What must be known before anything is read as an improvement."""
     if prev.verdict.level != "do_not_use":
         return []
     return [
@@ -223,7 +224,7 @@ def _changes_of_a_distribution(prev: Prevalence, k: int) -> list[str]:
     g, n = int(np.argmax(each)), np.asarray(prev.n, dtype=np.float64)
     found.append(
         f"By group it is {np.median(each):.1%} at the median, and most in {shown_name(prev.groups[g])} "
-        f"({n[g]:,.6g} rows): {each[g]:.1%}."
+        f"({show.amount(n[g])} rows): {each[g]:.1%}."
     )
     found.append(
         f"Where groups are compared, it is by their share of the interval {shown_name(prev.classes[k])}."
@@ -251,7 +252,7 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
     if prev.lower is not None and prev.upper is not None:
         interval = f" ({prev.level:.0%} interval {prev.lower[g, k]:.1%} to {prev.upper[g, k]:.1%})"
     found.append(
-        f"The correction moves most rows in group {shown_name(prev.groups[g])} ({n[g]:,.6g} rows): "
+        f"The correction moves most rows in group {shown_name(prev.groups[g])} ({show.amount(n[g])} rows): "
         f"mean prediction {mean_prediction[g]:.1%}, estimate {estimate[g]:.1%}{interval}."
     )
     return found
@@ -293,7 +294,6 @@ def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, 
 
 
 def _labelled_result(found: Evaluation, prev: Prevalence) -> str:
-    """New predictions against what the model said."""
     if prev.untouched:
         return f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows."
     change, se = found.change()
@@ -345,7 +345,6 @@ def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[s
 
 
 def _worst_fits(prev: Prevalence) -> list[int]:
-    """Groups that look like no mixture of the classes, the worst first."""
     if not prev.field.grouped:
         return []
     order = np.argsort(-prev.fit.effect, kind="stable").tolist()
@@ -367,7 +366,6 @@ def _distribution_tables(prev: Prevalence) -> list[dict[str, Any]]:
 
 
 def _outcome(prev: Prevalence) -> str:
-    """What the model tells apart, in one word."""
     return prev.lab.outcome.noun
 
 

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
+import os
 import platform
+import re
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
-from fieldcal.objects import Prevalence
-from fieldcal.reporting.names import shown_name, status_words
+from fieldcal.objects import Prevalence, show
+from fieldcal.reporting.names import shown_name
 
 STATUS_NOTES = {
     "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
     "few_rows": "so few rows that they lean on the other groups",
+    "no_labels": "no labelled row of their own, while other groups have some",
+    "not_in_lab": "the lab has no rows of them",
+    "novel": "rows where the lab had none",
     "inconsistent": "look like no mixture of the classes",
     "boundary": "the best fit lies outside 0 and 1",
     "not_converged": "the solver stopped at its limit",
 }
+
+
+def about_section(
+    prev: Prevalence, *, data: str | None, model: str | None, period: str | None
+) -> dict[str, str]:
+    """What the report is about, and when it was made; the period by default from batches named by their time."""
+    days = [name[:10] for name in prev.field.batch_ids if re.match(r"\d{4}-\d\d-\d\d", name)]
+    if period is None and days and len(days) == len(prev.field.batch_ids):
+        period = min(days) if min(days) == max(days) else f"{min(days)} to {max(days)}"
+    made = os.environ.get("SOURCE_DATE_EPOCH")  # as reproducible builds do
+    now = dt.datetime.now(dt.UTC) if made is None else dt.datetime.fromtimestamp(int(made), dt.UTC)
+    given = {"Data": data, "Model": model, "Period": period, "Made": f"{now:%Y-%m-%d}"}
+    return {what: shown_name(text) for what, text in given.items() if text}
 
 
 def checklist_section(prev: Prevalence) -> list[dict[str, Any]]:
@@ -54,7 +73,7 @@ def quality_section(prev: Prevalence) -> list[dict[str, Any]]:
     if field.grouped:
         flags = Counter(flag for status in prev.status for flag in status.split(","))
         counts += [
-            (f"Groups “{status_words(flag)}”", flags[flag], note) for flag, note in STATUS_NOTES.items()
+            (f"Groups “{show.status(flag)}”", flags[flag], note) for flag, note in STATUS_NOTES.items()
         ]
     return [{"what": what, "count": count, "note": note} for what, count, note in counts]
 
@@ -62,7 +81,7 @@ def quality_section(prev: Prevalence) -> list[dict[str, Any]]:
 def settings_section(prev: Prevalence) -> dict[str, str]:
     """What was asked for and what was learnt, for whoever repeats it."""
     lab = prev.lab
-    labelled = "none" if not prev.field.labelled else f"{prev.field.n_labelled:,.6g}"
+    labelled = "none" if not prev.field.labelled else f"{show.amount(prev.field.n_labelled)}"
     return {
         "bins": f"{lab.n_bins} ({type(lab.partition).__name__})",
         "smoothing of the response matrix": f"{lab.smoothing:.4g} pseudo-rows per class",

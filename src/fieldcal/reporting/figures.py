@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
+from fieldcal.objects import show
+from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import draw
 from fieldcal.plots.style import INK, all_shortened, quiet, size
 
@@ -102,14 +104,14 @@ def _trust(table: Table) -> Picture:
         "unit."
     )
     points = zip(table["trust"], table["change"], table["se"], strict=True)
-    rows = ((f"{t:.2f}", f"{c:+.4f}", f"{s:.4f}") for t, c, s in points)
+    rows = ((f"{t:.2f}", f"{round(c, 4) + 0.0:+.4f}", f"{s:.4f}") for t, c, s in points)
     return _picture("trust", table, caption, ("trust", "change of log loss", "standard error"), rows)
 
 
 def _explanations(table: Table) -> Picture:
     caption = (
         "How probable each explanation of the field is, before its labels were seen and after "
-        f"{table['rows']:,.6g} of them."
+        f"{show.amount(table['rows'])} of them."
     )
     lines = zip(table["names"], table["meanings"], table["before"], table["after"], strict=True)
     rows = ((f"{name}: {meaning}", f"{old:.3f}", f"{new:.3f}") for name, meaning, old, new in lines)
@@ -128,16 +130,18 @@ def _forest(table: Table) -> Picture:
         f"Hollow: {hollow}. Filled: {filled}{_with_interval(table)}.{which} All of them are in the table below, where "
         "they can be searched."
     )
+    if any(status not in WORDS for status in table["status"]):
+        caption += " A word or star beside the rows: see the column Status of that table."
     short = as_svg("forest", _narrowed(table), name="forest-narrow", label=caption, width=PHONE)
     return replace(_picture("forest", table, caption), narrow=short)
 
 
 def _narrowed(table: Table) -> Table:
-    """With short names, and without what stands beside the lines; the table of groups has both."""
+    """With short names, and a star in place of a group's status; the table of groups has both."""
     return {
         **table,
         "groups": all_shortened(table["groups"], SHORT_NAME),
-        "status": ["ok"] * len(table["status"]),
+        "status": [status if status in WORDS else "*" for status in table["status"]],
     }
 
 
@@ -189,7 +193,7 @@ def _reliability(table: Table, where: str, name: str) -> Picture:
         "errors. On the diagonal predictions are what they say."
     )
     rows = (
-        (draw.SERIES[series["name"]][1], f"{mean:.3f}", f"{share:.3f}", f"{n:,.6g}")
+        (draw.SERIES[series["name"]][1], f"{mean:.3f}", f"{share:.3f}", f"{show.amount(n)}")
         for series in table["series"]
         for mean, share, n in zip(series["mean"], series["share"], series["n"], strict=True)
     )
@@ -245,7 +249,7 @@ def _coverage(table: Table) -> Picture:
 
 def _who(table: Table) -> str:
     who = "The whole field" if table["group"] is None else table["group"]
-    return f"{who}, {table['n']:,.6g} rows"
+    return f"{who}, {show.amount(table['n'])} rows"
 
 
 def _with_interval(table: Table) -> str:
@@ -312,7 +316,6 @@ def _tidy(element: ElementTree.Element, used: set[str]) -> None:
 
 
 def _attributes(given: dict[str, str], used: set[str]) -> dict[str, str]:
-    """Without styles, long numbers and ids that nothing refers to."""
     kept: dict[str, str] = {}
     for key, value in given.items():
         if key == "style":
@@ -341,5 +344,4 @@ def _declarations(style: str) -> dict[str, str]:
 
 
 def _shorter(value: str) -> str:
-    """A hundredth of a point is more than anybody sees."""
     return _NUMBER.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value)

@@ -108,7 +108,6 @@ def _columns_of_class(prev: Prevalence, truth: Floats | None, at: Any) -> dict[s
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Long names that became equal when they were cut get a number."""
     if len(set(names)) == len(names):
         return names
     total, seen, found = Counter(names), Counter[str](), []

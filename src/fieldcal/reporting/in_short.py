@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from fieldcal.objects import show
+
 Content = dict[str, Any]
 
 #: Findings of which the parts on the fit and on the model are the long form.
@@ -47,13 +49,12 @@ def judged_in_short(content: Content) -> dict[str, str]:
 
 
 def _ends(content: Content) -> dict[str, str]:
-    """Of the parts that every report ends with."""
     (rows, dropped), by = content["quality"][:2], Counter(item["state"] for item in content["checklist"])
     counted = [f"{by[state]} {words[by[state] > 1]}" for state, words in _STATES.items() if by[state]]
     return {
         "checklist": f"Of {sum(by.values())} questions {_listed(counted)}.",
-        "details": f"{rows['count']:,.6g} rows counted, {dropped['count']:,.6g} dropped. Settings, versions, digests, "
-        "and how to read this.",
+        "details": f"{show.amount(rows['count'])} rows counted, {show.amount(dropped['count'])} dropped. Settings, "
+        "versions, digests, and how to read this.",
     }
 
 
@@ -84,9 +85,7 @@ def _trust(summary: dict[str, Any]) -> str:
 def _labels(content: Content) -> str:
     told, helps = content["figures"]["explanations"], content["labels"]["helps"]
     before, after = (told[when][told["names"].index("label shift")] for when in ("before", "after"))
-    said = (
-        f"With {told['rows']:,.6g} labelled rows label shift has the probability {after:.2f}, without them "
-    )
+    said = f"With {show.amount(told['rows'])} labelled rows label shift has the probability {after:.2f}, without them "
     return f"{said}{before:.2f}." + (f" Recalibrated predictions are {helps}." if helps else "")
 
 
@@ -106,7 +105,6 @@ def _predictions(content: Content) -> str:
 
 
 def _judge(content: Content) -> str:
-    """How often it says the class of the report, of the rows of each class."""
     which, judge = content["summary"]["class"], content["judge"]
     if not judge["rates"] or which not in judge["values"]:
         return ""
@@ -117,7 +115,7 @@ def _judge(content: Content) -> str:
 
 def _labelled_rows(content: Content) -> str:
     rows = content["summary"]["labelled_rows"]
-    return f"On {rows:,.6g} labelled rows." if rows else content["rests_on"][0]
+    return f"On {show.amount(rows)} labelled rows." if rows else content["rests_on"][0]
 
 
 def _texts(content: Content, codes: tuple[str, ...]) -> str:
@@ -125,5 +123,4 @@ def _texts(content: Content, codes: tuple[str, ...]) -> str:
 
 
 def _listed(parts: list[str]) -> str:
-    """One, two and three."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

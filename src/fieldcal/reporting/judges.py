@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fieldcal.errors import InputError
-from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects import Prevalence, group_keys, show
 from fieldcal.objects.pairs import Pairs
 from fieldcal.objects.show import CHOSEN
 from fieldcal.objects.verdict import WORDS
@@ -29,7 +29,7 @@ from fieldcal.reporting.details import (
 from fieldcal.reporting.groups import labelled_rows_of, table_of_groups
 from fieldcal.reporting.in_short import judged_in_short
 from fieldcal.reporting.labels import MORE_LABELS
-from fieldcal.reporting.names import number_or_none, shown_name, status_words
+from fieldcal.reporting.names import number_or_none, shown_name
 from fieldcal.types import Design, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
 from fieldcal.verbs.plan import plan
@@ -68,7 +68,12 @@ _DESIGNS: dict[Design, str] = {
 
 
 def judged_content(
-    prev: Prevalence, *, of: Hashable = None, title: str | None = None, pairs: Pairs | None = None
+    prev: Prevalence,
+    *,
+    of: Hashable = None,
+    title: str | None = None,
+    pairs: Pairs | None = None,
+    about: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Everything that a report of this estimate says; ``pairs`` are the items that slices are compared on."""
     k = tables.focus(prev, of)
@@ -76,6 +81,7 @@ def judged_content(
         "fieldcal": "report",
         "schema": SCHEMA,
         "title": group_keys.show(title or "True shares behind the verdicts", width=TITLE_WIDTH),
+        "about": about or {},
         "verdict": _verdict_section(prev),
         "summary": _summary_section(prev, k),
         "changes": [_whole_sentence(prev, k), *_slice_sentences(prev, k)],
@@ -128,7 +134,7 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
 
 
 def _whole_sentence(prev: Prevalence, k: int) -> str:
-    which, rows = shown_name(prev.classes[k]), f"{float(prev.field.n.sum()):,.6g} rows"
+    which, rows = shown_name(prev.classes[k]), f"{show.amount(float(prev.field.n.sum()))} rows"
     share = f"{prev.whole.estimate[k]:.1%}{_interval(prev, None, k)}"
     before = prev.whole.mean_prediction[k]
     if _value_of(prev, k) is None:
@@ -295,7 +301,6 @@ def _judges_of_slices(prev: Prevalence, k: int) -> dict[str, Any]:
 
 
 def _kinder(prev: Prevalence, k: int, g: int, own: Floats, common: Floats) -> str:
-    """Where it says class k most readily, and of which rows."""
     c, which = int(np.argmax(own - common)), shown_name(prev.classes[k])
     return (
         f"It says {which} most readily in {shown_name(prev.groups[g])}: of {own[c]:.0%} of the rows there that are "
@@ -312,7 +317,7 @@ def _rests_on_section(prev: Prevalence) -> list[str]:
     }
     chosen = {design: float(found.counts.sum()) for design, found in prev.field.labelled.items()}
     said = [
-        f"{n:,.6g} of these rows were counted with their labels, chosen {CHOSEN[design]}. {_DESIGNS[design]}"
+        f"{show.amount(n)} of these rows were counted with their labels, chosen {CHOSEN[design]}. {_DESIGNS[design]}"
         for design, n in chosen.items()
     ]
     if not said and prev.lab.design is not None:
@@ -365,7 +370,7 @@ def _quality_section(prev: Prevalence) -> list[dict[str, Any]]:
     if field.grouped:
         flags = Counter(flag for status in prev.status for flag in status.split(","))
         counts += [
-            (f"Slices “{status_words(flag)}”", flags[flag], STATUS_NOTES[flag])
+            (f"Slices “{show.status(flag)}”", flags[flag], STATUS_NOTES[flag])
             for flag in ("prior_only", "few_rows")
         ]
     return [{"what": what, "count": count, "note": note} for what, count, note in counts]
@@ -376,7 +381,9 @@ def _settings_section(prev: Prevalence) -> dict[str, str]:
     return {
         "values": f"{lab.n_bins}: {', '.join(tables.bin_labels(lab))}",
         "labelled rows of the lab": f"{lab.n:,}, chosen {CHOSEN[lab.design or 'random']}",
-        "labelled rows of the field": f"{prev.field.n_labelled:,.6g}" if prev.field.labelled else "none",
+        "labelled rows of the field": f"{show.amount(prev.field.n_labelled)}"
+        if prev.field.labelled
+        else "none",
         "prior": prior_in_words(prev),
         "design effect": f"{prev.design_effect:.4g}",
         "interval": f"{prev.level or DEFAULT_LEVEL:.0%}",

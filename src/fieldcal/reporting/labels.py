@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fieldcal.core.stories import beta_interval
-from fieldcal.objects import Prevalence
+from fieldcal.objects import Prevalence, show
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.show import CHOSEN
 from fieldcal.reporting.names import shown_name
@@ -52,21 +52,20 @@ def taught_sentence(prev: Prevalence) -> list[str]:
     if prev.labels is None:
         return []
     return [
-        f"The estimate was taught by {sum(prev.labels.rows.values()):,.6g} labelled rows. Rows that were counted with "
-        "their labels are no independent judge of it: leave them out of these."
+        f"The estimate uses {show.amount(sum(prev.labels.rows.values()))} labelled rows. Rows that were counted with "
+        "their labels are no independent test of it: leave them out of these."
     ]
 
 
 def _rows_sentence(labels: FromLabels) -> str:
-    parts = [f"{n:,.6g} chosen {CHOSEN[design]}" for design, n in labels.rows.items()]
-    total = f"{sum(labels.rows.values()):,.6g} rows of the field were counted with their labels"
+    parts = [f"{show.amount(n)} chosen {CHOSEN[design]}" for design, n in labels.rows.items()]
+    total = f"{show.amount(sum(labels.rows.values()))} rows of the field were counted with their labels"
     if len(parts) == 1:
         return f"{total}, all of them chosen {CHOSEN[next(iter(labels.rows))]}."
     return f"{total}: {', '.join(parts[:-1])} and {parts[-1]}."
 
 
 def _foretold_sentences(prev: Prevalence, labels: FromLabels) -> list[str]:
-    """How likely what came is, by what two explanations had said of it."""
     if labels.observed is None:
         return [
             "All of them were chosen by class, so that their shares say nothing of the field's; where the predictions "
@@ -112,7 +111,7 @@ def _shares(prev: Prevalence, labels: FromLabels, level: float) -> list[dict[str
 
 
 def _words_of(judged: CrossValidation) -> str:
-    aside = f" The {judged.not_judging:,.6g} rows chosen by class teach, but cannot judge." * (
+    aside = f" The {show.amount(judged.not_judging)} rows chosen by class teach, but cannot judge." * (
         judged.not_judging > 0
     )
     return (

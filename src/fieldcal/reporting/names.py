@@ -14,11 +14,6 @@ def shown_name(key: Any) -> str:
     return group_keys.show(key, width=NAME_WIDTH) or '""'
 
 
-def status_words(status: str) -> str:
-    """The flags of a group, for people: ``few_rows,novel`` is few rows, novel."""
-    return status.replace("_", " ").replace(",", ", ")
-
-
 def number_or_none(n: int) -> str:
     """How many, in a sentence."""
     return f"{n:,}" if n else "none"

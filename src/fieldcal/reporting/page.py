@@ -24,14 +24,14 @@ from typing import Any, Literal
 
 from fieldcal import storage
 from fieldcal.errors import InputError, InputTypeError, Option
-from fieldcal.objects import Prevalence
+from fieldcal.objects import Prevalence, show
 from fieldcal.objects.pairs import Pairs
 from fieldcal.options import check_kind
 from fieldcal.reporting.content import report_content
+from fieldcal.reporting.details import about_section
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
 from fieldcal.reporting.judges import judged_content
-from fieldcal.reporting.names import status_words
 from fieldcal.storage import require
 from fieldcal.writing import write_atomically
 
@@ -134,6 +134,9 @@ def report(
     groups: Any = None,
     title: str | None = None,
     pairs: Pairs | None = None,
+    data: str | None = None,
+    model: str | None = None,
+    period: str | None = None,
 ) -> Report:
     """A page for people: may I use this, where did it change, how sure is it?
 
@@ -151,6 +154,9 @@ def report(
     title : str, optional
     pairs : Pairs, optional
         Of values, the items that groups were judged on, from `fieldcal.pairs`: groups are compared on the same ones.
+    data, model, period : str, optional
+        Names of the data and of the model, and the time that the field covers, shown below the title beside the date
+        of the report. By default the period is that of the field's batches if these are named by dates.
 
     Returns
     -------
@@ -177,15 +183,17 @@ def report(
         raise InputError(
             f"Labelled rows need predictions and labels: {missing} is missing. Give both or none."
         )
-    if title is not None and not isinstance(title, str):
-        raise InputTypeError(f"title must be text, but got {title!r:.60}.")
+    for name, text in {"title": title, "data": data, "model": model, "period": period}.items():
+        if text is not None and not isinstance(text, str):
+            raise InputTypeError(f"{name} must be text, but got {text!r:.60}.")
+    about = about_section(prev, data=data, model=model, period=period)
     if pairs is not None:
         check_kind("pairs", pairs, Pairs)
     if not prev.is_judged:
         if pairs is not None:
             raise InputError(Option("pairs"), " go with values of a judge or a test. Leave them out.")
         found = None if y is None else evaluate(prev, proba, y, groups)
-        return Report(report_content(prev, of=of, found=found, title=title))
+        return Report(report_content(prev, of=of, found=found, title=title, about=about))
     if y is not None:
         raise InputError(
             "Labels of values are part of the estimate, so that they do not go with its report. Count them: "
@@ -193,7 +201,7 @@ def report(
             Option("y"),
             ").",
         )
-    return Report(judged_content(prev, of=of, title=title, pairs=pairs))
+    return Report(judged_content(prev, of=of, title=title, pairs=pairs, about=about))
 
 
 # -- the two templates -----------------------------------------------------------------------------------------
@@ -256,7 +264,7 @@ def _environment(kind: Literal["html", "markdown"]) -> Any:
         keep_trailing_newline=True,
         **escaping[kind],
     )
-    environment.filters |= {"percent": _percent, "count": _count, "status": status_words}
+    environment.filters |= {"percent": _percent, "count": _count, "status": show.status}
     return environment
 
 
@@ -373,13 +381,11 @@ def _rows(n: float) -> str:
 
 
 def _tenths(steps: int) -> str:
-    """Steps in percent, to a tenth."""
     tenth = round(0.001 / STEP)
     return f"{(2 * steps + tenth) // (2 * tenth) / 10:.1f}"
 
 
 def _points(steps: int) -> str:
-    """A difference in percentage points, with its sign if it has any."""
     size = _tenths(abs(steps))
     return size if size == "0.0" else f"{'-' if steps < 0 else '+'}{size}"
 

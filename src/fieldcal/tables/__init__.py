@@ -7,7 +7,6 @@ Python. Columns of predicted quantiles, which no engine bins, are read into memo
 from fieldcal.tables.change_prevalence import change_prevalence, change_prevalence_file
 from fieldcal.tables.count import count
 from fieldcal.tables.count_table import read_counts
-from fieldcal.tables.dbt import dbt_package
 from fieldcal.tables.decide import decide, decide_file
 from fieldcal.tables.labelled import read_labelled
 from fieldcal.tables.learn import learn
@@ -23,7 +22,6 @@ __all__ = [
     "change_prevalence",
     "change_prevalence_file",
     "count",
-    "dbt_package",
     "decide",
     "decide_file",
     "learn",

@@ -488,7 +488,6 @@ def compared_as(dtype: Any) -> Any:
 
 
 def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
-    """The kind of a column's values, and the type in which they are compared."""
     if dtype.is_integer() or compared_as(dtype) == nw.String:
         return _KINDS["int" if dtype.is_integer() else "str"], compared_as(dtype)
     if dtype in (nw.Boolean, nw.Date):

@@ -294,7 +294,6 @@ def read_counts(
 
 
 def _parts(names: dict[str, Any]) -> int:
-    """How many group columns there are."""
     n = 0
     while group_column(n) in names:
         n += 1
@@ -317,7 +316,6 @@ def _require(names: dict[str, Any], needed: Sequence[str]) -> None:
 
 
 def _read(table: Table, names: dict[str, Any], wanted: Sequence[str], parts: int) -> dict[str, Any]:
-    """Whole numbers, and keys as text."""
     keyed = []
     for i in range(parts):
         name = names[group_column(i)]
@@ -348,7 +346,6 @@ def _groups(read: dict[str, Any], parts: int) -> Any:
 
 
 def _labels(lab: Lab, read: dict[str, Any], rows: Int64s, *, design: Design, only: bool) -> Labels:
-    """The classes that the labels spell."""
     assert isinstance(lab.outcome, Classes)  # no statement counts numbers
     values = [v if v is not None else "" for v in read[LABEL]]
     if UNLABELLED in read:

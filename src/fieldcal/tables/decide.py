@@ -242,7 +242,6 @@ class _OfValues:
 
 
 def _chosen(classes: Keys, place: nw.Expr) -> nw.Expr:
-    """The class at a place."""
     values = [nw.lit(c, dtype=_TYPES[type(c)]) for c in plain_classes(classes)]
     chosen: nw.Expr = values[-1]
     for k in reversed(range(len(values) - 1)):

@@ -64,7 +64,7 @@ def recalibrate(
         Rescale the predictions of a row to sum to one first.
     crossing : as in `fieldcal.regression.from_quantiles`
     acknowledge : bool
-        Apply an estimate over groups that were declared ``protected``.
+        Apply an estimate over groups that were declared ``protected``, or whose verdict is "do not use".
     name : str
         The name of a new column, with ``{}`` for the name of the old one; of values, for ``p_`` and the class.
     check : bool

@@ -180,7 +180,6 @@ class _Lazy:
         return self.scores.table.helper("bin")
 
     def _prepared(self, keys: Sequence[nw.Expr], *, repair: bool = True) -> Any:
-        """The rows with their scores, keys and bins."""
         table, names = self.scores.table, self.scores.names()
         frame = self.frame.with_columns(*self.scores.expressions(repair=repair), *keys)
         final = self.scores.final([nw.col(n) for n in names])
@@ -248,7 +247,6 @@ class _Lazy:
 
 
 def _is_empty(table: Table, label: str) -> nw.Expr:
-    """Whether a row has no label."""
     held = table.column(label)
     if not table.dtype(label).is_float():
         return held.is_null()
@@ -265,7 +263,6 @@ def _to_fill_in(rows: Any, label: str, lab: Lab) -> Any:
 
 
 def _label_type(lab: Lab) -> Any:
-    """The type of a column that will hold these classes, or numbers."""
     if lab.outcome.kind == "intervals":
         return nw.Float64()
     kinds = frozenset(type(c) for c in lab.classes)

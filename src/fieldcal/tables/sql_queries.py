@@ -125,7 +125,6 @@ def _cleaned(
 
 
 def _binned(backend: SqlBackend, lab: Lab, kept: Sequence[str], clean: Sequence[str]) -> Expr:
-    """The bin of every valid row."""
     bins = lab.partition.expression(backend, [backend.column(name) for name in clean])
     made = {_BIN: backend.when(_is(backend, _VALID), bins)}
     return backend.select(kept, made, backend.step("fieldcal_cleaned"))
@@ -156,7 +155,6 @@ def _counted(
     read: Sequence[str],
     step: str,
 ) -> Expr:
-    """One row per group."""
     x = [backend.column(name) for name in clean]
     below = row.below(lab.partition, backend, x, backend.column(_BIN))
     states = {
@@ -290,7 +288,6 @@ def _with_ends(line: Line) -> Line:
 
 
 def _line(backend: SqlBackend, line: Line) -> Expr:
-    """The pieces of a line as a small table."""
     columns = {
         name: values.tolist() for name, values in zip(_LINE, (line.x, line.y, line.slope), strict=True)
     }
@@ -335,7 +332,6 @@ def written_out(backend: SqlBackend, columns: WeightTable) -> Expr:
 
 
 def _weights(backend: SqlBackend, source: Expr, n_keys: int, n_ratios: int, n_shares: int = 0) -> Expr:
-    """Of one type, whatever the loader of a file has guessed."""
     made: dict[str, Expr] = {}
     for i in range(n_keys):
         key, null = count_table.group_column(i), count_table.null_column(i)
@@ -374,7 +370,6 @@ def same_group(backend: SqlBackend, by: Sequence[str]) -> Expr:
 
 
 def _usable(backend: SqlBackend, x: Sequence[Expr]) -> Expr:
-    """Not true for null and NaN."""
     numbers = reduce(and_, [backend.is_number(c) for c in x])
     in_range = numbers & row.inside(backend, x, slack=CLIP)
     if len(x) == 1:

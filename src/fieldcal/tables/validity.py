@@ -44,7 +44,6 @@ def examine(table: Table, scores: Scores) -> Quality:
 
 
 def _questions(table: Table, scores: Scores, columns: list[nw.Expr]) -> dict[str, nw.Expr]:
-    """One number each, over the rows that have all their scores."""
     backend, asked = table.backend, {}
     slack, top = (CLIP, 1.0) if scores.n_ids is None else (0.0, scores.n_ids - 1.0)
     for k, x in enumerate(columns):

@@ -195,6 +195,5 @@ def _told_by_rows(prev: Prevalence, found: ValueTable, options: RecalibrateOptio
 
 
 def _plain(values: Any) -> list[Any]:
-    """As a list, null as None."""
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     return [None if group_keys.is_null(value) else value for value in listed]

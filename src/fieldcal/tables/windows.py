@@ -106,7 +106,6 @@ def in_windows(lab: Lab, counted: Counted, seen: Counted, *, by: Sequence[str], 
 
 
 def _start(value: dt.date | dt.datetime, times: int, unit: str) -> dt.datetime:
-    """The start of the window that a time is in."""
     moment = value if isinstance(value, dt.datetime) else dt.datetime(value.year, value.month, value.day)
     if unit in _MONTHS:
         length = times * _MONTHS[unit]

@@ -127,7 +127,6 @@ def _weight(weight: Floats | None, n: int) -> Floats:
 
 
 def _refuse_unfit(lab: _LabRows, names: Keys) -> None:
-    """Refuse too few rows of a class, and predictions that are decisions."""
     rows = np.bincount(lab.y[lab.weight > 0], minlength=lab.n_classes)
     if rows.min() < 2 * FOLDS:
         raise InputError(

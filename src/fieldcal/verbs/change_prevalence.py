@@ -188,7 +188,6 @@ def as_classes(classes: Any) -> Keys:
 
 
 def _class_names(predictions: Any, classes: Any) -> Keys | None:
-    """As far as anything says what they are."""
     if classes is not None:
         return as_classes(classes)
     columns = getattr(predictions, "columns", None)

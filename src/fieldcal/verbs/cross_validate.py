@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldcal.core.cross_validation import Fold, folds, paired
 from fieldcal.errors import InputError
-from fieldcal.objects import Prevalence
+from fieldcal.objects import Prevalence, show
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.options import check_kind, check_whole
 from fieldcal.types import Design, Floats, Ints
@@ -77,7 +77,7 @@ class CrossValidation:
             f"  recalibrated bin by bin (bins): {_words(self.bins)}",
         ]
         if self.not_judging:
-            lines.append(f"  {self.not_judging:,.6g} rows chosen by class teach, but cannot judge")
+            lines.append(f"  {show.amount(self.not_judging)} rows chosen by class teach, but cannot judge")
         return "\n".join(lines)
 
 
@@ -139,7 +139,8 @@ def cannot_judge(prev: Prevalence) -> str | None:
     n = sum(prev.labels.rows.get(design, 0.0) for design in JUDGES)
     if n < LEAST:
         aside = "" if not _not_judging(prev) else " Rows that were chosen by class cannot judge."
-        return f"{n:,.6g} labelled rows are too few to judge predictions by: {LEAST} are the least.{aside} Label more."
+        few = f"{show.amount(n)} labelled rows are too few to judge predictions by"
+        return f"{few}: {LEAST} are the least.{aside} Label more."
     if any(found.counts.dtype.kind != "i" for found in prev.field.labelled.values()):
         return (
             "Labelled rows were counted with weights, of which only the sums are known: they cannot be dealt into "

@@ -182,6 +182,7 @@ def estimate(
         labels=labels,
     )
     said = findings(seen)
+    verdict = Verdict(findings=said)
     warn_about_field(said)
     prev = Prevalence(
         lab=lab,
@@ -200,8 +201,8 @@ def estimate(
         whole=row,
         trust=believed,
         overall_shift=evidence.overall,
-        status=group_status(lab, problem.V.sum(axis=1), evidence),
-        verdict=Verdict(findings=said),
+        status=group_status(seen, verdict),
+        verdict=verdict,
         protected=protected,
         fit=Fit.of(found.mode, evidence),
     )
@@ -250,7 +251,6 @@ def _chosen(
 
 
 def _check_options(point: Any, protected: Any, random_state: Any, max_iter: Any, progress: Any) -> None:
-    """Those that no lab and no field is needed to judge."""
     check_choice("point", point, ("auto", "mean", "mode"))
     check_flags(protected=protected)
     check_whole("random_state", random_state, least=0)
@@ -265,7 +265,7 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
             f"This field was counted with another lab ({field.lab[:8]}…, not {lab.digest[:8]}…). Count it again "
             "with this lab."
         )
-    if not field.grouped and not np.sum(field.n) > 0:
+    if not np.sum(field.n) > 0:
         raise InputError("The field is empty: it has no rows, so nothing to estimate from. Count some first.")
     if level is None:
         if point == "mean":
@@ -322,7 +322,6 @@ def _solved(
 
 
 def _counting(tell: Callable[[int, int], None] | None, total: int) -> Callable[[int], None] | None:
-    """How the posterior tells of groups that are done."""
     if tell is None:
         return None
     done = 0
@@ -415,7 +414,6 @@ def _after_trust(
     evidence: Evidence,
     level: float | None,
 ) -> tuple[_Mixed, _Mixed]:
-    """Of every group, and of the field as one population."""
     moved, rows, common = evidence.overall.shifted, Rows.of(lab, field, problem), whole.urc[0]
     each = _mixed(rows, found, common, trust, level, moved=moved)
     if len(found.urc) == 1:

@@ -71,6 +71,7 @@ def estimate_values(
         judged=judged,
     )
     said = findings(seen)
+    verdict = Verdict(findings=said)
     warn_about_field(said)
     return Prevalence(
         lab=lab,
@@ -88,8 +89,8 @@ def estimate_values(
         whole=row,
         trust=Trust(1.0, 1.0),
         overall_shift=evidence.overall,
-        status=group_status(lab, problem.V.sum(axis=1), evidence),
-        verdict=Verdict(findings=said),
+        status=group_status(seen, verdict),
+        verdict=verdict,
         protected=protected,
         fit=Fit.of(None, evidence),
     )

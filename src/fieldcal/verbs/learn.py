@@ -401,7 +401,6 @@ def _class_shares(F: Any) -> Floats:
 
 
 def _decisions(rows: _Rows, *, n_bins: int) -> Any:
-    """Lab rows by class, bin and largest prediction."""
     K = rows.proba.shape[1]
     decided = rows.bins * K + rows.proba.argmax(axis=1)
     return count_cells(rows.y, decided, shape=(K, n_bins * K), weight=rows.weight).reshape(K, n_bins, K)
@@ -432,12 +431,13 @@ def _of_groups(
             stacklevel=4,
         )
         return {}
+    known = {"groups": names}
     rows, codes = rows.in_one_order(codes)
     rows = replace(rows, weight=equal_rows(rows.weight))
     table = _by_group(rows, codes, len(names), n_bins)
     alike = {"homogeneity": homogeneity(table)}
     if not rehearsed:
-        return {**alike, "judge_spread": spread_of_judges(table)}
+        return {**known, **alike, "judge_spread": spread_of_judges(table)}
     K = rows.proba.shape[1]
 
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
@@ -460,6 +460,7 @@ def _of_groups(
     M = response_matrix(F, smoothing=smoothing)
     bias = group_bias(rows.proba, rows.y, codes, bins=rows.bins, M=M, weight=rows.weight)
     return {
+        **known,
         **alike,
         "rehearsal": rehearsal,
         "bias": bias,
@@ -468,7 +469,6 @@ def _of_groups(
 
 
 def _by_group(rows: _Rows, codes: Ints, n_groups: int, n_bins: int) -> NDArray[Any]:
-    """Rows of the largest groups by group, class and bin."""
     K = rows.proba.shape[1]
     size = np.bincount(codes, minlength=n_groups)
     largest = np.argsort(-size, kind="stable")[:_HOMOGENEITY_GROUPS]

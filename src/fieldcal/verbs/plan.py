@@ -81,7 +81,6 @@ class Plan:
         return "\n".join([*lines, *self._deciding(), *label_lines(self.more_labels)])
 
     def _deciding(self) -> Iterator[str]:
-        """How many labels would decide, in words."""
         if self.labels and not self.more_labels:
             yield f"  whether it holds: about {self.labels:,} labelled rows drawn at random tell the two shares apart"
         elif self.labels:
@@ -261,7 +260,6 @@ def _outlook(
 def _more_labels(
     outlook: Outlook, numbers: Sequence[int], k: int, level: float, seed: int
 ) -> Iterator[MoreLabels]:
-    """For every number of labels and every design, of class k."""
     draws = next(draws for most, draws in _DRAWS if len(outlook.learnt.model.V) <= most)
     for n in numbers:
         for design in DESIGNS:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from fieldcal.core.judge import Posterior
 from fieldcal.core.judge_plan import Expected, largest, part_of
 from fieldcal.errors import InputError, InputTypeError, Option
-from fieldcal.objects import Prevalence, group_keys
+from fieldcal.objects import Prevalence, group_keys, show
 from fieldcal.options import as_number
 from fieldcal.types import Design, Floats, Ints
 from fieldcal.verbs.label_widths import MoreLabels, label_lines
@@ -58,8 +58,8 @@ class ValuesPlan:
     def __repr__(self) -> str:
         slices = "" if self.group_width is None else f", that of a typical slice {self.group_width:.3f}"
         lines = [
-            f"Plan: with {self.labels:,.6g} labelled rows the {self.level:.0%} interval of {group_keys.show(self.of)} "
-            f"has the width {self.width:.3f}{slices}"
+            f"Plan: with {show.amount(self.labels)} labelled rows the {self.level:.0%} interval of "
+            f"{group_keys.show(self.of)} has the width {self.width:.3f}{slices}"
         ]
         if self.wanted is not None:
             whose = "" if self.group_width is None else " of a typical slice"
@@ -164,7 +164,6 @@ class _Look:
 
 
 def _pair(prev: Prevalence, apart: Any) -> Ints:
-    """Places of two slices."""
     if not isinstance(apart, (list, tuple)) or len(apart) != 2:
         raise InputTypeError(f"apart must be two groups, such as ('a', 'b'), but got {apart!r:.60}.")
     at = np.array([prev.row_of(group) for group in apart], dtype=np.intp)

@@ -15,7 +15,7 @@ from fieldcal.core.decision import Goal, divisors, largest
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import BinStep, Step
 from fieldcal.core.values import Values
-from fieldcal.errors import InputError, Option, UnseenGroupWarning
+from fieldcal.errors import InputError, Option, UnseenGroupWarning, VerdictWarning
 from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.objects.calls import check_call
 from fieldcal.options import check_choice, check_flags, check_kind
@@ -82,7 +82,8 @@ def recalibrate(
     missing : "error" or "keep"
         Whether rows with a NaN are refused or stay NaN.
     acknowledge : bool
-        Apply an estimate over groups that were declared ``protected``, knowing what that means.
+        Apply an estimate over groups that were declared ``protected``, and apply one whose verdict is "do not use"
+        without a warning.
     shape : "tilt" or "bins"
         Of an estimate with labels of the field: whether predictions are multiplied with class weights of the row's
         group alone, or with those of the bin that its scores fall into, too. Bins mend scores that are themselves off
@@ -214,7 +215,7 @@ def check_options(unseen: object, missing: object = "error") -> None:
 
 
 def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "tilt") -> None:
-    """Refuse what is no estimate, one over protected groups unless that is acknowledged, and a shape it cannot have."""
+    """Refuse protected groups and a verdict "do not use" (a warning) unless acknowledged, and an impossible shape."""
     check_kind("prev", prev, Prevalence)
     check_flags(acknowledge=acknowledge)
     if prev.protected and not acknowledge:
@@ -225,6 +226,16 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "til
             " if that is meant.",
         )
     prev.correction(shape)
+    if prev.verdict.level == "do_not_use" and prev.steps and not acknowledge:
+        warnings.warn(
+            VerdictWarning(
+                f"The verdict on this estimate is not to use it: {prev.verdict.reasons[0]} The original "
+                "predictions are the safer choice. Pass ",
+                Option("acknowledge", True),
+                " to apply it without this warning.",
+            ),
+            stacklevel=3,
+        )
 
 
 def check_decidable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "tilt") -> None:

@@ -152,7 +152,6 @@ def ordering_class(prev: Prevalence) -> int:
 
 
 def _held(prev: Prevalence, names: Keys) -> Floats:
-    """Labels that these groups have already."""
     held = np.zeros(len(prev.groups) + 1)  # the last is of groups that were never seen
     for found in prev.field.labelled.values():
         held[found.at] += found.counts.sum(axis=(1, 2))

@@ -104,7 +104,6 @@ def nearest(folder: Path) -> Path:
 
 
 def _appear(made: Path, place: Path, inside: Path) -> None:
-    """What is not there yet, from its topmost folder down, by one rename."""
     journal.sync(inside)
     (top,) = made.iterdir()
     os.rename(top, place / top.name)

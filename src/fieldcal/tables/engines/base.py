@@ -155,7 +155,6 @@ def values_of(series: nw.Series[Any]) -> Any:
 
 
 def _refuse_patterns(frame: Any, names: Sequence[str]) -> None:
-    """polars and DuckDB read some names as patterns for several columns."""
     if not (frame.implementation.is_polars() or frame.implementation.is_duckdb()):
         return
     odd = [n for n in names if n == "*" or (n[:1] == "^" and n[-1:] == "$")]

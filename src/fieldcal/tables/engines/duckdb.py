@@ -110,7 +110,6 @@ def _nanoseconds(value: int | None) -> np.datetime64 | None:
 
 
 def _plain(values: Any) -> Any:
-    """Masked values become None."""
     if isinstance(values, np.ma.MaskedArray):
         return values.tolist() if values.mask.any() else values.data
     return values.tolist() if values.dtype == object else values

@@ -222,7 +222,6 @@ def _header(path: Path, dialect: Dialect) -> list[str]:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """What Python says about a file that is damaged, as our error."""
     try:
         yield
     except (csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:

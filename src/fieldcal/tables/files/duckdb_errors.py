@@ -69,7 +69,6 @@ def _in_one_line(name: str, message: str, target: str) -> str:
 
 
 def _where(name: str, message: str) -> str:
-    """The file, which is one of several if a pattern was given, and the line."""
     line, file = _LINE.search(message), _FILE.search(message)
     found = Path(file[1].strip()).name if file else ""
     shown = name if name.endswith(found) else found

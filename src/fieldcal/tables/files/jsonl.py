@@ -107,7 +107,6 @@ def _leaves(
 
 
 def _refuse_twice(connection: Any, paths: Sequence[Path], objects: Sequence[str]) -> None:
-    """Of a key that an object has twice, DuckDB would take the first."""
     keys = [f"json_keys(json{', ' + _literal(p) if p else ''})" for p in objects]
     twice = " OR ".join(f"coalesce(len({k}) > len(list_distinct({k})), false)" for k in keys)
     if connection.execute(f"SELECT bool_or({twice}) FROM {_lines_of(paths)}").fetchall()[0][0]:
@@ -140,7 +139,6 @@ def _refuse_mixed(
 
 
 def _fault(text: str) -> str | None:
-    """What is wrong with a line that should be an object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -149,7 +147,6 @@ def _fault(text: str) -> str | None:
 
 
 def _repeated(text: str) -> str | None:
-    """Which key an object of a line has twice."""
     found: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -162,7 +159,6 @@ def _repeated(text: str) -> str | None:
 
 
 def _refuse_line(paths: Sequence[Path], fault: Any) -> None:
-    """Refuse the first line that has the fault."""
     for path in paths:
         for number, text in numbered(path):
             words = "is not text in UTF-8" if text is None else fault(text)
@@ -182,7 +178,6 @@ def numbered(path: Path) -> Iterator[tuple[int, str | None]]:
 
 
 def _at(value: Any, pointer: str) -> Any:
-    """What a pointer leads to."""
     for part in pointer.split("/")[1:]:
         if not isinstance(value, Mapping):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,16 @@ _NUMBERS = {
     "DOUBLE",
 }
 _MOST_ROWS = 2**40  # of one file
+
+
+def as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """A table of columns as the bytes of a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    stream = pa.BufferOutputStream()
+    parquet.write_table(pa.table({name: list(values) for name, values in columns.items()}), stream)
+    return bytes(stream.getvalue())
 
 
 def read(connection: Any, paths: Sequence[Path]) -> Any:

@@ -65,7 +65,6 @@ def is_pattern(source: str) -> bool:
 
 
 def _matches(path: Path, pattern: str) -> bool:
-    """Whether a pattern would find a file, if it were there."""
     return _parts_match(Path(os.path.abspath(path)).parts, Path(os.path.abspath(pattern)).parts)
 
 

@@ -326,7 +326,6 @@ def _with_types(relation: Any, sources: Iterable[Source]) -> Any:
 
 
 def _bytes(limit: str) -> int:
-    """A memory limit in bytes."""
     found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
     if found is None:
         raise InputError(f"The memory limit {limit!r} is not understood. Write it as 1GB or 500MB.")

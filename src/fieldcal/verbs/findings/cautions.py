@@ -157,7 +157,6 @@ def recall_kept(seen: Seen) -> Finding:
 
 
 def _lost_in_groups(seen: Seen, before: guards.HardDecisions, after: guards.HardDecisions) -> Finding:
-    """The whole field keeps every class, some groups do not."""
     fall = np.where(_is_lost(before.recall, after.recall), before.recall - after.recall, -1.0)
     groups = np.flatnonzero(fall.max(axis=1) >= 0)
     groups = groups[np.argsort(-fall[groups].max(axis=1), kind="stable")]
@@ -210,7 +209,6 @@ def errors_kept(seen: Seen) -> Finding:
 
 
 def _no_decisions(seen: Seen) -> str:
-    """Why there is nothing to compare."""
     if seen.lab.outcome.kind == "intervals":
         return "Does not apply: a number is predicted, and nothing is decided."
     if seen.lab.only_decisions:

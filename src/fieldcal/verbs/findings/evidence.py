@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldcal.core import guards
 from fieldcal.core.partition import Edges
 from fieldcal.core.reweight import Step
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import Option
-from fieldcal.objects import Field, Lab, WholeField
+from fieldcal.objects import Field, Lab, WholeField, group_keys
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.judged import Judged
 from fieldcal.types import Floats
@@ -34,8 +35,6 @@ SPOKEN_OF = (
     *(CLASSES, POSITIVE, GROUPS, SIGMOID, ISOTONIC, PROTECTED, DESIGN, VALUES),
     *(BALANCED, BINS, BY_SCORE, BY_CLASS, MAX_ITER),
 )
-#: Faults by the finding that speaks of them.
-_FAULTS = dict.fromkeys(("percent", "probit", "sigmoid_twice", "slope"), "other_units")
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,24 @@ class Seen:
     V: Floats | None = None  # (G, m) as effective rows
     labels: FromLabels | None = None
     judged: Judged | None = None  # of values
+
+    @cached_property
+    def without_labels(self) -> NDArray[np.bool_]:
+        """(G,) groups without a labelled row, where other groups have some."""
+        labelled = np.zeros(len(self.field.groups) or 1, dtype=bool)
+        for rows in self.field.labelled.values():
+            labelled[rows.at] = True
+        return ~labelled & labelled.any()
+
+    @cached_property
+    def not_in_lab(self) -> NDArray[np.bool_]:
+        """(G,) groups that the lab has no rows of, where it has groups of the same columns."""
+        lab, field = self.lab, self.field
+        columns = () if lab.columns is None else lab.columns.by
+        same_rows = lab.of_values and bool(field.labelled)  # `without_labels` describes these
+        if not lab.groups or not field.grouped or same_rows or (columns and field.by and columns != field.by):
+            return np.zeros(len(field.groups) or 1, dtype=bool)
+        return np.asarray(group_keys.positions(lab.groups, field.groups) < 0)
 
     @cached_property
     def decisions(self) -> tuple[guards.HardDecisions, guards.HardDecisions] | None:
@@ -86,7 +103,7 @@ class Seen:
     def suspicions(self) -> dict[str, guards.Suspicion]:
         """Faults of two classes that explain the field better than any mixture, by name."""
         found = () if self.scores is None else guards.suspicions(self.scores, grouped=self.field.grouped)
-        return {_FAULTS.get(s.fault, s.fault): s for s in found}
+        return {suspicion.fault: suspicion for suspicion in found}
 
     @cached_property
     def disagreement(self) -> guards.Disagreement | None:

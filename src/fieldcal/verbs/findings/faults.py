@@ -11,27 +11,20 @@ from fieldcal.objects.verdict import State
 from fieldcal.verbs.findings.evidence import Seen
 
 _CHECK_ORDER = "Check the order of the columns, and which class a single column speaks of, in lab and field."
-_UNITS = {
-    "percent": "if its predictions had been divided by 100",
-    "probit": "if its logits had gone through a probit in place of a sigmoid",
-    "sigmoid_twice": "if a sigmoid had been applied to what are probabilities already",
-}
 
 
 def same_units(seen: Seen) -> Finding | None:
-    """Another unit, link or version of the model in the field."""
+    """Field predictions divided by 100."""
     found = seen.suspicions.get("other_units")
     if found is None:
         return None
-    slight = found.fault == "slope" and abs(np.log(found.slope)) <= np.log(POLICY.slight_slope)
-    how = _UNITS.get(found.fault, f"if all logits had been multiplied by {found.slope:.2g}")
     return Finding(
         code="other_units",
         question="Are the field's predictions in the lab's units?",
-        state="care" if slight else _sure(found),
-        text=f"The field looks as {how}, far more than like any mixture of the lab's classes ({_odds(found)}).",
-        remedy="Check that lab and field were scored by the same version of the model, in the same units and through "
-        "the same link.",
+        state=_sure(found),
+        text="The field looks as if its predictions had been divided by 100, far more than like any mixture of the "
+        f"lab's classes ({_odds(found)}).",
+        remedy="Check that lab and field were scored by the same version of the model and in the same units.",
     )
 
 

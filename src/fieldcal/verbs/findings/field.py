@@ -6,10 +6,8 @@ import numpy as np
 
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import row_per_weight
-from fieldcal.core.trust import Evidence
 from fieldcal.core.values import Values
-from fieldcal.objects import Finding, Lab
-from fieldcal.types import Floats
+from fieldcal.objects import Finding, Verdict, group_keys, show
 from fieldcal.verbs.findings.evidence import DESIGN, MAX_ITER, MOST_NAMED, Seen
 
 
@@ -135,7 +133,7 @@ def independent(seen: Seen) -> Finding:
     n = float(field.n.sum())
     rows = n * float(row_per_weight(n, field.weight_squares.sum()))
     if rows != n:
-        text = f"Their weights, {n:,.6g} together, say as much as {rows:,.0f} rows of equal weight (Kish). "
+        text = f"Their weights, {show.amount(n)} together, say as much as {rows:,.0f} rows of equal weight (Kish). "
     if seen.design_effect > 1:
         text += f"Not taken to be: with a design effect of {seen.design_effect:g} they say as much as "
         text += f"{rows / seen.design_effect:,.0f} independent ones."
@@ -148,7 +146,7 @@ def no_new_class(seen: Seen) -> Finding:
     """Rows where the lab had none."""
     question, novel = "Could the field hold a class that the lab never saw?", float(seen.evidence.novel.sum())
     if novel > 0:
-        text = f"{novel:g} rows fall into bins that the lab never filled."
+        text = f"{show.amount(novel)} rows fall into bins that the lab never filled."
         return Finding(code="novel", question=question, state="care", text=text)
     text = "Only you can know. No row falls where the lab had none."
     return Finding(code="maybe_new_class", question=question, state="ask", text=text)
@@ -177,14 +175,17 @@ def narrow(seen: Seen) -> Finding | None:
     )
 
 
-def group_status(lab: Lab, n: Floats, evidence: Evidence) -> tuple[str, ...]:
-    """What to know about each group of n effective rows: flags joined by commas, or "ok"."""
-    misfit = evidence.misfit
+def group_status(seen: Seen, verdict: Verdict) -> tuple[str, ...]:
+    """What is known of each group: flags joined by commas; without flags the verdict, so "ok" only if that is ok."""
+    evidence, misfit = seen.evidence, seen.evidence.misfit
+    n = np.asarray(seen.V).sum(axis=1)  # effective rows
     with np.errstate(divide="ignore", invalid="ignore"):
         below = misfit.free < -POLICY.impossible * np.maximum(misfit.free_se, 1e-12)
     flags = {
-        "prior_only": (n == 0) | (lab.n_bins == 1),
+        "prior_only": (n == 0) | (seen.lab.n_bins == 1),
         "few_rows": (n > 0) & (n < POLICY.few_group_rows),
+        "no_labels": seen.without_labels,
+        "not_in_lab": seen.not_in_lab,
         "novel": evidence.novel > 0,
         "inconsistent": evidence.inconsistent,
         "boundary": below.any(axis=1) & (n >= POLICY.few_group_rows),
@@ -192,5 +193,28 @@ def group_status(lab: Lab, n: Floats, evidence: Evidence) -> tuple[str, ...]:
     }
     table = np.column_stack(list(flags.values()))
     names = np.array(list(flags))
-    calm = np.asarray(~table.any(axis=1))
-    return tuple("ok" if calm[g] else ",".join(names[table[g]]) for g in range(len(n)))
+    plain = np.asarray(~table.any(axis=1))
+    return tuple(verdict.level if plain[g] else ",".join(names[table[g]]) for g in range(len(n)))
+
+
+def every_group_labelled(seen: Seen) -> Finding | None:
+    """Groups without a labelled row beside groups that have some: their estimates rest on the labels of others."""
+    without = np.flatnonzero(seen.without_labels)
+    if not len(without):
+        return None
+    n = np.asarray(seen.field.n, dtype=np.float64)
+    largest = without[np.argsort(-n[without], kind="stable")][:MOST_NAMED]
+    groups = tuple(seen.field.groups[g] for g in largest)
+    named = ", ".join(map(group_keys.show, groups[:5])) + (", …" if len(without) > 5 else "")
+    what = "the judge" if seen.judged is not None else "the model"
+    # A rehearsal shows on the lab's labels that estimates carry over to groups without labels.
+    supported = seen.judged is None and (seen.evidence.rehearsal is not None or seen.trust.set_by_caller)
+    return Finding(
+        code="groups_without_labels",
+        question="Does every group have labelled rows?",
+        state="ok" if supported else "care",
+        text=f"{len(without):,} of {len(n):,} groups have no labelled row ({named}): their estimates assume that "
+        f"{what} errs there as in the labelled groups.",
+        remedy="Label some rows of each of these groups, drawn at random.",
+        groups=groups,
+    )

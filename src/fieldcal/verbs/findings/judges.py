@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fieldcal.core.policy import POLICY
-from fieldcal.objects import Finding
+from fieldcal.objects import Finding, show
 from fieldcal.objects.judged import Judged
 from fieldcal.objects.problem import looks_random
 from fieldcal.types import Keys
@@ -24,26 +24,24 @@ def rests_on(seen: Seen) -> Finding:
     own, elsewhere = float(judged.verdicts.known.sum()), float(judged.verdicts.given_class.sum())
     by_class = seen.field.labelled.get("by_class")
     if own >= POLICY.enough_labels:
-        text = f"On {own:,.6g} labelled rows of these rows: "
+        text = f"On {show.amount(own)} labelled rows of these rows: "
         text += (
             "slices share what they tell of the judge, as far as they agree."
             if seen.field.grouped
             else "nothing is assumed of the judge."
         )
         if elsewhere:
-            text += (
-                f" {elsewhere:,.6g} rows that were chosen by class, or elsewhere, tell of the judge besides."
-            )
+            text += f" {show.amount(elsewhere)} rows chosen by class, or elsewhere, add to what is known of the judge."
         return Finding(code="labelled_here", question=_RESTS, state="ok", text=text)
     if by_class is not None and float(by_class.counts.sum()) >= POLICY.enough_labels:
-        text = f"On {float(by_class.counts.sum()):,.6g} labelled rows of these rows that were chosen by class: they "
-        text += "tell what the judge says of each class, if within a class they were chosen at random."
+        text = f"On {show.amount(float(by_class.counts.sum()))} labelled rows of these rows that were chosen by class: "
+        text += "they tell what the judge says of each class, if within a class they were chosen at random."
         return Finding(code="labelled_by_class", question=_RESTS, state="ok", text=text)
     if own:
-        text = f"On {own:,.6g} labelled rows of these rows, which are few."
+        text = f"On {show.amount(own)} labelled rows of these rows, which are few."
     else:
         text = "On the assumption that the judge says of each class what it said where it was checked (on "
-        text += f"{elsewhere:,.6g} rows). No labelled row of this field tells whether it does."
+        text += f"{show.amount(elsewhere)} rows). No labelled row of this field tells whether it does."
     return Finding(code="judge_assumed", question=_RESTS, state="care", text=text, remedy=_LABEL_SOME)
 
 

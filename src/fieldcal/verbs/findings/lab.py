@@ -10,7 +10,7 @@ from fieldcal.core.partition import most_bins
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import confusable_classes
 from fieldcal.core.values import Values, most_values
-from fieldcal.objects import Finding, Lab, group_keys
+from fieldcal.objects import Finding, Lab, group_keys, show
 from fieldcal.verbs.findings.evidence import CLASSES, ISOTONIC, POSITIVE, SIGMOID, VALUES
 
 
@@ -31,7 +31,6 @@ def better_than_chance(lab: Lab) -> Finding:
 
 
 def _in_order(lab: Lab) -> str:
-    """What to do about predictions that are worse than chance."""
     if len(lab.classes) != 2:
         asked = f"Are the columns in the order of the classes {lab.classes!r:.200}?"
         return f"{asked} If not, pass {CLASSES} in their order."
@@ -52,7 +51,7 @@ def enough_rows(lab: Lab) -> Finding:
     question = "Has the lab enough rows of every class?"
     remedy = f"Label more rows of {group_keys.show(name, width=30)}."
     if n > POLICY.few_class_rows and n < POLICY.enough_class_rows:
-        text = f"The lab has only {n:g} rows of class {name!r}: little can be put to the test."
+        text = f"The lab has only {show.amount(n)} rows of class {name!r}: little can be put to the test."
         return Finding(code="some_class_rows", question=question, state="care", text=text, remedy=remedy)
     if n <= POLICY.few_class_rows:
         text = f"Class {name!r} has {n:g} lab rows: where its predictions fall is mostly a guess, and the intervals "
@@ -60,7 +59,7 @@ def enough_rows(lab: Lab) -> Finding:
         return Finding(
             code="few_class_rows", question=question, state="care", text=text, remedy="Label more rows of it."
         )
-    text = f"The rarest, {group_keys.show(name, width=30)}, has {n:,.6g}."
+    text = f"The rarest, {group_keys.show(name, width=30)}, has {show.amount(n)}."
     return Finding(code="enough_class_rows", question=question, state="ok", text=text)
 
 
@@ -227,7 +226,6 @@ def _worse_than_chance(lab: Lab) -> int | None:
 
 
 def _mean(values: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[float, float]:
-    """Weighted mean and its standard error."""
     n = max(float(rows.sum()), 1e-300)
     mean = float(rows @ values) / n
     return mean, float(np.sqrt(max(float(rows @ values**2) / n - mean**2, 0.0) / n))

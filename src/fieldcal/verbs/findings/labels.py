@@ -7,7 +7,7 @@ import numpy as np
 from fieldcal.core.labelled_rows import KINDS
 from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import correction_size
-from fieldcal.objects import Finding, group_keys
+from fieldcal.objects import Finding, group_keys, show
 from fieldcal.objects.from_labels import FromLabels, Told
 from fieldcal.objects.verdict import State
 from fieldcal.types import Floats
@@ -25,7 +25,7 @@ def moved(seen: Seen, question: str) -> Finding | None:
     labels = seen.labels
     if labels is None or seen.trust.set_by_caller or not _enough(labels):
         return None
-    rows = f"{sum(labels.rows.values()):,.6g} labelled rows"
+    rows = f"{show.amount(sum(labels.rows.values()))} labelled rows"
     kind, weight = _likeliest(labels)
     little = _size(seen) < POLICY.harmless and labels.weight("other") < POLICY.other_heard
     if not seen.evidence.overall.shifted and kind != "other":
@@ -47,7 +47,6 @@ def moved(seen: Seen, question: str) -> Finding | None:
 
 
 def _unmoved(labels: FromLabels, question: str, rows: str, *, little: bool) -> Finding:
-    """A field whose predictions look as in the lab."""
     still = "The field has not moved from the lab beyond noise"
     if little and _tells_of_shares(labels) and not _surprising(labels.same):
         text = f"{still}, and its {rows} do not say otherwise."
@@ -71,16 +70,14 @@ def between(seen: Seen, question: str) -> Finding | None:
         return None
     trust, rows = seen.trust.between, sum(seen.labels.rows.values())
     if max(trust, 1 - trust) < POLICY.decided:
-        text = (
-            f"{rows:,.6g} labelled rows do not decide: label shift between them has probability {trust:.2f}."
-        )
+        text = f"{show.amount(rows)} labelled rows do not decide: label shift between them has probability {trust:.2f}."
         return Finding(
             code="labels_between_undecided", question=question, state="care", text=text, remedy=_MORE
         )
     if trust < 0.5:
-        text = f"Not so, say {rows:,.6g} labelled rows (probability {1 - trust:.2f}): these are not followed."
+        text = f"Not so, say {show.amount(rows)} labelled rows (probability {1 - trust:.2f}): these are not followed."
         return Finding(code="labels_between_other", question=question, state="care", text=text)
-    text = f"So say {rows:,.6g} labelled rows (probability {trust:.2f})."
+    text = f"So say {show.amount(rows)} labelled rows (probability {trust:.2f})."
     return Finding(code="labels_between", question=question, state="ok", text=text)
 
 
@@ -194,7 +191,6 @@ def among_the_rows(seen: Seen) -> Finding | None:
 
 
 def _tells_of_shares(labels: FromLabels) -> bool:
-    """Whether enough of them were not chosen by class."""
     return sum(labels.rows.values()) - labels.rows.get("by_class", 0.0) >= POLICY.enough_labels
 
 
@@ -203,7 +199,6 @@ def _surprising(told: Told | None) -> bool:
 
 
 def _enough(labels: FromLabels) -> bool:
-    """Whether a verdict may rest on them."""
     return sum(labels.rows.values()) >= POLICY.enough_labels
 
 
@@ -228,7 +223,6 @@ def _agreement(seen: Seen, labels: FromLabels) -> str:
 
 
 def _shown(difference: Floats) -> int:
-    """The second of two classes, or the one that differs most."""
     return 1 if len(difference) == 2 else int(np.abs(difference).argmax())
 
 

@@ -146,7 +146,6 @@ def _explained(seen: Seen, share: str) -> Finding:
 
 
 def _why_not(found: ShiftExplained) -> str:
-    """What a movement lacks that is not followed at all."""
     if found.share <= POLICY.explained[0]:
         return ", too little"
     if found.upper <= POLICY.explained_most[0]:
