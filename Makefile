@@ -8,9 +8,6 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SPARK := $(if $(shell command -v java),$(shell printf ',spark'))
 
 PEERS := .venv-peers
-# MLflow and ONNX bring dozens of packages, and dbt pins many: none of it is in the environment of the suite.
-INTEGRATIONS := .venv-integrations
-DBT := .venv-dbt
 
 # The bounds that pyproject.toml declares are run: the lowest of each on the lowest Python, the newest of all on a new one.
 LOWEST := .venv-lowest
@@ -22,28 +19,31 @@ TOOLS := .venv-tools
 INDEX = $(or $(PIP_INDEX_URL),$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
 PYENVS = $(shell pyenv versions --bare 2>/dev/null | paste -sd: -)
 UV = $(if $(INDEX),UV_DEFAULT_INDEX=$(INDEX)) $(if $(PYENVS),PYENV_VERSION=$(PYENVS)) $(TOOLS)/bin/uv --quiet
+# Two processes on two cores: threads of the linear algebra would only wait for each other.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
 SUITE := -m pytest -n 2 --dist worksteal
+FAST := $(SUITE) -m 'not slow'
 
-.PHONY: demo test integrations test-lowest test-newest check docs site format faults faults-page experiments bench peers clean
+.PHONY: demo test test-all test-lowest test-newest check docs site format faults faults-page experiments bench peers clean
 
 demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
 	$(BIN)/fieldcal demo
 
-test: $(VENV)/.dev ## the whole test suite, doctests included
-	$(BIN)/python $(SUITE)
+test: $(VENV)/.dev ## the fast tests, doctests included: minutes
+	$(BIN)/python $(FAST)
 
-integrations: $(INTEGRATIONS)/.made $(DBT)/.made ## the tests with MLflow, ONNX and dbt, which `make test` skips
-	FIELDCAL_DBT=$(CURDIR)/$(DBT)/bin/dbt $(INTEGRATIONS)/bin/python -m pytest tests/integrations src/fieldcal/integrations
-	$(INTEGRATIONS)/bin/python -m pytest tests/docs/test_pages.py -k "model-registry or onnx or dbt"
+test-all: $(VENV)/.dev ## all tests: every engine, Spark, PostgreSQL, a browser, simulations, the pages of the site
+	$(BIN)/python $(SUITE)
 
 # What old libraries do to each other is no fault of ours: they use what a newer one beneath them has deprecated, and PySpark
 # below 4.2 leaves its sockets to the garbage collector.
-test-lowest: $(LOWEST)/.made ## the suite with the lowest versions that pyproject.toml allows
-	FIELDCAL_VERSIONS=lowest $(LOWEST)/bin/python $(SUITE) -W ignore::DeprecationWarning -W 'ignore:unclosed <socket:ResourceWarning'
+test-lowest: $(LOWEST)/.made ## the fast tests with the lowest versions that pyproject.toml allows
+	FIELDCAL_VERSIONS=lowest $(LOWEST)/bin/python $(FAST) -W ignore::DeprecationWarning -W 'ignore:unclosed <socket:ResourceWarning'
 
-test-newest: $(NEWEST)/.made ## the suite with the newest versions there are, without constraints
+test-newest: $(NEWEST)/.made ## the fast tests with the newest versions there are, without constraints
 	$(UV) pip install --python $(NEWEST) --upgrade -e '.[test$(SPARK)]'
-	$(NEWEST)/bin/python $(SUITE)
+	$(NEWEST)/bin/python $(FAST)
 
 check: $(VENV)/.dev ## lint, format, types, and an audit of what we depend on
 	$(BIN)/ruff check .
@@ -89,7 +89,7 @@ bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an ho
 	$(BIN)/python benchmarks/regression.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(INTEGRATIONS) $(DBT) $(LOWEST) $(NEWEST) $(TOOLS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(NEWEST) $(TOOLS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -108,16 +108,6 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) install -c $(CONSTRAINTS) -e '.[dev,bench$(SPARK)]'
 	touch $@
 
-$(INTEGRATIONS)/.made: pyproject.toml $(CONSTRAINTS)
-	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install -c $(CONSTRAINTS) -e '.[integrations]'
-	touch $@
-
-$(DBT)/.made: tests/integrations/dbt-requirements.txt
-	$(PYTHON) -m venv $(DBT)
-	$(DBT)/bin/python -m pip --disable-pip-version-check --quiet install -r tests/integrations/dbt-requirements.txt
-	touch $@
-
 $(TOOLS)/.made:
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install uv
@@ -125,7 +115,7 @@ $(TOOLS)/.made:
 
 $(LOWEST)/.made: $(TOOLS)/.made pyproject.toml
 	$(UV) venv --clear --python $(LOWEST_PYTHON) $(LOWEST)
-	$(UV) pip install --python $(LOWEST) --resolution lowest-direct -e '.[integrations$(SPARK)]'
+	$(UV) pip install --python $(LOWEST) --resolution lowest-direct -e '.[test$(SPARK)]'
 	touch $@
 
 $(NEWEST)/.made: $(TOOLS)/.made

@@ -1,9 +1,3 @@
-"""Examples in modules that need an extra run where it is installed: `make integrations`."""
+"""Loads `tests/tiers.py`, which splits the suite into a fast and a full tier."""
 
-from __future__ import annotations
-
-from importlib.util import find_spec
-
-collect_ignore_glob = [
-    f"src/fieldcal/integrations/{extra}*.py" for extra in ("mlflow", "onnx") if find_spec(extra) is None
-]
+pytest_plugins = ["tiers"]

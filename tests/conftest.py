@@ -11,17 +11,6 @@ import pytest
 
 pytest.register_assert_rewrite("tables.engines", "tables.truth")
 
-ENGINES = [
-    "pandas",
-    "pandas-nullable",
-    "pandas-pyarrow",
-    "polars",
-    "polars-lazy",
-    "pyarrow",
-    "duckdb",
-    "spark",
-]
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
@@ -61,20 +50,28 @@ _SPARK = {
 }
 
 
-@pytest.fixture(scope="session", params=ENGINES)
+@pytest.fixture(scope="session")
 def engine(request):
-    """Every engine in turn. Of the session, so that all tests on Spark run in a row, on one process if they can."""
+    """DuckDB; in a test of conformance every engine in turn (see `tiers`)."""
     from tables.engines import Engine
 
     return Engine(request.param, request.getfixturevalue("spark") if request.param == "spark" else None)
 
 
-@pytest.fixture(params=ENGINES[:-1])
+@pytest.fixture(scope="session")
 def local_engine(request):
-    """Every engine but Spark, for what would take too long there."""
+    """The same without Spark, for what would take too long there."""
     from tables.engines import Engine
 
     return Engine(request.param)
+
+
+@pytest.fixture(scope="session")
+def parsed():
+    """The source is parsed, so that its cost is that of no single test."""
+    from sources import trees
+
+    return trees()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from fieldcal.core import baselines
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lab_share", "field_share"), [(0.5, 0.05), (0.05, 0.5)], ids=["A", "B"])
 def test_a_field_that_moved_is_estimated_no_worse_than_by_em(lab_share, field_share):
     """If label shift holds, and is told to: the default trusts a histogram no further than it can tell."""
@@ -54,6 +55,7 @@ def tiny_groups(groups, rows, mean, concentration, seed):
     return [np.abs(p[:, 1] - truth).mean() for p in (prev.mean_prediction, prev.urc, prev.estimate)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("groups", "rows"), [(300, 30), (600, 5)])
 @pytest.mark.parametrize(("mean", "concentration"), [(0.05, 20), (0.5, 10), (0.5, 1000)])
 def test_tiny_groups_are_estimated_no_worse_than_by_the_mean_prediction(groups, rows, mean, concentration):

@@ -188,6 +188,7 @@ def test_two_columns_and_one_are_read_alike():
     np.testing.assert_array_equal(one.bin_scores, two.bin_scores)
 
 
+@pytest.mark.slow
 def test_bins_of_labelled_fields_are_those_that_the_model_has():
     data = shifted()
     lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="sigmoid")

@@ -145,6 +145,7 @@ def known_rows(n=60):
     )
 
 
+@pytest.mark.conformance
 def test_every_engine_does_what_arrays_do(engine):
     rows = known_rows()
     new = engine.read(tables.change_prevalence(engine.make(rows), scores="p", old=0.5, new=0.1))

@@ -66,6 +66,7 @@ def test_three_sentences_say_what_was_found_with_the_numbers_of_the_demo(ran):
     assert "with care" in found[2]
 
 
+@pytest.mark.slow
 def test_every_step_is_announced(monkeypatch, ran):
     monkeypatch.setattr(demo, "predictions", lambda captures, random_state: ran.data)
     said = []

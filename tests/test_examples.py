@@ -49,6 +49,7 @@ def test_the_window_slides_by_month(over_time, followed):
     assert over_time["slide"](field, lab, stream[14]) == field, "a month that is sent again changes nothing"
 
 
+@pytest.mark.slow
 def test_the_table_has_one_line_per_year_with_n_mean_prediction_estimate_interval_and_truth(
     over_time, followed, monkeypatch, capsys
 ):
@@ -70,6 +71,7 @@ def judge():
     return runpy.run_path(str(EXAMPLES / "judge.py"), run_name="judge")
 
 
+@pytest.mark.slow
 def test_shares_behind_verdicts_are_nearer_to_the_truth_than_the_verdicts(judge, capsys):
     lines = judge["main"]()
     off = [
@@ -82,6 +84,7 @@ def test_shares_behind_verdicts_are_nearer_to_the_truth_than_the_verdicts(judge,
     assert kind.as_judged - kind.true > 0.15 > abs(kind.share - kind.true), "the judge is kinder to A"
 
 
+@pytest.mark.slow
 def test_the_example_of_a_judge_says_who_is_best_and_whether_the_judge_is_the_same(judge, capsys):
     lines = judge["main"]()
     printed = capsys.readouterr().out

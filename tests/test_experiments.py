@@ -81,12 +81,14 @@ def test_a_quick_run_leaves_csv_figures_and_summary(scripts, name, quick_run):
     assert not list(tmp_path.glob("*.new"))
 
 
+@pytest.mark.slow
 def test_an_unknown_experiment_is_named(tmp_path):
     done = experiments("--quick", "--out", tmp_path, "alchemy")
     assert done.returncode == 2
     assert "'alchemy'" in done.stderr
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_bytes_as_one(scripts, tmp_path):
     done = experiments("--quick", "--jobs", 2, "--out", tmp_path / "two", "quantification")
     assert done.returncode == 0, done.stderr
@@ -118,6 +120,7 @@ def toy(scripts, run=None, *, settings=None, cells=5):
     )
 
 
+@pytest.mark.slow
 def test_wherever_a_run_is_killed_the_next_one_ends_with_the_same_bytes(scripts, tmp_path):
     study = toy(scripts, cells=4)
     scripts.harness.compute(study, tmp_path, jobs=1)
@@ -447,6 +450,7 @@ def test_platt_scaling_calibrates_a_balanced_set_and_keeps_the_order(scripts):
     assert abs(np.mean([half.full[truth == k].mean() for k in (0, 1)]) - 0.5) < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["resolution", "subpopulations"])
 def test_the_original_experiment_runs_on_predictions_of_others(tmp_path, script):
     folder = write_predictions(tmp_path / "p", n=260)
@@ -507,6 +511,7 @@ def edit(folder, change):
     change(pd.read_csv(path)).to_csv(path, index=False)
 
 
+@pytest.mark.slow
 def test_the_command_line_tells_what_is_wrong_with_predictions(tmp_path):
     command = [sys.executable, str(EXPERIMENTS / "resolution.py"), "--predictions", str(tmp_path / "none")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -264,6 +264,7 @@ def test_real_verdicts_need_a_folder(capsys):
     assert "needs folders" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["random", "by_class"])
 @pytest.mark.parametrize("kind", ["verdicts", "ratings", "slices"])
 def test_fieldcal_answers_for_the_whole_share_and_every_slice(kind, design):

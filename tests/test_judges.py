@@ -88,15 +88,6 @@ def test_a_judge_that_says_one_thing_leaves_the_labels():
     assert prev.whole.lower[1] < 0.42
 
 
-def test_a_field_without_rows_may_have_any_share():
-    verdict, human, _ = judged()
-    lab = fieldcal.learn(verdict, human, kind="values", design="by_class")
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, [], groups=[]))
-    assert prev.estimate.shape == (0, 2)
-    assert prev.whole.lower.tolist() == [0, 0]
-    assert prev.whole.upper.tolist() == [1, 1]
-
-
 def test_labels_of_these_rows_earn_the_verdict_and_labels_from_elsewhere_do_not():
     verdict, human, groups = judged()
     here, elsewhere = estimated(verdict, human), estimated(verdict, human, design="by_class")
@@ -134,6 +125,7 @@ def test_rows_chosen_by_class_do_not_tell_how_frequent_the_class_is():
     assert prev.whole.upper[1] < 0.25
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_kinder_to_some_slices_is_called_so_and_one_that_is_not_is_not():
     rng = np.random.default_rng(2)
     n, G = 3_000, 20
@@ -254,6 +246,7 @@ def test_pairs_that_cannot_be_are_refused():
 # Comparisons ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_differences_that_are_found_have_few_wrong_signs_and_intervals_hold_together():
     rng = np.random.default_rng(5)
     p, n = np.linspace(0.4, 0.8, 8), 300
@@ -365,3 +358,22 @@ def test_values_of_a_test_may_have_other_names_than_its_classes():
 def test_rates_that_cannot_be_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Lab.from_rates(**options)
+
+
+def test_fault_77_a_slice_without_labels_is_marked_and_the_verdict_names_it():
+    verdict, human, groups = judged(n=1200, labels=400)
+    human[[g == "s2" for g in groups]] = None
+    prev = estimated(verdict, human, groups)
+    assert prev.status[prev.groups.index("s2")] == "no_labels"
+    found = prev.verdict.finding("groups_without_labels")
+    assert (prev.verdict.level, found.state, found.groups) == ("care", "care", ("s2",))
+    assert "1 of 3 groups have no labelled row (s2)" in found.text
+
+
+@pytest.mark.slow
+def test_a_difference_is_found_only_where_its_interval_excludes_zero():
+    verdict, human, groups = judged(n=900, labels=300, slices=9)
+    found = estimated(verdict, human, groups).compare(errors=0.5)
+    assert not any(d.found and d.lower <= 0 <= d.upper for d in found.differences)
+    assert sum(d.probability > 0.5 for d in found.differences) > len(found.found)
+    assert "the interval excludes 0" in repr(found)

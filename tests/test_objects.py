@@ -287,6 +287,7 @@ def _imported(path):
             yield node.module or ""
 
 
+@pytest.mark.slow
 def test_no_module_reads_or_writes_pickles():
     modules = list(SOURCE.rglob("*.py"))
     assert len(modules) > 10

@@ -305,6 +305,7 @@ def confusion():
     return np.array([[(decided[d.y_lab == k] == j).mean() for j in (0, 1)] for k in (0, 1)])
 
 
+@pytest.mark.slow
 def test_intervals_of_precision_recall_and_count_cover_the_truth():
     covered = {"precision": [], "recall": [], "count": []}
     for seed in range(40):
@@ -382,12 +383,6 @@ def test_one_population_is_the_whole_field_and_nothing_else():
     assert columns["status"] == [prev.status[0]] * 2
     np.testing.assert_array_equal(columns["estimate"], prev.estimate[0])
     np.testing.assert_array_equal(columns["estimate"], prev.whole.estimate)
-
-
-def test_an_estimate_without_groups_yet_has_a_whole_field_all_the_same():
-    lab, _ = counted()
-    columns = fieldcal.estimate(lab, fieldcal.count(lab, [], groups=[]), trust=1).to_dict()
-    assert (columns["scope"], columns["n"]) == (["whole"] * 2, [0] * 2)
 
 
 def test_groups_of_several_columns_get_a_column_each():

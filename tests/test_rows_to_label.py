@@ -99,6 +99,7 @@ def test_chosen_rows_spread_over_the_predictions_of_every_bin():
         assert abs(mine.mean() - chosen.mean()) < 2 * np.ptp(mine) / len(chosen)
 
 
+@pytest.mark.slow
 def test_chosen_rows_beat_random_ones_on_average():
     data, _, prev = world()
     truth, rng = data.y_field.mean(), np.random.default_rng(0)

@@ -159,6 +159,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_every_page_is_well_formed_self_contained_and_small(options):
     for thing in made(**options):
@@ -393,6 +394,7 @@ def of_values(text="a", n_values=2):
     return lab, fieldcal.estimate(lab, fieldcal.count(lab, values, y=human, groups=groups))
 
 
+@pytest.mark.slow
 def test_a_lab_of_values_shows_what_the_judge_says_of_each_class():
     lab, _ = of_values()
     assert repr(lab).startswith("Lab: 300 rows chosen at random, 2 classes (0 ")

@@ -96,6 +96,7 @@ def test_batches_merge_to_the_same_bytes_in_any_order_and_any_bracketing(stream,
     assert sound(shards[0]).to_json() == of(stream, weighted=weighted).to_json()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     stream=streams(), cuts=st.lists(st.integers(0, 8), max_size=3), order=st.randoms(use_true_random=False)
@@ -109,6 +110,7 @@ def test_unnamed_shards_among_batches_merge_to_the_same_bytes_in_any_order(strea
     assert sound(sum(shards)).to_json() == of(stream).to_json()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(stream=streams(), more=rows(), weighted=st.booleans())
 def test_a_batch_added_and_retracted_leaves_the_same_bytes(stream, more, weighted):
@@ -118,6 +120,7 @@ def test_a_batch_added_and_retracted_leaves_the_same_bytes(stream, more, weighte
     assert after.retract("new").to_json() == before.to_json()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(stream=streams(least=1), weighted=st.booleans(), data=st.data())
 def test_a_retracted_batch_leaves_what_there_would_be_without_it(stream, weighted, data):

@@ -87,6 +87,7 @@ def test_the_text_of_a_value_is_its_own_text(value):
     assert canonical(text) == text
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(st.text(), st.floats(), st.integers()), min_size=1))
 def test_bins_of_any_values_come_back_from_their_spec(values):

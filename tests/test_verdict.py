@@ -11,6 +11,7 @@ import pytest
 from scipy.special import expit
 
 import fieldcal
+from fieldcal.errors import TrustWarning
 from fieldcal.objects import Finding, Verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -307,3 +308,32 @@ def test_predictions_that_are_all_the_same_in_lab_and_field_are_no_movement(K):
         lab = fieldcal.learn(proba, np.arange(90) % K, partition=partition)
         prev = fieldcal.estimate(lab, fieldcal.count(lab, proba[:20]))
     assert not prev.overall_shift.shifted
+
+
+def test_a_group_is_ok_only_if_the_verdict_is():
+    data = fieldcal.datasets.label_shift(n_lab=4000, n_field=4000, n_groups=6, random_state=0)
+    for groups in (data.groups_lab, None):
+        lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=groups)
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=data.groups_field))
+        plain = {status for status in prev.status if status in ("ok", "care", "do_not_use")}
+        assert plain <= {prev.verdict.level}
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
+def test_groups_that_the_lab_has_no_rows_of_are_marked_also_after_merging_and_saving(tmp_path):
+    data = fieldcal.datasets.label_shift(n_lab=3000, n_field=3000, n_groups=5, random_state=0)
+    parts = [data.groups_lab < 2, (data.groups_lab >= 2) & (data.groups_lab < 4)]
+    first = fieldcal.learn(data.proba_lab[parts[0]], data.y_lab[parts[0]], groups=data.groups_lab[parts[0]])
+    second = fieldcal.learn(
+        data.proba_lab[parts[1]],
+        data.y_lab[parts[1]],
+        groups=data.groups_lab[parts[1]],
+        partition=first.partition,
+    )
+    with pytest.warns(TrustWarning, match="Both labs were rehearsed"):
+        lab = first + second
+    lab.save(tmp_path / "lab.json")
+    lab = fieldcal.Lab.load(tmp_path / "lab.json")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=data.groups_field))
+    assert lab.groups == (0, 1, 2, 3)
+    assert ["not_in_lab" in status for status in prev.status] == [False] * 4 + [True]

@@ -283,6 +283,7 @@ def covered(weights, *, repeat=1, **options):
     return np.mean(inside)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 @pytest.mark.parametrize(
     "weights",
@@ -297,6 +298,7 @@ def test_intervals_of_unequal_weights_cover_what_they_promise(weights):
     assert covered(weights) >= LEAST
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 def test_intervals_of_clustered_rows_cover_with_their_design_effect_and_not_without():
     assert covered(lambda rng, n: None, repeat=5, design_effect=5) >= LEAST

@@ -162,6 +162,7 @@ def test_one_population_has_no_groups_to_compare(artefacts, call, one_error):
     assert "one population" in one_error(call("contrast one.json a b"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["--method paper", "--trust 0.5", "--level 0.6", ""])
 def test_plan_of_an_estimate_says_the_width_that_its_whole_field_has(options, artefacts, call):
     call(f"estimate lab.json field.json {options} -o p.json")

@@ -149,6 +149,7 @@ def test_a_verdict_against_use_is_told_with_the_decisions(artefacts, call):
     assert "not recommended" in call("decide no.json field.csv -o new.csv").out
 
 
+@pytest.mark.slow
 def test_standard_input_is_decided_too(artefacts, shell):
     given = Path("field.csv").read_text(encoding="utf-8")
     done = shell("decide prevalence.json - -o - -q", input=given)

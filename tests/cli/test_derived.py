@@ -151,6 +151,7 @@ def test_another_seed_is_passed_on(artefacts, call):
     assert fieldcal.Prevalence.load("s0.json") == fieldcal.Prevalence.load("prevalence.json")
 
 
+@pytest.mark.slow
 def test_a_table_of_more_than_two_classes_has_a_line_for_each_and_says_what_it_leaves_out(
     folder, call, write_table
 ):

@@ -62,6 +62,7 @@ def start(args, folder, **more):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
@@ -91,6 +92,7 @@ def test_interrupted_while_it_reads_a_table_it_leaves_nothing(
     assert not [*scratch.iterdir()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args",
     [
@@ -120,6 +122,7 @@ def test_output_that_nobody_reads_exits_141_without_a_word(args, artefacts):
     assert (done.returncode, done.stderr.replace(b"wrote new.json\n", b"")) == (141, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("flag", ["", "-u"], ids=["fault_43_closed_pipe", "fault_43_closed_pipe_unbuffered"])
 def test_a_pipe_that_closes_in_the_middle_exits_141(flag, artefacts, monkeypatch):
@@ -133,6 +136,7 @@ def test_a_pipe_that_closes_in_the_middle_exits_141(flag, artefacts, monkeypatch
     assert done.stdout == "row,site,p,p_recalibrated\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("case", ["check"], ids=["fault_38_disk_full"])
 def test_a_full_disk_under_the_output_is_one_line(case, artefacts):

@@ -72,6 +72,7 @@ def test_a_table_of_shares_goes_by_the_names_of_its_columns(table, call):
     assert_allclose(column("q.csv", "p_a_recalibrated"), 1 - wanted)
 
 
+@pytest.mark.slow
 def test_standard_output_has_the_table_and_nothing_else(table, shell):
     done = shell(
         "change-prevalence", "scores.csv", "--scores", "p", "--old", "1,9", "--new", "1,1", "-o", "-"

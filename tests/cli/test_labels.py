@@ -74,6 +74,7 @@ def test_show_says_what_labels_decided(known, call):
     assert json.loads(call("show prevalence.json --json").out)["labels"] is None
 
 
+@pytest.mark.slow
 def test_predictions_are_corrected_bin_by_bin_as_arrays_correct_them(known, call):
     assert (
         call("run lab.csv partly.csv --label y --scores p --by site --field-label y --shape bins -o out").code
@@ -103,6 +104,7 @@ def test_labels_can_be_given_to_estimate(known, call):
     assert Prevalence.load("later.json") == Prevalence.load("at-once.json")
 
 
+@pytest.mark.slow
 def test_run_takes_labels_of_the_field_only_when_asked(known, call):
     line = "run lab.csv partly.csv --label y --scores p --by site --quiet -o"
     assert call(f"{line} plain").code == 0

@@ -36,6 +36,7 @@ LINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_json_is_one_object_wherever_the_option_stands(line, place, artefacts, call):
@@ -86,6 +87,7 @@ def test_recalibrate_and_run_say_when_nothing_is_changed(artefacts, call):
     assert "rows recalibrated" not in told
 
 
+@pytest.mark.slow
 def test_recalibrate_and_run_say_when_predictions_are_calibrated_and_no_more(folder, call):
     options = ["--label", "y", "--scores", "p", "--calibration", "sigmoid"]
     told = call("run", "lab.csv", "field.csv", *options, "--trust", "0", "-o", "out").out
@@ -112,7 +114,7 @@ def test_people_read_under_label_shift_and_the_help_says_that_it_is_the_column_u
     assert "under label shift" in shown
     assert "urc" not in shown
     told = " ".join(call("estimate", "--help").out.split())
-    assert "if label shift is all that happened; in the file of --csv the column urc)" in told
+    assert "if label shift is all that happened; in the file of --table the column urc)" in told
 
 
 def test_the_other_results_of_json(artefacts, call):
@@ -174,6 +176,7 @@ def _read_all(terminal):
     return b"".join(parts).decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args", [["check", "prevalence.json"], ["--help"], ["learn", "--help"]], ids=" ".join
 )
@@ -185,6 +188,7 @@ def test_a_terminal_has_colours_unless_no_color_is_set(args, artefacts):
     assert out
 
 
+@pytest.mark.slow
 def test_progress_is_on_stderr_and_only_on_a_terminal(artefacts, shell):
     line = LINES["estimate"].split()
     out, err = on_a_terminal(line, artefacts)
@@ -198,6 +202,7 @@ def test_progress_is_on_stderr_and_only_on_a_terminal(artefacts, shell):
     assert done.err.splitlines() == ["wrote new.json"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_a_file_gets_no_escape_codes_even_where_others_force_them(line, artefacts, call, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")

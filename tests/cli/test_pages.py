@@ -18,6 +18,7 @@ from fieldcal import demo
 from fieldcal.errors import InputError, Option
 
 
+@pytest.mark.slow
 def test_a_report_is_the_page_of_the_python_api(artefacts, call):
     done = call("report prevalence.json -o page.html")
     assert (done.code, done.err) == (0, "wrote page.html\n")
@@ -26,6 +27,7 @@ def test_a_report_is_the_page_of_the_python_api(artefacts, call):
     assert (artefacts / "page.html").read_text("utf-8") == fieldcal.report(prev).html()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["html", "md", "json"])
 def test_the_ending_says_what_is_written_and_the_same_estimate_gives_the_same_bytes(artefacts, call, ending):
     for name in ("one", "two"):
@@ -62,6 +64,7 @@ def test_labelled_rows_are_compared_before_and_after(artefacts, call):
     assert "worse" in content["labelled"]["sentences"][0]
 
 
+@pytest.mark.slow
 def test_run_ends_with_a_page(folder, call):
     done = call("run lab.csv field.csv --label y --scores p --by site -o out")
     assert done.code == 0
@@ -137,6 +140,7 @@ def test_an_interrupt_while_the_report_is_made_ends_run(folder, call, monkeypatc
     assert sorted(os.listdir(folder)) == ["field.csv", "lab.csv"]
 
 
+@pytest.mark.slow
 def test_run_makes_its_page_from_a_source_tree_that_is_not_installed(folder):
     """Nothing but the sources and what they need: no metadata of fieldcal."""
     source = folder / "tree"

@@ -16,6 +16,7 @@ def words(folder, write_table):
     return folder
 
 
+@pytest.mark.slow
 def test_every_command_repeats_which_class_the_column_is_about(words, call):
     said = "p is the probability of ja, as told"
     for line in (

@@ -83,6 +83,7 @@ def succeeded(done):
     return done
 
 
+@pytest.mark.slow
 def test_the_verbs_one_by_one_give_what_python_gives(here, call, python):
     lab, field, prev, _ = python
     data = json.loads(succeeded(call(f"{LEARN} --json")).out)
@@ -116,6 +117,7 @@ def test_recalibrated_files_have_the_same_rows_in_the_same_order(
     assert np.abs(answer.select(NEW).to_numpy() - answer.select(NAMES).to_numpy()).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_table_can_come_from_a_pipe_and_go_to_one(estimated, shell, call):
     succeeded(call("recalibrate prevalence.json log.csv -o new.csv"))
     with open("log.csv", encoding="utf-8") as stream:
@@ -132,6 +134,7 @@ def test_several_files_stay_in_their_order(estimated, call, rows, python):
     np.testing.assert_allclose(answer.select(NEW), python[3].select(NEW), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_run_does_it_all(here, call, python):
     options = "--label y --quantiles 'q_*' --by site --intervals=-1,0,1 --trust 1"
     done = succeeded(call(f"run numbers.csv log.parquet {options} -o out --json"))

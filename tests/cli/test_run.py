@@ -51,6 +51,7 @@ def same_numbers(mine, theirs, tolerance=1e-12):
         assert mine == theirs
 
 
+@pytest.mark.slow
 def test_run_on_the_portal_data_equals_the_four_verbs_on_arrays(
     portal, by_arrays, folder, shell, write_table
 ):
@@ -89,6 +90,7 @@ def test_run_on_the_portal_data_equals_the_four_verbs_on_arrays(
         np.testing.assert_allclose(table[f"p_{c}_recalibrated"], new[:, k], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_verbs_one_by_one_write_the_bytes_that_run_writes(folder, call):
     assert call("run lab.csv field.csv --label y --scores p --by site -o out").code == 0
     for line in (
@@ -117,6 +119,7 @@ def test_a_lab_without_the_group_column_still_runs_and_says_that_nothing_was_reh
     assert len(fieldcal.Prevalence.load("out/prevalence.json").groups) == 8
 
 
+@pytest.mark.slow
 def test_protected_groups_are_estimated_and_applied_only_when_acknowledged(folder, call):
     line = "run lab.csv field.csv --label y --scores p --by site --protected -o"
     done = call(line, "blind")
@@ -133,6 +136,7 @@ def test_protected_groups_are_estimated_and_applied_only_when_acknowledged(folde
     assert (folder / "open" / "recalibrated.parquet").exists()
 
 
+@pytest.mark.slow
 def test_standard_input_may_be_the_field(folder, shell):
     line = "run lab.csv - --label y --scores p --by site -o out"
     done = shell(line, input=(folder / "field.csv").read_text(encoding="utf-8"))

@@ -27,6 +27,7 @@ def fits(seen, expected):
     return re.fullmatch(r"\n(?:.*\n)*?".join(parts), seen) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
 def test_every_command_prints_what_its_transcript_says(story, labelled, call):
     expected = story.read_text(encoding="utf-8")

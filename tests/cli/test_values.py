@@ -16,6 +16,7 @@ def rows_of(path):
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.slow
 def test_one_table_gives_the_share_of_every_slice(judged, call):
     done = call(f"run judged.csv {ASKED} -o out --json")
     assert done.code == 0, done.err
@@ -43,6 +44,7 @@ def test_one_table_gives_the_share_of_every_slice(judged, call):
     assert {r["class"] for r in differences} == {"pass"}
 
 
+@pytest.mark.slow
 def test_json_lines_and_csv_of_the_same_rows_say_the_same(judged, call):
     call(f"run judged.csv {ASKED} -o one")
     done = call(
@@ -53,6 +55,7 @@ def test_json_lines_and_csv_of_the_same_rows_say_the_same(judged, call):
     assert Path("one/differences.csv").read_bytes() == Path("two/differences.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_items_make_the_page_and_the_differences_those_of_paired_rows(judged, call):
     for folder, item in (("alone", ""), ("paired", "--item question")):
         done = call(f"run judged.csv {ASKED} {item} -o {folder}")
@@ -63,6 +66,7 @@ def test_items_make_the_page_and_the_differences_those_of_paired_rows(judged, ca
         assert (alone / name).read_bytes() != (paired / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_recalibrated_probabilities_are_written_if_they_are_asked_for(judged, call):
     assert call(f"run judged.csv {ASKED} -o out --recalibrated").code == 0
     assert Path("out/recalibrated.parquet").exists()
@@ -70,6 +74,7 @@ def test_recalibrated_probabilities_are_written_if_they_are_asked_for(judged, ca
     assert "'out/recalibrated.parquet' was of an earlier run, and is removed" in again.err
 
 
+@pytest.mark.slow
 def test_a_judge_that_does_not_say_the_classes_has_no_verdict_share(judged, call):
     text = Path("judged.csv").read_text()
     rated = text.replace("PASS", "5").replace("pass ", "4").replace(",pass,", ",5,").replace(",fail,", ",1,")
@@ -114,6 +119,7 @@ def unlabelled(count=1):
 FILES = {"t.csv": 2, "t.jsonl": 1}  # and the line of the first row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "first"), FILES.items(), ids=str)
 @pytest.mark.parametrize("verdict", [None, "   "], ids=["null", "blank"])
 def test_a_missing_verdict_is_refused_with_its_line_or_dropped(judged, call, one_error, name, first, verdict):
@@ -145,6 +151,7 @@ def test_a_label_that_is_no_class_of_the_lab_is_refused_with_its_line(judged, ca
     assert f"The first is line {11 + first} of '{name}'" in error
 
 
+@pytest.mark.slow
 def test_a_report_of_values_is_made_from_the_estimate_alone(judged, call):
     call(f"run judged.csv {ASKED} --protected -o out")
     done = call("report out/prevalence.json -o page.md --json")
@@ -152,6 +159,7 @@ def test_a_report_of_values_is_made_from_the_estimate_alone(judged, call):
     assert json.loads(done.out)["labelled"] is None
 
 
+@pytest.mark.slow
 def test_protected_slices_are_no_warning_where_no_row_is_changed(judged, call):
     done = call(f"run judged.csv {ASKED} --protected -o out")
     assert (done.code, "recalibrated" in done.err) == (0, False)
@@ -169,6 +177,7 @@ def test_an_unknown_verdict_is_counted_and_told(judged, call, name):
     assert json.loads(done.out)["unseen"] == 1
 
 
+@pytest.mark.slow
 def test_a_rare_verdict_of_rows_without_a_label_is_no_error(judged, call):
     asked = changed("t.csv", unlabelled(), verdict="cannot tell")
     assert call(f"run t.csv {asked} -o out").code == 0
@@ -185,6 +194,7 @@ def test_a_broken_line_is_refused_with_its_number(judged, call, one_error):
     assert "line 42, has no object at 'judge'" in one_error(call(f"run t.jsonl {asked} -o out"))
 
 
+@pytest.mark.slow
 def test_standard_input_may_be_json_lines(judged, shell):
     text = Path("judged.jsonl").read_text()
     asked = "--predictions judge.verdict --label human --by model --design random"

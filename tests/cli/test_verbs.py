@@ -140,6 +140,7 @@ def test_parquet_globs_and_limits_give_the_counts_of_the_csv(artefacts, call):
     assert Path("new.json").read_bytes() == Path("field.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_standard_input_and_output_make_a_pipe(artefacts, shell):
     given = Path("field.csv").read_text(encoding="utf-8")
     counted = shell("count lab.json - -o new.json", input=given)
@@ -251,6 +252,7 @@ def test_classes_with_an_order_are_learnt_as_such(folder, call, write_table):
     assert fieldcal.Prevalence.load("prev.json").prior["name"] == "smooth"
 
 
+@pytest.mark.slow
 def test_calibration_is_an_option_of_learn_and_run(folder, call):
     options = "--label y --scores p --calibration sigmoid"
     assert call(f"learn lab.csv {options} --by site -o lab.json").code == 0

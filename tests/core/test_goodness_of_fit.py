@@ -77,6 +77,7 @@ def many(truth, field, *, reps, n=1000, lab=2000, p=None, seed=0):
 # Goodness of fit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 3])
 def test_the_test_of_fit_alarms_in_5_percent_of_consistent_groups(K):
     p_value, _ = many(response(K), response(K), reps=3000 if K == 2 else 2000)
@@ -84,6 +85,7 @@ def test_the_test_of_fit_alarms_in_5_percent_of_consistent_groups(K):
     assert (p_value < 0.5).mean() == pytest.approx(0.5, abs=0.04)
 
 
+@pytest.mark.slow
 def test_a_lab_of_200_rows_does_not_pass_its_own_noise_off_as_misfit():
     p_value, _ = many(response(2), response(2), reps=1000, n=20_000, lab=200)
     assert (p_value < 0.05).mean() < 0.08
@@ -223,6 +225,7 @@ def test_fault_48_drifted_groups_are_found_among_ten_thousand_and_few_others_are
     assert odd[300:].sum() <= 0.1 * odd.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.TrustWarning")
 def test_fault_48_the_verbs_raise_almost_no_alarm_over_ten_thousand_groups():
     data = fieldcal.datasets.label_shift(n_lab=5000, n_field=1, separation=3.0, random_state=8)

@@ -137,6 +137,7 @@ def test_labelled_slices_tell_one_judge_from_many():
     assert abs(differ - np.log(10)) < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kappa", [1e6, 12.0])
 def test_intervals_of_slices_hold_the_truth_whether_judges_differ_or_not(kappa):
     covered = []
@@ -162,6 +163,7 @@ def test_a_draw_of_all_slices_is_under_one_judge():
     assert (draws[0] - draws[1]).std() < 0.7 * np.hypot(*draws.std(axis=1))
 
 
+@pytest.mark.slow
 def test_draws_of_a_slice_are_the_same_whatever_others_are_asked_for():
     two = verdicts([[18, 2], [3, 17]], rest=[[30, 30], [31, 29], [50, 10]], grouped=True)
     three = verdicts(10 * np.eye(3) + 2, rest=[[30, 30, 9], [31, 29, 5], [50, 10, 8]], grouped=True)

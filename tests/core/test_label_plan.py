@@ -61,6 +61,7 @@ def test_all_rows_labelled_leave_no_width():
     assert outlook.widths(10**6, "by_score", level=0.9, draws=2)[0].max() < 1e-6
 
 
+@pytest.mark.slow
 def test_about_as_many_labels_as_planned_settle_the_verdict():
     planned = fieldcal.plan(world((0.2, 0.8))[3], labels=[5])
     assert 10 <= planned.labels < 1000

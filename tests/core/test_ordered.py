@@ -121,6 +121,7 @@ def wandering(size, roughness, n, p_lab, rng):
     return p / p.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "roughness"), [(0.1, 0.1), (0.5, 0.1), (0.2, 1.0)])
 def test_the_size_and_roughness_of_a_known_walk_are_found(size, roughness):
     rng = np.random.default_rng(0)
@@ -183,6 +184,7 @@ def test_a_field_that_has_not_moved_loses_next_to_nothing(seed):
     assert change < 0.002
 
 
+@pytest.mark.slow
 def test_a_field_that_has_moved_gains_and_the_truth_is_approached_as_it_grows():
     gains, errors = [], []
     inner = norm.cdf((norm.ppf(np.arange(1, 8) / 8) - 0.6) / 0.9)
@@ -199,6 +201,7 @@ def test_a_field_that_has_moved_gains_and_the_truth_is_approached_as_it_grows():
     assert errors[2] < 0.01
 
 
+@pytest.mark.slow
 def test_small_groups_do_better_with_an_order_than_without():
     errors = {}
     for ordered in (True, False):
@@ -317,6 +320,7 @@ def test_text_has_no_order_unless_one_is_given():
     assert_allclose(lab.F, fieldcal.learn(C, y, ordered=True).F)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
 @pytest.mark.parametrize("shift", ["none", "slope", "curve"])
 def test_intervals_of_shifts_that_are_smooth_cover_what_they_say(shift):
@@ -341,13 +345,11 @@ def test_intervals_of_shifts_that_are_smooth_cover_what_they_say(shift):
     assert np.mean(covered) > 0.84
 
 
-def test_nothing_breaks_where_the_field_is_a_billion_times_the_lab_or_empty():
+def test_nothing_breaks_where_the_field_is_a_billion_times_the_lab():
     (C, y), (D, _) = world(n_lab=600, n=500, K=12)
     lab = fieldcal.learn(C, y, ordered=True)
     huge = fieldcal.estimate(lab, fieldcal.count(lab, D, sample_weight=np.full(500, 1e8)), trust=1)
     assert np.isfinite(huge.urc).all()
-    none = fieldcal.estimate(lab, fieldcal.count(lab, np.empty((0, 12)), groups=[]), trust=1)
-    assert none.urc.shape == (0, 12)
     one = fieldcal.count(lab, D, groups=["a"] * 500)
     alone, whole = (fieldcal.estimate(lab, f, trust=1) for f in (one, fieldcal.count(lab, D)))
     assert_allclose(alone.urc, whole.urc, atol=1e-12)

@@ -115,6 +115,7 @@ def test_two_classes_agree_with_brute_force_from_one_row_to_a_trillion(rows, p):
         assert_allclose([lower, upper], binary_interval(quantile), rtol=0, atol=0.02 * sd)
 
 
+@pytest.mark.slow
 def test_a_mixture_over_draws_of_m_has_the_quantiles_of_all_its_draws():
     M = response_draws(F2 * 100, 16, rng())
     for rows in (200, 10**5, 10**7):
@@ -182,6 +183,7 @@ def ranks(M: np.ndarray, alpha: np.ndarray, *, size: int, seed: int) -> np.ndarr
     return ((draws < p[:, None]).sum(axis=1) + random.random(p.shape)) / 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("M", "alpha", "size"),
     [

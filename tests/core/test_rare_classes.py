@@ -46,6 +46,7 @@ def coverage(found: Summary, truth: float) -> float:
     return float(((found.lower[:, -1] <= truth) & (truth <= found.upper[:, -1])).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 5])
 @pytest.mark.parametrize("lab", [0.01, None])
 def test_the_interval_of_an_absent_class_holds_zero(K, lab):
@@ -54,12 +55,14 @@ def test_the_interval_of_an_absent_class_holds_zero(K, lab):
     assert found.upper[:, -1].mean() < 0.08  # and not because it holds everything
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 5])
 def test_the_interval_of_a_rare_class_whose_odds_fell_to_a_quarter_covers_it(K):
     quarter = 0.01 / (0.01 + 4 * 0.99)
     assert coverage(estimates(K, lab=0.01, field=quarter), quarter) >= 0.86
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 5])
 def test_a_rare_class_that_stayed_is_not_made_common(K):
     found = estimates(K, lab=0.01, field=0.01)

@@ -157,6 +157,7 @@ def test_the_planned_width_is_that_of_the_estimate_after_trust(prevalence):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prevalence", [(0.6, 0.4), (0.3, 0.7)], ids=["still", "moved"])
 @pytest.mark.parametrize("rehearsed", [False, True])
 @pytest.mark.parametrize(

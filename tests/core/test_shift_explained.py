@@ -176,6 +176,7 @@ def test_with_as_many_bins_as_classes_nothing_can_contradict():
 # The groups of the field
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("K", "p", "n_groups", "n"),
     [(2, (0.5, 0.5), 20, 100), (2, (0.95, 0.05), 100, 20), (3, (0.05, 0.05, 0.9), 20, 30)],

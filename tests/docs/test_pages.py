@@ -15,22 +15,21 @@ from pages import BY_HAND, DOCS, PICTURES, keep_pictures, pages, pictures_of, ru
 RUN, NOT_CODE = {"python", "pycon", "sh", "text"}, {"json", "sql", "toml", "yaml", "html", "markdown"}
 #: Pages that the site has from the code; tests of the site see to links that lead there.
 WRITTEN = {"command-line.md", "schemas.md"}
-#: Pages whose blocks need more than the environment of the suite: `make integrations` runs them.
-NEEDS = {"model-registry": ["mlflow"], "onnx": ["onnx", "onnxruntime", "skl2onnx"]}
+#: Pages whose blocks need packages of the extra `docs`, which is not part of the extra `test`.
+NEEDS = {"model-registry": ["mlflow"], "onnx": ["onnx", "onnxruntime"]}
 
 
 def with_blocks() -> list[Path]:
     return [page for page in pages() if re.search(r"^\s*```\w", page.read_text("utf-8"), re.M)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(f"ignore::{FieldcalWarning.__module__}.FieldcalWarning")
 @pytest.mark.filterwarnings("ignore:::mlflow")  # of itself, while it is imported
 @pytest.mark.parametrize("page", with_blocks(), ids=lambda page: page.stem)
 def test_every_block_of_a_page_runs_in_an_empty_folder(page, tmp_path, monkeypatch):
     for module in NEEDS.get(page.stem, ()):
-        pytest.importorskip(
-            module, reason=f"{module} is not installed here; make integrations runs this page"
-        )
+        pytest.importorskip(module, reason=f"{module} is not installed here; the extra docs has it")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")  # pictures without the time of their making
     for why in run(page):

@@ -124,6 +124,7 @@ np.save(sys.argv[2], prev.draws())
 """
 
 
+@pytest.mark.slow
 def test_another_process_can_read_it_once_it_is_imported(tmp_path):
     lab, field = counted()
     prev = fieldcal.estimate(lab, field, prior=PRIORS[1], trust=1)

@@ -129,7 +129,6 @@ def _binary() -> dict[str, Any]:
         "field of one population": one,
         "field in batches": grouped,
         "field with weights": weighted,
-        "field without rows": fieldcal.count(lab, np.empty(0), groups=[]),
         "prevalence of one population": fieldcal.estimate(lab, one, prior="flat", trust=1),
         "prevalence of groups": fieldcal.estimate(lab, grouped),
         "field with labels": labelled,
@@ -138,7 +137,6 @@ def _binary() -> dict[str, Any]:
         "prevalence by mode": fieldcal.estimate(
             lab, grouped, point="mode", level=None, trust=1, prior="flat"
         ),
-        "prevalence of no groups": fieldcal.estimate(lab, fieldcal.count(lab, np.empty(0), groups=[])),
     }
 
 

@@ -85,6 +85,7 @@ def surface(request, tmp_path):
     return Way()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_bad_rows_are_refused_in_the_same_words_by_every_way_in(surface, case):
     with pytest.raises(FieldcalError, match=f"(?i){case.says}"):

@@ -126,6 +126,7 @@ with Session(memory_limit="100MB", threads=2) as session:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "order", "words"),
     [
@@ -162,6 +163,7 @@ with Session(threads=2, temp_directory=sys.argv[2]) as session:
 """
 
 
+@pytest.mark.slow
 def test_fault_43_ctrl_c_ends_a_write_at_once_as_what_it_is(tmp_path):
     (tmp_path / "spill").mkdir()
     target = tmp_path / "out.parquet"
@@ -215,6 +217,7 @@ def test_fault_44_nothing_is_loaded_from_a_network(session):
         session.connection.read_parquet("https://127.0.0.1:1/t.parquet")
 
 
+@pytest.mark.slow
 def test_fault_44_nothing_is_left_in_the_working_folder(tmp_path):
     code = """
 from fieldcal.tables.files.session import Session

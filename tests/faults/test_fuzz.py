@@ -19,6 +19,7 @@ def findings(outcomes):
     return {number: outcome.detail for number, outcome in outcomes.items() if outcome.kind == fuzz.FOREIGN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "count"), RUNS.values(), ids=RUNS)
 def test_random_damage_is_refused_in_our_words_or_does_no_harm(target, count):
     outcomes = fuzz.run_in_process(target, seed=0, count=count)
@@ -26,6 +27,7 @@ def test_random_damage_is_refused_in_our_words_or_does_no_harm(target, count):
     assert any(outcome.kind == fuzz.REFUSED for outcome in outcomes.values())
 
 
+@pytest.mark.slow
 def test_fault_55_fuzz_bytes_of_parquet():
     """In a process of its own: a reader that crashes is a finding, and not the end of the tests."""
     assert findings(fuzz.run_apart("parquet bytes", seed=0, count=25)) == {}

@@ -11,6 +11,7 @@ import pytest
 from faults.kills import SMALL, summary, tried
 
 
+@pytest.mark.slow
 def test_fault_38_and_fault_67_killed_interrupted_or_out_of_space_it_leaves_old_or_new_and_nothing_else():
     trials = tried(list(SMALL), kills=4, signals=4, full=2, seed=1)
     assert [t for t in trials if t["verdict"] not in ("ok", "before fieldcal")] == []

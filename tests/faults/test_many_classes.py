@@ -24,6 +24,7 @@ def test_fault_65_classes_with_equal_rows_are_found_among_many():
     assert confusable_classes(M) == [(7, 40), (7, 90), (40, 90)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 def test_fault_65_sixty_classes_with_groups_are_found_within_their_intervals_and_progress_is_told():
     K, rng = 60, np.random.default_rng(0)

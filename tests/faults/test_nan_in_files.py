@@ -124,6 +124,7 @@ def test_fault_51_on_the_command_line(case, path, tmp_path, monkeypatch, capsys)
     assert fieldcal.Field.load("field.json").dropped == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     odd=st.lists(st.sampled_from([np.nan, np.inf, -np.inf, 1.5, -0.2, 0.0, 1.0]), min_size=1, max_size=3),

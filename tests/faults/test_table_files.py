@@ -62,6 +62,7 @@ def has_bytes(target):
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [None, b"what was there before"], ids=["fault_38_new", "fault_38_replaced"])
 def test_a_process_killed_while_writing_leaves_the_old_file_or_none(tmp_path, old):
     target = tmp_path / "out.parquet"
@@ -84,6 +85,7 @@ cli.main(["recalibrate", sys.argv[2], sys.argv[3], "-o", sys.argv[1]])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
@@ -103,6 +105,7 @@ def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number, code)
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_fault_38_a_full_disk_is_an_error_and_leaves_nothing(tmp_path):
     code = """
 import resource, signal, sys
@@ -255,6 +258,7 @@ def test_fault_44_addresses_are_refused_as_nothing_goes_to_a_network(session):
             session.open(address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env",
     [{}, {"HOME": "/proc"}, {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu"}],
@@ -276,15 +280,14 @@ print(open("out.csv").read(), end="")
     assert done.stdout == "p,at\n0.25,2024-03-31 02:30:00\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "call", "extra"),
     [
         ("duckdb", "from fieldcal.tables.files.session import Session; Session()", "cli"),
         ("sqlglot", "tables.sql_count(lab, 't', scores='p', dialect='duckdb')", "sql"),
-        ("onnx", "fieldcal.onnx.graph(lab)", "onnx"),
-        ("mlflow", "fieldcal.mlflow.log_lab(lab)", "mlflow"),
     ],
-    ids=["fault_45_duckdb", "fault_45_sqlglot", "fault_45_onnx", "fault_45_mlflow"],
+    ids=["fault_45_duckdb", "fault_45_sqlglot"],
 )
 def test_a_missing_extra_is_an_error_with_the_line_that_installs_it(module, call, extra):
     code = f"""

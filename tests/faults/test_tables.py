@@ -77,6 +77,7 @@ def expected(prev, table, **options):
 # 11: groups that the estimate never saw -------------------------------------------------------------------
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     "unseen",
     [pytest.param(name, id=f"fault_11_unseen_{name}") for name in ("global", "raw", "error")],
@@ -145,17 +146,10 @@ def test_fault_11_unchecked_rows_of_unseen_groups_go_as_told_without_a_word(loca
     np.testing.assert_allclose(new, expected(prevalence("town"), table, unseen=unseen), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [pytest.param(0, id="fault_11_no_group_at_all")])
-def test_fault_11_an_estimate_without_any_group_knows_none(local_engine, n):
-    prev = truth.estimate(truth.binary_lab(), rows().slice(0, n), ["town"])
-    with pytest.warns(UnseenGroupWarning, match="3 rows"):
-        new = new_scores(local_engine, prev, with_towns(["York", None, ""]))
-    np.testing.assert_allclose(new, expected(prev, with_towns(["York", None, ""])), rtol=0, atol=1e-12)
-
-
 # 12: null, NaN and "" as groups ---------------------------------------------------------------------------
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     "column",
     [
@@ -216,6 +210,7 @@ def test_fault_13_a_pandas_column_of_several_types_is_refused(values):
         tables.count(truth.binary_lab(), frame, by="g")
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("counted", "applied"),
     [
@@ -343,6 +338,7 @@ def million():
     return pa.table({"p": scores, "g": groups}), prev, fieldcal.recalibrate(prev, scores, groups=groups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [pytest.param(1_000_000, id="fault_15_million_groups")])
 def test_fault_15_a_million_groups_are_counted_and_recalibrated(local_engine, n):
     table, prev, wanted = million()
@@ -372,6 +368,7 @@ BARS = [("a|b", "c"), ("a", "b|c"), ("('a'", "'b')"), (",a", ""), ("", ",a"), ("
 NULLS = [(None, "a"), ("a", None), (None, None), ("", None)]
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("pairs", [pytest.param(BARS + NULLS, id="fault_16_bars_and_nulls")])
 def test_fault_16_several_columns_make_tuples_and_never_joined_text(engine, pairs):
     one, two = (pa.array([pair[i] for pair in 3 * pairs], pa.string()) for i in (0, 1))
@@ -401,6 +398,7 @@ def whole_run(engine, table, scores, by):
     return field
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     "text",
     [pytest.param(v, id=f"fault{17 if i < 6 else 20}-{k}") for i, (k, v) in enumerate(HOSTILE.items())],
@@ -430,6 +428,7 @@ def test_fault_20_columns_of_any_name_are_read_and_written_on_spark(spark, name)
     whole_run(Engine(name, spark), table, "a.`p`;'\"", ["to`wn.x", "ye.ar"])
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("name", [pytest.param("values", id="fault_17_values")])
 def test_fault_17_groups_of_any_text_are_kept_as_they_are(engine, name):
     towns = [v for v in HOSTILE.values() for _ in range(3)]
@@ -484,6 +483,7 @@ OURS = (
 )
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("score", "group"),
     [pytest.param(a, b, id=f"fault_18_{a}-{b}") for a, b in zip(OURS, OURS[1:] + OURS[:1], strict=True)][::2],
@@ -611,6 +611,7 @@ def test_fault_50_the_number_of_threads_changes_nothing(threads):
         np.testing.assert_allclose(new.weights, old.weights, rtol=0, atol=1e-12)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("seed", [pytest.param(0, id="fault_50_order_of_rows")])
 def test_fault_50_the_order_of_rows_changes_nothing(local_engine, seed):
     shuffled = log().take(np.random.default_rng(seed).permutation(len(log())))

@@ -46,6 +46,7 @@ def test_fault_52_nanoseconds_in_a_file_are_refused_and_not_merged(tmp_path, mon
     assert not (tmp_path / "counted.json").exists()
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("unit", UNITS, ids=[f"fault_52_{unit}" for unit in UNITS])
 def test_one_moment_is_one_key_in_every_unit_and_engine(local_engine, unit):
     lab = truth.binary_lab()

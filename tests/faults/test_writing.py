@@ -223,6 +223,7 @@ def test_fault_54_where_not_even_the_way_back_is_open_the_message_says_where_the
     assert state(tmp_path) == {"a": b"old a", "x": b""}
 
 
+@pytest.mark.slow
 def test_fault_54_whatever_happens_at_any_step_of_a_write_it_is_old_or_new(tmp_path):
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("steps.py"), tmp_path, "7"],
@@ -333,6 +334,7 @@ def test_fault_38_both_files_of_estimate_are_whole_before_either_is_in_its_place
     assert state(folder) == before
 
 
+@pytest.mark.slow
 def test_fault_38_standard_input_that_does_not_fit_is_named(folder):
     code = """
 import resource
@@ -366,6 +368,7 @@ CLOSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", CLOSED, ids=["input", "output", "output_of_a_table", "all"])
 def test_fault_43_streams_that_are_closed_from_the_start_are_no_traceback(line, folder):
     done = subprocess.run(
@@ -505,6 +508,7 @@ def test_fault_53_the_files_of_run_are_not_what_it_reads(folder, refused):
     assert "holds the input" in refused("run lab.csv out/more.csv --label y --scores p -o ./out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirection", "words"),
     [

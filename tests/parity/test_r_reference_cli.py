@@ -24,6 +24,7 @@ def run(capsys, *arguments) -> dict:
     return json.loads(told.out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", case_files(), ids=lambda path: path.stem)
 def test_learn_count_and_estimate_by_the_preset(path, tmp_path, capsys):
     case, lab_file, field_file = read_case(path), tmp_path / "lab.json", tmp_path / "field.json"

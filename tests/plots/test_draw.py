@@ -289,6 +289,7 @@ def test_hostile_names_are_drawn_as_they_are(picture, kind, hostile):
     assert drawn(ax, kind), "ticks are made anew, and it can be drawn again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["svg", "png"])
 @pytest.mark.parametrize("picture", OF_A_LAB)
 def test_hostile_classes_are_drawn_as_they_are(picture, kind, hostile):
@@ -332,12 +333,8 @@ def test_an_estimate_without_intervals_or_of_one_group_is_drawn(binary):
     assert "estimate" in texts(plots.forest(prev, ax=axes()))
 
 
-def test_a_group_without_rows_and_a_field_without_groups_are_drawn(empty_group):
+def test_a_group_without_rows_is_drawn(empty_group):
     assert drawn(plots.bins(empty_group, group=3, ax=axes()), "png")
-    field = fieldcal.count(empty_group.lab, [], groups=[])
-    prev = fieldcal.estimate(empty_group.lab, field, trust=1)
-    for picture in OF_AN_ESTIMATE:
-        assert drawn(getattr(plots, picture)(prev, ax=axes()), "png")
 
 
 @pytest.mark.parametrize("picture", [*OF_AN_ESTIMATE, "explanations"])

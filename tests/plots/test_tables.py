@@ -406,14 +406,6 @@ def test_where_nothing_changes_all_rows_are_around_zero(binary):
     assert table["edges"][bar] < 0 < table["edges"][bar + 1]
 
 
-def test_a_field_without_groups_left_has_empty_tables(binary):
-    field = fieldcal.count(binary.lab, [], groups=[])
-    prev = fieldcal.estimate(binary.lab, field, trust=1)
-    assert tables.forest(prev)["groups"] == []
-    assert tables.curve(prev)["curves"] == []
-    assert tables.changes(prev)["groups"] == 0
-
-
 # distributions
 
 

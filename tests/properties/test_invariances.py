@@ -58,6 +58,7 @@ def intervals(prev):
     return np.stack([prev.lower, prev.upper])
 
 
+@pytest.mark.slow
 @few
 @given(worlds, seeds)
 def test_the_order_of_rows_changes_no_byte(world, seed):
@@ -146,6 +147,7 @@ def test_within_a_group_a_higher_prediction_stays_higher(world, trust, scores):
         assert new.max() <= 1
 
 
+@pytest.mark.slow
 @few
 @given(worlds, st.sampled_from(["auto", 0.0, 1.0]))
 def test_a_higher_level_gives_an_interval_around_that_of_a_lower_one(world, trust):

@@ -208,6 +208,7 @@ def test_infinity_has_all_of_the_mass_and_no_warning(form):
     assert (np.diff(predictions.ppf([0.0, 1.0]), axis=1) > 0.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "arrays"])
 def test_rows_that_are_taken_are_the_rows_alone(form):
     predictions = FORMS[form]()
@@ -221,6 +222,7 @@ def test_rows_that_are_taken_are_the_rows_alone(form):
             np.testing.assert_allclose(some.mean(), whole.mean()[rows], rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_blocks_of_rows_change_nothing(form, monkeypatch):
     predictions = FORMS[form]()

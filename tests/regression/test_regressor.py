@@ -51,6 +51,7 @@ def test_scikit_learns_own_check_passes(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [LinearRegression(), BayesianRidge(), WithQuantiles()], ids=repr)
 def test_every_kind_of_regressor_gains_in_a_field_that_has_moved(estimator):
     (X, y), (field, truth) = data()
@@ -67,6 +68,7 @@ def test_every_kind_of_regressor_gains_in_a_field_that_has_moved(estimator):
     assert (np.diff(quantiles, axis=1) >= 0).all()
 
 
+@pytest.mark.slow
 def test_before_adapt_and_without_trust_the_model_speaks_for_itself():
     (X, y), (field, _) = data()
     model = RecalibratedRegressor(Ridge()).fit(X, y)
@@ -74,6 +76,7 @@ def test_before_adapt_and_without_trust_the_model_speaks_for_itself():
     assert_allclose(model.set_params(trust=0).adapt(field).predict(field), before, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_groups_are_adapted_to_each_for_itself():
     rng = np.random.default_rng(0)
     (X, y), (field, truth) = data(shift=0.0)
@@ -87,6 +90,7 @@ def test_groups_are_adapted_to_each_for_itself():
         model.predict(field)
 
 
+@pytest.mark.slow
 def test_a_frozen_model_is_used_as_it_is():
     (X, y), (field, _) = data()
     fitted = make_pipeline(StandardScaler(), Ridge()).fit(X[:1000], y[:1000])

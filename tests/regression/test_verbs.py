@@ -54,6 +54,7 @@ def covered(distribution, y, coverage):
     return ((low <= y) & (y <= high)).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["moments", "quantiles"])
 @pytest.mark.parametrize(("mean", "sd"), [(0.8, 0.7), (-0.6, 1.0)])
 def test_crps_and_coverage_come_back_to_those_of_a_model_that_knew_the_field(mean, sd, form):
@@ -68,6 +69,7 @@ def test_crps_and_coverage_come_back_to_those_of_a_model_that_knew_the_field(mea
     assert np.abs(np.mean(misses)) < 0.02
 
 
+@pytest.mark.slow
 def test_the_estimated_distribution_approaches_the_truth_as_lab_and_field_grow():
     errors = []
     for n in (300, 3000, 30_000):
@@ -82,6 +84,7 @@ def test_the_estimated_distribution_approaches_the_truth_as_lab_and_field_grow()
     assert errors[2] < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouped", [False, True])
 def test_without_a_shift_next_to_nothing_is_lost(grouped):
     groups = np.arange(5000) % 20 if grouped else None
@@ -93,6 +96,7 @@ def test_without_a_shift_next_to_nothing_is_lost(grouped):
     assert np.mean(changes) < 0.002
 
 
+@pytest.mark.slow
 def test_groups_are_told_apart_and_small_ones_lean_on_the_others():
     rng = np.random.default_rng(0)
     lab_groups, groups = rng.integers(0, 20, 5000), rng.integers(0, 20, 5000)

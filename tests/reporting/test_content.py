@@ -132,9 +132,6 @@ def test_a_group_without_rows_and_an_estimate_without_intervals_are_told_too():
     content = reported(prev).dict()
     assert content["groups"]["classes"][0]["lower"] is None
     assert content["settings"]["interval"] == "none"
-    nothing = fieldcal.estimate(lab, fieldcal.count(lab, [], groups=[]))
-    assert reported(nothing).dict()["groups"]["names"] == []
-    assert reported(nothing).html()
 
 
 def test_nothing_changed_is_said_where_trust_is_zero():

@@ -93,6 +93,7 @@ def test_drawing_leaves_the_settings_of_the_user_alone():
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text_and_nothing_else():
     for picture in drawn(hostile()):
         for element in elements(picture.svg):
@@ -106,6 +107,7 @@ def test_hostile_names_are_text_and_nothing_else():
     assert max(map(len, texts)) < 60
 
 
+@pytest.mark.slow
 def test_numbers_are_short():
     for picture in drawn():
         assert not re.search(

@@ -47,6 +47,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_report_speaks_in_codes_or_of_a_change_over_time(kind):
     found = KINDS[kind]()
@@ -58,6 +59,7 @@ def test_no_report_speaks_in_codes_or_of_a_change_over_time(kind):
         assert kind == "judge" or not re.search(r"\bvalues?\b", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_folded_part_has_a_sentence_and_every_sentence_a_part(kind):
     found = KINDS[kind]()

@@ -136,6 +136,7 @@ def test_the_differences_are_those_of_compare_and_the_best_that_of_ranking():
     assert said["best"].startswith(f"{prev.groups[int(chance.argmax())]} has the highest share of pass")
 
 
+@pytest.mark.slow
 def test_slices_are_compared_on_the_same_items_where_these_are_given():
     prev, data = sliced()
     same = fieldcal.pairs(prev.lab, data.verdict, data.system, data.item, y=data.human)
@@ -223,6 +224,7 @@ def test_the_picture_has_a_hollow_mark_for_the_verdicts_and_a_filled_one_for_the
     assert ">lab " not in picture.svg
 
 
+@pytest.mark.slow
 def test_what_more_labels_would_buy_is_told_where_it_can_be_planned(monkeypatch):
     monkeypatch.setattr(section, "MORE_LABELS", (50,))
 
@@ -251,6 +253,7 @@ def test_what_more_labels_would_buy_is_told_where_it_can_be_planned(monkeypatch)
     assert "What more labels would buy" not in report.html()
 
 
+@pytest.mark.slow
 def test_names_from_data_stay_names():
     names = tuple(HOSTILE[:4])
     report = fieldcal.report(sliced(0.2, "random", names)[0])

@@ -133,7 +133,7 @@ def test_rows_that_were_all_chosen_by_class_have_no_shares_to_compare():
 def test_rows_given_to_evaluate_are_no_judge_if_they_taught():
     prev, data = labelled()
     rows = {"proba": data.proba_field[:200], "y": data.y_field[:200]}
-    words = "The estimate was taught by 150 labelled rows. Rows that were counted with their labels are no independent"
+    words = "The estimate uses 150 labelled rows. Rows that were counted with their labels are no independent"
     found = fieldcal.report(prev, **rows)
     assert found.dict()["labelled"]["sentences"][0].startswith(words)
     assert words in found.html()
@@ -147,6 +147,7 @@ def test_what_labels_decided_is_among_the_reasons_to_trust():
     assert decided in reported(prev).dict()["trust"]
 
 
+@pytest.mark.slow
 def test_the_picture_has_words_and_numbers_for_who_cannot_see_it():
     content = reported(labelled()[0]).dict()
     (picture,) = pictures(content)["explanations"]
@@ -174,6 +175,7 @@ def test_page_and_markdown_tell_the_same_numbers():
         assert sentence in markdown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.8, None])
 def test_what_more_labels_would_buy_is_what_a_plan_says(monkeypatch, level):
     monkeypatch.setattr(section, "MORE_LABELS", (1_000,))

@@ -58,6 +58,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.text).split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["ok", "care", "do_not_use"])
 def test_each_verdict_has_a_page_that_begins_with_it(level):
     prev, (proba, y, plots) = judged(level)
@@ -87,6 +88,7 @@ def test_the_page_has_every_section_that_was_promised():
     assert "Was it right?" not in words
 
 
+@pytest.mark.slow
 def test_equal_estimates_give_equal_bytes_in_any_process(tmp_path):
     prev, _ = simple()
     prev.save(tmp_path / "prev.json")
@@ -118,6 +120,7 @@ def test_the_policy_allows_the_one_script_and_the_one_sheet_of_the_page_and_noth
     assert kinds == ["application/octet-stream", None]
 
 
+@pytest.mark.slow
 def test_nothing_on_the_page_leads_out_of_it():
     text = reported(judged("care")[0]).html()
     page = Page(text)
@@ -168,6 +171,7 @@ def test_without_a_script_the_first_lines_are_there_and_the_page_says_how_many()
     assert len(hidden) == 2
 
 
+@pytest.mark.slow
 def test_a_thousand_groups_of_twelve_classes_fit_into_a_megabyte():
     data = fieldcal.datasets.label_shift(
         n_lab=3000, n_field=20_000, n_groups=1000, p_lab=(1 / 12,) * 12, random_state=0

@@ -74,6 +74,7 @@ def test_the_distribution_of_one_population_is_the_estimate_itself():
     assert table["lab"] == prev.lab.p_lab.tolist()
 
 
+@pytest.mark.slow
 def test_groups_whose_distribution_changes_most_are_shown_beside_the_whole_field():
     prev, *_ = numbers()
     whole, *rest = told().dict()["figures"]["distributions"]
@@ -189,6 +190,7 @@ def test_numbers_with_an_atom_are_reported():
 # page, Markdown, JSON
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_groups", [1, 4])
 def test_the_page_has_the_pictures_where_they_belong(n_groups):
     text = told(n_groups).html()
@@ -223,6 +225,7 @@ def test_json_knows_no_nan_and_is_the_same_every_time():
     assert reported(prev, proba=rows, y=y, groups=groups).json() == told().json()
 
 
+@pytest.mark.slow
 def test_reports_of_classes_have_nothing_of_it():
     prev, (proba, y, plots) = judged("ok")
     for found in (reported(prev, proba=proba, y=y, groups=plots), reported(simple(1, 3)[0])):

@@ -45,6 +45,7 @@ def learnt(method, n_classes):
     )
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(("method", "n_classes"), [("sigmoid", 2), ("isotonic", 3), ("temperature", 3)])
 def test_every_engine_counts_calibrated_predictions_to_the_last_bit(engine, method, n_classes):
     lab, d = learnt(method, n_classes), data(n_classes)
@@ -55,6 +56,8 @@ def test_every_engine_counts_calibrated_predictions_to_the_last_bit(engine, meth
     assert tables.count(lab, engine.make(table), by="town") == truth.count(lab, table, ["town"])
 
 
+@pytest.mark.slow
+@pytest.mark.conformance
 @pytest.mark.parametrize(("method", "n_classes"), [("isotonic", 2), ("sigmoid", 3)])
 def test_every_engine_recalibrates_calibrated_predictions(engine, method, n_classes):
     lab, d = learnt(method, n_classes), data(n_classes)

@@ -103,6 +103,7 @@ def cases(draw):
     return prev, table, options
 
 
+@pytest.mark.slow
 @relaxed
 @given(cases())
 def test_every_engine_decides_what_arrays_decide_row_by_row(case):
@@ -117,6 +118,7 @@ def test_every_engine_decides_what_arrays_decide_row_by_row(case):
         assert [type(v) for v in plain(new["decision"])] == [type(v) for v in expected], name
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 def test_a_dozen_classes_with_costs_are_decided_alike():
     rng = np.random.default_rng(0)
@@ -145,6 +147,7 @@ def prevalence(*by, names=("no", "yes")):
     return truth.estimate(lab_of(1, names), rows(), by)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("goal", ["accuracy", "balanced"])
 def test_spark_and_every_other_engine_keep_the_table_and_add_one_column(engine, goal):
     frame = engine.make(rows())
@@ -197,7 +200,7 @@ def test_only_differences_between_costs_matter_and_no_scale():
 def test_unseen_groups_are_told_of_at_the_callers_line_or_refused():
     frame = pa.table({"p": [0.2], "town": ["Hull"]})
     with pytest.warns(UnseenGroupWarning, match="whole field") as caught:
-        tables.decide(prevalence("town"), frame)
+        tables.decide(prevalence("town"), frame, acknowledge=True)
     assert caught[0].filename == __file__
     with pytest.raises(InputError, match="not in the field"):
         tables.decide(prevalence("town"), frame, unseen="error")

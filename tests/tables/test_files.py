@@ -354,6 +354,7 @@ def test_row_groups_that_do_not_fit_beside_each_other_are_read_by_fewer_threads(
         assert setting(session, "threads") == 2
 
 
+@pytest.mark.slow
 def test_a_sort_that_does_not_fit_into_memory_goes_to_disk(tmp_path):
     with Session(memory_limit="100MB", threads=2, temp_directory=tmp_path) as session:
         rows = session.connection.sql(

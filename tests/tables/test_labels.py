@@ -99,6 +99,7 @@ def of_kind(engine, kind):
     assert field.n_labelled == sum(v is not None for v in rows["y"].to_pylist())
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_of_every_kind_are_counted_as_arrays_count_them(local_engine, kind):
     of_kind(local_engine, kind)
@@ -170,6 +171,7 @@ def test_classes_may_be_dates_and_times(local_engine, kind):
 # Windows and batches --------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("only_labels", [False, True])
 def test_the_labels_of_a_window_are_in_its_batch(local_engine, only_labels):
     rows = labelled(rows_of(), (0, 1), pa.int64())
@@ -210,6 +212,7 @@ def test_a_second_table_of_labels_makes_what_one_table_makes(local_engine):
 # Predictive distributions, and bin ids --------------------------------------------------------------------
 
 
+@pytest.mark.conformance
 def test_numbers_are_labels_of_quantiles(local_engine):
     rng = np.random.default_rng(0)
     center = rng.normal(size=600)

@@ -58,6 +58,7 @@ def same_but_for_the_columns(lab, truth_lab):
 # The lab of arrays ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance
 def test_the_lab_is_that_of_arrays_and_knows_its_columns(engine):
     rows = binary_rows()
     lab = tables.learn(engine.make(rows), scores="p", label="y", by=["site", "year"])
@@ -69,6 +70,7 @@ def test_the_lab_is_that_of_arrays_and_knows_its_columns(engine):
     same_but_for_the_columns(lab, by_hand)
 
 
+@pytest.mark.conformance
 def test_the_lab_of_several_classes_is_that_of_arrays(engine):
     lab = tables.learn(pets(engine), scores="p_*", label="y")
     assert lab.classes == CLASSES
@@ -121,6 +123,7 @@ def test_bin_ids_are_learnt_as_arrays_are(local_engine):
     same_but_for_the_columns(lab, fieldcal.learn(rows["id"].to_numpy(), y, partition=fieldcal.Bins(4)))
 
 
+@pytest.mark.conformance
 @pytest.mark.filterwarnings(UNCALIBRATED)
 @pytest.mark.parametrize(
     "labels",

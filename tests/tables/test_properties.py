@@ -9,6 +9,7 @@ import warnings
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 import fieldcal
@@ -100,7 +101,8 @@ def answer(call):
 def test_one_table_gives_one_field_and_one_answer_in_every_engine(case, trusts):
     lab, table, by = case
     expected = answer(lambda: truth.count(lab, table, by, missing="drop").to_json())
-    prev = None if isinstance(expected, type) else truth.trusted(_estimate(lab, table, by), *trusts)
+    has_rows = not isinstance(expected, type) and truth.count(lab, table, by, missing="drop").n.sum() > 0
+    prev = truth.trusted(_estimate(lab, table, by), *trusts) if has_rows else None
     for name in IN_MEMORY:
         engine = Engine(name)
         frame = engine.make(table)
@@ -112,6 +114,7 @@ def test_one_table_gives_one_field_and_one_answer_in_every_engine(case, trusts):
             truth.assert_same_values(new, names, truth.recalibrate(prev, table, missing="keep"))
 
 
+@pytest.mark.slow
 @settings(relaxed, max_examples=8)
 @given(random_tables(), st.floats(0.1, 1.0))
 def test_rescaled_rows_give_one_field_and_one_answer_in_every_engine(case, share):
@@ -136,6 +139,7 @@ def _estimate(lab, table, by):
         return truth.estimate(lab, table, by, missing="drop")
 
 
+@pytest.mark.slow
 @relaxed
 @given(random_tables(), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_shards_in_any_order_give_the_bytes_of_the_whole(case, random, n_shards):

@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tables")
 
 
+@pytest.mark.slow
 @relaxed
 @given(case=random_tables(), writer=st.sampled_from(sorted(PARQUET)), reader=st.sampled_from(sorted(READERS)))
 def test_a_table_through_parquet_is_the_table(folder, case, writer, reader):
@@ -49,6 +50,7 @@ def test_a_table_through_parquet_is_the_table(folder, case, writer, reader):
     assert by_session(lab, path, by) == expected
 
 
+@pytest.mark.slow
 @relaxed
 @given(
     case=random_tables(),

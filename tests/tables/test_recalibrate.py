@@ -45,6 +45,7 @@ def prevalence(*by):
 # The user's table stays -----------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("by", [(), ("town",)], ids=["one-population", "groups"])
 def test_other_columns_keep_their_values_and_types_and_the_input_is_not_changed(local_engine, by):
     frame = local_engine.make(rows())
@@ -201,6 +202,7 @@ def mixed_rows(n_classes):
     return pa.table({**scores, "town": pa.array(towns, pa.string())})
 
 
+@pytest.mark.conformance
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 @pytest.mark.parametrize("unseen", ["global", "raw"])
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
@@ -299,6 +301,7 @@ def test_spark_keeps_the_order_of_rows_in_every_partition_of_a_file(spark, tmp_p
 # Scores that are missing, certain, of several columns -----------------------------------------------------
 
 
+@pytest.mark.conformance
 def test_missing_scores_are_refused_with_their_number_or_stay_missing(engine):
     table = pa.table({"p": pa.array([0.2, None, 0.7, math.nan]), "town": ["York", "York", "Leeds", "Leeds"]})
     frame = engine.make(table)
@@ -312,6 +315,7 @@ def test_missing_scores_are_refused_with_their_number_or_stay_missing(engine):
         assert [v is None for v in new["p_recalibrated"]] == [False, True, False, True]
 
 
+@pytest.mark.conformance
 def test_a_row_with_one_missing_class_has_no_new_score_at_all(local_engine):
     table = pa.table({"p_a": [0.2, 0.5], "p_b": pa.array([0.3, None]), "p_c": [0.5, 0.5]})
     prev = fieldcal.estimate(
@@ -370,6 +374,7 @@ def test_certainty_stays_even_of_a_class_that_the_estimate_rules_out(engine):
     np.testing.assert_allclose(both["q_recalibrated"], [1.0, 1.0, 0.0], rtol=0, atol=1e-12)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-200])
 def test_the_smallest_scores_give_numbers_in_every_engine(local_engine, tiny):
     table = pa.table({"p": [tiny, 1 - 1e-16], "town": ["York", "Leeds"]})
@@ -447,6 +452,7 @@ def test_a_group_column_may_have_another_name_later(local_engine):
     truth.assert_same_values(read, ["score_recalibrated"], truth.recalibrate(prevalence("town"), rows()))
 
 
+@pytest.mark.conformance
 def test_a_group_column_of_another_width_finds_its_groups(local_engine):
     """Counted as 8 bits, applied as 64."""
     prev = truth.estimate(truth.binary_lab(), rows(), ["n"])
@@ -504,5 +510,5 @@ def test_something_else_than_a_prevalence_is_refused():
 
 def test_the_warning_of_unseen_groups_points_at_the_callers_line():
     with pytest.warns(UnseenGroupWarning) as caught:
-        tables.recalibrate(prevalence("town"), pa.table({"p": [0.2], "town": ["Hull"]}))
+        tables.recalibrate(prevalence("town"), pa.table({"p": [0.2], "town": ["Hull"]}), acknowledge=True)
     assert caught[0].filename == __file__

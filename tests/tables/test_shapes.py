@@ -57,6 +57,7 @@ def new_columns(lab):
     return [f"{n}_recalibrated" for n in LABS[lab]().columns.scores]
 
 
+@pytest.mark.conformance
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.UnseenGroupWarning")
 @pytest.mark.parametrize("lab", LABS)
 def test_every_engine_does_what_arrays_do(local_engine, lab):
@@ -79,6 +80,7 @@ def test_spark_does_what_arrays_do(spark, lab):
     )
 
 
+@pytest.mark.conformance
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.UnseenGroupWarning")
 def test_decisions_are_those_of_arrays(local_engine):
     lab = "simplex of three"

@@ -537,6 +537,7 @@ def test_fault_16_several_group_columns_stay_apart(warehouse):
 # Recalibrating
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 @pytest.mark.parametrize("unseen", ["global", "raw"])
 @pytest.mark.parametrize(
@@ -586,16 +587,7 @@ def test_one_population_is_recalibrated_without_a_join(warehouse):
     np.testing.assert_allclose(got[:, 0], quiet_recalibrate(prev, as_array(rows)), rtol=0, atol=1e-12)
 
 
-def test_an_estimate_without_groups_yet_treats_all_rows_as_unseen(warehouse):
-    lab = learnt()
-    prev = quiet_estimate(lab, fieldcal.count(lab, [], groups=[]))
-    warehouse.load("leads", {"p": ("float64", [0.25]), "town": ("text", ["York"])})
-    statement = recalibrate_statement(
-        prev, "leads", dialect=warehouse.dialect, by="town", scores="p", unseen="raw"
-    )
-    assert warehouse.rows(statement)[1] == [(0.25, "York", 0.25)]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("trusts", [(1.0, 1.0), (0.3, 0.6), (0.0, 0.6), (0.3, 0.0)])
 def test_weights_in_a_loaded_table_do_what_weights_in_the_statement_do(warehouse, trusts):
     lab = learnt("auto", 3, 3)
@@ -637,6 +629,7 @@ def test_groups_counted_elsewhere_are_matched_by_their_text(warehouse, kind, gro
     )
 
 
+@pytest.mark.slow
 def test_thousands_of_groups_fit_a_statement(warehouse):
     lab = learnt()
     p = np.random.default_rng(2).uniform(size=12_000)
@@ -656,6 +649,7 @@ def count_many(lab, p, groups):
         return fieldcal.count(lab, p, groups=groups)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_fault_37_products_of_tiny_scores_and_extreme_weights_do_not_underflow(warehouse, n_classes):
@@ -680,6 +674,7 @@ def test_fault_37_products_of_tiny_scores_and_extreme_weights_do_not_underflow(w
             assert ((got >= 0) & (got <= 1)).all()
 
 
+@pytest.mark.slow
 def test_a_statement_grows_no_faster_than_the_square_of_the_classes():
     def length(n_classes):
         p_lab = [1 / n_classes] * n_classes
@@ -748,6 +743,7 @@ def labelled_case(partition, n_classes, columns):
     return rows, ["p", "q", "r"][:columns], groups, one, several
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("partition", "n_classes", "columns"), [CASES[0], CASES[1], CASES[11]])
 def test_a_warehouse_recalibrates_with_labels_as_arrays_do(warehouse, partition, n_classes, columns):
     rows, names, groups, one, several = labelled_case(partition, n_classes, columns)
@@ -765,6 +761,7 @@ def test_a_warehouse_recalibrates_with_labels_as_arrays_do(warehouse, partition,
         np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_weights_of_bins_are_in_the_statement_and_those_of_groups_may_be_loaded(warehouse):
     rows, names, groups, one, prev = labelled_case(Simplex(3), 3, 3)
     columns = weights_table(prev, shape="bins")
@@ -778,6 +775,7 @@ def test_weights_of_bins_are_in_the_statement_and_those_of_groups_may_be_loaded(
         weights_table(one, shape="bins")
 
 
+@pytest.mark.slow
 def test_a_warehouse_decides_with_labels_as_arrays_do(warehouse):
     rows, names, groups, one, several = labelled_case(Simplex(3), 3, 3)
     for goal, shape in zip(GOALS[3], ["bins", "bins", "tilt"], strict=False):
@@ -802,6 +800,7 @@ def test_spark_recalibrates_by_bin_too(spark):
     np.testing.assert_allclose(got[:, 0], expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_every_dialect_reads_its_own_statement_by_bin_and_works_a_bin_out_once():
     _, scores, _, _, prev = labelled_case("auto", 2, 1)
     prev = prev.model_copy(update={"field": prev.field.model_copy(update={"by": ("town",)})})
@@ -859,6 +858,7 @@ def decided_by_arrays(prev, rows, groups, **options):
     return [next(answers) if here else None for here in there]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_classes", "columns", "classes"),
     [(2, 1, (0, 1)), (2, 2, ("it's", "é ${x}")), (2, 1, (False, True)), (3, 3, ("a", "b", "c"))],
@@ -913,6 +913,7 @@ def test_decisions_with_loaded_weights_need_no_prevalences_of_groups(warehouse):
         decide_statement(prev, "leads", dialect="duckdb", by="town", scores="p", weights="w", goal="balanced")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", PARSED_ONLY)
 def test_every_dialect_reads_its_own_decision(dialect):
     lab = relabelled(learnt("auto", 3, 3), ("a", "b", "c"))
@@ -1044,6 +1045,7 @@ def test_a_group_named_like_an_attack_is_a_group(warehouse, value):
     assert warehouse.rows("SELECT p FROM victim")[1] == [(0.5,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", PARSED_ONLY)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_other_dialects_read_back_as_the_statement_that_was_meant(dialect, n_classes):
@@ -1079,6 +1081,7 @@ def test_a_name_that_a_dialect_has_no_quotes_for_is_refused(dialect, name, role)
         count_statement(learnt(), dialect=dialect, **names)
 
 
+@pytest.mark.slow
 def test_every_dialect_of_sqlglot_can_be_asked_for():
     lab = learnt(Edges([0.5]))
     prev = quiet_estimate(lab, fieldcal.count(lab, [0.2, 0.8], groups=["York", "Leeds"]))
@@ -1316,6 +1319,7 @@ def test_a_warehouse_counts_calibrated_predictions_to_the_last_bit(warehouse, me
     assert_same_field(field_of(warehouse, lab, "leads", by="town", scores=names), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "n_classes", "columns", "trust"),
     [("sigmoid", 2, 1, 0.6), ("isotonic", 2, 2, 1), ("sigmoid", 3, 3, 0), ("temperature", 3, 3, 0.6)],
@@ -1343,6 +1347,7 @@ def test_a_warehouse_recalibrates_and_decides_calibrated_predictions(
     np.testing.assert_array_equal(as_array([row[columns + 2 :] for row in alone]), new)
 
 
+@pytest.mark.slow
 def test_calibrated_statements_parse_in_every_dialect():
     lab = calibrated_lab("isotonic", 2, 2)
     prev = quiet_estimate(lab, fieldcal.count(lab, data().proba_field))

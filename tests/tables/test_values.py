@@ -81,6 +81,7 @@ def counted(lab, rows, columns, by=("model",), **options):
 JUDGES = [("verdict",), ("rating",), ("score",), ("ok",), ("verdict", "second"), ("score", "second")]
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("columns", JUDGES, ids=",".join)
 def test_every_engine_learns_and_counts_values_as_arrays_to_the_byte(engine, columns):
     rows = judged()
@@ -117,6 +118,7 @@ def test_blank_text_and_nan_are_missing(local_engine, column, blank):
     truth.assert_same_counts(field, counted(lab, rows, (column,), missing="drop"))
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("column", "value", "fate"),
     [
@@ -164,6 +166,7 @@ def test_only_labels_adds_to_a_field_that_was_counted_before(local_engine):
     assert later == at_once
 
 
+@pytest.mark.conformance
 def test_windows_are_batches_that_hold_their_own_unseen_values(local_engine):
     lab, rows = lab_of("verdict"), with_gaps(judged(), "verdict", {5, 8}, "unsure")
     with pytest.warns(ValueWarning):
@@ -278,6 +281,7 @@ def new_rows(columns):
     return with_gaps(rows, "verdict", {9}, "unsure") if "verdict" in columns else rows
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("columns", JUDGES, ids=",".join)
 def test_every_engine_gives_the_probability_of_each_class_as_arrays_do(engine, columns):
     prev, rows = estimated(*columns), new_rows(columns)
@@ -294,6 +298,7 @@ def test_every_engine_gives_the_probability_of_each_class_as_arrays_do(engine, c
     assert found["at"] == rows["at"].to_pylist()
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("columns", [("verdict",), ("verdict", "second"), ("rating",)], ids=",".join)
 @pytest.mark.parametrize("goal", ["accuracy", "balanced", ((0.0, 1.0), (5.0, 0.0))], ids=str)
 def test_every_engine_decides_as_arrays_do(local_engine, columns, goal):

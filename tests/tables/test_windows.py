@@ -62,6 +62,7 @@ def by_hand(lab, rows, by, start_of):
     return sum(parts)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("every", LENGTHS)
 def test_every_window_holds_what_its_rows_alone_give(local_engine, every):
     lab = truth.binary_lab()
@@ -95,6 +96,7 @@ def test_windows_of_several_units_are_as_long_as_they_say_in_every_engine(local_
     assert int(field.n.sum()) == len(log())
 
 
+@pytest.mark.conformance
 def test_rows_without_a_time_are_in_no_window_but_in_the_whole(engine):
     rows = pa.table(
         {"p": [0.1, 0.2, 0.3], "at": pa.array([dt.datetime(2024, 1, 1, 5), None, None], pa.timestamp("us"))}
@@ -140,6 +142,7 @@ def test_missing_and_rounded_scores_are_counted_beside_the_windows(local_engine)
     assert field.only(["2024-01-01"]).dropped == 0
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("unit", ["s", "ms", "ns"])
 def test_times_of_every_fineness_fall_into_the_same_windows(local_engine, unit):
     whole = [None if t is None else t.replace(microsecond=0) for t in log()["at"].to_pylist()]
