@@ -14,7 +14,7 @@ from fieldcal.core.explanations import Belief, centred
 from fieldcal.core.labelled_rows import Base, ByClass, Explanation, LabelledRows
 from fieldcal.core.labels import Model
 from fieldcal.core.log_odds import against_first, precisions, with_first
-from fieldcal.core.tilt import matched_tilt
+from fieldcal.core.reweight import matched_tilt
 from fieldcal.core.trust import Trust
 
 RNG = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """Two classes: what the posterior is made of, before anything is integrated.
 
 The prior of every draw of ``M``, the derivatives of the log density in ``θ = arcsin √p``, its modes, and the rule by
-which an interval reaches an end. `quadrature` builds on it.
+which an interval reaches an end. `posterior` builds on it.
 """
 
 from __future__ import annotations

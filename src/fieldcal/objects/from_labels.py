@@ -12,8 +12,7 @@ from fieldcal.core.labelled_rows import KINDS, Foretold, Kind
 from fieldcal.core.labels import Learnt
 from fieldcal.core.partition import Partition
 from fieldcal.core.policy import POLICY
-from fieldcal.core.reweight import BinStep, Step
-from fieldcal.core.tilt import matched_tilt
+from fieldcal.core.reweight import BinStep, Step, matched_tilt
 from fieldcal.core.trust import Trust
 from fieldcal.objects import show
 from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares

@@ -13,8 +13,7 @@ from fieldcal.core.judge import Posterior, Verdicts, spread_of_judges
 from fieldcal.core.policy import POLICY
 from fieldcal.core.posterior import Summary, summarise_draws
 from fieldcal.core.response import in_class_rows
-from fieldcal.core.reweight import Step
-from fieldcal.core.tilt import matched_tilt
+from fieldcal.core.reweight import Step, matched_tilt
 from fieldcal.errors import InputError, Option
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab

@@ -398,7 +398,7 @@ class Grouping:
         ]
 
     def decode(self, parts: Sequence[Any]) -> Any:
-        """The keys of a small result, one list per column, as `keys.factorize` takes them."""
+        """The keys of a small result, one list per column, as `group_keys.factorize` takes them."""
         if len(parts) < 2:
             return parts[0] if parts else None
         lists = [p.tolist() if isinstance(p, np.ndarray) else p for p in parts]
