@@ -9,7 +9,7 @@ import importlib
 
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False  # typing is not loaded before the command line watches for signals
+TYPE_CHECKING = False  # the command line catches Ctrl-C from its first line on: what loads before is small
 
 _WHERE = {
     "learn": "verbs",

@@ -1,9 +1,6 @@
 """``python -m fieldcal``: the command line."""
 
-if __name__ == "__main__":
-    try:
-        from fieldcal.cli import main
+from fieldcal.cli import main
 
-        main()
-    except KeyboardInterrupt:  # before `main` watches for signals
-        raise SystemExit(130) from None
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,9 @@
 """The command line: parse, call, print, exit code. No statistics.
 
-Exit codes: 0 done (and `check`: ok), 1 an error, 2 `check`: use with care, 3 `check`: do not use, 130 interrupted,
-143 terminated, 141 the reader of the output went away.
+Exit codes: 0 done (and `check`: ok), 1 an error, 2 `check`: use with care, 3 `check`: do not use, 130 interrupted, 141
+the reader of the output went away.
 """
 
-try:
-    from fieldcal.cli.main import main
-except KeyboardInterrupt:  # what an entry point loads before `main` watches for signals
-    raise SystemExit(130) from None
+from fieldcal.cli.main import main
 
 __all__ = ["main"]

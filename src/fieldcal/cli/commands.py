@@ -37,10 +37,7 @@ from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, L
 from fieldcal.cli.output import Settings
 from fieldcal.cli.pairs import Paired, pairs_of
 from fieldcal.errors import InputError
-from fieldcal.writing import (
-    writable,
-    write_together,
-)
+from fieldcal.storage import writable, write_together
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence

@@ -15,7 +15,7 @@ from fieldcal.cli.answers import Assume, Of, as_plain, group_of
 from fieldcal.cli.inputs import check_output, class_of
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
-from fieldcal.writing import write_atomically
+from fieldcal.storage import write_atomically
 
 if TYPE_CHECKING:
     from fieldcal.objects import Prevalence

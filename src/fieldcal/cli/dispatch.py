@@ -12,16 +12,15 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import Any
 
-from fieldcal.cli.main import Watch
 from fieldcal.cli.output import Settings, explain, one_line, warnings_in_one_line
 
-CLOSED_PIPE = 141
+INTERRUPTED, CLOSED_PIPE = 130, 141
 
 
-def run(args: Sequence[str] | None, watch: Watch) -> int:
-    """Parse, call, and say what happened by the exit code."""
+def run(args: Sequence[str] | None) -> int:
+    """The exit code of the command with these arguments."""
     settings = Settings()
     _prepare_streams()
     # It warns of a home that it cannot write to, and draws all the same.
@@ -36,66 +35,54 @@ def run(args: Sequence[str] | None, watch: Watch) -> int:
             )
             sys.stdout.flush()
     except BaseException as error:
-        return _failed(error, settings, watch)
-    if watch.caught is not None:
-        return watch.exit_code
+        return _failed(error, settings)
     return code if isinstance(code, int) else 0
 
 
 def _prepare_streams() -> None:
-    if None in (sys.stdin, sys.stdout, sys.stderr):  # closed by whoever called
-        while os.open(os.devnull, os.O_RDWR) <= 2:  # or the next file to be opened would take its place
-            pass
-        sys.stdout, sys.stderr = (
-            stream or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w") for stream in (sys.stdout, sys.stderr)
-        )
-    out: TextIO = sys.stdout
-    raw = getattr(out, "buffer", None)
-    if isinstance(raw, io.RawIOBase) and out is sys.__stdout__:
-        # Unbuffered (python -u), a write that is cut short by a closing pipe is no error, and nobody would notice.
-        whole = io.BufferedWriter(raw)
-        sys.stdout = io.TextIOWrapper(whole, encoding=out.encoding, write_through=True)
+    """Streams that the caller closed lead nowhere; signs that the locale cannot spell are replaced."""
+    sys.stdout, sys.stderr = (s or open(os.devnull, "w") for s in (sys.stdout, sys.stderr))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a locale that cannot spell a sign must not stop the work
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
-def _failed(error: BaseException, settings: Settings, watch: Watch) -> int:
+def _failed(error: BaseException, settings: Settings) -> int:
+    """Print what happened in one line; the exit code."""
     causes = list(_causes(error))
     if settings.debug:
         traceback.print_exception(error)
-    if watch.caught is not None or any(isinstance(e, KeyboardInterrupt) for e in causes):
-        _discard_output()
-        return watch.exit_code
-    if any(isinstance(e, BrokenPipeError) for e in causes):  # typer and rich make a SystemExit of it
-        _discard_output()
-        return CLOSED_PIPE
-    if isinstance(error, SystemExit) and not isinstance(error.code, str):
+    if any(
+        isinstance(e, KeyboardInterrupt) or str(e) == "Query interrupted" for e in causes
+    ):  # so says DuckDB
+        told, code = "Interrupted.\n", INTERRUPTED
+    elif any(isinstance(e, BrokenPipeError) for e in causes):  # typer and rich make a SystemExit of it
+        told, code = "", CLOSED_PIPE
+    elif isinstance(error, SystemExit) and not isinstance(error.code, str):
         return int(error.code or 0)
+    else:
+        told, code = f"error: {one_line(explain(error))}\n", 1
     with suppress(OSError):  # nobody may be there to read it
-        sys.stderr.write(f"error: {one_line(explain(error))}\n")
+        sys.stderr.write(told)
         sys.stderr.flush()
     _discard_output()
-    return 1
+    return code
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """The error, what it was raised from, and so on."""
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__ or seen.__context__
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _discard_output() -> None:
-    """What is still buffered has no reader: without this Python complains when it ends."""
-    with suppress(OSError, ValueError):
+    """Output that cannot be written would be another error when Python ends."""
+    try:
         sys.stdout.flush()
-        return
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def command() -> Any:

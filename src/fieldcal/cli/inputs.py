@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldcal.cli.output import Settings
 from fieldcal.errors import FieldcalError, InputError
-from fieldcal.storage import did_you_mean, parse, read_bytes
-from fieldcal.writing import check_own, nearest
+from fieldcal.storage import check_own, did_you_mean, nearest, parse, read_bytes
 
 if TYPE_CHECKING:
     from fieldcal.objects import Lab, Prevalence

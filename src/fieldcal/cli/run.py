@@ -21,7 +21,7 @@ from fieldcal.cli.output import Settings
 from fieldcal.cli.pairs import Item, read_pairs
 from fieldcal.cli.shares import DIFFERENCES, SHARES
 from fieldcal.errors import InputError
-from fieldcal.writing import atomic_folder, write_atomically
+from fieldcal.storage import atomic_folder, write_atomically
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence

@@ -41,7 +41,6 @@ from fieldcal import storage
 from fieldcal.core import partition as parts
 from fieldcal.errors import ArtefactError, FieldcalError, InputTypeError
 from fieldcal.objects import group_keys
-from fieldcal.writing import write_atomically
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -313,7 +312,7 @@ class Artefact(Frozen):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a JSON file, atomically."""
         storage.as_path(path)
-        write_atomically(path, self.to_json())
+        storage.write_atomically(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

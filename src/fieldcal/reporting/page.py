@@ -32,8 +32,7 @@ from fieldcal.reporting.details import about_section
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
 from fieldcal.reporting.judges import judged_content
-from fieldcal.storage import require
-from fieldcal.writing import write_atomically
+from fieldcal.storage import require, write_atomically
 
 #: Lines of the table of groups that are in the HTML without JavaScript, and on paper; and in Markdown.
 STATIC_LINES, MARKDOWN_LINES = 400, 30

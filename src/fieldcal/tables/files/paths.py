@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from fieldcal.errors import InputError, reason
-from fieldcal.storage import did_you_mean
-from fieldcal.writing import writable
+from fieldcal.storage import did_you_mean, writable
 
 #: What can be written.
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")

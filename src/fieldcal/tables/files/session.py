@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fieldcal.errors import InputError, reason
 from fieldcal.options import column_names
-from fieldcal.storage import as_path, require
+from fieldcal.storage import as_path, atomic_path, require
 from fieldcal.tables.files import csv, jsonl, parquet
 from fieldcal.tables.files.duckdb_errors import translated
 from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
-from fieldcal.writing import Scratch, atomic_path
 
 if TYPE_CHECKING:
     from fieldcal.objects import Lab
@@ -74,6 +73,7 @@ class Session:
         if threads is not None and (not isinstance(threads, int) or threads < 1):
             raise InputError(f"threads must be a whole number from 1, but got {threads!r}.")
         self._scratch = _scratch(temp_directory)
+        self._folder = Path(self._scratch.name)
         self.connection = duckdb.connect(config=self._settings(threads))
         self.connection.execute("SET enable_progress_bar = false")
         self.connection.execute("SET TimeZone = 'UTC'")  # what is written is the same everywhere
@@ -84,8 +84,8 @@ class Session:
 
     def _settings(self, threads: int | None) -> dict[str, Any]:
         settings: dict[str, Any] = {
-            "temp_directory": str(self._scratch.path),
-            "home_directory": str(self._scratch.path),  # the user's own may be missing or read-only
+            "temp_directory": str(self._folder),
+            "home_directory": str(self._folder),  # the user's own may be missing or read-only
             "autoinstall_known_extensions": False,  # nothing is fetched from a network
             "autoload_known_extensions": False,
             "allow_persistent_secrets": False,
@@ -128,7 +128,7 @@ class Session:
     def close(self) -> None:
         """Close the connection and remove what was spilled to disk."""
         self.connection.close()
-        self._scratch.close()
+        self._scratch.cleanup()
 
     def open(self, source: str | os.PathLike[str], *, reader: Reader = "auto", **roles: Any) -> Source:
         """A table in one file or in several.
@@ -140,7 +140,7 @@ class Session:
         **roles : of columns, as in `Source.bound`; without one, a column of a CSV is text
         """
         given = source if isinstance(source, str) else str(as_path(source))
-        paths = [spool(sys.stdin, self._scratch.path)] if given == "-" else find(given)
+        paths = [spool(sys.stdin, self._folder)] if given == "-" else find(given)
         name = "standard input" if given == "-" else given
         found = format_of(paths, name)
         found = found if reader == "auto" else reader
@@ -185,7 +185,7 @@ class Session:
 
     def _to_stdout(self, relation: Any) -> int:
         """Worked out first, so that an error leaves half a table to nobody."""
-        path = self._scratch.path / "answer.csv"
+        path = self._folder / "answer.csv"
         with translated("standard output"):
             rows = self._copy(relation, path, path.name)
         with path.open("rb") as stream:
@@ -336,11 +336,10 @@ def _bytes(limit: str) -> int:
     return size
 
 
-def _scratch(given: str | os.PathLike[str] | None) -> Scratch:
-    place = given
+def _scratch(place: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory[str]:
     try:
         place = place or tempfile.gettempdir()
-        return Scratch(place)
+        return tempfile.TemporaryDirectory(prefix="fieldcal-", dir=place, ignore_cleanup_errors=True)
     except OSError as error:
         where = f" in {str(place)!r}" if place else ""
         raise InputError(
