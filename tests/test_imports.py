@@ -21,11 +21,10 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "core": ({"errors", "types", "options", "core"}, {"numpy", "scipy"}),
     "storage": ({"errors"}, set()),
     "alignment": ({"errors"}, set()),
-    "writing": ({"errors", "writing"}, set()),
     "metrics": ({"errors", "types", "options", "alignment"}, {"numpy"}),
     "datasets": ({"errors", "types", "options", "datasets"}, {"numpy", "sklearn"}),
     "objects": (
-        {"errors", "types", "storage", "writing", "options", "metrics", "core", "objects"},
+        {"errors", "types", "storage", "options", "metrics", "core", "objects"},
         {"numpy", "pydantic", "pydantic_core", "narwhals", "rich"},
     ),
     "validation": ({"errors", "types", "storage", "options", "core", "objects"}, {"numpy"}),
@@ -34,7 +33,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "scipy"},
     ),
     "verbs": (
-        {"errors", "types", "storage", "writing", "options", "alignment", "metrics", "core", "objects"}
+        {"errors", "types", "storage", "options", "alignment", "metrics", "core", "objects"}
         | {"validation", "regression", "verbs"},
         {"numpy", "scipy"},
     ),

@@ -157,11 +157,20 @@ def _swap(new: Path, target: Path, own: Sequence[str]) -> bool:
     finally:
         if not target.exists():
             os.rename(old, target)
-    with contextlib.suppress(OSError):  # what somebody else put there just now stays, in the old folder
-        for name in names:
-            (old / name).unlink()
-        old.rmdir()
+    try:
+        _remove(old, names)
+    except KeyboardInterrupt:
+        _remove(old, names)
+        raise
     return True
+
+
+def _remove(folder: Path, names: Sequence[str]) -> None:
+    """Remove a folder with these files; others, which came just now, stay."""
+    with contextlib.suppress(OSError):
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _replace_files(new: Path, target: Path, own: Sequence[str]) -> None:

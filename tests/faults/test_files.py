@@ -12,9 +12,9 @@ import time
 import pytest
 
 from fieldcal.errors import InputError
+from fieldcal.storage import write_atomically
 from fieldcal.tables.files.duckdb_errors import translated
 from fieldcal.tables.files.session import Session
-from fieldcal.writing import write_atomically
 
 
 @pytest.fixture
@@ -114,7 +114,6 @@ FULL = """
 import resource, signal, sys
 from fieldcal.errors import InputError
 from fieldcal.tables.files.session import Session
-from fieldcal.writing import write_atomically
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 with Session(memory_limit="100MB", threads=2) as session:
@@ -156,7 +155,6 @@ def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path, name, order, wor
 ENDLESS = """
 import sys
 from fieldcal.tables.files.session import Session
-from fieldcal.writing import write_atomically
 
 with Session(threads=2, temp_directory=sys.argv[2]) as session:
     session.write(session.connection.sql("SELECT md5(range::VARCHAR) AS p FROM range(100_000_000_000)"), sys.argv[1])
@@ -221,7 +219,6 @@ def test_fault_44_nothing_is_loaded_from_a_network(session):
 def test_fault_44_nothing_is_left_in_the_working_folder(tmp_path):
     code = """
 from fieldcal.tables.files.session import Session
-from fieldcal.writing import write_atomically
 with Session(memory_limit="100MB", threads=2) as session:
     rows = session.connection.sql("SELECT range AS a, random() AS b, random() AS c FROM range(5_000_000) ORDER BY b")
     session.write(rows, "out.parquet")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import fcntl
-import json
 import os
 import shlex
 import shutil
@@ -17,8 +15,8 @@ import pytest
 import fieldcal
 from fieldcal.cli import main
 from fieldcal.errors import InputError
+from fieldcal.storage import atomic_folder, write_atomically
 from fieldcal.tables.files.session import Session
-from fieldcal.writing import Scratch, atomic_folder, journal, write_atomically
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 RUN = ("lab.json", "field.json", "prevalence.json", "prevalence.csv", "recalibrated.parquet", "report.html")
@@ -163,30 +161,6 @@ def test_fault_54_what_a_run_does_not_make_again_goes_with_a_word(folder, call, 
     assert sorted(os.listdir("out")) == sorted([*RUN[:-1], "notes.txt"])
 
 
-def test_fault_54_a_rename_that_is_refused_is_undone(tmp_path, monkeypatch):
-    (tmp_path / "a").write_text("old a")
-    (tmp_path / "b").write_text("old b")
-    before, real = state(tmp_path), os.replace
-
-    def refuse(source, target):
-        if os.path.basename(target) == "c" and "new" in Path(source).parts:
-            raise PermissionError(1, "Operation not permitted")
-        real(source, target)
-
-    def write():
-        with atomic_folder(tmp_path, own=("a", "b", "c")) as inside:
-            for name in "abc":
-                (inside / name).write_text(f"new {name}")
-            monkeypatch.setattr(os, "replace", refuse)
-
-    with pytest.raises(InputError) as failed:
-        write()
-    assert str(failed.value) == (
-        f"Cannot write in {str(tmp_path)!r}: Operation not permitted. It is as it was before."
-    )
-    assert state(tmp_path) == before
-
-
 def test_fault_54_of_two_that_write_to_one_folder_the_last_has_all_of_it(tmp_path):
     def write(inside, who):
         for name in ("a", "b"):
@@ -201,110 +175,124 @@ def test_fault_54_of_two_that_write_to_one_folder_the_last_has_all_of_it(tmp_pat
     assert state(tmp_path) == {"a": b"slow a", "b": b"slow b"}
 
 
-def test_fault_54_where_not_even_the_way_back_is_open_the_message_says_where_the_files_are(
-    tmp_path, monkeypatch
-):
-    (tmp_path / "a").write_text("old a")
-
-    def refuse(scratch):
-        raise PermissionError(1, "Operation not permitted")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(journal, "redo", refuse)
-        patch.setattr(journal, "undo", refuse)
-        with (
-            pytest.raises(InputError, match="the earlier ones are in") as failed,
-            atomic_folder(tmp_path, own=("a",)) as inside,
-        ):
-            (inside / "a").write_text("new a")
-    kept = Path(str(failed.value).split("'")[-2])
-    assert (kept / "a").read_text() == "old a"
-    write_atomically(tmp_path / "x", b"")  # the next who writes there
-    assert state(tmp_path) == {"a": b"old a", "x": b""}
+# 54: folders that are replaced by a rename, and those that cannot be
 
 
-@pytest.mark.slow
-def test_fault_54_whatever_happens_at_any_step_of_a_write_it_is_old_or_new(tmp_path):
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("steps.py"), tmp_path, "7"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+def write_ab(target):
+    """Two files of three: the first is old, the second new, the third goes."""
+    with atomic_folder(target, own=("a", "b", "c")) as inside:
+        for name in "ab":
+            write_atomically(inside / name, f"new {name}".encode())
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A folder with two files of ours and one of somebody else."""
+    target = tmp_path / "out"
+    target.mkdir(mode=0o750)
+    for name in ("a", "c", "notes"):
+        (target / name).write_text("old")
+    (target / "link").symlink_to("notes")
+    return target
+
+
+NEW = {"a": b"new a", "b": b"new b", "notes": b"old", "link": "notes"}
+
+
+def test_fault_54_a_folder_is_replaced_whole_and_keeps_the_files_and_the_mode(old):
+    before = old.stat()
+    write_ab(old)
+    assert state(old.parent) == {"out": None} | {f"out/{name}": data for name, data in NEW.items()}
+    assert old.stat().st_mode == before.st_mode
+    assert old.stat().st_ino != before.st_ino
+
+
+def mounted(folder, monkeypatch):
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == folder)
+
+
+CANNOT_BE_RENAMED = {
+    "mount_point": mounted,
+    "working_folder": lambda folder, monkeypatch: monkeypatch.chdir(folder),
+    "read_only_parent": lambda folder, monkeypatch: monkeypatch.setattr(
+        os, "access", lambda path, mode: Path(path) == folder
+    ),
+    "subfolder": lambda folder, monkeypatch: (folder / "deep").mkdir(),
+    "no_links": lambda folder, monkeypatch: monkeypatch.setattr(os, "link", refuse),
+    "rename_refused": lambda folder, monkeypatch: monkeypatch.setattr(os, "rename", refuse),
+}
+
+
+def refuse(*args, **options):
+    raise PermissionError(1, "Operation not permitted")
+
+
+@pytest.mark.parametrize("way", CANNOT_BE_RENAMED)
+def test_fault_54_a_folder_that_cannot_be_renamed_gets_its_files(way, old, monkeypatch):
+    CANNOT_BE_RENAMED[way](old, monkeypatch)
+    before = old.stat().st_ino
+    write_ab(old)
+    expected = {"out": None, **{f"out/{name}": data for name, data in NEW.items()}}
+    assert state(old.parent) == expected | ({"out/deep": None} if way == "subfolder" else {})
+    assert old.stat().st_ino == before
+
+
+def test_fault_54_where_one_of_these_files_is_refused_the_message_names_it(old, monkeypatch):
+    monkeypatch.chdir(old)
+    real = os.replace
+    monkeypatch.setattr(
+        os, "replace", lambda a, b: refuse() if b == old / "b" and "new" in Path(a).parts else real(a, b)
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert not found["wrong"]
-    assert found["tries"] > 200
+    with pytest.raises(InputError, match=r"out/b': Operation not permitted. Of a, b, c in this folder"):
+        write_ab(old)
+    assert state(old)["a"] == b"new a"
+    assert "b" not in state(old)
 
 
-# 38: scratch folders of the dead, and of the living
+#: Kills or interrupts a fork at its first, second, … access to the file system, until there are no more.
+STEPS = """
+import os, shutil, signal, sys
+from pathlib import Path
+from fieldcal.storage import atomic_folder
 
+def write(target, last, act):
+    steps = []
+    def see(event, args):
+        if event.startswith(("os.", "open", "shutil.", "tempfile.")):
+            steps.append(event)
+            if len(steps) == last and act == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if len(steps) == last:
+                raise KeyboardInterrupt
+    sys.addaudithook(see)
+    try:
+        with atomic_folder(target, own=("a", "b", "c")) as inside:
+            for name in "ab":
+                (inside / name).write_text(f"new {name}")
+    except KeyboardInterrupt:
+        pass
+    os._exit(len(steps) >= last)
 
-def dead_scratch(place):
-    """What a process that was killed leaves."""
-    code = """
-import os, sys
-from fieldcal.writing import Scratch
-scratch = Scratch(sys.argv[1])
-sys.stdout.write(str(scratch.path))
-sys.stdout.flush()
-os.kill(os.getpid(), 9)
+for last in range(1, 1000):
+    shutil.copytree(sys.argv[1], Path(sys.argv[2], str(last), "out"), symlinks=True)
+    if not (child := os.fork()):
+        write(Path(sys.argv[2], str(last), "out"), last, sys.argv[3])
+    if os.waitpid(child, 0)[1] == 0:
+        break
 """
-    done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, check=False)
-    path = Path(done.stdout)
-    assert path.is_dir(), done.stderr
-    (path / "half.parquet").write_bytes(b"PAR1")
-    return path
 
 
-def test_fault_38_what_a_killed_process_left_goes_with_the_next_write_beside_it(tmp_path):
-    dead = dead_scratch(tmp_path)
-    write_atomically(tmp_path / "new.json", b"{}")
-    assert not dead.exists()
-    assert os.listdir(tmp_path) == ["new.json"]
-
-
-def test_fault_38_what_a_killed_session_left_goes_with_the_next_session(tmp_path):
-    dead = dead_scratch(tmp_path)
-    with Session(temp_directory=tmp_path):
-        assert not dead.exists()
-        assert len(os.listdir(tmp_path)) == 1
-    assert not os.listdir(tmp_path)
-
-
-def test_fault_38_what_lives_or_is_not_ours_is_left_alone(tmp_path, monkeypatch):
-    with Scratch(tmp_path) as alive:
-        (alive.path / "half").write_text("…")
-        others = [
-            ".fieldcal-notes",
-            ".fieldcal-00000000-abcdefgh.tmp",  # of another machine
-            f"{alive.path.name[:-12]}abcdefgh.tmp.bak",
-        ]
-        for name in others:
-            (tmp_path / name).mkdir()
-        link = tmp_path / f"{alive.path.name[:-12]}linklink.tmp"
-        (tmp_path / "precious").mkdir()
-        link.symlink_to("precious")
-        write_atomically(tmp_path / "new.json", b"{}")
-        assert (alive.path / "half").read_text() == "…"
-        assert all((tmp_path / name).is_dir() for name in [*others, "precious"])
-        assert link.is_symlink()
-    dead = dead_scratch(tmp_path)
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    write_atomically(tmp_path / "new.json", b"{}")
-    assert dead.is_dir()
-
-
-def test_fault_38_without_locks_nothing_is_swept_and_everything_is_written(tmp_path, monkeypatch):
-    dead = dead_scratch(tmp_path)
-
-    def no_locks(descriptor, how):
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr(fcntl, "flock", no_locks)
-    write_atomically(tmp_path / "new.json", b"{}")
-    assert sorted(os.listdir(tmp_path)) == sorted([dead.name, "new.json"])
+@pytest.mark.parametrize("act", ["kill", "interrupt"])
+def test_fault_54_67_at_any_step_of_a_write_the_folder_is_old_or_new(act, old, tmp_path):
+    subprocess.run([sys.executable, "-c", STEPS, old, tmp_path / "tries", act], check=True, timeout=60)
+    tries, before, beside = list((tmp_path / "tries").iterdir()), state(old), 0
+    assert len(tries) > 15
+    for place in tries:
+        [out, *others] = sorted(path for path in place.iterdir() if not path.name.startswith(".fieldcal-"))
+        beside += out.name != "out"
+        assert state(out) in ((before, NEW) if out.name == "out" else (before,)), place.name
+        assert not others or act == "kill"  # what is left to be removed of the old one
+    assert beside == (act == "kill")  # the step between the two renames
 
 
 def test_fault_38_a_name_as_long_as_names_can_be_is_written(tmp_path):
@@ -317,15 +305,13 @@ def test_fault_38_both_files_of_estimate_are_whole_before_either_is_in_its_place
     for name in ("made.json", "made.csv"):
         (folder / name).write_bytes(b"old")
     before = state(folder)
+    real, written = os.fsync, []
 
-    real = write_atomically
+    def full(descriptor):
+        written.append(descriptor)
+        (no_space if len(written) > 1 else real)(descriptor)
 
-    def full(path, data):
-        if path.suffix == ".csv":
-            monkeypatch.setattr(os, "fsync", no_space)
-        real(path, data)
-
-    monkeypatch.setattr("fieldcal.writing.folders.write_atomically", full)
+    monkeypatch.setattr(os, "fsync", full)
     code, told = call("estimate lab.json field.json -o made.json --csv made.csv")
     assert (code, told) == (
         1,

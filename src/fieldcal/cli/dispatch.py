@@ -34,6 +34,8 @@ def run(args: Sequence[str] | None) -> int:
                 obj=settings,
             )
             sys.stdout.flush()
+            if code == INTERRUPTED:  # typer makes a code of it
+                raise KeyboardInterrupt
     except BaseException as error:
         return _failed(error, settings)
     return code if isinstance(code, int) else 0
