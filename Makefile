@@ -59,7 +59,7 @@ docs: $(VENV)/.dev ## the site of the documentation: runs every block of it, mak
 site: $(VENV)/.dev ## build/site alone, from the pages and pictures that are there
 	$(BIN)/python tools/site.py
 
-faults: $(VENV)/.dev ## every row of the list of faults, fuzzers, kills, full disks; writes docs/reference/faults.md (half an hour)
+faults: $(VENV)/.dev ## every row of the list of faults, fuzzers; writes docs/reference/faults.md (half an hour)
 	$(BIN)/python tools/faults.py
 
 faults-page: $(VENV)/.dev ## only write docs/reference/faults.md anew, from the rows and the tests that hold them

@@ -1,6 +1,6 @@
 """The list of faults and what holds each row of it: run by `make faults`, written to docs/reference/faults.md.
 
-Without options it runs the tests of all rows, then the fuzzers, the kills and the full disks, prints what it saw and
+Without options it runs the tests of all rows, then the fuzzers, prints what it saw and
 keeps the figures in docs/reference/faults.json. With `--page` it only writes docs/reference/faults.md anew: the rows of
 tests/faults/rows.toml, the tests that carry their numbers, the figures that were kept.
 """
@@ -127,7 +127,7 @@ def run_tests() -> dict[int, Counter[str]]:
 
 
 def run_long(script: str, *options: str) -> dict[str, Any]:
-    """The figures of a long run of fuzzers or kills, which tells what it does by itself."""
+    """The figures of a long run of fuzzers, which tells what it does by itself."""
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder, "figures.json")
         subprocess.run([sys.executable, FAULTS / script, *options, "--json", figures], cwd=ROOT, check=False)
@@ -144,22 +144,7 @@ def fuzzed(seconds: int) -> Figures:
     }
 
 
-def killed(times: int) -> Figures:
-    """Kills, signals and full disks in every command that writes."""
-    figures = ["--kills", str(times), "--signals", str(times), "--full", str(times // 4)]
-    found = run_long("kills.py", *figures)
-    early = f"{found['before_fieldcal']} more came before Python had loaded fieldcal"
-    return {
-        "kills survived": {"tried": found["kills"], "held": found["survived"]},
-        f"signals: exit code, no traceback ({early})": {
-            "tried": found["signals"] - found["before_fieldcal"],
-            "held": found["clean"],
-        },
-        "full disks": {"tried": found["full"], "held": found["held"]},
-    }
-
-
-def run_all(seconds: int, times: int) -> tuple[Figures, int]:
+def run_all(seconds: int) -> tuple[Figures, int]:
     """Everything, told as it goes: what was tried and held, and how many rows no passing test holds."""
     outcomes = run_tests()
     for number, row in rows().items():
@@ -169,7 +154,6 @@ def run_all(seconds: int, times: int) -> tuple[Figures, int]:
     total = sum(outcomes.values(), Counter())
     figures = {"tests of rows": {"tried": total["passed"] + total["failed"], "held": total["passed"]}}
     figures |= fuzzed(seconds)
-    figures |= killed(times)
     for what, seen in figures.items():
         tell(f"{what:40} {seen['held']:>8,} of {seen['tried']:>8,} held")
     return figures, sum(not outcomes[number]["passed"] for number in rows())
@@ -187,14 +171,11 @@ def main() -> int:
     )
     parser.add_argument("--page", action="store_true", help="only write docs/reference/faults.md anew")
     parser.add_argument("--seconds", type=int, default=600, help="how long the fuzzers run")
-    parser.add_argument(
-        "--times", type=int, default=200, help="how often a command is killed, and interrupted"
-    )
     options = parser.parse_args()
     kept = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
     failed = 0
     if not options.page:
-        figures, failed = run_all(options.seconds, options.times)
+        figures, failed = run_all(options.seconds)
         failed += sum(seen["tried"] - seen["held"] for seen in figures.values())
         kept |= figures
         FIGURES.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")

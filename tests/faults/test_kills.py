@@ -130,17 +130,17 @@ def test_fault_38_54_a_run_that_has_no_space_leaves_the_old_folder(share, world,
     assert not [*place.glob(".fieldcal-*"), *(place / "tmp").iterdir()]
 
 
-#: Where Ctrl-C comes, in place of a command; what is printed.
+#: Where Ctrl-C comes, in place of a command.
 INTERRUPTIONS = {
     "in_the_middle": "hit()",
     "terminated": "hit(signal.SIGTERM)",
-    "while_it_is_loaded": "sys.meta_path.insert(0, Loading()), __import__('csv')",
+    "while_it_is_loaded": "",
     "as_the_error_of_something_else": "replaced()",
     "in_a_query": "query()",
 }
 WORK = """
 import os, signal, sys
-from fieldcal.cli import dispatch, main
+from fieldcal.cli import main
 
 def hit(number=signal.SIGINT):
     os.kill(os.getpid(), number)
@@ -166,7 +166,11 @@ class Command:
     def main(self, **options):
         eval(sys.argv[1])
 
-dispatch.command = Command
+if sys.argv[1]:
+    from fieldcal.cli import dispatch
+    dispatch.command = Command
+else:
+    sys.meta_path.insert(0, Loading())  # the first module that `main` loads
 main()
 """
 

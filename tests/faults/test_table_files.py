@@ -81,17 +81,16 @@ from fieldcal import cli, tables
 def endless(prev, session, source, target, **options):
     return session.write(session.connection.sql("SELECT random() AS p FROM range(100_000_000_000)"), target)
 tables.recalibrate_file = endless
-cli.main(["recalibrate", sys.argv[2], sys.argv[3], "-o", sys.argv[1]])
+sys.argv = ["fieldcal", "recalibrate", sys.argv[2], sys.argv[3], "-o", sys.argv[1]]
+cli.main()
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
-    ids=["fault_38_43_ctrl_c", "fault_38_43_terminated"],
+    "number", [signal.SIGINT, signal.SIGTERM], ids=["fault_38_43_ctrl_c", "fault_38_43_terminated"]
 )
-def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number, code):
+def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number):
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     table, prevalence = tmp_path / "in" / "log.csv", tmp_path / "in" / "prevalence.json"
@@ -101,7 +100,7 @@ def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number, code)
     fieldcal.estimate(lab, field, trust=1).save(prevalence)
     with writing(tmp_path / "out" / "out.parquet", ENDLESS_COMMAND, prevalence, table) as process:
         process.send_signal(number)
-    assert process.returncode == code
+    assert process.returncode == 130
     assert list((tmp_path / "out").iterdir()) == []
 
 
