@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -151,38 +148,6 @@ def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path, name, order, wor
 
 
 # 43: interruptions
-
-ENDLESS = """
-import sys
-from fieldcal.tables.files.session import Session
-
-with Session(threads=2, temp_directory=sys.argv[2]) as session:
-    session.write(session.connection.sql("SELECT md5(range::VARCHAR) AS p FROM range(100_000_000_000)"), sys.argv[1])
-"""
-
-
-@pytest.mark.slow
-def test_fault_43_ctrl_c_ends_a_write_at_once_as_what_it_is(tmp_path):
-    (tmp_path / "spill").mkdir()
-    target = tmp_path / "out.parquet"
-    command = [sys.executable, "-c", ENDLESS, str(target), str(tmp_path / "spill")]
-    heeds = functools.partial(
-        signal.signal, signal.SIGINT, signal.SIG_DFL
-    )  # a job in the background does not
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeds)
-    try:
-        deadline = time.monotonic() + 60
-        while not any(p.stat().st_size for p in tmp_path.glob(".fieldcal-*/out.parquet")):
-            assert process.poll() is None, "it ended before it wrote"
-            assert time.monotonic() < deadline, "it never wrote"
-        process.send_signal(signal.SIGINT)
-        # The query would never end by itself: that this returns says that it was interrupted.
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-    assert errors.rstrip().endswith(b"KeyboardInterrupt")
-    assert [p.name for p in tmp_path.rglob("*")] == ["spill"]
 
 
 def test_fault_43_an_interrupted_query_is_ctrl_c():

@@ -104,31 +104,6 @@ def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@pytest.mark.slow
-def test_fault_38_a_full_disk_is_an_error_and_leaves_nothing(tmp_path):
-    code = """
-import resource, signal, sys
-from fieldcal.errors import InputError
-from fieldcal.tables.files.session import Session
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
-with Session() as session:
-    try:
-        session.write(session.connection.sql("SELECT random() AS p FROM range(1_000_000)"), sys.argv[1])
-    except InputError as error:
-        print(error)
-"""
-    target = tmp_path / "out.parquet"
-    target.write_bytes(b"old")
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(target)], capture_output=True, text=True, check=True
-    )
-    assert "out.parquet" in done.stdout
-    assert len(done.stdout.splitlines()) == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["out.parquet"]
-    assert target.read_bytes() == b"old"
-
-
 def linked(how, source, tmp_path):
     """Another name of the same file."""
     if how == "itself":
