@@ -1,4 +1,4 @@
-"""What DuckDB says about a file, in one line of ours: which file, which line, what to do."""
+"""DuckDB's errors about files, in one line: which file, which line, what to do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from fieldcal.errors import InputError
 from fieldcal.storage import require
 
-_LINE = re.compile(r"CSV Error on Line: (\d+)")
-_FILE = re.compile(r"^\s*file = (.+)$", re.MULTILINE)
+_LINE = re.compile(r"CSV Error on Line: (\d+)|JSON transform error in file .* in line (\d+):")
+_FILE = re.compile(r"^\s*file = (.+)$|JSON .*in file \"(.+?)\", ", re.MULTILINE)
+_TWICE = re.compile(r'has duplicate key "(.*)"')
 _COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 _WRITE = re.compile(r'Could not write file \\*"(?P<path>.+?)\\*": (?P<why>[^"}\n]+)')
 _KIND = re.compile(r"^(\w+ )*Error: ")
@@ -19,7 +20,7 @@ _KIND = re.compile(r"^(\w+ )*Error: ")
 
 @contextlib.contextmanager
 def translated(name: str, *, target: str | None = None) -> Iterator[None]:
-    """DuckDB's errors as ours, and an interrupted query as the Ctrl-C that it was.
+    """Raise DuckDB's errors as `InputError`, and an interrupted query as the Ctrl-C that it was.
 
     Parameters
     ----------
@@ -58,6 +59,10 @@ def _in_one_line(name: str, message: str, target: str) -> str:
         )
     if "unicode" in message.lower() or "utf-8 encoded" in message.lower():
         return f"{where} is not text in UTF-8. Save it as UTF-8."
+    if "gzip" in message.lower():
+        return f"{where} cannot be used: its gzip is damaged or ends too early. Was it copied whole?"
+    if twice := _TWICE.search(message):
+        return f"{where} has the key {twice[1]!r:.60} twice. Write one whole object per line."
     if "unterminated quote" in message:
         return f"{where} opens a quote that does not end where the value ends. Correct it."
     if "Maximum line size" in message:
@@ -70,9 +75,9 @@ def _in_one_line(name: str, message: str, target: str) -> str:
 
 def _where(name: str, message: str) -> str:
     line, file = _LINE.search(message), _FILE.search(message)
-    found = Path(file[1].strip()).name if file else ""
+    found = Path((file[1] or file[2]).strip()).name if file else ""
     shown = name if name.endswith(found) else found
-    return f"{shown!r}, line {line[1]}," if line else f"{shown!r}"
+    return f"{shown!r}, line {line[1] or line[2]}," if line else f"{shown!r}"
 
 
 def _unwritten(target: str, path: str, why: str) -> str:

@@ -7,22 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fieldcal.errors import InputError
-from fieldcal.storage import refuse_repeats, require
+from fieldcal.storage import refuse_repeats
 from fieldcal.tables.files.paths import listed
+from fieldcal.tables.files.text import ANY, Kinds, Roles, literal, quoted, typed
 
 #: Columns that DuckDB adds to every parquet file, unless the file has columns of these names.
-_VIRTUAL = ("file_index", "file_row_number")
-_NUMBERS = {
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "FLOAT",
-    "DOUBLE",
-}
+_VIRTUAL = {"file_index", "file_row_number"}
+_SHORT = {"TINYINT", "SMALLINT", "UTINYINT", "USMALLINT"}
+_NUMBERS = _SHORT | {"INTEGER", "UINTEGER", "BIGINT", "FLOAT", "DOUBLE"}
 _MOST_ROWS = 2**40  # of one file
 
 
@@ -36,24 +28,30 @@ def as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
     return bytes(stream.getvalue())
 
 
-def read(connection: Any, paths: Sequence[Path]) -> Any:
-    """A relation over the files."""
-    _refuse_repeats(connection, paths[0])
-    mixed = _disagree(connection, paths)
-    return connection.read_parquet(listed(paths), union_by_name=mixed)
+def read(
+    connection: Any, paths: Sequence[Path], roles: Roles, keys: Sequence[str], row_id: str | None = None
+) -> tuple[Any, Kinds]:
+    """A relation over the files, in their types, and the types that the values of keys without a role may have.
 
-
-def numbered(relation: Any, files: int, name: str) -> Any | None:
-    """The relation with the place of each row at its end, or None where a column hides it.
-
-    A number for all rows would be counted on one core; parquet's own number costs nothing.
+    Parameters
+    ----------
+    keys : of ``key=value`` in the names of folders, typed as the columns of a CSV
+    row_id : name of a column with the place of each row, at the end; left out where columns hide it
     """
-    duckdb = require("duckdb", "cli", purpose="to read files")
-    if {column.lower() for column in relation.columns} & set(_VIRTUAL):
-        return None
-    file, row = (duckdb.ColumnExpression(column) for column in _VIRTUAL)
-    place = row if files == 1 else file.cast("BIGINT") * duckdb.ConstantExpression(_MOST_ROWS) + row
-    return relation.select(duckdb.StarExpression(), place.alias(name))
+    _refuse_repeats(connection, paths[0])
+    names = list(dict.fromkeys([*_common_types(connection, paths), *keys]))
+    columns = ["*"]
+    if row_id is not None and not _VIRTUAL & {name.lower() for name in names}:
+        # A number for all rows would be counted on one core; parquet's own number costs nothing.
+        columns.append(f"file_index::BIGINT * {_MOST_ROWS} + file_row_number AS {quoted(row_id)}")
+        names.append(row_id)
+    files = f"[{', '.join(map(literal, listed(paths)))}], union_by_name={len(paths) > 1}"
+    hive = f"hive_partitioning={bool(keys)}, hive_types_autocast=false"
+    relation = connection.sql(f"SELECT {', '.join(columns)} FROM read_parquet({files}, {hive})")
+    if not keys:
+        return relation, {}
+    kinds = {n: tried for n, tried in roles.types(names).items() if n in keys}
+    return typed(relation, kinds, names, check=False), {key: ANY for key in keys if key not in kinds}
 
 
 def largest_row_group(connection: Any, path: Path) -> int:
@@ -80,10 +78,9 @@ def _refuse_repeats(connection: Any, path: Path) -> None:
     refuse_repeats([name.lower() for name in names])
 
 
-def _disagree(connection: Any, paths: Sequence[Path]) -> bool:
-    """Whether types differ between files; columns must not, as DuckDB would drop what the first file lacks."""
+def _common_types(connection: Any, paths: Sequence[Path]) -> dict[str, str]:
+    """Those of the first file. DuckDB would fill columns that a file lacks, and make text of two types."""
     first = _types(connection, paths[0])
-    mixed = False
     for path in paths[1:]:
         other = _types(connection, path)
         for name in [*first, *other]:
@@ -93,19 +90,14 @@ def _disagree(connection: Any, paths: Sequence[Path]) -> bool:
                     f"{lacking.name!r} has no column {name!r:.60}, but {having.name!r} has. Files of one table need "
                     "the same columns."
                 )
-            if not _compatible(first[name], other[name]):
+            if first[name] != other[name] and not {first[name], other[name]} <= _NUMBERS:
                 raise InputError(
                     f"The column {name!r:.60} holds {first[name]} in {paths[0].name!r} and {other[name]} in "
                     f"{path.name!r}. Cast one of them."
                 )
-        mixed = mixed or first != other
-    return mixed
+    return first
 
 
 def _types(connection: Any, path: Path) -> dict[str, str]:
-    relation = connection.read_parquet(listed([path])[0])
+    relation = connection.read_parquet(listed([path])[0], hive_partitioning=False)
     return dict(zip(relation.columns, map(str, relation.types), strict=True))
-
-
-def _compatible(one: str, two: str) -> bool:
-    return one == two or {one, two} <= _NUMBERS

@@ -1,4 +1,4 @@
-"""Which files are meant, what is in them, and whether a target may be written: asked before any work."""
+"""Which files a name stands for, what is in them, and whether a target may be written: checked before any work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import shutil
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import BinaryIO, Literal, TextIO, cast
 
 from fieldcal.errors import InputError, reason
 from fieldcal.storage import did_you_mean, writable
@@ -21,6 +21,7 @@ SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 Format = Literal["csv", "jsonl", "parquet"]
 #: How files are named that are JSON Lines, or CSV, whatever they begin with.
 _JSON_LINES, _CSV = (".jsonl", ".ndjson"), (".csv", ".tsv")
+_TABLES = (".parquet", *_CSV, *_JSON_LINES, ".json")
 _WILD = set("*?[")
 _GLANCE = 2**12
 #: How files begin that are no text, and are read all the same: parquet and gzip.
@@ -28,7 +29,7 @@ _BINARY = (b"PAR1", b"\x1f\x8b")
 
 
 def find(source: str) -> list[Path]:
-    """The files that a path or a glob names, in order."""
+    """The files that a path, a folder or a glob names, in order."""
     if "://" in source:
         raise InputError(
             f"{source!r} is an address. fieldcal reads files and goes to no network: fetch it first, or use the engine "
@@ -44,7 +45,7 @@ def find(source: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        raise InputError(f"{source!r} is a folder. Name its files: {source.rstrip('/')}/*.parquet")
+        return _in_folder(path)
     if is_pattern(source):
         found = [Path(p) for p in sorted(glob.glob(source, recursive=True)) if Path(p).is_file()]
         if not found:
@@ -56,6 +57,32 @@ def find(source: str) -> list[Path]:
     with contextlib.suppress(OSError):  # a folder that cannot be read
         beside = os.listdir(path.parent)
     raise InputError(f"There is no file {source!r:.200}.{did_you_mean(path.name, beside)}")
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The tables in a folder and in those below; names that begin with . or _ are those of notes, as _SUCCESS."""
+    found = [
+        path for path in sorted(folder.rglob("*")) if path.is_file() and _is_table(path.relative_to(folder))
+    ]
+    if not found:
+        raise InputError(
+            f"The folder {str(folder)!r} holds no table: no file in it or below ends in {', '.join(_TABLES)}, with or "
+            "without .gz. If tables have other names, give a pattern in quotes, such as "
+            f"'{folder}/**/part-*'."
+        )
+    return found
+
+
+def _is_table(path: Path) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in path.parts)
+    return not hidden and path.name.lower().removesuffix(".gz").endswith(_TABLES)
+
+
+def keys_of(source: str, paths: Sequence[Path]) -> list[str]:
+    """The keys of folders named ``key=value``, which are columns; of a single file, none."""
+    if source == "-" or Path(source).is_file():
+        return []
+    return [key for key, equals, _ in (part.partition("=") for part in paths[0].parts[:-1]) if key and equals]
 
 
 def is_pattern(source: str) -> bool:
@@ -116,12 +143,14 @@ def is_gzip(path: Path) -> bool:
         return stream.read(2) == b"\x1f\x8b"
 
 
+def unpacked(path: Path) -> BinaryIO:
+    """The file, open to be read; unpacked if it is gzipped."""
+    return cast(BinaryIO, gzip.GzipFile(path)) if is_gzip(path) else path.open("rb")
+
+
 def _first_sign(path: Path) -> bytes:
     """The first byte that is not blank, of the beginning of a file; none where it is damaged."""
-    with (
-        contextlib.suppress(OSError, EOFError, zlib.error),
-        gzip.GzipFile(path) if is_gzip(path) else path.open("rb") as stream,
-    ):
+    with contextlib.suppress(OSError, EOFError, zlib.error), unpacked(path) as stream:
         return stream.read(_GLANCE).lstrip()[:1]
     return b""
 
@@ -188,11 +217,17 @@ def refuse_inputs(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
         raise InputError(
             f"The output {str(path)!r} is an input: it would be written over. Choose another name."
         )
-    reader = next((one for one in given if is_pattern(one) and _matches(path, one)), None)
+    reader = next((one for one in given if _would_read(one, path)), None)
     if reader is not None:
         raise InputError(
             f"The output {str(path)!r} would be an input of {reader!r} the next time. Choose another folder."
         )
+
+
+def _would_read(source: str, path: Path) -> bool:
+    if is_pattern(source):
+        return _matches(path, source)
+    return Path(source).is_dir() and Path(os.path.realpath(source)) in Path(os.path.realpath(path)).parents
 
 
 def is_same(one: Path, two: Path) -> bool:

@@ -8,29 +8,36 @@ DuckDB's own types on the way into parquet. JSON Lines are read the same way. Pa
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any
 
 from fieldcal.errors import InputError, reason
 from fieldcal.options import column_names
 from fieldcal.storage import as_path, atomic_path, require
-from fieldcal.tables.files import csv, jsonl, parquet
+from fieldcal.tables.files import parquet
 from fieldcal.tables.files.duckdb_errors import translated
-from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, spool
+from fieldcal.tables.files.paths import Format, check_target, find, format_of, is_pattern, keys_of, spool
+from fieldcal.tables.files.text import (
+    Kinds,
+    Roles,
+    csv_columns,
+    free_types,
+    line_of,
+    quoted,
+    read_csv,
+    read_json_lines,
+)
 
 if TYPE_CHECKING:
     from fieldcal.objects import Lab
-
-Reader = Literal["auto", "csv", "jsonl", "parquet"]
 
 _ANSWER = "fieldcal_answer"
 _LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT])(i?)B\s*", re.IGNORECASE)
@@ -39,7 +46,7 @@ _LEAST = 64 * 2**20
 _FOR_SORTING, _FOR_READING = 0.3, 0.45
 
 
-class Session:
+class Session(AbstractContextManager["Session"]):
     """A DuckDB connection of its own, with limits, for reading and writing files.
 
     Parameters
@@ -74,15 +81,6 @@ class Session:
             raise InputError(f"threads must be a whole number from 1, but got {threads!r}.")
         self._scratch = _scratch(temp_directory)
         self._folder = Path(self._scratch.name)
-        self.connection = duckdb.connect(config=self._settings(threads))
-        self.connection.execute("SET enable_progress_bar = false")
-        self.connection.execute("SET TimeZone = 'UTC'")  # what is written is the same everywhere
-        # The statistics of a parquet file may be damaged, or leave NaN out: its values decide, and nothing else.
-        self.connection.execute("SET disabled_optimizers = 'statistics_propagation,filter_pushdown'")
-        if self.memory is not None:
-            self._share_memory(self.memory)
-
-    def _settings(self, threads: int | None) -> dict[str, Any]:
         settings: dict[str, Any] = {
             "temp_directory": str(self._folder),
             "home_directory": str(self._folder),  # the user's own may be missing or read-only
@@ -93,20 +91,25 @@ class Session:
             "scheduler_process_partial": True,
             "async_threads": 0,
         }
-        if threads is not None:
-            settings["threads"] = threads
-        if self.memory is not None:
-            settings["memory_limit"] = f"{self.memory // 1024}KiB"
-        return settings
-
-    def _share_memory(self, limit: int) -> None:
-        """Without this, readers that run ahead and the sort between them take all there is, and the query fails."""
-        for name, value in (
-            ("operator_memory_limit", f"{int(_FOR_SORTING * limit) // 1024}KiB"),
-            ("read_ahead_depth", "0"),
-            ("enable_external_file_cache", "false"),
-        ):
+        settings |= {} if threads is None else {"threads": threads}
+        settings |= {} if self.memory is None else {"memory_limit": f"{self.memory // 1024}KiB"}
+        self.connection = duckdb.connect(config=settings)
+        for name, value in self._local_settings().items():
             self.connection.execute(f"SET {name} = $value", {"value": value})
+
+    def _local_settings(self) -> dict[str, str]:
+        settings = {
+            "enable_progress_bar": "false",
+            "TimeZone": "UTC",  # what is written is the same everywhere
+            # The statistics of a parquet file may be damaged, or leave NaN out: its values decide, and nothing else.
+            "disabled_optimizers": "statistics_propagation,filter_pushdown",
+        }
+        if self.memory is not None:
+            # Otherwise readers that run ahead and the sort between them take all there is, and the query fails.
+            settings["operator_memory_limit"] = f"{int(_FOR_SORTING * self.memory) // 1024}KiB"
+            settings["read_ahead_depth"] = "0"
+            settings["enable_external_file_cache"] = "false"
+        return settings
 
     def fit_threads(self, needed: int) -> None:
         """So few threads that each can hold so many bytes."""
@@ -117,12 +120,7 @@ class Session:
         if most < now:
             self.connection.execute("SET threads = $most", {"most": most})
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -130,23 +128,19 @@ class Session:
         self.connection.close()
         self._scratch.cleanup()
 
-    def open(self, source: str | os.PathLike[str], *, reader: Reader = "auto", **roles: Any) -> Source:
+    def open(self, source: str | os.PathLike[str], **roles: Any) -> Source:
         """A table in one file or in several.
 
         Parameters
         ----------
-        source : a path, a glob, or "-" for standard input
-        reader : what the files are; by default told by their first bytes
+        source : a file, a folder, a glob, or "-" for standard input. Folders named ``key=value`` are columns
         **roles : of columns, as in `Source.bound`; without one, a column of a CSV is text
         """
         given = source if isinstance(source, str) else str(as_path(source))
         paths = [spool(sys.stdin, self._folder)] if given == "-" else find(given)
         name = "standard input" if given == "-" else given
-        found = format_of(paths, name)
-        found = found if reader == "auto" else reader
-        for path in paths if found != "parquet" else ():  # DuckDB itself refuses long lines of JSON
-            csv.refuse_unreadable(path, **({} if found == "csv" else {"longest": math.inf}))
-        return Source(self, tuple(paths), found, name).bound(**roles)
+        made = Source(self, tuple(paths), format_of(paths, name), name, keys_of(given, paths))
+        return made.bound(**roles)
 
     def write(self, relation: Any, target: str | os.PathLike[str], *, sources: Iterable[Source] = ()) -> int:
         """Write a relation; how many rows it has.
@@ -203,8 +197,11 @@ class Source:
     paths: tuple[Path, ...]
     format: Format
     name: str
-    roles: csv.Roles = field(default_factory=csv.Roles)
-    _read: dict[csv.Roles, Any] = field(default_factory=dict, repr=False, compare=False)  # shared by `bound`
+    keys: Sequence[str] = ()
+    roles: Roles = field(default_factory=Roles)
+    _read: dict[Roles, tuple[Any, Kinds]] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # shared by `bound`
 
     def bound(
         self,
@@ -249,80 +246,74 @@ class Source:
         named = list(scores.values()) if isinstance(scores, Mapping) else scores
         columns, groups = column_names("scores", named), column_names("by", by)
         values = column_names("predictions", predictions)
-        return replace(self, roles=csv.Roles(columns, label, groups, time, tuple(text), values))
+        return replace(self, roles=Roles(columns, label, groups, time, tuple(text), values))
 
     @property
     def relation(self) -> Any:
         """The table, as a relation of DuckDB on the session's connection."""
+        return self._table()[0]
+
+    def _table(self) -> tuple[Any, Kinds]:
         if self.roles not in self._read:
-            with translated(self.name):
-                self._read[self.roles] = self._relation().set_alias(self.name)  # which errors call it by
+            self._read[self.roles] = self._open()
         return self._read[self.roles]
 
-    def _relation(self) -> Any:
-        connection = self.session.connection
+    def _open(self, row_id: str | None = None) -> tuple[Any, Kinds]:
+        with translated(self.name):
+            relation, free = self._opened(row_id)
+            return relation.set_alias(self.name), free  # which errors call it by
+
+    def _opened(self, row_id: str | None) -> tuple[Any, Kinds]:
+        given = self.session.connection, self.paths, self.roles, self.keys
         if self.format != "parquet":
-            return (csv if self.format == "csv" else jsonl).read(connection, self.paths, self.roles)
+            return (read_csv if self.format == "csv" else read_json_lines)(*given)
         if self.session.memory is not None:
             largest = max(self.paths, key=lambda path: path.stat().st_size)
-            self.session.fit_threads(parquet.largest_row_group(connection, largest))
-        return parquet.read(connection, self.paths)
+            self.session.fit_threads(parquet.largest_row_group(self.session.connection, largest))
+        return parquet.read(*given, row_id)
 
-    def duckdbs_types(self) -> dict[str, str]:
+    def free_types(self) -> dict[str, str]:
         """The types in which columns of text without a role go into parquet."""
-        if self.format == "parquet":
-            return {}
-        reader = csv if self.format == "csv" else jsonl
-        found: dict[str, str]
-        found = reader.duckdbs_types(self.session.connection, self.paths, self.relation, self.roles)
-        return found
+        return free_types(*self._table())
 
     @property
     def columns(self) -> list[str]:
         """The names of its columns; of a CSV, the header is read for them and nothing else."""
-        if self.format == "csv":
-            with translated(self.name):
-                return csv.columns(self.session.connection, self.paths)
-        return list(self.relation.columns)
+        if self.format != "csv":
+            return list(self.relation.columns)
+        return list(dict.fromkeys([*csv_columns(self.paths), *self.keys]))
 
     def line_of(self, row: int) -> int | None:
         """The line, from 1, on which a row of a text file begins; None of parquet and of several files."""
         if self.format == "parquet" or len(self.paths) > 1:
             return None
-        if self.format == "csv":
-            return csv.line_of(self.session.connection, self.paths[0], row)
-        return next((n for i, (n, _) in enumerate(jsonl.numbered(self.paths[0])) if i == row), None)
+        return line_of(self.paths[0], row, is_csv=self.format == "csv")
 
     @property
     def inputs(self) -> list[str]:
-        """What must not be written: its files, and what its pattern would find besides."""
-        return [*map(str, self.paths), *([self.name] if is_pattern(self.name) else [])]
+        """What must not be written: its files, and what its folder or pattern would find besides."""
+        several = is_pattern(self.name) or Path(self.name).is_dir()
+        return [*map(str, self.paths), *([self.name] if several else [])]
 
     def with_row_id(self) -> tuple[Any, list[str]]:
         """The table and, at its end, a column that says the order of its rows; none where they must be counted."""
         name = "__fieldcal_row"
         while name in self.columns:
             name += "_"
-        table = None
-        if self.format == "parquet":
-            table = parquet.numbered(self.relation, len(self.paths), name)
-        return (self.relation, []) if table is None else (table, [name])
+        if self.format != "parquet":
+            return self.relation, []
+        table = self._open(name)[0]
+        return table, [name] if name in table.columns else []
 
 
 def _with_types(relation: Any, sources: Iterable[Source]) -> Any:
-    """Columns of text that came from a CSV and have no role, as what DuckDB takes them for."""
-    duckdb = require("duckdb", "cli", purpose="to write files")
-    types = {name: kind for source in sources for name, kind in source.duckdbs_types().items()}
+    """Columns of text that came from a CSV and have no role, in the types that all their values fit."""
+    types = {name: kind for source in sources for name, kind in source.free_types().items()}
     held = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    if not any(held[name] == "VARCHAR" for name in types if name in held):
+    cast = {n: quoted(n) for n, kind in held.items() if n in types and kind == "VARCHAR"}
+    if not cast:
         return relation
-    columns = [duckdb.ColumnExpression(name) for name in held]
-    return relation.select(
-        *(
-            column.cast(types[name]).alias(name) if name in types and held[name] == "VARCHAR" else column
-            for name, column in zip(held, columns, strict=True)
-        )
-    )
+    return relation.project(f"* REPLACE ({', '.join(f'{q}::{types[n]} AS {q}' for n, q in cast.items())})")
 
 
 def _bytes(limit: str) -> int:
