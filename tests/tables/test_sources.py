@@ -13,7 +13,6 @@ import pytest
 
 import fieldcal
 from fieldcal import tables
-from fieldcal.errors import InputError
 from fieldcal.tables.files.session import Session
 
 
@@ -60,11 +59,7 @@ def test_a_parquet_file_of_many_row_groups_is_recalibrated_in_order(lab, session
 def test_several_files_are_one_table_in_the_order_of_their_names(lab, session, tmp_path, suffix):
     rows = rows_of(50_000)
     for i in range(5):
-        part = rows[i * 10_000 : (i + 1) * 10_000]
-        if suffix == "parquet":
-            part.write_parquet(tmp_path / f"part_{i}.parquet", row_group_size=1000)
-        else:
-            part.write_csv(tmp_path / f"part_{i}.csv")
+        getattr(rows[i * 10_000 : (i + 1) * 10_000], f"write_{suffix}")(tmp_path / f"part_{i}.{suffix}")
     log = session.open(str(tmp_path / f"part_*.{suffix}")).bound(lab)
     field = tables.count(lab, log.relation)
     assert field == tables.count(lab, rows)
@@ -76,15 +71,6 @@ def test_a_name_with_a_star_in_it_is_a_file_and_not_a_pattern(lab, session, tmp_
     rows_of(10).write_parquet(tmp_path / "a*.parquet")
     rows_of(20).write_parquet(tmp_path / "ab.parquet")
     assert tables.count(lab, session.open(tmp_path / "a*.parquet").relation).n.sum() == 10
-
-
-def test_a_column_of_the_name_that_duckdb_gives_row_numbers_is_left_alone(lab, session, tmp_path):
-    rows = rows_of(5000).rename({"x": "file_row_number"})
-    rows.write_parquet(tmp_path / "log.parquet")
-    log = session.open(tmp_path / "log.parquet")
-    prev = estimate(lab, tables.count(lab, log.relation))
-    tables.recalibrate_file(prev, session, log, tmp_path / "out.parquet")
-    assert pl.read_parquet(tmp_path / "out.parquet").drop("p_recalibrated").equals(rows)
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.tsv", "out.parquet"])
@@ -105,33 +91,11 @@ def test_standard_input_is_a_table_whatever_its_format(lab, session, tmp_path, m
         assert tables.count(lab, session.open("-").bound(lab).relation) == tables.count(lab, rows)
 
 
-def test_codes_and_answers_stay_text(session, tmp_path):
-    (tmp_path / "t.csv").write_text("code,number,sign,ill,well\n007,7,+1,yes,true\n12,12,2,no,false\n")
-    by = ["code", "number", "sign", "ill", "well"]
-    found = session.open(tmp_path / "t.csv", by=by).relation.fetchall()
-    assert found == [("007", 7, "+1", "yes", True), ("12", 12, "2", "no", False)]
-
-
-def test_columns_can_be_asked_for_as_text(session, tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n1,2024-01-01\n")
-    both = ["a", "b"]
-    found = session.open(tmp_path / "t.csv", by=both, text=both).relation.fetchall()
-    assert found == [("1", "2024-01-01")]
-
-
 def test_what_spills_to_disk_is_gone_when_the_session_ends(tmp_path):
     with Session(temp_directory=tmp_path) as session:
         session.connection.execute("SELECT 1")
         assert list(tmp_path.iterdir())
     assert not list(tmp_path.iterdir())
-
-
-def test_limits_are_handed_to_duckdb_and_nonsense_is_refused():
-    with Session(memory_limit="500MB", threads=1) as session:
-        setting = "SELECT current_setting('threads')"
-        assert session.connection.execute(setting).fetchall() == [(1,)]
-    with pytest.raises(InputError, match="memory limit 'plenty' is not understood"):
-        Session(memory_limit="plenty")
 
 
 def test_counts_of_a_warehouse_come_back_through_csv_and_parquet(lab, session, tmp_path):
