@@ -24,7 +24,7 @@ NOT_MESSAGES = {
     "cli": "speaks of its own flags",
     "objects/show.py": "HTML",
     "reporting": "HTML, and text that shows how to do it in Python",
-    "tables/files/csv.py": "SQL",
+    "tables/files/text.py": "SQL",
     "_NOT_FITTED": "a text of scikit-learn's check_is_fitted",
 }
 

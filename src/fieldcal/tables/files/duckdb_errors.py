@@ -10,12 +10,21 @@ from pathlib import Path
 from fieldcal.errors import InputError
 from fieldcal.storage import require
 
-_LINE = re.compile(r"CSV Error on Line: (\d+)|JSON transform error in file .* in line (\d+):")
-_FILE = re.compile(r"^\s*file = (.+)$|JSON .*in file \"(.+?)\", ", re.MULTILINE)
-_TWICE = re.compile(r'has duplicate key "(.*)"')
+_LINE = re.compile(r"(?:CSV Error on Line: |JSON transform error in file .* in line )(\d+)")
+_FILE = re.compile(r'(?:^\s*file = |JSON .* in file "|GZIP stream: )([^"\n]+)', re.MULTILINE)
 _COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 _WRITE = re.compile(r'Could not write file \\*"(?P<path>.+?)\\*": (?P<why>[^"}\n]+)')
 _KIND = re.compile(r"^(\w+ )*Error: ")
+_TWICE = re.compile(r'has duplicate key "(.*)"')
+#: What is said of a line or file, by a part of DuckDB's message in small letters.
+_WORDS = {
+    "unicode": "is not text in UTF-8. Save it as UTF-8.",
+    "utf-8 encoded": "is not text in UTF-8. Save it as UTF-8.",
+    "gzip": "cannot be used: its gzip is damaged or ends too early. Was it copied whole?",
+    "unterminated quote": "opens a quote that does not end where the value ends. Correct it.",
+    "maximum line size": "is longer than any row of a table. Is a quote left open, or is this no CSV?",
+    "state machine reached": "is no regular CSV. Are its line ends mixed, or a quote left open?",
+}
 
 
 @contextlib.contextmanager
@@ -57,27 +66,20 @@ def _in_one_line(name: str, message: str, target: str) -> str:
             f"{where} has {columns[2]} values, but the header has {columns[1]} names. Correct the line, or put values "
             "that hold the delimiter in quotes."
         )
-    if "unicode" in message.lower() or "utf-8 encoded" in message.lower():
-        return f"{where} is not text in UTF-8. Save it as UTF-8."
-    if "gzip" in message.lower():
-        return f"{where} cannot be used: its gzip is damaged or ends too early. Was it copied whole?"
     if twice := _TWICE.search(message):
         return f"{where} has the key {twice[1]!r:.60} twice. Write one whole object per line."
-    if "unterminated quote" in message:
-        return f"{where} opens a quote that does not end where the value ends. Correct it."
-    if "Maximum line size" in message:
-        return f"{where} is longer than any row of a table. Is a quote left open, or is this no CSV?"
-    if "state machine reached an invalid state" in message:
-        return f"{where} is no regular CSV. Are its line ends mixed, or a quote left open?"
+    for part, words in _WORDS.items():
+        if part in message.lower():
+            return f"{where} {words}"
     first = next((part.strip() for part in message.splitlines() if part.strip()), "no reason is given")
     return f"{where} cannot be used: {_KIND.sub('', first)[:300].rstrip('.')}."
 
 
 def _where(name: str, message: str) -> str:
     line, file = _LINE.search(message), _FILE.search(message)
-    found = Path((file[1] or file[2]).strip()).name if file else ""
+    found = Path(file[1].strip()).name if file else ""
     shown = name if name.endswith(found) else found
-    return f"{shown!r}, line {line[1] or line[2]}," if line else f"{shown!r}"
+    return f"{shown!r}, line {line[1]}," if line else f"{shown!r}"
 
 
 def _unwritten(target: str, path: str, why: str) -> str:

@@ -82,7 +82,14 @@ def keys_of(source: str, paths: Sequence[Path]) -> list[str]:
     """The keys of folders named ``key=value``, which are columns; of a single file, none."""
     if source == "-" or Path(source).is_file():
         return []
-    return [key for key, equals, _ in (part.partition("=") for part in paths[0].parts[:-1]) if key and equals]
+    keys = [[part.partition("=")[0] for part in path.parts[:-1] if "=" in part] for path in paths]
+    other = next((path for path, found in zip(paths, keys, strict=True) if found != keys[0]), None)
+    if other is not None:
+        raise InputError(
+            f"{str(paths[0])!r} and {str(other)!r} are in folders of different keys (key=value), so that {source!r} is "
+            "no single table. Name one kind of folder."
+        )
+    return keys[0]
 
 
 def is_pattern(source: str) -> bool:
