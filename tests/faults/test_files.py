@@ -43,7 +43,6 @@ def test_a_line_that_is_no_row_is_named(session, tmp_path, text, line, words):
 
 
 UNUSABLE = {
-    "fault_42_values_for_names": (b"1,0.5\n2,0.25\n", "has no header: its first line holds values, '1'"),
     "fault_42_blank": (b"\n\n", "has no header: its first line is empty"),
     "fault_42_utf_16": ("g,p\nx,0.5\n".encode("utf-16"), "line 1, is not text in UTF-8"),
     "fault_42_latin_1_header": ("größe,p\n1,0.5\n".encode("latin-1"), "line 1, is not text in UTF-8"),

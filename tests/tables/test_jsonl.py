@@ -100,10 +100,10 @@ BAD = [
     (b'\xef\xbb\xbf{"v": 1}\n', "line 1, is no JSON: .*BOM"),
     ('{"v": 1}\n{"v": 1, "v": 2}\n', "line 2, has the key 'v' twice"),
     ('{"a": {"v": 1}}\n{"a": {"v": 1, "v": 2}}\n', "line 2, has the key 'v' twice"),
-    ('{"a.v": 1, "a": {"v": 2}}\n', "two keys that are both 'a.v'"),
+    ('{"a.v": 1, "a": {"v": 2}}\n', "'a.v' .2 times"),
     ('{"v": 1, "V": 2}\n', "'v' .2 times"),
-    ("\n\n", "has no lines"),
-    ("{}\n", "without any key"),
+    ("\n\n", "has no line with a key"),
+    ("{}\n", "has no line with a key"),
 ]
 
 

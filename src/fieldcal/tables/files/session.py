@@ -223,17 +223,6 @@ class Source:
         predictions : columns of values, such as verdicts
         label, by, time : columns of the label, the groups and the time
         text : columns of these that are text, whatever they hold
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from fieldcal.tables.files.session import Session
-        >>> path = Path(tempfile.mkdtemp()) / "log.csv"
-        >>> _ = path.write_text("id,p,town\\n007,0.50,01\\n008,0.25,02\\n")
-        >>> with Session() as session:
-        ...     session.open(path).bound(scores="p", by="town").relation.fetchall()
-        [('007', 0.5, '01'), ('008', 0.25, '02')]
         """
         known = None if lab is None else lab.columns
         if known is not None and lab is not None:
@@ -260,10 +249,10 @@ class Source:
 
     def _open(self, row_id: str | None = None) -> tuple[Any, Kinds]:
         with translated(self.name):
-            relation, free = self._opened(row_id)
+            relation, free = self._reader(row_id)
             return relation.set_alias(self.name), free  # which errors call it by
 
-    def _opened(self, row_id: str | None) -> tuple[Any, Kinds]:
+    def _reader(self, row_id: str | None) -> tuple[Any, Kinds]:
         given = self.session.connection, self.paths, self.roles, self.keys
         if self.format != "parquet":
             return (read_csv if self.format == "csv" else read_json_lines)(*given)

@@ -60,11 +60,6 @@ class Roles:
     text: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
 
-    def named(self) -> list[str]:
-        """All of them."""
-        alone = [name for name in (self.label, self.time) if name is not None]
-        return [*self.scores, *self.by, *alone, *self.values]
-
     def types(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """For each column with a role, the types that are tried in this order; text where none fits.
 
@@ -198,11 +193,6 @@ def _header(path: Path) -> tuple[list[str], str, str]:
         raise InputError(
             f"{path.name!r}, line 1, is not text in UTF-8. Save it as CSV in UTF-8, or as parquet."
         )
-    if _are_values(cells):
-        raise InputError(
-            f"{path.name!r} has no header: its first line holds values, {cells[0]!r:.40} and so on. Put the names of "
-            "the columns there."
-        )
     names = [cell or f"column{i}" for i, cell in enumerate(cells)]
     refuse_repeats([name.lower() for name in names])
     return names, delimiter, "\\" if _BACKSLASHES.search(text) else '"'
@@ -220,14 +210,6 @@ def _head(path: Path) -> str:
             return stream.read(_HEAD).decode("utf-8-sig", "surrogateescape")
     except (EOFError, OSError, zlib.error) as error:
         raise InputError(f"{path.name!r} cannot be used: {error}. Was it copied whole?") from None
-
-
-def _are_values(cells: Sequence[str]) -> bool:
-    """Numbers only, and not 0, 1, 2 …, which may well be the names of classes."""
-    whole = [cell.strip() for cell in cells]
-    if not all(_NUMBER.fullmatch(cell) for cell in whole):
-        return False
-    return not any(whole == [str(i + start) for i in range(len(whole))] for start in (0, 1))
 
 
 def _decimal(relation: Any, names: Sequence[str], delimiter: str) -> str:
@@ -273,14 +255,14 @@ def read_json_lines(
     except duckdb.InvalidInputException:
         _refuse_line(paths)  # DuckDB's own number may be that of the next line
         raise
-    if found is None:
-        raise InputError(f"{paths[0].name!r} has no lines, so no rows. Was it written whole?")
-    if not are_objects:
+    if are_objects is False:
         _refuse_line(paths)
-    structure = json.loads(found) if found.startswith("{") else {}
+    structure = json.loads(found) if found and found.startswith("{") else {}
     leaves = dict(_leaves(structure, ()))
-    _refuse_keys(paths[0], leaves)
-    for name in roles.named():
+    if not leaves:
+        raise InputError(f"{paths[0].name!r} has no line with a key, so no rows. Is this the right file?")
+    refuse_repeats([".".join(path).lower() for path in leaves])
+    for name in [*roles.scores, *roles.by, *roles.values, roles.label or "", roles.time or ""]:
         _refuse_mixed(connection, objects, name, leaves)
     types = ", ".join(f"{literal(key)}: {literal(_type(below))}" for key, below in structure.items())
     hive = f"hive_partitioning={bool(keys)}, hive_types_autocast=false"
@@ -315,18 +297,6 @@ def _type(structure: Any) -> str:
 
 def _cell(path: Sequence[str]) -> str:
     return quoted(path[0]) + "".join(f"[{literal(key)}]" for key in path[1:])
-
-
-def _refuse_keys(path: Path, leaves: Mapping[tuple[str, ...], str]) -> None:
-    names = [".".join(keys) for keys in leaves]
-    for name, keys in zip(names, leaves, strict=True):
-        if names.count(name) > 1 or not all(keys):
-            raise InputError(
-                f"{path.name!r} has two keys that are both {name!r:.60}, or one without a name. Rename one."
-            )
-    if not names:
-        raise InputError(f"{path.name!r} has lines without any key. Is this the right file?")
-    refuse_repeats([name.lower() for name in names])
 
 
 def _refuse_mixed(connection: Any, objects: str, name: str, leaves: Mapping[tuple[str, ...], str]) -> None:
