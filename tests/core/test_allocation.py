@@ -66,13 +66,13 @@ def test_evenly_spaced_rows_are_as_many_as_asked_for(size, data):
         assert np.ptp(np.diff(chosen)) <= 1
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("n", [1, 7, 100, 2999, 3000, 5000])
-def test_no_cell_is_asked_for_more_rows_than_it_has(grouped, n):
-    room = learnt(grouped).model.V
-    cells = cells_to_label(learnt(grouped), room, n)
-    assert cells.sum() == min(n, 3000)
-    assert (cells <= room).all()
+def test_no_cell_is_asked_for_more_rows_than_it_has():
+    for grouped in (False, True):
+        for n in (1, 7, 100, 2999, 3000, 5000):
+            room = learnt(grouped).model.V
+            cells = cells_to_label(learnt(grouped), room, n)
+            assert cells.sum() == min(n, 3000)
+            assert (cells <= room).all()
 
 
 def test_groups_that_have_labels_get_fewer_and_small_groups_more_than_their_share():

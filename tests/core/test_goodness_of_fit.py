@@ -110,16 +110,16 @@ def test_the_effect_is_near_zero_without_drift_and_grows_with_it():
     assert (np.diff(means) > 0.05).all()
 
 
-@pytest.mark.parametrize("n", [1e4, 1e6, 1e9, 1e12])
-def test_the_effect_is_of_the_drift_and_not_of_the_number_of_rows(n):
+def test_the_effect_is_of_the_drift_and_not_of_the_number_of_rows():
     """A huge field over a small lab: evidence stops growing with n, the drift is what it is."""
-    M, rows = response(2), np.full(2, 1000.0)
-    V = np.round(n * np.array([0.5, 0.5]) @ drifted(0.4))
-    fit = fitted(M, rows, V)
-    q = solve(M, V[None], Flat().penalty(known(M, np.full(2, 0.5)))).p[0] @ M
-    cohen = np.sqrt(((V / n - q) ** 2 / q).sum())
-    assert fit.effect[0] == pytest.approx(cohen, rel=0.05)
-    assert inconsistent(fit)[0]
+    for n in (1e4, 1e6, 1e9, 1e12):
+        M, rows = response(2), np.full(2, 1000.0)
+        V = np.round(n * np.array([0.5, 0.5]) @ drifted(0.4))
+        fit = fitted(M, rows, V)
+        q = solve(M, V[None], Flat().penalty(known(M, np.full(2, 0.5)))).p[0] @ M
+        cohen = np.sqrt(((V / n - q) ** 2 / q).sum())
+        assert fit.effect[0] == pytest.approx(cohen, rel=0.05)
+        assert inconsistent(fit)[0]
 
 
 def test_counts_of_1e12_of_a_consistent_group_raise_no_alarm():
@@ -151,24 +151,20 @@ def test_no_degree_of_freedom_no_alarm():
     assert fit.free[0, 1] > 1, "the free fit still says that no prevalence gives this"
 
 
-@pytest.mark.parametrize(
-    "M",
-    [
+def test_a_rank_deficient_response_does_not_crash():
+    for M in (
         np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]),
         np.array([[0.6, 0.2, 0.1, 0.1], [0.6, 0.2, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]]),
         np.array([[0.6, 0.2, 0.1, 0.1], [0.35, 0.15, 0.15, 0.35], [0.1, 0.1, 0.2, 0.6]]),
         np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]]),
         np.array([[1.0], [1.0]]),
-    ],
-    ids=["two alike", "two of three alike", "one between the others", "a bin nobody fills", "one bin"],
-)
-def test_a_rank_deficient_response_does_not_crash(M):
-    V = np.round(1000 * np.full(len(M), 1 / len(M)) @ M)
-    fit = misfit(M, V[None], np.full((1, len(M)), 1 / len(M)), rows=np.full(len(M), 500.0))
-    for answer in (fit.statistic, fit.p_value, fit.effect, fit.free, fit.free_se):
-        assert np.isfinite(answer).all()
-    assert fit.p_value[0] > 0.99
-    assert fit.df == (M.max(axis=0) > 0).sum() - np.linalg.matrix_rank(M)
+    ):
+        V = np.round(1000 * np.full(len(M), 1 / len(M)) @ M)
+        fit = misfit(M, V[None], np.full((1, len(M)), 1 / len(M)), rows=np.full(len(M), 500.0))
+        for answer in (fit.statistic, fit.p_value, fit.effect, fit.free, fit.free_se):
+            assert np.isfinite(answer).all()
+        assert fit.p_value[0] > 0.99
+        assert fit.df == (M.max(axis=0) > 0).sum() - np.linalg.matrix_rank(M)
 
 
 def test_groups_without_rows_and_no_groups_at_all_are_fine():

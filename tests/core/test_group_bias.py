@@ -46,21 +46,19 @@ def estimated(proba, y, groups, trust=1):
         return lab, fieldcal.estimate(lab, field, trust=trust, prior="flat", point="mode", level=None)
 
 
-@pytest.mark.parametrize("distance", [0.8, 1.5, 2.5])
-@pytest.mark.parametrize("shift", [0.3, -0.3])
-@pytest.mark.parametrize("others", [1, 3, 19])
-def test_the_estimate_of_a_biased_group_is_off_by_what_is_said_whatever_its_share_of_the_lab(
-    distance, shift, others
-):
-    scores, y, groups = sites(
-        [0.0] * others + [shift], n=40_000 // others, share=0.5, p_lab=0.5, distance=distance
-    )
-    lab, prev = estimated(scores, y, groups)
-    at = lab.bias_groups.index(others)
-    said = lab.bias.after[at]
-    assert abs(prev.urc[others, 1] - y[groups == others].mean() - said) < 0.1 * abs(said)
-    factor = amplification(lab.M, lab.bin_means)[1]
-    assert abs(said - factor * lab.bias.bias[at]) < 0.1 * abs(said), "the bias over the slope"
+@pytest.mark.parametrize("distance", [0.8, 2.5])
+def test_the_estimate_of_a_biased_group_is_off_by_what_is_said_whatever_its_share_of_the_lab(distance):
+    for shift in (0.3, -0.3):
+        for others in (1, 19):
+            scores, y, groups = sites(
+                [0.0] * others + [shift], n=30_000 // others, share=0.5, p_lab=0.5, distance=distance
+            )
+            lab, prev = estimated(scores, y, groups)
+            at = lab.bias_groups.index(others)
+            said = lab.bias.after[at]
+            assert abs(prev.urc[others, 1] - y[groups == others].mean() - said) < 0.1 * abs(said)
+            factor = amplification(lab.M, lab.bin_means)[1]
+            assert abs(said - factor * lab.bias.bias[at]) < 0.1 * abs(said), "the bias over the slope"
 
 
 def test_of_two_equal_groups_each_has_half_of_their_difference():

@@ -175,7 +175,7 @@ def test_draws_of_a_slice_are_the_same_whatever_others_are_asked_for():
 def test_fewer_labels_never_make_the_interval_narrower():
     known = np.array([[60, 20], [16, 64]])
     widths = []
-    for part in (0.0, 0.05, 0.25, 0.5, 1.0):
+    for part in (0.0, 0.25, 1.0):
         rows = known * part
         mean_and_sd = drawn(verdicts([[44, 6], [7, 43]], known=rows, rest=[500, 600] - rows.sum(axis=0)))
         widths.append(mean_and_sd[1][1])

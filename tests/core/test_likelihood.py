@@ -15,39 +15,39 @@ def problem(seed: int, n_classes: int = 3, n_bins: int = 5, n_groups: int = 4):
     return p, M, rng.multinomial(200, rng.dirichlet(np.ones(n_bins)), n_groups).astype(float)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_with_its_coefficient_the_loss_is_the_multinomial_log_mass(seed):
-    p, M, V = problem(seed)
-    expected = [-multinomial.logpmf(v, v.sum(), q) for v, q in zip(V, p @ M, strict=True)]
-    assert_allclose(nll(p, M, V) - log_coefficient(V), expected, rtol=1e-12)
+def test_with_its_coefficient_the_loss_is_the_multinomial_log_mass():
+    for seed in range(5):
+        p, M, V = problem(seed)
+        expected = [-multinomial.logpmf(v, v.sum(), q) for v, q in zip(V, p @ M, strict=True)]
+        assert_allclose(nll(p, M, V) - log_coefficient(V), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 6])
-def test_gradient_is_the_slope_of_the_loss(n_classes):
-    p, M, V = problem(n_classes, n_classes, 7)
-    for g, (x, v) in zip(gradient(p, M, V), zip(p, V, strict=True), strict=True):
-        step = 1e-6 * np.eye(n_classes)
-        slope = [(nll(x + s, M, v) - nll(x - s, M, v)) / 2e-6 for s in step]
-        assert_allclose(g, slope, rtol=1e-7)
+def test_gradient_is_the_slope_of_the_loss():
+    for n_classes in (2, 3, 6):
+        p, M, V = problem(n_classes, n_classes, 7)
+        for g, (x, v) in zip(gradient(p, M, V), zip(p, V, strict=True), strict=True):
+            step = 1e-6 * np.eye(n_classes)
+            slope = [(nll(x + s, M, v) - nll(x - s, M, v)) / 2e-6 for s in step]
+            assert_allclose(g, slope, rtol=1e-7)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 6])
-def test_information_is_the_slope_of_the_gradient(n_classes):
-    p, M, V = problem(n_classes, n_classes, 7)
-    for H, (x, v) in zip(information(p, M, V), zip(p, V, strict=True), strict=True):
-        step = 1e-6 * np.eye(n_classes)
-        slope = [(gradient(x + s, M, v) - gradient(x - s, M, v)) / 2e-6 for s in step]
-        assert_allclose(H, slope, rtol=1e-6)
-        assert np.linalg.eigvalsh(H).min() >= 0
+def test_information_is_the_slope_of_the_gradient():
+    for n_classes in (2, 3, 6):
+        p, M, V = problem(n_classes, n_classes, 7)
+        for H, (x, v) in zip(information(p, M, V), zip(p, V, strict=True), strict=True):
+            step = 1e-6 * np.eye(n_classes)
+            slope = [(gradient(x + s, M, v) - gradient(x - s, M, v)) / 2e-6 for s in step]
+            assert_allclose(H, slope, rtol=1e-6)
+            assert np.linalg.eigvalsh(H).min() >= 0
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_loss_is_convex_between_any_two_prevalences(seed):
-    p, M, V = problem(seed)
-    other = problem(seed + 100)[0]
-    for share in (0.1, 0.5, 0.8):
-        between = nll(share * p + (1 - share) * other, M, V)
-        assert np.all(between <= share * nll(p, M, V) + (1 - share) * nll(other, M, V) + 1e-9)
+def test_loss_is_convex_between_any_two_prevalences():
+    for seed in range(5):
+        p, M, V = problem(seed)
+        other = problem(seed + 100)[0]
+        for share in (0.1, 0.5, 0.8):
+            between = nll(share * p + (1 - share) * other, M, V)
+            assert np.all(between <= share * nll(p, M, V) + (1 - share) * nll(other, M, V) + 1e-9)
 
 
 def test_the_loss_is_lowest_where_the_expected_histogram_is_the_observed_one():

@@ -38,10 +38,10 @@ def by_brute_force(A, v, draws=20_000):
 
 
 @pytest.mark.parametrize("rows", [(60, 60), (400, 60), (60, 400)])
-@pytest.mark.parametrize("v", [(8, 6, 4, 2), (4, 9, 10, 17), (30, 27, 22, 11)])
-def test_for_fields_that_some_mixture_explains_it_is_near_the_joint_model(rows, v):
-    A = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]]) * np.array(rows)[:, None]
-    assert mean(A, v) == pytest.approx(by_brute_force(A, np.array(v, dtype=float)), abs=0.02)
+def test_for_fields_that_some_mixture_explains_it_is_near_the_joint_model(rows):
+    for v in ((8, 6, 4, 2), (4, 9, 10, 17), (30, 27, 22, 11)):
+        A = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]]) * np.array(rows)[:, None]
+        assert mean(A, v) == pytest.approx(by_brute_force(A, np.array(v, dtype=float)), abs=0.02)
 
 
 def test_where_the_classes_look_alike_the_dispersion_is_that_of_m():
@@ -61,14 +61,14 @@ def test_with_a_huge_lab_it_is_the_posterior_for_known_m():
     assert mean(M * 1e8, v[0], np.full((1, 2), 0.5)) == pytest.approx(float(known[0]), abs=2e-4)
 
 
-@pytest.mark.parametrize("n", [10, 1e4, 1e7, 1e12, 1e15])
-@pytest.mark.parametrize("lab", [1e7, 1e14])
-def test_narrow_posteriors_are_found_and_huge_counts_keep_their_digits(n, lab):
-    M = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
-    for p in (0.001, 0.3, 0.98):
-        found = mean(M * lab, n * (np.array([1 - p, p]) @ M))
-        assert found == pytest.approx(p, abs=3 / np.sqrt(min(n, lab, 1e7)))
-    assert np.isfinite(log_likelihood(M * 100, np.full(3, MOST_ROWS), P)).all()
+def test_narrow_posteriors_are_found_and_huge_counts_keep_their_digits():
+    for n in (10, 1e4, 1e7, 1e12, 1e15):
+        for lab in (1e7, 1e14):
+            M = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
+            for p in (0.001, 0.3, 0.98):
+                found = mean(M * lab, n * (np.array([1 - p, p]) @ M))
+                assert found == pytest.approx(p, abs=3 / np.sqrt(min(n, lab, 1e7)))
+            assert np.isfinite(log_likelihood(M * 100, np.full(3, MOST_ROWS), P)).all()
 
 
 def test_without_rows_it_is_the_mean_of_the_priors():

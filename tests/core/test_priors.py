@@ -38,14 +38,6 @@ def test_kl_is_its_strength_times_the_divergence_from_the_lab():
     assert_allclose(KL(7).penalty(known(M, p_lab)).value(p, M), expected, rtol=1e-12)
 
 
-def test_dirichlet_is_its_strength_times_the_divergence_of_the_lab():
-    M, p_lab, p = setting(2)
-    expected = np.array([7 * entropy(p_lab, x) for x in p])
-    assert_allclose(
-        differences(Dirichlet(7).penalty(known(M, p_lab)).value(p, M)), differences(expected), rtol=1e-10
-    )
-
-
 def test_dirichlet_is_the_log_density_of_the_distribution_of_that_name():
     M, p_lab, p = setting(3)
     expected = np.array([-dirichlet.logpdf(x, 1 + 7 * p_lab) for x in p])
@@ -63,11 +55,11 @@ def test_reference_is_the_divergence_on_bins_with_a_first_argument_that_sums_to_
     )
 
 
-@pytest.mark.parametrize("prior", [KL(2), Dirichlet(2)], ids=repr)
-def test_divergences_are_lowest_at_the_lab(prior):
-    M, p_lab, p = setting(5)
-    penalty = prior.penalty(known(M, p_lab))
-    assert np.all(penalty.value(p, M) > penalty.value(p_lab, M))
+def test_divergences_are_lowest_at_the_lab():
+    for prior in (KL(2), Dirichlet(2)):
+        M, p_lab, p = setting(5)
+        penalty = prior.penalty(known(M, p_lab))
+        assert np.all(penalty.value(p, M) > penalty.value(p_lab, M))
 
 
 def test_reference_is_lowest_at_equal_prevalences_wherever_the_lab_is():
@@ -76,16 +68,16 @@ def test_reference_is_lowest_at_equal_prevalences_wherever_the_lab_is():
     assert np.all(penalty.value(p, M) > penalty.value(np.full(3, 1 / 3), M))
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=repr)
-@pytest.mark.parametrize("n_classes", [2, 3, 6])
-def test_penalties_are_convex_along_any_segment(prior, n_classes):
-    M, p_lab, p = setting(7, n_classes)
-    penalty = prior.penalty(known(M, p_lab))
-    one, two = p[:25], p[25:]
-    for share in (0.05, 0.3, 0.5, 0.9):
-        between = penalty.value(share * one + (1 - share) * two, M)
-        ends = share * penalty.value(one, M) + (1 - share) * penalty.value(two, M)
-        assert np.all(between <= ends + 1e-12)
+def test_penalties_are_convex_along_any_segment():
+    for prior in PRIORS:
+        for n_classes in (2, 3, 6):
+            M, p_lab, p = setting(7, n_classes)
+            penalty = prior.penalty(known(M, p_lab))
+            one, two = p[:25], p[25:]
+            for share in (0.05, 0.3, 0.5, 0.9):
+                between = penalty.value(share * one + (1 - share) * two, M)
+                ends = share * penalty.value(one, M) + (1 - share) * penalty.value(two, M)
+                assert np.all(between <= ends + 1e-12)
 
 
 def test_continuity_is_its_strength_times_the_squared_steps_between_neighbours():
@@ -94,10 +86,10 @@ def test_continuity_is_its_strength_times_the_squared_steps_between_neighbours()
     assert_allclose(Continuity(7).penalty(known(M, p_lab)).value(p, M), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [KL, Dirichlet, KLBins, Continuity])
-def test_a_prior_without_strength_is_flat(kind):
-    M, p_lab, p = setting(8)
-    assert_allclose(kind(0).penalty(known(M, p_lab)).value(p, M), 0, atol=0)
+def test_a_prior_without_strength_is_flat():
+    for kind in (KL, Dirichlet, KLBins, Continuity):
+        M, p_lab, p = setting(8)
+        assert_allclose(kind(0).penalty(known(M, p_lab)).value(p, M), 0, atol=0)
 
 
 def test_a_class_that_the_lab_lacks_does_not_spoil_priors_that_do_not_ask_for_it():
@@ -122,16 +114,15 @@ def test_class_pseudo_rows_may_differ_between_groups():
     assert_allclose(penalty.value(p[:2], M), -(own * np.log(p[:2])).sum(axis=1), rtol=1e-14)
 
 
-@pytest.mark.parametrize("kind", [KL, Dirichlet, Continuity])
-@pytest.mark.parametrize("strength", [-1, np.inf, np.nan])
-def test_strengths_that_count_no_rows_are_refused(kind, strength):
-    with pytest.raises(InputError, match="strength"):
-        kind(strength)
+def test_strengths_that_count_no_rows_are_refused():
+    for kind in (KL, Dirichlet, Continuity):
+        for strength in (-1, np.inf, np.nan):
+            with pytest.raises(InputError, match="strength"):
+                kind(strength)
 
 
-@pytest.mark.parametrize(
-    ("name", "prior"),
-    [
+def test_a_name_stands_for_a_prior_and_a_prior_for_itself():
+    for name, prior in (
         ("flat", Flat()),
         ("kl", KL()),
         ("dirichlet", Dirichlet()),
@@ -139,11 +130,9 @@ def test_strengths_that_count_no_rows_are_refused(kind, strength):
         ("smooth", Smooth()),
         ("continuity", Continuity()),
         ("auto", Pooled()),
-    ],
-)
-def test_a_name_stands_for_a_prior_and_a_prior_for_itself(name, prior):
-    assert as_prior(name) == prior
-    assert as_prior(prior) is prior
+    ):
+        assert as_prior(name) == prior
+        assert as_prior(prior) is prior
 
 
 def test_where_neighbours_mean_something_the_default_is_smooth():
@@ -151,27 +140,29 @@ def test_where_neighbours_mean_something_the_default_is_smooth():
     assert as_prior("pooled", ordered=True) == Pooled()
 
 
-@pytest.mark.parametrize("wrong", ["ridge", "reference", "custom", "sum", None, 3, KL], ids=repr)
-def test_what_is_no_prior_is_refused(wrong):
-    with pytest.raises(InputError, match="prior must be one of"):
-        as_prior(wrong)
+def test_what_is_no_prior_is_refused():
+    for wrong in ("ridge", "reference", "custom", "sum", None, 3, KL):
+        with pytest.raises(InputError, match="prior must be one of"):
+            as_prior(wrong)
 
 
-@pytest.mark.parametrize(
-    "prior",
-    [Flat(), KL(3), Dirichlet(0.5), Continuity(2), Pooled(), Smooth(), KL(3) + Continuity(0.5) + Flat()],
-    ids=lambda prior: prior.spec()["name"],
-)
-def test_a_prior_is_what_its_description_in_a_file_says(prior):
-    assert prior_from(json.loads(json.dumps(prior.spec()))) == prior
+def test_a_prior_is_what_its_description_in_a_file_says():
+    for prior in (
+        Flat(),
+        KL(3),
+        Dirichlet(0.5),
+        Continuity(2),
+        Pooled(),
+        Smooth(),
+        KL(3) + Continuity(0.5) + Flat(),
+    ):
+        assert prior_from(json.loads(json.dumps(prior.spec()))) == prior
 
 
-@pytest.mark.parametrize(
-    "strength", [np.float64(3), np.float32(3), np.int64(3)], ids=lambda s: type(s).__name__
-)
-def test_strengths_from_an_array_can_be_written_to_a_file(strength):
-    prior = KL(strength) + Continuity(strength)
-    assert prior_from(json.loads(json.dumps(prior.spec()))) == KL(3) + Continuity(3)
+def test_strengths_from_an_array_can_be_written_to_a_file():
+    for strength in (np.float64(3), np.float32(3), np.int64(3)):
+        prior = KL(strength) + Continuity(strength)
+        assert prior_from(json.loads(json.dumps(prior.spec()))) == KL(3) + Continuity(3)
 
 
 def test_a_file_that_names_an_unknown_prior_says_what_to_do():

@@ -58,17 +58,17 @@ def test_without_smoothing_the_response_is_the_share_of_each_bin_in_the_class():
     )
 
 
-@pytest.mark.parametrize("smoothing", [1e-6, 1.0, 50.0])
-def test_smoothing_leaves_no_cell_empty_and_every_row_a_distribution(smoothing):
-    M = response_matrix(SPARSE, smoothing=smoothing)
-    assert M.min() > 0
-    assert_allclose(M.sum(axis=1), 1, rtol=1e-14)
+def test_smoothing_leaves_no_cell_empty_and_every_row_a_distribution():
+    for smoothing in (1e-6, 1.0, 50.0):
+        M = response_matrix(SPARSE, smoothing=smoothing)
+        assert M.min() > 0
+        assert_allclose(M.sum(axis=1), 1, rtol=1e-14)
 
 
-@pytest.mark.parametrize("F", [SPARSE, SPARSE[:2], np.array([[1, 0], [0, 1]])], ids=["three", "two", "tiny"])
-def test_automatic_smoothing_leaves_no_cell_empty_and_adds_no_more_than_half_a_row_per_cell(F):
-    assert 0 < auto_smoothing(F) <= 0.5 * F.shape[1]
-    assert response_matrix(F, smoothing=auto_smoothing(F)).min() > 0
+def test_automatic_smoothing_leaves_no_cell_empty_and_adds_no_more_than_half_a_row_per_cell():
+    for F in (SPARSE, SPARSE[:2], np.array([[1, 0], [0, 1]])):
+        assert 0 < auto_smoothing(F) <= 0.5 * F.shape[1]
+        assert response_matrix(F, smoothing=auto_smoothing(F)).min() > 0
 
 
 def test_smoothing_adds_its_number_of_rows_to_each_class():
@@ -100,20 +100,17 @@ def test_conditioning_is_that_of_numpy():
     assert_allclose(quality.smallest_singular_value, np.linalg.svd(M)[1].min())
 
 
-@pytest.mark.parametrize(
-    "M",
-    [
-        np.array([[0.5, 0.5, 0], [0.2, 0.2, 0.6], [0.35, 0.35, 0.3]]),  # the third class is a mixture
-        np.array([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]),  # more classes than bins
-        np.array([[1.0], [1.0]]),  # one bin
-    ],
-)
-def test_a_response_that_cannot_tell_all_mixtures_apart_has_no_finite_condition_number(M):
-    quality = conditioning(M)
-    assert not quality.full_rank
-    assert quality.rank < len(M)
-    assert quality.condition_number == np.inf
-    assert quality.smallest_singular_value == pytest.approx(0, abs=1e-15)
+def test_a_response_that_cannot_tell_all_mixtures_apart_has_no_finite_condition_number():
+    for M in (
+        np.array([[0.5, 0.5, 0], [0.2, 0.2, 0.6], [0.35, 0.35, 0.3]]),
+        np.array([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]),
+        np.array([[1.0], [1.0]]),
+    ):
+        quality = conditioning(M)
+        assert not quality.full_rank
+        assert quality.rank < len(M)
+        assert quality.condition_number == np.inf
+        assert quality.smallest_singular_value == pytest.approx(0, abs=1e-15)
 
 
 def test_classes_with_equal_rows_are_named_as_confusable():

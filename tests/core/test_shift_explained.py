@@ -70,7 +70,7 @@ def histogram(bins):
 # The whole field
 
 
-@pytest.mark.parametrize(("n_lab", "n"), [(200, 1000), (2000, 300), (2000, 20_000)])
+@pytest.mark.parametrize(("n_lab", "n"), [(200, 1000), (2000, 20_000)])
 def test_a_field_that_did_not_move_has_a_uniform_p_value(n_lab, n):
     rng = np.random.default_rng(n_lab + n)
     q = np.full(2, 0.5) @ response(2)
@@ -80,15 +80,15 @@ def test_a_field_that_did_not_move_has_a_uniform_p_value(n_lab, n):
     assert (p < POLICY.noise).mean() < 0.03
 
 
-@pytest.mark.parametrize("K", [2, 3])
-def test_label_shift_alone_explains_all_of_a_movement_that_many_rows_show(K):
-    rng = np.random.default_rng(1)
-    q = (np.array([0.8, 0.2]) if K == 2 else np.array([0.2, 0.3, 0.5])) @ response(K)
-    found = [common(lab_counts(rng, 50_000, K), rng.multinomial(50_000, q)) for _ in range(20)]
-    assert all(m.shifted for m in found)
-    assert min(m.share for m in found) > 0.98
-    assert min(m.lower for m in found) > 0.97
-    assert not any(m.contradicted for m in found)
+def test_label_shift_alone_explains_all_of_a_movement_that_many_rows_show():
+    for K in (2, 3):
+        rng = np.random.default_rng(1)
+        q = (np.array([0.8, 0.2]) if K == 2 else np.array([0.2, 0.3, 0.5])) @ response(K)
+        found = [common(lab_counts(rng, 50_000, K), rng.multinomial(50_000, q)) for _ in range(20)]
+        assert all(m.shifted for m in found)
+        assert min(m.share for m in found) > 0.98
+        assert min(m.lower for m in found) > 0.97
+        assert not any(m.contradicted for m in found)
 
 
 def test_the_lower_bound_is_below_the_share_and_rises_with_the_rows():
@@ -102,26 +102,26 @@ def test_the_lower_bound_is_below_the_share_and_rises_with_the_rows():
     assert lower[0] < lower[1] < lower[2]
 
 
-@pytest.mark.parametrize(("n_lab", "n"), [(200, 100), (200, 2000), (2000, 100), (2000, 2000)])
+@pytest.mark.parametrize(("n_lab", "n"), [(200, 2000), (2000, 100)])
 def test_label_shift_leaves_the_full_share_possible_but_for_one_field_in_a_hundred(n_lab, n):
     rng = np.random.default_rng(n_lab + n)
     q = np.array([0.85, 0.15]) @ response(2)
-    labs = (in_pairs(lab_counts(rng, n_lab)) for _ in range(400))
+    labs = (in_pairs(lab_counts(rng, n_lab)) for _ in range(200))
     found = [common(F, in_pairs(rng.multinomial(n, q))) for F in labs]
     assert all(m.lower <= m.share <= m.upper <= 1 for m in found)
     assert np.mean([m.upper < 1 for m in found]) < 0.03
     assert all(m.upper == 1 for m in found if not m.contradicted)
 
 
-@pytest.mark.parametrize("n", [5000, 1_000_000])
-def test_label_shift_explains_little_of_a_covariate_shift_that_narrows_the_scores(n):
-    rng = np.random.default_rng(3)
-    bins, _ = by_covariate(rng, n, spread=0.4)
-    moved = common(covariate_lab(rng, 5000), histogram(bins))
-    assert moved.shifted
-    assert moved.share < 0.2
-    assert moved.lower <= moved.share <= moved.upper < 0.5
-    assert moved.contradicted
+def test_label_shift_explains_little_of_a_covariate_shift_that_narrows_the_scores():
+    for n in (5000, 1_000_000):
+        rng = np.random.default_rng(3)
+        bins, _ = by_covariate(rng, n, spread=0.4)
+        moved = common(covariate_lab(rng, 5000), histogram(bins))
+        assert moved.shifted
+        assert moved.share < 0.2
+        assert moved.lower <= moved.share <= moved.upper < 0.5
+        assert moved.contradicted
 
 
 def test_a_movement_along_and_away_in_equal_parts_is_explained_by_half():
@@ -138,16 +138,16 @@ def test_a_movement_along_and_away_in_equal_parts_is_explained_by_half():
     assert moved.share == pytest.approx(0.5, abs=0.05)
 
 
-@pytest.mark.parametrize("n", [500, 50_000])
-def test_a_lab_of_200_rows_does_not_contradict_label_shift_by_its_own_noise(n):
-    rng = np.random.default_rng(4)
-    q = np.array([0.8, 0.2]) @ response(2)
-    labs = (in_pairs(lab_counts(rng, 200)) for _ in range(300))
-    found = [common(F, in_pairs(rng.multinomial(n, q))) for F in labs]
-    share = np.array([m.share for m in found if m.shifted])
-    assert np.median(share) > 0.99
-    assert (share < 0.8).mean() < 0.05
-    assert np.mean([m.contradicted for m in found]) < 0.04
+def test_a_lab_of_200_rows_does_not_contradict_label_shift_by_its_own_noise():
+    for n in (500, 50_000):
+        rng = np.random.default_rng(4)
+        q = np.array([0.8, 0.2]) @ response(2)
+        labs = (in_pairs(lab_counts(rng, 200)) for _ in range(150))
+        found = [common(F, in_pairs(rng.multinomial(n, q))) for F in labs]
+        share = np.array([m.share for m in found if m.shifted])
+        assert np.median(share) > 0.99
+        assert (share < 0.8).mean() < 0.05
+        assert np.mean([m.contradicted for m in found]) < 0.04
 
 
 def test_counts_of_1e12_are_as_good_as_1e6():
@@ -193,17 +193,19 @@ def test_groups_that_do_not_differ_have_a_uniform_p_value_wherever_the_field_is(
     assert (p_value < POLICY.noise).mean() < 0.03
 
 
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("moved", [False, True], ids=["around the lab", "all away from it"])
-def test_groups_that_differ_by_label_alone_are_explained_by_it(K, moved):
-    rng = np.random.default_rng(8)
-    centre = np.array([6.0, 2.0] if moved else [4.0, 4.0]) if K == 2 else (P3[::-1] if moved else P3) * 8
-    V = rng.multinomial(3000, rng.dirichlet(centre, size=30) @ response(K))
-    found = between(lab_counts(rng, 20_000, K), V)
-    assert found.shifted
-    assert found.share > 0.97
-    assert found.lower > 0.93
-    assert 5 < found.groups <= 30
+def test_groups_that_differ_by_label_alone_are_explained_by_it():
+    for K in (2, 3):
+        for moved in (False, True):
+            rng = np.random.default_rng(8)
+            centre = (
+                np.array([6.0, 2.0] if moved else [4.0, 4.0]) if K == 2 else (P3[::-1] if moved else P3) * 8
+            )
+            V = rng.multinomial(3000, rng.dirichlet(centre, size=30) @ response(K))
+            found = between(lab_counts(rng, 20_000, K), V)
+            assert found.shifted
+            assert found.share > 0.97
+            assert found.lower > 0.93
+            assert 5 < found.groups <= 30
 
 
 def test_groups_that_differ_by_a_covariate_are_not_explained_by_label_shift():

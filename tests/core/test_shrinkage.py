@@ -44,24 +44,24 @@ def pooled(F: np.ndarray, V: np.ndarray, *, centre="flat", n_draws: int = 32, se
     )
 
 
-@pytest.mark.parametrize("kappa", [3.0, 20.0, 150.0])
 @pytest.mark.parametrize(("F", "mu"), [(F2, [0.85, 0.15]), (F3, [0.6, 0.3, 0.1])])
-def test_strength_and_mean_of_simulated_groups_are_recovered(F, mu, kappa):
-    found = [
-        pooled(F * 50, simulate(F, kappa * np.array(mu), groups=300, rows=(30, 1000), seed=s)[1], seed=s)
-        for s in range(4)
-    ]
-    assert 0.75 < np.exp(np.mean(np.log([f.kappa for f in found]))) / kappa < 1.35
-    assert_allclose(np.mean([f.mu for f in found], axis=0), mu, atol=0.03)
-    assert {f.edge for f in found} == {""}
+def test_strength_and_mean_of_simulated_groups_are_recovered(F, mu):
+    for kappa in (3.0, 20.0, 150.0):
+        found = [
+            pooled(F * 50, simulate(F, kappa * np.array(mu), groups=300, rows=(30, 1000), seed=s)[1], seed=s)
+            for s in range(4)
+        ]
+        assert 0.75 < np.exp(np.mean(np.log([f.kappa for f in found]))) / kappa < 1.35
+        assert_allclose(np.mean([f.mu for f in found], axis=0), mu, atol=0.03)
+        assert {f.edge for f in found} == {""}
 
 
-@pytest.mark.parametrize(("F", "mu"), [(F2, [0.85, 0.15]), (F3, [0.6, 0.3, 0.1])])
-def test_the_mean_carries_the_noise_of_m(F, mu):
-    V = simulate(F, 20 * np.array(mu), groups=200, rows=(100, 1000))[1]
-    spread = [pooled(F * size, V).alpha for size in (0.1, 10)]
-    small, large = ((alpha / alpha.sum(axis=1, keepdims=True)).std(axis=0).max() for alpha in spread)
-    assert small > 2 * large
+def test_the_mean_carries_the_noise_of_m():
+    for F, mu in ((F2, [0.85, 0.15]), (F3, [0.6, 0.3, 0.1])):
+        V = simulate(F, 20 * np.array(mu), groups=200, rows=(100, 1000))[1]
+        spread = [pooled(F * size, V).alpha for size in (0.1, 10)]
+        small, large = ((alpha / alpha.sum(axis=1, keepdims=True)).std(axis=0).max() for alpha in spread)
+        assert small > 2 * large
 
 
 def test_misfit_that_looks_like_variance_is_flagged_low():
@@ -70,11 +70,11 @@ def test_misfit_that_looks_like_variance_is_flagged_low():
     assert pooled(F2, np.round(V)).edge == "low"
 
 
-@pytest.mark.parametrize("F", [F2, F3])
-def test_groups_that_do_not_differ_are_flagged_high(F):
-    q = np.full(len(F), 1 / len(F)) @ (F / F.sum(axis=1, keepdims=True))
-    V = np.repeat(1e5 * q[None], 60, axis=0)
-    assert pooled(F, V).edge == "high"
+def test_groups_that_do_not_differ_are_flagged_high():
+    for F in (F2, F3):
+        q = np.full(len(F), 1 / len(F)) @ (F / F.sum(axis=1, keepdims=True))
+        V = np.repeat(1e5 * q[None], 60, axis=0)
+        assert pooled(F, V).edge == "high"
 
 
 def test_the_edge_is_a_matter_of_weight_at_the_ends():
@@ -85,15 +85,15 @@ def test_the_edge_is_a_matter_of_weight_at_the_ends():
     assert edge_of(np.full(len(KAPPAS), 1 / len(KAPPAS))) == ""
 
 
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("groups", [1, 2])
-def test_one_and_two_groups_fall_back_on_the_weak_hyperprior(K, groups):
-    F = F2 if K == 2 else F3
-    V = simulate(F, np.full(K, 5.0), groups=groups, rows=(200, 500))[1]
-    found = pooled(F, V)
-    assert 1 < found.kappa < 500
-    assert found.edge == ""
-    assert np.all(found.alpha > 0)
+def test_one_and_two_groups_fall_back_on_the_weak_hyperprior():
+    for K in (2, 3):
+        for groups in (1, 2):
+            F = F2 if K == 2 else F3
+            V = simulate(F, np.full(K, 5.0), groups=groups, rows=(200, 500))[1]
+            found = pooled(F, V)
+            assert 1 < found.kappa < 500
+            assert found.edge == ""
+            assert np.all(found.alpha > 0)
 
 
 def test_groups_without_rows_do_not_count():
@@ -189,33 +189,35 @@ def test_the_smaller_the_lab_the_more_of_a_movement_may_be_noise():
 # ------------------------------------------------------------------------------------------------------ plug-in
 
 
-@pytest.mark.parametrize("F", [F2, F3])
-def test_the_plug_in_is_close_to_the_pooled_posterior(F):
-    K, p_lab = len(F), F.sum(axis=1) / F.sum()
-    V = simulate(F, 15 * np.linspace(0.5, 1.5, K) / K, groups=60, rows=(50, 2000))[1]
-    common, each = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=p_lab)
-    found = Pooled().posterior(counted(F + 0.1, p_lab, V, grouped=True), random_state=0).summary(0.9)
-    assert_allclose(each, found.mean, atol=0.06)
-    assert np.abs(each - found.mean).mean() < 0.012
-    whole = Pooled().posterior(counted(F + 0.1, p_lab, V.sum(axis=0)), random_state=0).summary(0.9)
-    assert_allclose(common, whole.mean[0], atol=0.02)
+def test_the_plug_in_is_close_to_the_pooled_posterior():
+    for F in (F2, F3):
+        K, p_lab = len(F), F.sum(axis=1) / F.sum()
+        V = simulate(F, 15 * np.linspace(0.5, 1.5, K) / K, groups=60, rows=(50, 2000))[1]
+        common, each = approximate_posterior_mean(F, V, smoothing=1.0, p_lab=p_lab)
+        found = Pooled().posterior(counted(F + 0.1, p_lab, V, grouped=True), random_state=0).summary(0.9)
+        assert_allclose(each, found.mean, atol=0.06)
+        assert np.abs(each - found.mean).mean() < 0.012
+        whole = Pooled().posterior(counted(F + 0.1, p_lab, V.sum(axis=0)), random_state=0).summary(0.9)
+        assert_allclose(common, whole.mean[0], atol=0.02)
 
 
-@pytest.mark.parametrize("F", [F2, F3])
-@pytest.mark.parametrize("smoothing", [0.0, 1.0])
-def test_the_plug_in_is_strictly_positive_whatever_the_counts(F, smoothing):
-    F = F.copy()
-    F[0, 0] = F[:, 1] = 0
-    K, m = F.shape
-    V = np.concatenate([np.zeros((2, m)), np.eye(m), 1e12 * np.eye(m), 0.01 * np.eye(m)])
-    for rows in (V, V[:1], V[:2], V[2:3], V[-2:]):
-        common, each = approximate_posterior_mean(F, rows, smoothing=smoothing, p_lab=F.sum(axis=1) / F.sum())
-        assert common.shape == (K,)
-        assert each.shape == (len(rows), K)
-        assert common.min() > 0
-        assert each.min() > 0
-        assert_allclose(each.sum(axis=1), 1)
-        assert_allclose(common.sum(), 1)
+def test_the_plug_in_is_strictly_positive_whatever_the_counts():
+    for F in (F2, F3):
+        for smoothing in (0.0, 1.0):
+            F = F.copy()
+            F[0, 0] = F[:, 1] = 0
+            K, m = F.shape
+            V = np.concatenate([np.zeros((2, m)), np.eye(m), 1e12 * np.eye(m), 0.01 * np.eye(m)])
+            for rows in (V, V[:1], V[:2], V[2:3], V[-2:]):
+                common, each = approximate_posterior_mean(
+                    F, rows, smoothing=smoothing, p_lab=F.sum(axis=1) / F.sum()
+                )
+                assert common.shape == (K,)
+                assert each.shape == (len(rows), K)
+                assert common.min() > 0
+                assert each.min() > 0
+                assert_allclose(each.sum(axis=1), 1)
+                assert_allclose(common.sum(), 1)
 
 
 def test_the_plug_in_of_one_group_is_the_common_one_and_empty_groups_get_the_mean():

@@ -52,13 +52,13 @@ def told(found, overall, between, **options):
 # The estimate
 
 
-@pytest.mark.parametrize("K", [2, 5])
-def test_the_corners_are_the_mean_prediction_and_the_estimate_under_label_shift(K):
-    parts = doubt(K).parts
-    assert_allclose(parts.mixed(0.0, 0.0), parts.mean_prediction)
-    assert_allclose(parts.mixed(1.0, 1.0), parts.urc)
-    for overall, between in ((0.3, 0.8), (1.0, 0.0), (0.0, 1.0)):
-        assert_allclose(parts.mixed(overall, between).sum(axis=1), 1)
+def test_the_corners_are_the_mean_prediction_and_the_estimate_under_label_shift():
+    for K in (2, 5):
+        parts = doubt(K).parts
+        assert_allclose(parts.mixed(0.0, 0.0), parts.mean_prediction)
+        assert_allclose(parts.mixed(1.0, 1.0), parts.urc)
+        for overall, between in ((0.3, 0.8), (1.0, 0.0), (0.0, 1.0)):
+            assert_allclose(parts.mixed(overall, between).sum(axis=1), 1)
 
 
 def test_the_estimate_is_linear_in_either_trust():
@@ -77,18 +77,18 @@ def test_only_the_differences_move_where_the_whole_field_is_not_followed():
 # Weights
 
 
-@pytest.mark.parametrize("grouped", [True, False])
-@pytest.mark.parametrize("moved", [True, False])
-@pytest.mark.parametrize("trust", [Trust(0.0, 0.0), Trust(0.5, 0.2), Trust(0.9, 1.0, rehearsed=0.6)])
-def test_weights_are_probabilities_and_label_shift_keeps_its_own_until_labels_decide(grouped, moved, trust):
-    stories = tell(doubt(), trust, moved=moved, grouped=grouped)
-    weights = np.array([story.weight for story in stories])
-    assert (weights > 0).all()
-    assert weights.sum() == pytest.approx(1)
-    if not grouped:
-        assert max(s.weight for s in stories if s.follows) == pytest.approx(
-            max(trust.overall, POLICY.story_label_shift)
-        )
+def test_weights_are_probabilities_and_label_shift_keeps_its_own_until_labels_decide():
+    for grouped in (True, False):
+        for moved in (True, False):
+            for trust in (Trust(0.0, 0.0), Trust(0.5, 0.2), Trust(0.9, 1.0, rehearsed=0.6)):
+                stories = tell(doubt(), trust, moved=moved, grouped=grouped)
+                weights = np.array([story.weight for story in stories])
+                assert (weights > 0).all()
+                assert weights.sum() == pytest.approx(1)
+                if not grouped:
+                    assert max(s.weight for s in stories if s.follows) == pytest.approx(
+                        max(trust.overall, POLICY.story_label_shift)
+                    )
 
 
 def test_a_caller_who_is_sure_hears_one_story():
@@ -105,20 +105,20 @@ def quantile_of_mixture(weights, means, variances, at):
     return expit(brentq(lambda x: weights @ norm.cdf(x, centre, sd) - at, -40, 40))
 
 
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("trust", [(0.0, 0.0), (0.5, 0.3), (0.2, 0.9)])
-def test_the_interval_is_that_of_the_mixture(K, trust):
-    found = doubt(K, seed=4)
-    stories = told(found, *trust)
-    estimate = found.parts.mixed(*trust)
-    lower, upper = mixture_interval(stories, found, 0.9, estimate=estimate)
-    means, variances, weights = moments(stories, found)
-    for g in range(G):
-        for k in range(K):
-            m, v = (np.array([table[g, k] for table in tables]) for tables in (means, variances))
-            ends = [quantile_of_mixture(weights, m, v, at) for at in (0.05, 0.95)]
-            assert lower[g, k] == pytest.approx(min(ends[0], estimate[g, k]), abs=1e-8)
-            assert upper[g, k] == pytest.approx(max(ends[1], estimate[g, k]), abs=1e-8)
+def test_the_interval_is_that_of_the_mixture():
+    for K in (2, 3):
+        for trust in ((0.0, 0.0), (0.5, 0.3), (0.2, 0.9)):
+            found = doubt(K, seed=4)
+            stories = told(found, *trust)
+            estimate = found.parts.mixed(*trust)
+            lower, upper = mixture_interval(stories, found, 0.9, estimate=estimate)
+            means, variances, weights = moments(stories, found)
+            for g in range(G):
+                for k in range(K):
+                    m, v = (np.array([table[g, k] for table in tables]) for tables in (means, variances))
+                    ends = [quantile_of_mixture(weights, m, v, at) for at in (0.05, 0.95)]
+                    assert lower[g, k] == pytest.approx(min(ends[0], estimate[g, k]), abs=1e-8)
+                    assert upper[g, k] == pytest.approx(max(ends[1], estimate[g, k]), abs=1e-8)
 
 
 def test_the_interval_of_two_classes_is_the_same_seen_from_either():
@@ -248,15 +248,15 @@ def test_fault_66_a_field_of_more_rows_than_there_are_has_finite_odds():
     assert np.isfinite(spread).all()
 
 
-@pytest.mark.parametrize("mean", [0.02, 0.1, 0.2, 0.5, 0.8, 0.98])
-def test_the_interval_of_shares_is_betas_and_one_sided_only_where_it_piles_up(mean):
-    variance = 0.12 * mean * (1 - mean)
-    strength = mean * (1 - mean) / variance - 1
-    a, b = mean * strength, (1 - mean) * strength
-    lower, upper = beta_interval(np.array([mean]), np.array([variance]), 0.9, n=np.array([1e6]))
-    low, high = (0.0, 0.9) if a < 1 else (0.1, 1.0) if b < 1 else (0.05, 0.95)
-    expected = beta(a, b).ppf([low, high])
-    assert_allclose(np.ravel([lower, upper]), expected, atol=1e-3)
+def test_the_interval_of_shares_is_betas_and_one_sided_only_where_it_piles_up():
+    for mean in (0.02, 0.1, 0.2, 0.5, 0.8, 0.98):
+        variance = 0.12 * mean * (1 - mean)
+        strength = mean * (1 - mean) / variance - 1
+        a, b = mean * strength, (1 - mean) * strength
+        lower, upper = beta_interval(np.array([mean]), np.array([variance]), 0.9, n=np.array([1e6]))
+        low, high = (0.0, 0.9) if a < 1 else (0.1, 1.0) if b < 1 else (0.05, 0.95)
+        expected = beta(a, b).ppf([low, high])
+        assert_allclose(np.ravel([lower, upper]), expected, atol=1e-3)
 
 
 def test_a_caller_who_trusts_partly_is_told_the_corners_or_what_the_rehearsal_adds():

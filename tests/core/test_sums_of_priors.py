@@ -99,9 +99,7 @@ def by_clarabel(M, v, p_lab, kl, continuity):
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
-@pytest.mark.parametrize(
-    ("kl", "continuity"), [(10, 5), (0.01, 0.02), (1e4, 1e4), (0.01, 1e5), (1e5, 0.01), (1e3, 1e7)]
-)
+@pytest.mark.parametrize(("kl", "continuity"), [(10, 5), (0.01, 1e5), (1e5, 0.01)])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("rows", [20, 2000])
 def test_the_mode_under_a_divergence_and_continuity_is_that_of_an_independent_solver(
@@ -125,26 +123,26 @@ def test_the_mode_under_a_divergence_and_continuity_is_that_of_an_independent_so
     assert prev.fit.converged.all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_the_solution_of_a_sum_says_its_loss_and_where_it_was_stopped(n_classes):
-    task = problem(n_classes)
-    penalty = (KL(10) + Dirichlet(3) + Continuity(50)).penalty(task)
-    full = solve(task.M, task.V, penalty)
-    early = solve(task.M, task.V, penalty, max_iter=1)
-    plain = [combined(p, task.M, v, task.p_lab, 10, 50) for p, v in zip(full.p, task.V, strict=True)]
-    expected = plain - 3 * (task.p_lab * np.log(full.p)).sum(axis=1)
-    assert_allclose(full.loss - full.loss[0], expected - expected[0], rtol=1e-9, atol=1e-9)
-    assert np.all(early.loss >= full.loss - 1e-9)
-    assert early.n_iter.max() == 1
+def test_the_solution_of_a_sum_says_its_loss_and_where_it_was_stopped():
+    for n_classes in (2, 3, 5):
+        task = problem(n_classes)
+        penalty = (KL(10) + Dirichlet(3) + Continuity(50)).penalty(task)
+        full = solve(task.M, task.V, penalty)
+        early = solve(task.M, task.V, penalty, max_iter=1)
+        plain = [combined(p, task.M, v, task.p_lab, 10, 50) for p, v in zip(full.p, task.V, strict=True)]
+        expected = plain - 3 * (task.p_lab * np.log(full.p)).sum(axis=1)
+        assert_allclose(full.loss - full.loss[0], expected - expected[0], rtol=1e-9, atol=1e-9)
+        assert np.all(early.loss >= full.loss - 1e-9)
+        assert early.n_iter.max() == 1
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_terms_without_strength_change_nothing(n_classes):
-    task = problem(n_classes)
-    for prior in (KL(5.0), Dirichlet(5.0), Flat()):
-        plain = prior.posterior(task, random_state=0).mode()
-        more = (prior + Continuity(0)).posterior(task, random_state=0).mode()
-        assert_allclose(more.p, plain.p, rtol=0, atol=1e-6)
+def test_terms_without_strength_change_nothing():
+    for n_classes in (2, 4):
+        task = problem(n_classes)
+        for prior in (KL(5.0), Dirichlet(5.0), Flat()):
+            plain = prior.posterior(task, random_state=0).mode()
+            more = (prior + Continuity(0)).posterior(task, random_state=0).mode()
+            assert_allclose(more.p, plain.p, rtol=0, atol=1e-6)
 
 
 def test_a_group_without_rows_is_answered_with_the_minimum_of_the_penalty():
@@ -155,15 +153,13 @@ def test_a_group_without_rows_is_answered_with_the_minimum_of_the_penalty():
     assert_allclose(found.p, np.tile(best, (4, 1)), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "prior", [Flat(), Smooth(), Pooled(), Continuity(5), KL(10) + Continuity(5)], ids=repr
-)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_no_groups_give_no_answers(prior, n_classes):
-    task = problem(n_classes)
-    posterior = prior.posterior(task.take(slice(0)), random_state=0)
-    assert posterior.mode().p.shape == posterior.summary(0.9).mean.shape == (0, n_classes)
-    assert posterior.draws().shape == (0, 256, n_classes)
+def test_no_groups_give_no_answers():
+    for prior in (Flat(), Smooth(), Pooled(), Continuity(5), KL(10) + Continuity(5)):
+        for n_classes in (2, 3):
+            task = problem(n_classes)
+            posterior = prior.posterior(task.take(slice(0)), random_state=0)
+            assert posterior.mode().p.shape == posterior.summary(0.9).mean.shape == (0, n_classes)
+            assert posterior.draws().shape == (0, 256, n_classes)
 
 
 # ------------------------------------------------------------------------------------ what + means
@@ -180,21 +176,21 @@ def test_the_sum_of_two_penalties_is_the_sum_of_their_values():
         assert_allclose((a + b).value(p, task.M), apart, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("s", "t"), [(3.0, 7.0), (0.01, 50.0), (1e4, 1e-3), (5.0, 5.0)])
-@pytest.mark.parametrize("n_classes", [2, 3, 6])
-def test_two_entropies_with_different_centres_are_one_but_for_a_constant(s, t, n_classes):
-    rng = np.random.default_rng(n_classes)
-    task = problem(n_classes)
-    c, d = rng.dirichlet(np.full(n_classes, 0.5), 2)
-    p = np.concatenate([rng.dirichlet(np.full(n_classes, 0.5), 200), np.eye(n_classes)])
-    one, two = Penalty.of(task, entropy=s, centre=c), Penalty.of(task, entropy=t, centre=d)
-    both = one + two
-    apart = one.value(p, task.M) + two.value(p, task.M)
-    together = both.value(p, task.M)
-    assert both.entropy == s + t
-    assert_allclose(both.centre.sum(), 1, rtol=1e-12)
-    assert_allclose(together - together[0], apart - apart[0], rtol=1e-9, atol=1e-9 * (s + t))
-    assert_allclose((two + one).centre, both.centre, rtol=1e-12)
+def test_two_entropies_with_different_centres_are_one_but_for_a_constant():
+    for s, t in ((3.0, 7.0), (0.01, 50.0), (1e4, 1e-3), (5.0, 5.0)):
+        for n_classes in (2, 3, 6):
+            rng = np.random.default_rng(n_classes)
+            task = problem(n_classes)
+            c, d = rng.dirichlet(np.full(n_classes, 0.5), 2)
+            p = np.concatenate([rng.dirichlet(np.full(n_classes, 0.5), 200), np.eye(n_classes)])
+            one, two = Penalty.of(task, entropy=s, centre=c), Penalty.of(task, entropy=t, centre=d)
+            both = one + two
+            apart = one.value(p, task.M) + two.value(p, task.M)
+            together = both.value(p, task.M)
+            assert both.entropy == s + t
+            assert_allclose(both.centre.sum(), 1, rtol=1e-12)
+            assert_allclose(together - together[0], apart - apart[0], rtol=1e-9, atol=1e-9 * (s + t))
+            assert_allclose((two + one).centre, both.centre, rtol=1e-12)
 
 
 def test_an_entropy_of_no_strength_leaves_the_other_centre_alone():
@@ -242,28 +238,26 @@ def test_priors_that_learn_from_the_field_stand_alone(lone):
         lone.penalty(problem(3))
 
 
-@pytest.mark.parametrize("wrong", ["flat", 3, None, KL, Penalty.of(known(np.eye(2), [0.5, 0.5]))], ids=str)
-def test_only_priors_add_up(wrong):
-    with pytest.raises(InputTypeError, match=r"Only priors add up, such as KL\(10\) \+ Continuity\(5\)"):
-        KL(1) + wrong
+def test_only_priors_add_up():
+    for wrong in ("flat", 3, None, KL, Penalty.of(known(np.eye(2), [0.5, 0.5]))):
+        with pytest.raises(InputTypeError, match=r"Only priors add up, such as KL\(10\) \+ Continuity\(5\)"):
+            KL(1) + wrong
 
 
 # ------------------------------------------------------------------------------------ a penalty of the caller's own
 
 
-@pytest.mark.parametrize("strength", [0.05, 8.0, 1e4])
 @pytest.mark.parametrize("kind", [KL, Dirichlet, Continuity])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_penalty_written_by_hand_has_the_mode_of_the_one_that_is_built_in(
-    kind, n_classes, strength, sparse
-):
-    task = problem(n_classes, sparse=sparse)
-    prior = kind(strength)
-    expected = prior.posterior(task, random_state=0).mode()
-    found = by_hand(prior, task.p_lab).posterior(task, random_state=0).mode()
-    assert found.converged.all()
-    assert_allclose(found.p, expected.p, rtol=0, atol=1e-5)
+def test_a_penalty_written_by_hand_has_the_mode_of_the_one_that_is_built_in(kind, n_classes):
+    for strength in (0.05, 8.0, 1e4):
+        for sparse in (False, True):
+            task = problem(n_classes, sparse=sparse)
+            prior = kind(strength)
+            expected = prior.posterior(task, random_state=0).mode()
+            found = by_hand(prior, task.p_lab).posterior(task, random_state=0).mode()
+            assert found.converged.all()
+            assert_allclose(found.p, expected.p, rtol=0, atol=1e-5)
 
 
 def means(posterior: Posterior, per_draw: int = 32) -> np.ndarray:
@@ -274,18 +268,18 @@ def means(posterior: Posterior, per_draw: int = 32) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", [KL, Dirichlet, Continuity])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_penalty_written_by_hand_has_the_posterior_mean_of_the_one_that_is_built_in(
-    kind, n_classes, sparse
-):
-    task = problem(n_classes, rows=60, sparse=sparse)
-    prior = kind(8.0)
-    built_in, own = (p.posterior(task, random_state=1) for p in (prior, by_hand(prior, task.p_lab)))
-    assert_array_equal(built_in.M, own.M)
-    difference = means(own) - means(built_in)  # the draws of M are the same: what is left is the sampler's
-    error = difference.std(axis=1) / np.sqrt(difference.shape[1])
-    assert error.max() < 0.005
-    assert np.all(np.abs(difference.mean(axis=1)) <= 4 * error + 1e-9)
+def test_a_penalty_written_by_hand_has_the_posterior_mean_of_the_one_that_is_built_in(kind, n_classes):
+    for sparse in (False, True):
+        task = problem(n_classes, rows=60, sparse=sparse)
+        prior = kind(8.0)
+        built_in, own = (p.posterior(task, random_state=1) for p in (prior, by_hand(prior, task.p_lab)))
+        assert_array_equal(built_in.M, own.M)
+        difference = means(own) - means(
+            built_in
+        )  # the draws of M are the same: what is left is the sampler's
+        error = difference.std(axis=1) / np.sqrt(difference.shape[1])
+        assert error.max() < 0.005
+        assert np.all(np.abs(difference.mean(axis=1)) <= 4 * error + 1e-9)
 
 
 def test_a_penalty_of_the_wrong_shape_is_refused_in_words():
@@ -298,23 +292,23 @@ def test_a_penalty_of_the_wrong_shape_is_refused_in_words():
         scalar.posterior(task, random_state=0).mode()
 
 
-@pytest.mark.parametrize("n_classes", [2, 5])
-def test_the_curvature_of_a_term_is_that_of_its_formula(n_classes):
-    p = np.random.default_rng(0).dirichlet(np.ones(n_classes), (3, 4))
-    D = np.diff(np.eye(n_classes), axis=0)
-    assert_allclose(
-        curvature(Squares(3.0), p), np.broadcast_to(6 * D.T @ D, (3, 4, n_classes, n_classes)), atol=1e-8
-    )
+def test_the_curvature_of_a_term_is_that_of_its_formula():
+    for n_classes in (2, 5):
+        p = np.random.default_rng(0).dirichlet(np.ones(n_classes), (3, 4))
+        D = np.diff(np.eye(n_classes), axis=0)
+        assert_allclose(
+            curvature(Squares(3.0), p), np.broadcast_to(6 * D.T @ D, (3, 4, n_classes, n_classes)), atol=1e-8
+        )
 
 
-@pytest.mark.parametrize("rare", [1e-3, 1e-7, 1e-12])
-def test_the_curvature_of_logarithms_is_asked_for_where_there_are_any(rare):
+def test_the_curvature_of_logarithms_is_asked_for_where_there_are_any():
     """Differences must not leave the simplex: the logarithm of a negative prevalence is no number."""
-    p_lab = np.array([0.5, 0.3, 0.2])
-    p = np.array([[1 - 0.3 - rare, 0.3, rare]])
-    for prior, expected in ((KL(2.0), 2.0 / p[0]), (Dirichlet(2.0), 2.0 * p_lab / p[0] ** 2)):
-        term = by_hand(prior, p_lab).penalty(known(np.eye(3), p_lab)).terms[0]
-        assert_allclose(curvature(term, p)[0], np.diag(expected), rtol=0.1, atol=1e-3 / rare)
+    for rare in (1e-3, 1e-7, 1e-12):
+        p_lab = np.array([0.5, 0.3, 0.2])
+        p = np.array([[1 - 0.3 - rare, 0.3, rare]])
+        for prior, expected in ((KL(2.0), 2.0 / p[0]), (Dirichlet(2.0), 2.0 * p_lab / p[0] ** 2)):
+            term = by_hand(prior, p_lab).penalty(known(np.eye(3), p_lab)).terms[0]
+            assert_allclose(curvature(term, p)[0], np.diag(expected), rtol=0.1, atol=1e-3 / rare)
 
 
 # ------------------------------------------------------------------------------------ the posterior on a grid
@@ -339,7 +333,7 @@ def exact_means(
     return mean, deviation
 
 
-@pytest.mark.parametrize(("kl", "continuity"), [(10, 5), (0.5, 50), (200, 1), (0.01, 0.01), (1e4, 1e4)])
+@pytest.mark.parametrize(("kl", "continuity"), [(10, 5), (0.01, 0.01), (1e4, 1e4)])
 @pytest.mark.parametrize("rows", [0, 30, 3000])
 def test_the_posterior_of_a_sum_agrees_with_brute_force(kl, continuity, rows):
     task = problem(2, rows=rows, sparse=True)

@@ -46,28 +46,28 @@ def learnt(method, n_classes):
 
 
 @pytest.mark.conformance
-@pytest.mark.parametrize(("method", "n_classes"), [("sigmoid", 2), ("isotonic", 3), ("temperature", 3)])
-def test_every_engine_counts_calibrated_predictions_to_the_last_bit(engine, method, n_classes):
-    lab, d = learnt(method, n_classes), data(n_classes)
-    proba = over_confident(d.proba_field)
-    proba[:2] = [0.0, 1.0] if n_classes == 2 else [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    towns = np.array(["York", "Leeds"])[d.groups_field].tolist()
-    table = rows(proba, town=towns)
-    assert tables.count(lab, engine.make(table), by="town") == truth.count(lab, table, ["town"])
+def test_every_engine_counts_calibrated_predictions_to_the_last_bit(engine):
+    for method, n_classes in (("sigmoid", 2), ("isotonic", 3), ("temperature", 3)):
+        lab, d = learnt(method, n_classes), data(n_classes)
+        proba = over_confident(d.proba_field)
+        proba[:2] = [0.0, 1.0] if n_classes == 2 else [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+        towns = np.array(["York", "Leeds"])[d.groups_field].tolist()
+        table = rows(proba, town=towns)
+        assert tables.count(lab, engine.make(table), by="town") == truth.count(lab, table, ["town"])
 
 
 @pytest.mark.slow
 @pytest.mark.conformance
-@pytest.mark.parametrize(("method", "n_classes"), [("isotonic", 2), ("sigmoid", 3)])
-def test_every_engine_recalibrates_calibrated_predictions(engine, method, n_classes):
-    lab, d = learnt(method, n_classes), data(n_classes)
-    proba, towns = over_confident(d.proba_field), np.array(["York", "Leeds"])[d.groups_field].tolist()
-    table = rows(proba, town=towns, row=list(range(len(towns))))
-    prev = fieldcal.estimate(lab, truth.count(lab, table, ["town"]), trust=0.7)
-    found = engine.read(tables.recalibrate(prev, engine.make(table), by="town"))
-    new = np.array([found[n] for n in found if n.endswith("_recalibrated")]).T[np.argsort(found["row"])]
-    expected = fieldcal.recalibrate(prev, proba, groups=towns)
-    np.testing.assert_allclose(new.reshape(expected.shape), expected, rtol=0, atol=1e-12)
+def test_every_engine_recalibrates_calibrated_predictions(engine):
+    for method, n_classes in (("isotonic", 2), ("sigmoid", 3)):
+        lab, d = learnt(method, n_classes), data(n_classes)
+        proba, towns = over_confident(d.proba_field), np.array(["York", "Leeds"])[d.groups_field].tolist()
+        table = rows(proba, town=towns, row=list(range(len(towns))))
+        prev = fieldcal.estimate(lab, truth.count(lab, table, ["town"]), trust=0.7)
+        found = engine.read(tables.recalibrate(prev, engine.make(table), by="town"))
+        new = np.array([found[n] for n in found if n.endswith("_recalibrated")]).T[np.argsort(found["row"])]
+        expected = fieldcal.recalibrate(prev, proba, groups=towns)
+        np.testing.assert_allclose(new.reshape(expected.shape), expected, rtol=0, atol=1e-12)
 
 
 def test_every_engine_and_sql_read_the_smallest_predictions_alike(local_engine):

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 
 import fieldcal
-from confidence import confidence_cells
 from fieldcal import tables
 from fieldcal.errors import InputError, InputTypeError
 from tables import truth
-from tables.engines import IN_MEMORY, Engine, same_values
+from tables.engines import same_values
 
 TOWNS = ["York", "Leeds", "", "a|b", "a", None]
 
@@ -68,6 +67,7 @@ def both_agree(engine, lab, rows, by=(), **options):
     assert list(new) == [*before, *names]
     assert same_values({name: new[name] for name in before}, before)
     assert list(engine.types(answer).items())[: len(types)] == list(types.items())
+    assert same_values(engine.read(frame), before)
     return field, new
 
 
@@ -75,20 +75,12 @@ def both_agree(engine, lab, rows, by=(), **options):
 
 
 @pytest.mark.conformance
-@pytest.mark.parametrize("by", [(), ("town",), ("town", "year")], ids=["one-population", "one", "two"])
-def test_counts_are_numpys_and_rows_keep_their_order_and_columns(engine, by):
-    rows = field_rows()
-    field, new = both_agree(engine, truth.binary_lab(), rows, by)
-    assert field.by == by
-    assert new["id"] == list(range(len(rows)))
-
-
-@pytest.mark.conformance
-def test_null_and_empty_text_are_two_groups(local_engine):
-    rows = pa.table({"p": [0.2, 0.3, 0.7, 0.8], "town": pa.array(["", None, "", None])})
-    field, _ = both_agree(local_engine, truth.binary_lab(), rows, ["town"])
-    assert field.groups == ("", None)
-    assert field.n.tolist() == [2, 2]
+def test_counts_are_numpys_and_rows_keep_their_order_and_columns(engine):
+    for by in ((), ("town",), ("town", "year")):
+        rows = field_rows()
+        field, new = both_agree(engine, truth.binary_lab(), rows, by)
+        assert field.by == by
+        assert new["id"] == list(range(len(rows)))
 
 
 # The types of group columns -------------------------------------------------------------------------------
@@ -119,14 +111,6 @@ def holds(engine, kind):
 NO_TYPE = ("date", "decimals")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name in IN_MEMORY for kind in GROUP_COLUMNS if holds(name, kind)]
-)
-def test_groups_of_every_type_are_numpys_and_find_their_rows_again(name, kind):
-    rows = pa.table({"p": [0.1, 0.4, 0.6, 0.8, 0.9], "g": GROUP_COLUMNS[kind]})
-    both_agree(Engine(name), truth.binary_lab(), rows, ["g"])
-
-
 @pytest.mark.conformance
 def test_a_key_of_all_types_at_once_is_numpys(engine):
     kinds = [kind for kind in GROUP_COLUMNS if holds(engine.name, kind)]
@@ -134,31 +118,26 @@ def test_a_key_of_all_types_at_once_is_numpys(engine):
     both_agree(engine, truth.binary_lab(), rows, kinds)
 
 
-@pytest.mark.parametrize(
-    "name", ["pandas", "pandas-nullable", "pandas-pyarrow", "polars", "polars-lazy", "pyarrow", "duckdb"]
-)
-def test_times_that_differ_by_less_than_a_microsecond_are_not_merged_but_refused(name):
-    for times in ([1, 2], [1000, 2000, 2000]):
-        rows = pa.table(
-            {"p": [0.5] * len(times), "h": ["a"] * len(times), "g": pa.array(times, pa.timestamp("ns"))}
-        )
-        if times[0] < 1000:
-            for by in (["g"], ["h", "g"]):
-                with pytest.raises(InputError, match="finer than a microsecond, and such keys would merge"):
-                    tables.count(truth.binary_lab(), Engine(name).make(rows), by=by)
-        else:
-            assert tables.count(truth.binary_lab(), Engine(name).make(rows), by="g").n.tolist() == [1, 2]
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-def test_times_of_a_zone_are_no_groups(engine, zone):
-    """At the end of summer one reading of the clock is two hours, which would merge."""
-    rows = pa.table({"p": [0.1], "g": pa.array([dt.datetime(2024, 10, 27, 1, 30)], pa.timestamp("us", zone))})
-    with pytest.raises(InputTypeError, match=r"'g' holds times of a zone .*without a zone"):
-        tables.count(truth.binary_lab(), engine.make(rows), by="g")
-
-
 @pytest.mark.conformance
+def test_times_that_differ_by_less_than_a_microsecond_are_not_merged_but_refused(local_engine):
+    rows = pa.table({"p": [0.5] * 2, "h": ["a"] * 2, "g": pa.array([1, 2], pa.timestamp("ns"))})
+    for by in (["g"], ["h", "g"]):
+        with pytest.raises(InputError, match="finer than a microsecond, and such keys would merge"):
+            tables.count(truth.binary_lab(), local_engine.make(rows), by=by)
+    coarse = pa.table({"p": [0.5] * 3, "g": pa.array([1000, 2000, 2000], pa.timestamp("ns"))})
+    assert tables.count(truth.binary_lab(), local_engine.make(coarse), by="g").n.tolist() == [1, 2]
+
+
+def test_times_of_a_zone_are_no_groups(engine):
+    """At the end of summer one reading of the clock is two hours, which would merge."""
+    for zone in ("UTC", "Europe/Berlin"):
+        rows = pa.table(
+            {"p": [0.1], "g": pa.array([dt.datetime(2024, 10, 27, 1, 30)], pa.timestamp("us", zone))}
+        )
+        with pytest.raises(InputTypeError, match=r"'g' holds times of a zone .*without a zone"):
+            tables.count(truth.binary_lab(), engine.make(rows), by="g")
+
+
 def test_text_with_odd_characters_makes_groups_of_its_own(local_engine):
     texts = [
         "a",
@@ -166,7 +145,6 @@ def test_text_with_odd_characters_makes_groups_of_its_own(local_engine):
         "\u00e1",
         "a\u0301",
         " a",
-        "a ",
         "a\tb",
         "a\nb",
         "'",
@@ -176,7 +154,6 @@ def test_text_with_odd_characters_makes_groups_of_its_own(local_engine):
         "null",
         "NaN",
         "\U0001f4a9",
-        "‮x",
         "0",
     ]
     rows = pa.table({"p": np.linspace(0, 1, 2 * len(texts)), "g": pa.array(2 * texts)})
@@ -197,38 +174,20 @@ SCORE_COLUMNS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name in IN_MEMORY for kind in SCORE_COLUMNS if holds(name, kind)]
-)
-def test_scores_of_every_type_are_compared_in_float64(name, kind):
+@pytest.mark.conformance
+def test_scores_of_every_type_are_compared_in_float64(engine):
     lab = truth.binary_lab(fieldcal.Edges([0.1, 0.125, 0.25, 0.3, 0.5, 0.75]))
-    rows = pa.table({"p": SCORE_COLUMNS[kind], "town": ["a", "b", "a", "b", "a", "b"]})
-    both_agree(Engine(name), lab, rows, ["town"])
-
-
-def test_spark_compares_scores_of_every_type_in_float64(spark):
-    lab = truth.binary_lab(fieldcal.Edges([0.1, 0.125, 0.25, 0.3, 0.5, 0.75]))
-    rows = pa.table(SCORE_COLUMNS)
-    frame = Engine("spark", spark).make(rows)
-    for name in ("float32-rounded", "truth-values", "decimals"):
+    rows = pa.table({k: column for k, column in SCORE_COLUMNS.items() if holds(engine.name, k)})
+    frame = engine.make(rows)
+    for name in rows.column_names:
         found = tables.count(lab, frame, scores=name)
         truth.assert_same_counts(found, truth.count(lab, rows, scores=[name]))
 
 
-@pytest.mark.conformance
-def test_a_single_precision_score_is_not_rounded_onto_an_edge(engine):
-    lab = truth.binary_lab(fieldcal.Edges([0.1]))
-    frame = engine.make(single=pa.array([0.1], pa.float32()), double=[0.1])
-    assert tables.count(lab, frame, scores="single").V.tolist() == [[0, 1]]
-    assert tables.count(lab, frame, scores="double").V.tolist() == [[1, 0]]
-
-
-@pytest.mark.parametrize(
-    "column", [pa.array(["0.2", "0.5"]), pa.array([dt.date(2020, 1, 1), None])], ids=["text", "dates"]
-)
-def test_scores_that_are_no_numbers_are_refused(engine, column):
-    with pytest.raises(InputTypeError, match=r"scores in column 'p' must be numbers, but are .*Cast"):
-        tables.count(truth.binary_lab(), engine.make(p=column))
+def test_scores_that_are_no_numbers_are_refused(engine):
+    for column in (pa.array(["0.2", "0.5"]), pa.array([dt.date(2020, 1, 1), None])):
+        with pytest.raises(InputTypeError, match=r"scores in column 'p' must be numbers, but are .*Cast"):
+            tables.count(truth.binary_lab(), engine.make(p=column))
 
 
 # Missing scores, and scores that are none -----------------------------------------------------------------
@@ -242,11 +201,12 @@ def test_missing_scores_are_refused_with_their_number(engine):
         tables.count(truth.binary_lab(), frame, by="town")
 
 
+@pytest.mark.conformance
 def test_missing_scores_are_dropped_and_counted_and_their_groups_stay(engine):
-    rows = pa.table({"p": pa.array(GAPS), "town": pa.array(["a", "a", "b", "b", None, "c"])})
+    rows = pa.table({"p": pa.array([1 + 1e-9, *GAPS[1:]]), "town": pa.array(["a", "a", "b", "b", None, "c"])})
     field = tables.count(truth.binary_lab(), engine.make(rows), by="town", missing="drop")
     truth.assert_same_counts(field, truth.count(truth.binary_lab(), rows, ["town"], missing="drop"))
-    assert field.dropped == 3
+    assert (field.dropped, field.clipped) == (3, 1)
     assert dict(zip(field.groups, field.n.tolist(), strict=True)) == {"a": 1, "b": 1, "c": 0, None: 1}
 
 
@@ -268,86 +228,53 @@ def test_rounding_beyond_0_and_1_is_clipped_and_counted(engine):
     assert [new["p_recalibrated"][i] for i in (0, 1, 3, 4)] == [1.0, 0.0, 1.0, 0.0]
 
 
-@pytest.mark.conformance
-def test_rounding_missing_scores_and_groups_are_handled_in_one_table(local_engine):
-    rows = pa.table(
-        {"p": pa.array([1 + 1e-9, None, 0.5, math.nan]), "town": pa.array(["a", "b", None, None])}
-    )
-    field = tables.count(truth.binary_lab(), local_engine.make(rows), by="town", missing="drop")
-    truth.assert_same_counts(field, truth.count(truth.binary_lab(), rows, ["town"], missing="drop"))
-
-
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [
+def test_scores_outside_0_and_1_are_refused_with_the_likely_cause(local_engine):
+    for scores, message in (
         ([3.0, 97.0, None], r"'p' reaches 97 \(2 values are outside\)\. Are these percentages"),
         ([-3.0, 0.2, 4.0], r"reaches -?[34] \(2 .*logits"),
         ([-0.1, -2.3, -1.0], r"reaches -2\.3 \(3 .*log-probabilities"),
         ([0.5, math.inf, 0.1], r"reaches inf \(1 .*Infinite"),
         ([0.5, 1 + 2e-6, 0.1], r"reaches 1 \(1 .*percent"),
-    ],
-    ids=["percent", "logits", "logs", "infinite", "beyond-rounding"],
-)
-def test_scores_outside_0_and_1_are_refused_with_the_likely_cause(local_engine, scores, message):
-    frame = local_engine.make(p=pa.array(scores))
-    with pytest.raises(InputError, match=message):
-        tables.count(truth.binary_lab(), frame, missing="drop")
-    with pytest.raises(InputError, match=message):
-        tables.recalibrate(truth.estimate(truth.binary_lab(), field_rows()), frame, missing="keep")
-
-
-def test_scores_outside_0_and_1_are_refused_on_spark(spark):
-    frame = Engine("spark", spark).make(p=pa.array([3.0, 97.0, None]))
-    with pytest.raises(InputError, match=r"'p' reaches 97 \(2 values are outside\)\. Are these percentages"):
-        tables.count(truth.binary_lab(), frame, missing="drop")
+    ):
+        frame = local_engine.make(p=pa.array(scores))
+        with pytest.raises(InputError, match=message):
+            tables.count(truth.binary_lab(), frame, missing="drop")
+        with pytest.raises(InputError, match=message):
+            tables.recalibrate(truth.estimate(truth.binary_lab(), field_rows()), frame, missing="keep")
 
 
 # Several classes, partitions ------------------------------------------------------------------------------
 
 
 @pytest.mark.conformance
-@pytest.mark.parametrize(("partition", "bins"), [("auto", 18), (fieldcal.Simplex(3), 3)])
-def test_several_classes_are_binned_as_numpy_does(engine, partition, bins):
-    lab = truth.wide_lab(3, partition)
-    assert (lab.partition.kind, lab.n_bins) == ("simplex", bins)
-    _, new = both_agree(engine, lab, wide_rows(3), ["town"])
-    total = np.sum([new[f"{c}_recalibrated"] for c in lab.columns.scores], axis=0)
-    np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
+def test_several_classes_are_binned_as_numpy_does(engine):
+    for partition, kind, bins in (
+        ("auto", "simplex", 18),
+        (fieldcal.Simplex(3), "simplex", 3),
+        (fieldcal.Expected(9, values=(0.0, 0.1, 0.7)), "expected", 9),
+    ):
+        lab = truth.wide_lab(3, partition)
+        assert (lab.partition.kind, lab.n_bins) == (kind, bins)
+        _, new = both_agree(engine, lab, wide_rows(3), ["town"])
+        total = np.sum([new[f"{c}_recalibrated"] for c in lab.columns.scores], axis=0)
+        np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("partition", [fieldcal.Simplex(12), fieldcal.Simplex(48, min_rows=2)], ids=repr)
-def test_a_dozen_classes_make_no_expression_too_long(local_engine, partition):
+def test_a_dozen_classes_make_no_expression_too_long(local_engine):
     """Written as one expression, the answer grows with the third power of the number of classes."""
-    rng = np.random.default_rng(12)
-    proba = rng.dirichlet(np.full(12, 0.4), 6000)
-    y = (rng.uniform(size=(6000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
-    names = [f"p_{k}" for k in range(12)]
-    lab = truth.with_columns(fieldcal.learn(proba, y, partition=partition), *names)
-    rows = pa.table({name: 0.5 * proba[:50, k] for k, name in enumerate(names)})
-    both_agree(local_engine, lab, rows, normalize=True)
+    for partition in (fieldcal.Simplex(12), fieldcal.Simplex(48, min_rows=2)):
+        rng = np.random.default_rng(12)
+        proba = rng.dirichlet(np.full(12, 0.4), 6000)
+        y = (rng.uniform(size=(6000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+        names = [f"p_{k}" for k in range(12)]
+        lab = truth.with_columns(fieldcal.learn(proba, y, partition=partition), *names)
+        rows = pa.table({name: 0.5 * proba[:50, k] for k, name in enumerate(names)})
+        both_agree(local_engine, lab, rows, normalize=True)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_trees_of_cuts_bin_as_numpy_does(local_engine, n_classes):
-    lab = truth.wide_lab(n_classes, fieldcal.Simplex(7))
-    assert (lab.partition.kind, lab.n_bins) == ("simplex", 7)
-    both_agree(local_engine, lab, wide_rows(n_classes), ["town"])
-
-
-@pytest.mark.conformance
-def test_bins_of_the_expected_value_are_numpys_to_the_last_bit(engine):
-    lab = truth.wide_lab(3, fieldcal.Expected(9, values=(0.0, 0.1, 0.7)))
-    assert lab.partition.kind == "expected"
-    both_agree(engine, lab, wide_rows(3), ["town"])
-
-
-@pytest.mark.parametrize(
-    "partition",
-    [fieldcal.Simplex(2), fieldcal.Simplex(6), fieldcal.Edges([0.5]), fieldcal.Expected(4)],
-    ids=repr,
-)
-def test_one_column_of_a_binary_score_suffices_for_every_partition(local_engine, partition):
-    both_agree(local_engine, truth.binary_lab(partition), field_rows(), ["town"])
+def test_one_column_of_a_binary_score_suffices_for_every_partition(local_engine):
+    for partition in (fieldcal.Simplex(2), fieldcal.Simplex(6), fieldcal.Edges([0.5]), fieldcal.Expected(4)):
+        both_agree(local_engine, truth.binary_lab(partition), field_rows(), ["town"])
 
 
 def test_two_columns_of_a_binary_score_give_the_counts_of_the_second(local_engine):
@@ -364,7 +291,6 @@ def test_given_bin_ids_are_counted_as_numpy_counts_them(engine):
         truth.assert_same_counts(tables.count(lab, engine.make(rows), by=by), truth.count(lab, rows, by))
 
 
-@pytest.mark.conformance
 def test_bin_ids_that_are_none_are_refused_or_dropped(local_engine):
     lab = truth.id_lab()
     with pytest.raises(InputError, match=r"Bin ids must lie in 0 \.\. 3, but 'bin' spans -1 \.\. 4"):
@@ -389,15 +315,6 @@ def test_two_hundred_edges_overflow_no_engine(local_engine):
     )
 
 
-@pytest.mark.filterwarnings("ignore:DataFrame is highly fragmented")
-def test_two_hundred_cuts_of_confidence_overflow_no_engine(local_engine):
-    cuts = tuple(np.linspace(0.01, 0.99, 100).tolist())
-    lab = truth.wide_lab(3, confidence_cells((cuts, cuts, ())))
-    truth.assert_same_counts(
-        tables.count(lab, local_engine.make(wide_rows()), by="town"), truth.count(lab, wide_rows(), ["town"])
-    )
-
-
 # Rows that do not sum to one ------------------------------------------------------------------------------
 
 
@@ -411,18 +328,11 @@ def test_rows_that_do_not_sum_to_one_are_refused_or_rescaled(engine):
     both_agree(engine, lab, rows, ["town"], normalize=True)
 
 
-def test_rescaling_a_row_comes_after_clipping_it(local_engine):
-    lab = truth.wide_lab()
-    rows = pa.table({"p_a": [1 + 1e-9, 0.2], "p_b": [-1e-9, 0.2], "p_c": [0.5, 0.2], "town": ["a", "b"]})
-    field, _ = both_agree(local_engine, lab, rows, ["town"], normalize=True)
-    assert field.clipped == 2
-
-
-@pytest.mark.parametrize("normalize", [False, True])
-def test_a_row_of_zeros_is_refused(local_engine, normalize):
-    frame = local_engine.make(p_a=[0.2, 0.0], p_b=[0.3, 0.0], p_c=[0.5, 0.0])
-    with pytest.raises(InputError, match=r"In 1 rows the scores 'p_a', 'p_b', 'p_c' are all zero"):
-        tables.count(truth.wide_lab(), frame, normalize=normalize)
+def test_a_row_of_zeros_is_refused(local_engine):
+    for normalize in (False, True):
+        frame = local_engine.make(p_a=[0.2, 0.0], p_b=[0.3, 0.0], p_c=[0.5, 0.0])
+        with pytest.raises(InputError, match=r"In 1 rows the scores 'p_a', 'p_b', 'p_c' are all zero"):
+            tables.count(truth.wide_lab(), frame, normalize=normalize)
 
 
 # Nothing there --------------------------------------------------------------------------------------------
@@ -440,28 +350,12 @@ def test_an_empty_table_is_an_empty_field_with_groups_and_refused_without(engine
     assert engine.read(tables.recalibrate(prev, frame))["p_recalibrated"] == []
 
 
-def test_a_field_without_any_score_left_is_refused_for_one_population(local_engine):
-    with pytest.raises(InputError, match="field is empty"):
-        tables.count(
-            truth.binary_lab(), local_engine.make(p=pa.array([None, math.nan], pa.float64())), missing="drop"
-        )
-
-
 # Counting many times --------------------------------------------------------------------------------------
 
 
-@pytest.mark.conformance
 def test_counts_of_shards_add_up_to_those_of_the_whole_in_any_order(local_engine):
     rows, lab = field_rows(), truth.binary_lab()
     shards = [tables.count(lab, local_engine.make(rows.slice(i, 120)), by="town") for i in (240, 0, 120)]
     whole = truth.count(lab, rows, ["town"])
     truth.assert_same_counts(sum(shards), whole)
     truth.assert_same_counts(sum(shards[::-1]), whole)
-
-
-def test_a_batch_is_named_and_can_be_taken_out_again(local_engine):
-    rows, lab = field_rows(), truth.binary_lab()
-    monday = tables.count(lab, local_engine.make(rows.slice(0, 100)), by="town", batch="monday")
-    tuesday = tables.count(lab, local_engine.make(rows.slice(100)), by="town", batch="tuesday")
-    assert (monday + tuesday).batch_ids == ("monday", "tuesday")
-    truth.assert_same_counts((monday + tuesday).retract("tuesday"), monday)

@@ -12,7 +12,7 @@ import pytest
 import fieldcal
 from fieldcal import tables
 from fieldcal.errors import InputError
-from tables.engines import IN_MEMORY, Engine
+from tables.engines import Engine
 
 TOWNS = ("York", "Leeds", None)
 
@@ -44,63 +44,54 @@ def arrays(field, prev):
     return (proba[:, 0] if len(names) == 1 else proba), groups
 
 
-def engine_of(request, name):
-    return Engine(name, request.getfixturevalue("spark") if name == "spark" else None)
-
-
 def as_columns(answer):
     return {
         name: values.to_list() for name, values in nw.from_native(answer, eager_only=True).to_dict().items()
     }
 
 
-@pytest.mark.parametrize("name", [*IN_MEMORY, "spark"])
-@pytest.mark.parametrize(("grouped", "n_classes"), [(False, 2), (True, 2), (True, 3)])
-def test_every_engine_chooses_the_rows_that_arrays_choose(request, name, grouped, n_classes):
-    field, prev = world(grouped, n_classes)
-    engine = engine_of(request, name)
-    found = as_columns(tables.rows_to_label(prev, engine.make(field.drop_columns("y")), 60))
-    proba, groups = arrays(field, prev)
-    assert sorted(found["id"]) == fieldcal.rows_to_label(prev, proba, 60, groups=groups).tolist()
-    assert list(found) == [*field.drop_columns("y").column_names, "y", "fieldcal_design"]
-    assert set(found["y"]) == {None}
-    assert set(found["fieldcal_design"]) == {"by_score"}
-
-
-@pytest.mark.parametrize("name", [*IN_MEMORY, "spark"])
-def test_rows_with_a_label_are_not_chosen_again(request, name):
-    field, prev = world(grouped=True)
+@pytest.mark.conformance
+def test_every_engine_chooses_the_rows_that_arrays_choose(engine):
+    for grouped, n_classes in ((False, 2), (True, 3)):
+        field, prev = world(grouped, n_classes)
+        found = as_columns(tables.rows_to_label(prev, engine.make(field.drop_columns("y")), 60))
+        proba, groups = arrays(field, prev)
+        assert sorted(found["id"]) == fieldcal.rows_to_label(prev, proba, 60, groups=groups).tolist()
+        assert list(found) == [*field.drop_columns("y").column_names, "y", "fieldcal_design"]
+        assert set(found["y"]) == {None}
+        assert set(found["fieldcal_design"]) == {"by_score"}
     some = [y if i % 2 else None for i, y in enumerate(field["y"].to_pylist())]
-    table = engine_of(request, name).make(field.set_column(3, "y", pa.array(some, pa.int64())))
+    at = field.column_names.index("y")
+    table = engine.make(field.set_column(at, "y", pa.array(some, pa.int64())))
     found = as_columns(tables.rows_to_label(prev, table, 300))
     assert len(found["id"]) == 300
-    assert not any(i % 2 for i in found["id"])
+    assert not any(i % 2 for i in found["id"]), "rows with a label are not chosen again"
     with pytest.raises(InputError, match=r"n is 451, but there are 450 rows"):
         tables.rows_to_label(prev, table, 451)
 
 
-@pytest.mark.parametrize("name", ["polars-lazy", "duckdb"])
-def test_equal_predictions_are_told_apart_by_the_rest_of_the_row(name):
-    field, prev = world(grouped=False)
-    rounded = field.set_column(1, "p", pa.array(np.round(field["p"].to_numpy(), 1)))
-    frames = [Engine(name).make(rows) for rows in (rounded, rounded, rounded.take(np.arange(900)[::-1]))]
-    found = [as_columns(tables.rows_to_label(prev, frame, 40, label="none"))["id"] for frame in frames]
-    assert len(set(found[0])) == 40
-    assert found[0] == found[1] == found[2]
+def test_equal_predictions_are_told_apart_by_the_rest_of_the_row():
+    for name in ("polars-lazy", "duckdb"):
+        field, prev = world(grouped=False)
+        rounded = field.set_column(1, "p", pa.array(np.round(field["p"].to_numpy(), 1)))
+        frames = [Engine(name).make(rows) for rows in (rounded, rounded, rounded.take(np.arange(900)[::-1]))]
+        found = [as_columns(tables.rows_to_label(prev, frame, 40, label="none"))["id"] for frame in frames]
+        assert len(set(found[0])) == 40
+        assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("name", ["pandas", "polars-lazy", "duckdb"])
-def test_scores_that_are_none_are_refused_or_left_out(name):
-    field, prev = world(grouped=False)
-    p = field["p"].to_pylist()
-    gaps = field.set_column(1, "p", pa.array([None, *p[1:]])).drop_columns("y")
-    with pytest.raises(InputError, match=r"no score|missing"):
-        tables.rows_to_label(prev, Engine(name).make(gaps), 10)
-    everything = tables.rows_to_label(prev, Engine(name).make(gaps), 899, missing="drop")
-    assert sorted(as_columns(everything)["id"]) == list(range(1, 900))
-    outside = field.set_column(1, "p", pa.array([70.0, *p[1:]])).drop_columns("y")
-    with pytest.raises(InputError, match="probabilities"):
-        tables.rows_to_label(prev, Engine(name).make(outside), 10)
+def test_scores_that_are_none_are_refused_or_left_out():
+    for name in ("pandas", "polars-lazy", "duckdb"):
+        field, prev = world(grouped=False)
+        p = field["p"].to_pylist()
+        gaps = field.set_column(1, "p", pa.array([None, *p[1:]])).drop_columns("y")
+        with pytest.raises(InputError, match=r"no score|missing"):
+            tables.rows_to_label(prev, Engine(name).make(gaps), 10)
+        everything = tables.rows_to_label(prev, Engine(name).make(gaps), 899, missing="drop")
+        assert sorted(as_columns(everything)["id"]) == list(range(1, 900))
+        outside = field.set_column(1, "p", pa.array([70.0, *p[1:]])).drop_columns("y")
+        with pytest.raises(InputError, match="probabilities"):
+            tables.rows_to_label(prev, Engine(name).make(outside), 10)
 
 
 def test_what_is_filled_in_narrows_the_estimate():
