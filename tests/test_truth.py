@@ -13,7 +13,7 @@ import fieldcal
 from fieldcal.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
-SEEDS = range(12)
+SEEDS = range(8)
 
 
 @functools.cache
@@ -78,7 +78,7 @@ def test_a_field_that_has_not_moved_is_unchanged_to_the_last_digit_and_ok():
             assert prev.verdict.level == "ok"
             assert any(r.endswith("beyond noise: unchanged.") for r in prev.verdict.reasons)
             unchanged += 1
-    assert unchanged >= 9
+    assert unchanged >= 6
 
 
 def test_a_correction_on_histograms_alone_is_never_ok():
@@ -114,35 +114,6 @@ def grouped(seed=0, *, rehearsal=True, n_groups=16):
     return fieldcal.estimate(lab, fieldcal.count(lab, new, groups=groups)), new, truth, groups
 
 
-def test_contrasts_and_performance_of_groups_that_disobey_hold_what_the_labels_say():
-    inside = {"contrast": [], "precision": [], "recall": []}
-    for seed in range(3):
-        prev, new, truth, groups = grouped(seed)
-        share = np.array([truth[groups == g].mean() for g in prev.groups])
-        for a in range(0, 16, 2):
-            found = prev.contrast(a, a + 1)
-            inside["contrast"].append(found.lower <= share[a] - share[a + 1] <= found.upper)
-            rows, decided = groups == a, new > 0.5
-            for name, of in (("precision", decided), ("recall", truth == 1)):
-                found = prev.performance(a)[name][1]
-                seen = ((truth == 1) & decided & rows).sum() / max((of & rows).sum(), 1)
-                inside[name].append(found.lower <= seen <= found.upper)
-    for name, held in inside.items():
-        assert np.mean(held) >= 0.8, name
-
-
-def test_what_is_derived_carries_the_verdict_it_inherits():
-    prev, *_ = grouped()
-    assert prev.verdict.level == "do_not_use"
-    found = prev.contrast(0, 1)
-    assert (found.verdict, found.to_dict()["verdict"]) == ("do_not_use", "do_not_use")
-    assert "verdict: do not use" in str(found)
-    assert "verdict: do not use" in repr(prev.ranking())
-    assert prev.ranking().to_dict()["verdict"] == "do_not_use"
-    assert prev.poststratify(np.ones(16)).verdict == "do_not_use"
-    assert prev.performance()["recall"][1].verdict == "do_not_use"
-
-
 def test_label_shift_may_be_assumed_and_then_it_is_said():
     prev, *_ = grouped()
     assumed = prev.contrast(0, 1, assume="label_shift")
@@ -154,17 +125,6 @@ def test_label_shift_may_be_assumed_and_then_it_is_said():
     assert after.estimate == prev.estimate[0, 1] - prev.estimate[1, 1]
     with pytest.raises(InputError, match="'trust' or 'label_shift'"):
         prev.draws(assume="magic")
-
-
-def test_the_whole_field_has_an_estimate_and_an_interval_of_its_own():
-    prev, _, truth, _ = grouped()
-    whole = prev.whole
-    assert whole.n == len(truth)
-    assert whole.lower[1] <= truth.mean() <= whole.upper[1]
-    np.testing.assert_allclose(whole.estimate.sum(), 1)
-    alone, *_ = asked("label", 0)
-    np.testing.assert_array_equal(alone.whole.estimate, alone.estimate[0])
-    np.testing.assert_array_equal(alone.whole.lower, alone.lower[0])
 
 
 def test_the_less_one_tells_the_less_it_trusts():
