@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 import fieldcal
 from fieldcal import Lab, storage
-from fieldcal.core.calibration import CALIBRATIONS, CalibrationMap
+from fieldcal.core.calibration import CALIBRATIONS
 from fieldcal.core.calibration_fit import Sigmoid, Steps, fit_curves, read_by, tabulated
 from fieldcal.errors import ArtefactError, CalibrationWarning, InputError, InputTypeError
 
@@ -49,26 +49,26 @@ def after(data, proba_lab, proba_field, calibration=None):
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
-@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("method", CALIBRATIONS)
-def test_calibration_brings_an_over_confident_model_near_the_calibrated_one(method, n_classes):
-    data = shifted(n_classes)
-    best, _ = after(data, data.proba_lab, data.proba_field)
-    over_lab, over_field = sharpened(data.proba_lab), sharpened(data.proba_field)
-    without, plain = after(data, over_lab, over_field)
-    mended, prev = after(data, over_lab, over_field, method)
-    assert without > best + 0.03
-    assert mended < best + (0.02 if method == "isotonic" else 0.005)  # steps are noisier
-    np.testing.assert_array_equal(prev.urc, plain.urc)  # bins are of what the model said
+def test_calibration_brings_an_over_confident_model_near_the_calibrated_one(method):
+    for n_classes in (2, 3):
+        data = shifted(n_classes)
+        best, _ = after(data, data.proba_lab, data.proba_field)
+        over_lab, over_field = sharpened(data.proba_lab), sharpened(data.proba_field)
+        without, plain = after(data, over_lab, over_field)
+        mended, prev = after(data, over_lab, over_field, method)
+        assert without > best + 0.03
+        assert mended < best + (0.02 if method == "isotonic" else 0.005)  # steps are noisier
+        np.testing.assert_array_equal(prev.urc, plain.urc)  # bins are of what the model said
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("method", ["sigmoid", "temperature"])
-def test_a_calibrated_model_hardly_loses(method, n_classes):
-    data = shifted(n_classes, seed=1)
-    best, _ = after(data, data.proba_lab, data.proba_field)
-    calibrated, _ = after(data, data.proba_lab, data.proba_field, method)
-    assert calibrated < best + 0.003
+def test_a_calibrated_model_hardly_loses():
+    for n_classes in (2, 3):
+        for method in ("sigmoid", "temperature"):
+            data = shifted(n_classes, seed=1)
+            best, _ = after(data, data.proba_lab, data.proba_field)
+            calibrated, _ = after(data, data.proba_lab, data.proba_field, method)
+            assert calibrated < best + 0.003
 
 
 def test_the_mean_prediction_in_the_lab_is_the_share_of_the_class():
@@ -79,17 +79,6 @@ def test_the_mean_prediction_in_the_lab_is_the_share_of_the_class():
     assert abs(raw.miscalibration[1]) > 0.03
     for method in ("sigmoid", "isotonic"):
         assert abs(fieldcal.learn(proba, data.y_lab, calibration=method).miscalibration[1]) < 0.003
-
-
-def test_the_finding_speaks_of_calibrated_predictions():
-    data = shifted(seed=2)
-    proba = sharpened(data.proba_lab)
-    lab = fieldcal.learn(proba, data.y_lab, calibration="sigmoid")
-    assert "calibrated (sigmoid)" in repr(lab)
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, sharpened(data.proba_field)))
-    (found,) = [f for f in prev.verdict.findings if "calibrated" in f.code]
-    assert (found.code, found.state) == ("calibrated", "ok")
-    assert found.text.startswith("It was calibrated there (sigmoid)")
 
 
 def test_what_a_temperature_cannot_mend_is_told_with_the_way_out():
@@ -122,20 +111,22 @@ def test_steps_are_those_of_scikit_learn_but_for_half_a_row_at_the_ends():
     )
 
 
-@pytest.mark.parametrize("power", [0.3, 0.5, 1.0, 2.0, 4.0])
 @pytest.mark.parametrize("method", CALIBRATIONS)
-def test_lines_are_as_good_as_the_curve_and_never_fall(method, power):
-    data = shifted(n_lab=2000)
-    p = sharpened(data.proba_lab, power)
-    curves = fit_curves(method, p, data.y_lab, 2, np.ones(len(p)))
-    lines = tabulated(method, curves, (0, 1))
-    grid = np.unique(np.concatenate([p, np.linspace(0, 1, 20_001), np.geomspace(1e-12, 1, 2000), lines.raw]))
-    read = lines.read(grid)
-    assert np.abs(read - read_by(curves, grid)).max() < 1e-4
-    assert (np.diff(read) >= 0).all()
-    assert read.min() > 0
-    assert read.max() < 1
-    assert len(lines.raw) < 300
+def test_lines_are_as_good_as_the_curve_and_never_fall(method):
+    for power in (0.3, 0.5, 1.0, 2.0, 4.0):
+        data = shifted(n_lab=2000)
+        p = sharpened(data.proba_lab, power)
+        curves = fit_curves(method, p, data.y_lab, 2, np.ones(len(p)))
+        lines = tabulated(method, curves, (0, 1))
+        grid = np.unique(
+            np.concatenate([p, np.linspace(0, 1, 20_001), np.geomspace(1e-12, 1, 2000), lines.raw])
+        )
+        read = lines.read(grid)
+        assert np.abs(read - read_by(curves, grid)).max() < 1e-4
+        assert (np.diff(read) >= 0).all()
+        assert read.min() > 0
+        assert read.max() < 1
+        assert len(lines.raw) < 300
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.IdentifiabilityWarning")
@@ -166,26 +157,7 @@ def test_the_order_of_rows_and_equal_weights_change_nothing():
             assert again == lab
 
 
-def test_a_row_of_weight_zero_is_no_row():
-    data = shifted(n_lab=1000)
-    weight = np.ones(1000)
-    weight[::3] = 0
-    kept = weight > 0
-    one = fieldcal.learn(data.proba_lab, data.y_lab, sample_weight=weight, calibration="sigmoid")
-    two = fieldcal.learn(data.proba_lab[kept], data.y_lab[kept], calibration="sigmoid")
-    np.testing.assert_array_equal(one.calibration_map.calibrated, two.calibration_map.calibrated)
-
-
 # What it goes with
-
-
-def test_two_columns_and_one_are_read_alike():
-    data = shifted()
-    p = sharpened(data.proba_lab)
-    one = fieldcal.learn(p, data.y_lab, calibration="sigmoid")
-    two = fieldcal.learn(np.column_stack([1 - p, p]), data.y_lab, calibration="sigmoid")
-    np.testing.assert_array_equal(one.calibration_map.calibrated, two.calibration_map.calibrated)
-    np.testing.assert_array_equal(one.bin_scores, two.bin_scores)
 
 
 @pytest.mark.slow
@@ -219,56 +191,28 @@ def test_labs_with_the_same_map_are_merged_and_others_refused():
         one + three
 
 
-def test_the_next_lab_stays_calibrated():
-    data = shifted()
-    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="temperature")
-    y = [*data.y_field[:200].tolist(), *[None] * (len(data.y_field) - 200)]
-    extended = lab.extended(fieldcal.count(lab, sharpened(data.proba_field), y=y))
-    np.testing.assert_array_equal(extended.calibration_map.calibrated, lab.calibration_map.calibrated)
-
-
-def test_a_report_compares_with_what_the_model_said():
-    pytest.importorskip("jinja2")
-    data = shifted(n_field=800)
-    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="sigmoid")
-    p = sharpened(data.proba_field)
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, p), trust=1)
-    from fieldcal.reporting.evaluation import evaluate
-
-    table = {row["measure"]: row for row in evaluate(prev, p, data.y_field, None).table()}
-    assert table["log loss"]["before"] == pytest.approx(log_loss(p, data.y_field))
-    assert table["log loss"]["after"] < table["log loss"]["before"]
-    assert "calibrated there (sigmoid)" in fieldcal.report(prev, proba=p, y=data.y_field).html()
-
-
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
+def test_a_calibration_that_cannot_be_is_refused():
+    for options, error, words in (
         ({"calibration": "platt"}, InputError, "'sigmoid', 'isotonic' or 'temperature'"),
         ({"calibration": True}, InputTypeError, "but got bool"),
         ({"calibration": "sigmoid", "partition": fieldcal.Bins(2)}, InputError, "bins were given"),
-    ],
-)
-def test_a_calibration_that_cannot_be_is_refused(options, error, words):
-    with pytest.raises(error, match=words):
-        fieldcal.learn([0, 1] * 20, [0, 1] * 20, **options)
+    ):
+        with pytest.raises(error, match=words):
+            fieldcal.learn([0, 1] * 20, [0, 1] * 20, **options)
 
 
-@pytest.mark.parametrize(
-    ("proba", "y", "words"),
-    [
+def test_a_lab_that_teaches_no_calibration_is_refused():
+    for proba, y, words in (
         ([0.2, 0.7] * 9, [0, 1] * 9, "at least 10 lab rows of each class"),
         ([0.0, 1.0] * 20, [0, 1] * 20, "decisions"),
         ([0.8, 0.3, 0.6, 0.4] * 20, [0, 1] * 40, "no higher on rows of the class"),
-    ],
-)
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-def test_a_lab_that_teaches_no_calibration_is_refused(proba, y, words, method):
-    with pytest.raises(InputError, match=words):
-        fieldcal.learn(proba, y, calibration=method)
+    ):
+        for method in ("sigmoid", "isotonic"):
+            with pytest.raises(InputError, match=words):
+                fieldcal.learn(proba, y, calibration=method)
 
 
 def test_values_and_numbers_refuse_calibration():
@@ -307,9 +251,8 @@ def _edited(lab, edit):
     return json.dumps(envelope).encode()
 
 
-@pytest.mark.parametrize(
-    ("edit", "words"),
-    [
+def test_knots_that_were_edited_are_refused():
+    for edit, words in (
         (lambda m: m["calibrated"].__setitem__(3, 0.0), "must not decrease"),
         (lambda m: m["calibrated"].__setitem__(-1, 1.5), "at most 1"),
         (lambda m: m["calibrated"].__setitem__(0, -0.1), "above 0"),
@@ -327,30 +270,22 @@ def _edited(lab, edit):
         (lambda m: m["raw"].__setitem__(1, 1e-200), "at least 1e-12"),
         (lambda m: m["raw"].__setitem__(1, None), "numbers expected"),
         (lambda m: m.pop("of"), "has the fields"),
-    ],
-)
-def test_knots_that_were_edited_are_refused(edit, words):
-    data = shifted(n_lab=500)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="isotonic")
-    with pytest.raises(ArtefactError, match=words):
-        Lab.from_json(_edited(lab, edit))
+    ):
+        data = shifted(n_lab=500)
+        lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="isotonic")
+        with pytest.raises(ArtefactError, match=words):
+            Lab.from_json(_edited(lab, edit))
 
 
-def test_a_map_for_other_classes_is_refused():
-    data = shifted(3, n_lab=900)
-    knots = np.repeat([0.0, 1.0], 2), np.tile([0.0, 1.0], 2), np.tile([0.1, 0.9], 2)
-    two = CalibrationMap("sigmoid", *knots, classes=(0, 1, 2))
-    with pytest.raises(InputError, match="2 lines for 3 classes"):
-        fieldcal.learn(data.proba_lab, data.y_lab, calibration=two)
-
-
-@pytest.mark.parametrize("method", CALIBRATIONS)
-@pytest.mark.parametrize(("fitted", "other"), [(3, 2), (2, 3)])
-def test_a_map_for_another_number_of_classes_is_refused(method, fitted, other):
-    one, two = shifted(fitted, n_lab=900), shifted(other, n_lab=900)
-    found = fieldcal.learn(one.proba_lab, one.y_lab, calibration=method).calibration_map
-    with pytest.raises(InputError, match=r"is no map for these predictions.*same classes in the same order"):
-        fieldcal.learn(two.proba_lab, two.y_lab, calibration=found)
+def test_a_map_for_another_number_of_classes_is_refused():
+    for method in CALIBRATIONS:
+        for fitted, other in ((3, 2), (2, 3)):
+            one, two = shifted(fitted, n_lab=900), shifted(other, n_lab=900)
+            found = fieldcal.learn(one.proba_lab, one.y_lab, calibration=method).calibration_map
+            with pytest.raises(
+                InputError, match=r"is no map for these predictions.*same classes in the same order"
+            ):
+                fieldcal.learn(two.proba_lab, two.y_lab, calibration=found)
 
 
 def test_a_map_that_reads_the_score_of_the_other_class_is_refused():
@@ -360,13 +295,6 @@ def test_a_map_that_reads_the_score_of_the_other_class_is_refused():
         fieldcal.learn(1 - data.proba_lab, data.y_lab, positive=0, calibration=found)
     with pytest.raises(InputError, match="'yes'"):
         fieldcal.learn(data.proba_lab, np.array(["no", "yes"])[data.y_lab], calibration=found)
-
-
-def test_a_file_with_one_line_for_three_classes_is_refused():
-    data = shifted(3, n_lab=900)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="temperature")
-    with pytest.raises(ArtefactError, match="1 lines for 3 classes, where sigmoid has 3"):
-        Lab.from_json(_edited(lab, lambda m: m.__setitem__("method", "sigmoid")))
 
 
 def test_classes_of_any_kind_stay_with_the_map():
@@ -389,16 +317,6 @@ def test_predictions_that_are_zero_for_every_purpose_are_one_step():
         curve.at(np.array([0.0, 1e-200, 1e-10, 1 - 1e-12, 1.0])), [low] * 3 + [high] * 2
     )
     assert tabulated("isotonic", [curve], (0, 1)).fault((0, 1)) is None
-
-
-def test_cross_validation_starts_from_calibrated_predictions_and_says_before_recalibration():
-    data = shifted()
-    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="sigmoid")
-    y = [*data.y_field[:300].tolist(), *[None] * (len(data.y_field) - 300)]
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, sharpened(data.proba_field), y=y))
-    told = repr(fieldcal.cross_validate(prev))
-    assert "log loss before recalibration" in told
-    assert "model's own" not in told
 
 
 # Trust 0: calibrated, and no more
@@ -426,19 +344,3 @@ def test_with_trust_0_predictions_are_calibrated_and_the_estimate_knows():
     for trust, untouched in ((0, True), (1, False)):
         other = fieldcal.estimate(plain, fieldcal.count(plain, data.proba_field), trust=trust)
         assert (other.untouched, other.only_calibrated) == (untouched, False)
-
-
-def test_a_report_with_trust_0_says_calibrated_and_not_unchanged():
-    pytest.importorskip("jinja2")
-    data, groups, prev = _only_calibrated()
-    found = fieldcal.report(prev, proba=sharpened(data.proba_field), y=data.y_field, groups=groups)
-    content = found.dict()
-    assert not content["summary"]["untouched"]
-    assert content["changes"][0].startswith("Predictions are calibrated on the lab and not recalibrated")
-    assert "fieldcal recalibrate" in content["verdict"]["advice"][0]
-    assert "the calibrated, not recalibrated, predictions are better" in content["labelled"]["result"]
-    assert "calibrated on the lab, not recalibrated" in content["in_short"]["predictions"]
-    assert content["figures"]["changes"] is None
-    for text in (found.html(), found.markdown()):
-        for false in ("unchanged", "left as they are", "stay as they are", "not changed", "nothing to apply"):
-            assert false not in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import inspect
@@ -53,10 +52,10 @@ def test_every_number_of_the_paper_has_a_row():
     assert wanted <= set().union(*map(mentioned, rows()))
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
-def test_a_row_says_its_state_and_why_it_differs(row):
-    assert row[4] in STATES
-    assert row[4] == "identical" or row[5].rstrip(" |")
+def test_a_row_says_its_state_and_why_it_differs():
+    for row in rows():
+        assert row[4] in STATES
+        assert row[4] == "identical" or row[5].rstrip(" |")
 
 
 def test_the_page_counts_its_rows_by_state():
@@ -65,18 +64,24 @@ def test_the_page_counts_its_rows_by_state():
     assert said in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
-def test_code_and_tests_of_a_row_are_where_it_says(row):
-    code, tests = LINK.findall(row[2]), LINK.findall(row[3])
-    assert code
-    assert tests
-    for quoted, name, path in code:
-        assert (ROOT / path).is_file()
-        if quoted:
-            assert source_of(name) == ROOT / path
-    for _, name, path in tests:
-        assert path.startswith("tests/")
-        assert name in functions(path), f"{path} has no {name}"
+@pytest.fixture(scope="module")
+def located() -> dict[str, Path]:
+    """The file that defines each name of the page; a fixture, as it imports most of the package."""
+    return {name: source_of(name) for row in rows() for quoted, name, _ in LINK.findall(row[2]) if quoted}
+
+
+def test_code_and_tests_of_a_row_are_where_it_says(located):
+    for row in rows():
+        code, tests = LINK.findall(row[2]), LINK.findall(row[3])
+        assert code
+        assert tests
+        for quoted, name, path in code:
+            assert (ROOT / path).is_file()
+            if quoted:
+                assert located[name] == ROOT / path
+        for _, name, path in tests:
+            assert path.startswith("tests/")
+            assert name in functions(path), f"{path} has no {name}"
 
 
 def source_of(name: str) -> Path:
@@ -95,5 +100,4 @@ def source_of(name: str) -> Path:
 
 @functools.cache
 def functions(path: str) -> set[str]:
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    return set(re.findall(r"^ *def (\w+)\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE))

@@ -134,9 +134,8 @@ def test_every_option_of_a_message_is_a_flag_or_known_to_have_none():
         assert flag is None or f"--{flag}" in known, f"{path}: {name}"
 
 
-@pytest.mark.parametrize(
-    ("option", "python", "flag"),
-    [
+def test_an_option_is_spelled_for_python_and_for_the_command_line():
+    for option, python, flag in (
         (Option("missing", "drop"), "missing='drop'", "--missing drop"),
         (Option("acknowledge", True), "acknowledge=True", "--acknowledge"),
         (Option("groups"), "groups=…", "--by"),
@@ -152,13 +151,10 @@ def test_every_option_of_a_message_is_a_flag_or_known_to_have_none():
             "--quantiles 0.05=low,0.95=high",
         ),
         (Option("sample_weight"), "sample_weight=…", "sample_weight=…"),
-    ],
-    ids=str,
-)
-def test_an_option_is_spelled_for_python_and_for_the_command_line(option, python, flag):
-    error = InputError("Braces {} and % are text. Pass ", option, ".")
-    assert str(error) == f"Braces {{}} and % are text. Pass {python}."
-    assert explain(error) == f"Braces {{}} and % are text. Pass {flag}."
+    ):
+        error = InputError("Braces {} and % are text. Pass ", option, ".")
+        assert str(error) == f"Braces {{}} and % are text. Pass {python}."
+        assert explain(error) == f"Braces {{}} and % are text. Pass {flag}."
 
 
 def test_values_from_data_are_never_taken_for_options():
@@ -172,11 +168,11 @@ def test_an_endless_value_is_cut():
     assert len(as_flag(Option("by", ["x" * 10_000]))) < 100
 
 
-@pytest.mark.parametrize("kind", [InputError, MissingExtraError, fieldcal.errors.TrustWarning])
-def test_a_message_survives_a_process_boundary(kind):
-    error = pickle.loads(pickle.dumps(kind("Pass ", Option("missing", "drop"), ".")))
-    assert type(error) is kind
-    assert str(error) == "Pass missing='drop'."
+def test_a_message_survives_a_process_boundary():
+    for kind in (InputError, MissingExtraError, fieldcal.errors.TrustWarning):
+        error = pickle.loads(pickle.dumps(kind("Pass ", Option("missing", "drop"), ".")))
+        assert type(error) is kind
+        assert str(error) == "Pass missing='drop'."
 
 
 def test_a_warning_in_parts_is_caught_by_its_text():

@@ -13,7 +13,7 @@ import pytest
 
 import fieldcal
 from fieldcal import Field, regression
-from fieldcal.errors import ArtefactError, FieldcalError, InputError, InputTypeError
+from fieldcal.errors import FieldcalError, InputError
 from fieldcal.types import DESIGNS
 
 
@@ -71,26 +71,18 @@ def test_labels_are_counted_per_group_class_and_bin():
     assert repr(field) == f"Field: 400 rows, 5 groups, 5 bins, {field.n_labelled:.0f} labelled"
 
 
-def test_labels_do_not_change_what_else_is_counted():
-    lab, proba, groups, y = world()
-    plain, field = (fieldcal.count(lab, proba, groups=groups, y=given) for given in (None, y))
-    for name in ("V", "score_sums", "weight_squares"):
-        np.testing.assert_array_equal(getattr(plain, name), getattr(field, name))
-    assert plain != field
-
-
-@pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("none", [None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")], ids=repr)
-def test_labels_that_are_all_missing_give_the_same_bytes_as_none(none, design):
-    lab, proba, groups, y = world()
-    weight = np.linspace(0.1, 2.0, len(y))
-    without = fieldcal.count(lab, proba, groups=groups, sample_weight=weight)
-    missing = fieldcal.count(
-        lab, proba, groups=groups, sample_weight=weight, y=[none] * len(y), design=design
-    )
-    assert missing.to_json() == without.to_json()
-    assert missing.labelled == {}
-    assert missing.n_labelled == 0
+def test_labels_that_are_all_missing_give_the_same_bytes_as_none():
+    for design in DESIGNS:
+        for none in (None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")):
+            lab, proba, groups, y = world()
+            weight = np.linspace(0.1, 2.0, len(y))
+            without = fieldcal.count(lab, proba, groups=groups, sample_weight=weight)
+            missing = fieldcal.count(
+                lab, proba, groups=groups, sample_weight=weight, y=[none] * len(y), design=design
+            )
+            assert missing.to_json() == without.to_json()
+            assert missing.labelled == {}
+            assert missing.n_labelled == 0
 
 
 def test_labelled_counts_are_sums_of_the_weights_in_whatever_order_rows_come():
@@ -108,14 +100,6 @@ def test_labelled_counts_are_sums_of_the_weights_in_whatever_order_rows_come():
     np.testing.assert_array_equal(
         double.labelled["random"].counts, 2 * plainly(lab, proba, codes, y).astype(int)
     )
-
-
-def test_a_label_of_no_weight_is_none():
-    lab, *_ = world()
-    field = fieldcal.count(
-        lab, [0.2, 0.7], groups=["a", "b"], y=[0, 1], sample_weight=[1, 0], design="by_score"
-    )
-    assert field.labelled["by_score"].at.tolist() == [0]
 
 
 def test_a_row_that_is_dropped_loses_its_label():
@@ -146,37 +130,16 @@ def in_forms():
     }
 
 
-@pytest.mark.parametrize("form", in_forms())
-def test_labels_come_in_any_form_with_any_null(form):
-    lab, *_ = world()
-    expected = fieldcal.count(lab, [0.9, 0.2, 0.1, 0.5], y=[1, None, 0, None])
-    assert fieldcal.count(lab, [0.9, 0.2, 0.1, 0.5], y=in_forms()[form]) == expected
-    assert expected.n_labelled == 2
+def test_labels_come_in_any_form_with_any_null():
+    for form in in_forms():
+        lab, *_ = world()
+        expected = fieldcal.count(lab, [0.9, 0.2, 0.1, 0.5], y=[1, None, 0, None])
+        assert fieldcal.count(lab, [0.9, 0.2, 0.1, 0.5], y=in_forms()[form]) == expected
+        assert expected.n_labelled == 2
 
 
-@pytest.mark.parametrize(
-    "y",
-    [
-        ["yes", None, "no"],
-        np.array(["yes", None, "no"], dtype=object),
-        pd.Series(["yes", np.nan, "no"]),
-        pd.Categorical(["yes", None, "no"], categories=["yes", "no", "never seen"]),
-        pl.Series(["yes", None, "no"]),
-        pl.Series(["yes", None, "no"], dtype=pl.Categorical),
-        pa.array(["yes", None, "no"]),
-    ],
-    ids=lambda y: f"{type(y).__module__}.{getattr(y, 'dtype', type(y).__name__)}".partition("(")[0],
-)
-def test_classes_of_text_come_in_any_form(y):
-    data = fieldcal.datasets.label_shift(n_lab=500, random_state=3)
-    lab = fieldcal.learn(data.proba_lab, np.where(data.y_lab == 1, "yes", "no"))
-    counts = fieldcal.count(lab, [0.9, 0.5, 0.1], y=y).labelled["random"].counts
-    assert counts.sum(axis=(0, 2)).tolist() == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("y", "words"),
-    [
+def test_labels_that_cannot_be_are_refused_with_their_value_and_row():
+    for y, words in (
         ([None, 1, 7], "The label 7 in row 2 is not among the classes"),
         ([None, 1, "1"], "The label '1' in row 2 is not among the classes"),
         ([np.nan, 0.5, 1.0], "The label 0.5 in row 1 is not among the classes"),
@@ -190,19 +153,10 @@ def test_classes_of_text_come_in_any_form(y):
         (1, "y must be one label per row"),
         ({0: 1, 1: 0, 2: 1}, "y must be one label per row"),
         (np.eye(3, 2), "one-hot"),
-    ],
-)
-def test_labels_that_cannot_be_are_refused_with_their_value_and_row(y, words):
-    lab, *_ = world()
-    with pytest.raises(FieldcalError, match=words):
-        fieldcal.count(lab, [0.1, 0.2, 0.3], y=y)
-
-
-def test_a_misspelt_label_is_refused_with_what_was_meant():
-    data = fieldcal.datasets.label_shift(n_lab=500, random_state=3)
-    lab = fieldcal.learn(data.proba_lab, np.where(data.y_lab == 1, "positive", "negative"))
-    with pytest.raises(InputError, match=r"'postive' in row 1 .* Did you mean 'positive'"):
-        fieldcal.count(lab, [0.1, 0.2], y=[None, "postive"])
+    ):
+        lab, *_ = world()
+        with pytest.raises(FieldcalError, match=words):
+            fieldcal.count(lab, [0.1, 0.2, 0.3], y=y)
 
 
 def test_labels_whose_index_disagrees_are_refused():
@@ -211,24 +165,17 @@ def test_labels_whose_index_disagrees_are_refused():
         fieldcal.count(lab, pd.Series([0.1, 0.2]), y=pd.Series([0, 1], index=[1, 0]))
 
 
-@pytest.mark.parametrize("given", [{"design": "by_class"}, {"only_labels": True}])
-def test_what_is_said_of_labels_that_are_not_given_is_refused(given):
-    lab, *_ = world()
-    with pytest.raises(InputError, match=f"{next(iter(given))}.* is about labels, but none are given.*y"):
-        fieldcal.count(lab, [0.1, 0.2], **given)
+def test_what_is_said_of_labels_that_are_not_given_is_refused():
+    for given in ({"design": "by_class"}, {"only_labels": True}):
+        lab, *_ = world()
+        with pytest.raises(InputError, match=f"{next(iter(given))}.* is about labels, but none are given.*y"):
+            fieldcal.count(lab, [0.1, 0.2], **given)
 
 
 def test_another_design_is_refused():
     lab, *_ = world()
     with pytest.raises(InputError, match="design must be 'random', 'by_score' or 'by_class', but got 'best'"):
         fieldcal.count(lab, [0.1, 0.2], y=[0, 1], design="best")
-
-
-def test_given_bins_have_labels_too():
-    data = fieldcal.datasets.label_shift(n_lab=500, random_state=3)
-    lab = fieldcal.learn((data.proba_lab > 0.5).astype(int), data.y_lab, partition=fieldcal.Bins(2))
-    counts = fieldcal.count(lab, np.array([0, 1, 1]), y=[None, 1, 0]).labelled["random"].counts
-    assert counts.tolist() == [[[0, 1], [0, 1]]]
 
 
 # Numbers
@@ -252,44 +199,29 @@ def test_numbers_are_labels_of_the_intervals_that_they_lie_in():
         assert fieldcal.count(lab, predicted, y=form) == fieldcal.count(lab, predicted, y=given)
 
 
-def test_all_lab_rows_as_a_labelled_field_are_the_lab():
-    lab, predicted, y = numbers()
-    np.testing.assert_array_equal(fieldcal.count(lab, predicted, y=y).labelled["random"].counts[0], lab.F)
-
-
-def test_an_infinite_number_is_refused_with_its_row():
-    lab, predicted, y = numbers()
-    with pytest.raises(InputError, match="The label inf in row 3 is no number"):
-        fieldcal.count(lab, predicted, y=np.where(np.arange(400) == 3, np.inf, y))
-
-
-def test_text_is_no_number():
-    lab, predicted, _ = numbers()
-    with pytest.raises(InputTypeError, match="labels y must be numbers, but hold 'x'"):
-        fieldcal.count(lab, predicted, y=["x"] * 400)
-
-
 # Labels that come later
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_second_table_of_labels_is_merged_into_what_one_call_gives(weighted):
-    lab, proba, groups, y = world()
-    weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float) if weighted else np.ones(len(y))
-    known = [i for i, label in enumerate(y) if label is not None]
-    later = fieldcal.count(
-        lab,
-        proba[known],
-        groups=groups[known],
-        y=[y[i] for i in known],
-        sample_weight=weight[known],
-        only_labels=True,
-    )
-    both = fieldcal.count(lab, proba, groups=groups, sample_weight=weight) + later
-    assert both == fieldcal.count(lab, proba, groups=groups, y=y, sample_weight=weight)
-    assert not later.V.any()
-    assert not later.score_sums.any()
-    assert not later.weight_squares.any()
+def test_a_second_table_of_labels_is_merged_into_what_one_call_gives():
+    for weighted in (False, True):
+        lab, proba, groups, y = world()
+        weight = (
+            np.random.default_rng(2).integers(1, 4, len(y)).astype(float) if weighted else np.ones(len(y))
+        )
+        known = [i for i, label in enumerate(y) if label is not None]
+        later = fieldcal.count(
+            lab,
+            proba[known],
+            groups=groups[known],
+            y=[y[i] for i in known],
+            sample_weight=weight[known],
+            only_labels=True,
+        )
+        both = fieldcal.count(lab, proba, groups=groups, sample_weight=weight) + later
+        assert both == fieldcal.count(lab, proba, groups=groups, y=y, sample_weight=weight)
+        assert not later.V.any()
+        assert not later.score_sums.any()
+        assert not later.weight_squares.any()
 
 
 def test_rows_without_a_label_are_skipped_where_only_labels_are_taken():
@@ -307,11 +239,11 @@ def test_rows_without_a_label_are_skipped_where_only_labels_are_taken():
     assert every == some
 
 
-@pytest.mark.parametrize("y", [[None, None], [1, None]])
-def test_only_labels_without_any_is_an_error(y):
-    lab, *_ = world()
-    with pytest.raises(InputError, match="There are no labels"):
-        fieldcal.count(lab, [np.nan, 0.2], y=y, missing="drop", only_labels=True)
+def test_only_labels_without_any_is_an_error():
+    for y in ([None, None], [1, None]):
+        lab, *_ = world()
+        with pytest.raises(InputError, match="There are no labels"):
+            fieldcal.count(lab, [np.nan, 0.2], y=y, missing="drop", only_labels=True)
 
 
 def test_a_group_that_only_the_labels_have_comes_in_without_rows():
@@ -324,43 +256,36 @@ def test_a_group_that_only_the_labels_have_comes_in_without_rows():
     assert both.labelled["random"].counts.sum(axis=2).tolist() == [[1, 0], [0, 1]]
 
 
-def test_labels_of_one_population_are_not_lost_for_having_no_rows():
-    lab, *_ = world()
-    labels = fieldcal.count(lab, [0.2, 0.4], y=[0, None], only_labels=True)
-    assert Field.from_json(labels.to_json()).n_labelled == 1
-    assert (labels + fieldcal.count(lab, [0.3])).n.tolist() == [1]
-
-
 # Merging and taking out
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_batches_with_labels_give_the_same_bytes_in_any_order(weighted):
-    weight = np.random.default_rng(3).uniform(0.1, 2.0, 400) if weighted else None
-    batches = parts(weight=weight)
-    merged = sum(batches)
-    for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
-        other = sum(batches[i] for i in order)
-        assert other.to_json() == merged.to_json()
-        for design, found in merged.labelled.items():
-            assert found.same(other.labelled[design])
-    assert tuple(merged.labelled) == DESIGNS
-    assert merged.n_labelled == pytest.approx(sum(batch.n_labelled for batch in batches))
+def test_batches_with_labels_give_the_same_bytes_in_any_order():
+    for weighted in (False, True):
+        weight = np.random.default_rng(3).uniform(0.1, 2.0, 400) if weighted else None
+        batches = parts(weight=weight)
+        merged = sum(batches)
+        for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
+            other = sum(batches[i] for i in order)
+            assert other.to_json() == merged.to_json()
+            for design, found in merged.labelled.items():
+                assert found.same(other.labelled[design])
+        assert tuple(merged.labelled) == DESIGNS
+        assert merged.n_labelled == pytest.approx(sum(batch.n_labelled for batch in batches))
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("gone", range(4))
-def test_a_retracted_batch_takes_its_labels_along_to_the_last_byte(weighted, gone):
-    weight = np.random.default_rng(3).uniform(0.1, 2.0, 400) if weighted else None
-    batches = parts(weight=weight)
-    merged = sum(batches)
-    assert merged.n_labelled  # so that the total is there to subtract from
-    left = merged.retract(f"2024-01-{gone + 1:02}")
-    without = sum(batch for i, batch in enumerate(batches) if i != gone)
-    assert left.to_json() == without.to_json()
-    assert left.labelled.keys() == without.labelled.keys()
-    for design, found in left.labelled.items():
-        assert found.same(without.labelled[design])
+def test_a_retracted_batch_takes_its_labels_along_to_the_last_byte():
+    for weighted in (False, True):
+        for gone in range(4):
+            weight = np.random.default_rng(3).uniform(0.1, 2.0, 400) if weighted else None
+            batches = parts(weight=weight)
+            merged = sum(batches)
+            assert merged.n_labelled  # so that the total is there to subtract from
+            left = merged.retract(f"2024-01-{gone + 1:02}")
+            without = sum(batch for i, batch in enumerate(batches) if i != gone)
+            assert left.to_json() == without.to_json()
+            assert left.labelled.keys() == without.labelled.keys()
+            for design, found in left.labelled.items():
+                assert found.same(without.labelled[design])
 
 
 def test_the_places_of_labels_move_when_groups_go():
@@ -420,9 +345,8 @@ def test_a_file_from_before_there_were_labels_loads():
     assert Field.model_validate(content) == field
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
+def test_a_file_whose_labels_cannot_be_is_refused():
+    for wrong, words in (
         ({"at": [5]}, "more groups than the batch has"),
         ({"at": [-1]}, "counts must not be negative"),
         ({"at": [0.5]}, "at must be places"),
@@ -433,31 +357,13 @@ def test_a_file_from_before_there_were_labels_loads():
         ({"counts": [[[1] * 4] * 2]}, "other classes or bins"),
         ({"counts": [[[-1] * 5] * 2]}, "counts must not be negative"),
         ({"counts": [[1] * 5]}, "a table of classes and bins"),
-    ],
-    ids=repr,
-)
-def test_a_file_whose_labels_cannot_be_is_refused(wrong, words):
-    lab, *_ = world()
-    field = fieldcal.count(lab, [0.2, 0.6], groups=["a", "b"], y=[0, None])
-    content = field.content()
-    content["batches"][""]["labelled"]["random"] |= wrong
-    with pytest.raises(ValueError, match=words):
-        Field.model_validate(content)
-
-
-def test_labels_of_an_unknown_design_are_refused_in_a_file():
-    lab, *_ = world()
-    content = fieldcal.count(lab, [0.2, 0.6], y=[0, None]).content()
-    content["batches"][""]["labelled"]["best"] = content["batches"][""]["labelled"].pop("random")
-    with pytest.raises(ValueError, match="'random', 'by_score' or 'by_class'"):
-        Field.model_validate(content)
-
-
-def test_a_damaged_file_of_labels_is_refused():
-    lab, *_ = world()
-    data = fieldcal.count(lab, [0.2, 0.6], y=[0, None]).to_json()
-    with pytest.raises(ArtefactError, match="does not match its digest"):
-        Field.from_json(data.replace(b'"at":[0]', b'"at":[1]'))
+    ):
+        lab, *_ = world()
+        field = fieldcal.count(lab, [0.2, 0.6], groups=["a", "b"], y=[0, None])
+        content = field.content()
+        content["batches"][""]["labelled"]["random"] |= wrong
+        with pytest.raises(ValueError, match=words):
+            Field.model_validate(content)
 
 
 def test_a_few_labels_among_a_million_groups_take_little_space():
@@ -488,15 +394,3 @@ def test_an_estimator_adapts_to_rows_some_of_which_have_labels():
         columns, groups=groups, y=y, design="by_class", only_labels=True
     )
     assert later.field_ == field
-
-
-def test_a_field_says_how_many_rows_have_labels_by_design():
-    field = sum(parts())
-    n = {design: int(found.counts.sum()) for design, found in field.labelled.items()}
-    words = (
-        f"labelled rows: {n['random']} chosen at random, {n['by_score']} chosen by score, "
-        f"{n['by_class']} chosen by class"
-    )
-    assert words in field._repr_html_()
-    assert f"{sum(n.values())} labelled, 4 batches" in repr(field)
-    assert "labelled" not in fieldcal.count(world()[0], [0.1])._repr_html_()

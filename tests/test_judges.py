@@ -61,26 +61,6 @@ def test_who_checks_only_the_fails_is_told_that_the_share_is_a_guess():
     )
 
 
-def test_values_that_the_lab_has_checked_by_class_are_checked():
-    verdict, human = only_some_checked("fail", n=60)
-    elsewhere, labels, _ = judged(n=600, labels=600, share=0.5, seed=3)
-    lab = fieldcal.learn(elsewhere, labels, kind="values", design="by_class")
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=human, design="by_score"))
-    assert prev.verdict.finding("values_unchecked") is None
-    assert prev.verdict.finding("values_checked").state == "ok"
-    assert prev.whole.lower[1] < 0.6 < prev.whole.upper[1]
-
-
-def test_some_rows_of_every_value_are_enough():
-    verdict, human = only_some_checked("fail")
-    _, more = only_some_checked("pass")
-    both = np.where(human == None, more, human)  # noqa: E711
-    lab = fieldcal.learn(verdict, both, kind="values", design="by_score")
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=both, design="by_score"))
-    assert prev.verdict.finding("values_checked").state == "ok"
-    assert prev.whole.lower[1] < 0.6 < prev.whole.upper[1]
-
-
 def test_a_judge_that_says_one_thing_leaves_the_labels():
     lab = fieldcal.learn(["x"] * 100, [0, 1] * 30 + [None] * 40, kind="values", design="random")
     prev = fieldcal.estimate(lab, fieldcal.count(lab, ["x"] * 100, y=[0, 1] * 30 + [None] * 40))
@@ -213,17 +193,6 @@ def test_items_that_have_nothing_in_common_leave_the_difference_as_it_is():
     assert widths[0] == pytest.approx(widths[1], rel=0.08)
 
 
-def test_pairs_do_not_depend_on_the_order_of_rows():
-    v, human, system, item = two_systems(n=80, labels=40)
-    prev = estimated(v, human, system)
-    order = np.random.default_rng(0).permutation(len(v))
-    one = prev.contrast("a", "b", pairs=fieldcal.pairs(prev.lab, v, system, item, y=human))
-    two = prev.contrast(
-        "a", "b", pairs=fieldcal.pairs(prev.lab, v[order], system[order], item[order], y=human[order])
-    )
-    assert one == two
-
-
 def test_pairs_that_cannot_be_are_refused():
     v, human, system, item = two_systems(n=40, labels=20)
     prev = estimated(v, human, system)
@@ -324,16 +293,8 @@ def test_a_confusion_matrix_of_rows_is_one_of_shares_with_their_number():
     assert fieldcal.Lab.from_json(one.to_json()) == one
 
 
-def test_values_of_a_test_may_have_other_names_than_its_classes():
-    lab = Lab.from_rates(
-        confusion=[[60, 30, 10], [10, 30, 60]], classes=["healthy", "ill"], values=["-", "±", "+"]
-    )
-    assert fieldcal.count(lab, ["+", "±", "-", "-"]).V.tolist() == [[2, 1, 1]]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_rates_that_cannot_be_are_refused():
+    for options, message in (
         ({}, "Give sensitivity"),
         ({"sensitivity": 0.9}, "Give sensitivity"),
         ({"sensitivity": 0.9, "specificity": 0.9}, "known from so many rows"),
@@ -353,11 +314,9 @@ def test_values_of_a_test_may_have_other_names_than_its_classes():
         ({"confusion": [[9, 1], [2, 8]], "intervals": ((0.8, 1), (0.8, 1))}, "go with sensitivity"),
         ({"confusion": [[9, 1, 0], [2, 8, 4]]}, "3 columns of values"),
         ({"confusion": [[9, 1], [2, 8]], "classes": ["a"]}, "2 classes in the rates"),
-    ],
-)
-def test_rates_that_cannot_be_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        Lab.from_rates(**options)
+    ):
+        with pytest.raises(InputError, match=message):
+            Lab.from_rates(**options)
 
 
 def test_fault_77_a_slice_without_labels_is_marked_and_the_verdict_names_it():

@@ -100,13 +100,6 @@ def test_from_no_label_to_a_few_nothing_jumps():
         assert after.verdict.level == "care"
 
 
-def test_labels_that_are_all_missing_are_no_labels():
-    data = shifted()
-    lab = lab_of()
-    field = fieldcal.count(lab, data.proba_field, y=[None] * N)
-    assert fieldcal.estimate(lab, field) == fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
-
-
 def test_where_every_row_has_a_label_the_share_is_known():
     data = shifted()
     lab = lab_of()
@@ -166,23 +159,16 @@ def test_a_caller_who_wants_nothing_changed_gets_nothing_changed():
     assert_array_equal(fieldcal.recalibrate(found, data.proba_field), data.proba_field)
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_without_an_interval_the_estimate_is_the_same(grouped):
-    data = groups()
-    lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    by = data.groups_field if grouped else None
-    field = fieldcal.count(lab, data.proba_field, groups=by, y=some(data.y_field, 100))
-    bare, full = (fieldcal.estimate(lab, field, point="mode", level=level) for level in (None, 0.9))
-    assert bare.lower is None
-    assert_allclose(bare.estimate, full.estimate, atol=1e-9)
-    assert_allclose(bare.labels.whole_sd, full.labels.whole_sd, atol=1e-9)
-
-
-def test_few_labels_earn_no_verdict():
-    data = shifted(share=0.5)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    found = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=some(data.y_field, 10)))
-    assert not any(f.code in ("labels_unmoved", "labels_say_label_shift") for f in found.verdict.findings)
+def test_without_an_interval_the_estimate_is_the_same():
+    for grouped in (False, True):
+        data = groups()
+        lab = fieldcal.learn(data.proba_lab, data.y_lab)
+        by = data.groups_field if grouped else None
+        field = fieldcal.count(lab, data.proba_field, groups=by, y=some(data.y_field, 100))
+        bare, full = (fieldcal.estimate(lab, field, point="mode", level=level) for level in (None, 0.9))
+        assert bare.lower is None
+        assert_allclose(bare.estimate, full.estimate, atol=1e-9)
+        assert_allclose(bare.labels.whole_sd, full.labels.whole_sd, atol=1e-9)
 
 
 def test_weights_of_another_scale_change_nothing_and_unequal_ones_widen():
@@ -296,22 +282,6 @@ def test_groups_share_what_labels_teach_and_keep_it_after_saving(rehearsed, tmp_
     new = fieldcal.recalibrate(back, data.proba_field, groups=data.groups_field)
     means = np.array([new[data.groups_field == g].mean() for g in prev.groups])
     assert np.abs(means - prev.estimate[:, 1]).mean() < 0.02
-
-
-def test_derived_numbers_follow_the_labels():
-    data = groups()
-    lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    field = fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=some(data.y_field, 300))
-    prev = fieldcal.estimate(lab, field)
-    truth = {g: data.y_field[data.groups_field == g].mean() for g in prev.groups}
-    high, low = (f(truth, key=truth.get) for f in (max, min))
-    more = prev.contrast(high, low)
-    assert more.lower <= truth[high] - truth[low] <= more.upper
-    assert prev.ranking().probability[prev.groups.index(high)] > 0.2
-    for g, share in zip(prev.groups, prev.shares(), strict=True):
-        row = prev.groups.index(g)
-        assert share.lower == prev.lower[row, 1]
-        assert share.estimate == prev.estimate[row, 1]
 
 
 @pytest.mark.parametrize("ordered", [False, True])

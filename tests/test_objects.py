@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import fieldcal
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError
 from fieldcal.objects import UNNAMED, Batch, Classes
 
 SOURCE = pathlib.Path(fieldcal.__file__).parent
@@ -109,28 +109,6 @@ def test_shards_with_weights_of_eighths_merge_exactly(weight, cut):
     assert (one + two).to_json() == whole.to_json()
 
 
-def test_two_half_rows_count_like_a_whole_one_but_are_known_to_be_two():
-    half = fieldcal.count(lab(), [[0.25, 0.25, 0.5]], sample_weight=[0.5])
-    whole = fieldcal.count(lab(), [[0.25, 0.25, 0.5]])
-    for name in ("V", "score_sums"):
-        merged, once = getattr(half + half, name), getattr(whole, name)
-        assert (merged.dtype, merged.tolist()) == (once.dtype, once.tolist())
-    assert (whole.n_effective.tolist(), (half + half).n_effective.tolist()) == ([1], [2])
-
-
-def test_merging_adds_what_was_dropped_and_clipped():
-    one = fieldcal.count(lab(), [[0.2, 0.3, 0.5], [np.nan, 0.1, 0.2]], missing="drop")
-    two = fieldcal.count(lab(), [[1 + 1e-9, 0.0, 0.0]])
-    assert ((one + two).dropped, (one + two).clipped) == (1, 1)
-
-
-def test_plus_equals_leaves_the_first_field_as_it_was():
-    total = start = fieldcal.count(lab(), data().proba_field[:10])
-    total += fieldcal.count(lab(), data().proba_field[10:30])
-    assert total.n.tolist() == [30]
-    assert start.n.tolist() == [10]
-
-
 def test_merging_keeps_whole_numbers_whole_beyond_float64():
     one = fieldcal.count(lab(), data().proba_field)
     more = np.zeros_like(one.V)
@@ -150,12 +128,6 @@ def test_merging_beyond_64_bits_goes_on_in_floats_and_does_not_wrap_around():
     merged = big + big + big
     assert (merged.score_sums > 2.0**63).all()
     np.testing.assert_allclose(merged.mean_prediction, 1 / 3)
-
-
-def test_fields_of_unequal_labs_refuse_to_merge():
-    other = fieldcal.learn(data().proba_lab, data().y_lab, smoothing=3.0)
-    with pytest.raises(InputError, match="different labs"):
-        fieldcal.count(lab(), data().proba_field) + fieldcal.count(other, data().proba_field)
 
 
 def test_a_batch_can_be_counted_once():
@@ -192,50 +164,31 @@ def test_group_keys_of_all_kinds_survive_saving_byte_for_byte(tmp_path):
     np.testing.assert_array_equal(new, expected)
 
 
-@pytest.mark.parametrize(
-    "classes",
-    [("a", "b"), (0, 1), (False, True), (1.0, 2.0), (dt.date(2020, 1, 1), dt.date(2021, 1, 1)), (1, "1")],
-    ids=repr,
-)
-def test_classes_of_all_kinds_survive_saving(classes):
-    rng = np.random.default_rng(0)
-    scores = rng.random(100)
-    made = fieldcal.learn(scores, [classes[int(one)] for one in rng.random(100) < scores])
-    again = fieldcal.Lab.from_json(made.to_json())
-    assert [repr(c) for c in again.classes] == [repr(c) for c in made.classes]
-    assert again.classes == classes
-    assert again.to_json() == made.to_json()
+def test_classes_of_all_kinds_survive_saving():
+    for classes in (
+        ("a", "b"),
+        (0, 1),
+        (False, True),
+        (1.0, 2.0),
+        (dt.date(2020, 1, 1), dt.date(2021, 1, 1)),
+        (1, "1"),
+    ):
+        rng = np.random.default_rng(0)
+        scores = rng.random(100)
+        made = fieldcal.learn(scores, [classes[int(one)] for one in rng.random(100) < scores])
+        again = fieldcal.Lab.from_json(made.to_json())
+        assert [repr(c) for c in again.classes] == [repr(c) for c in made.classes]
+        assert again.classes == classes
+        assert again.to_json() == made.to_json()
 
 
-@pytest.mark.parametrize(
-    "partition",
-    [
-        "auto",
-        3,
-        6,
-        fieldcal.Simplex(3),
-        fieldcal.Simplex(9),
-        fieldcal.Expected(7),
-    ],
-    ids=repr,
-)
-def test_every_partition_survives_saving_and_assigns_the_same_bins(partition):
-    made = fieldcal.learn(data().proba_lab, data().y_lab, partition=partition)
-    again = fieldcal.Lab.from_json(made.to_json())
-    assert again.partition == made.partition
-    assert again.to_json() == made.to_json()
-    assert fieldcal.count(again, data().proba_field) == fieldcal.count(made, data().proba_field)
-
-
-@pytest.mark.parametrize(
-    "partition",
-    [1, fieldcal.Edges([0.1, 1 / 3, 0.9]), fieldcal.Quantiles(11), fieldcal.Simplex(6), fieldcal.Simplex(2)],
-    ids=repr,
-)
-def test_every_binary_partition_survives_saving(partition):
-    shifted = fieldcal.datasets.label_shift(random_state=1)
-    made = fieldcal.learn(shifted.proba_lab, shifted.y_lab, partition=partition)
-    assert fieldcal.Lab.from_json(made.to_json()).partition == made.partition
+def test_every_partition_survives_saving_and_assigns_the_same_bins():
+    for partition in ("auto", 3, 6, fieldcal.Simplex(3), fieldcal.Simplex(9), fieldcal.Expected(7)):
+        made = fieldcal.learn(data().proba_lab, data().y_lab, partition=partition)
+        again = fieldcal.Lab.from_json(made.to_json())
+        assert again.partition == made.partition
+        assert again.to_json() == made.to_json()
+        assert fieldcal.count(again, data().proba_field) == fieldcal.count(made, data().proba_field)
 
 
 def test_the_file_is_plain_ascii_json_with_a_version_and_the_digest_of_its_content():
@@ -266,17 +219,6 @@ def test_the_digest_changes_with_every_field_of_the_content():
         assert changed != lab(), name
         digests.add(changed.digest)
     assert len(digests) == len(changes) + 1
-
-
-def test_the_digest_tells_look_alikes_apart():
-    proba = data().proba_field[:2]
-    fields = [fieldcal.count(lab(), proba, groups=[g, "x"]) for g in (1, "1", True, (1,))]
-    assert len({f.digest for f in fields}) == 4
-
-
-def test_keys_that_could_not_be_saved_are_refused_when_counted():
-    with pytest.raises(InputTypeError, match=r"frozenset.*use str\("):
-        fieldcal.count(lab(), data().proba_field[:2], groups=[frozenset({1}), frozenset({2})])
 
 
 def _imported(path):
@@ -310,30 +252,29 @@ def counted_as(made, **changes):
     return fieldcal.Field(**{**_fields(made), "batches": {UNNAMED: batch}})
 
 
-@pytest.mark.parametrize("made", all_three(), ids=lambda m: type(m).__name__)
-def test_nothing_can_be_assigned_or_deleted(made):
-    for name in type(made).model_fields:
+def test_nothing_can_be_assigned_or_deleted():
+    for made in all_three():
+        for name in type(made).model_fields:
+            with pytest.raises((ValidationError, AttributeError, TypeError)):
+                setattr(made, name, getattr(made, name))
+            with pytest.raises((ValidationError, AttributeError, TypeError)):
+                delattr(made, name)
         with pytest.raises((ValidationError, AttributeError, TypeError)):
-            setattr(made, name, getattr(made, name))
-        with pytest.raises((ValidationError, AttributeError, TypeError)):
-            delattr(made, name)
-    with pytest.raises((ValidationError, AttributeError, TypeError)):
-        made.surprise = 1
+            made.surprise = 1
 
 
-@pytest.mark.parametrize("made", all_three(), ids=lambda m: type(m).__name__)
-def test_the_arrays_that_are_stored_are_read_only(made):
-    parts = [made, *getattr(made, "batches", {}).values()]
-    stored = [v for part in parts for v in _fields(part).values() if isinstance(v, np.ndarray)]
-    assert stored
-    for array in stored:
-        with pytest.raises(ValueError, match="read-only"):
-            array[...] = 0
+def test_the_arrays_that_are_stored_are_read_only():
+    for made in all_three():
+        parts = [made, *getattr(made, "batches", {}).values()]
+        stored = [v for part in parts for v in _fields(part).values() if isinstance(v, np.ndarray)]
+        assert stored
+        for array in stored:
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
+def test_the_arrays_that_are_derived_are_read_only_too():
+    for make, name in (
         (lab, "M"),
         (lab, "p_lab"),
         (field, "V"),
@@ -342,13 +283,10 @@ def test_the_arrays_that_are_stored_are_read_only(made):
         (field, "mean_prediction"),
         (prevalence, "n"),
         (prevalence, "mean_prediction"),
-    ],
-    ids=lambda x: getattr(x, "__name__", x),
-)
-def test_the_arrays_that_are_derived_are_read_only_too(make, name):
-    own = type(make()).from_json(make().to_json())
-    with pytest.raises(ValueError, match="read-only"):
-        getattr(own, name)[...] = 0
+    ):
+        own = type(make()).from_json(make().to_json())
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(own, name)[...] = 0
 
 
 def test_an_object_does_not_share_memory_with_what_it_was_made_from():
@@ -376,17 +314,6 @@ def test_equal_content_is_equal_and_other_kinds_are_not():
     assert len({again, lab()}) == 1
     assert lab() != field()
     assert lab() != "lab"
-
-
-def test_reprs_are_one_short_line():
-    for made in all_three():
-        assert str(made) == repr(made)
-    for made in all_three()[:2]:
-        assert "\n" not in repr(made)
-        assert len(repr(made)) < 300
-    assert "600 rows" in repr(lab())
-    assert "400 rows, 3 groups" in repr(field())
-    assert "one population" in repr(fieldcal.count(lab(), data().proba_field))
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")

@@ -42,9 +42,8 @@ def test_distributions_with_their_own_masses_are_what_they_were():
     assert_allclose(again.values, given.values, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("given", "answer"),
-    [
+def test_distributions_are_known_by_what_they_can_do():
+    for given, answer in (
         (regression.from_moments([0.0], [1.0]), True),
         (norm([0.0, 1.0]), True),
         ([norm(0.0), norm(1.0)], True),
@@ -52,11 +51,8 @@ def test_distributions_with_their_own_masses_are_what_they_were():
         ([0.1, 0.9], False),
         (np.full((2, 2), 0.5), False),
         (pd.DataFrame({"cdf": [0.1], "ppf": [0.9]}), False),
-    ],
-    ids=["ours", "scipy", "a list", "nothing", "numbers", "array", "columns of that name"],
-)
-def test_distributions_are_known_by_what_they_can_do(given, answer):
-    assert are_distributions(given) is answer
+    ):
+        assert are_distributions(given) is answer
 
 
 def test_codes_are_places_in_the_order_of_the_outcome():
@@ -69,17 +65,14 @@ def test_codes_are_places_in_the_order_of_the_outcome():
         HALVES.codes([np.nan])
 
 
-@pytest.mark.parametrize(
-    ("y", "error", "message"),
-    [
+def test_numbers_that_are_none_are_refused():
+    for y, error, message in (
         (["high"], InputTypeError, "must be numbers, but hold .*high"),
         ([[1.0, 2.0]], InputError, r"one column, but have shape \(1, 2\)"),
         ([1.0, np.inf], InputError, "1 of the numbers y are missing .* the first in row 1"),
-    ],
-)
-def test_numbers_that_are_none_are_refused(y, error, message):
-    with pytest.raises(error, match=message):
-        as_numbers(y)
+    ):
+        with pytest.raises(error, match=message):
+            as_numbers(y)
 
 
 def test_options_of_the_other_outcome_are_refused_and_unset_ones_are_not():

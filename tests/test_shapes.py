@@ -103,42 +103,44 @@ def test_bins_without_weights_of_their_own_do_what_a_tilt_does(n_classes, groupe
 
 
 @EVERY
-@pytest.mark.parametrize("shape", ["tilt", "bins"])
 def test_the_mean_of_new_predictions_is_the_share_of_rows_to_come_where_they_stand_at_the_centres_of_bins(
-    n_classes, grouped, shape
+    n_classes, grouped
 ):
-    prev = in_whole(case(n_classes, grouped)[-1])
-    rates = prev.from_labels.rates()
-    centres = prev.lab.bin_means[:, 1] if n_classes == 2 else prev.lab.bin_means
-    for g, key in enumerate(prev.groups):
-        where = None if key is None else [key] * len(centres)
-        new = columns(fieldcal.recalibrate(prev, centres, groups=where, shape=shape))
-        share = prev.field.V[g] @ new / prev.field.V[g].sum()
-        np.testing.assert_allclose(share, rates[g], rtol=0, atol=1e-9)
-        np.testing.assert_allclose(
-            share, prev.estimate[g], rtol=0, atol=0.03
-        )  # of these rows, some of them known
+    for shape in ("tilt", "bins"):
+        prev = in_whole(case(n_classes, grouped)[-1])
+        rates = prev.from_labels.rates()
+        centres = prev.lab.bin_means[:, 1] if n_classes == 2 else prev.lab.bin_means
+        for g, key in enumerate(prev.groups):
+            where = None if key is None else [key] * len(centres)
+            new = columns(fieldcal.recalibrate(prev, centres, groups=where, shape=shape))
+            share = prev.field.V[g] @ new / prev.field.V[g].sum()
+            np.testing.assert_allclose(share, rates[g], rtol=0, atol=1e-9)
+            np.testing.assert_allclose(
+                share, prev.estimate[g], rtol=0, atol=0.03
+            )  # of these rows, some of them known
 
 
 @EVERY
-@pytest.mark.parametrize("shape", ["tilt", "bins"])
-def test_the_mean_of_new_predictions_is_nearer_to_the_estimate_in_every_group(n_classes, grouped, shape):
-    proba, _, groups, prev = case(n_classes, grouped)
-    new = columns(fieldcal.recalibrate(prev, proba, groups=groups, shape=shape))
-    for g, key in enumerate(prev.groups):
-        rows = slice(None) if key is None else groups == key
-        far = [np.abs(each[rows].mean(axis=0) - prev.estimate[g]).max() for each in (new, columns(proba))]
-        assert far[0] < far[1]
+def test_the_mean_of_new_predictions_is_nearer_to_the_estimate_in_every_group(n_classes, grouped):
+    for shape in ("tilt", "bins"):
+        proba, _, groups, prev = case(n_classes, grouped)
+        new = columns(fieldcal.recalibrate(prev, proba, groups=groups, shape=shape))
+        for g, key in enumerate(prev.groups):
+            rows = slice(None) if key is None else groups == key
+            far = [np.abs(each[rows].mean(axis=0) - prev.estimate[g]).max() for each in (new, columns(proba))]
+            assert far[0] < far[1]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_where_scores_are_off_bins_mend_what_a_tilt_does_not(n_classes):
-    proba, y, _, prev = case(n_classes)
-    loss = {
-        shape: -np.log(columns(fieldcal.recalibrate(prev, proba, shape=shape))[np.arange(len(y)), y]).mean()
-        for shape in ("tilt", "bins")
-    }
-    assert loss["bins"] < loss["tilt"] - 0.02
+def test_where_scores_are_off_bins_mend_what_a_tilt_does_not():
+    for n_classes in (2, 3):
+        proba, y, _, prev = case(n_classes)
+        loss = {
+            shape: -np.log(
+                columns(fieldcal.recalibrate(prev, proba, shape=shape))[np.arange(len(y)), y]
+            ).mean()
+            for shape in ("tilt", "bins")
+        }
+        assert loss["bins"] < loss["tilt"] - 0.02
 
 
 @EVERY
@@ -154,57 +156,59 @@ def test_two_columns_missing_rows_and_certain_ones(n_classes, grouped):
     np.testing.assert_allclose(new[rest], expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", ["tilt", "bins"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_groups_never_seen_go_with_the_whole_field_or_stay(n_classes, shape):
-    proba, _, groups, prev = case(n_classes, grouped=True)
-    prev = in_whole(prev)
-    some, where = proba[:30], [*groups[:20], *["Ripon"] * 10]
-    with pytest.warns(UnseenGroupWarning):
-        new = fieldcal.recalibrate(prev, some, groups=where, shape=shape)
-    raw = fieldcal.recalibrate(prev, some, groups=where, shape=shape, unseen="raw")
-    seen = fieldcal.recalibrate(prev, some[:20], groups=where[:20], shape=shape)
-    np.testing.assert_array_equal(new[:20], seen)
-    np.testing.assert_array_equal(raw[:20], seen)
-    np.testing.assert_array_equal(raw[20:], some[20:])
-    labels = prev.labels
-    logs = (
-        labels.whole_tilt
-        if shape == "tilt"
-        else labels.bins[prev.lab.partition.assign(some[20:])] + labels.whole_bins_tilt
-    )
-    expected = columns(some[20:]) * np.exp(logs)
-    np.testing.assert_allclose(columns(new[20:]), expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
-    with pytest.raises(InputError, match="Ripon"):
-        fieldcal.recalibrate(prev, some, groups=where, shape=shape, unseen="error")
+def test_groups_never_seen_go_with_the_whole_field_or_stay():
+    for shape in ("tilt", "bins"):
+        for n_classes in (2, 3):
+            proba, _, groups, prev = case(n_classes, grouped=True)
+            prev = in_whole(prev)
+            some, where = proba[:30], [*groups[:20], *["Ripon"] * 10]
+            with pytest.warns(UnseenGroupWarning):
+                new = fieldcal.recalibrate(prev, some, groups=where, shape=shape)
+            raw = fieldcal.recalibrate(prev, some, groups=where, shape=shape, unseen="raw")
+            seen = fieldcal.recalibrate(prev, some[:20], groups=where[:20], shape=shape)
+            np.testing.assert_array_equal(new[:20], seen)
+            np.testing.assert_array_equal(raw[:20], seen)
+            np.testing.assert_array_equal(raw[20:], some[20:])
+            labels = prev.labels
+            logs = (
+                labels.whole_tilt
+                if shape == "tilt"
+                else labels.bins[prev.lab.partition.assign(some[20:])] + labels.whole_bins_tilt
+            )
+            expected = columns(some[20:]) * np.exp(logs)
+            np.testing.assert_allclose(
+                columns(new[20:]), expected / expected.sum(axis=1, keepdims=True), atol=1e-12
+            )
+            with pytest.raises(InputError, match="Ripon"):
+                fieldcal.recalibrate(prev, some, groups=where, shape=shape, unseen="error")
 
 
 @EVERY
-@pytest.mark.parametrize("shape", ["tilt", "bins"])
-def test_decisions_are_those_of_the_new_predictions(n_classes, grouped, shape):
-    proba, _, groups, prev = case(n_classes, grouped)
-    new = columns(fieldcal.recalibrate(prev, proba, groups=groups, shape=shape))
-    best = fieldcal.decide(prev, proba, groups=groups, shape=shape)
-    np.testing.assert_array_equal(best, new.argmax(axis=1))
-    share = prev.estimate[0] if groups is None else prev.estimate[[prev.groups.index(g) for g in groups]]
-    balanced = fieldcal.decide(prev, proba, groups=groups, shape=shape, goal="balanced")
-    np.testing.assert_array_equal(balanced, (new / share).argmax(axis=1))
+def test_decisions_are_those_of_the_new_predictions(n_classes, grouped):
+    for shape in ("tilt", "bins"):
+        proba, _, groups, prev = case(n_classes, grouped)
+        new = columns(fieldcal.recalibrate(prev, proba, groups=groups, shape=shape))
+        best = fieldcal.decide(prev, proba, groups=groups, shape=shape)
+        np.testing.assert_array_equal(best, new.argmax(axis=1))
+        share = prev.estimate[0] if groups is None else prev.estimate[[prev.groups.index(g) for g in groups]]
+        balanced = fieldcal.decide(prev, proba, groups=groups, shape=shape, goal="balanced")
+        np.testing.assert_array_equal(balanced, (new / share).argmax(axis=1))
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_of_bin_ids_the_shares_of_each_bin_are_corrected(grouped):
-    rng = np.random.default_rng(0)
-    y_lab, y = rng.integers(0, 2, 800), rng.integers(0, 2, 600)
-    lab = fieldcal.learn(rng.binomial(3, 0.3 + 0.4 * y_lab), y_lab, partition=Bins(4))
-    ids = rng.binomial(3, 0.5 + 0.3 * y)
-    groups = np.array(["York", "Leeds"])[rng.integers(0, 2, 600)] if grouped else None
-    prev = estimate(lab, ids, groups, [c if i % 4 == 0 else None for i, c in enumerate(y.tolist())])
-    new = fieldcal.recalibrate(prev, ids, groups=groups, shape="bins")
-    row = [0] * 600 if groups is None else [prev.groups.index(g) for g in groups]
-    expected = lab.bin_means[ids] * np.exp(prev.labels.bins[ids] + prev.labels.bins_tilt[row])
-    np.testing.assert_allclose(new, expected / expected.sum(axis=1, keepdims=True), rtol=0, atol=1e-12)
-    with pytest.raises(InputError, match="needs to know the bin of each row"):
-        fieldcal.recalibrate(prev, np.full((600, 2), 0.5), groups=groups, shape="bins")
+def test_of_bin_ids_the_shares_of_each_bin_are_corrected():
+    for grouped in (False, True):
+        rng = np.random.default_rng(0)
+        y_lab, y = rng.integers(0, 2, 800), rng.integers(0, 2, 600)
+        lab = fieldcal.learn(rng.binomial(3, 0.3 + 0.4 * y_lab), y_lab, partition=Bins(4))
+        ids = rng.binomial(3, 0.5 + 0.3 * y)
+        groups = np.array(["York", "Leeds"])[rng.integers(0, 2, 600)] if grouped else None
+        prev = estimate(lab, ids, groups, [c if i % 4 == 0 else None for i, c in enumerate(y.tolist())])
+        new = fieldcal.recalibrate(prev, ids, groups=groups, shape="bins")
+        row = [0] * 600 if groups is None else [prev.groups.index(g) for g in groups]
+        expected = lab.bin_means[ids] * np.exp(prev.labels.bins[ids] + prev.labels.bins_tilt[row])
+        np.testing.assert_allclose(new, expected / expected.sum(axis=1, keepdims=True), rtol=0, atol=1e-12)
+        with pytest.raises(InputError, match="needs to know the bin of each row"):
+            fieldcal.recalibrate(prev, np.full((600, 2), 0.5), groups=groups, shape="bins")
 
 
 def test_distributions_of_a_number_are_corrected_by_the_bin_of_their_masses():
@@ -220,14 +224,16 @@ def test_distributions_of_a_number_are_corrected_by_the_bin_of_their_masses():
     np.testing.assert_allclose(got.mean(axis=0), prev.estimate[0], rtol=0, atol=0.03)
 
 
-@pytest.mark.parametrize("shape", ["tilt", "bins"])
-@pytest.mark.parametrize("grouped", [False, True])
-def test_with_no_trust_nothing_changes_whatever_the_labels_say(grouped, shape):
-    proba, y, groups, prev = case(2, grouped)
-    known = [c if i % 10 == 0 else None for i, c in enumerate(y.tolist())]
-    field = fieldcal.count(prev.lab, proba, groups=groups, y=known)
-    still = fieldcal.estimate(prev.lab, field, trust=0)
-    np.testing.assert_array_equal(fieldcal.recalibrate(still, proba, groups=groups, shape=shape), proba)
+def test_with_no_trust_nothing_changes_whatever_the_labels_say():
+    for shape in ("tilt", "bins"):
+        for grouped in (False, True):
+            proba, y, groups, prev = case(2, grouped)
+            known = [c if i % 10 == 0 else None for i, c in enumerate(y.tolist())]
+            field = fieldcal.count(prev.lab, proba, groups=groups, y=known)
+            still = fieldcal.estimate(prev.lab, field, trust=0)
+            np.testing.assert_array_equal(
+                fieldcal.recalibrate(still, proba, groups=groups, shape=shape), proba
+            )
 
 
 def test_without_labels_the_shape_is_refused_and_what_to_do_is_said():
@@ -254,9 +260,9 @@ def test_a_file_holds_the_weights_to_the_last_bit(n_classes, grouped, tmp_path):
         )
 
 
-@pytest.mark.parametrize("table", ["tilt", "bins", "bins_tilt", "whole_tilt", "whole_bins_tilt", "urc_sd"])
-def test_a_file_whose_weights_do_not_fit_the_estimate_is_refused(table):
-    *_, prev = case(grouped=True)
-    short = with_labels(prev, **{table: getattr(prev.labels, table)[:-1]})
-    with pytest.raises(ArtefactError, match="labels does not fit"):
-        Prevalence.from_json(short.to_json())
+def test_a_file_whose_weights_do_not_fit_the_estimate_is_refused():
+    for table in ("tilt", "bins", "bins_tilt", "whole_tilt", "whole_bins_tilt", "urc_sd"):
+        *_, prev = case(grouped=True)
+        short = with_labels(prev, **{table: getattr(prev.labels, table)[:-1]})
+        with pytest.raises(ArtefactError, match="labels does not fit"):
+            Prevalence.from_json(short.to_json())

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import fieldcal
 from fieldcal import Bins, Field, Lab, Values
-from fieldcal.core.partition import from_spec
 from fieldcal.core.policy import POLICY
 from fieldcal.core.values import canonical, fit_values, most_values
 from fieldcal.errors import (
@@ -62,9 +61,8 @@ def estimated(lab, field):
 # What counts as the same value
 
 
-@pytest.mark.parametrize(
-    ("spellings", "text"),
-    [
+def test_spellings_of_one_value_meet():
+    for spellings, text in (
         (["pass", "Pass ", "\tPASS\n", np.str_("pAss")], "pass"),
         ([4, 4.0, "4", "4.0", " 4.", np.int8(4), np.float32(4), decimal.Decimal("4.00")], "4"),
         ([0.25, "0.250", np.float64(0.25)], "0.25"),
@@ -73,11 +71,8 @@ def estimated(lab, field):
         ([-0.0, 0, "0.0"], "0"),
         (["STRASSE", "straße"], "strasse"),
         ([None, float("nan"), "", "  ", pd.NA, pd.NaT, np.float32("nan"), decimal.Decimal("NaN")], None),
-    ],
-    ids=lambda x: str(x)[:20],
-)
-def test_spellings_of_one_value_meet(spellings, text):
-    assert {canonical(value) for value in spellings} == {text}
+    ):
+        assert {canonical(value) for value in spellings} == {text}
 
 
 @settings(max_examples=300, deadline=None)
@@ -87,30 +82,8 @@ def test_the_text_of_a_value_is_its_own_text(value):
     assert canonical(text) == text
 
 
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.one_of(st.text(), st.floats(), st.integers()), min_size=1))
-def test_bins_of_any_values_come_back_from_their_spec(values):
-    texts = sorted({text for value in values if (text := canonical(value)) is not None})
-    if texts:
-        partition = Values(texts)
-        assert from_spec(json.loads(json.dumps(partition.spec()))) == partition
-        assert partition.place([texts]).ids.tolist() == list(range(len(texts)))
-
-
-def test_true_one_and_the_text_of_a_version_are_three_values():
-    assert len({canonical(value) for value in (True, 1, "1.0.0")}) == 3
-
-
-def test_mixed_case_and_blanks_change_nothing():
-    verdict, human, _ = judged()
-    untidy = [f" {v.upper()}" if i % 2 else f"{v.title()} " for i, v in enumerate(verdict)]
-    assert learnt(untidy, human) == learnt(verdict, human)
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
+def test_a_column_of_values_may_come_from_any_library():
+    for column in (
         list,
         tuple,
         np.array,
@@ -122,14 +95,12 @@ def test_mixed_case_and_blanks_change_nothing():
         lambda v: pa.table({"verdict": v}),
         lambda v: np.array(v).reshape(-1, 1),
         lambda v: [(x,) for x in v],
-    ],
-)
-def test_a_column_of_values_may_come_from_any_library(column):
-    verdict, human, _ = judged()
-    said = verdict.tolist()
-    lab = learnt(said, human)
-    assert learnt(column(said), human) == lab
-    assert fieldcal.count(lab, column(said)) == fieldcal.count(lab, said)
+    ):
+        verdict, human, _ = judged()
+        said = verdict.tolist()
+        lab = learnt(said, human)
+        assert learnt(column(said), human) == lab
+        assert fieldcal.count(lab, column(said)) == fieldcal.count(lab, said)
 
 
 def test_ratings_as_numbers_as_text_and_with_gaps_are_the_same():
@@ -137,13 +108,6 @@ def test_ratings_as_numbers_as_text_and_with_gaps_are_the_same():
     lab = learnt(ratings, y)
     assert learnt([str(r) for r in ratings], y) == lab
     assert learnt(pd.Series([*ratings, None]), [*y, None]) == lab, "floats, as pandas has them"
-
-
-def test_bools_are_values():
-    verdict, human, _ = judged()
-    lab = learnt(verdict == "pass", human)
-    assert labels(lab) == ["false", "true"]
-    assert np.array_equal(lab.F, learnt(verdict, human).F)
 
 
 # What is learnt
@@ -200,14 +164,6 @@ def test_the_order_of_rows_does_not_matter(seed, kinds, numbers):
         assert learnt(said[order], y[order]) == learnt(said, y)
 
 
-def test_a_lab_of_values_is_not_rehearsed_but_its_groups_are_compared():
-    verdict, human, groups = judged()
-    lab = learnt(verdict, human, groups=groups)
-    assert lab.rehearsal is None
-    assert lab.bias is None
-    assert lab.homogeneity is not None
-
-
 def test_a_mean_prediction_is_the_share_of_verdicts_where_values_are_classes():
     verdict, human, _ = judged()
     agreed = [None if h is None else {"good": "Pass", "bad": "Fail"}[h] for h in human]
@@ -243,19 +199,10 @@ def test_rare_words_are_one_bin_together():
     assert lab.partition.other
 
 
-def test_one_rare_word_has_none_to_be_merged_with():
-    words, y = rated({"pass": 40, "fail": 3})
-    lab = learnt(words, y)
-    assert labels(lab) == ["fail", "pass"]
-    assert not lab.partition.other
-
-
-@pytest.mark.parametrize(
-    "rows", [{"a": 2, "b": 1}, {"a": 1, "b": 1, "c": 1}, {1: 2, 2: 1}, {1: 1, 2: 1, 3: 1}]
-)
-def test_values_that_vary_make_two_bins_at_least(rows):
-    counts = {(str(value),): n for value, n in rows.items()}
-    assert fit_values(counts, most=1).m == 2
+def test_values_that_vary_make_two_bins_at_least():
+    for rows in ({"a": 2, "b": 1}, {"a": 1, "b": 1, "c": 1}, {1: 2, 2: 1}, {1: 1, 2: 1, 3: 1}):
+        counts = {(str(value),): n for value, n in rows.items()}
+        assert fit_values(counts, most=1).m == 2
 
 
 @settings(max_examples=200, deadline=None)
@@ -317,22 +264,11 @@ def test_a_number_of_bins_is_a_cap_that_needs_no_warning():
     assert learnt(ratings, y, partition=99) == learnt(ratings, y)
 
 
-def test_the_ratings_of_a_single_judge_keep_their_bins_in_a_small_lab():
-    ratings, y = rated(dict.fromkeys(range(1, 11), 8))
-    assert learnt(ratings, y).n_bins == 10
-
-
 def test_bins_may_be_given():
     ratings, y = rated(dict.fromkeys(range(1, 6), 20))
     lab = learnt(ratings, y, partition=Values([[1, 2, 3], [4, 5]]))
     assert labels(lab) == ["1–3", "4–5"]
     assert lab.F.sum(axis=0).tolist() == [60, 40]
-
-
-def test_long_texts_and_many_of_them_are_shortened_in_labels():
-    named = Values([["x" * 90, "b", "c", "d"], "e"])
-    assert named.labels(()) == [f"{'x' * 23}…, b, c, …", "e"]
-    assert Values([[1, 5], 3]).labels(()) == ["1, 5", "3"], "not from 1 to 5: 3 lies between them"
 
 
 # Values that the lab has never seen
@@ -354,12 +290,6 @@ def test_an_unseen_word_is_left_out_counted_and_named_with_the_likely_spelling()
     assert "3 rows with a value that the lab has never seen" in repr(field)
 
 
-def test_no_more_than_three_unseen_values_are_named():
-    verdict, human, _ = judged()
-    with pytest.warns(ValueWarning, match=r"And 2 more values\."):
-        fieldcal.count(learnt(verdict, human), ["pass", "v", "w", "x", "y", "z"])
-
-
 def test_an_unseen_number_goes_to_the_nearest_and_is_counted_as_unseen():
     ratings, y = rated({1: 20, 3: 20, 5: 20})
     lab = learnt(ratings, y)
@@ -367,13 +297,6 @@ def test_an_unseen_number_goes_to_the_nearest_and_is_counted_as_unseen():
         field = fieldcal.count(lab, [0, 2, "2.5", 99, 5])
     assert field.V.tolist() == [[2, 1, 2]], "of two that are as near, the lower"
     assert field.unseen == 4
-
-
-def test_an_unseen_word_among_numbers_is_left_out():
-    ratings, y = rated({1: 20, 3: 20, 5: 20})
-    with pytest.warns(ValueWarning, match="Left out: 1 row"):
-        field = fieldcal.count(learnt(ratings, y), [1, "n/a"])
-    assert (field.n.sum(), field.unseen) == (1, 1)
 
 
 def test_an_unseen_word_goes_to_the_other_rare_ones_if_there_are_any():
@@ -403,13 +326,6 @@ def test_unseen_rows_add_up_are_taken_out_again_and_are_in_the_file():
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
-def test_labels_alone_do_not_count_unseen_rows_again():
-    verdict, human, _ = judged()
-    lab = learnt(verdict, human)
-    assert fieldcal.count(lab, ["pass", "x"], y=["good", "bad"], only_labels=True).unseen == 0
-
-
-@pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
 @pytest.mark.parametrize(
     ("unseen", "state", "code"),
     [
@@ -420,22 +336,14 @@ def test_labels_alone_do_not_count_unseen_rows_again():
         (201, "do_not_use", "values_unseen"),
     ],
 )
-@pytest.mark.parametrize("taken_in", [False, True])
-def test_the_finding_for_unseen_values_is_about_their_share_of_all_rows(unseen, state, code, taken_in):
-    words, y = rated({"a": 20, "b": 3, "c": 20, "d": 2} if taken_in else {"a": 20, "b": 20})
-    lab = learnt(words, y)
-    prev = estimated(lab, fieldcal.count(lab, ["a"] * (1000 - unseen) + ["new"] * unseen))
-    finding = prev.verdict.finding(code)
-    assert finding.state == state
-    assert f"{unseen:,} of 1,000 rows" in finding.text
-
-
-def test_labs_of_probabilities_have_nothing_to_say_of_values():
-    data = fieldcal.datasets.label_shift(n_lab=400, n_field=200, random_state=0)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    found = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field)).verdict.findings
-    assert not [f.code for f in found if f.code.startswith("values_")]
-    assert (lab.design, lab.of_values) == (None, False)
+def test_the_finding_for_unseen_values_is_about_their_share_of_all_rows(unseen, state, code):
+    for taken_in in (False, True):
+        words, y = rated({"a": 20, "b": 3, "c": 20, "d": 2} if taken_in else {"a": 20, "b": 20})
+        lab = learnt(words, y)
+        prev = estimated(lab, fieldcal.count(lab, ["a"] * (1000 - unseen) + ["new"] * unseen))
+        finding = prev.verdict.finding(code)
+        assert finding.state == state
+        assert f"{unseen:,} of 1,000 rows" in finding.text
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
@@ -479,40 +387,20 @@ def test_recalibrating_values_gives_the_classes_given_each_value():
         assert np.allclose(new[here], expected[(verdict[here] == "pass").astype(int)])
 
 
-@pytest.mark.parametrize("goal", ["accuracy", "balanced", [[0, 1], [1, 0]]])
-def test_what_nobody_knows_is_neither_recalibrated_nor_decided(goal):
-    verdict, human, _ = judged()
-    lab = learnt(verdict, human)
-    prev = estimated(lab, fieldcal.count(lab, verdict))
-    with pytest.warns(ValueWarning, match="'new'") as told:
-        new = fieldcal.recalibrate(prev, ["pass", "new", "fail"])
-    assert told[0].filename == __file__
-    assert np.isnan(new).any(axis=1).tolist() == [False, True, False]
-    with pytest.warns(ValueWarning, match="'new'") as told:
-        decided = fieldcal.decide(prev, ["pass", "new", "fail"], goal=goal)
-    assert told[0].filename == __file__
-    assert decided.tolist() == ["good", None, "bad"]
-    assert fieldcal.decide(prev, ["pass", "fail"], goal=goal).dtype.kind == "U"
-
-
-def test_missing_values_stay_missing_where_they_are_kept():
-    verdict, human, _ = judged()
-    lab = learnt(verdict, human)
-    prev = estimated(lab, fieldcal.count(lab, verdict))
-    assert np.isnan(fieldcal.recalibrate(prev, ["pass", None], missing="keep")).any(axis=1).tolist() == [
-        False,
-        True,
-    ]
-    with pytest.raises(InputError, match="1 of 2 field predictions are missing"):
-        fieldcal.recalibrate(prev, ["pass", None])
-
-
-def test_columns_of_two_judges_are_not_taken_for_columns_of_classes():
-    frame = pd.DataFrame({"yes": ["a", "b"] * 30, "no": ["x", "x", "y"] * 20})
-    y = ["no", "yes", "no", "yes", "yes", "no"] * 10
-    lab = learnt(frame, y)
-    prev = estimated(lab, fieldcal.count(lab, frame))
-    assert np.array_equal(fieldcal.recalibrate(prev, frame), fieldcal.recalibrate(prev, frame.to_numpy()))
+def test_what_nobody_knows_is_neither_recalibrated_nor_decided():
+    for goal in ("accuracy", "balanced", [[0, 1], [1, 0]]):
+        verdict, human, _ = judged()
+        lab = learnt(verdict, human)
+        prev = estimated(lab, fieldcal.count(lab, verdict))
+        with pytest.warns(ValueWarning, match="'new'") as told:
+            new = fieldcal.recalibrate(prev, ["pass", "new", "fail"])
+        assert told[0].filename == __file__
+        assert np.isnan(new).any(axis=1).tolist() == [False, True, False]
+        with pytest.warns(ValueWarning, match="'new'") as told:
+            decided = fieldcal.decide(prev, ["pass", "new", "fail"], goal=goal)
+        assert told[0].filename == __file__
+        assert decided.tolist() == ["good", None, "bad"]
+        assert fieldcal.decide(prev, ["pass", "fail"], goal=goal).dtype.kind == "U"
 
 
 # Files, and what people see
@@ -535,9 +423,8 @@ def changed(lab, **content):
     return json.dumps({**file, "digest": digest(file["content"])}).encode()
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
+def test_a_damaged_file_of_values_is_refused():
+    for content, words in (
         ({"design": None}, "design goes with values"),
         ({"design": "by_luck"}, "design"),
         (
@@ -548,26 +435,10 @@ def changed(lab, **content):
         ({"partition": {"kind": "values", "bins": [["a"], ["b"]], "other": False}}, "another spelling"),
         ({"partition": {"kind": "values", "bins": [], "other": False}}, "one at least"),
         ({"partition": {"kind": "values", "bins": [[["a"]], [["b"]]], "other": 1}}, "True or False"),
-    ],
-)
-def test_a_damaged_file_of_values_is_refused(content, words):
-    verdict, human, _ = judged()
-    with pytest.raises(ArtefactError, match=words):
-        Lab.from_json(changed(learnt(verdict, human), **content))
-
-
-def test_a_lab_of_probabilities_with_a_design_is_refused():
-    data = fieldcal.datasets.label_shift(n_lab=400, random_state=0)
-    with pytest.raises(ArtefactError, match="design goes with values"):
-        Lab.from_json(changed(fieldcal.learn(data.proba_lab, data.y_lab), design="random"))
-
-
-def test_people_see_values_where_there_are_values():
-    verdict, human, _ = judged()
-    lab = learnt(verdict, human)
-    assert "2 values" in repr(lab)
-    assert "judged pass" in lab._repr_html_()
-    assert "bins" not in repr(lab) + lab._repr_html_()
+    ):
+        verdict, human, _ = judged()
+        with pytest.raises(ArtefactError, match=words):
+            Lab.from_json(changed(learnt(verdict, human), **content))
 
 
 def test_nothing_is_said_of_calibration_or_training_where_there_are_no_probabilities():
@@ -575,13 +446,6 @@ def test_nothing_is_said_of_calibration_or_training_where_there_are_no_probabili
     lab = learnt(said, y)  # a judge that is always right: warnings are errors here
     codes = {f.code for f in estimated(lab, fieldcal.count(lab, said)).verdict.findings}
     assert not codes & {"calibrated", "uncalibrated", "too_good", "held_out", "hard_decisions"}
-
-
-def test_given_bins_that_the_lab_cannot_fill_are_told():
-    ratings, y = rated(dict.fromkeys(range(1, 31), 2))
-    lab = learnt(ratings, y, partition=Values(range(1, 31)))
-    finding = estimated(lab, fieldcal.count(lab, ratings)).verdict.finding("many_bins")
-    assert "Merge values" in finding.remedy
 
 
 # The next lab
@@ -642,20 +506,6 @@ def test_the_default_estimate_of_values_hears_of_unseen_ones_and_is_recalibrated
     assert fieldcal.Prevalence.from_json(prev.to_json()) == prev
 
 
-def test_a_lab_of_values_is_not_extended_by_its_own_rows():
-    verdict, human, _ = judged()
-    lab = learnt(verdict, human)
-    with pytest.raises(InputError, match="would count twice"):
-        lab.extended(fieldcal.count(lab, verdict, y=human))
-
-
-def test_labels_of_the_field_have_the_design_of_the_lab_unless_another_is_given():
-    verdict, human, _ = judged()
-    lab = learnt(verdict, human, design="by_class")
-    assert list(fieldcal.count(lab, verdict, y=human).labelled) == ["by_class"]
-    assert list(fieldcal.count(lab, verdict, y=human, design="by_score").labelled) == ["by_score"]
-
-
 # What cannot be
 
 
@@ -673,33 +523,29 @@ def test_probabilities_have_no_design_and_no_values():
         fieldcal.learn(data.proba_lab, data.y_lab, partition=Values([0, 1]))
 
 
-@pytest.mark.parametrize(
-    "option",
-    [{"normalize": True}, {"intervals": 3}, {"intervals": [0.5]}, {"atoms": [0]}, {"method": "paper"}],
-)
-def test_options_of_probabilities_and_numbers_do_not_go_with_values(option):
-    verdict, human, _ = judged()
-    with pytest.raises(InputError, match=f"{next(iter(option))}=.* does not go with values"):
-        learnt(verdict, human, **option)
+def test_options_of_probabilities_and_numbers_do_not_go_with_values():
+    for option in (
+        {"normalize": True},
+        {"intervals": 3},
+        {"intervals": [0.5]},
+        {"atoms": [0]},
+        {"method": "paper"},
+    ):
+        verdict, human, _ = judged()
+        with pytest.raises(InputError, match=f"{next(iter(option))}=.* does not go with values"):
+            learnt(verdict, human, **option)
 
 
-def test_values_are_not_rescaled_in_the_field_either():
-    verdict, human, _ = judged()
-    lab = learnt(verdict, human)
-    with pytest.raises(InputError, match="normalize=True does not go with values"):
-        fieldcal.count(lab, verdict, normalize=True)
-    with pytest.raises(InputError, match="normalize=True does not go with values"):
-        fieldcal.recalibrate(estimated(lab, fieldcal.count(lab, verdict)), verdict, normalize=True)
-
-
-@pytest.mark.parametrize(
-    ("partition", "error"),
-    [(Bins(2), InputTypeError), (True, InputTypeError), (0.5, InputTypeError), (1, InputError)],
-)
-def test_a_partition_of_values_is_a_cap_or_values(partition, error):
-    verdict, human, _ = judged()
-    with pytest.raises(error, match="partition"):
-        learnt(verdict, human, partition=partition)
+def test_a_partition_of_values_is_a_cap_or_values():
+    for partition, error in (
+        (Bins(2), InputTypeError),
+        (True, InputTypeError),
+        (0.5, InputTypeError),
+        (1, InputError),
+    ):
+        verdict, human, _ = judged()
+        with pytest.raises(error, match="partition"):
+            learnt(verdict, human, partition=partition)
 
 
 def test_given_bins_must_hold_every_labelled_row():
@@ -709,15 +555,8 @@ def test_given_bins_must_hold_every_labelled_row():
         learnt(["a", "b", "a", "d"], [0, 1, 0, 1], partition=Values(["a", "b"]))
 
 
-def test_lab_rows_that_given_bins_do_not_know_but_take_in_are_told():
-    with pytest.warns(ValueWarning, match="'3'"):
-        lab = learnt([1, 2, 1, 3] * 10, [0, 1, 0, 1] * 10, partition=Values([1, 2]))
-    assert lab.F.sum(axis=0).tolist() == [20, 20]
-
-
-@pytest.mark.parametrize(
-    ("predictions", "y", "words"),
-    [
+def test_rows_that_do_not_fit_are_refused():
+    for predictions, y, words in (
         (["a", "b"], [0, 1, 1], "2 predictions but 3 labels"),
         (["a", "b"], [None, None], "no labelled rows"),
         (["a", "b"], [1, None], "single class"),
@@ -728,11 +567,9 @@ def test_lab_rows_that_given_bins_do_not_know_but_take_in_are_told():
         (7, [0], "one value per row"),
         (["a", "b"], np.eye(2), "one column"),
         ([], [], "no labelled rows"),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused(predictions, y, words):
-    with pytest.raises(FieldcalError, match=words):
-        learnt(predictions, y)
+    ):
+        with pytest.raises(FieldcalError, match=words):
+            learnt(predictions, y)
 
 
 def test_scores_are_no_values():
@@ -747,9 +584,8 @@ def test_another_number_of_judges_is_refused():
         fieldcal.count(lab, ["a"])
 
 
-@pytest.mark.parametrize(
-    ("bins", "words"),
-    [
+def test_bins_that_cannot_be_are_refused():
+    for bins, words in (
         ([], "one at least"),
         ([[]], "one at least"),
         (["a", " A"], "'a' twice"),
@@ -757,11 +593,9 @@ def test_another_number_of_judges_is_refused():
         ([("a", "b"), "c"], "different numbers of judges"),
         ("ab", "list of values"),
         (3, "list of values"),
-    ],
-)
-def test_bins_that_cannot_be_are_refused(bins, words):
-    with pytest.raises(FieldcalError, match=words):
-        Values(bins)
+    ):
+        with pytest.raises(FieldcalError, match=words):
+            Values(bins)
 
 
 # Values that were given as something else

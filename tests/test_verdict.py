@@ -104,24 +104,6 @@ def test_groups_some_of_which_no_mixture_explains_need_care():
     assert any("3 of 20 groups (15%) do not look like any mixture" in r for r in verdict.reasons)
 
 
-@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
-def test_what_is_wrong_with_the_lab_is_among_the_reasons():
-    (scores, y, lab_groups), (new, groups) = by_label(seed=3)
-    sure, sure_new = (s**4 / (s**4 + (1 - s) ** 4) for s in (scores, new))
-    verdict = judged(((sure, y, lab_groups), (sure_new, groups)))
-    assert verdict.level == "care"
-    assert any("not calibrated on the lab" in r for r in verdict.reasons)
-
-
-def test_many_dropped_rows_are_among_the_reasons():
-    (scores, y, lab_groups), (new, groups) = by_label(seed=3)
-    lab = fieldcal.learn(scores, y, groups=lab_groups)
-    holes = new.copy()
-    holes[:1000] = np.nan
-    field = fieldcal.count(lab, holes, groups=groups, missing="drop")
-    assert any("1,000 rows had no prediction" in r for r in fieldcal.check(lab, field).reasons)
-
-
 # do_not_use
 
 
@@ -140,12 +122,6 @@ def test_without_a_rehearsal_groups_that_no_mixture_explains_are_not_to_be_used(
     assert verdict.level == "do_not_use"
 
 
-def test_without_a_rehearsal_groups_that_label_shift_explains_in_part_need_care():
-    verdict = judged(by_covariate(), groups_in_lab=False)
-    assert verdict.level == "care"
-    assert any("of how the groups differ" in r for r in verdict.reasons)
-
-
 def test_one_population_that_no_mixture_explains_is_not_to_be_used():
     verdict = judged(by_covariate(spread_of_means=0.0, spread=0.3), groups_in_lab=False, grouped=False)
     assert verdict.level == "do_not_use"
@@ -153,20 +129,12 @@ def test_one_population_that_no_mixture_explains_is_not_to_be_used():
     assert any("does not look like any mixture" in r for r in verdict.reasons)
 
 
-def test_a_constant_classifier_is_not_to_be_used():
-    y = np.repeat([0, 1], 300)
-    lab = fieldcal.learn(np.full(600, 0.5), y)
-    verdict = fieldcal.check(lab, fieldcal.count(lab, np.full(50, 0.5)))
-    assert verdict.level == "do_not_use"
-    assert "one bin" in verdict.reasons[0]
-
-
 # All together
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.TrustWarning")
 def test_a_small_lab_is_never_told_that_label_shift_explains_all_and_the_field_is_another_population():
-    for seed in range(30):
+    for seed in range(15):
         verdict = judged(
             by_label(((0.8, 0.2),), n_lab=200, n_field=600, seed=seed), groups_in_lab=False, grouped=False
         )
@@ -180,20 +148,14 @@ def test_a_small_lab_is_never_told_that_label_shift_explains_all_and_the_field_i
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.TrustWarning")
 @pytest.mark.parametrize("world", [by_label(seed=3), by_covariate()], ids=["label", "covariate"])
-@pytest.mark.parametrize("options", [{}, {"trust": 1}, {"prior": "flat", "trust": 0.5}], ids=str)
-def test_check_is_the_verdict_of_estimate(world, options):
-    (scores, y, lab_groups), (new, groups) = world
-    lab = fieldcal.learn(scores, y, groups=lab_groups)
-    field = fieldcal.count(lab, new, groups=groups)
-    prev = fieldcal.estimate(lab, field, **options)
-    assert fieldcal.check(lab, field, **options) == prev.verdict
-    assert repr(prev).endswith(repr(prev.verdict))
-
-
-def test_the_weightiest_reason_comes_first():
-    verdict = judged(by_covariate(spread=0.3))
-    assert verdict.level == "do_not_use"
-    assert "Rehearsed" in verdict.reasons[0] or "another population" in verdict.reasons[0]
+def test_check_is_the_verdict_of_estimate(world):
+    for options in ({}, {"trust": 1}, {"prior": "flat", "trust": 0.5}):
+        (scores, y, lab_groups), (new, groups) = world
+        lab = fieldcal.learn(scores, y, groups=lab_groups)
+        field = fieldcal.count(lab, new, groups=groups)
+        prev = fieldcal.estimate(lab, field, **options)
+        assert fieldcal.check(lab, field, **options) == prev.verdict
+        assert repr(prev).endswith(repr(prev.verdict))
 
 
 def finding(state, text, remedy=""):
@@ -280,34 +242,34 @@ def test_a_field_of_one_population_that_is_followed_is_not_called_another_popula
     assert 0 < followed < 24, "some fields are followed and some are not"
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_rows_in_a_bin_that_was_empty_in_the_lab_do_not_stop_an_estimate_without_smoothing(grouped):
-    rng = np.random.default_rng(0)
-    scores = rng.random(500) * 0.9
-    lab = fieldcal.learn(
-        scores,
-        (rng.random(500) < scores).astype(int),
-        smoothing=0,
-        partition=fieldcal.Edges([0.2, 0.4, 0.6, 0.95]),
-    )
-    proba = np.array([0.1, 0.3, 0.5, 0.7] * 25 + [1.0] * 4)
-    groups = np.arange(len(proba)) % 2 if grouped else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-        prev = fieldcal.estimate(lab, fieldcal.count(lab, proba, groups=groups))
-    assert np.isfinite(prev.urc).all()
-    assert "novel" in prev.status[0]
+def test_rows_in_a_bin_that_was_empty_in_the_lab_do_not_stop_an_estimate_without_smoothing():
+    for grouped in (False, True):
+        rng = np.random.default_rng(0)
+        scores = rng.random(500) * 0.9
+        lab = fieldcal.learn(
+            scores,
+            (rng.random(500) < scores).astype(int),
+            smoothing=0,
+            partition=fieldcal.Edges([0.2, 0.4, 0.6, 0.95]),
+        )
+        proba = np.array([0.1, 0.3, 0.5, 0.7] * 25 + [1.0] * 4)
+        groups = np.arange(len(proba)) % 2 if grouped else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
+            prev = fieldcal.estimate(lab, fieldcal.count(lab, proba, groups=groups))
+        assert np.isfinite(prev.urc).all()
+        assert "novel" in prev.status[0]
 
 
-@pytest.mark.parametrize("K", [2, 3])
-def test_predictions_that_are_all_the_same_in_lab_and_field_are_no_movement(K):
-    proba = np.tile(np.array([0.8, *[0.2 / (K - 1)] * (K - 1)]), (90, 1))
-    partition = fieldcal.Edges([0.5]) if K == 2 else "auto"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-        lab = fieldcal.learn(proba, np.arange(90) % K, partition=partition)
-        prev = fieldcal.estimate(lab, fieldcal.count(lab, proba[:20]))
-    assert not prev.overall_shift.shifted
+def test_predictions_that_are_all_the_same_in_lab_and_field_are_no_movement():
+    for K in (2, 3):
+        proba = np.tile(np.array([0.8, *[0.2 / (K - 1)] * (K - 1)]), (90, 1))
+        partition = fieldcal.Edges([0.5]) if K == 2 else "auto"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
+            lab = fieldcal.learn(proba, np.arange(90) % K, partition=partition)
+            prev = fieldcal.estimate(lab, fieldcal.count(lab, proba[:20]))
+        assert not prev.overall_shift.shifted
 
 
 def test_a_group_is_ok_only_if_the_verdict_is():

@@ -65,6 +65,11 @@ def test_counting_cuts_and_searching_them_give_the_same_bins_on_long_columns():
         assert_array_equal(bins, np.searchsorted(cuts, scores, side="left"))
 
 
+def test_exact_zero_is_in_the_first_bin_and_exact_one_in_the_last():
+    partition = Edges([5e-324, 0.5, 1 - 2**-53])
+    assert partition.assign(np.array([0.0, 1.0])).tolist() == [0, partition.m - 1]
+
+
 def test_the_ends_of_the_scale_may_be_given_or_left_out():
     for ends in ([0, 0.2, 0.5, 1], [0.2, 0.5, 1], [0, 0.2, 0.5]):
         assert Edges(ends) == Edges([0.2, 0.5])

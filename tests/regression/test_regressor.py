@@ -46,6 +46,7 @@ class WithQuantiles(RegressorMixin, BaseEstimator):
         return values
 
 
+@pytest.mark.slow
 @parametrize_with_checks([RecalibratedRegressor(Ridge())])
 def test_scikit_learns_own_check_passes(estimator, check):
     check(estimator)

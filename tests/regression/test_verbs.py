@@ -202,9 +202,8 @@ def test_predictions_that_say_nothing_are_not_to_be_used():
     assert fieldcal.check(lab, fieldcal.count(lab, same)).level == "do_not_use"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_what_cannot_be_learnt_is_refused_in_words():
+    for change, message in (
         ({"y": np.zeros(10)}, "100 predictions but 10 numbers"),
         ({"y": np.full(100, np.nan)}, "100 of the numbers y are missing"),
         ({"y": np.full(100, 3.0)}, "All 100 numbers are the same, 3"),
@@ -215,13 +214,11 @@ def test_predictions_that_say_nothing_are_not_to_be_used():
         ({"intervals": [1.0, 0.0]}, "strictly increase"),
         ({"intervals": [50.0]}, "No number of the lab lies in the interval > 50"),
         ({"predicted": [1, 2, 3]}, "from_quantiles"),
-    ],
-)
-def test_what_cannot_be_learnt_is_refused_in_words(change, message):
-    y = np.random.default_rng(0).standard_normal(100)
-    given = {"predicted": regression.from_moments(y, np.ones(100)), "y": y, **change}
-    with pytest.raises((InputError, InputTypeError), match=message):
-        fieldcal.learn(given.pop("predicted"), given.pop("y"), **{"intervals": 5, **given})
+    ):
+        y = np.random.default_rng(0).standard_normal(100)
+        given = {"predicted": regression.from_moments(y, np.ones(100)), "y": y, **change}
+        with pytest.raises((InputError, InputTypeError), match=message):
+            fieldcal.learn(given.pop("predicted"), given.pop("y"), **{"intervals": 5, **given})
 
 
 def test_a_lab_of_classes_has_no_intervals():
@@ -249,18 +246,15 @@ def test_a_lab_of_numbers_takes_no_probabilities_and_decides_nothing():
         fieldcal.decide(prev, old)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_options_of_classes_do_not_go_with_distributions():
+    for options, message in (
         ({"classes": [0, 1]}, r"classes=.* does not go with distributions of a number.*Use intervals="),
         ({"ordered": True}, "ordered=.* does not go with distributions of a number"),
         ({"normalize": True}, "normalize=.* does not go with distributions of a number"),
-    ],
-)
-def test_options_of_classes_do_not_go_with_distributions(options, message):
-    y = np.random.default_rng(0).standard_normal(100)
-    with pytest.raises(InputError, match=message):
-        fieldcal.learn(regression.from_moments(y, np.ones(100)), y, **options)
+    ):
+        y = np.random.default_rng(0).standard_normal(100)
+        with pytest.raises(InputError, match=message):
+            fieldcal.learn(regression.from_moments(y, np.ones(100)), y, **options)
 
 
 def test_what_scipy_freezes_is_taken_as_it_is():
