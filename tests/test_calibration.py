@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 
 import numpy as np
@@ -215,14 +214,6 @@ def test_a_lab_that_teaches_no_calibration_is_refused():
                 fieldcal.learn(proba, y, calibration=method)
 
 
-def test_values_and_numbers_refuse_calibration():
-    with pytest.raises(InputError, match="calibration='sigmoid' does not go with values"):
-        fieldcal.learn(["a", "b"] * 20, [0, 1] * 20, kind="values", design="random", calibration="sigmoid")
-    numbers = fieldcal.regression.from_moments(np.arange(60.0), np.ones(60))
-    with pytest.raises(InputError, match="calibration='sigmoid' does not go with"):
-        fieldcal.learn(numbers, np.arange(60.0), calibration="sigmoid")
-
-
 # The artefact
 
 
@@ -295,16 +286,6 @@ def test_a_map_that_reads_the_score_of_the_other_class_is_refused():
         fieldcal.learn(1 - data.proba_lab, data.y_lab, positive=0, calibration=found)
     with pytest.raises(InputError, match="'yes'"):
         fieldcal.learn(data.proba_lab, np.array(["no", "yes"])[data.y_lab], calibration=found)
-
-
-def test_classes_of_any_kind_stay_with_the_map():
-    data = shifted(n_lab=500)
-    for names in ([False, True], ["no", "yes"], [dt.date(2020, 1, 1), dt.date(2021, 1, 1)], [(1, 2), (1, 3)]):
-        y = [names[label] for label in data.y_lab]
-        lab = Lab.from_json(fieldcal.learn(data.proba_lab, y, calibration="sigmoid").to_json())
-        again = fieldcal.learn(data.proba_lab, y, calibration=lab.calibration_map)
-        assert again.calibration_map.classes == lab.classes == tuple(names)
-        assert (lab + lab.model_copy(update={"calibration_map": again.calibration_map})).n == 2 * lab.n
 
 
 def test_predictions_that_are_zero_for_every_purpose_are_one_step():

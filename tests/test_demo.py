@@ -55,26 +55,6 @@ def test_most_plots_get_better_and_their_prevalences_nearer_to_the_truth(ran):
     assert demo.errors(ran) == pytest.approx((naive, value))
 
 
-def test_three_sentences_say_what_was_found_with_the_numbers_of_the_demo(ran):
-    found = demo.sentences(ran)
-    assert len(found) == 3
-    naive, value = demo.errors(ran)
-    assert f"{100 * value:.1f} percentage points on average" in found[0]
-    assert f"by {100 * naive:.1f}." in found[0]
-    before, after = log_loss(ran.y, ran.data.proba_field), log_loss(ran.y, ran.new)
-    assert f"{before:.3f} before, {after:.3f} after" in found[1]
-    assert "with care" in found[2]
-
-
-@pytest.mark.slow
-def test_every_step_is_announced(monkeypatch, ran):
-    monkeypatch.setattr(demo, "predictions", lambda captures, random_state: ran.data)
-    said = []
-    demo.run(step=said.append)
-    assert len(said) == demo.STEPS
-    assert [text.partition(":")[0] for text in said[2:]] == ["learn", "count", "estimate", "recalibrate"]
-
-
 def test_the_report_of_the_demo_knows_the_labels(ran):
     content = ran.report().dict()
     assert content["labelled"]["rows"] == len(ran.y)

@@ -49,23 +49,6 @@ def test_the_window_slides_by_month(over_time, followed):
     assert over_time["slide"](field, lab, stream[14]) == field, "a month that is sent again changes nothing"
 
 
-@pytest.mark.slow
-def test_the_table_has_one_line_per_year_with_n_mean_prediction_estimate_interval_and_truth(
-    over_time, followed, monkeypatch, capsys
-):
-    lab, stream, lines = followed
-    monkeypatch.setitem(over_time["main"].__globals__, "lab_and_stream", lambda *_, **__: (lab, stream))
-    over_time["main"](1989)
-    printed = capsys.readouterr().out.splitlines()
-    head = next(i for i, line in enumerate(printed) if line.split()[:3] == ["year", "n", "predicted"])
-    for line, shown in zip(lines, printed[head + 1 :], strict=False):
-        year, n, predicted, estimate, lower, _, upper, true = shown.split()
-        assert (int(year), int(n)) == (line.year, line.prevalence.n[0])
-        assert 0 < float(lower) < float(estimate) < float(upper) < 0.2
-        assert abs(float(predicted) - float(true)) < 0.05
-    assert printed[-1].startswith("Mean distance from the truth: mean prediction 0.0")
-
-
 @pytest.fixture(scope="module")
 def judge():
     return runpy.run_path(str(EXAMPLES / "judge.py"), run_name="judge")
@@ -82,17 +65,6 @@ def test_shares_behind_verdicts_are_nearer_to_the_truth_than_the_verdicts(judge,
     assert [line.system for line in lines] == ["A", "B", "C", "D"]
     kind = lines[0]
     assert kind.as_judged - kind.true > 0.15 > abs(kind.share - kind.true), "the judge is kinder to A"
-
-
-@pytest.mark.slow
-def test_the_example_of_a_judge_says_who_is_best_and_whether_the_judge_is_the_same(judge, capsys):
-    lines = judge["main"]()
-    printed = capsys.readouterr().out
-    for line in lines:
-        assert f"{line.lower:.3f} – {line.upper:.3f}" in printed
-    assert "Highest prevalence of pass: D" in printed
-    assert "differences in pass found" in printed
-    assert "the judge is kinder to some slices than to others" in printed
 
 
 def test_the_example_of_a_survey_agrees_with_the_published_counts(capsys):

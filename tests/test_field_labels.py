@@ -159,12 +159,6 @@ def test_labels_that_cannot_be_are_refused_with_their_value_and_row():
             fieldcal.count(lab, [0.1, 0.2, 0.3], y=y)
 
 
-def test_labels_whose_index_disagrees_are_refused():
-    lab, *_ = world()
-    with pytest.raises(InputError, match="indexes of predictions and y disagree"):
-        fieldcal.count(lab, pd.Series([0.1, 0.2]), y=pd.Series([0, 1], index=[1, 0]))
-
-
 def test_what_is_said_of_labels_that_are_not_given_is_refused():
     for given in ({"design": "by_class"}, {"only_labels": True}):
         lab, *_ = world()
@@ -224,21 +218,6 @@ def test_a_second_table_of_labels_is_merged_into_what_one_call_gives():
         assert not later.weight_squares.any()
 
 
-def test_rows_without_a_label_are_skipped_where_only_labels_are_taken():
-    lab, proba, groups, y = world()
-    known = [i for i, label in enumerate(y) if label is not None]
-    some = fieldcal.count(lab, proba[known], groups=groups[known], y=[y[i] for i in known], only_labels=True)
-    every = fieldcal.count(
-        lab,
-        [*proba, 0.5, np.nan],
-        groups=[*groups.tolist(), "only here", "and here"],
-        y=[*y, None, 1],
-        missing="drop",
-        only_labels=True,
-    )
-    assert every == some
-
-
 def test_only_labels_without_any_is_an_error():
     for y in ([None, None], [1, None]):
         lab, *_ = world()
@@ -257,20 +236,6 @@ def test_a_group_that_only_the_labels_have_comes_in_without_rows():
 
 
 # Merging and taking out
-
-
-def test_batches_with_labels_give_the_same_bytes_in_any_order():
-    for weighted in (False, True):
-        weight = np.random.default_rng(3).uniform(0.1, 2.0, 400) if weighted else None
-        batches = parts(weight=weight)
-        merged = sum(batches)
-        for order in ([3, 1, 0, 2], [2, 3, 1, 0]):
-            other = sum(batches[i] for i in order)
-            assert other.to_json() == merged.to_json()
-            for design, found in merged.labelled.items():
-                assert found.same(other.labelled[design])
-        assert tuple(merged.labelled) == DESIGNS
-        assert merged.n_labelled == pytest.approx(sum(batch.n_labelled for batch in batches))
 
 
 def test_a_retracted_batch_takes_its_labels_along_to_the_last_byte():
@@ -301,22 +266,6 @@ def test_the_places_of_labels_move_when_groups_go():
     assert field.retract("first").retract("second").labelled == {}
 
 
-def test_windows_and_chosen_batches_keep_their_labels():
-    batches = parts()
-    merged = sum(batches)
-    assert merged.only(["2024-01-02", "2024-01-03"]) == batches[1] + batches[2]
-    assert set(merged.window("2024-01-02", "2024-01-04").labelled) == {"by_score", "by_class"}
-
-
-def test_the_same_batch_with_other_labels_is_another_one():
-    lab, *_ = world()
-    field = fieldcal.count(lab, [0.2, 0.6], y=[0, None], batch="monday")
-    assert field.add(fieldcal.count(lab, [0.2, 0.6], y=[0, None]), "monday") == field
-    for others in ({"y": [1, None]}, {"y": [0, None], "design": "by_class"}, {}):
-        with pytest.raises(InputError, match="is here already, with other counts"):
-            field.add(fieldcal.count(lab, [0.2, 0.6], **others), "monday")
-
-
 # Files and memory
 
 
@@ -335,14 +284,6 @@ def test_labels_cannot_be_changed():
         found["random"] = found["by_score"]
     with pytest.raises(ValueError, match="read-only"):
         found["random"].counts[0] = 1
-
-
-def test_a_file_from_before_there_were_labels_loads():
-    lab, proba, groups, _ = world()
-    field = fieldcal.count(lab, proba, groups=groups)
-    content = field.content()
-    del content["batches"][""]["labelled"]
-    assert Field.model_validate(content) == field
 
 
 def test_a_file_whose_labels_cannot_be_is_refused():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import datetime as dt
 import functools
 import hashlib
 import itertools
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ import fieldcal
 from fieldcal.errors import InputError
 from fieldcal.objects import UNNAMED, Batch, Classes
 
-SOURCE = pathlib.Path(fieldcal.__file__).parent
 URC = {"prior": "flat", "point": "mode", "trust": 1}
 GROUPS_OF_ALL_KINDS = (
     1,
@@ -219,24 +216,6 @@ def test_the_digest_changes_with_every_field_of_the_content():
         assert changed != lab(), name
         digests.add(changed.digest)
     assert len(digests) == len(changes) + 1
-
-
-def _imported(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-
-
-@pytest.mark.slow
-def test_no_module_reads_or_writes_pickles():
-    modules = list(SOURCE.rglob("*.py"))
-    assert len(modules) > 10
-    for path in modules:
-        names = {name.split(".")[0] for name in _imported(path)}
-        assert not names & {"pickle", "cPickle", "joblib", "dill", "cloudpickle", "marshal", "shelve"}, path
-        assert "allow_pickle=True" not in path.read_text(encoding="utf-8"), path
 
 
 # Frozen

@@ -12,7 +12,6 @@ import pytest
 
 import fieldcal
 from fieldcal.errors import InputError
-from fieldcal.objects import show
 
 PRIORS = ["auto", "flat", "kl", "dirichlet"]
 
@@ -371,17 +370,6 @@ def test_groups_of_several_columns_get_a_column_each():
     assert list(zip(table["group_1"], table["group_2"], strict=True))[2::2] == list(prev.groups)
 
 
-def test_groups_of_mixed_kinds_and_null_fit_one_column():
-    lab, _ = counted()
-    scores = data().proba_field[:40]
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=[1, "1", None, (1, 2)] * 10), trust=1)
-    for backend in ("pandas", "polars", "pyarrow"):
-        assert len(prev.to_frame(backend)) == 10
-    table = prev.to_frame("polars")
-    assert table["group"].null_count() == 4
-    assert table.filter(pl.col("group").is_null())["scope"].to_list() == ["whole"] * 2 + ["group"] * 2
-
-
 def test_the_text_shows_the_largest_groups_and_says_how_many_it_hides():
     d, (lab, _) = data(), counted()
     groups = np.minimum(np.random.default_rng(0).geometric(0.08, len(d.proba_field)), 40)
@@ -391,19 +379,6 @@ def test_the_text_shows_the_largest_groups_and_says_how_many_it_hides():
     assert f"… and {len(prev.groups) - 12:,} " in lines[15]
     shown = [int(line.split()[1]) for line in lines[3:15]]
     assert shown == sorted(prev.n.tolist(), reverse=True)[:12]
-
-
-def test_the_first_line_of_the_text_is_the_whole_field_with_the_trust_in_its_movement():
-    lab, field = counted()
-    prev = fieldcal.estimate(lab, field)
-    head, rows = prev.table()
-    assert [row[0] for row in rows[:2]] == ["whole field", show.name(prev.groups[int(prev.n.argmax())])]
-    whole = dict(zip(head, rows[0], strict=True))
-    assert whole["n"] == "3,000"
-    assert whole["estimate"] == f"{prev.whole.estimate[1]:.3f}"
-    assert whole["90% interval"] == f"{prev.whole.lower[1]:.3f} – {prev.whole.upper[1]:.3f}"
-    assert whole["trust"] == f"{prev.trust_overall:.2f}"
-    assert {row[head.index("trust")] for row in rows[1:]} == {f"{prev.trust_between:.2f}"}
 
 
 # Labels from the field

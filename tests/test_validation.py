@@ -73,33 +73,11 @@ def test_columns_that_do_not_match_are_refused_with_the_close_one(kind):
         as_scores(table, classes=("bird", "cat", "dog"), n_classes=3)
 
 
-def test_columns_named_twice_are_refused():
-    table = pd.DataFrame([[0.5, 0.5]], columns=["a", "a"])
-    with pytest.raises(InputError, match=r"'a' \(2 times\)"):
-        as_scores(table, classes=("a", "b"), n_classes=2)
-
-
-def test_unnamed_columns_of_a_table_are_taken_in_order():
-    table = pd.DataFrame([[0.2, 0.3, 0.5]])
-    assert as_scores(table, classes=("a", "b", "c"), n_classes=3).values.tolist() == [[0.2, 0.3, 0.5]]
-
-
 def test_columns_named_after_numbers_match_numeric_and_boolean_classes():
     table = pd.DataFrame({"2": [0.8], "1": [0.2]})
     assert as_scores(table, classes=(1, 2), n_classes=2).values.tolist() == [[0.2, 0.8]]
     table = pd.DataFrame({True: [0.8], False: [0.2]})
     assert as_scores(table, classes=(False, True), n_classes=2).values.tolist() == [[0.2, 0.8]]
-
-
-def test_nulls_in_tables_are_missing():
-    for table in (
-        pd.DataFrame({"a": [0.2, None], "b": [0.8, 0.5]}),
-        pd.DataFrame({"a": [0.2, None], "b": [0.8, 0.5]}, dtype="Float64"),
-        pl.DataFrame({"a": [0.2, None], "b": [0.8, 0.5]}),
-        pa.table({"a": [0.2, None], "b": [0.8, 0.5]}),
-    ):
-        checked = as_scores(table, classes=("a", "b"), n_classes=2, missing="drop")
-        assert checked.missing.tolist() == [False, True]
 
 
 def test_labels_are_ordered_as_scikit_learn_orders_them():

@@ -103,13 +103,6 @@ def test_a_column_of_values_may_come_from_any_library():
         assert fieldcal.count(lab, column(said)) == fieldcal.count(lab, said)
 
 
-def test_ratings_as_numbers_as_text_and_with_gaps_are_the_same():
-    ratings, y = rated({1: 20, 2: 20, 3: 20})
-    lab = learnt(ratings, y)
-    assert learnt([str(r) for r in ratings], y) == lab
-    assert learnt(pd.Series([*ratings, None]), [*y, None]) == lab, "floats, as pandas has them"
-
-
 # What is learnt
 
 
@@ -237,11 +230,6 @@ def test_several_judges_say_one_value_together():
         [np.sum((a == x) & (b == y)) for x in ("fail", "pass") for y in ("fail", "pass")]
     ]
     assert fieldcal.recalibrate(estimated(lab, field), pd.DataFrame({"a": a, "b": b})).shape == (600, 2)
-
-
-def test_a_row_where_one_of_the_judges_says_nothing_is_missing():
-    lab = learnt([("a", "x"), ("b", "y")] * 20, [0, 1] * 20)
-    assert fieldcal.count(lab, [("a", None), ("b", "y")], missing="drop").dropped == 1
 
 
 def test_more_combinations_than_the_lab_can_fill_are_merged_with_a_warning():
@@ -441,13 +429,6 @@ def test_a_damaged_file_of_values_is_refused():
             Lab.from_json(changed(learnt(verdict, human), **content))
 
 
-def test_nothing_is_said_of_calibration_or_training_where_there_are_no_probabilities():
-    said, y = ["pass"] * 100 + ["fail"] * 100, [1] * 100 + [0] * 100
-    lab = learnt(said, y)  # a judge that is always right: warnings are errors here
-    codes = {f.code for f in estimated(lab, fieldcal.count(lab, said)).verdict.findings}
-    assert not codes & {"calibrated", "uncalibrated", "too_good", "held_out", "hard_decisions"}
-
-
 # The next lab
 
 
@@ -459,13 +440,6 @@ def test_labs_of_values_add_up_to_that_of_all_rows():
     )
     assert one + two == two + one == whole
     assert (one + two).design == "random"
-
-
-def test_labs_of_different_designs_do_not_add_up():
-    verdict, human, _ = judged()
-    one, two = (learnt(verdict, human, design=design) for design in ("random", "by_class"))
-    with pytest.raises(InputError, match="'random' and 'by_class'"):
-        one + two
 
 
 def test_a_lab_of_values_is_extended_by_labels_that_came_later():
@@ -578,12 +552,6 @@ def test_scores_are_no_values():
         learnt(rng.random(1500), rng.integers(2, size=1500))
 
 
-def test_another_number_of_judges_is_refused():
-    lab = learnt([("a", "x"), ("b", "y")] * 20, [0, 1] * 20)
-    with pytest.raises(InputError, match="There is 1 column of values, but there are 2 judges in the lab"):
-        fieldcal.count(lab, ["a"])
-
-
 def test_bins_that_cannot_be_are_refused():
     for bins, words in (
         ([], "one at least"),
@@ -599,12 +567,6 @@ def test_bins_that_cannot_be_are_refused():
 
 
 # Values that were given as something else
-
-
-def test_text_without_a_kind_is_pointed_to_values():
-    verdict, human, _ = judged(labelled=600)
-    with pytest.raises(InputTypeError, match=r"hold 'pass'.*values.*kind='values'"):
-        fieldcal.learn(verdict, human)
 
 
 def test_ratings_without_a_kind_are_pointed_to_values():

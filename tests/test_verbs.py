@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import inspect
 
@@ -14,7 +13,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import fieldcal
-from fieldcal.errors import CalibrationWarning, InputError, UnseenGroupWarning
+from fieldcal.errors import InputError, UnseenGroupWarning
 
 URC = {"prior": "flat", "point": "mode", "trust": 1}  # the paper's plain estimator
 TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -162,15 +161,6 @@ def test_a_column_named_after_the_first_class_is_not_taken_for_the_second():
     assert fieldcal.learn(scores.rename("sick"), labels).n == 40
 
 
-def test_hard_decisions_given_as_scores_make_two_bins():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 400)
-    for share in (0.1, 0.5, 0.95):
-        hard = np.where(rng.random(400) < 0.8, y, rng.random(400) < share).astype(float)
-        with pytest.warns(CalibrationWarning):
-            assert fieldcal.learn(hard, y).n_bins == 2
-
-
 def test_groups_of_several_columns_come_as_a_table():
     for table in TABLES.values():
         data, lab, _, _ = learnt(2)
@@ -299,14 +289,6 @@ def test_recalibrate_answers_in_the_shape_it_was_given():
     assert fieldcal.recalibrate(prev, np.empty((0, 2)), groups=[]).shape == (0, 2)
 
 
-def test_rows_keep_their_order_whatever_their_groups():
-    data, _, _, prev = learnt(3)
-    order = np.random.default_rng(0).permutation(len(data.proba_field))
-    straight = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
-    mixed = fieldcal.recalibrate(prev, data.proba_field[order], groups=data.groups_field[order])
-    np.testing.assert_array_equal(mixed, straight[order])
-
-
 def test_unseen_groups_follow_the_option():
     for K in (2, 3):
         data, _, _, prev = learnt(K)
@@ -413,13 +395,6 @@ def test_decisions_are_the_classes_themselves():
         assert [repr(d) for d in decided.tolist()] == [repr(n) for n in names]
         again = fieldcal.decide(prev, [[0.99, 0.01], [0.01, 0.99]])
         assert decided.tolist() == again.tolist()
-
-
-def test_dates_as_classes_are_decided_for_as_they_are():
-    days = (dt.date(2020, 1, 1), dt.date(2020, 1, 2))
-    lab = fieldcal.learn([0.1, 0.2, 0.8, 0.9] * 20, [days[0], days[0], days[1], days[1]] * 20)
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, [0.1, 0.9]), **URC)
-    assert fieldcal.decide(prev, [0.01, 0.99]).tolist() == list(days)
 
 
 def test_groups_declared_protected_are_estimated_and_not_applied_unless_acknowledged():

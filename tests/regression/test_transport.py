@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fieldcal.regression.quadrature import panels
-from fieldcal.regression.transport import Transport, follow, passed, slope
+from fieldcal.regression.transport import Transport, follow, passed
 
 
 def test_counting_knots_agrees_with_numpy_on_both_sides_of_ties():
@@ -25,13 +25,6 @@ def test_a_line_agrees_with_numpy_where_it_has_no_jumps():
     at = rng.uniform(-0.2, 1.2, (4, 50))
     expected = [np.interp(a, b, c) for a, b, c in zip(at, x, y, strict=True)]
     np.testing.assert_allclose(follow(x, y, at, equal=True), expected, rtol=0, atol=1e-15)
-
-
-def test_a_line_is_constant_and_flat_outside_its_knots():
-    x, y = np.array([[0.0, 1.0]]), np.array([[0.2, 0.7]])
-    at = np.array([[-np.inf, -1.0, 2.0, np.inf]])
-    assert follow(x, y, at, equal=True).tolist() == [[0.2, 0.2, 0.7, 0.7]]
-    assert slope(x, y, at).tolist() == [[0.0, 0.0, 0.0, 0.0]]
 
 
 def transport():

@@ -221,13 +221,6 @@ def test_a_row_with_one_missing_class_is_dropped_whole(local_engine):
     assert field.dropped == sum(i % 9 in (4, 5) for i in range(40))
 
 
-def test_rounding_beyond_0_and_1_is_clipped_and_counted(engine):
-    rows = pa.table({"p": [1 + 1e-12, -1e-12, 0.5, 1 + 1e-6, -1e-6, 0.0], "town": list("aabbab")})
-    field, new = both_agree(engine, truth.binary_lab(), rows, ["town"])
-    assert field.clipped == 4
-    assert [new["p_recalibrated"][i] for i in (0, 1, 3, 4)] == [1.0, 0.0, 1.0, 0.0]
-
-
 def test_scores_outside_0_and_1_are_refused_with_the_likely_cause(local_engine):
     for scores, message in (
         ([3.0, 97.0, None], r"'p' reaches 97 \(2 values are outside\)\. Are these percentages"),
@@ -275,13 +268,6 @@ def test_a_dozen_classes_make_no_expression_too_long(local_engine):
 def test_one_column_of_a_binary_score_suffices_for_every_partition(local_engine):
     for partition in (fieldcal.Simplex(2), fieldcal.Simplex(6), fieldcal.Edges([0.5]), fieldcal.Expected(4)):
         both_agree(local_engine, truth.binary_lab(partition), field_rows(), ["town"])
-
-
-def test_two_columns_of_a_binary_score_give_the_counts_of_the_second(local_engine):
-    lab, rows = truth.wide_lab(2), wide_rows(2)
-    field, _ = both_agree(local_engine, lab, rows, ["town"])
-    alone = tables.count(lab, local_engine.make(rows), by="town", scores="p_b")
-    truth.assert_same_counts(alone, field)
 
 
 def test_given_bin_ids_are_counted_as_numpy_counts_them(engine):

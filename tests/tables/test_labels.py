@@ -123,11 +123,6 @@ def test_rows_without_a_prediction_lose_their_label(local_engine):
             assert ("Whitby" in field.groups) != only_labels
 
 
-def test_labels_that_are_nan_or_null_are_missing(local_engine):
-    rows = pa.table({"p": [0.1, 0.4, 0.6, 0.8, 0.9], "y": [0.0, math.nan, None, 1.0, -0.0]})
-    assert same_as_arrays(local_engine, lab_of(), rows).n_labelled == 3
-
-
 def test_a_column_without_any_label_changes_nothing(local_engine):
     for kind in (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.null()):
         rows = pa.table({"p": [0.1, 0.4, 0.6], "town": ["a", "b", "b"], "y": pa.array([None] * 3, kind)})
@@ -204,16 +199,6 @@ def test_numbers_are_labels_of_quantiles(local_engine):
     assert field.to_json() == expected.model_copy(update={"by": ("town",)}).to_json()
 
 
-def test_bin_ids_have_labels_too(local_engine):
-    rows = pa.table({"bin": [0, 1, 2, 3, 3], "y": pa.array([None, 0, 1, None, 1])})
-    assert same_as_arrays(local_engine, truth.id_lab(), rows).n_labelled == 3
-
-
-def test_normalized_predictions_have_labels_too(local_engine):
-    rows = labelled(rows_of(4), (0, 1, 2, 3), pa.int64())
-    same_as_arrays(local_engine, lab_of((0, 1, 2, 3)), rows, ["town"], normalize=True)
-
-
 # What is refused ------------------------------------------------------------------------------------------
 
 
@@ -233,22 +218,11 @@ def test_text_and_fractions_are_not_the_classes_of_whole_numbers(local_engine):
             tables.count(lab_of(), local_engine.make(p=[0.1, 0.4], y=y), label="y")
 
 
-def test_the_close_class_is_named():
-    with pytest.raises(InputError, match="Did you mean 'yes'"):
-        tables.count(lab_of(("no", "yes")), pl.DataFrame({"p": [0.1], "y": ["yess"]}), label="y")
-
-
 def test_a_column_that_can_hold_no_label_is_refused():
     for name in IN_MEMORY:
         frame = Engine(name).make(p=[0.1, 0.4], y=[[1], None])
         with pytest.raises(FieldcalError, match="label"):
             tables.count(lab_of(), frame, label="y")
-
-
-def test_only_labels_without_any_is_refused(local_engine):
-    frame = local_engine.make(p=[0.1, 0.4], y=pa.array([None, None], pa.int64()))
-    with pytest.raises(InputError, match="There are no labels"):
-        tables.count(lab_of(), frame, label="y", only_labels=True)
 
 
 def test_options_about_labels_are_checked():

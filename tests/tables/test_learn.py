@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import functools
 import math
 
@@ -95,27 +94,6 @@ def test_options_go_through_to_the_learning_of_arrays(local_engine, options):
     )
 
 
-def test_rows_that_do_not_sum_to_one_are_rescaled_on_request(local_engine):
-    names = ["p_cat", "p_dog", "p_eel"]
-    halves = {name: 0.5 * pet_rows()[name].to_numpy() for name in names}
-    frame = local_engine.make(y=pet_rows()["y"], **halves)
-    with pytest.raises(InputError, match="sum to one"):
-        tables.learn(frame, scores="p_*", label="y")
-    lab = tables.learn(frame, scores="p_*", label="y", normalize=True)
-    by_hand = fieldcal.learn(
-        np.column_stack(list(halves.values())), pet_rows()["y"].to_pylist(), normalize=True
-    )
-    same_but_for_the_columns(lab, by_hand)
-
-
-def test_bin_ids_are_learnt_as_arrays_are(local_engine):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 400)
-    rows = pa.table({"id": pa.array(rng.binomial(3, 0.3 + 0.4 * y), pa.int32()), "y": y})
-    lab = tables.learn(local_engine.make(rows), scores="id", label="y", partition=fieldcal.Bins(4))
-    same_but_for_the_columns(lab, fieldcal.learn(rows["id"].to_numpy(), y, partition=fieldcal.Bins(4)))
-
-
 @pytest.mark.conformance
 @pytest.mark.filterwarnings(UNCALIBRATED)
 def test_labels_of_every_type_are_those_of_arrays(local_engine):
@@ -134,17 +112,6 @@ def test_labels_of_every_type_are_those_of_arrays(local_engine):
         ]
 
 
-def test_scores_of_every_type_teach_the_same(local_engine):
-    y, p = [0, 1] * 60, np.tile([0.25, 0.75, 0.5, 0.5], 30)
-    wanted = fieldcal.learn(p, y)
-    columns = {"single": pa.array(p, pa.float32())}
-    if local_engine.name not in ("pandas", "pandas-nullable"):  # which have no type for decimals
-        columns["decimal"] = pa.array([decimal.Decimal(str(v)) for v in p], pa.decimal128(6, 3))
-    for column in columns.values():
-        lab = tables.learn(local_engine.make(y=y, p=column), scores="p", label="y")
-        same_but_for_the_columns(lab, wanted)
-
-
 def test_rows_that_come_in_another_order_at_every_reading_keep_their_labels():
     """A lazy table is a query: a join, a sample or many threads may give its rows in any order, each time anew."""
     rows = binary_rows()
@@ -157,11 +124,6 @@ def test_rows_that_come_in_another_order_at_every_reading_keep_their_labels():
     shuffled = pl.LazyFrame(rows).map_batches(lambda frame: frame.sample(fraction=1, shuffle=True))
     assert not shuffled.collect().equals(shuffled.collect())
     assert tables.learn(shuffled, scores="p", label="y", by="site").to_json() == wanted
-
-
-def test_a_lab_with_columns_is_saved_and_read_back():
-    lab = tables.learn(binary_rows(), scores="p", label="y", by="site")
-    assert fieldcal.Lab.from_json(lab.to_json()) == lab
 
 
 # Later verbs need no names --------------------------------------------------------------------------------
@@ -207,23 +169,6 @@ def test_names_tell_their_class_between_a_common_head_and_tail():
         )
         wanted = tuple(template.format(c) for c in CLASSES)
         assert tables.learn(renamed, scores=wanted[::-1], label="y").columns.scores == wanted
-
-
-def test_whole_numbers_as_classes_are_found_in_names():
-    rows = pa.table({"p1": binary_rows()["p"], "p0": binary_rows()["q"], "y": binary_rows()["y"]})
-    assert tables.learn(rows, scores=["p1", "p0"], label="y").columns.scores == ("p0", "p1")
-    assert tables.learn(rows, scores="p*", label="y").columns.scores == ("p0", "p1")
-
-
-@pytest.mark.filterwarnings(UNCALIBRATED)
-def test_classes_of_which_one_contains_another_are_not_confused():
-    y = np.array(["a", "ab", "abc"] * 40)
-    proba = np.where(y[:, None] == np.array(["a", "ab", "abc"]), 0.6, 0.2)
-    rows = pa.table(
-        {"s_abc": proba[:, 2].copy(), "s_a": proba[:, 0].copy(), "s_ab": proba[:, 1].copy(), "y": y}
-    )
-    lab = tables.learn(rows, scores=["s_abc", "s_a", "s_ab"], label="y")
-    assert lab.columns.scores == ("s_a", "s_ab", "s_abc")
 
 
 def test_a_pattern_whose_first_class_is_absent_means_the_second_of_two():

@@ -158,17 +158,6 @@ def test_null_is_a_group_and_several_columns_make_tuples(lab, unknown):
     np.testing.assert_allclose(answer["q_0.05_recalibrated"].to_numpy()[nowhere], wanted, atol=1e-12)
 
 
-def test_one_population_needs_no_groups(lab, unknown):
-    field = tables.count(lab, unknown[2], by=[], batch="monday")
-    assert not field.grouped
-    assert field.by == ()
-    assert field.batch_ids == ("monday",)
-    prev = fieldcal.estimate(lab, field, trust=1)
-    assert tables.recalibrate(prev, unknown[2]).width == unknown[2].width + 5
-    with pytest.raises(InputError, match="one population"):
-        tables.recalibrate(prev, unknown[2], by="site")
-
-
 def test_unseen_groups_are_warned_of_and_groups_of_another_type_refused(prev, unknown):
     rows = unknown[2].with_columns(site=pl.lit("Hull"))
     with pytest.warns(UnseenGroupWarning, match="Hull"):
@@ -355,10 +344,3 @@ def test_options_of_classes_do_not_go_with_counts_of_distributions(lab, unknown)
     ):
         with pytest.raises(InputError, match=message):
             tables.count(lab, unknown[2], **options)
-
-
-def test_labelled_rows_are_read_without_the_others(prev, unknown):
-    rows = unknown[2].with_columns(y=pl.when(pl.col("row") < 200).then("y"))
-    found = tables.read_labelled(prev, rows)
-    assert len(found["proba"]) == len(found["y"]) == len(found["groups"]) == 200
-    np.testing.assert_array_equal(found["y"], rows["y"][:200])

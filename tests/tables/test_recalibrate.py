@@ -16,7 +16,6 @@ import pytest
 import fieldcal
 from fieldcal import tables
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
-from fieldcal.tables.engines import open_table
 from tables import truth
 from tables.engines import Engine
 
@@ -206,18 +205,6 @@ def test_every_engine_mixes_as_arrays_do_whatever_the_trust(engine):
                     np.testing.assert_array_equal(got, old)
 
 
-def test_only_the_difference_of_a_group_needs_a_join(monkeypatch):
-    frame = Engine("polars").make(rows())
-    prev, asked = prevalence("town"), []
-    kind = type(open_table(frame))
-    plain = kind.look_up
-    monkeypatch.setattr(kind, "look_up", lambda self, *given: asked.append(1) or plain(self, *given))
-    for trusts, unseen, joins in [((0.3, 0.0), "global", 0), ((0.0, 0.0), "raw", 0), ((0.3, 0.0), "raw", 1)]:
-        asked.clear()
-        tables.recalibrate(truth.trusted(prev, *trusts), frame, unseen=unseen)
-        assert len(asked) == joins, (trusts, unseen)
-
-
 # Spark: expressions only ----------------------------------------------------------------------------------
 
 
@@ -351,14 +338,6 @@ def test_a_name_that_the_table_has_is_refused(local_engine):
             tables.recalibrate(prevalence(), local_engine.make(rows()), name=name)
 
 
-def test_one_name_for_several_columns_is_refused(local_engine):
-    lab = truth.wide_lab()
-    frame = local_engine.make(p_a=[0.2], p_b=[0.3], p_c=[0.5])
-    prev = fieldcal.estimate(lab, tables.count(lab, frame), **truth.PLAIN)
-    with pytest.raises(InputError, match=r"name='\{\}_new'"):
-        tables.recalibrate(prev, frame, name="new")
-
-
 def test_a_name_that_differs_in_case_alone_is_another_name(engine):
     """DuckDB and Spark fold case."""
     for name in ("P", "P_RECALIBRATED"):
@@ -381,37 +360,12 @@ def test_an_estimate_from_arrays_needs_the_name_of_the_group_column(local_engine
     truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prevalence("town"), rows()))
 
 
-def test_a_group_column_may_have_another_name_later(local_engine):
-    renamed = rows().rename_columns(["note", "score", "place", "n", "x"])
-    new = tables.recalibrate(prevalence("town"), local_engine.make(renamed), by="place", scores="score")
-    read = local_engine.read(new)
-    truth.assert_same_values(read, ["score_recalibrated"], truth.recalibrate(prevalence("town"), rows()))
-
-
 def test_a_group_column_of_another_width_finds_its_groups(local_engine):
     """Counted as 8 bits, applied as 64."""
     prev = truth.estimate(truth.binary_lab(), rows(), ["n"])
     wide = rows().set_column(3, "n", rows()["n"].cast(pa.int64()))
     new = local_engine.read(tables.recalibrate(prev, local_engine.make(wide)))
     truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prev, rows()))
-
-
-def test_an_estimate_of_one_population_takes_no_group_columns(local_engine):
-    frame = local_engine.make(rows())
-    with pytest.raises(InputError, match=r"one population, but by="):
-        tables.recalibrate(prevalence(), frame, by="town")
-    assert local_engine.read(tables.recalibrate(prevalence(), frame, by=[]))["p_recalibrated"]
-
-
-def test_protected_groups_are_applied_only_when_acknowledged(local_engine):
-    lab = truth.binary_lab()
-    frame = local_engine.make(rows())
-    field = tables.count(lab, frame, by="town")
-    prev = fieldcal.estimate(lab, field, protected=True, **truth.PLAIN)
-    with pytest.raises(InputError, match=r"protected.*acknowledge=True"):
-        tables.recalibrate(prev, frame)
-    new = local_engine.read(tables.recalibrate(prev, frame, acknowledge=True))
-    truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prevalence("town"), rows()))
 
 
 def test_options_that_cannot_be_are_refused():

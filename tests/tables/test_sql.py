@@ -24,7 +24,7 @@ from confidence import confidence_cells
 from fieldcal import Bins, Edges, Expected, Simplex
 from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, InputTypeError, MissingExtraError
-from fieldcal.objects import Classes, Columns, Lab
+from fieldcal.objects import Classes, Lab
 from fieldcal.tables import read_counts
 from fieldcal.tables.sql import count_statement, decide_statement, recalibrate_statement, weights_table
 from tables import postgres as server
@@ -315,15 +315,6 @@ def test_a_warehouse_counts_what_arrays_count_to_the_last_bit(warehouse, partiti
     assert_same_field(field_of(warehouse, lab, "leads", by="town", scores=names), expected)
 
 
-def test_the_columns_of_the_lab_are_the_default(warehouse):
-    lab = learnt().model_copy(update={"columns": Columns(scores=("p",), label="y", by=("town",))})
-    rows = score_rows(lab, 1)
-    groups = some_groups(len(rows))
-    warehouse.load("leads", table_of(rows, ["p"], town=("text", groups)))
-    expected = fieldcal.count(lab, as_array(rows), groups=groups, missing="drop")
-    assert_same_field(field_of(warehouse, lab, "leads"), expected)
-
-
 # Labels of some rows
 
 
@@ -370,15 +361,6 @@ def test_a_warehouse_counts_labels_as_arrays_do(warehouse, classes, kind, values
         field = field_of(warehouse, lab, "leads", by="town", scores=names, label="y", reading=said)
         assert_same_field(field, arrays(**said))
         assert field.n_labelled > 100
-
-
-def test_a_label_column_without_labels_changes_nothing(warehouse):
-    lab = learnt()
-    warehouse.load("leads", {"p": ("float64", [0.2, 0.7]), "y": ("float64", [None, float("nan")])})
-    field = field_of(warehouse, lab, "leads", scores="p", label="y")
-    assert_same_field(field, fieldcal.count(lab, [0.2, 0.7]))
-    with pytest.raises(InputError, match="There are no labels"):
-        field_of(warehouse, lab, "leads", scores="p", label="y", reading={"only_labels": True})
 
 
 def test_a_label_in_a_warehouse_that_is_no_class_is_refused_with_its_value(warehouse):
@@ -570,15 +552,6 @@ def recalibrated(warehouse, prev, rows, names, groups, **options):
     return np.array(new, dtype=float)
 
 
-def test_one_population_is_recalibrated_without_a_join(warehouse):
-    lab = learnt()
-    rows = score_rows(lab, 1)
-    prev = quiet_estimate(lab, fieldcal.count(lab, as_array(rows), missing="drop"))
-    assert "JOIN" not in recalibrate_statement(prev, "leads", dialect=warehouse.dialect, scores="p")
-    got = recalibrated(warehouse, prev, rows, ["p"], some_groups(len(rows)))
-    np.testing.assert_allclose(got[:, 0], quiet_recalibrate(prev, as_array(rows)), rtol=0, atol=1e-12)
-
-
 @pytest.mark.slow
 def test_weights_in_a_loaded_table_do_what_weights_in_the_statement_do(warehouse):
     for trusts in ((1.0, 1.0), (0.3, 0.6), (0.0, 0.6), (0.3, 0.0)):
@@ -620,21 +593,6 @@ def test_fault_37_products_of_tiny_scores_and_extreme_weights_do_not_underflow(w
             assert ((got >= 0) & (got <= 1)).all()
 
 
-@pytest.mark.slow
-def test_a_statement_grows_no_faster_than_the_square_of_the_classes():
-    def length(n_classes):
-        p_lab = [1 / n_classes] * n_classes
-        many = fieldcal.datasets.label_shift(
-            n_lab=2000, n_field=200, p_lab=p_lab, prevalence=[p_lab], random_state=0
-        )
-        lab = fieldcal.learn(many.proba_lab, many.y_lab)
-        prev = quiet_estimate(lab, fieldcal.count(lab, many.proba_field, groups=["York"] * 200), trust=0.5)
-        names = [f"p{k}" for k in range(10, 10 + n_classes)]
-        return len(recalibrate_statement(prev, "leads", dialect="duckdb", by="town", scores=names))
-
-    assert length(12) < 1.1 * 4 * length(6)
-
-
 # Labels of the field: weights of groups, and of bins
 
 
@@ -646,38 +604,6 @@ def labelled_estimate(lab, rows, groups=None):
         warnings.simplefilter("ignore", fieldcal.errors.FieldcalWarning)
         field = fieldcal.count(lab, as_array(rows), groups=groups, y=known, missing="drop")
         return fieldcal.estimate(lab, field)
-
-
-@functools.cache
-def labelled_case(partition, n_classes, columns):
-    """Rows, their columns and groups, and the estimates of one population and of all groups but one."""
-    lab = learnt(partition, n_classes, columns)
-    rows = score_rows(lab, columns)
-    groups = some_groups(len(rows))
-    seen = [g != "Leeds" for g in groups]
-    one = labelled_estimate(lab, rows)
-    several = labelled_estimate(
-        lab, list(itertools.compress(rows, seen)), list(itertools.compress(groups, seen))
-    )
-    return rows, ["p", "q", "r"][:columns], groups, one, several
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("partition", "n_classes", "columns"), [CASES[0], CASES[7]])
-def test_a_warehouse_recalibrates_with_labels_as_arrays_do(warehouse, partition, n_classes, columns):
-    rows, names, groups, one, several = labelled_case(partition, n_classes, columns)
-    for prev, shape, unseen in [
-        (one, "tilt", "global"),
-        (one, "bins", "global"),
-        (several, "tilt", "global"),
-        (several, "bins", "global"),
-        (several, "bins", "raw"),
-    ]:
-        given = {"groups": groups} if prev is several else {}
-        by = {"by": "town"} if prev is several else {}
-        got = recalibrated(warehouse, prev, rows, names, groups, shape=shape, unseen=unseen, **by)
-        expected = quiet_recalibrate(prev, as_array(rows), shape=shape, unseen=unseen, **given)
-        np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
 
 
 def test_without_labels_a_statement_by_bin_is_refused():
@@ -756,32 +682,6 @@ def test_a_warehouse_decides_as_arrays_do(warehouse, n_classes, columns, classes
         assert got == decided_by_arrays(prev, rows, groups, **options), options
         got = decided_by(warehouse, truth.trusted(one, *trusts), rows, names, groups, goal=goal)
         assert got == decided_by_arrays(truth.trusted(one, *trusts), rows, groups, goal=goal), goal
-
-
-def test_decisions_with_loaded_weights_need_no_prevalences_of_groups(warehouse):
-    lab, groups = learnt(), some_groups(40)
-    rows = score_rows(lab, 1)[:40]
-    prev = quiet_estimate(lab, fieldcal.count(lab, as_array(rows), groups=groups, missing="drop"))
-    held = weights_table(prev)
-    kinds = {n: "text" if "group" in n else "int" if "null" in n else "float64" for n in held}
-    warehouse.load("w", {n: (kinds[n], values) for n, values in held.items()})
-    got = decided_by(warehouse, prev, rows, ["p"], groups, by="town", weights="w")
-    assert got == decided_by_arrays(prev, rows, groups)
-    with pytest.raises(InputError, match="Leave it out"):
-        decide_statement(prev, "leads", dialect="duckdb", by="town", scores="p", weights="w", goal="balanced")
-
-
-def test_names_of_the_decision_and_of_the_recalibrated_columns_are_free_but_not_taken():
-    prev = quiet_estimate(learnt(), fieldcal.count(learnt(), [0.2, 0.7] * 20))
-    given = {"dialect": "duckdb", "scores": "p"}
-    text = decide_statement(prev, "leads", **given, name="Entscheid", recalibrated="{}_neu")
-    assert '"Entscheid"' in text
-    assert '"p_neu"' in text
-    for name in ("p", "p_recalibrated", ""):
-        with pytest.raises(InputError, match="name"):
-            decide_statement(prev, "leads", **given, name=name)
-    with pytest.raises(InputError, match="statement cannot refuse rows"):
-        decide_statement(prev, "leads", **given, unseen="error")
 
 
 # Literals, names, and what must stay inert
@@ -920,22 +820,6 @@ def test_a_name_that_a_dialect_has_no_quotes_for_is_refused():
                 count_statement(learnt(), dialect=dialect, **names)
 
 
-@pytest.mark.slow
-def test_every_dialect_of_sqlglot_can_be_asked_for():
-    lab = learnt(Edges([0.5]))
-    prev = quiet_estimate(lab, fieldcal.count(lab, [0.2, 0.8], groups=["York", "Leeds"]))
-    with pytest.raises(InputError, match="Known are") as raised:
-        count_statement(lab, "t", dialect="", scores="p")
-    known = str(raised.value).partition("Known are ")[2].rstrip(".").split(", ")
-    assert {"postgres", "duckdb", *PARSED_ONLY} <= set(known)
-    for dialect in known:
-        for text in (
-            count_statement(lab, "t", dialect=dialect, by="g", scores="p", label="y"),
-            recalibrate_statement(prev, "t", dialect=dialect, by="g", scores="p"),
-        ):
-            assert len(sqlglot.parse(text, read=dialect)) == 1
-
-
 def test_sums_are_wide_where_64_bits_would_wrap_or_fail():
     for dialect in ("spark", "trino", "bigquery", "clickhouse", "tsql"):
         parsed = sqlglot.parse_one(count_statement(learnt(), "t", dialect=dialect, scores="p"), read=dialect)
@@ -1047,25 +931,12 @@ def test_groups_that_a_warehouse_takes_for_one_would_double_rows_and_are_refused
             recalibrate_statement(estimate(groups * 4), "leads", dialect=dialect, scores="p", by="g")
 
 
-def test_truth_values_are_refused_where_the_warehouse_has_none():
-    with pytest.raises(InputError, match="is a bool"):
-        recalibrate_statement(estimate([True, False] * 4), "leads", dialect="mysql", scores="p", by="g")
-
-
 def test_new_columns_do_not_take_a_name_that_is_known_to_be_there():
     for name in ("{}", "town", "same"):
         lab = learnt("auto", 2, 2)
         prev = quiet_estimate(lab, fieldcal.count(lab, data().proba_field[:8], groups=["York", "Leeds"] * 4))
         with pytest.raises(InputError, match="The new column would be named"):
             recalibrate_statement(prev, "leads", dialect="duckdb", scores=["p", "q"], by="town", name=name)
-
-
-def test_bin_ids_are_no_predictions():
-    ids = np.random.default_rng(0).integers(0, 4, 400)
-    lab = fieldcal.learn(ids, ids + np.arange(400) % 3 > 2, partition=Bins(4))
-    prev = quiet_estimate(lab, fieldcal.count(lab, ids))
-    with pytest.raises(InputError, match="Bin ids in a table are not recalibrated"):
-        recalibrate_statement(prev, "leads", dialect="duckdb", scores="bin")
 
 
 def test_fault_45_without_sqlglot_the_error_says_how_to_install_it(monkeypatch):

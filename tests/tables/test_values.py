@@ -138,21 +138,6 @@ def test_unknown_values_are_named_and_counted(local_engine):
         truth.assert_same_counts(field, arrays)
 
 
-def test_a_group_that_loses_all_its_rows_stays(local_engine):
-    lab = lab_of("verdict")
-    rows = pa.table({"verdict": pa.array(["pass", None, "fail"]), "model": ["x", "gone", "x"]})
-    field = tables.count(lab, local_engine.make(rows), missing="drop")
-    assert field.groups == ("gone", "x")
-    truth.assert_same_counts(field, counted(lab, rows, ("verdict",), missing="drop"))
-
-
-def test_only_labels_adds_to_a_field_that_was_counted_before(local_engine):
-    lab, frame = lab_of("verdict"), local_engine.make(judged())
-    at_once = tables.count(lab, frame, label="human")
-    later = tables.count(lab, frame) + tables.count(lab, frame, label="human", only_labels=True)
-    assert later == at_once
-
-
 def test_windows_are_batches_that_hold_their_own_unseen_values(local_engine):
     lab, rows = lab_of("verdict"), with_gaps(judged(), "verdict", {5, 8}, "unsure")
     with pytest.warns(ValueWarning):
@@ -342,9 +327,3 @@ def test_no_statement_is_written_for_values():
         tables.sql_count(lab_of("verdict"), "judged", dialect="duckdb")
     with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
         tables.sql_recalibrate(estimated("verdict"), "judged", dialect="duckdb")
-
-
-def test_rows_to_label_are_not_chosen_by_their_values():
-    for name in ("polars", "duckdb"):
-        with pytest.raises(FieldcalError, match="label rows at random"):
-            tables.rows_to_label(estimated("verdict"), Engine(name).make(judged()), 30)

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import fieldcal
 from fieldcal import tables
 from fieldcal.errors import InputError, InputTypeError
 from tables import truth
@@ -207,10 +206,3 @@ def test_a_time_that_is_none_is_refused(local_engine):
         tables.count(truth.binary_lab(), local_engine.make(log()), time="town", every="1d")
     with pytest.raises(InputError, match=r"no column 'att' for the time\. Did you mean 'at'\?"):
         tables.count(truth.binary_lab(), local_engine.make(log()), time="att", every="1d")
-
-
-def test_shards_of_one_window_do_not_merge_silently():
-    lab, rows = truth.binary_lab(), log()
-    one, two = (tables.count(lab, rows.slice(i, 120), time="at", every="1mo") for i in (0, 120))
-    with pytest.raises(fieldcal.errors.InputError, match="is in both fields"):
-        one + two
