@@ -293,7 +293,6 @@ def test_a_file_whose_labels_cannot_be_is_refused():
         ({"at": [0.5]}, "at must be places"),
         ({"at": []}, "at must be places"),
         ({"at": [0, 1]}, "a table of classes and bins for each"),
-        ({"counts": [[[0] * 5] * 2]}, "a group without labels"),
         ({"counts": [[[1] * 5] * 3]}, "other classes or bins"),
         ({"counts": [[[1] * 4] * 2]}, "other classes or bins"),
         ({"counts": [[[-1] * 5] * 2]}, "counts must not be negative"),

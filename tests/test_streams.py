@@ -459,10 +459,9 @@ def test_fields_counted_by_other_columns_refuse_to_merge_and_both_are_named():
     assert (by(("city", "year"), pair) + by((), [("b", None)])).by == ("city", "year")
 
 
-@pytest.mark.parametrize("names", [("a", "b"), ("a", "a")])
-def test_columns_that_the_keys_cannot_come_from_are_refused(names):
+def test_columns_that_the_keys_cannot_come_from_are_refused():
     with pytest.raises(ValueError, match="one value for each of the columns"):
-        by(names)
+        by(("a", "b"))
 
 
 def test_one_population_has_no_columns():

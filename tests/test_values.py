@@ -413,7 +413,6 @@ def changed(lab, **content):
 
 def test_a_damaged_file_of_values_is_refused():
     for content, words in (
-        ({"design": None}, "design goes with values"),
         ({"design": "by_luck"}, "design"),
         (
             {"partition": {"kind": "values", "bins": [[["Fail"]], [["pass"]]], "other": False}},

@@ -1,22 +1,25 @@
-"""Damaged, foreign and hostile files (rows 38 to 40 of the table of faults): refused quickly, in our own words."""
+"""Damaged, foreign and hostile files (rows 38 to 40 and 66): refused quickly, in our own words.
+
+At load the digest, types, shapes and finite numbers are checked. Content that fits them, written by someone who
+computes the digest anew, is taken as it is.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import re
 
 import numpy as np
 import pytest
 
 import fieldcal
 from fieldcal import storage
-from fieldcal.errors import ArtefactError, FieldcalError, InputError
+from fieldcal.errors import ArtefactError, InputError
 from fieldcal.objects import Batch
 
 KINDS = {"lab": fieldcal.Lab, "field": fieldcal.Field, "prevalence": fieldcal.Prevalence}
-NODES = ("feature", "threshold", "left", "right", "leaf")
-EIGHT_BINS = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
 @functools.cache
@@ -33,11 +36,6 @@ def envelope(kind):
     return json.loads(artefact(kind).to_json())
 
 
-def classes(labels):
-    """The outcome of a lab of classes, as it stands in a file."""
-    return {"kind": "classes", "labels": labels, "ordered": False}
-
-
 def signed(content, kind="lab"):
     """A file with a digest that fits: what someone who knows the format could write."""
     return storage.canonical(
@@ -45,10 +43,15 @@ def signed(content, kind="lab"):
     )
 
 
-def edited(kind, name, value):
-    """The content with another value; of a field's counts, in the batch that holds them."""
+def edited(kind, path, value):
+    """The content with another value at a path such as ``outcome/labels``; of a field's counts, in its batch."""
     content = envelope(kind)["content"]
-    (content["batches"][""] if kind == "field" and name in Batch.model_fields else content)[name] = value
+    *parents, last = path.split("/")
+    batched = kind == "field" and path in Batch.model_fields
+    where = functools.reduce(
+        lambda held, key: held[key], parents, content["batches"][""] if batched else content
+    )
+    where[last] = value(where[last]) if callable(value) else value
     return content
 
 
@@ -151,16 +154,13 @@ def test_fault_39_a_number_edited_by_hand_is_found_by_the_digest(kind, old, new)
 # 40: foreign and hostile files
 
 
-@pytest.mark.parametrize("schema", [2, 99, 10**30])
-def test_fault_40_a_newer_schema_asks_for_an_upgrade(schema):
-    message = refused("lab", json.dumps(envelope("lab") | {"schema": schema}).encode())
-    assert str(schema) in message
-    assert "Upgrade" in message
-
-
-@pytest.mark.parametrize("schema", [0, -1, 1.0, True, "1", None, [1]])
-def test_fault_40_a_schema_that_never_was_is_refused(schema):
-    assert "schema" in refused("lab", json.dumps(envelope("lab") | {"schema": schema}).encode())
+def test_fault_40_a_schema_that_is_newer_or_never_was_is_refused():
+    for schema in (2, 10**30):
+        message = refused("lab", json.dumps(envelope("lab") | {"schema": schema}).encode())
+        assert str(schema) in message
+        assert "Upgrade" in message
+    for schema in (0, -1, 1.0, True, "1", None, [1]):
+        assert "schema" in refused("lab", json.dumps(envelope("lab") | {"schema": schema}).encode())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -179,35 +179,26 @@ def test_fault_40_a_field_left_out_is_refused(kind):
         assert name in refused(kind, signed(rest, kind))
 
 
-@pytest.mark.parametrize(
-    "literal", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"1" + b"0" * 5000]
-)
-def test_fault_40_numbers_that_are_none_are_refused(literal):
-    data = artefact("lab").to_json().replace(b'"smoothing":1.0', b'"smoothing":' + literal)
-    assert "corrupt" in refused("lab", data)
+def test_fault_40_numbers_that_are_none_are_refused():
+    for literal in (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"1" + b"0" * 5000):
+        data = artefact("lab").to_json().replace(b'"smoothing":1.0', b'"smoothing":' + literal)
+        assert "corrupt" in refused("lab", data)
 
 
 @pytest.mark.parametrize("brackets", [("[", "]"), ('{"a":', "}")], ids=["list", "object"])
-@pytest.mark.parametrize("depth", [20, 60, 100, 300, 500, 900, *range(940, 1010, 5), 3000, 100_000])
-def test_fault_40_deep_nesting_is_refused_at_every_depth(depth, brackets):
+def test_fault_40_deep_nesting_is_refused_at_every_depth(brackets):
     start, end = brackets
-    deep = start * depth + ("1" if start != "[" else "") + end * depth
-    refused("lab", deep.encode())
-    refused("lab", f'{{"content":{deep},"digest":"0","fieldcal":"lab","schema":1}}'.encode())
-    refused("lab", f'{{"content":1,"digest":{deep},"fieldcal":"lab","schema":1}}'.encode())
+    for depth in (20, 100, 500, *range(940, 1010, 10), 3000, 100_000):
+        deep = start * depth + ("1" if start != "[" else "") + end * depth
+        refused("lab", deep.encode())
+        refused("lab", f'{{"content":{deep},"digest":"0","fieldcal":"lab","schema":1}}'.encode())
 
 
-@pytest.mark.parametrize("depth", [17, 63, 65, 200, 450, 900])
-@pytest.mark.parametrize("place", ["outcome", "partition", "F", "n", "bin_scores"])
-def test_fault_40_deep_nesting_with_a_fitting_digest_is_refused(depth, place):
-    deep: list = []
-    for _ in range(depth):
-        deep = [deep]
-    content = envelope("lab")["content"]
-    content[place] = {"outcome": classes([deep, 1]), "partition": {"kind": "edges", "edges": deep}}.get(
-        place, deep
-    )
-    refused("lab", signed(content))
+@pytest.mark.parametrize("place", ["outcome/labels", "partition/edges", "F", "n"])
+def test_fault_40_deep_nesting_with_a_fitting_digest_is_refused(place):
+    for depth in (17, 65, 450, 900):
+        deep = functools.reduce(lambda inner, _: [inner], range(depth), [])
+        refused("lab", signed(edited("lab", place, deep)))
 
 
 def test_fault_40_a_very_long_list_is_refused():
@@ -244,132 +235,93 @@ def test_fault_40_an_artefact_of_another_kind_is_named(kind):
         assert repr(kind) in message
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"\x00" * 100,
-        b"\xff\xfe{}",
-        b"null",
-        b"[]",
-        b"{}",
-        b'"lab"',
-        b"PK\x03\x04",
-        b"\x80\x04\x95",
+def test_fault_40_what_is_no_artefact_at_all_is_refused():
+    for data in (
+        *(b"", b"\x00" * 100, b"\xff\xfe{}", b"null", b"[]", b"{}", b'"lab"', b"PK\x03\x04", b"\x80\x04\x95"),
         b"\xef\xbb\xbf{}",
         b'{"fieldcal":"lab"}',
         b'{"fieldcal":["lab"],"schema":1,"digest":"","content":{}}',
         b'{"fieldcal":"lab","schema":1,"digest":{},"content":null}',
-    ],
-    ids=repr,
-)
-def test_fault_40_what_is_no_artefact_at_all_is_refused(data):
-    refused("lab", data)
+    ):
+        refused("lab", data)
+
+
+# 66: types, shapes and numbers that cannot be, with a digest that fits
+
+WRONG = {
+    "labels_twice": ("lab", "outcome/labels", [0, 0], "a key appears twice"),
+    "one_label": ("lab", "outcome/labels", [0], "at least two"),
+    "labels_no_list": ("lab", "outcome/labels", 5, "a list of keys"),
+    "label_without_a_type": ("lab", "outcome/labels", [{"pickle": "x"}, 1], "unknown kind"),
+    "label_that_is_no_date": ("lab", "outcome/labels", [{"date": "2020-99-99"}, 1], "date"),
+    "outcome_without_a_kind": ("lab", "outcome", {"labels": [0, 1], "ordered": False}, "outcome"),
+    "boundaries_without_flags": (
+        "lab",
+        "outcome",
+        {"kind": "intervals", "points": [0.0], "before": []},
+        "one flag for each boundary",
+    ),
+    "no_partition": ("lab", "partition", None, "partition"),
+    "unknown_partition": ("lab", "partition", {"kind": "exec", "edges": [0.5]}, "partition: .*'exec'"),
+    "edges_as_text": ("lab", "partition/edges", ["a"], "partition"),
+    "edges_not_sorted": ("lab", "partition/edges", lambda x: x[::-1], "partition: .*strictly increase"),
+    "edges_too_few": ("lab", "partition/edges", lambda x: x[1:], "F has shape"),
+    "bins_beyond_integers": ("lab", "partition", {"kind": "bins", "n": 10**30}, "partition"),
+    "rows_of_unequal_length": ("lab", "F", [[1, 2], [3]], "unequal length"),
+    "counts_as_text": ("lab", "F", [["a"] * 8] * 2, "numbers expected"),
+    "counts_as_truth": ("lab", "F", [[True] * 8] * 2, "numbers expected"),
+    "counts_below_zero": ("lab", "F", [[-1] * 8] * 2, "must not be negative"),
+    "counts_beyond_floats": ("lab", "F", [[10**400] * 8] * 2, "F"),
+    "counts_too_large": ("lab", "F", [[1e300] * 8] * 2, "F: counts must be zero, or between"),
+    "n_as_text": ("lab", "n", "400", "n: "),
+    "n_as_truth": ("lab", "n", True, "n: "),
+    "n_beyond_floats": ("lab", "n", 10**400, "n: "),
+    "no_rows": ("lab", "n", 0, "n: Input should be greater"),
+    "loss_of_other_classes": ("lab", "loss", [1, 2, 3], r"loss has shape \(3,\), not \(2,\)"),
+    "scores_of_other_bins": ("lab", "bin_scores", [[1]], "bin_scores has shape"),
+    "groups_twice": ("field", "groups", ["a", "a", "b", "c"], "a key appears twice"),
+    "groups_in_another_order": ("field", "groups", lambda x: x[::-1], "in another order"),
+    "groups_as_text": ("field", "groups", "abcd", "a list of keys"),
+    "groups_without_rows": ("field", "V", [[1] * 8] * 3, "V has shape"),
+    "other_bins": ("field", "n_bins", 7, "V has shape"),
+    "grouped_as_number": ("field", "grouped", 1, "grouped"),
+    "batches_as_list": ("field", "batches", [1], "batches"),
+    "dropped_below_zero": ("field", "dropped", -1, "dropped"),
+    "level_of_one": ("prevalence", "level", 1.0, "level"),
+    "status_as_numbers": ("prevalence", "status", [1, 2, 3, 4], "status"),
+    "status_of_other_groups": ("prevalence", "status", ["ok"], "status does not fit"),
+    "shares_as_text": ("prevalence", "urc", "many", "urc"),
+    "shares_of_other_groups": ("prevalence", "urc", [[0.5, 0.5]], "urc has shape"),
+    "no_fit": ("prevalence", "fit", {}, "fit"),
+    "fit_of_other_groups": ("prevalence", "fit/p_value", [0.5], "fit: p_value has shape"),
+    "trust_as_text": ("prevalence", "trust/overall", "yes", "overall of a Trust is 'yes'"),
+    "point_of_another_kind": ("prevalence", "point", "median", "point"),
+    "unknown_verdict": ("prevalence", "verdict", {"findings": [{"state": "fine"}]}, "verdict.findings.0"),
+    "field_of_another_lab": ("prevalence", "field/lab", "0" * 64, "counted with another lab"),
+}
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    [
-        ("lab", "outcome", classes([0, 0])),
-        ("lab", "outcome", classes([0])),
-        ("lab", "outcome", classes(5)),
-        ("lab", "outcome", classes([{"decimal": "abc"}, 1])),
-        ("lab", "outcome", classes([{"decimal": "NaN"}, 1])),
-        ("lab", "outcome", classes([{"decimal": "sNaN"}, 1])),
-        ("lab", "outcome", classes([{"date": "2020-99-99"}, 1])),
-        ("lab", "outcome", classes([{"date": "20200101"}, 1])),
-        ("lab", "outcome", classes([{"date": 3}, 1])),
-        ("lab", "outcome", classes([{"uuid": "x"}, 1])),
-        ("lab", "outcome", classes([{"bytes": "zz"}, 1])),
-        ("lab", "outcome", classes([{"pickle": "x"}, 1])),
-        ("lab", "outcome", classes([{}, 1])),
-        ("lab", "outcome", classes([{"date": "2020-01-01", "uuid": ""}, 1])),
-        ("lab", "outcome", None),
-        ("lab", "outcome", {"labels": [0, 1], "ordered": False}),
-        ("lab", "outcome", {"kind": "numbers", "labels": [0, 1], "ordered": False}),
-        ("lab", "outcome", {"kind": ["classes"], "labels": [0, 1], "ordered": False}),
-        ("lab", "outcome", {"kind": "intervals", "labels": [0, 1]}),
-        ("lab", "outcome", {"kind": "intervals", "points": [1.0, 0.0], "before": [False, False]}),
-        ("lab", "outcome", {"kind": "intervals", "points": [0.0], "before": [0]}),
-        ("lab", "outcome", {"kind": "intervals", "points": [], "before": []}),
-        ("lab", "outcome", {"kind": "intervals", "points": [0.0, 1.0], "before": [False, False]}),
-        ("lab", "partition", None),
-        ("lab", "partition", 5),
-        ("lab", "partition", {}),
-        ("lab", "partition", {"kind": "edges"}),
-        ("lab", "partition", {"kind": "edges", "edges": 5}),
-        ("lab", "partition", {"kind": "edges", "edges": [0.5, 0.4]}),
-        ("lab", "partition", {"kind": "edges", "edges": ["a"]}),
-        ("lab", "partition", {"kind": "edges", "edges": [0.5], "more": 1}),
-        ("lab", "partition", {"kind": ["edges"], "edges": [0.5]}),
-        ("lab", "partition", {"kind": "exec", "edges": [0.5]}),
-        ("lab", "partition", {"kind": "argmax", "edges": [[0.5, 0.6, 0.7, 0.8, 0.9, 0.95], []]}),
-        ("lab", "partition", {"kind": "simplex", "feature": 5}),
-        ("lab", "partition", {"kind": "simplex", **dict.fromkeys(NODES, 5)}),
-        ("lab", "partition", {"kind": "expected", "values": [0.0, 1.0], "edges": 5}),
-        ("lab", "partition", {"kind": "expected", "values": [0.0, 1.0], "edges": EIGHT_BINS[::-1]}),
-        ("lab", "partition", {"kind": "bins", "n": 10**30}),
-        ("lab", "partition", {"kind": "bins", "n": "8"}),
-        ("lab", "F", [[1, 2], [3]]),
-        ("lab", "F", [["a"] * 8] * 2),
-        ("lab", "F", [[True] * 8] * 2),
-        ("lab", "F", [[-1] * 8] * 2),
-        ("lab", "F", [[10**30] * 8] * 2),
-        ("lab", "F", None),
-        ("lab", "F", {}),
-        ("lab", "n", "400"),
-        ("lab", "n", True),
-        ("lab", "n", -1),
-        ("lab", "smoothing", -1.0),
-        ("lab", "loss", "low"),
-        ("field", "groups", ["a", "a", "b", "c"]),
-        ("field", "groups", "abcd"),
-        ("field", "V", [[1] * 8] * 3),
-        ("field", "V", []),
-        ("field", "n_bins", 7),
-        ("field", "n_bins", 0),
-        ("field", "grouped", 1),
-        ("field", "score_sums", [[1]] * 4),
-        ("field", "batches", [1]),
-        ("field", "batches", {"": 1}),
-        ("field", "dropped", -1),
-        ("prevalence", "level", 1.0),
-        ("prevalence", "status", [1, 2, 3, 4]),
-        ("prevalence", "urc", "many"),
-        ("prevalence", "fit", {}),
-        ("prevalence", "lab", None),
-    ],
+    ("kind", "path", "value", "words"), WRONG.values(), ids=[f"fault_66_{n}" for n in WRONG]
 )
-def test_fault_40_impossible_content_with_a_fitting_digest_is_refused(kind, name, value):
-    refused(kind, signed(edited(kind, name, value), kind))
+def test_content_of_another_type_or_shape_is_refused_at_load_with_its_place(kind, path, value, words):
+    message = refused(kind, signed(edited(kind, path, value), kind))
+    assert message.startswith("box.json is corrupt: ")
+    assert re.search(words, message), message
+    assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    [
-        ("lab", "bin_scores", [[1]]),
-        ("lab", "bin_scores", []),
-        ("lab", "F", [[0] * 8] * 2),
-        ("lab", "outcome", classes([0, None])),
-        ("field", "groups", 5),
-        ("field", "groups", []),
-        ("prevalence", "urc", [[0.5, 0.5]]),
-        ("prevalence", "estimate", []),
-        ("prevalence", "urc", [[-1.0, 1.0]] * 4),
-        ("prevalence", "whole", {"n": 5.0}),
-        ("prevalence", "status", ["ok"]),
-        ("prevalence", "trust", {"overall": 0.5, "between": 2.0, "set_by_caller": False, "rehearsed": 0.0}),
-        ("prevalence", "point", "median"),
-    ],
-)
-def test_fault_40_tables_that_do_not_fit_together_are_refused(kind, name, value):
-    refused(kind, signed(edited(kind, name, value), kind))
+def test_fault_66_a_name_of_two_lines_makes_an_error_of_one():
+    message = refused("lab", signed(envelope("lab")["content"] | {"a\nb" * 200: 1}))
+    assert re.match(r"box\.json is corrupt: a·b.*…: Extra inputs are not permitted", message)
+    assert len(message) < 200
 
 
-def test_fault_40_a_prevalence_whose_field_is_of_another_lab_is_refused():
-    content = envelope("prevalence")["content"]
-    content["field"] = content["field"] | {"lab": "0" * 64}
-    refused("prevalence", signed(content, "prevalence"))
+def test_fault_66_half_a_sign_in_a_key_stands_as_a_question_mark_in_a_frame():
+    lab = artefact("lab")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, [0.1, 0.9], groups=["a", "\ud800"]))
+    for library in ("pandas", "polars", "pyarrow"):
+        assert "?" in str(prev.to_frame(library)["group"])
 
 
 def test_fault_40_a_tree_that_runs_in_circles_is_refused():
@@ -405,29 +357,3 @@ def test_fault_40_a_tree_that_runs_in_circles_is_refused():
         refused("lab", signed(content(tree | damage, more)))
         refused("lab", signed(content(tree, more | damage)))
     refused("lab", signed(content(tree, more, kind="tree")))
-
-
-def test_fault_40_random_edits_with_a_fitting_digest_never_escape():
-    """Whatever stands in place of whatever: our own error, or an object that saves and loads again."""
-    junk = [None, True, -1, 0, 2.5, 1e308, 10**40, "", "x", [], [[]], [[1]], {}, {"kind": "edges"}, ["ok"]]
-    rng = np.random.default_rng(1)
-    for _ in range(400):
-        kind = list(KINDS)[rng.integers(3)]
-        content = envelope(kind)["content"]
-        _replace_somewhere(content, junk[rng.integers(len(junk))], rng)
-        try:
-            read = KINDS[kind].from_json(signed(content, kind))
-        except FieldcalError:
-            continue
-        assert KINDS[kind].from_json(read.to_json()) == read
-
-
-def _replace_somewhere(content, value, rng):
-    here = content
-    while True:
-        keys = list(here) if isinstance(here, dict) else list(range(len(here)))
-        key = keys[rng.integers(len(keys))]
-        if not isinstance(here[key], (dict, list)) or not here[key] or rng.random() < 0.4:
-            here[key] = value
-            return
-        here = here[key]

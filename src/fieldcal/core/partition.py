@@ -150,24 +150,6 @@ def from_spec(values: Any) -> Partition:
         raise ValueError(f"not a partition: {error}") from None
 
 
-def check_assigns(partition: Partition, n_classes: int) -> None:
-    """Refuse a partition that does not send predictions of so many classes to its bins.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not partition.takes_probabilities:
-        return
-    proba = np.vstack([np.eye(n_classes), np.full((1, n_classes), 1.0 / n_classes)])
-    try:
-        bins = partition.assign(proba[:, 1] if n_classes == 2 else proba)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"the partition does not fit {n_classes} classes: {error}") from None
-    if bins.min() < 0 or bins.max() >= partition.m:
-        raise ValueError("the partition sends predictions to bins that it does not have")
-
-
 def is_registered(partition: Partition) -> bool:
     """Whether a file that holds this partition could be read."""
     return type(partition) is _REGISTERED.get(getattr(partition, "kind", ""))

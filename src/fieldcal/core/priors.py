@@ -57,7 +57,6 @@ class Prior:
 
     name: ClassVar[str]
     learns: ClassVar[bool] = False  # whether its numbers come from the field
-    learnt_names: ClassVar[tuple[str, ...]] = ()  # of those numbers, without which there are no draws
 
     def penalty(self, problem: Problem) -> Penalty:
         """L_reg of this prior."""
@@ -349,7 +348,6 @@ class Pooled(Prior):
 
     name: ClassVar[str] = "pooled"
     learns: ClassVar[bool] = True
-    learnt_names: ClassVar[tuple[str, ...]] = ("alpha",)
 
     def posterior(
         self, problem: Problem, *, random_state: int, learnt: Mapping[str, Any] | None = None
@@ -394,7 +392,6 @@ class Smooth(Prior):
 
     name: ClassVar[str] = "smooth"
     learns: ClassVar[bool] = True
-    learnt_names: ClassVar[tuple[str, ...]] = ("alpha", "roughness", "nugget")
 
     def posterior(
         self, problem: Problem, *, random_state: int, learnt: Mapping[str, Any] | None = None
@@ -448,43 +445,3 @@ def prior_from(spec: Mapping[str, Any]) -> Prior:
             "fieldcal.core.priors.register."
         )
     return _KNOWN[str(name)].from_spec(spec)
-
-
-def check_spec(spec: Mapping[str, Any], learnt: Mapping[str, Any], *, n_classes: int) -> None:
-    """Refuse a prior of a file, and what it learnt, that cannot be; one that is not known here is left alone.
-
-    Raises
-    ------
-    ValueError
-    """
-    parts = spec.get("parts", [spec])
-    if (
-        not isinstance(parts, (list, tuple))
-        or not parts
-        or not all(isinstance(part, Mapping) for part in parts)
-    ):
-        raise ValueError("prior: a name and its numbers expected")
-    for part in parts:
-        name = part.get("name")
-        if not isinstance(name, str):
-            raise ValueError("prior: it has no name")
-        if name == "custom" or name not in _KNOWN:
-            continue
-        try:
-            prior = _KNOWN[name].from_spec(part)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"prior: {error}") from None
-        _check_learnt(prior, learnt, n_classes)
-
-
-def _check_learnt(prior: Prior, learnt: Mapping[str, Any], n_classes: int) -> None:
-    for name in prior.learnt_names:
-        value = np.asarray(learnt.get(name, np.nan))
-        if value.dtype.kind not in "iuf" or not np.all(
-            np.isfinite(value) & (value >= 0) & (value <= _LARGEST)
-        ):
-            raise ValueError(f"learnt: {name} must be numbers, none negative")
-        if value.shape != ((N_DRAWS, n_classes) if name == "alpha" else ()):
-            raise ValueError(f"learnt: {name} has the shape {value.shape}")
-        if name == "alpha" and not np.all(value > 0):
-            raise ValueError("learnt: alpha must be above zero")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from types import UnionType
 from typing import (
@@ -169,22 +169,12 @@ Learnt = Annotated[
 ]
 
 
-def shares(table: NDArray[Any] | None) -> bool:
-    """Whether these are shares of classes, rows that sum to one; None stands for none that were asked for."""
-    if table is None or not table.size:
-        return True
-    return bool(table.min() >= 0 and table.max() < 1.5 and np.all(np.abs(table.sum(axis=-1) - 1.0) < 1e-6))
-
-
-def probabilities(*values: Any) -> bool:
-    """Whether all of these lie in [0, 1]; None stands for none."""
-    return all(np.all((np.asarray(v) >= 0) & (np.asarray(v) <= 1)) for v in values if v is not None)
-
-
-def agree(one: Any, two: Any, *, within: float = 1e-6) -> bool:
-    """Whether sums that were added up in two ways are the same, but for rounding."""
-    a, b = np.asarray(one, dtype=np.float64), np.asarray(two, dtype=np.float64)
-    return a.shape == b.shape and bool(np.all(np.abs(a - b) <= within * np.maximum(np.abs(a), np.abs(b))))
+def check_shapes(held: object, shapes: Mapping[str, tuple[int, ...]], where: str = "") -> None:
+    """Refuse arrays of an object that do not have the shapes they need; those that are None are left out."""
+    for name, shape in shapes.items():
+        table = getattr(held, name)
+        if table is not None and table.shape != shape:
+            raise ValueError(f"{where}{name} has shape {table.shape}, not {shape}")
 
 
 def sealed(values: Any) -> NDArray[Any]:

@@ -15,10 +15,10 @@ from fieldcal.core.response import row_per_weight
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import (
-    SCORE_UNIT,
     Artefact,
     KeyTuple,
     Texts,
+    check_shapes,
     sealed,
 )
 from fieldcal.objects.batches import AXES, Batch, Batches, difference, made_batch, sum_of
@@ -105,29 +105,17 @@ class Field(Artefact):
             check_id(id)
         if not self.grouped and batch.groups != (None,):
             raise ValueError(f"{where} of one population does not have the single group null")
-        if len(set(self.by)) < len(self.by) or _strays(self.by, batch.groups):
+        if _strays(self.by, batch.groups):
             raise ValueError(f"{where} has groups without one value for each of the columns {self.by!r:.80}")
         if not batch.groups:
             empty = self._blank
             batch = batch.model_copy(
                 update={n: getattr(empty, n) for n in AXES if not getattr(batch, n).size}
             )
-        for name, shape in self._shapes(len(batch.groups)).items():
-            if getattr(batch, name).shape != shape:
-                raise ValueError(f"{where}: {name} has shape {getattr(batch, name).shape}, not {shape}")
+        check_shapes(batch, self._shapes(len(batch.groups)), f"{where}: ")
         for design, found in batch.labelled.items():
             if found.counts.shape[1:] != (len(self.classes), self.n_bins):
                 raise ValueError(f"{where}: the {design} labels have other classes or bins than the field")
-        if not np.array_equal(batch.V > 0, batch.weight_squares > 0):
-            raise ValueError(f"{where} has rows without squares of their weights, or squares without rows")
-        if np.any(batch.weight_squares > np.square(batch.V, dtype=np.float64) * (1 + 1e-6)):
-            raise ValueError(f"{where} has weight_squares that are larger than the square of all weights")
-        # Fewer are possible: given bin ids have no predictions where the lab never filled the bin.
-        sums = batch.score_sums.sum(axis=1, dtype=np.float64) * SCORE_UNIT
-        if np.any(sums > 1.05 * batch.V.sum(axis=1, dtype=np.float64)):
-            raise ValueError(
-                f"{where} has score_sums, the sums of its predictions, that add up to more than its rows"
-            )
         return batch
 
     def is_of(self, lab: Lab) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from pydantic import model_validator
 
 from fieldcal.core.explanations import Belief
 from fieldcal.core.labelled_rows import KINDS, Foretold, Kind
@@ -15,7 +14,7 @@ from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import BinStep, Step, matched_tilt
 from fieldcal.core.trust import Trust
 from fieldcal.objects import show
-from fieldcal.objects.artefact import Frozen, Numbers, probabilities, record, shares
+from fieldcal.objects.artefact import Frozen, Numbers, record
 from fieldcal.types import Design, Floats
 
 #: The explanations in words, where room is short.
@@ -79,28 +78,6 @@ class FromLabels(Frozen):
     bins: Numbers
     bins_tilt: Numbers
     whole_bins_tilt: Numbers
-
-    @model_validator(mode="after")
-    def _can_be(self) -> Self:
-        for name in ("believed", "weights"):
-            if getattr(self, name).shape != (len(KINDS),) or not shares(getattr(self, name)):
-                raise ValueError(f"{name} must be {len(KINDS)} probabilities that sum to one")
-        before = self.before
-        if not probabilities(before.overall, before.between, before.rehearsed):
-            raise ValueError("before must be probabilities")
-        if not probabilities(self.off_for_sure, self.unchanged):
-            raise ValueError("off_for_sure and unchanged must be probabilities")
-        if (
-            min(self.off, self.beyond, *self.rows.values(), self.urc_sd.min(initial=0.0), self.whole_sd.min())
-            < 0
-        ):
-            raise ValueError("off, beyond, rows and standard deviations must not be negative")
-        told = [found for found in (self.label_shift, self.same) if found is not None]
-        if not probabilities(self.looks_random, *(found.chance for found in told)):
-            raise ValueError("looks_random and chance must be p-values")
-        if not all(shares(table) for table in (self.observed, *(found.expected for found in told))):
-            raise ValueError("observed and expected must be shares of the classes, which sum to one")
-        return self
 
     @classmethod
     def of(

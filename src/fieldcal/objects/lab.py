@@ -15,7 +15,6 @@ from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.group_bias import GroupBias
 from fieldcal.core.judge import LOG_KAPPAS
-from fieldcal.core.partition import check_assigns
 from fieldcal.core.response import (
     Conditioning,
     conditioning,
@@ -36,8 +35,7 @@ from fieldcal.objects.artefact import (
     KeyTuple,
     Numbers,
     PartitionField,
-    agree,
-    probabilities,
+    check_shapes,
     record,
     sealed,
 )
@@ -105,21 +103,21 @@ class Lab(Artefact):
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
-        shape = (self.outcome.size, self.partition.m)
-        if self.F.shape != shape:
-            raise ValueError(f"F has shape {self.F.shape}, but classes and bins need {shape}")
-        if self.bin_scores.shape != shape[::-1] or self.decisions.shape != (*shape, shape[0]):
-            raise ValueError("bin_scores or decisions do not have the shape that classes and bins need")
+        K, m = self.outcome.size, self.partition.m
+        tables = {"F": (K, m), "bin_scores": (m, K), "decisions": (K, m, K), "judge_spread": LOG_KAPPAS.shape}
+        check_shapes(self, {**tables, **dict.fromkeys(("left_out", "loss", "weight_squares"), (K,))})
+        if (found := self.rehearsal) is not None:
+            grid = (found.grid.size,)
+            by_trust = dict.fromkeys(("grid", "change_by_trust", "change_by_trust_se"), grid)
+            check_shapes(found, {**by_trust, "excess_variance": (*grid, K)}, "rehearsal: ")
+        if self.bias is not None:
+            columns = ("group", "of", "bias", "error", "adjusted", "miss", "after")
+            check_shapes(self.bias, dict.fromkeys(columns, (len(self.bias_groups),)), "bias of bias_groups: ")
         if self.columns is not None:
             self._check_columns(self.columns)
-        if not self.F.any(axis=1).all():
-            raise ValueError("F has a class without rows")
-        if self.left_out is not None and self.left_out.shape != shape[:1]:
-            raise ValueError(f"left_out must be {shape[0]} numbers of rows, one per class")
-        if self.loss is not None and self.loss.shape != shape[:1]:
-            raise ValueError(f"loss must be {shape[0]} sums, one per class")
-        if self.weight_squares.shape != shape[:1] or not (self.weight_squares > 0).all():
-            raise ValueError(f"weight_squares must be {shape[0]} sums, one per class, all above zero")
+        fault = None if self.calibration_map is None else self.calibration_map.fault(self.classes)
+        if fault is not None:
+            raise ValueError(f"calibration_map: {fault}")
         return self
 
     def _check_columns(self, columns: Columns) -> None:
@@ -130,35 +128,6 @@ class Lab(Artefact):
             raise ValueError(
                 f"columns of values must be {self.partition.judges}, one per judge, without levels"
             )
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        check_assigns(self.partition, self.outcome.size)
-        if self.of_values != (self.design is not None):
-            raise ValueError("design goes with values, and values with a design")
-        if self.judge_spread is not None and (
-            not self.of_values
-            or self.judge_spread.shape != LOG_KAPPAS.shape
-            or not np.isfinite(self.judge_spread).all()
-        ):
-            raise ValueError(f"judge_spread must be {len(LOG_KAPPAS)} numbers, of a lab of values")
-        if not agree(self.decisions.sum(axis=2, dtype=np.float64), self.F):
-            raise ValueError("decisions do not add up to F")
-        if not agree(
-            self.bin_scores.sum(axis=1, dtype=np.float64) * SCORE_UNIT, self.F.sum(axis=0), within=0.05
-        ):
-            raise ValueError("bin_scores, the sums of the predictions, do not add up to the rows in F")
-        if not np.all((self.n_effective > 1 - 1e-6) & (self.n_effective <= self.n * (1 + 1e-6))):
-            raise ValueError("weight_squares are such as no weights of these rows could have")
-        if self.rehearsal is not None:
-            _check_rehearsal(self.rehearsal, self.outcome.size)
-        if self.homogeneity is not None:
-            _check_homogeneity(self.homogeneity)
-        if self.calibration_map is not None:
-            _check_calibration(self.calibration_map, self)
-        if self.bias is not None or self.bias_groups:
-            _check_bias(self.bias, self.bias_groups, self.outcome.size)
-        return self
 
     @cached_property
     def classes(self) -> Keys:
@@ -409,54 +378,3 @@ class Lab(Artefact):
 
     def _repr_html_(self) -> str:
         return show.lab_sheet(self).page()
-
-
-def _check_calibration(found: CalibrationMap, lab: Lab) -> None:
-    """Refuse knots that no calibration can have, and any of what are no probabilities of classes."""
-    if lab.outcome.kind != "classes" or not lab.partition.takes_probabilities:
-        raise ValueError("calibration_map goes with probabilities of classes")
-    if (fault := found.fault(lab.classes)) is not None:
-        raise ValueError(f"calibration_map: {fault}")
-
-
-def _check_rehearsal(rehearsal: Rehearsal, n_classes: int) -> None:
-    grid, excess = rehearsal.grid, rehearsal.excess_variance
-    if not probabilities(rehearsal.trust, rehearsal.sure):
-        raise ValueError("rehearsal: trust and sure must be probabilities")
-    if grid.ndim != 1 or len(grid) < 2 or grid[0] != 0 or grid[-1] != 1 or np.any(np.diff(grid) <= 0):
-        raise ValueError("rehearsal: grid must increase from 0 to 1")
-    if not rehearsal.change_by_trust.shape == rehearsal.change_by_trust_se.shape == grid.shape:
-        raise ValueError("rehearsal: change_by_trust must have one number for each of the grid")
-    if excess is not None and (excess.shape != (len(grid), n_classes) or excess.min() < 0):
-        raise ValueError(
-            "rehearsal: excess_variance must be one number for each of the grid and class, none negative"
-        )
-    if min(rehearsal.change_se, rehearsal.size, rehearsal.change_by_trust_se.min()) < 0:
-        raise ValueError("rehearsal: size and standard errors must not be negative")
-    if rehearsal.n_groups < 1 or rehearsal.n_rows < 1:
-        raise ValueError("rehearsal: there must be groups and rows")
-
-
-def _check_homogeneity(found: Homogeneity) -> None:
-    if not probabilities(found.p_value) or min(found.statistic, found.df, found.effect) < 0:
-        raise ValueError("homogeneity: a p-value is no probability, or a statistic, df or effect is negative")
-
-
-def _check_bias(found: GroupBias | None, groups: Keys, n_classes: int) -> None:
-    shape = (len(groups),)
-    if found is None or any(
-        column.shape != shape
-        for column in (
-            *(found.group, found.of, found.bias, found.error),
-            *(found.adjusted, found.miss, found.after),
-        )
-    ):
-        raise ValueError("bias must have one number for each of bias_groups")
-    if not np.isin(found.of, np.arange(n_classes)).all() or not probabilities(*found.adjusted):
-        raise ValueError("bias: of must be places of classes, and adjusted probabilities")
-    if (
-        found.tested < len(groups)
-        or np.any(found.error < 0)
-        or np.abs([found.bias, found.miss, found.after]).max(initial=0) > 1
-    ):
-        raise ValueError("bias: an error is negative, a bias beyond 1, or more groups are told than tested")

@@ -41,18 +41,11 @@ class Labelled(Frozen):
     counts: Counts  # (L, K, m) rows per group, class and bin, or sums of their weights
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if (
-            self.at.ndim != 1
-            or self.at.dtype.kind != "i"
-            or not len(self.at)
-            or np.any(np.diff(self.at) <= 0)
-        ):
-            raise ValueError("at must be places of groups, at least one, and ascend")
+    def _shapes(self) -> Self:
+        if self.at.ndim != 1 or self.at.dtype.kind != "i" or not len(self.at):
+            raise ValueError("at must be places of groups, at least one")
         if self.counts.ndim != 3 or len(self.counts) != len(self.at):
             raise ValueError("counts must be a table of classes and bins for each of at")
-        if not self.counts.any(axis=(1, 2)).all():
-            raise ValueError("counts has a group without labels")
         return self
 
     def same(self, other: Labelled) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from pydantic import PrivateAttr, model_validator
 from fieldcal.core.explanations import Belief
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.labels import Learnt as LabelPosterior
-from fieldcal.core.priors import N_DRAWS, Prior, check_spec, prior_from
+from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import Step, steps_of
@@ -34,10 +33,8 @@ from fieldcal.objects.artefact import (
     Learnt,
     Numbers,
     Texts,
-    agree,
-    probabilities,
+    check_shapes,
     record,
-    shares,
 )
 from fieldcal.objects.comparison import Comparison, differences
 from fieldcal.objects.correction import Correction
@@ -196,51 +193,15 @@ class Prevalence(Artefact):
             raise ValueError("the field was counted with another lab")
         if (self.labels is None) == (bool(self.field.labelled) and not self.is_judged):
             raise ValueError("labels must be there if the field has labelled rows, and only then")
-        shapes: dict[str, tuple[int, ...]] = {
-            "urc": (G, K),
-            "estimate": (G, K),
-            "lower": (G, K),
-            "upper": (G, K),
-        }
-        shapes |= {f"whole.{name}": (K,) for name in ("mean_prediction", "urc", "estimate", "lower", "upper")}
-        for name, shape in shapes.items():
-            table = attrgetter(name)(self)
-            if table is not None and (table.shape != shape or table.min(initial=0.0) < 0):
-                raise ValueError(f"{name} must be numbers of shape {shape}, none negative")
+        names = ("urc", "estimate", "lower", "upper")
+        check_shapes(self, dict.fromkeys(names, (G, K)))
+        check_shapes(self.whole, dict.fromkeys(("mean_prediction", *names), (K,)), "whole: ")
+        fit = [name for name, value in vars(self.fit).items() if isinstance(value, np.ndarray)]
+        check_shapes(self.fit, dict.fromkeys(fit, (G,)), "fit: ")
         if self.labels is not None and not self.labels.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
             raise ValueError("labels does not fit the groups, bins and classes")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
-        if not probabilities(self.trust.overall, self.trust.between, self.trust.rehearsed):
-            raise ValueError("trust must be probabilities, and whether the caller set them")
-        tables = [value for value in vars(self.fit).values() if isinstance(value, np.ndarray)]
-        if any(table.shape != (G,) for table in tables):
-            raise ValueError("fit must have one number per group")
-        return self
-
-    @model_validator(mode="after")
-    def _can_be(self) -> Self:
-        for name, held in (("", self), ("whole.", self.whole)):
-            for table in ("urc", "estimate"):
-                if not shares(getattr(held, table)):
-                    raise ValueError(f"{name}{table} must be shares of the classes, which sum to one")
-            if (held.lower is None, held.upper is None) != (self.level is None, self.level is None):
-                raise ValueError(f"{name}lower and upper must be there if there is a level, and only then")
-            if held.lower is None or held.upper is None:
-                continue
-            if not probabilities(held.lower, held.upper) or np.any(held.lower > held.upper):
-                raise ValueError(f"{name}lower and upper must be probabilities, and in this order")
-        if not shares(self.whole.mean_prediction) or not agree(self.whole.n, self.field.n.sum()):
-            raise ValueError("whole does not fit the field")
-        fit, moved = self.fit, self.overall_shift
-        if not probabilities(fit.p_value, fit.adjusted, fit.whole_p_value, moved.p_value):
-            raise ValueError("a p-value of fit or overall_shift is no probability")
-        if (
-            fit.df < 0
-            or min(fit.whole_effect, fit.effect.min(initial=0.0), fit.statistic.min(initial=0.0)) < 0
-        ):
-            raise ValueError("a statistic, df or effect of fit is negative")
-        check_spec(self.prior, self.learnt, n_classes=len(self.lab.classes))
         return self
 
     @property
