@@ -1,19 +1,29 @@
-"""Bad rows are judged alike by every way in, and told in words that say how many and what next."""
+"""Bad rows are judged alike by every way in, and told in words that say how many and what next.
+
+The ways in are arrays, an engine with a plan of its own (polars), one with SQL (DuckDB), and the command line with a
+file. That all engines count and recalibrate alike is tested in `tests/tables`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
-from faults.surfaces import SURFACES
-from fieldcal.errors import FieldcalError
+from fieldcal import Field, tables
+from fieldcal.cli.main import main
+from fieldcal.errors import FieldcalError, InputError
 from tables import truth
+from tables.engines import Engine
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 GOOD = [0.1, 0.9, 0.25, 0.5, 0.5, 0.75, 0.3]
@@ -40,17 +50,17 @@ def three(*odd: list[float]) -> pa.Table:
 
 
 NONE = r"1 of 8 (rows have no score|field predictions are missing)"
-REFUSED = {
-    "fault_01_null": Case(two(None), NONE, {"missing": "drop"}, dropped=1),
-    "fault_01_nan": Case(two(float("nan")), NONE, {"missing": "drop"}, dropped=1),
-    "fault_02_infinite": Case(two(float("inf")), r"inf"),
-    "fault_02_percent": Case(two(10.0, 90.0, 35.0), r"percent"),
-    "fault_02_logits": Case(two(-3.2, 2.5, 4.1), r"logits|outside"),
-    "fault_04_sums": Case(three([0.5, 0.5, 0.5]), r"sum", {"normalize": True}),
-    "fault_06_zeros": Case(three([0.0, 0.0, 0.0]), r"zero|sum"),
-    "fault_08_text": Case(pa.table({"p": ["0.5", "high"]}), r"must be numbers|'high'"),
-    "fault_09_no_rows": Case(two().slice(0, 0), r"no rows"),
-}
+REFUSED = [
+    Case(two(None), NONE, {"missing": "drop"}, dropped=1),
+    Case(two(float("nan")), NONE, {"missing": "drop"}, dropped=1),
+    Case(two(float("inf")), r"inf"),
+    Case(two(10.0, 90.0, 35.0), r"percent"),
+    Case(two(-3.2, 2.5, 4.1), r"logits|outside"),
+    Case(three([0.5, 0.5, 0.5]), r"sum", {"normalize": True}),
+    Case(three([0.0, 0.0, 0.0]), r"zero|sum"),
+    Case(pa.table({"p": ["0.5", "high"]}), r"must be numbers|'high'"),
+    Case(two().slice(0, 0), r"no rows"),
+]
 
 
 @functools.cache
@@ -68,68 +78,99 @@ def lab_of(table):
     return lab(3 if "p_a" in table.column_names else 1)
 
 
-@pytest.fixture(params=SURFACES, ids=str)
-def surface(request, tmp_path):
-    spark = request.getfixturevalue("spark") if request.param.kind == "spark" else None
+class Way:
+    """One way to give rows to fieldcal; errors come back as they are told to a user of it."""
 
-    class Way:
-        name = request.param.name
+    def __init__(self, name, folder):
+        self.name, self.folder = name, folder
 
-        def count(self, table, **options):
-            return request.param.count(lab_of(table), table, tmp_path, spark, **options)
+    def count(self, table, **options):
+        """The histogram of the rows."""
+        if self.name == "arrays":
+            return truth.count(lab_of(table), table, **options)
+        if self.name != "command line":
+            return tables.count(lab_of(table), Engine(self.name).make(table), **options)
+        lab_of(table).save(self.folder / "made.json")
+        self._call("count", table, "field.json", options)
+        return Field.load(self.folder / "field.json")
 
-        def recalibrate(self, table, **options):
-            prev = prevalence(3 if "p_a" in table.column_names else 1)
-            return request.param.recalibrate(prev, table, tmp_path, spark, **options)
+    def recalibrate(self, table):
+        """The new probabilities, (n, columns)."""
+        prev = prevalence(3 if "p_a" in table.column_names else 1)
+        if self.name == "arrays":
+            return truth.recalibrate(prev, table)
+        engine = Engine("duckdb" if self.name == "command line" else self.name)
+        if self.name == "command line":
+            prev.save(self.folder / "made.json")
+            self._call("recalibrate", table, "new.parquet", {})
+            new = pq.read_table(self.folder / "new.parquet").to_pydict()
+        else:
+            new = engine.read(tables.recalibrate(prev, engine.make(table)))
+        return np.array([new[f"{name}_recalibrated"] for name in prev.lab.columns.scores], dtype=float).T
 
-    return Way()
+    def _call(self, verb, table, target, options):
+        pa.csv.write_csv(table, self.folder / "rows.csv")
+        given = [x for name, value in options.items() for x in (f"--{name}", value) if x is not True]
+        said = io.StringIO()
+        with (
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stderr(said),
+            contextlib.redirect_stdout(io.StringIO()),
+            pytest.raises(SystemExit) as ended,
+        ):
+            main([verb, "made.json", "rows.csv", "-o", target, *given])
+        if ended.value.code:
+            raise InputError(" ".join(said.getvalue().split()))
+
+
+@pytest.fixture(params=["arrays", "duckdb", "polars", "command line"])
+def way(request, tmp_path):
+    return Way(request.param, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_bad_rows_are_refused_in_the_same_words_by_every_way_in(surface, case):
-    with pytest.raises(FieldcalError, match=f"(?i){case.says}"):
-        surface.count(case.table)
-    if case.allowed:
-        found = surface.count(case.table, **case.allowed)
-        assert found.dropped == case.dropped
-        expected = truth.count(lab_of(case.table), case.table, **case.allowed)
-        np.testing.assert_array_equal(found.V, expected.V)
-    if case.table.num_rows:
+def test_fault_01_02_04_06_08_09_bad_rows_are_refused_in_the_same_words_by_every_way_in(way):
+    for case in REFUSED:
         with pytest.raises(FieldcalError, match=f"(?i){case.says}"):
-            surface.recalibrate(case.table)
+            way.count(case.table)
+        if case.allowed:
+            found = way.count(case.table, **case.allowed)
+            assert found.dropped == case.dropped
+            expected = truth.count(lab_of(case.table), case.table, **case.allowed)
+            np.testing.assert_array_equal(found.V, expected.V)
+        if case.table.num_rows:
+            with pytest.raises(FieldcalError, match=f"(?i){case.says}"):
+                way.recalibrate(case.table)
 
 
-ROUNDED = two(1 + 1e-12, -1e-12)
-ACCEPTED = {
-    "fault_03_rounded": (ROUNDED, 2),
-    "fault_05_exact": (two(0.0, 1.0, 0.0), 0),
-    "fault_07_float32": (pa.table({"p": pa.array([0.25, 0.5, 0.75, 0.875], pa.float32())}), 0),
-    "fault_07_whole": (pa.table({"p": pa.array([0, 1, 1, 0], pa.int64())}), 0),
-    "fault_07_decimal": (
-        pa.table({"p": pa.array([Decimal("0.25"), Decimal("0.75")], pa.decimal128(5, 3))}),
-        0,
-    ),
-    "fault_37_denormal": (two(5e-324, 1e-320, 2.2e-308), 0),
-}
+ACCEPTED = [  # with how many predictions are moved into [0, 1]
+    (two(1 + 1e-12, -1e-12), 2),
+    (two(0.0, 1.0, 0.0), 0),
+    (pa.table({"p": pa.array([0.25, 0.5, 0.75, 0.875], pa.float32())}), 0),
+    (pa.table({"p": pa.array([0, 1, 1, 0], pa.int64())}), 0),
+    (pa.table({"p": pa.array([Decimal("0.25"), Decimal("0.75")], pa.decimal128(5, 3))}), 0),
+    (two(5e-324, 1e-320, 2.2e-308), 0),
+]
 
 
-@pytest.mark.parametrize(("table", "clipped"), ACCEPTED.values(), ids=ACCEPTED)
-def test_odd_rows_that_are_probabilities_are_counted_by_every_way_in(surface, table, clipped):
-    expected = truth.count(lab(1), table)
-    found = surface.count(table)
-    np.testing.assert_array_equal(found.V, expected.V)
-    np.testing.assert_array_equal(found.score_sums, expected.score_sums)
-    assert found.clipped == clipped
-    new = surface.recalibrate(table)
-    np.testing.assert_allclose(new, truth.recalibrate(prevalence(1), table), rtol=1e-9, atol=0)
-    scores = truth.proba(table, ["p"])
-    np.testing.assert_array_equal(new[scores == 0], 0)
-    np.testing.assert_array_equal(new[scores == 1], 1)
+@pytest.mark.slow
+def test_fault_03_05_07_37_odd_rows_that_are_probabilities_are_counted_by_every_way_in(way):
+    for table, clipped in ACCEPTED:
+        expected = truth.count(lab(1), table)
+        found = way.count(table)
+        np.testing.assert_array_equal(found.V, expected.V)
+        np.testing.assert_array_equal(found.score_sums, expected.score_sums)
+        assert found.clipped == clipped
+        new = way.recalibrate(table)
+        np.testing.assert_allclose(new, truth.recalibrate(prevalence(1), table), rtol=1e-9, atol=0)
+        scores = truth.proba(table, ["p"])
+        np.testing.assert_array_equal(new[scores == 0], 0)
+        np.testing.assert_array_equal(new[scores == 1], 1)
 
 
-def test_fault_09_groups_without_rows_are_an_empty_table_by_every_way_in(surface):
+@pytest.mark.parametrize("name", ["duckdb", "polars"])
+def test_fault_09_groups_without_rows_are_an_empty_table(name):
     table = pa.table({"p": pa.array([], pa.float64()), "g": pa.array([], pa.string())})
-    found = surface.count(table, by=["g"])
+    found = tables.count(lab(1), Engine(name).make(table), by=["g"])
     assert found.groups == ()
     assert found.n.sum() == 0
