@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldcal.regression.quadrature import panels
+from fieldcal.regression.predictions import panels
 from fieldcal.regression.transport import Transport, follow, passed
 
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from fieldcal.objects import Prevalence
-    from fieldcal.objects.derived import Ranking
-    from fieldcal.objects.pairs import Pairs
+    from fieldcal.objects.derived import Pairs, Ranking
 
 _SHOWN = 12
 Of = Annotated[str | None, typer.Option(metavar="CLASS", help="The class; by default the last.")]

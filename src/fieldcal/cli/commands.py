@@ -41,7 +41,7 @@ from fieldcal.storage import writable, write_together
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
-    from fieldcal.objects.pairs import Pairs
+    from fieldcal.objects.derived import Pairs
     from fieldcal.reporting import Report
     from fieldcal.tables.files.session import Session, Source
 

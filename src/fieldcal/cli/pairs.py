@@ -16,7 +16,7 @@ from fieldcal.errors import InputError
 
 if TYPE_CHECKING:
     from fieldcal.objects import Lab, Prevalence
-    from fieldcal.objects.pairs import Pairs
+    from fieldcal.objects.derived import Pairs
     from fieldcal.tables.files.session import Source
 
 Item = Annotated[

@@ -25,8 +25,7 @@ from fieldcal.storage import atomic_folder, write_atomically
 
 if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence
-    from fieldcal.objects.comparison import Comparison
-    from fieldcal.objects.pairs import Pairs
+    from fieldcal.objects.derived import Comparison, Pairs
     from fieldcal.tables.files.session import Source
 
 RECALIBRATED = "recalibrated.parquet"

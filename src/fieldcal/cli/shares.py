@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from fieldcal.objects import Prevalence
-    from fieldcal.objects.comparison import Comparison
-    from fieldcal.objects.pairs import Pairs
+    from fieldcal.objects.derived import Comparison, Pairs
 
 SHARES, DIFFERENCES = "shares.csv", "differences.csv"
 

@@ -10,7 +10,7 @@ what the model itself says.
 """
 
 from fieldcal.estimators.classifier import RecalibratedClassifier
+from fieldcal.estimators.cross_fitting import AdaptedScorer
 from fieldcal.estimators.recalibrator import Recalibrator
-from fieldcal.estimators.scorer import AdaptedScorer
 
 __all__ = ["AdaptedScorer", "RecalibratedClassifier", "Recalibrator"]

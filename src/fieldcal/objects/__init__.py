@@ -1,14 +1,12 @@
 """Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
 
 from fieldcal.objects.artefact import SCORE_UNIT
-from fieldcal.objects.batches import Batch
-from fieldcal.objects.correction import Correction
+from fieldcal.objects.batches import Batch, Labelled
 from fieldcal.objects.derived import Interval, Ranking
 from fieldcal.objects.field import UNNAMED, Field
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.labelled import Labelled
 from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
-from fieldcal.objects.prevalence import Fit, Prevalence, WholeField
+from fieldcal.objects.prevalence import Correction, Fit, Prevalence, WholeField
 from fieldcal.objects.verdict import Finding, Verdict
 
 __all__ = [

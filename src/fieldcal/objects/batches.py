@@ -1,20 +1,169 @@
-"""Batches: counts of rows that came together, their sums and differences."""
+"""Batches: counts of rows that came together and of those whose class is known, their sums, differences and windows.
+
+Labelled rows are few where groups may be a million, so that only groups with labels are held. How the rows were
+chosen, their design, decides what they say; each design has a table of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import model_validator
 
+from fieldcal.core.response import count_cells, whole
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import group_keys
 from fieldcal.objects.artefact import MOST, Counts, Frozen, KeyTuple, ReadOnly, sealed
-from fieldcal.objects.labelled import ByDesign, Labelled, Table, add_labels, added, subtract_labels
-from fieldcal.types import Design, Ints, Keys
+from fieldcal.types import DESIGNS, Design, Floats, Ints, Keys
+
+#: Whole numbers from here on go on as floats: two that are smaller add up within 64 bits.
+_LIMIT = 2**62
+Table = NDArray[Any]
+
+
+class Labelled(Frozen):
+    """Counts of labelled rows of one design.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> sites = ["Leeds", "York", "York"]
+    >>> field = fieldcal.count(lab, [0.1, 0.7, 0.2], groups=sites, y=[None, 1, None])
+    >>> found = field.labelled["random"]
+    >>> found.at.tolist(), found.counts.sum(axis=2).tolist()
+    ([1], [[0, 1]])
+    """
+
+    at: Counts  # (L,) places among the groups, ascending: those that have labels
+    counts: Counts  # (L, K, m) rows per group, class and bin, or sums of their weights
+
+    @model_validator(mode="after")
+    def _shapes(self) -> Self:
+        if self.at.ndim != 1 or self.at.dtype.kind != "i" or not len(self.at):
+            raise ValueError("at must be places of groups, at least one")
+        if self.counts.ndim != 3 or len(self.counts) != len(self.at):
+            raise ValueError("counts must be a table of classes and bins for each of at")
+        return self
+
+    def same(self, other: Labelled) -> bool:
+        """Whether both hold the same counts at the same places, whole numbers or floats."""
+        pairs = ((self.at, other.at), (self.counts, other.counts))
+        return all(mine.dtype == its.dtype and np.array_equal(mine, its) for mine, its in pairs)
+
+
+class ByDesign(ReadOnly[Design, Labelled]):
+    """Labelled rows by their design; a design without any is not there."""
+
+    refusal: ClassVar[str] = "The labels of a Field cannot be changed. Count them with their rows."
+
+    def __init__(self, given: Mapping[Design, Labelled] | None = None) -> None:
+        known = {} if given is None else given
+        super().__init__({design: known[design] for design in DESIGNS if design in known})
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all counts are whole numbers."""
+        return all(found.counts.dtype.kind == "i" for found in self.values())
+
+    def same(self, other: ByDesign) -> bool:
+        """Whether both hold the same counts."""
+        return self.keys() == other.keys() and all(self[design].same(other[design]) for design in self)
+
+
+def count_labels(
+    groups: Ints, y: Ints, bins: Ints, *, design: Design, shape: tuple[int, int], weight: Floats | None
+) -> ByDesign:
+    """Labelled rows counted, from the places of their groups, classes and bins.
+
+    Parameters
+    ----------
+    shape : how many classes and bins there are
+    """
+    at, row = np.unique(groups, return_inverse=True)
+    cells = count_cells(row, y * shape[1] + bins, shape=(len(at), shape[0] * shape[1]), weight=weight)
+    return ByDesign(_one(design, at, cells.reshape(-1, *shape)))
+
+
+def labels_of_counts(groups: Ints, y: Ints, V: Table, *, design: Design, n_classes: int) -> ByDesign:
+    """Labelled rows that were counted per bin, from the places of their groups and classes.
+
+    Parameters
+    ----------
+    V : (n, m), counts of the rows of one group and class; the same pair may come again
+    """
+    at, row = np.unique(groups, return_inverse=True)
+    counts = np.zeros((len(at), n_classes, V.shape[1]), dtype=V.dtype)
+    np.add.at(counts, (row, y), V)
+    return ByDesign(_one(design, at, counts))
+
+
+def add_labels(parts: Sequence[ByDesign], places: Sequence[Ints | slice]) -> ByDesign:
+    """All parts together, each with its groups at other places; floats are added in the order given."""
+    out: dict[Design, Labelled] = {}
+    for design in DESIGNS:
+        found = [
+            (_moved(part[design].at, place), part[design].counts)
+            for part, place in zip(parts, places, strict=True)
+            if design in part
+        ]
+        if found:
+            everywhere = np.unique(np.concatenate([at for at, _ in found]))
+            rows = [np.searchsorted(everywhere, at) for at, _ in found]
+            out |= _one(design, everywhere, added(len(everywhere), rows, [table for _, table in found]))
+    return ByDesign(out)
+
+
+def subtract_labels(
+    total: ByDesign, gone: ByDesign, place: Ints | slice, stay: NDArray[np.bool_]
+) -> ByDesign:
+    """What `add_labels` makes of the parts that stay, for whole numbers, when some of the groups go."""
+    out: dict[Design, Labelled] = {}
+    after = np.cumsum(stay) - 1
+    for design, found in total.items():
+        counts = found.counts.copy()
+        if design in gone:
+            counts[np.searchsorted(found.at, _moved(gone[design].at, place))] -= gone[design].counts
+        out |= _one(design, after[found.at], counts)
+    return ByDesign(out)
+
+
+def added(n_rows: int, at: Sequence[Ints | slice], tables: Sequence[Table]) -> Table:
+    """The sum of tables whose rows stand at the given places; floats where integers would overflow."""
+    out = np.zeros((n_rows, *tables[0].shape[1:]), dtype=np.result_type(*tables))
+    for rows, table in zip(at, tables, strict=True):
+        out = _wide(out, table)
+        out[rows] += table
+    return whole(_wide(out, out))
+
+
+def _wide(out: Table, table: Table) -> Table:
+    """The first of two tables, as floats where whole numbers of either reach the limit."""
+    large = out.dtype.kind == "i" and max(out.max(initial=0), table.max(initial=0)) >= _LIMIT
+    return out.astype(np.float64) if large else out
+
+
+def _moved(at: Ints, place: Ints | slice) -> Ints:
+    return at if isinstance(place, slice) else place[at]
+
+
+def _one(design: Design, at: Ints, counts: Table) -> dict[Design, Labelled]:
+    """The labels of a design, of groups that have any; nothing if none has."""
+    some = counts.any(axis=(1, 2))
+    if not some.any():
+        return {}
+    tables = {"at": sealed(at[some].astype(np.int64)), "counts": sealed(counts[some])}
+    return {design: Labelled.model_construct(**dict[str, Any](tables))}
+
 
 #: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
 AXES: dict[str, tuple[str, ...]] = {"V": ("m",), "score_sums": ("K",), "weight_squares": ("m",)}
@@ -149,3 +298,46 @@ def _places(groups: Keys, lists: Sequence[Keys]) -> list[Ints | slice]:
         return [slice(None) if wanted else slice(0) for wanted in lists]
     everywhere = group_keys.positions(groups, tuple(chain.from_iterable(lists)))
     return list(np.split(everywhere, np.cumsum([len(wanted) for wanted in lists])[:-1]))
+
+
+Time = str | dt.date | dt.datetime | None
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
+    """The ids, which are dates or times in ISO format, that lie in [start, end)."""
+    times = {id: _instant(id, "the batch id") for id in ids}
+    low = None if start is None else _instant(start, "start")
+    high = None if end is None else _instant(end, "end")
+    bounds = [bound for bound in (low, high) if bound is not None]
+    if len({time.utcoffset() is None for time in (*times.values(), *bounds)}) > 1:
+        raise InputError(
+            "Times with and without an offset from UTC cannot be compared, and the batch ids, start and end have "
+            "both. Give all of them one, such as '2020-01-01T00:00+00:00', or none."
+        )
+    if low is not None and high is not None and low > high:
+        raise InputError(f"The window starts at {low} and ends before that, at {high}. Swap start and end.")
+    return [
+        id for id, time in times.items() if (low is None or low <= time) and (high is None or time < high)
+    ]
+
+
+def _instant(value: Any, name: str) -> dt.datetime:
+    """A date, a time, or either in ISO format; a date is its midnight."""
+    given = group_keys.normalize(value) if isinstance(value, (str, dt.date, np.datetime64)) else None
+    if isinstance(given, dt.datetime):
+        return given
+    if isinstance(given, dt.date):
+        return dt.datetime.combine(given, dt.time())
+    if not isinstance(given, str):
+        raise InputTypeError(f"{name} must be a date, a time or text in ISO format, but got {value!r:.60}.")
+    try:
+        if _DATE.match(given):
+            return dt.datetime.fromisoformat(given)
+    except ValueError:
+        pass
+    raise InputError(
+        f"A window of time needs dates or times in ISO format, such as '2020-02-29' or '2020-02-29T12:00', but "
+        f"{name} is {given!r:.60}. Use only([…]) to choose batches by name."
+    )

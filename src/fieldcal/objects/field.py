@@ -21,9 +21,18 @@ from fieldcal.objects.artefact import (
     check_shapes,
     sealed,
 )
-from fieldcal.objects.batches import AXES, Batch, Batches, difference, made_batch, sum_of
-from fieldcal.objects.labelled import Labelled, Table
-from fieldcal.objects.windows import Time, within
+from fieldcal.objects.batches import (
+    AXES,
+    Batch,
+    Batches,
+    Labelled,
+    Table,
+    Time,
+    difference,
+    made_batch,
+    sum_of,
+    within,
+)
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Design, Keys
 

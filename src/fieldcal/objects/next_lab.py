@@ -13,8 +13,8 @@ from fieldcal.core.response import whole
 from fieldcal.errors import InputError, Option, TrustWarning, Word
 from fieldcal.objects import group_keys
 from fieldcal.objects.artefact import SCORE_UNIT
+from fieldcal.objects.batches import Labelled, added
 from fieldcal.objects.field import Field
-from fieldcal.objects.labelled import Labelled, added
 from fieldcal.options import check_kind
 from fieldcal.storage import canonical
 from fieldcal.types import Floats, Keys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -18,7 +18,7 @@ from fieldcal.core.labels import Learnt as LabelPosterior
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
-from fieldcal.core.reweight import Step, steps_of
+from fieldcal.core.reweight import BinStep, Step, steps_of
 from fieldcal.core.solve import Solution
 from fieldcal.core.stories import Story, posterior_alone, story_draws, tell
 from fieldcal.core.trust import Evidence, Trust
@@ -36,14 +36,20 @@ from fieldcal.objects.artefact import (
     check_shapes,
     record,
 )
-from fieldcal.objects.comparison import Comparison, differences
-from fieldcal.objects.correction import Correction
-from fieldcal.objects.derived import Assume, Interval, Ranking, check_assume, realised
+from fieldcal.objects.derived import (
+    Assume,
+    Comparison,
+    Interval,
+    Pairs,
+    Ranking,
+    check_assume,
+    differences,
+    realised,
+)
 from fieldcal.objects.field import Field
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.pairs import Pairs
 from fieldcal.objects.problem import Rows, as_problem, belief_of, learn_from_labels
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import as_array, as_number, check_choice, check_level
@@ -51,6 +57,19 @@ from fieldcal.types import SHAPES, Floats, Ints, Keys, Shape
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The steps that predictions take: those of an estimate, or of prevalences that the caller knows."""
+
+    #: At most two; the weights of each are (K,), the same for all, or (G, K), or of bins, which come first.
+    steps: tuple[Step | BinStep, ...]
+    steps_unseen: tuple[Step | BinStep, ...]  # of a group that is not among these
+    groups: Keys
+    grouped: bool
+    n_classes: int
+    known: bool = False  # by the caller: there is no whole field that an unseen group could go with
 
 
 #: The name of the posterior of values, in place of a prior's.

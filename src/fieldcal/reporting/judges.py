@@ -14,7 +14,7 @@ import numpy as np
 
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, group_keys, show
-from fieldcal.objects.pairs import Pairs
+from fieldcal.objects.derived import Pairs
 from fieldcal.objects.show import CHOSEN
 from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables

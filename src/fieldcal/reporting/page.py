@@ -25,7 +25,7 @@ from typing import Any, Literal
 from fieldcal import storage
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Prevalence, show
-from fieldcal.objects.pairs import Pairs
+from fieldcal.objects.derived import Pairs
 from fieldcal.options import check_kind
 from fieldcal.reporting.content import report_content
 from fieldcal.reporting.details import about_section

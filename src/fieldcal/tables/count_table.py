@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Classes, Field, Lab, group_keys
+from fieldcal.objects.batches import ByDesign, labels_of_counts
 from fieldcal.objects.calls import check_call
-from fieldcal.objects.labelled import ByDesign, labels_of_counts
 from fieldcal.options import column_names
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.label_column import Labels, labels_of, read_spelled

@@ -9,7 +9,7 @@ from fieldcal import verbs
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab
 from fieldcal.objects.calls import check_call
-from fieldcal.objects.pairs import Pairs
+from fieldcal.objects.derived import Pairs
 from fieldcal.options import column_names
 from fieldcal.tables.columns import Grouping, prediction_columns, read_rows
 from fieldcal.tables.count import group_names

@@ -51,8 +51,7 @@ from fieldcal.validation import (
 from fieldcal.verbs.calibrate import CalibrationLike, calibrated, check_calibration
 from fieldcal.verbs.count import as_distributions
 from fieldcal.verbs.findings import warn_about_lab
-from fieldcal.verbs.positive import classes_with_positive
-from fieldcal.verbs.swapped import refuse_swapped
+from fieldcal.verbs.positive import classes_with_positive, refuse_swapped
 from fieldcal.verbs.values import LabValues, design_of_values
 
 #: The largest lab groups that are compared with each other; more would add memory, not knowledge.

@@ -11,7 +11,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option
 from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.calls import check_call
-from fieldcal.objects.pairs import NONE, Pairs
+from fieldcal.objects.derived import NONE, Pairs
 from fieldcal.options import check_choice
 from fieldcal.types import Missing
 from fieldcal.verbs.count import scores_of
