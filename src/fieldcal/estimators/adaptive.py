@@ -180,7 +180,6 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def _input(self, X: Any) -> Any:
-        """What ``model_`` is fed with."""
         return X
 
     def _model_proba(self, X: Any) -> Floats:

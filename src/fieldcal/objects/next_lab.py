@@ -104,8 +104,6 @@ def _refuse_own_rows(lab: Lab, field: Field) -> None:
 
 @dataclass(frozen=True)
 class _Labels:
-    """Labelled rows of all groups together, by class and bin."""
-
     weights: Floats  # (K, m)
     squares: Floats  # (K, m)
     rows: Floats  # (K, m) of equal weight that say as much

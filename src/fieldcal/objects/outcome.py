@@ -98,8 +98,6 @@ def _refuse(foreign: Foreign, predictions: str, options: dict[str, Any]) -> None
 
 
 class _Words(Frozen):
-    """What both outcomes say of themselves."""
-
     noun: ClassVar[str]
     plural: ClassVar[str]
     predictions: ClassVar[str]  # what a model predicts of it

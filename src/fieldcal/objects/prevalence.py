@@ -426,7 +426,6 @@ class Prevalence(Artefact):
         return tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
 
     def _told(self, problem: Problem, rows: Ints, urc: Floats) -> Floats:
-        """Draws after trust, from those of URC's posterior (G, D, K)."""
         stories = self._stories(problem, rows)
         return story_draws(stories, urc, np.random.default_rng([self.seed, 1])) if stories else urc
 
@@ -560,7 +559,6 @@ class Prevalence(Artefact):
         return Comparison(found, self.classes[k], level, errors, self.verdict.level, assume)
 
     def _compared(self, reference: Hashable) -> Ints:
-        """(D, 2) places of the groups that are compared."""
         G = len(self.groups)
         if G < 2:
             raise InputError(
@@ -795,13 +793,11 @@ class Prevalence(Artefact):
         return at
 
     def _level(self, level: float | None) -> float:
-        """The one that is asked for; by default the estimate's own."""
         level = self.level or 0.9 if level is None else level
         check_level(level)
         return level
 
     def _points(self, assume: Assume) -> Floats:
-        """What the table says of every group, (G, K)."""
         check_assume(assume)
         return np.asarray(self.estimate if assume == "trust" else self.urc)
 

@@ -110,7 +110,6 @@ def _worth_of_interval(rate: float, low: float, high: float, level: float, name:
 
 
 def _of_confusion(confusion: Any, n: Any, intervals: Any) -> tuple[Floats, Floats]:
-    """Rates (K, m), and the rows behind each class."""
     table = as_array("confusion", confusion)
     if intervals is not None:
         raise InputError(

@@ -40,7 +40,6 @@ class Distribution(Predictions):
         return self.n
 
     def _ask(self, name: str, at: Floats) -> Floats:
-        """The function of that name at points (n, P)."""
         if isinstance(self.given, tuple):
             rows = [_evaluate(d, name, row) for d, row in zip(self.given, at, strict=True)]
             return np.array(rows).reshape(at.shape)

@@ -69,7 +69,6 @@ class PiecewiseLinear(Predictions):
 
     @property
     def _samples(self) -> int:
-        """How many samples a row has, 0 if it has none."""
         return self.values.shape[1] if self.form and self.form.kind == "samples" else 0
 
     @property

@@ -141,7 +141,6 @@ class Predictions(ABC):
 
     @property
     def _divisible(self) -> bool:
-        """Whether rows can be taken, so that long work can be done in blocks."""
         return True
 
     def _breaks(self) -> Floats:
@@ -281,7 +280,6 @@ class Predictions(ABC):
         return new if self.form is None else replace(new, form=self.form.read(new, support, masses))
 
     def _transported(self, support: Intervals, T: Transport) -> Predictions:
-        """The distributions T(F(x)), where T bends at the boundaries of the support."""
         return Reshaped(self, T)
 
     def _expectation(self, of: Callable[[Floats, Floats, Ints], Floats], breaks: Floats) -> Floats:
@@ -304,7 +302,6 @@ class Predictions(ABC):
         return out
 
     def _blocks(self, wide: int) -> list[Ints]:
-        """Rows in blocks of which arrays of that width are small, if rows can be taken."""
         blocks = list(chunks(len(self), wide))
         return blocks if self._divisible else [np.arange(len(self), dtype=np.intp)]
 

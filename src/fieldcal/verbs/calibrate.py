@@ -84,8 +84,6 @@ def calibrated(
 
 @dataclass(frozen=True)
 class _LabRows:
-    """Lab rows that curves are fitted to."""
-
     method: CalibrationName
     values: Floats  # (n,) or (n, K)
     y: Ints

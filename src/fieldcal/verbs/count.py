@@ -150,8 +150,6 @@ def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Field rows that are counted."""
-
     scores: Scores
     groups: Ints  # places
     weight: Floats | None

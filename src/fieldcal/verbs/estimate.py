@@ -238,7 +238,6 @@ def check(lab: Lab, field: Field, **options: Any) -> Verdict:
 def _chosen(
     lab: Lab, method: MethodName, prior: PriorLike, trust: Any, point: PointLike
 ) -> tuple[Prior, Any, Point]:
-    """Prior, trust and point: what was given, or what the method says."""
     preset = as_method(method)
     preset.check(len(lab.classes))
     if is_auto(prior):
@@ -295,8 +294,6 @@ def _design_effect(value: Any) -> float:
 
 @dataclass(frozen=True)
 class _Solved:
-    """The prevalences under label shift, of every group."""
-
     urc: Floats  # (G, K)
     spread: Summary | None  # None where no interval is asked for
     mode: Solution | None  # where the mode is the estimate
@@ -471,7 +468,6 @@ def _mixed(
     *,
     moved: bool,
 ) -> _Mixed:
-    """The estimate after trust; see the notes of `estimate` for what its interval means."""
     spread = found.spread
     doubt = rows.doubt(found.urc, whole, trust, spread=spread)
     between = trust.between if rows.grouped else trust.overall

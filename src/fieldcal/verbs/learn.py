@@ -370,8 +370,6 @@ def _refuse_weightless(F: Any, names: Keys, left_out: Any) -> None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Lab rows as the later stages need them."""
-
     proba: Floats  # (n, K), rows sum to one
     y: Ints
     bins: Ints

@@ -146,7 +146,6 @@ def _between(values: Any) -> bool:
 
 
 def _may_be_labels(values: Any) -> bool:
-    """Whether these are one column of text, of truth values or of whole numbers."""
     given = _array(values)
     if given is None or given.ndim != 1:
         return False
@@ -158,7 +157,6 @@ def _may_be_labels(values: Any) -> bool:
 
 
 def _array(values: Any) -> Any:
-    """Values as an array; None where they are none, or there are none."""
     if not isinstance(values, (np.ndarray, list, tuple)) and not hasattr(values, "__array__"):
         return None
     try:

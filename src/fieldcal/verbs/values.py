@@ -112,7 +112,6 @@ def _check_present(absent: Any, missing: Missing) -> None:
 
 
 def _warn_unseen(partition: Values, columns: list[list[Any]], ids: Ints, unseen: Any) -> None:
-    """Warn of values that the lab has never seen, with the first row of each."""
     at = np.flatnonzero(unseen)
     found = rows_of_values([[column[i] for i in at] for column in columns])
     rows = [value for value in found if value is not None]
@@ -158,7 +157,6 @@ def warn_unseen(
 
 
 def _fate(left: int) -> str:
-    """What becomes of rows whose value was never seen."""
     if not left:
         return "They count with the nearest number, or with the other rare values of the lab."
     fate = f"Left out: {left:,} row{'s' * (left > 1)}."
