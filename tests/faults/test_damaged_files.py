@@ -417,3 +417,10 @@ def test_fault_70_a_parquet_of_very_many_equal_rows_is_counted_within_the_memory
     said, megabytes = within(saved, "t.parquet")
     assert said == "Field: 40,000,000 rows, one population, 8 bins"
     assert megabytes < 150
+
+
+@pytest.mark.parametrize("last", [b"\n", b""], ids=["fault_42_ended", "fault_42_not_ended"])
+def test_a_last_line_of_forty_megabytes_is_not_lost(tmp_path, last):
+    (tmp_path / "t.csv").write_bytes(b"p,g\n" + b"0.5,x\n" * 3 + b"0.5," + b"a" * 40_000_000 + last)
+    with pytest.raises(fieldcal.FieldcalError, match=r"The last line of 't\.csv' is longer than 2 MB"):
+        count_file(tmp_path / "t.csv")

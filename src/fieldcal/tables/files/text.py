@@ -38,6 +38,7 @@ _NUMBERS = ("BIGINT", "DOUBLE")
 _OF_SCORES, _OF_TIMES = ("DOUBLE",), ("DATE", "TIMESTAMP")
 _HEAD = 2**20  # of bytes: longer than any header
 _SAMPLE = 1_000  # of rows
+_LONGEST = 2_000_000  # bytes of a line that DuckDB takes
 Kinds = Mapping[str, Sequence[str]]
 
 
@@ -153,6 +154,8 @@ def read_csv(connection: Any, paths: Sequence[Path], roles: Roles, keys: Sequenc
     keys : of ``key=value`` in the names of folders
     """
     names, (_, delimiter, escape) = csv_columns(paths), _header(paths[0])
+    for path in paths:
+        _refuse_endless_line(path)
     relation = connection.read_csv(
         listed(paths),
         auto_detect=False,
@@ -196,6 +199,18 @@ def _header(path: Path) -> tuple[list[str], str, str]:
     names = [cell or f"column{i}" for i, cell in enumerate(cells)]
     refuse_repeats([name.lower() for name in names])
     return names, delimiter, "\\" if _BACKSLASHES.search(text) else '"'
+
+
+def _refuse_endless_line(path: Path) -> None:
+    """DuckDB refuses lines of more than 2 MB, but drops such a line without an error if it is the last."""
+    if is_gzip(path) or path.stat().st_size <= _LONGEST:
+        return
+    with path.open("rb") as stream:
+        stream.seek(-_LONGEST, io.SEEK_END)
+        if len(stream.read().rstrip(b"\r\n").splitlines()) == 1:
+            raise InputError(
+                f"The last line of {path.name!r} is longer than 2 MB. Is this a CSV with line ends?"
+            )
 
 
 def _first_row(text: str, delimiter: str) -> tuple[list[str], str]:
