@@ -33,7 +33,7 @@ from fieldcal.cli.labels import (
     lines_of,
     without_blanks,
 )
-from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, Learning, arguments
+from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, LearningOrRates, arguments
 from fieldcal.cli.output import Settings
 from fieldcal.cli.pairs import Paired, pairs_of
 from fieldcal.errors import InputError
@@ -49,14 +49,38 @@ EXIT_CODES = {"ok": 0, "care": 2, "do_not_use": 3}
 REPORT = "report.html"
 
 
-def learn(settings: Settings, table: opt.LabTable, output: opt.Output, options: Learning) -> None:
-    """Learn from predictions with labels.
+def learn(
+    settings: Settings, output: opt.Output, options: LearningOrRates, table: opt.LabTable = None
+) -> None:
+    """Learn from predictions with labels, or from published rates of a test.
 
     Example: fieldcal learn lab.csv --scores p --positive yes --label churned --by shop -o lab.json
+
+    Rates: fieldcal learn --sensitivity 0.92 --specificity 0.97 --n 120,400 -o lab.json, then
+    fieldcal count lab.json survey.csv --predictions result --by region -o field.json
     """
-    check_output(output, [table])
-    with session(settings) as opened:
-        lab = learn_stage(settings, opened.open(table), **arguments(options))
+    from fieldcal.objects import Lab
+
+    check_output(output, [] if table is None else [table])
+    if table is None:
+        if options.of_rates is None:
+            raise InputError(
+                "learn needs a table of predictions with labels, LAB_TABLE, or published rates of a test: "
+                "--sensitivity, --specificity and --n, or --confusion."
+            )
+        if options.of_a_table is not None:
+            raise InputError(
+                f"{options.of_a_table} is about a table of predictions, {options.of_rates} about published rates, "
+                "which have none. Leave one out."
+            )
+        lab = Lab.from_rates(**options.for_rates())
+    else:
+        if options.of_rates is not None:
+            raise InputError(f"{options.of_rates} is about published rates, without a table. Leave one out.")
+        if options.label is None:
+            raise InputError("Name the column with the true class: --label COLUMN.")
+        with session(settings) as opened:
+            lab = learn_stage(settings, opened.open(table), **options.for_table())
     lab.save(output)
     out.done(settings, out.lab_data(lab), [output], str(lab), *out.positive_lines(lab))
 

@@ -91,7 +91,7 @@ def command() -> Any:
     """The root command; help is plain text where nobody looks at it in colour."""
     import typer.main
 
-    from fieldcal.cli import answers, commands, decisions, derived, known, labs, options, plan, show, sql
+    from fieldcal.cli import answers, commands, decisions, known, options, plan, show, sql
     from fieldcal.cli import run as all_verbs
 
     fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -101,15 +101,13 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(options.root)
-    questions = (answers.contrast, derived.shares, derived.performance, derived.draws, derived.cross_validate)
-    others = (decisions.decide, known.change_prevalence, plan.plan, *questions, show.show)
-    for made in (*commands.VERBS, all_verbs.run, *commands.PAGES, *others, labs.rates, labs.extend):
+    others = (decisions.decide, known.change_prevalence, plan.plan, answers.contrast, show.show)
+    for made in (*commands.VERBS, all_verbs.run, *commands.PAGES, *others):
         app.command()(options.flat(made))
     below = typer.Typer(help="Statements for a warehouse.")
     for name, made in sql.COMMANDS.items():
         below.command(name)(options.flat(made))
     app.add_typer(below, name="sql")
-    app.command()(options.flat(sql.schema))
     built = typer.main.get_command(app)
     _share(built, [p for p in built.params if p.name in options.EVERYWHERE])
     return built

@@ -37,7 +37,14 @@ PrevalenceFile = Annotated[
     Path, typer.Argument(metavar="PREVALENCE.json", help="What `fieldcal estimate` made.")
 ]
 TABLE = "A file or glob (Parquet, CSV, JSON Lines, also compressed), or - for standard input."
-LabTable = Annotated[str, typer.Argument(metavar="LAB_TABLE", help=f"Predictions with labels. {TABLE}")]
+LabTable = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="LAB_TABLE",
+        help=f"Predictions with labels; none with published rates of a test, --sensitivity or --confusion. {TABLE}",
+        show_default=False,
+    ),
+]
 OneOrBothTables = Annotated[
     str,
     typer.Argument(
@@ -222,6 +229,106 @@ class Learning:
     ] = "auto"
     crossing: Crossing = "error"
     seed: Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningOrRates(Learning):
+    """Options of `learn`: those for a table, and those for published rates of a test in place of one."""
+
+    label: Annotated[  # type: ignore[assignment]  # needed with a table only
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column with the true class.", show_default=False),
+    ] = None
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="The classes in the order of the score columns: a,b. Of rates, by default negative,positive; of "
+            "--confusion 0,1,…",
+            show_default=False,
+        ),
+    ] = None
+    intervals: Annotated[
+        str,
+        typer.Option(
+            metavar="N|EDGES|ENDS",
+            help="With --quantiles: into how many intervals to cut the numbers, or where: 0,10,20; by default chosen "
+            "by the data. With --sensitivity, in place of --n: the intervals of the two rates, "
+            "'0.85,0.96;0.95,0.98'.",
+            show_default=False,
+        ),
+    ] = "auto"
+    sensitivity: Annotated[
+        float | None,
+        typer.Option(metavar="RATE", help="Without LAB_TABLE: P(test positive | positive), such as 0.92."),
+    ] = None
+    specificity: Annotated[
+        float | None,
+        typer.Option(metavar="RATE", help="Without LAB_TABLE: P(test negative | negative), such as 0.97."),
+    ] = None
+    confusion: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="In place of the two: a row per true class and a column per category, as numbers of rows, "
+            "'388,12;10,110', or as shares with --n.",
+        ),
+    ] = None
+    n: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROWS",
+            help="The rows behind the rates: positive and negative ones, 120,400; with --confusion one number per "
+            "class.",
+        ),
+    ] = None
+    level: Annotated[
+        float, typer.Option(metavar="LEVEL", help="Probability content of the --intervals of rates.")
+    ] = 0.95
+    categories: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--categories",
+            "--values",
+            metavar="NAMES",
+            help="The results of the test in the order of the columns of --confusion: -,+. By default the classes.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def of_rates(self) -> str | None:
+        """The first given option that is about rates alone."""
+        names = ("sensitivity", "specificity", "confusion", "n", "categories")
+        return next((f"--{name}" for name in names if getattr(self, name) is not None), None)
+
+    @property
+    def of_a_table(self) -> str | None:
+        """The first given option that is about a table alone."""
+        usual = {f.name: f.default for f in dataclasses.fields(Learning)} | {"label": None}
+        both = ("classes", "intervals")
+        names = (name for name in usual if name not in both and getattr(self, name) != usual[name])
+        return next((f"--{name}" for name in names), None)
+
+    def for_table(self) -> dict[str, Any]:
+        """Arguments of `learn`."""
+        return arguments(Learning(**{f.name: getattr(self, f.name) for f in dataclasses.fields(Learning)}))
+
+    def for_rates(self) -> dict[str, Any]:
+        """Arguments of `Lab.from_rates`."""
+        n = None if self.n is None else number_rows(self.n, "--n")
+        if n and len(n) > 1:
+            raise InputError(f"--n must be one row of numbers, such as 120,400, but got {self.n!r:.60}.")
+        return {
+            "sensitivity": self.sensitivity,
+            "specificity": self.specificity,
+            "confusion": None if self.confusion is None else number_rows(self.confusion, "--confusion"),
+            "n": n and n[0],
+            "intervals": None if self.intervals == "auto" else number_rows(self.intervals, "--intervals"),
+            "level": self.level,
+            "classes": names(self.classes),
+            "values": names(self.categories),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -622,6 +729,21 @@ def number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def number_rows(text: str, option: str) -> list[list[float]]:
+    """Numbers: commas between those of a row, semicolons between rows.
+
+    Examples
+    --------
+    >>> from fieldcal.cli.options import number_rows
+    >>> number_rows("388,12;10,110", "--confusion")
+    [[388.0, 12.0], [10.0, 110.0]]
+    """
+    found: list[list[Any]] = [[number(cell) for cell in row.split(",")] for row in text.split(";")]
+    if any(value is None for row in found for value in row):
+        raise InputError(f"{option} must be numbers such as '1,2' or '1,2;3,4', but got {text!r:.60}.")
+    return found
 
 
 #: Options that Python names otherwise.

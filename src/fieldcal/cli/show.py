@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
     from fieldcal.objects import Field, Lab, Prevalence
     from fieldcal.objects.artefact import Artefact
+    from fieldcal.objects.derived import Interval
 
     #: An artefact for scripts, and for people.
     Told = tuple[dict[str, Any], list[RenderableType]]
 
 _SHOWN = 12
+_MOST_GROUPS = 2_000  # draws of all of them are held at once
 #: How the bins of each kind of partition are made.
 _BINS = {
     "edges": "intervals of the score",
@@ -129,18 +131,50 @@ def _prevalence(prev: Prevalence, path: str) -> Told:
         str(prev.field),
     ]
     following = (
-        f"next: fieldcal recalibrate {path} TABLE -o new.parquet; or decide, contrast, shares, performance, report, "
-        "check, plan"
+        f"next: fieldcal recalibrate {path} TABLE -o new.parquet; or decide, contrast, report, check, plan"
     )
+    performance, decisions = _performance(prev)
     data = {
         **out.prevalence_data(prev),
         "prior": prev.prior,
         "point": prev.point,
         "design_effect": prev.design_effect,
+        "performance": performance,
         "lab": out.lab_data(prev.lab),
         "field": out.field_data(prev.field),
     }
-    return data, [head, *out.table(prev), *lines, "", *out.verdict(prev.verdict), "", following]
+    return data, [head, *out.table(prev), *lines, "", *decisions, *out.verdict(prev.verdict), "", following]
+
+
+def _performance(prev: Prevalence) -> tuple[list[dict[str, Any]] | None, list[RenderableType]]:
+    """Rows, precision and recall of the decisions per class; none of a regression, or of very many groups."""
+    from fieldcal.objects import show as sheets
+
+    if prev.lab.outcome.kind == "intervals" or len(prev.groups) > _MOST_GROUPS:
+        return None, []
+    found = prev.performance()
+    level = f"{next(iter(found['count'].values())).level:.0%} interval"
+    cells = [
+        [
+            sheets.name(c),
+            *(text for name in found for text in _with_interval(found[name][c], name == "count")),
+        ]
+        for c in prev.classes
+    ]
+    hidden = sheets.more(len(cells), _SHOWN)
+    sheet = sheets.Sheet(
+        "Decisions by the largest prediction in the whole field, estimated without their labels",
+        ["class", *(text for name in ("rows", "precision", "recall") for text in (name, level))],
+        cells[:_SHOWN],
+        (f"{hidden}: all are in the output of --json" if hidden else "",),
+    )
+    rows = [{"class": c, **{name: each[c].to_dict() for name, each in found.items()}} for c in prev.classes]
+    return rows, [*sheet.parts(), ""]
+
+
+def _with_interval(found: Interval, counted: bool) -> list[str]:
+    style = ",.0f" if counted else ".3f"
+    return [f"{found.estimate:{style}}", f"{found.lower:{style}} – {found.upper:{style}}"]
 
 
 def _listed(names: Iterable[Hashable]) -> str:

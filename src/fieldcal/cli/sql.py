@@ -1,25 +1,18 @@
-"""fieldcal sql, schema: statements and weights for a warehouse, and what the artefacts hold."""
+"""fieldcal sql: statements and weights for a warehouse."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.decisions import DecisionName, Goal, goal_of
-from fieldcal.cli.inputs import session
-from fieldcal.cli.known import Known, shares_of, shares_of_groups
 from fieldcal.cli.options import ScoreColumns, arguments
 from fieldcal.cli.output import Settings
-
-if TYPE_CHECKING:
-    from fieldcal.objects.artefact import Artefact
-
 
 Dialect = Annotated[
     str,
@@ -142,24 +135,6 @@ def sql_decide(
     _statement(settings, dialect, text)
 
 
-def sql_change_prevalence(
-    settings: Settings,
-    table: TableName,
-    dialect: Dialect,
-    known: Known,
-    name: opt.NewName = "{}_recalibrated",
-) -> None:
-    """Print the statement that changes predictions to another mix of classes, which you know."""
-    from fieldcal.tables.sql import change_prevalence_statement
-
-    given = arguments(known)
-    old, new, by = shares_of(given.pop("old"), "--old"), given.pop("new"), given.pop("by") or []
-    with session(settings) as opened:
-        wanted = shares_of_groups(opened, new, by) if by else shares_of(new, "--new")
-    text = change_prevalence_statement(table, dialect=dialect, **given, old=old, new=wanted, by=by, name=name)
-    _statement(settings, dialect, text)
-
-
 def sql_weights(
     settings: Settings, prevalence_file: opt.PrevalenceFile, shape: opt.WeightShape = "tilt"
 ) -> None:
@@ -175,7 +150,6 @@ def sql_weights(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "change-prevalence": sql_change_prevalence,
     "count": sql_count,
     "decide": sql_decide,
     "recalibrate": sql_recalibrate,
@@ -188,16 +162,3 @@ def _statement(settings: Settings, dialect: str, text: str) -> None:
         out.result(settings, {"dialect": dialect, "statement": text})
     else:  # as it is: names in it must arrive at the warehouse unchanged
         sys.stdout.write(f"{text.rstrip(';')};\n")
-
-
-def schema(
-    kind: Annotated[Literal["lab", "field", "prevalence"], typer.Argument(help="Which artefact.")],
-) -> None:
-    """Print the JSON schema of an artefact's content."""
-    from fieldcal.objects import Field, Lab, Prevalence
-
-    kinds: dict[str, type[Artefact]] = {"lab": Lab, "field": Field, "prevalence": Prevalence}
-    found = kinds[kind].model_json_schema(mode="serialization")
-    for part in (found, *found.get("$defs", {}).values()):
-        part["description"] = part.get("description", "").partition("\n\n")[0]
-    sys.stdout.write(json.dumps(found, indent=2) + "\n")

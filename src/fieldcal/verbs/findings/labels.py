@@ -185,8 +185,8 @@ def among_the_rows(seen: Seen) -> Finding | None:
         question="Are the labelled rows rows of this field?",
         state="care",
         text=f"{whom} more labelled rows in a bin of predictions than rows: not all of them were counted.",
-        remedy="Count the labelled rows too, or, if they come from elsewhere, extend the lab by them: lab.extended, "
-        "fieldcal extend.",
+        remedy="Count the labelled rows too, or, if they come from elsewhere, extend the lab by them in Python: "
+        "lab.extended(field).",
     )
 
 
