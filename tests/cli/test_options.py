@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fieldcal.cli import options
-from fieldcal.cli.decisions import Deciding
+from fieldcal.cli.apply import Deciding
 from fieldcal.cli.dispatch import command
 from fieldcal.cli.options import (
     Applying,

@@ -14,8 +14,8 @@ import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.inputs import class_of
+from fieldcal.cli.labels import Paired, pairs_of
 from fieldcal.cli.output import Settings
-from fieldcal.cli.pairs import Paired, pairs_of
 from fieldcal.errors import InputError
 from fieldcal.storage import did_you_mean, read_bytes
 

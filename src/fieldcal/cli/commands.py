@@ -26,16 +26,17 @@ from fieldcal.cli.inputs import (
 )
 from fieldcal.cli.labels import (
     Labels,
+    Paired,
     add_labels,
     check_of_another_table,
     complete_rows,
     count_with_labels,
     lines_of,
+    pairs_of,
     without_blanks,
 )
 from fieldcal.cli.options import Applying, Counting, Estimating, FieldColumns, LearningOrRates, arguments
 from fieldcal.cli.output import Settings
-from fieldcal.cli.pairs import Paired, pairs_of
 from fieldcal.errors import InputError
 from fieldcal.storage import writable, write_together
 

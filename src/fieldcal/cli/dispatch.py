@@ -91,7 +91,7 @@ def command() -> Any:
     """The root command; help is plain text where nobody looks at it in colour."""
     import typer.main
 
-    from fieldcal.cli import answers, commands, decisions, known, options, plan, show, sql
+    from fieldcal.cli import answers, apply, commands, options, plan, show, sql
     from fieldcal.cli import run as all_verbs
 
     fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -101,7 +101,7 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(options.root)
-    others = (decisions.decide, known.change_prevalence, plan.plan, answers.contrast, show.show)
+    others = (apply.decide, apply.change_prevalence, plan.plan, answers.contrast, show.show)
     for made in (*commands.VERBS, all_verbs.run, *commands.PAGES, *others):
         app.command()(options.flat(made))
     below = typer.Typer(help="Statements for a warehouse.")

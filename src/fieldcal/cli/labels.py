@@ -1,4 +1,4 @@
-"""Labels of field rows: in the field's own table, or in another one of rows that are counted already."""
+"""Labels of field rows, in the field's own table or in another one; and items, by which rows of groups are paired."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
+from fieldcal.cli.inputs import session as open_session
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError, RowError
 from fieldcal.storage import DESIGN_COLUMN
 
 if TYPE_CHECKING:
-    from fieldcal.objects import Field, Lab
+    from fieldcal.objects import Field, Lab, Prevalence
+    from fieldcal.objects.derived import Pairs
     from fieldcal.tables.files.session import Session, Source
     from fieldcal.types import Design
 
@@ -239,3 +241,55 @@ def _by_design(relation: Any, label: str, given: Design | None) -> dict[Design, 
         )
     parts = {d: relation.filter(design == duckdb.ConstantExpression(d)) for d in DESIGNS if d in said}
     return parts or {"random": relation}
+
+
+Item = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMNS",
+        help="Of values: what a row is about, such as the id of a question, so that groups are compared on the same "
+        "items.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paired:
+    """Where the items are."""
+
+    paired: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Of values: the table that was counted, with the column of --item.",
+            show_default=False,
+        ),
+    ] = None
+    item: Item = None
+
+
+def pairs_of(settings: Settings, prev: Prevalence, given: Paired) -> Pairs | None:
+    """The pairs of an estimate's own rows, where they are asked for."""
+    if given.paired is None and given.item is None:
+        return None
+    if given.paired is None or given.item is None:
+        raise InputError(
+            "Items are compared with both --paired, the table that was counted, and --item, its column of items. Give "
+            "both, or neither."
+        )
+    with open_session(settings) as opened:
+        source = opened.open(given.paired)
+        held = prev.lab.columns
+        label = held.label if held is not None and held.label in source.columns else None
+        by = list(prev.field.by)
+        return read_pairs(settings, prev.lab, source, by=by, item=opt.names(given.item), label=label)
+
+
+def read_pairs(settings: Settings, lab: Lab, source: Source, **given: Any) -> Pairs:
+    """The pairs of a table."""
+    from fieldcal import tables
+
+    relation = relation_of(lab, source, given)
+    with out.working(settings, "pair"), lines_of(source):
+        return tables.pairs(lab, relation, **given)

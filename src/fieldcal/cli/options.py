@@ -235,8 +235,8 @@ class Learning:
 class LearningOrRates(Learning):
     """Options of `learn`: those for a table, and those for published rates of a test in place of one."""
 
-    label: Annotated[  # type: ignore[assignment]  # needed with a table only
-        str | None,
+    label: Annotated[
+        str | None,  # type: ignore[assignment]  # needed with a table only
         typer.Option(metavar="COLUMN", help="The column with the true class.", show_default=False),
     ] = None
     classes: Annotated[

@@ -12,23 +12,23 @@ import typer
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli import shares
 from fieldcal.cli.commands import EXIT_CODES, REPORT, estimate_stage, learn_stage, recalibrate_stage
 from fieldcal.cli.inputs import check_folder, session
-from fieldcal.cli.labels import FieldLabels, Labels, count_with_labels
+from fieldcal.cli.labels import FieldLabels, Item, Labels, count_with_labels, read_pairs
 from fieldcal.cli.options import Applying, Counting, Estimating, Learning, arguments
 from fieldcal.cli.output import Settings
-from fieldcal.cli.pairs import Item, read_pairs
-from fieldcal.cli.shares import DIFFERENCES, SHARES
 from fieldcal.errors import InputError
 from fieldcal.storage import atomic_folder, write_atomically
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from fieldcal.objects import Field, Lab, Prevalence
     from fieldcal.objects.derived import Comparison, Pairs
     from fieldcal.tables.files.session import Source
 
 RECALIBRATED = "recalibrated.parquet"
+SHARES, DIFFERENCES = "shares.csv", "differences.csv"  # of values
 TABLE = "prevalence.csv"
 #: What `run` writes; of an earlier run, what is not written again goes.
 RUN_FILES = ("lab.json", "field.json", "prevalence.json", TABLE, SHARES, DIFFERENCES, RECALIBRATED, REPORT)
@@ -96,7 +96,7 @@ def run(
             "missing": counting.missing,
         }
         pairs = None if item is None else read_pairs(settings, lab, unknown, **paired)
-        found = shares.compared(settings, prev, pairs) if of_values else []
+        found = _compared(settings, prev, pairs) if of_values else []
         rows = None
         with atomic_folder(output, own=RUN_FILES) as inside:
             _write_artefacts(inside, lab, field, prev, found)
@@ -122,7 +122,7 @@ def run(
         **out.recalibrated_data(prev, rows),
     }
     all_in = str(output / (SHARES if of_values else TABLE))
-    told = [*out.table(prev, all_in), *(shares.compared_parts(found) if of_values else [])]
+    told = [*out.table(prev, all_in), *(_compared_parts(found) if of_values else [])]
     applied_to = [] if rows is None else ["", out.recalibrated_text(prev, rows)]
     parts = [str(lab), str(field), "", *told, *applied_to, "", *out.verdict(prev.verdict)]
     out.done(settings, data, [output / name for name in made], *parts)
@@ -164,10 +164,10 @@ def _labels_of_run(learning: Learning, labels: Labels, field_table: str | None) 
 def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence, found: list[Comparison]) -> None:
     for artefact in (lab, field, prev):
         artefact.save(folder / f"{artefact.kind}.json")
-    columns = shares.share_columns(prev) if lab.of_values else prev.to_dict()
+    columns = _share_columns(prev) if lab.of_values else prev.to_dict()
     write_atomically(folder / (SHARES if lab.of_values else TABLE), out.safe_csv(columns))
     if found:
-        write_atomically(folder / DIFFERENCES, out.safe_csv(shares.difference_columns(found)))
+        write_atomically(folder / DIFFERENCES, out.safe_csv(_difference_columns(found)))
 
 
 def _write_report(
@@ -191,3 +191,83 @@ def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) ->
         out.warn(settings, f"The lab has no column {groups[0]!r}: nothing can be rehearsed on its groups.")
         return None
     return groups
+
+
+def _share_columns(prev: Prevalence) -> dict[str, list[Any]]:
+    """One row per slice and class, those of the whole field first."""
+    table, K = prev.to_dict(), len(prev.classes)
+    keys = [name for name in table if name.startswith("group")]
+    labelled = _labelled(prev)
+    counts = [sum(labelled), *(labelled if prev.field.grouped else ())]
+    says = {} if not _verdicts_are_classes(prev) else {"verdict_share": table["mean_prediction"]}
+    return {
+        "scope": ["slice" if scope == "group" else scope for scope in table["scope"]],
+        **{name.replace("group", "slice", 1): table[name] for name in keys},
+        "class": table["class"],
+        "n": table["n"],
+        "labelled": [n for n in counts for _ in range(K)],
+        **says,
+        "share": table["estimate"],
+        "lower": table["lower"],
+        "upper": table["upper"],
+        "status": table["status"],
+    }
+
+
+def _verdicts_are_classes(prev: Prevalence) -> bool:
+    """Whether a judge says the classes themselves, so that its verdicts have shares to compare with."""
+    from fieldcal.core.values import Values
+
+    partition = prev.lab.partition
+    return isinstance(partition, Values) and len(partition.says(prev.classes)) == partition.m == len(
+        prev.classes
+    )
+
+
+def _labelled(prev: Prevalence) -> list[int]:
+    rows = [0] * len(prev.groups)
+    for found in prev.field.labelled.values():
+        for at, counts in zip(found.at, found.counts, strict=True):
+            rows[at] += int(counts.sum())
+    return rows
+
+
+def _compared(settings: Settings, prev: Prevalence, pairs: Pairs | None) -> list[Comparison]:
+    """Every two slices: of two classes the last, of more each. None, with a warning, where there are too many."""
+    if not prev.field.grouped or len(prev.groups) < 2:
+        return []
+    try:
+        of = prev.classes[1:] if len(prev.classes) == 2 else prev.classes
+        return [prev.compare(of=c, pairs=pairs) for c in of]
+    except InputError as error:
+        out.warn(settings, f"No {DIFFERENCES}: {out.explain(error)}")
+        return []
+
+
+def _difference_columns(found: list[Comparison]) -> dict[str, list[Any]]:
+    """One row per class and two slices, the surest first."""
+    rows = [
+        (c.of, dataclasses.asdict(d) | {"a": _text(d.a), "b": _text(d.b)})
+        for c in found
+        for d in c.differences
+    ]
+    names = ("lower", "upper", "all_lower", "all_upper", "probability", "found")
+    return {
+        "class": [of for of, _ in rows],
+        "slice": [row["a"] for _, row in rows],
+        "against": [row["b"] for _, row in rows],
+        "difference": [row["estimate"] for _, row in rows],
+        **{name: [row[name] for _, row in rows] for name in names},
+    }
+
+
+def _text(key: Any) -> Any:
+    """A slice in one cell: the parts of several columns with commas."""
+    return (
+        key if not isinstance(key, tuple) else ",".join("null" if part is None else str(part) for part in key)
+    )
+
+
+def _compared_parts(found: list[Comparison]) -> list[RenderableType]:
+    """The differences, to read."""
+    return [part for comparison in found for part in ("", str(comparison))]

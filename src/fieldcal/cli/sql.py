@@ -10,7 +10,7 @@ import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
-from fieldcal.cli.decisions import DecisionName, Goal, goal_of
+from fieldcal.cli.apply import DecisionName, Goal, goal_of
 from fieldcal.cli.options import ScoreColumns, arguments
 from fieldcal.cli.output import Settings
 
