@@ -8,8 +8,6 @@ import json
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
@@ -26,61 +24,23 @@ if TYPE_CHECKING:
     from fieldcal.objects.derived import Pairs, Ranking
 
 _SHOWN = 12
-Of = Annotated[str | None, typer.Option(metavar="CLASS", help="The class; by default the last.")]
-Assume = Annotated[
-    Literal["trust", "label_shift"],
-    typer.Option(help="Rest on the estimate after trust, or on label shift, whatever the trust."),
-]
+Of = Annotated[str | None, opt.option("Of")]
+Assume = Annotated[Literal["trust", "label_shift"], opt.option("Assume")]
 
 
 def contrast(
     settings: Settings,
     prevalence_file: opt.PrevalenceFile,
     paired: Paired,
-    groups: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="GROUP_A GROUP_B",
-            help="The groups to compare; of several columns, as a,b or as JSON: '[\"a\", 1]'. One that starts with a "
-            "minus stands after --.",
-            show_default=False,
-        ),
-    ] = None,
+    groups: Annotated[list[str] | None, opt.argument("groups")] = None,
     of: Of = None,
-    kind: Annotated[
-        Literal["difference", "ratio"], typer.Option(help="How to compare the two shares.")
-    ] = "difference",
-    rank: Annotated[
-        bool, typer.Option("--rank", help="How likely each group has the highest share.")
-    ] = False,
-    totals: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZES",
-            help="The share in a population of groups of other sizes: York=100,Leeds=50, or a CSV file of groups and "
-            "sizes.",
-        ),
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option("--all", help="Compare every two groups, and say what holds of all of them together."),
-    ] = False,
-    reference: Annotated[
-        str | None, typer.Option(metavar="GROUP", help="Compare all groups with this one.")
-    ] = None,
-    errors: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            help="With --all and --reference: of the differences found, the expected share with a wrong sign, at most.",
-        ),
-    ] = 0.05,
-    level: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LEVEL", help="Probability content of the intervals; by default the estimate's."
-        ),
-    ] = None,
+    kind: Annotated[Literal["difference", "ratio"], opt.option("kind")] = "difference",
+    rank: Annotated[bool, opt.option("rank", "--rank")] = False,
+    totals: Annotated[str | None, opt.option("totals")] = None,
+    every: Annotated[bool, opt.option("every.contrast", "--all")] = False,
+    reference: Annotated[str | None, opt.option("reference")] = None,
+    errors: Annotated[float, opt.option("errors")] = 0.05,
+    level: Annotated[float | None, opt.option("level.contrast")] = None,
     assume: Assume = "trust",
 ) -> None:
     """Compare groups: the difference of two shares with its interval, a ranking, other mixes of groups.

@@ -1,4 +1,4 @@
-"""fieldcal decide, fieldcal change-prevalence: tables with a decision, or with predictions for a known mix of classes."""
+"""fieldcal decide and change-prevalence: decisions, or predictions for a known mix of classes, for every row."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
 
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
@@ -30,16 +28,8 @@ Costs = list[list[float]]
 _GOALS = {"accuracy": "the most probable class", "balanced": "the best mean recall of all classes"}
 _SHOWN = 12
 
-Goal = Annotated[
-    str,
-    typer.Option(
-        metavar="GOAL",
-        help="accuracy: the most probable class. balanced: the best mean recall. Or what mistakes cost, a row per true "
-        "class and a column per decision, in the order of the classes that `fieldcal show` tells: '0,1;20,0', or a "
-        "file costs.csv, costs.json, whose names of classes, where it has them, say the order.",
-    ),
-]
-DecisionName = Annotated[str, typer.Option(metavar="NAME", help="The name of the new column.")]
+Goal = Annotated[str, opt.option("Goal")]
+DecisionName = Annotated[str, opt.option("DecisionName")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +47,7 @@ class Deciding:
 def decide(
     settings: Settings,
     prevalence_file: opt.PrevalenceFile,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to decide. {opt.TABLE}")],
+    table: Annotated[str, opt.argument("table.decide")],
     output: opt.TableOutput,
     columns: ClassColumns,
     options: Deciding,
@@ -222,57 +212,23 @@ def _data(prev: Prevalence, goal: str | Costs, done: Decided) -> dict[str, Any]:
 
 # Predictions for a mix of classes that the caller knows.
 
-_HOW = (
-    "a share of the second of two classes, 0.05; numbers in the order of the classes, 0.7,0.2,0.1 (shares, rows or "
-    "class weights: only ratios count); or by name, cat=70,dog=30"
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
     """Both mixes of classes."""
 
-    scores: Annotated[
-        list[str],
-        typer.Option(
-            metavar="COLUMNS",
-            help="The columns with the predictions: the probability of the second class, 'p_*' where * is the class, "
-            "or p_a,p_b with one name per class.",
-            show_default=False,
-        ),
-    ]
-    old: Annotated[
-        str,
-        typer.Option(
-            metavar="SHARES", help=f"The mix that the predictions assume: {_HOW}.", show_default=False
-        ),
-    ]
-    new: Annotated[
-        str,
-        typer.Option(
-            metavar="SHARES|TABLE",
-            help="The mix of the rows, written in the same way. With --by, a table with the columns of the groups and "
-            "one of shares per class, named after it, or one of the second of two.",
-            show_default=False,
-        ),
-    ]
+    scores: Annotated[list[str], opt.option("scores.known")]
+    old: Annotated[str, opt.option("old")]
+    new: Annotated[str, opt.option("new")]
     by: opt.By = None
-    classes: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES", help="The classes in the order of the columns: a,b.", show_default=False
-        ),
-    ] = None
+    classes: Annotated[list[str] | None, opt.option("classes.known")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changing:
     """The other options."""
 
-    unseen: Annotated[
-        Literal["error", "raw"],
-        typer.Option(help="Groups that are not in the table of --new: refuse, or leave alone."),
-    ] = "error"
+    unseen: Annotated[Literal["error", "raw"], opt.option("unseen")] = "error"
     missing: opt.KeptRows = "error"
     normalize: opt.Normalize = False
     name: opt.NewName = "{}_recalibrated"
@@ -280,7 +236,7 @@ class Changing:
 
 def change_prevalence(
     settings: Settings,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to change. {opt.TABLE}")],
+    table: Annotated[str, opt.argument("table.change_prevalence")],
     output: opt.TableOutput,
     known: Known,
     options: Changing,
@@ -332,7 +288,7 @@ def shares_of(text: str, option: str) -> float | list[float] | dict[str, float]:
     named = [name for name, sign, _ in pairs if sign]
     values = [value for value in numbers if value is not None]
     if not parts or len(values) < len(parts) or len(named) not in (0, len(parts)):
-        raise InputError(f"{option} must be {_HOW}, but got {text!r:.60}.")
+        raise InputError(f"{option} must be {opt.SHARES}, but got {text!r:.60}.")
     as_prevalences(option, values if named or len(values) > 1 else values[0])  # refused as it is typed
     if named:
         if len(set(named)) < len(named):

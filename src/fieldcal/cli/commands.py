@@ -9,8 +9,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
@@ -114,29 +112,12 @@ def count(
 
 def merge(
     settings: Settings,
-    artefacts: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FIELD.json... | LAB.json...",
-            help="Fields counted with the same lab; or labs with the same bins, which learn --bins FIRST.json makes.",
-        ),
-    ],
+    artefacts: Annotated[list[Path], opt.argument("artefacts")],
     output: opt.Output,
-    retract: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Take the batch of this name out again.")
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Keep the batch of this name; may be repeated. Others go."),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="Only batches named after this time or later."),
-    ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="Only batches named after a time before this."),
-    ] = None,
+    retract: Annotated[list[str] | None, opt.option("retract")] = None,
+    only: Annotated[list[str] | None, opt.option("only")] = None,
+    start: Annotated[str | None, opt.option("start", "--from")] = None,
+    end: Annotated[str | None, opt.option("end", "--until")] = None,
 ) -> None:
     """Put counts together, exactly and in any order; or labs.
 
@@ -175,21 +156,8 @@ def estimate(
     options: Estimating,
     labels: Labels,
     columns: FieldColumns,
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            "--table",
-            "--csv",
-            metavar="FILE",
-            help="Also write the table of prevalences here: .csv, .parquet, .json or .jsonl.",
-        ),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS", help="With a table of counts or of labels: the names of its group columns."
-        ),
-    ] = None,
+    table: Annotated[Path | None, opt.option("table", "--table", "--csv")] = None,
+    by: Annotated[list[str] | None, opt.option("by")] = None,
     missing: opt.MissingRows = "error",
     normalize: opt.Normalize = False,
 ) -> None:
@@ -258,12 +226,7 @@ def recalibrate(
 
 def check(
     settings: Settings,
-    artefacts: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PREVALENCE.json | LAB.json FIELD.json", help="An estimate, or what makes one."
-        ),
-    ],
+    artefacts: Annotated[list[Path], opt.argument("artefacts.check")],
 ) -> int:
     """May it be used? Exit code 0: yes; 2: with care; 3: no.
 
@@ -298,31 +261,13 @@ def report(
     output: opt.PageOutput,
     columns: FieldColumns,
     paired: Paired,
-    of: Annotated[
-        str | None,
-        typer.Option(metavar="CLASS", help="The class it is about; by default the one corrected most."),
-    ] = None,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="The headline.")] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The name of the data, shown below it.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The name of the model, likewise.")
-    ] = None,
-    period: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="The time it covers; by default from batches named by dates."),
-    ] = None,
-    labelled: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE", help="Field rows, some with labels: predictions before and after are compared."
-        ),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Of --labelled: the true class; by default as in the lab."),
-    ] = None,
+    of: Annotated[str | None, opt.option("of")] = None,
+    title: Annotated[str | None, opt.option("title")] = None,
+    data: Annotated[str | None, opt.option("data")] = None,
+    model: Annotated[str | None, opt.option("model")] = None,
+    period: Annotated[str | None, opt.option("period")] = None,
+    labelled: Annotated[str | None, opt.option("labelled")] = None,
+    label: Annotated[str | None, opt.option("label.report")] = None,
 ) -> None:
     """A page that people read: may I use this, where did it change, how sure is it?
 
@@ -355,9 +300,7 @@ def report(
 
 def demo(
     settings: Settings,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder for the page.")
-    ] = Path("fieldcal-demo"),
+    output: Annotated[Path, opt.option("output", "-o", "--output")] = Path("fieldcal-demo"),
 ) -> None:
     """Show it on real data: rodents in trap plots, from training to a page, in under a minute."""
     from fieldcal import demo as portal

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.inputs import session as open_session
@@ -23,28 +21,14 @@ if TYPE_CHECKING:
     from fieldcal.tables.files.session import Session, Source
     from fieldcal.types import Design
 
-Labelled = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TABLE",
-        help="Rows of the field, some with labels, in a table of their own: only the labels are taken. Its columns are "
-        f"named as in the field; one named {DESIGN_COLUMN} may say the design of each row.",
-    ),
-]
+Labelled = Annotated[str | None, opt.option("Labelled")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
     """Where the labels of field rows are."""
 
-    label: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="The true class of the field rows whose class is known, empty elsewhere. With --labelled, a column of "
-            "that table; by default as in the lab.",
-        ),
-    ] = None
+    label: Annotated[str | None, opt.option("label.labels")] = None
     labelled: Labelled = None
     design: opt.HowChosen = None
 
@@ -53,14 +37,7 @@ class Labels:
 class FieldLabels:
     """The same where --label is a column of the lab."""
 
-    field_label: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="The true class of the field rows whose class is known, empty elsewhere. With --labelled, a column of "
-            "that table; by default as --label.",
-        ),
-    ] = None
+    field_label: Annotated[str | None, opt.option("field_label")] = None
     labelled: Labelled = None
     design: opt.HowChosen = None
 
@@ -243,29 +220,14 @@ def _by_design(relation: Any, label: str, given: Design | None) -> dict[Design, 
     return parts or {"random": relation}
 
 
-Item = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMNS",
-        help="Of values: what a row is about, such as the id of a question, so that groups are compared on the same "
-        "items.",
-        show_default=False,
-    ),
-]
+Item = Annotated[list[str] | None, opt.option("Item")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paired:
     """Where the items are."""
 
-    paired: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Of values: the table that was counted, with the column of --item.",
-            show_default=False,
-        ),
-    ] = None
+    paired: Annotated[str | None, opt.option("paired")] = None
     item: Item = None
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import inspect
 import operator
+import string
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,45 +23,214 @@ import typer
 import fieldcal
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
+from fieldcal.storage import DESIGN_COLUMN
 
 if TYPE_CHECKING:
     from fieldcal.core.priors import Prior, PriorLike
 
-LabFile = Annotated[Path, typer.Argument(metavar="LAB.json", help="The lab that `fieldcal learn` made.")]
-FieldFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FIELD.json", help="What `fieldcal count` made, or a table of counts of a warehouse."
-    ),
-]
-PrevalenceFile = Annotated[
-    Path, typer.Argument(metavar="PREVALENCE.json", help="What `fieldcal estimate` made.")
-]
-TABLE = "A file or glob (Parquet, CSV, JSON Lines, also compressed), or - for standard input."
-LabTable = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="LAB_TABLE",
-        help=f"Predictions with labels; none with published rates of a test, --sensitivity or --confusion. {TABLE}",
-        show_default=False,
-    ),
-]
-OneOrBothTables = Annotated[
-    str,
-    typer.Argument(
-        metavar="LAB_TABLE", help=f"Predictions with labels; with --predictions, of some rows. {TABLE}"
-    ),
-]
-MaybeFieldTable = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="FIELD_TABLE",
-        help="Predictions in the field; with --predictions by default the same table.",
-        show_default=False,
-    ),
-]
-FieldTable = Annotated[str, typer.Argument(metavar="FIELD_TABLE", help=f"Predictions in the field. {TABLE}")]
-AnyTable = Annotated[str, typer.Argument(metavar="TABLE", help=f"Predictions to recalibrate. {TABLE}")]
+#: Every option and argument: its name, its metavar where it is no choice, and its help. Where commands differ in the
+#: text of an option, the name of the command or of its group of options follows the name. $WORD stands for `_TEXTS`.
+HELP = """
+LabFile LAB.json :: The lab that `fieldcal learn` made.
+FieldFile FIELD.json :: What `fieldcal count` made, or a table of counts of a warehouse.
+PrevalenceFile PREVALENCE.json :: What `fieldcal estimate` made.
+LabTable LAB_TABLE :: Predictions with labels; none with published rates of a test, --sensitivity or --confusion. $TABLE
+OneOrBothTables LAB_TABLE :: Predictions with labels; with --predictions, of some rows. $TABLE
+MaybeFieldTable FIELD_TABLE :: Predictions in the field; with --predictions by default the same table.
+FieldTable FIELD_TABLE :: Predictions in the field. $TABLE
+AnyTable TABLE :: Predictions to recalibrate. $TABLE
+By COLUMNS :: The column of the groups; repeat it, or use commas, for several. Later steps know it.
+Crossing :: Rows whose quantiles cross: refuse, or sort their quantiles.
+Normalize :: Rescale each row's predictions to sum to one.
+MissingRows :: Rows without a prediction.
+UnseenGroups :: Groups never counted: treat as the whole field, do not correct (calibrate only, where the lab is
+    calibrated), or refuse.
+KeptRows :: Rows without a prediction: refuse, or keep as is.
+NewName PATTERN :: Names of the new columns; {} is the old name.
+WeightShape :: With labels of the field: weights of the row's group alone, or of its bin too, for scores that are off.
+Acknowledge :: Apply an estimate over protected groups, or one with 'do not use'.
+Method :: What 'auto' means: fieldcal's choice; what the paper does; or what its authors' R code does. Learn and
+    estimate by the same.
+HowChosen :: How the rows with labels were chosen: at random, by looking at predictions or groups, or by their class.
+    With --predictions it must be said; else by default random.
+Seed N :: Of whatever is drawn at random.
+label COLUMN :: The column with the true class.
+scores COLUMNS :: The columns with the predictions: the probability of one of two classes (see --positive), 'p_*' where
+    * is the class, or p_a,p_b with one name per class. May be repeated; quote names with a comma: '"a,b",c'.
+quantiles COLUMNS :: In place of --scores: $QUANTILES.
+predictions COLUMNS :: In place of --scores: the column with the values of a judge or a test, such as pass, 4 or true;
+    several, a,b, of several judges. Needs --design; --label may then be empty in most rows.
+classes NAMES :: The classes in the order of the score columns: a,b.
+positive CLASS :: With one column of --scores: the class that it is the probability of, such as yes. By default the
+    second in sorted order.
+bins BINS :: The number of bins; where to cut the score of two classes, 0.2,0.5; or how, with their number: quantiles:8,
+    simplex:24, expected:8. given:8 where --scores holds numbers of bins, from 0 to 7. Or those of another lab:
+    lab.json. By default chosen by the data.
+smoothing ROWS :: Pseudo-rows per class that keep every count above zero: auto, or from 0, none.
+ordered :: The order of the classes means something, as in grades.
+calibration METHOD :: Calibrate the predictions on the lab first: sigmoid, isotonic or temperature. The field's are then
+    read in the same way. Or as another lab of the same classes is calibrated, to merge the two: lab.json.
+intervals N|EDGES :: With --quantiles: into how many intervals to cut the numbers, or where: 0,10,20. By default chosen
+    by the data.
+atoms NUMBERS :: With --quantiles: numbers with an interval of their own: 0,100; none for none. By default those of a
+    twentieth of the rows or more.
+classes.learn NAMES :: The classes in the order of the score columns: a,b. Of rates, by default
+    negative,positive; of --confusion 0,1,…
+intervals.learn N|EDGES|ENDS :: With --quantiles: into how many intervals to cut the numbers, or where:
+    0,10,20; by default chosen by the data. With --sensitivity, in place of --n: the intervals of the two rates,
+    '0.85,0.96;0.95,0.98'.
+sensitivity RATE :: Without LAB_TABLE: P(test positive | positive), such as 0.92.
+specificity RATE :: Without LAB_TABLE: P(test negative | negative), such as 0.97.
+confusion TABLE :: In place of the two: a row per true class and a column per category, as numbers of rows,
+    '388,12;10,110', or as shares with --n.
+n ROWS :: The rows behind the rates: positive and negative ones, 120,400; with --confusion one number per class.
+level LEVEL :: Probability content of the --intervals of rates.
+categories NAMES :: The results of the test in the order of the columns of --confusion: -,+. By default the classes.
+scores.scorecolumns COLUMNS :: The columns with the predictions, in the order of the classes; by default those of the
+    lab.
+quantiles.quantilecolumns COLUMNS :: Of a regression: $QUANTILES; by default those of the lab.
+predictions.classcolumns COLUMNS :: Of values: the column, or one per judge; by default those of the lab.
+batch ID :: A name for these rows; they can be counted only once.
+time COLUMN :: A column of times, to count by window.
+every LENGTH :: The length of a window of --time, such as 1d.
+trust TRUST :: Probability that label shift holds: auto, as far as it was earned; or from 0, leave alone, to 1.
+prior PRIOR :: auto, flat, pooled, smooth; kl, dirichlet, continuity, kl_bins with a strength: kl:10; or a sum of these:
+    kl:10+continuity:5.
+point :: Of the posterior: its mean, or its mode, as in the paper.
+level.estimating LEVEL :: Probability content of the intervals; none for none, with --point mode.
+design_effect NUMBER :: How many times larger the field's variance is than that of independent rows: 1 + (m - 1)·r for
+    clusters of m rows with a correlation of r.
+protected :: Decisions must be blind to the groups: estimate, do not apply.
+max_iter N :: With --point mode: iterations of the solver, at most.
+artefacts FIELD.json... | LAB.json... :: Fields counted with the same lab; or labs with the same bins, which learn
+    --bins FIRST.json makes.
+retract ID :: Take the batch of this name out again.
+only ID :: Keep the batch of this name; may be repeated. Others go.
+start TIME :: Only batches named after this time or later.
+end TIME :: Only batches named after a time before this.
+table FILE :: Also write the table of prevalences here: .csv, .parquet, .json or .jsonl.
+by COLUMNS :: With a table of counts or of labels: the names of its group columns.
+artefacts.check PREVALENCE.json | LAB.json FIELD.json :: An estimate, or what makes one.
+of CLASS :: The class it is about; by default the one corrected most.
+title TEXT :: The headline.
+data TEXT :: The name of the data, shown below it.
+model TEXT :: The name of the model, likewise.
+period TEXT :: The time it covers; by default from batches named by dates.
+labelled TABLE :: Field rows, some with labels: predictions before and after are compared.
+label.report COLUMN :: Of --labelled: the true class; by default as in the lab.
+output FOLDER :: The folder for the page.
+recalibrated :: With --predictions: also write the probability of each class for every row.
+check :: Exit with 2 if the verdict is 'care', with 3 if it is 'do not use'.
+Labelled TABLE :: Rows of the field, some with labels, in a table of their own: only the labels are taken. Its columns
+    are named as in the field; one named $DESIGN_COLUMN may say the design of each row.
+Item COLUMNS :: Of values: what a row is about, such as the id of a question, so that groups are compared on the same
+    items.
+label.labels COLUMN :: The true class of the field rows whose class is known, empty elsewhere. With --labelled, a column
+    of that table; by default as in the lab.
+field_label COLUMN :: The true class of the field rows whose class is known, empty elsewhere. With --labelled, a column
+    of that table; by default as --label.
+paired TABLE :: Of values: the table that was counted, with the column of --item.
+Goal GOAL :: accuracy: the most probable class. balanced: the best mean recall. Or what mistakes cost, a row per true
+    class and a column per decision, in the order of the classes that `fieldcal show` tells: '0,1;20,0', or a file
+    costs.csv, costs.json, whose names of classes, where it has them, say the order.
+DecisionName NAME :: The name of the new column.
+scores.known COLUMNS :: The columns with the predictions: the probability of the second class, 'p_*' where * is the
+    class, or p_a,p_b with one name per class.
+old SHARES :: The mix that the predictions assume: $HOW.
+new SHARES|TABLE :: The mix of the rows, written in the same way. With --by, a table with the columns of the groups and
+    one of shares per class, named after it, or one of the second of two.
+classes.known NAMES :: The classes in the order of the columns: a,b.
+unseen :: Groups that are not in the table of --new: refuse, or leave alone.
+table.decide TABLE :: Predictions to decide. $TABLE
+table.change_prevalence TABLE :: Predictions to change. $TABLE
+Of CLASS :: The class; by default the last.
+Assume :: Rest on the estimate after trust, or on label shift, whatever the trust.
+groups GROUP_A GROUP_B :: The groups to compare; of several columns, as a,b or as JSON: '["a", 1]'. One that starts with
+    a minus stands after --.
+kind :: How to compare the two shares.
+rank :: How likely each group has the highest share.
+totals SIZES :: The share in a population of groups of other sizes: York=100,Leeds=50, or a CSV file of groups and
+    sizes.
+every.contrast :: Compare every two groups, and say what holds of all of them together.
+reference GROUP :: Compare all groups with this one.
+errors SHARE :: With --all and --reference: of the differences found, the expected share with a wrong sign, at most.
+level.contrast LEVEL :: Probability content of the intervals; by default the estimate's.
+artefact PREVALENCE.json | LAB.json :: An estimate, or with --rows alone a lab.
+table.plan TABLE :: The field, to choose rows from. $TABLE
+rows N :: With TABLE: choose so many rows to label. With a lab alone: plan a field of so many rows.
+output.plan FILE :: With TABLE: where to write the rows to label: .csv, .parquet, or - for standard output.
+label.plan COLUMN :: With TABLE: the column of the true classes, to be filled in; rows that have one are not chosen. By
+    default as in the lab.
+seed N :: With TABLE: other rows of the same kind.
+labels NUMBERS :: With an estimate: how many more labels to foretell the interval for; by default 50,100,200. 0 leaves
+    it out.
+width WIDTH :: Of values: how many labels an interval of this width takes; of a typical slice where there are any.
+apart A,B :: Of values: how many labels it takes to tell these two slices apart.
+prevalence SHARES :: With a lab: the shares of the classes to plan for, in their order: 0.7,0.3. By default the lab's.
+level.plan LEVEL :: Probability content of the interval; by default the estimate's, or with a lab 0.9.
+Dialect NAME :: Of the warehouse: postgres, snowflake, bigquery, duckdb, spark …
+TableName TABLE :: The table in the warehouse: name, or schema.name.
+Unseen :: Groups never counted: treat as the whole field, or do not correct (calibrate only, where the lab is
+    calibrated).
+CountedLabel COLUMN :: The true class of the rows whose class is known, null elsewhere. How they were chosen is said to
+    `fieldcal estimate`, by --design.
+Weights TABLE :: Where `fieldcal sql weights` was loaded; without it, they are written out.
+recalibrated.sql_decide PATTERN :: Names of the columns of recalibrated predictions; {} is the old name.
+artefact.show FILE.json :: A lab, a field or an estimate that fieldcal wrote.
+"""
+SHARES = (
+    "a share of the second of two classes, 0.05; numbers in the order of the classes, 0.7,0.2,0.1 (shares, rows or "
+    "class weights: only ratios count); or by name, cat=70,dog=30"
+)
+_TEXTS = {
+    "TABLE": "A file or glob (Parquet, CSV, JSON Lines, also compressed), or - for standard input.",
+    "QUANTILES": "columns with quantiles of a number, 'q_*' where * is the level (0.05) or a percentage (5), or each "
+    "level with its column: 0.1=low,0.9=high",
+    "HOW": SHARES,
+    "DESIGN_COLUMN": DESIGN_COLUMN,
+}
+
+
+def help_of(text: str) -> dict[str, tuple[str | None, str]]:
+    """The metavar and the help of every entry; lines that are indented go on with the one before.
+
+    Examples
+    --------
+    >>> from fieldcal.cli.options import help_of
+    >>> help_of("seed N :: Of whatever is drawn\\n    at random.")
+    {'seed': ('N', 'Of whatever is drawn at random.')}
+    """
+    found: dict[str, tuple[str | None, str]] = {}
+    for entry in text.strip().replace("\n    ", " ").split("\n"):
+        head, _, words = entry.partition(" :: ")
+        name, _, metavar = head.partition(" ")
+        found[name] = (metavar or None, string.Template(words).safe_substitute(_TEXTS))
+    return found
+
+
+_HELP = help_of(HELP)
+
+
+def option(name: str, *flags: str, **more: Any) -> Any:
+    """An option of this entry of the table."""
+    metavar, words = _HELP[name]
+    return typer.Option(*flags, metavar=metavar, help=words, **more)
+
+
+def argument(name: str, **more: Any) -> Any:
+    """An argument of this entry of the table."""
+    metavar, words = _HELP[name]
+    return typer.Argument(metavar=metavar, help=words, **more)
+
+
+LabFile = Annotated[Path, argument("LabFile")]
+FieldFile = Annotated[Path, argument("FieldFile")]
+PrevalenceFile = Annotated[Path, argument("PrevalenceFile")]
+LabTable = Annotated[str | None, argument("LabTable")]
+OneOrBothTables = Annotated[str, argument("OneOrBothTables")]
+MaybeFieldTable = Annotated[str | None, argument("MaybeFieldTable")]
+FieldTable = Annotated[str, argument("FieldTable")]
+AnyTable = Annotated[str, argument("AnyTable")]
 
 
 def _output(help: str, metavar: str = "FILE") -> Any:
@@ -72,161 +242,40 @@ TableOutput = Annotated[Path, _output("Where to write: .parquet, .csv, or - for 
 PageOutput = Annotated[Path, _output("Where to write: .html, .md or .json.")]
 Folder = Annotated[Path, _output("The folder for the results; made if missing.", "FOLDER")]
 
-By = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMNS",
-        help="The column of the groups; repeat it, or use commas, for several. Later steps know it.",
-        show_default=False,
-    ),
-]
-Crossing = Annotated[
-    Literal["error", "sort"],
-    typer.Option(help="Rows whose quantiles cross: refuse, or sort their quantiles."),
-]
-Normalize = Annotated[bool, typer.Option("--normalize", help="Rescale each row's predictions to sum to one.")]
-MissingRows = Annotated[Literal["error", "drop"], typer.Option(help="Rows without a prediction.")]
-UnseenGroups = Annotated[
-    Literal["global", "raw", "error"],
-    typer.Option(
-        help="Groups never counted: treat as the whole field, do not correct (calibrate only, where the lab "
-        "is calibrated), or refuse."
-    ),
-]
-KeptRows = Annotated[
-    Literal["error", "keep"], typer.Option(help="Rows without a prediction: refuse, or keep as is.")
-]
-NewName = Annotated[
-    str, typer.Option(metavar="PATTERN", help="Names of the new columns; {} is the old name.")
-]
-WeightShape = Annotated[
-    Literal["tilt", "bins"],
-    typer.Option(
-        help="With labels of the field: weights of the row's group alone, or of its bin too, for scores that are off."
-    ),
-]
-Acknowledge = Annotated[
-    bool,
-    typer.Option("--acknowledge", help="Apply an estimate over protected groups, or one with 'do not use'."),
-]
-Method = Annotated[
-    Literal["default", "paper", "reference"],
-    typer.Option(
-        help="What 'auto' means: fieldcal's choice; what the paper does; or what its authors' R code "
-        "does. Learn and estimate by the same.",
-    ),
-]
-HowChosen = Annotated[
-    Literal["random", "by_score", "by_class"] | None,
-    typer.Option(
-        help="How the rows with labels were chosen: at random, by looking at predictions or groups, or by their class. "
-        "With --predictions it must be said; else by default random.",
-        show_default=False,
-    ),
-]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of whatever is drawn at random.")]
-_QUANTILES = (
-    "columns with quantiles of a number, 'q_*' where * is the level (0.05) or a percentage (5), or each level with its "
-    "column: 0.1=low,0.9=high"
-)
+By = Annotated[list[str] | None, option("By")]
+Crossing = Annotated[Literal["error", "sort"], option("Crossing")]
+Normalize = Annotated[bool, option("Normalize", "--normalize")]
+MissingRows = Annotated[Literal["error", "drop"], option("MissingRows")]
+UnseenGroups = Annotated[Literal["global", "raw", "error"], option("UnseenGroups")]
+KeptRows = Annotated[Literal["error", "keep"], option("KeptRows")]
+NewName = Annotated[str, option("NewName")]
+WeightShape = Annotated[Literal["tilt", "bins"], option("WeightShape")]
+Acknowledge = Annotated[bool, option("Acknowledge", "--acknowledge")]
+Method = Annotated[Literal["default", "paper", "reference"], option("Method")]
+HowChosen = Annotated[Literal["random", "by_score", "by_class"] | None, option("HowChosen")]
+Seed = Annotated[int, option("Seed", min=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
     """Options of `learn`."""
 
-    label: Annotated[
-        str, typer.Option(metavar="COLUMN", help="The column with the true class.", show_default=False)
-    ]
-    scores: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="The columns with the predictions: the probability of one of two classes (see --positive), 'p_*' "
-            "where * is the class, or p_a,p_b with one name per class. May be repeated; quote names with a comma: "
-            "'\"a,b\",c'.",
-            show_default=False,
-        ),
-    ] = None
-    quantiles: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMNS", help=f"In place of --scores: {_QUANTILES}.", show_default=False),
-    ] = None
-    predictions: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="In place of --scores: the column with the values of a judge or a test, such as pass, 4 or true; "
-            "several, a,b, of several judges. Needs --design; --label may then be empty in most rows.",
-            show_default=False,
-        ),
-    ] = None
+    label: Annotated[str, option("label")]
+    scores: Annotated[list[str] | None, option("scores")] = None
+    quantiles: Annotated[list[str] | None, option("quantiles")] = None
+    predictions: Annotated[list[str] | None, option("predictions")] = None
     design: HowChosen = None
     by: By = None
-    classes: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES", help="The classes in the order of the score columns: a,b.", show_default=False
-        ),
-    ] = None
-    positive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLASS",
-            help="With one column of --scores: the class that it is the probability of, such as yes. By default the "
-            "second in sorted order.",
-            show_default=False,
-        ),
-    ] = None
+    classes: Annotated[list[str] | None, option("classes")] = None
+    positive: Annotated[str | None, option("positive")] = None
     method: Method = "default"
-    bins: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BINS",
-            help="The number of bins; where to cut the score of two classes, 0.2,0.5; or how, with their number: "
-            "quantiles:8, simplex:24, expected:8. given:8 where --scores holds numbers of bins, from 0 to 7. Or those "
-            "of another lab: lab.json. By default chosen by the data.",
-            show_default=False,
-        ),
-    ] = None
-    smoothing: Annotated[
-        str,
-        typer.Option(
-            metavar="ROWS",
-            help="Pseudo-rows per class that keep every count above zero: auto, or from 0, none.",
-        ),
-    ] = "auto"
-    ordered: Annotated[
-        bool, typer.Option("--ordered", help="The order of the classes means something, as in grades.")
-    ] = False
+    bins: Annotated[str | None, option("bins")] = None
+    smoothing: Annotated[str, option("smoothing")] = "auto"
+    ordered: Annotated[bool, option("ordered", "--ordered")] = False
     normalize: Normalize = False
-    calibration: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD",
-            help="Calibrate the predictions on the lab first: sigmoid, isotonic or temperature. The field's are then "
-            "read in the same way. Or as another lab of the same classes is calibrated, to merge the two: lab.json.",
-            show_default=False,
-        ),
-    ] = None
-    intervals: Annotated[
-        str,
-        typer.Option(
-            metavar="N|EDGES",
-            help="With --quantiles: into how many intervals to cut the numbers, or where: 0,10,20. By default chosen "
-            "by the data.",
-            show_default=False,
-        ),
-    ] = "auto"
-    atoms: Annotated[
-        str,
-        typer.Option(
-            metavar="NUMBERS",
-            help="With --quantiles: numbers with an interval of their own: 0,100; none for none. By default those of a "
-            "twentieth of the rows or more.",
-            show_default=False,
-        ),
-    ] = "auto"
+    calibration: Annotated[str | None, option("calibration")] = None
+    intervals: Annotated[str, option("intervals", show_default=False)] = "auto"
+    atoms: Annotated[str, option("atoms", show_default=False)] = "auto"
     crossing: Crossing = "error"
     seed: Seed = 0
 
@@ -235,66 +284,15 @@ class Learning:
 class LearningOrRates(Learning):
     """Options of `learn`: those for a table, and those for published rates of a test in place of one."""
 
-    label: Annotated[
-        str | None,  # type: ignore[assignment]  # needed with a table only
-        typer.Option(metavar="COLUMN", help="The column with the true class.", show_default=False),
-    ] = None
-    classes: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES",
-            help="The classes in the order of the score columns: a,b. Of rates, by default negative,positive; of "
-            "--confusion 0,1,…",
-            show_default=False,
-        ),
-    ] = None
-    intervals: Annotated[
-        str,
-        typer.Option(
-            metavar="N|EDGES|ENDS",
-            help="With --quantiles: into how many intervals to cut the numbers, or where: 0,10,20; by default chosen "
-            "by the data. With --sensitivity, in place of --n: the intervals of the two rates, "
-            "'0.85,0.96;0.95,0.98'.",
-            show_default=False,
-        ),
-    ] = "auto"
-    sensitivity: Annotated[
-        float | None,
-        typer.Option(metavar="RATE", help="Without LAB_TABLE: P(test positive | positive), such as 0.92."),
-    ] = None
-    specificity: Annotated[
-        float | None,
-        typer.Option(metavar="RATE", help="Without LAB_TABLE: P(test negative | negative), such as 0.97."),
-    ] = None
-    confusion: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="In place of the two: a row per true class and a column per category, as numbers of rows, "
-            "'388,12;10,110', or as shares with --n.",
-        ),
-    ] = None
-    n: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ROWS",
-            help="The rows behind the rates: positive and negative ones, 120,400; with --confusion one number per "
-            "class.",
-        ),
-    ] = None
-    level: Annotated[
-        float, typer.Option(metavar="LEVEL", help="Probability content of the --intervals of rates.")
-    ] = 0.95
-    categories: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--categories",
-            "--values",
-            metavar="NAMES",
-            help="The results of the test in the order of the columns of --confusion: -,+. By default the classes.",
-            show_default=False,
-        ),
-    ] = None
+    label: Annotated[str | None, option("label")] = None  # type: ignore[assignment]  # a table needs it
+    classes: Annotated[list[str] | None, option("classes.learn")] = None
+    intervals: Annotated[str, option("intervals.learn", show_default=False)] = "auto"
+    sensitivity: Annotated[float | None, option("sensitivity")] = None
+    specificity: Annotated[float | None, option("specificity")] = None
+    confusion: Annotated[str | None, option("confusion")] = None
+    n: Annotated[str | None, option("n")] = None
+    level: Annotated[float, option("level")] = 0.95
+    categories: Annotated[list[str] | None, option("categories", "--categories", "--values")] = None
 
     @property
     def of_rates(self) -> str | None:
@@ -336,35 +334,21 @@ class ScoreColumns:
     """Where the groups and the predictions of the field are, if not where the lab has them."""
 
     by: By = None
-    scores: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="The columns with the predictions, in the order of the classes; by default those of the lab.",
-        ),
-    ] = None
+    scores: Annotated[list[str] | None, option("scores.scorecolumns")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileColumns(ScoreColumns):
     """The same, also for quantiles of a number."""
 
-    quantiles: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMNS", help=f"Of a regression: {_QUANTILES}; by default those of the lab."),
-    ] = None
+    quantiles: Annotated[list[str] | None, option("quantiles.quantilecolumns")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassColumns(ScoreColumns):
     """The same, also for values."""
 
-    predictions: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS", help="Of values: the column, or one per judge; by default those of the lab."
-        ),
-    ] = None
+    predictions: Annotated[list[str] | None, option("predictions.classcolumns")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,15 +361,9 @@ class Counting:
     """Options of `count`, besides the columns."""
 
     missing: MissingRows = "error"
-    batch: Annotated[
-        str | None, typer.Option(metavar="ID", help="A name for these rows; they can be counted only once.")
-    ] = None
-    time: Annotated[
-        str | None, typer.Option(help="A column of times, to count by window.", metavar="COLUMN")
-    ] = None
-    every: Annotated[
-        str | None, typer.Option(help="The length of a window of --time, such as 1d.", metavar="LENGTH")
-    ] = None
+    batch: Annotated[str | None, option("batch")] = None
+    time: Annotated[str | None, option("time")] = None
+    every: Annotated[str | None, option("every")] = None
     normalize: Normalize = False
     crossing: Crossing = "error"
 
@@ -395,47 +373,14 @@ class Estimating:
     """Options of `estimate`."""
 
     method: Method = "default"
-    trust: Annotated[
-        str,
-        typer.Option(
-            metavar="TRUST",
-            help="Probability that label shift holds: auto, as far as it was earned; or from 0, leave alone, to 1.",
-        ),
-    ] = "auto"
-    prior: Annotated[
-        str,
-        typer.Option(
-            metavar="PRIOR",
-            help="auto, flat, pooled, smooth; kl, dirichlet, continuity, kl_bins with a strength: kl:10; or a sum of "
-            "these: kl:10+continuity:5.",
-        ),
-    ] = "auto"
-    point: Annotated[
-        Literal["auto", "mean", "mode"],
-        typer.Option(help="Of the posterior: its mean, or its mode, as in the paper."),
-    ] = "auto"
-    level: Annotated[
-        str,
-        typer.Option(
-            metavar="LEVEL", help="Probability content of the intervals; none for none, with --point mode."
-        ),
-    ] = "0.9"
-    design_effect: Annotated[
-        float,
-        typer.Option(
-            metavar="NUMBER",
-            help="How many times larger the field's variance is than that of independent rows: 1 + (m - 1)·r for "
-            "clusters of m rows with a correlation of r.",
-        ),
-    ] = 1.0
-    protected: Annotated[
-        bool,
-        typer.Option("--protected", help="Decisions must be blind to the groups: estimate, do not apply."),
-    ] = False
+    trust: Annotated[str, option("trust")] = "auto"
+    prior: Annotated[str, option("prior")] = "auto"
+    point: Annotated[Literal["auto", "mean", "mode"], option("point")] = "auto"
+    level: Annotated[str, option("level.estimating")] = "0.9"
+    design_effect: Annotated[float, option("design_effect")] = 1.0
+    protected: Annotated[bool, option("protected", "--protected")] = False
     seed: Seed = 0
-    max_iter: Annotated[
-        int, typer.Option(metavar="N", help="With --point mode: iterations of the solver, at most.")
-    ] = 200
+    max_iter: Annotated[int, option("max_iter")] = 200
 
 
 @dataclass(frozen=True, kw_only=True)

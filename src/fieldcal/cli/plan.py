@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
@@ -26,80 +24,20 @@ if TYPE_CHECKING:
 
 def plan(
     settings: Settings,
-    artefact: Annotated[
-        Path,
-        typer.Argument(metavar="PREVALENCE.json | LAB.json", help="An estimate, or with --rows alone a lab."),
-    ],
+    artefact: Annotated[Path, opt.argument("artefact")],
     columns: QuantileColumns,
-    table: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TABLE", help=f"The field, to choose rows from. {opt.TABLE}", show_default=False
-        ),
-    ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="With TABLE: choose so many rows to label. With a lab alone: plan a field of so many rows.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="With TABLE: where to write the rows to label: .csv, .parquet, or - for standard output.",
-            show_default=False,
-        ),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="With TABLE: the column of the true classes, to be filled in; rows that have one are not chosen. By "
-            "default as in the lab.",
-        ),
-    ] = None,
+    table: Annotated[str | None, opt.argument("table.plan")] = None,
+    rows: Annotated[int | None, opt.option("rows")] = None,
+    output: Annotated[Path | None, opt.option("output.plan", "-o", "--output")] = None,
+    label: Annotated[str | None, opt.option("label.plan")] = None,
     missing: opt.MissingRows = "error",
-    seed: Annotated[int, typer.Option(metavar="N", help="With TABLE: other rows of the same kind.")] = 0,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help="With an estimate: how many more labels to foretell the interval for; by default 50,100,200. 0 leaves "
-            "it out.",
-        ),
-    ] = None,
-    width: Annotated[
-        float | None,
-        typer.Option(
-            metavar="WIDTH",
-            help="Of values: how many labels an interval of this width takes; of a typical slice where there are any.",
-        ),
-    ] = None,
-    apart: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B", help="Of values: how many labels it takes to tell these two slices apart."
-        ),
-    ] = None,
-    prevalence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARES",
-            help="With a lab: the shares of the classes to plan for, in their order: 0.7,0.3. By default the lab's.",
-        ),
-    ] = None,
+    seed: Annotated[int, opt.option("seed")] = 0,
+    labels: Annotated[str | None, opt.option("labels")] = None,
+    width: Annotated[float | None, opt.option("width")] = None,
+    apart: Annotated[str | None, opt.option("apart")] = None,
+    prevalence: Annotated[str | None, opt.option("prevalence")] = None,
     of: Of = None,
-    level: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LEVEL",
-            help="Probability content of the interval; by default the estimate's, or with a lab 0.9.",
-        ),
-    ] = None,
+    level: Annotated[float | None, opt.option("level.plan")] = None,
     assume: Assume = "trust",
     normalize: opt.Normalize = False,
 ) -> None:

@@ -7,8 +7,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import fieldcal
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
@@ -45,17 +43,8 @@ def run(
     labelling: FieldLabels,
     field_table: opt.MaybeFieldTable = None,
     item: Item = None,
-    recalibrated: Annotated[
-        bool,
-        typer.Option(
-            "--recalibrated",
-            help="With --predictions: also write the probability of each class for every row.",
-        ),
-    ] = False,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Exit with 2 if the verdict is 'care', with 3 if it is 'do not use'."),
-    ] = False,
+    recalibrated: Annotated[bool, opt.option("recalibrated", "--recalibrated")] = False,
+    check: Annotated[bool, opt.option("check", "--check")] = False,
 ) -> int:
     """All four verbs; the results go into a folder, all of them or none.
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import fieldcal
+from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.output import Settings
 from fieldcal.errors import ArtefactError
@@ -40,9 +39,7 @@ _BINS = {
 
 def show(
     settings: Settings,
-    artefact: Annotated[
-        Path, typer.Argument(metavar="FILE.json", help="A lab, a field or an estimate that fieldcal wrote.")
-    ],
+    artefact: Annotated[Path, opt.argument("artefact.show")],
 ) -> None:
     """What a file holds, in words, and what can be done with it next.
 

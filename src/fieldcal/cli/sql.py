@@ -6,46 +6,17 @@ import sys
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-import typer
-
 from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.apply import DecisionName, Goal, goal_of
 from fieldcal.cli.options import ScoreColumns, arguments
 from fieldcal.cli.output import Settings
 
-Dialect = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="Of the warehouse: postgres, snowflake, bigquery, duckdb, spark …",
-        show_default=False,
-    ),
-]
-TableName = Annotated[
-    str, typer.Argument(metavar="TABLE", help="The table in the warehouse: name, or schema.name.")
-]
-Unseen = Annotated[
-    Literal["global", "raw"],
-    typer.Option(
-        help="Groups never counted: treat as the whole field, or do not correct (calibrate only, where the lab is "
-        "calibrated)."
-    ),
-]
-CountedLabel = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The true class of the rows whose class is known, null elsewhere. How they were chosen is said to "
-        "`fieldcal estimate`, by --design.",
-    ),
-]
-Weights = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TABLE", help="Where `fieldcal sql weights` was loaded; without it, they are written out."
-    ),
-]
+Dialect = Annotated[str, opt.option("Dialect")]
+TableName = Annotated[str, opt.argument("TableName")]
+Unseen = Annotated[Literal["global", "raw"], opt.option("Unseen")]
+CountedLabel = Annotated[str | None, opt.option("CountedLabel")]
+Weights = Annotated[str | None, opt.option("Weights")]
 
 
 def sql_count(
@@ -104,12 +75,7 @@ def sql_decide(
     goal: Goal = "accuracy",
     unseen: Unseen = "global",
     name: DecisionName = "decision",
-    recalibrated: Annotated[
-        str,
-        typer.Option(
-            metavar="PATTERN", help="Names of the columns of recalibrated predictions; {} is the old name."
-        ),
-    ] = "{}_recalibrated",
+    recalibrated: Annotated[str, opt.option("recalibrated.sql_decide")] = "{}_recalibrated",
     weights: Weights = None,
     acknowledge: opt.Acknowledge = False,
     shape: opt.WeightShape = "tilt",
