@@ -242,17 +242,23 @@ def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def working(settings: Settings, text: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A moving sign on stderr while something lasts, where somebody watches.
+def working(
+    settings: Settings, text: str, *, first: str | None = None
+) -> Iterator[Callable[[int, int], None] | None]:
+    """A moving sign on stderr while something lasts, where somebody watches; elsewhere the line ``first``, if any.
 
     Gives a function to call with what is done and what there is to do, or None.
     """
     with _bar(settings) as bar:
         if bar is None:
+            if first is not None:
+                note(settings, first)
             yield None
             return
         task = bar.add_task(one_line(text), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total: bar.update(
+            task, completed=done, total=total, description=f"{one_line(text)} {done:,} of {total:,}"
+        )
 
 
 @contextmanager

@@ -81,17 +81,22 @@ def plan(
             f"{artefact.name} is a lab, which has no field to plan for. Say how many rows it will have: --rows 1000."
         )
     held = Prevalence.load(artefact) if rows is None else Lab.load(artefact)
-    planned = fieldcal.plan(
-        held,
-        n=rows,
-        prevalence=shares,
-        of=class_of(held, of),
-        level=level,
-        assume=assume,
-        labels=_numbers(labels),
-        width=width,
-        apart=None if apart is None else _two_groups(held, apart),
+    asked: dict[str, Any] = {
+        "n": rows,
+        "prevalence": shares,
+        "of": class_of(held, of),
+        "level": level,
+        "assume": assume,
+        "labels": _numbers(labels),
+        "width": width,
+        "apart": None if apart is None else _two_groups(held, apart),
+    }
+    long = isinstance(held, Prevalence) and len(held.classes) > 2
+    words = (
+        "plan: estimating the interval anew for each number of labels, which takes minutes with many classes"
     )
+    with out.working(settings, "plan", first=words if long else None) as progress:
+        planned = fieldcal.plan(held, progress=progress, **asked)
     out.result(settings, planned.to_dict(), repr(planned))
 
 

@@ -249,13 +249,18 @@ def _chosen(
     )
 
 
+def check_progress(progress: Any) -> None:
+    """Refuse what cannot be called."""
+    if progress is not None and not callable(progress):
+        raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
+
+
 def _check_options(point: Any, protected: Any, random_state: Any, max_iter: Any, progress: Any) -> None:
     check_choice("point", point, ("auto", "mean", "mode"))
     check_flags(protected=protected)
     check_whole("random_state", random_state, least=0)
     check_whole("max_iter", max_iter, least=1)
-    if progress is not None and not callable(progress):
-        raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
+    check_progress(progress)
 
 
 def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,12 +22,14 @@ from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.problem import Rows
 from fieldcal.options import as_array, as_number, check_level, check_whole
 from fieldcal.types import DESIGNS, Floats
-from fieldcal.verbs.estimate import DEFAULT_LEVEL
+from fieldcal.verbs.estimate import DEFAULT_LEVEL, check_progress
 from fieldcal.verbs.label_widths import MoreLabels, checked_labels, label_lines
 from fieldcal.verbs.plan_values import ValuesPlan, plan_values
 
 #: Numbers of further labels that an estimate is planned for.
 LABELS = (50, 100, 200)
+#: Groups of a field up to which the labels that settle it are found within a second or two.
+_QUICK_GROUPS = 100
 #: Fields of so many groups at most, and how often labels are drawn for each number of them: many groups cost more.
 _DRAWS = ((1, 8), (100, 4), (np.inf, 2))
 
@@ -104,6 +106,7 @@ def plan(
     width: float | None = None,
     apart: tuple[Hashable, Hashable] | None = None,
     random_state: int = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Plan | ValuesPlan:
     """Where will the width of an interval come from, and what would more rows, or more labels, make of it?
 
@@ -131,6 +134,9 @@ def plan(
         Of values: two slices, for which to tell how many labels it takes to tell them apart.
     random_state : int
         Seed of these labels.
+    progress : callable, optional
+        Called with the number of steps that are done and the number of all, as in `estimate`: with many classes, each
+        number of labels takes seconds.
 
     Returns
     -------
@@ -194,13 +200,16 @@ def plan(
         raise InputError(f"There is no class {of!r}. The classes are {lab.classes!r:.200}.")
     check_assume(assume)
     check_whole("random_state", random_state, least=0)
+    check_progress(progress)
     if prev is not None and prev.is_judged:
         if n is not None or prevalence is not None or assume != "trust":
             raise InputError(
                 "Of values, the field of the estimate is planned for: neither n, prevalence nor assume."
             )
         numbers = checked_labels(LABELS if labels is None else labels)
-        return plan_values(prev, k=k, level=level, labels=numbers, width=width, apart=apart)
+        return plan_values(
+            prev, k=k, level=level, labels=numbers, width=width, apart=apart, progress=progress
+        )
     if width is not None or apart is not None:
         raise InputError(
             Option("width"), " and ", Option("apart"), " are planned for an estimate of values, by default."
@@ -229,7 +238,9 @@ def plan(
         field_rows=None if more_field is None else int(np.ceil(more_field * size)),
         lab_rows=None if more_lab is None else int(np.ceil(more_lab * lab.n)),
         labels=labels_to_decide(mean_prediction, p) if outlook is None else outlook.labels_to_settle(),
-        more_labels=() if outlook is None else tuple(_more_labels(outlook, numbers, k, level, random_state)),
+        more_labels=()
+        if outlook is None
+        else tuple(_more_labels(outlook, numbers, k, level, random_state, progress)),
     )
 
 
@@ -258,13 +269,28 @@ def _outlook(
 
 
 def _more_labels(
-    outlook: Outlook, numbers: Sequence[int], k: int, level: float, seed: int
+    outlook: Outlook,
+    numbers: Sequence[int],
+    k: int,
+    level: float,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
 ) -> Iterator[MoreLabels]:
     draws = next(draws for most, draws in _DRAWS if len(outlook.learnt.model.V) <= most)
-    for n in numbers:
-        for design in DESIGNS:
-            whole, group = outlook.widths(n, design, level=level, draws=draws, seed=seed)
-            yield MoreLabels(n, design, float(whole[k]), None if group is None else float(group[k]))
+    steps = [(n, design) for n in numbers for design in DESIGNS]
+    for done, (n, design) in enumerate(steps):
+        if progress is not None:
+            progress(done, len(steps))
+        whole, group = outlook.widths(n, design, level=level, draws=draws, seed=seed)
+        yield MoreLabels(n, design, float(whole[k]), None if group is None else float(group[k]))
+
+
+def labels_to_settle(prev: Prevalence) -> int | None:
+    """Labels drawn at random that would settle the verdict, where that is soon computed: two classes, few groups."""
+    if prev.is_judged or len(prev.classes) > 2 or len(prev.groups) > _QUICK_GROUPS:
+        return None
+    outlook, _ = _outlook(prev, LABELS, told=False)
+    return None if outlook is None else outlook.labels_to_settle()
 
 
 @dataclass(frozen=True)

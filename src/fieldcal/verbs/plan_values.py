@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from fieldcal.verbs.label_widths import MoreLabels, label_lines
 
 #: That are planned for: rows chosen by value are hardly better than random ones.
 _DESIGNS: tuple[Design, ...] = ("random", "by_class")
+_STEPS = 7  # of a search among the numbers of labels, at most
 _POWER = 0.8  # the probability with which two slices are told apart
 
 
@@ -87,6 +89,7 @@ def plan_values(
     labels: Sequence[int],
     width: Any = None,
     apart: Any = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ValuesPlan:
     """Of class k: the widths with more labels, and how many are needed for one, or to tell two slices apart."""
     data = prev.judged.verdicts
@@ -105,8 +108,22 @@ def plan_values(
     look = _Look(k, level, size, prev.field.grouped)
     open_rows = int(now.data.rest.sum())
 
-    def widths(n: int) -> tuple[float, float | None]:
-        return look.widths(now if n == 0 else expected.after(n, "random", given))
+    planned = [n for n in labels if n <= open_rows]
+    steps = len(planned) * len(_DESIGNS) + ((width is not None) + (pair is not None)) * _STEPS
+    done = 0
+
+    @functools.cache  # a search for a width and one for two slices ask for the same numbers
+    def after(n: int, design: Design = "random") -> Posterior:
+        nonlocal done
+        found = now if n == 0 else expected.after(n, design, given)
+        done = min(done + (n > 0), steps)
+        if progress is not None:
+            progress(done, steps)
+        return found
+
+    @functools.cache
+    def widths(n: int, design: Design = "random") -> tuple[float, float | None]:
+        return look.widths(after(n, design))
 
     wanted = None if width is None else as_number("width", width, least=1e-6, most=1, words="a width")
     found = widths(0)
@@ -120,18 +137,12 @@ def plan_values(
         needed = abs(difference) / float(ndtri((1 + level) / 2) + ndtri(_POWER))
 
         def told(n: int) -> bool:
-            after = now if n == 0 else expected.after(n, "random", given)
-            draws = after.draws(np.array([a, b]))[..., k]
+            draws = after(n).draws(np.array([a, b]))[..., k]
             return float((draws[0] - draws[1]).std()) <= needed
 
         plan |= {"apart": tuple(prev.groups[g] for g in pair), "difference": difference}
         plan |= {"labels_to_tell": _fewest(told, open_rows)}
-    more = [
-        MoreLabels(int(n), design, *look.widths(expected.after(n, design, given)))
-        for n in labels
-        if n <= open_rows
-        for design in _DESIGNS
-    ]
+    more = [MoreLabels(int(n), design, *widths(n, design)) for n in planned for design in _DESIGNS]
     return ValuesPlan(
         of=prev.classes[k],
         level=level,
