@@ -28,6 +28,7 @@ from fieldcal.reporting.in_short import in_short
 from fieldcal.reporting.labels import labels_section, taught_sentence
 from fieldcal.reporting.names import number_or_none, shown_name
 from fieldcal.types import Floats
+from fieldcal.verbs.plan import labels_to_settle
 
 SCHEMA = 1
 #: Groups drawn beside the whole field: those that fit worst, and those whose distribution changes most.
@@ -59,6 +60,9 @@ _FINDINGS_OVERALL = (
     *("labels_unmoved", "labels_undecided"),
     *("labels_say_label_shift", "labels_say_same", "labels_say_other"),
 )
+
+#: Findings on why the whole field moved, or whether it did.
+_SETTLED_BY_LABELS = ("shift_believed", "shift_uncertain", "shift_untestable", "labels_undecided")
 
 
 def report_content(
@@ -131,7 +135,23 @@ def _advice(prev: Prevalence) -> list[str]:
     else:
         first = f"Apply it: {_HOW_TO_APPLY}"
     last = ["Report again when the model, the lab or the field has changed."] if level == "ok" else []
-    return list(dict.fromkeys([first, *prev.verdict.remedies, *last]))
+    return list(dict.fromkeys([first, *_remedies(prev), *last]))
+
+
+def _remedies(prev: Prevalence) -> list[str]:
+    """Those of the findings; where labels would settle the shift of the whole field, with their number."""
+    asked = [
+        f.remedy for f in prev.verdict.told if f.code in _SETTLED_BY_LABELS and "fieldcal plan" in f.remedy
+    ]
+    n = labels_to_settle(prev) if asked else None
+    if not n:
+        return list(prev.verdict.remedies)
+    more = " more" if prev.labels is not None else ""
+    number = (
+        f"About {n:,}{more} labelled rows, drawn from the field at random, would decide if they come as expected; "
+        "fieldcal plan says more."
+    )
+    return [number if remedy in asked else remedy for remedy in prev.verdict.remedies]
 
 
 def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
