@@ -43,8 +43,8 @@ of Python; `run` is all of them. Exit codes: 0 done, 1 an error, 130 after Ctrl-
 """
 SCHEMAS = """# JSON schemas
 
-What a file of each kind holds; `fieldcal schema lab` prints the same. Around the content stand the kind, the version of
-the schema and the digest: see [saving, versioning, audit](../how-to/saving.md).
+What a file of each kind holds; `fieldcal.Lab.model_json_schema()` gives the same. Around the content stand the kind,
+the version of the schema and the digest: see [saving, versioning, audit](../how-to/saving.md).
 """
 DECISIONS = """# Decisions
 

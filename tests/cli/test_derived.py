@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import numpy as np
@@ -11,53 +10,38 @@ import pytest
 import fieldcal
 
 
-def test_shares_are_those_of_python_at_another_level(artefacts, call):
-    found = json.loads(
-        call("shares prevalence.json 'site 6' --of 0 --level 0.5 --assume label_shift --json").out
-    )
+def test_show_has_precision_and_recall_of_every_class_and_the_shares(artefacts, call):
+    found = json.loads(call("show prevalence.json --json").out)
     prev = fieldcal.Prevalence.load("prevalence.json")
-    (share,) = prev.shares(["site 6"], of=0, level=0.5, assume="label_shift")
-    assert found["shares"] == [{"group": "site 6", **share.to_dict()}]
-    assert (found["of"], found["assume"], found["verdict"]) == (0, "label_shift", prev.verdict.level)
+    expected = prev.performance()
+    assert [row["class"] for row in found["performance"]] == [0, 1]
+    assert found["performance"][1]["precision"] == expected["precision"][1].to_dict()
+    assert found["performance"][0]["recall"] == expected["recall"][0].to_dict()
+    assert [row["estimate"] for row in found["prevalence"][2:]] == prev.estimate.ravel().tolist()
+    assert "in the whole field, estimated without their labels" in call("show prevalence.json").out
 
 
-def test_shares_of_all_groups_are_told_unless_some_are_named(artefacts, call):
-    lines = call("shares prevalence.json").out.splitlines()
-    assert sum(line.startswith("site ") for line in lines) == 8
-
-
-def test_performance_has_precision_and_recall_of_every_class(artefacts, call):
-    found = json.loads(call("performance prevalence.json 'site 6' --json").out)
-    expected = fieldcal.Prevalence.load("prevalence.json").performance("site 6")
-    assert [row["class"] for row in found["classes"]] == [0, 1]
-    assert found["classes"][1]["precision"] == expected["precision"][1].to_dict()
-    assert found["classes"][0]["recall"] == expected["recall"][0].to_dict()
-    whole = call("performance prevalence.json").out
-    assert "in the whole field, estimated without their labels" in whole
-
-
-def test_draws_are_joint_one_row_per_group_and_draw(artefacts, call):
-    assert call("draws prevalence.json 'site 1' 'site 6' -o draws.csv").code == 0
-    with (artefacts / "draws.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    expected = fieldcal.Prevalence.load("prevalence.json").draws(["site 1", "site 6"])
-    seen = np.array([float(row["share of 1"]) for row in rows]).reshape(2, -1)
-    np.testing.assert_array_equal(seen, expected[..., 1])
-    assert [row["group"] for row in rows[:: seen.shape[1]]] == ["site 1", "site 6"]
-    assert [int(row["draw"]) for row in rows[:3]] == [0, 1, 2]
+@pytest.mark.parametrize(
+    "verb", ["shares", "performance", "draws", "cross-validate", "rates", "extend", "schema"]
+)
+def test_what_python_does_is_no_command(verb, call, one_error):
+    assert "No such command" in one_error(call(verb))
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("shares prevalence.json 'site 9'", "There is no group 'site 9'"),
-        ("performance prevalence.json nowhere", "There is no group 'nowhere'"),
-        ("draws prevalence.json -o draws.parquet", "written as .csv"),
-        ("cross-validate prevalence.json", "No row of this field has a label"),
-        ("extend lab.json field.json -o next.json", "has no labelled rows"),
-        ("rates --sensitivity 0.9 -o r.json", "Give --sensitivity and --specificity"),
-        ("rates --sensitivity 0.9 --specificity 0.9 -o r.json", "give --n, the numbers of positive"),
-        ("rates --confusion '1,x;2,3' -o r.json", "--confusion must be numbers such as"),
+        ("learn --sensitivity 0.9 -o r.json", "Give --sensitivity and --specificity"),
+        ("learn --sensitivity 0.9 --specificity 0.9 -o r.json", "give --n, the numbers of positive"),
+        ("learn --confusion '1,x;2,3' -o r.json", "--confusion must be numbers such as"),
+        ("learn --confusion '1,2;2,3' --n '1,2;3,4' -o r.json", "--n must be one row of numbers"),
+        ("learn -o r.json", "LAB_TABLE, or published rates of a test: --sensitivity"),
+        (
+            "learn --n 1,2 --by site -o r.json",
+            "--by is about a table of predictions, --n about published rates",
+        ),
+        ("learn lab.csv --n 1,2 -o r.json", "--n is about published rates, without a table"),
+        ("learn lab.csv --scores p -o r.json", "Name the column with the true class: --label COLUMN"),
         ("merge lab.json field.json -o m.json", "holds a 'field', but a 'lab' was expected"),
         ("merge lab.json --retract a -o m.json", "are about fields, but these are labs"),
         (
@@ -90,7 +74,7 @@ def test_what_cannot_be_is_one_line(artefacts, call, one_error, line, words):
 
 def test_rates_are_a_lab_whose_estimate_is_rogan_and_gladens(folder, call, write_table):
     write_table(folder / "survey.csv", {"result": ["positive"] * 90 + ["negative"] * 910})
-    call("rates --sensitivity 0.92 --specificity 0.97 --n 120,400 -o rates.json")
+    call("learn --sensitivity 0.92 --specificity 0.97 --n 120,400 -o rates.json")
     assert call("count rates.json survey.csv --predictions result -o field.json").code == 0
     line = "estimate rates.json field.json --prior flat --point mode --level none -o p.json --json"
     found = json.loads(call(line).out)
@@ -100,10 +84,10 @@ def test_rates_are_a_lab_whose_estimate_is_rogan_and_gladens(folder, call, write
 
 
 def test_rates_take_a_table_of_rows_or_intervals(folder, call):
-    call("rates --confusion '388,12;10,110' --classes healthy,ill --values=-,+ -o a.json")
+    call("learn --confusion '388,12;10,110' --classes healthy,ill --values=-,+ -o a.json")
     lab = fieldcal.Lab.load("a.json")
     assert (lab.classes, lab.F.tolist()) == (("healthy", "ill"), [[388, 12], [10, 110]])
-    call("rates --sensitivity 0.9 --specificity 0.9 --intervals '0.85,0.94;0.85,0.94' -o b.json")
+    call("learn --sensitivity 0.9 --specificity 0.9 --intervals '0.85,0.94;0.85,0.94' -o b.json")
     rates = fieldcal.Lab.from_rates(sensitivity=0.9, specificity=0.9, intervals=((0.85, 0.94), (0.85, 0.94)))
     assert fieldcal.Lab.load("b.json") == rates
 
@@ -113,14 +97,6 @@ def test_labs_with_the_same_bins_merge(artefacts, call):
     assert call("merge lab.json again.json -o both.json").code == 0
     one, both = fieldcal.Lab.load("lab.json"), fieldcal.Lab.load("both.json")
     assert (both.n, both.F.tolist()) == (2 * one.n, (2 * one.F).tolist())
-
-
-def test_a_lab_is_extended_by_the_labels_of_a_field(labelled, call):
-    call("learn lab.csv --label y --scores p -o lab.json")
-    call("count lab.json partly.csv --by site --label y -o field.json")
-    assert call("extend lab.json field.json -o next.json").code == 0
-    expected = fieldcal.Lab.load("lab.json").extended(fieldcal.Field.load("field.json"))
-    assert fieldcal.Lab.load("next.json") == expected
 
 
 def test_batches_may_be_kept_by_name(artefacts, call):

@@ -89,6 +89,7 @@ def test_fault_81_in_python_the_warning_has_a_category_of_its_own(folder, write_
         verb(prev, scores, acknowledge=True)
 
 
+@pytest.mark.slow
 def test_contrast_says_that_items_of_a_run_are_not_used_unless_they_are_given(call, judged):
     line = ("--predictions", "verdict", "--label", "human", "--by", "model", "--item", "question")
     assert call("run", "judged.csv", *line, "--design", "random", "-o", "out").code == 0

@@ -38,6 +38,17 @@ def test_real_data_of_each_verdict_say_what_to_do(level):
     assert verdict["advice"][0].startswith(first)
 
 
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+def test_where_labels_would_decide_the_advice_has_their_number():
+    data = fieldcal.datasets.label_shift(n_lab=600, n_field=6000, n_groups=1, random_state=3)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
+    number = fieldcal.plan(prev, labels=[10]).labels
+    assert any(
+        f"About {number:,} labelled rows" in line for line in reported(prev).dict()["verdict"]["advice"]
+    )
+
+
 def test_the_content_is_plain_json_and_knows_no_nan():
     for prev in (simple()[0], simple(1)[0], simple(6, 3)[0], hostile(), judged("care")[0]):
         text = reported(prev).json()
