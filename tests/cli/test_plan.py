@@ -107,3 +107,22 @@ def test_the_plan_of_an_estimate_tells_of_labels_and_none_if_told(world, call):
         json.loads(call("plan lab.json --rows 500 --json").out)["width"],
         fieldcal.plan(Lab.load("lab.json"), n=500).width,
     )
+
+
+@pytest.mark.slow
+def test_the_plan_of_many_classes_says_that_it_takes_long_and_counts_its_steps(folder, call, write_table):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=400)
+    says = np.where(rng.random(400) < 0.8, y, rng.integers(3, size=400))
+    human = ["abc"[k] if i < 90 else "" for i, k in enumerate(y)]
+    write_table("judged.csv", {"says": ["abc"[k] for k in says], "human": human})
+    call("run judged.csv --predictions says --label human --design random -o out")
+    done = call("plan out/prevalence.json --labels 20,40")
+    assert done.code == 0
+    assert "plan: estimating the interval anew for each number of labels" in done.err
+    seen = []
+    prev = fieldcal.Prevalence.load("out/prevalence.json")
+    fieldcal.plan(prev, labels=[20, 40], progress=lambda *step: seen.append(step))
+    assert seen[-1] == (4, 4)
+    with pytest.raises(fieldcal.errors.InputTypeError, match="progress must be a function"):
+        fieldcal.plan(prev, progress=3)
