@@ -121,39 +121,6 @@ def test_sizes_of_groups_of_several_columns_come_from_a_file(tmp_path):
     assert totals_of(estimate_of([("x", 1), ("y", 2)]), str(path)) == {("x", 1): 5, ("y", 2): 7.5}
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        ("contrast prevalence.json", "Name two, or use --all, --reference, --rank or --totals"),
-        ("contrast prevalence.json 'site 1'", "compares two groups, but got 1"),
-        ("contrast prevalence.json a b c", "but got 3"),
-        ("contrast prevalence.json 'site 1' 'site 22'", "no group 'site 22'. Did you mean 'site 2'?"),
-        ("contrast prevalence.json 'site 1' 'site 1'", "compares two groups, but got 'site 1' twice"),
-        ("contrast prevalence.json 'site 1' 'site 2' --of spam", "no class 'spam'"),
-        ("contrast prevalence.json 'site 1' 'site 2' --level 9", "level must lie between 0 and 1"),
-        ("contrast prevalence.json --totals 'site 1'", "no group ''"),
-        ("contrast prevalence.json --totals 'site 1=x'", "--totals must have numbers"),
-        ("contrast prevalence.json --totals 'site 1=-2'", "none negative"),
-        ("contrast prevalence.json --totals 'site 1=1,site 1=2'", "twice"),
-        ("contrast prevalence.json --totals 'site 1=0'", "not all zero"),
-        ("contrast prevalence.json --totals nowhere.csv", "Cannot read 'nowhere.csv'"),
-        ("contrast lab.json a b", "'prevalence' was expected"),
-        ("plan lab.json --rows 10 --prevalence 0.5,x", "--prevalence must have numbers"),
-        ("plan lab.json --rows 10 --prevalence 0.5,0.2", "sum to one"),
-        ("plan prevalence.json --prevalence 0.5,0.5", "Add --rows"),
-        ("plan lab.json --rows 0", "--rows must be a whole number, 1 or more, but got 0"),
-        ("show field.csv", "field.csv is a table. show takes JSON files"),
-        ("show nowhere.json", "Cannot read 'nowhere.json'"),
-        ("show other.json", "not a fieldcal artefact"),
-        ("show cut.json", "corrupt"),
-    ],
-)
-def test_what_cannot_be_answered_is_one_line(args, words, artefacts, call, one_error):
-    Path("other.json").write_text('{"fieldcal": "letter"}', encoding="utf-8")
-    Path("cut.json").write_bytes(Path("lab.json").read_bytes()[:500])
-    assert words in one_error(call(args))
-
-
 def test_one_population_has_no_groups_to_compare(artefacts, call, one_error):
     for line in ("count lab.json field.csv --by '' -o f.json", "estimate lab.json f.json -o p.json"):
         call(line)
@@ -240,10 +207,3 @@ def test_a_lab_of_numbers_is_shown_and_its_groups_compared(folder, call):
     assert "intervals: " in call("show lab.json").out
     assert "difference, a against b" in call("contrast prev.json a b").out
     assert "estimate is of a number" in call("decide prev.json lab.csv -o new.csv").err
-
-
-@pytest.mark.parametrize("name", ["decide", "contrast", "show", "plan"])
-def test_help_has_an_example(name, call):
-    done = call(f"{name} --help")
-    assert (done.code, done.err) == (0, "")
-    assert f"Example: fieldcal {name} " in " ".join(done.out.split())

@@ -100,28 +100,6 @@ def test_costs_that_cannot_be_are_one_line(content, words, artefacts, call, one_
     assert not Path("new.csv").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--goal acuracy", "Did you mean 'accuracy'?"),
-        ("--goal 0,1,2;3", "in the order 0, 1"),
-        ("--goal '0,1;1e999,0'", "finite"),
-        ("--name p", "--name"),
-        ("--scores q", "no column 'q'"),
-        ("--by town", "no column 'town'"),
-        ("--json -o -", "--json and -o -"),
-        ("-o field.csv", "input"),
-        ("-o new.txt", "new.txt"),
-    ],
-)
-def test_what_cannot_be_decided_is_one_line_and_nothing_is_written(
-    options, words, artefacts, call, one_error
-):
-    target = "" if "-o " in options else "-o new.csv"
-    assert words in one_error(call(f"decide prevalence.json field.csv {target} {options}"))
-    assert not Path("new.csv").exists()
-
-
 def test_rows_without_a_prediction_are_refused_or_stay_undecided(artefacts, call, write_table, one_error):
     write_table("gaps.csv", {"p": ["0.3", "", "0.9"], "site": ["site 1"] * 3})
     assert "--missing keep" in one_error(call("decide prevalence.json gaps.csv -o out.csv"))

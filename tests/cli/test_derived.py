@@ -28,50 +28,6 @@ def test_what_python_does_is_no_command(verb, call, one_error):
     assert "No such command" in one_error(call(verb))
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("learn --sensitivity 0.9 -o r.json", "Give --sensitivity and --specificity"),
-        ("learn --sensitivity 0.9 --specificity 0.9 -o r.json", "give --n, the numbers of positive"),
-        ("learn --confusion '1,x;2,3' -o r.json", "--confusion must be numbers such as"),
-        ("learn --confusion '1,2;2,3' --n '1,2;3,4' -o r.json", "--n must be one row of numbers"),
-        ("learn -o r.json", "LAB_TABLE, or published rates of a test: --sensitivity"),
-        (
-            "learn --n 1,2 --by site -o r.json",
-            "--by is about a table of predictions, --n about published rates",
-        ),
-        ("learn lab.csv --n 1,2 -o r.json", "--n is about published rates, without a table"),
-        ("learn lab.csv --scores p -o r.json", "Name the column with the true class: --label COLUMN"),
-        ("merge lab.json field.json -o m.json", "holds a 'field', but a 'lab' was expected"),
-        ("merge lab.json --retract a -o m.json", "are about fields, but these are labs"),
-        (
-            "learn lab.csv --label y --scores p --bins trees:8 -o l.json",
-            "quantiles, simplex, expected or given",
-        ),
-        ("estimate lab.json field.json --level 2 -o p.json", "--level must lie between 0 and 1"),
-        ("estimate lab.json field.json --level none -o p.json", "Use --point mode"),
-        (
-            "estimate field.json lab.json -o p.json",
-            "holds a 'field', but a 'lab' was expected. Check which file",
-        ),
-        ("run field.csv lab.csv --label y --scores p -o out", "The table with labels comes first"),
-        ("count field.csv lab.json -o f.json", "field.csv is a table, but a 'lab' was expected"),
-        (
-            "recalibrate field.csv prevalence.json -o n.csv",
-            "field.csv is a table, but a 'prevalence' was expected",
-        ),
-        (
-            "estimate lab.json field.csv -o p.json",
-            "A table of predictions is counted first: `fieldcal count`",
-        ),
-        ("plan lab.json", "lab.json is a lab, which has no field to plan for"),
-        ("contrast prevalence.json 'site 1' 'site 6' --item row", "Give both, or neither"),
-    ],
-)
-def test_what_cannot_be_is_one_line(artefacts, call, one_error, line, words):
-    assert words in one_error(call(line))
-
-
 def test_rates_are_a_lab_whose_estimate_is_rogan_and_gladens(folder, call, write_table):
     write_table(folder / "survey.csv", {"result": ["positive"] * 90 + ["negative"] * 910})
     call("learn --sensitivity 0.92 --specificity 0.97 --n 120,400 -o rates.json")

@@ -118,6 +118,7 @@ def learnt(call, *options):
     return json.loads(Path("lab.json").read_text())
 
 
+@pytest.mark.slow
 def test_the_papers_method_from_tables_to_predictions(folder, call):
     line = "run lab.csv field.csv --label y --scores p --by site --method paper -o out --json"
     told = json.loads(call(*line.split()).out)
@@ -139,38 +140,3 @@ def test_priors_add_up(artefacts, call):
     assert prev["prior"]["name"] == "kl + continuity"
     assert [part["strength"] for part in prev["prior"]["parts"]] == [10, 5]
     assert prev["point"] == "mode"
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--prior", "kl:10+pooled"], "stands alone"),
-        (
-            ["--prior", "kl:x"],
-            "--prior must be a name, or kl, dirichlet, continuity, kl_bins with a strength",
-        ),
-        (["--prior", "auto+kl:3"], "or a sum of these with +"),
-        (["--prior", "kl:10+"], "--prior must be a name"),
-        (["--prior", "kl+"], "but got 'kl+'"),
-        (["--prior", "+kl"], "but got '+kl'"),
-    ],
-)
-def test_priors_that_cannot_be_are_refused(artefacts, call, options, words):
-    done = call("estimate", "lab.json", "field.json", *options, "-o", "p.json")
-    assert done.code == 1
-    assert words in done.err
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--bins", "0"], "--bins must be a whole number, 1 or more, cuts such as 0.2,0.5, or quantiles"),
-        (["--bins", "0.5"], "--bins must be a whole number"),
-        (["--bins", "0.5,x"], "--bins must be a whole number"),
-        (["--smoothing", "-1"], "--smoothing must be auto or a number of rows"),
-    ],
-)
-def test_bins_and_smoothing_that_cannot_be_are_refused(folder, call, options, words):
-    done = call("learn", "lab.csv", "--label", "y", "--scores", "p", *options, "-o", "lab.json")
-    assert done.code == 1
-    assert words in done.err

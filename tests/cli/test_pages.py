@@ -19,15 +19,6 @@ from fieldcal.errors import InputError, Option
 
 
 @pytest.mark.slow
-def test_a_report_is_the_page_of_the_python_api(artefacts, call):
-    done = call("report prevalence.json -o page.html")
-    assert (done.code, done.err) == (0, "wrote page.html\n")
-    assert done.out == "Report: OK to use; 2,400 field rows, 8 groups\n"
-    prev = fieldcal.Prevalence.load("prevalence.json")
-    assert (artefacts / "page.html").read_text("utf-8") == fieldcal.report(prev).html()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["html", "md", "json"])
 def test_the_ending_says_what_is_written_and_the_same_estimate_gives_the_same_bytes(artefacts, call, ending):
     for name in ("one", "two"):
@@ -36,7 +27,9 @@ def test_the_ending_says_what_is_written_and_the_same_estimate_gives_the_same_by
     assert written == (artefacts / f"two.{ending}").read_text("utf-8")
     start = {"html": "<!doctype html>", "md": "# Sites\n", "json": "{"}[ending]
     assert written.startswith(start)
-    assert "Sites" in written
+    if ending == "html":
+        prev = fieldcal.Prevalence.load("prevalence.json")
+        assert written == fieldcal.report(prev, title="Sites").html()
 
 
 def labelled(folder, every=3):
