@@ -99,6 +99,7 @@ def test_contrast_says_that_items_of_a_run_are_not_used_unless_they_are_given(ca
     assert "--paired" not in call(*asked, "--paired", "judged.csv", "--item", "question").err
 
 
+@pytest.mark.slow
 def test_a_report_names_its_data_model_period_and_date(call, artefacts, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     names = ("--data", "March", "--model", "v7", "--period", "2024-03")

@@ -20,7 +20,7 @@ def main(args: Sequence[str] | None = None) -> None:
     Examples
     --------
     >>> from fieldcal.cli import main
-    >>> main(["schema", "verdict"])
+    >>> main(["show", "nothing.json"])
     Traceback (most recent call last):
     SystemExit: 1
     """
