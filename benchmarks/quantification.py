@@ -18,16 +18,23 @@ the share under label shift, "their estimate" what is shown after trust, which h
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fieldcal
-from fieldcal.core import baselines
-from fieldcal.datasets import QuantificationData, quantification
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # modules come from the root, not from this folder
+
+from experiments.quantification_data import QuantificationData, quantification
+
+from experiments import baselines
 
 SIZES = (50, 100, 500, 1000, 3000)
 SCENARIOS = {"A": (0.50, 0.05), "B": (0.05, 0.50)}

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from judged import JudgedData, judged
 
 import fieldcal
-from fieldcal.datasets import JudgedData, judged
 
 KINDER = 0.4
 SHOWN = "pass"

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.errors import InputError
-from fieldcal.options import MOST, as_array, as_number, check_whole
 from fieldcal.types import Floats
 
 _CUTS = (-1.2, -0.6, 0.0, 0.8)  # of the impression, between the ratings 1 to 5: 4 and 5 are a pass
@@ -67,24 +65,10 @@ def judged(
     sensitivity, specificity : the share of good answers that the judge passes, and of bad ones that it fails
     kinder : how many more of the bad answers of system A, of its own family, it passes
     random_state : seed
-
-    Examples
-    --------
-    >>> from fieldcal.datasets import judged
-    >>> data = judged(n_items=100, n_labels=50)
-    >>> data.rates
-    {'A': 0.5, 'B': 0.6, 'C': 0.7, 'D': 0.8}
-    >>> len(data.verdict), sum(label is not None for label in data.human)
-    (400, 50)
     """
-    p = _rates(rates)
-    check_whole("n_items", n_items, least=1, most=MOST // len(p))
-    check_whole("n_labels", n_labels, least=0, most=n_items * len(p))
-    check_whole("random_state", random_state, least=0)
-    right = as_number("sensitivity", sensitivity, least=0.01, most=0.99)
-    wrong = 1 - as_number("specificity", specificity, least=0.01, most=0.99)
-    passed = np.full((len(p), 2), [wrong, right])
-    passed[0, 0] = wrong + as_number("kinder", kinder, least=0, most=0.99 - wrong)
+    p = np.asarray(rates, dtype=np.float64)
+    passed = np.full((len(p), 2), [1 - specificity, sensitivity])
+    passed[0, 0] += kinder
 
     rng = np.random.default_rng(random_state)
     shape = (n_items, len(p))
@@ -109,15 +93,6 @@ def judged(
         truth=truth,
         rates=dict(zip(names, p.tolist(), strict=True)),
     )
-
-
-def _rates(given: ArrayLike) -> Floats:
-    p = as_array("rates", given)
-    if p.ndim != 1 or not 1 <= len(p) <= len(_NAMES) or not ((p > 0) & (p < 1)).all():
-        raise InputError(
-            f"rates must be 1 to {len(_NAMES)} numbers between 0 and 1, one per system, but got {given!r:.60}."
-        )
-    return p
 
 
 def _quantiles(p: Floats) -> Floats:

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from harness import HERE
 from numpy.typing import NDArray
+from quantification_data import QuantificationData
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-
-from fieldcal.datasets import QuantificationData
 
 N_LAB = 2000
 METHODS = ("CC", "ACC", "EM", "URC")

@@ -19,6 +19,7 @@ from itertools import combinations, product
 from typing import Any
 
 import authors
+import baselines
 import pandas as pd
 import paper
 from harness import Cell, Row, Study, command
@@ -26,11 +27,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from quantification_data import QuantificationData
 from tell import COLOURS, Claim, claims, legend_below, markdown, mean_error, percent, plain, standard_error
 
 import fieldcal
-from fieldcal.core import baselines
-from fieldcal.datasets import QuantificationData
 
 SIZES = (50, 100, 500, 1000, 3000)
 SHARES = (0.05, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95)

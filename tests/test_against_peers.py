@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from experiments.quantification_data import quantification
 
 import fieldcal
-from fieldcal.core import baselines
+from experiments import baselines
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 
@@ -17,7 +18,7 @@ def test_a_field_that_moved_is_estimated_no_worse_than_by_em(lab_share, field_sh
     """If label shift holds, and is told to: the default trusts a histogram no further than it can tell."""
     ours, shown, em = [], [], []
     for seed in range(15):
-        data = fieldcal.datasets.quantification(
+        data = quantification(
             p_lab=(1 - lab_share, lab_share),
             p_fields=(1 - field_share, field_share),
             sizes=(50, 100, 500, 1000),
@@ -41,9 +42,7 @@ def tiny_groups(groups, rows, mean, concentration, seed):
     """Error of the mean prediction, of the estimate, and of what is shown, over groups with Beta prevalences."""
     rng = np.random.default_rng(seed)
     truth = rng.beta(mean * concentration, (1 - mean) * concentration, groups)
-    pool = fieldcal.datasets.quantification(
-        p_fields=(0.5, 0.5), sizes=(6000,), n_pool=20_000, random_state=seed
-    )
+    pool = quantification(p_fields=(0.5, 0.5), sizes=(6000,), n_pool=20_000, random_state=seed)
     member = np.repeat(np.arange(groups), rows)
     label = (rng.random(len(member)) < truth[member]).astype(int)
     proba = np.empty(len(member))

@@ -51,7 +51,9 @@ def test_the_window_slides_by_month(over_time, followed):
 
 @pytest.fixture(scope="module")
 def judge():
-    return runpy.run_path(str(EXAMPLES / "judge.py"), run_name="judge")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))  # as for a script
+        return runpy.run_path(str(EXAMPLES / "judge.py"), run_name="judge")
 
 
 @pytest.mark.slow

@@ -15,8 +15,7 @@ sys.path.append(str(ROOT))  # the benchmarks are no package that could be instal
 from benchmarks.peers import command, methods, prevalence  # noqa: E402
 from benchmarks.peers.data import Column, Table  # noqa: E402
 from benchmarks.peers.page import sentences  # noqa: E402
-
-from fieldcal.datasets import quantification  # noqa: E402
+from experiments.quantification_data import quantification  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 

@@ -9,13 +9,13 @@ import numpy as np
 from benchmarks.peers.data import Column, Table, attempt, progress
 from benchmarks.peers.methods import DEFAULT, Codes, Floats, Given, given
 from benchmarks.quantification import SCENARIOS, draw
+from experiments.quantification_data import QuantificationData
 from scipy.special import logit
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 
 import fieldcal
-from fieldcal.datasets import QuantificationData
 
 ORACLE = "oracle: true prevalence known"
 TEXT = """\

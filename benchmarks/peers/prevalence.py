@@ -19,9 +19,9 @@ from benchmarks.peers.methods import (
     urc,
 )
 from benchmarks.quantification import SCENARIOS, draw
+from experiments.quantification_data import QuantificationData, quantification
 
 import fieldcal
-from fieldcal.datasets import QuantificationData, quantification
 
 N_BINS = (2, 4, 8, 16, 32)
 K = 5

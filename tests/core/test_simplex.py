@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from experiments.quantification_data import quantification
 from numpy.testing import assert_array_equal
 
 import fieldcal
@@ -185,7 +186,7 @@ def test_five_classes_are_told_apart_better_than_by_confidence():
     errors = []
     for seed in range(12):
         p = np.random.default_rng(seed).dirichlet(np.ones(5))
-        data = fieldcal.datasets.quantification(
+        data = quantification(
             p_lab=[0.2] * 5, p_fields=[p], n_features=6, n_informative=4, class_sep=1.0, random_state=seed
         )
         row = []

@@ -7,11 +7,11 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from experiments.baselines import naive
 from hypothesis import assume, given, settings
 from numpy.testing import assert_allclose
 from scipy.stats import dirichlet, multinomial
 
-from fieldcal.core.baselines import naive
 from fieldcal.core.partition import Bins
 from fieldcal.core.priors import KL, Dirichlet, Flat, KLBins
 from fieldcal.core.response import response_counts, response_matrix

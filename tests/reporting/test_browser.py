@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples.judged import judged
 
 import fieldcal
-from fieldcal.datasets import judged, label_shift
+from fieldcal.datasets import label_shift
 from fieldcal.objects import show
 from fieldcal.plots import style
 from fieldcal.reporting.figures import pictures

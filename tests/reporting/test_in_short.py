@@ -6,9 +6,9 @@ import re
 from collections import Counter
 
 import pytest
+from examples.judged import judged as verdicts
 
 import fieldcal
-from fieldcal.datasets import judged as verdicts
 from reporting.real import judged, reported, simple
 from reporting.test_labels import labelled
 from reporting.test_page import Page

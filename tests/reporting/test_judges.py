@@ -8,10 +8,11 @@ import re
 
 import numpy as np
 import pytest
+from examples.judged import judged
 from numpy.testing import assert_allclose
 
 import fieldcal
-from fieldcal.datasets import judged, label_shift
+from fieldcal.datasets import label_shift
 from fieldcal.errors import InputError
 from fieldcal.reporting import judges as section
 from fieldcal.reporting.figures import pictures
