@@ -53,7 +53,7 @@ def texts(ax):
 
 def test_a_rehearsal_is_drawn_with_its_band_and_marks(binary):
     table = tables.trust(binary.lab, used=0.3)
-    ax = draw.trust(table, axes())
+    ax = draw.trust(table, ax=axes())
     curve, chosen = points(ax, style.ESTIMATE)
     assert_allclose(curve, np.column_stack([table["trust"], table["change"]]))
     assert chosen[0, 0] == table["chosen"]
@@ -73,7 +73,7 @@ def test_the_trust_that_was_used_is_marked_only_if_it_is_another(binary):
 
 def test_explanations_are_pairs_of_bars_below_their_names(hostile):
     table = tables.explanations(hostile)
-    ax = draw.explanations(table, axes())
+    ax = draw.explanations(table, ax=axes())
     hollow, filled = ax.containers
     assert_allclose([bar.get_width() for bar in hollow], table["before"])
     assert_allclose([bar.get_width() for bar in filled], table["after"])
@@ -91,7 +91,7 @@ def test_explanations_are_pairs_of_bars_below_their_names(hostile):
 
 def test_a_forest_has_points_intervals_and_names(binary):
     table = tables.forest(binary)
-    ax = draw.forest(table, axes())
+    ax = draw.forest(table, ax=axes())
     y = np.arange(25)
     column = {
         name: [table["whole"][name], *table[name]]
@@ -113,7 +113,7 @@ def test_a_forest_has_points_intervals_and_names(binary):
 def test_labels_are_diamonds_and_flags_are_said(hostile):
     table = tables.forest(hostile)
     table["status"][1] = "few_rows,inconsistent"
-    ax = draw.forest(table, axes())
+    ax = draw.forest(table, ax=axes())
     (labels,) = points(ax, style.TRUTH, "D")
     assert_allclose(labels[:, 0], [table["whole"]["labelled"], *table["labelled"]])
     assert any("few rows, inconsistent" in text.get_text() for text in ax.texts)
@@ -126,7 +126,7 @@ def test_an_interval_far_wider_than_the_rest_is_cut_with_an_arrow(binary):
     table["lower"], table["upper"] = [0.0] * 24, [0.03] * 23 + [1.0]
     table["lab"] = 0.015
     table["whole"] |= {"mean_prediction": 0.02, "estimate": 0.015, "lower": 0.01, "upper": 0.02}
-    ax = draw.forest(table, axes())
+    ax = draw.forest(table, ax=axes())
     assert ax.get_xlim()[1] < 0.2
     (arrow,) = [p for p in points(ax, style.ESTIMATE, ">") if len(p)]
     assert arrow[0, 1] == 24
@@ -140,7 +140,7 @@ def test_a_forest_needs_more_room_for_more_lines(binary):
 
 def test_bins_show_observed_expected_and_the_lab(binary):
     table = tables.bins(binary)
-    ax = draw.bins(table, axes())
+    ax = draw.bins(table, ax=axes())
     (observed,) = points(ax, style.MEAN_PREDICTION)
     (expected,) = points(ax, style.ESTIMATE)
     assert_allclose(observed[:, 1], table["observed"])
@@ -152,7 +152,7 @@ def test_bins_show_observed_expected_and_the_lab(binary):
 
 def test_curves_are_the_tables_curves(binary):
     table = tables.curve(binary, limit=4)
-    ax = draw.curve(table, axes())
+    ax = draw.curve(table, ax=axes())
     (whole,) = points(ax, style.ESTIMATE)
     assert_allclose(whole, np.column_stack([table["old"], table["whole"]]))
     assert_allclose([p[:, 1] for p in points(ax, style.MUTED)], [line["new"] for line in table["curves"]])
@@ -182,7 +182,7 @@ def test_few_cells_hold_their_numbers_and_many_are_a_raster(three, twelve):
     M = np.full((20, 30), 1 / 30)
     names = [f"class {k}" for k in range(20)]
     table = {"classes": names, "labels": [f"bin {j}" for j in range(30)], "M": M.tolist(), "rows": [5] * 20}
-    assert draw.response(table, axes()).collections[0].get_rasterized()
+    assert draw.response(table, ax=axes()).collections[0].get_rasterized()
     assert not few.collections[0].get_rasterized()
 
 
@@ -194,12 +194,12 @@ def test_too_many_bins_are_not_all_labelled():
         "M": M.tolist(),
         "rows": [5, 5],
     }
-    assert len(draw.response(table, axes()).get_xticklabels()) <= 40
+    assert len(draw.response(table, ax=axes()).get_xticklabels()) <= 40
 
 
 def test_changes_are_bars_of_the_share_of_rows(many):
     table = tables.changes(many)
-    ax = draw.changes(table, axes())
+    ax = draw.changes(table, ax=axes())
     values, edges, _ = ax.patches[0].get_data()
     assert_allclose(values, table["rows_share"])
     assert_allclose(edges, table["edges"])
@@ -208,12 +208,12 @@ def test_changes_are_bars_of_the_share_of_rows(many):
 
 def test_a_long_class_name_is_shortened_in_the_label_of_the_changes(many):
     table = tables.changes(many) | {"class": "a class with a very long name"}
-    assert "share of a class with a very l…: estimate" in draw.changes(table, axes()).get_xlabel()
+    assert "share of a class with a very l…: estimate" in draw.changes(table, ax=axes()).get_xlabel()
 
 
 def test_a_distribution_has_points_bars_and_the_lab(ordered):
     table = tables.distribution(ordered, group="a")
-    ax = draw.distribution(table, axes())
+    ax = draw.distribution(table, ax=axes())
     (mean_prediction,) = points(ax, style.MEAN_PREDICTION, "o")
     (value,) = points(ax, style.ESTIMATE, "o")
     assert_allclose(mean_prediction[:, 1], table["mean_prediction"])
@@ -237,14 +237,14 @@ def test_a_distribution_over_many_intervals_is_not_labelled_everywhere():
         "n": 5,
         "level": None,
     }
-    ax = draw.distribution(table | {"lower": [None] * 100, "upper": [None] * 100}, axes())
+    ax = draw.distribution(table | {"lower": [None] * 100, "upper": [None] * 100}, ax=axes())
     assert len(ax.get_xticklabels()) <= 40
     assert drawn(ax, "png")
 
 
 def test_the_transform_is_drawn_as_bars_before_and_after_with_the_band(number_rows):
     table = tables.pit(*number_rows)
-    ax = draw.pit(table, axes())
+    ax = draw.pit(table, ax=axes())
     before, after = ax.containers
     assert_allclose([bar.get_height() for bar in before], table["before"])
     assert_allclose([bar.get_height() for bar in after], table["after"])
@@ -254,7 +254,7 @@ def test_the_transform_is_drawn_as_bars_before_and_after_with_the_band(number_ro
 
 def test_coverage_is_drawn_against_what_it_should_be(number_rows):
     table = tables.coverage(*number_rows)
-    ax = draw.coverage(table, axes())
+    ax = draw.coverage(table, ax=axes())
     for name, color in (("before", style.MEAN_PREDICTION), ("after", style.ESTIMATE)):
         (seen,) = points(ax, color)
         assert_allclose(seen, np.column_stack([table["nominal"], table[name]]))

@@ -62,7 +62,7 @@ def test_what_matplotlib_wrote_is_still_there():
     ours = as_svg("forest", table, name="forest", label="label")
     with quiet(), matplotlib.rc_context({"svg.fonttype": "none"}):
         figure = Figure(figsize=size("forest", table))
-        ax = draw.forest(table, figure.add_subplot())
+        ax = draw.forest(table, ax=figure.add_subplot())
         labels = [text.get_text() for text in ax.get_yticklabels()]
     texts = ["".join(e.itertext()) for e in elements(ours) if e.tag == "text"]
     assert set(labels) <= set(texts)

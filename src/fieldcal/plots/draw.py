@@ -1,16 +1,15 @@
-"""The pictures: a table of `fieldcal.plots.tables` onto axes. Needs matplotlib."""
+"""The pictures. Each function draws what the function of `fieldcal.plots.tables` of the same name returns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from fieldcal.objects import show
+from fieldcal.objects import Lab, Prevalence, show
 from fieldcal.objects.verdict import WORDS
-from fieldcal.plots import style
+from fieldcal.plots import style, tables
 from fieldcal.plots.style import ABOVE, BAND, ESTIMATE, FONT, GRID, INK, MEAN_PREDICTION, MUTED, SHAPES
 from fieldcal.plots.style import floats as _floats
 from fieldcal.plots.tables import Table
@@ -19,6 +18,7 @@ from fieldcal.types import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
+    from numpy.typing import ArrayLike
 
 
 __all__ = [
@@ -50,8 +50,38 @@ SERIES: dict[str, tuple[str, str]] = {
 }
 
 
-def trust(table: Table, ax: Axes) -> Axes:
-    """Change of log loss against trust."""
+def _table(given: Any, column: str, make: Callable[..., Table], *more: Any, **options: Any) -> Table:
+    """What was given, if it is a table with this column; else the table of the lab or the estimate that was given."""
+    return given if isinstance(given, dict) and column in given else make(given, *more, **options)
+
+
+def trust(lab: Lab | Table, *, used: float | None = None, ax: Axes | None = None) -> Axes:
+    """How much trust helped when the lab's own groups played the field.
+
+    The line is the change of log loss at each trust, below 0 is better, with one standard error. The filled point is
+    the trust with the best gain for sure.
+
+    Parameters
+    ----------
+    lab : Lab
+        Learnt with ``groups=…``.
+    used : float, optional
+        The trust that was applied, marked if it is another.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(n_lab=4000, n_groups=12)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    >>> plots.trust(lab, ax=Figure().subplots()).get_ylabel()
+    'change of log loss (below 0 is better)'
+    """
+    table = _table(lab, "chosen", tables.trust, used=used)
+    ax = style.axes(ax, "trust", table)
     x, change, se = (_floats(table[name]) for name in ("trust", "change", "se"))
     style.plain(
         ax,
@@ -73,8 +103,34 @@ def trust(table: Table, ax: Axes) -> Axes:
     return ax
 
 
-def explanations(table: Table, ax: Axes) -> Axes:
-    """A pair of bars for each explanation below its name: before labels and after."""
+def explanations(prev: Prevalence | Table, *, ax: Axes | None = None) -> Axes:
+    """What labelled rows of the field decided: how probable each explanation is, before they were seen and after.
+
+    Label shift: only the mix of classes changed. The same: a prediction means what it meant in the lab. Other: neither.
+
+    Parameters
+    ----------
+    prev : Prevalence
+        Of a field with labels.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1]], n_field=2000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> y = [label if i < 200 else None for i, label in enumerate(data.y_field)]
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y))
+    >>> plots.explanations(prev, ax=Figure().subplots()).get_xlabel()
+    'probability'
+    >>> plots.tables.explanations(prev)["names"]
+    ['label shift', 'same', 'other']
+    """
+    table = _table(prev, "meanings", tables.explanations)
+    ax = style.axes(ax, "explanations", table)
     style.plain(ax, x="probability", grid="x")
     y = np.arange(len(table["names"]), dtype=np.float64)
     before, after = _floats(table["before"]), _floats(table["after"])
@@ -96,8 +152,40 @@ def explanations(table: Table, ax: Axes) -> Axes:
     return ax
 
 
-def forest(table: Table, ax: Axes) -> Axes:
-    """One line per group, below that of the whole field: mean prediction, estimate with interval, labels."""
+def forest(prev: Prevalence | Table, *, of: Hashable = None, limit: int = 30, ax: Axes | None = None) -> Axes:
+    """The share of one class in the whole field and per group: mean prediction, and estimate with its interval.
+
+    Where there are more groups than lines, half of the lines are for the largest groups. The others are for those that
+    no mixture of the classes explains, and for those whose estimate departs most, and for sure, from the mean
+    prediction. One population has one line per class.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    of : class, optional
+        By default the second of two classes, or the one that is corrected most.
+    limit : int
+        The most lines.
+    ax : Axes, optional
+        By default those of a new figure that is as high as the lines need.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> ax = plots.forest(prev, ax=Figure().subplots())
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['whole field', '1', '0']
+    >>> plots.tables.forest(prev)["status"]
+    ['care', 'care']
+    """
+    table = _table(prev, "lab_each", tables.forest, of=of, limit=limit)
+    ax = style.axes(ax, "forest", table)
     table = _with_whole(table)
     style.plain(ax, x="share" if table["class"] is None else f"share of {table['class']}", grid="x")
     y = np.arange(table["shown"], dtype=np.float64)
@@ -193,8 +281,31 @@ def _view(table: Table) -> tuple[float, float]:
     return max(min(low, ends[0].min()), low - room), min(max(high, ends[1].max()), high + room)
 
 
-def bins(table: Table, ax: Axes) -> Axes:
-    """Rows per bin: observed with noise, expected, and the lab's own."""
+def bins(prev: Prevalence | Table, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
+    """Whether the field looks like a mixture of the lab's classes: rows per bin, observed and expected.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    group : optional
+        One group; by default the whole field.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift()
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=fieldcal.Edges([0.2, 0.6]))
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> ax = plots.bins(prev, ax=Figure().subplots())
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['0–0.2', '0.2–0.6', '0.6–1']
+    """
+    table = _table(prev, "expected", tables.bins, group=group)
+    ax = style.axes(ax, "bins", table)
     m = len(table["labels"])
     x = np.arange(m, dtype=np.float64)
     style.plain(ax, x=f"bin of the prediction ({_misfit_words(table)})", y="share of rows", grid="y")
@@ -222,8 +333,37 @@ def _misfit_words(table: Table) -> str:
     return f"misfit: Cohen's w {table['effect']:.2f}, {chance}"
 
 
-def curve(table: Table, ax: Axes) -> Axes:
-    """Recalibrated against raw predictions: groups that differ, the whole field, and the diagonal."""
+def curve(prev: Prevalence | Table, *, of: Hashable = None, limit: int = 8, ax: Axes | None = None) -> Axes:
+    """What recalibration does to a prediction: recalibrated against raw, per group and for the whole field.
+
+    With more than two classes, the other classes count as one, mixed as in the group's mean prediction.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    of : class, optional
+        By default the second of two classes, or the one that is corrected most.
+    limit : int
+        The most groups: those with the lowest and the highest curves, and the largest ones.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> plots.curve(prev, ax=Figure().subplots()).get_xlabel()
+    'raw prediction of 1'
+    >>> [line["name"] for line in plots.tables.curve(prev)["curves"]]
+    ['1', '0']
+    """
+    table = _table(prev, "curves", tables.curve, of=of, limit=limit)
+    ax = style.axes(ax, "curve", table)
     style.plain(ax, x=f"raw prediction of {table['class']}", y="recalibrated prediction")
     ax.plot([0.0, 1.0], [0.0, 1.0], color=GRID, linewidth=1.2)
     old = _floats(table["old"])
@@ -251,8 +391,29 @@ def curve(table: Table, ax: Axes) -> Axes:
     return _unit_square(ax)
 
 
-def reliability(table: Table, ax: Axes) -> Axes:
-    """Share against mean prediction, with two standard errors, per series."""
+def reliability(lab: Lab | Table, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
+    """Whether the model is calibrated on the lab: mean prediction and share of a class, bin by bin.
+
+    Parameters
+    ----------
+    lab : Lab
+    of : class, optional
+        By default the second of two classes, or the most frequent one.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift()
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> plots.reliability(lab, ax=Figure().subplots()).get_xlabel()
+    'mean prediction of 1'
+    """
+    table = _table(lab, "series", tables.reliability, of=of)
+    ax = style.axes(ax, "reliability", table)
     style.plain(ax, x=f"mean prediction of {table['class']}", y=f"share of {table['class']}")
     ax.plot([0.0, 1.0], [0.0, 1.0], color=GRID, linewidth=1.2)
     handles, words = [], []
@@ -273,8 +434,43 @@ def reliability(table: Table, ax: Axes) -> Axes:
     return _unit_square(ax)
 
 
-#: Both tables have one shape.
-reliability_of = reliability
+def reliability_of(
+    before: ArrayLike,
+    after: ArrayLike,
+    y: ArrayLike,
+    *,
+    classes: Sequence[Hashable],
+    of: Hashable = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Whether predictions are better calibrated after than before, on rows whose labels are known.
+
+    Parameters
+    ----------
+    before, after : array-like (n,) or (n, K)
+        Probabilities of the same rows.
+    y : array-like (n,)
+        Positions of the labels in ``classes``.
+    classes : sequence of the K classes
+    of : class, optional
+        By default the second of two classes, or the one whose predictions changed most.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1]], n_field=4000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
+    >>> new = fieldcal.recalibrate(prev, data.proba_field)
+    >>> ax = Figure().subplots()
+    >>> plots.reliability_of(data.proba_field, new, data.y_field, classes=lab.classes, ax=ax).get_ylabel()
+    'share of 1'
+    """
+    return reliability(tables.reliability_of(before, after, y, classes=classes, of=of), ax=ax)
 
 
 def _unit_square(ax: Axes) -> Axes:
@@ -282,8 +478,29 @@ def _unit_square(ax: Axes) -> Axes:
     return ax
 
 
-def response(table: Table, ax: Axes) -> Axes:
-    """Where the predictions of each class fall: classes by bins."""
+def response(lab: Lab | Table, *, ax: Axes | None = None) -> Axes:
+    """What the lab taught: where the predictions of each class fall, as a heat map.
+
+    Parameters
+    ----------
+    lab : Lab
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift()
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> plots.response(lab, ax=Figure().subplots()).get_xlabel()
+    'bin of the prediction'
+    """
+    table = _table(lab, "M", tables.response)
+    ax = style.axes(ax, "response", table)
+    from matplotlib.colors import LinearSegmentedColormap
+
     M = np.array(table["M"])
     K, m = M.shape
     style.plain(ax, x="bin of the prediction", y="class")
@@ -328,8 +545,35 @@ def _scale_of(mesh: QuadMesh, ax: Axes) -> None:
     bar.set_label("share of the class", fontsize=FONT, color=INK)
 
 
-def changes(table: Table, ax: Axes) -> Axes:
-    """Share of rows by how far the estimate of their group is from its mean prediction."""
+def changes(prev: Prevalence | Table, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
+    """How far the estimate moves from the mean prediction, over all groups.
+
+    Parameters
+    ----------
+    prev : Prevalence
+    of : class, optional
+        By default the second of two classes, or the one that is corrected most.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> from fieldcal import plots
+    >>> from matplotlib.figure import Figure
+    >>> data = fieldcal.datasets.label_shift(n_groups=50, n_field=20_000)
+    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> plots.changes(prev, ax=Figure().subplots()).get_ylabel()
+    'share of rows'
+    >>> sum(plots.tables.changes(prev)[way] for way in ("up", "down"))
+    50
+    """
+    table = _table(prev, "rows_share", tables.changes, of=of)
+    ax = style.axes(ax, "changes", table)
+    from matplotlib.ticker import MaxNLocator
+
     which = style.shortened(table["class"], _IN_LABEL)
     label = f"share of {which}: estimate − mean prediction"
     style.plain(ax, x=label, y="share of rows", grid="y")
@@ -343,24 +587,52 @@ def changes(table: Table, ax: Axes) -> Axes:
     return ax
 
 
-def distribution(table: Table, ax: Axes) -> Axes:
-    """Share of each class in its order: mean prediction, estimate with interval, lab."""
+def distribution(prev: Prevalence | Table, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
+    """The distribution over classes that have an order, or over intervals: mean prediction, estimate, lab.
+
+    Parameters
+    ----------
+    prev : Prevalence
+        Of a lab whose classes have an order: from `fieldcal.learn`, or learnt with ``ordered=True``.
+    group : optional
+        One group; by default the whole field.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> import numpy as np
+    >>> from fieldcal import plots, regression
+    >>> from matplotlib.figure import Figure
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=4000)
+    >>> predicted = regression.from_moments((y + 0.7 * rng.normal(size=4000)) / 1.49, 0.573)
+    >>> lab = fieldcal.learn(predicted, y, intervals=[-1, 0, 1])
+    >>> field = fieldcal.count(lab, predicted.take(y > -0.5))
+    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> ax = plots.distribution(prev, ax=Figure().subplots())
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['≤ -1', '(-1, 0]', '(0, 1]', '> 1']
+    """
+    table = _table(prev, "mean_prediction", tables.distribution, group=group)
+    ax = style.axes(ax, "distribution", table)
     m = len(table["labels"])
     x = np.arange(m, dtype=np.float64)
     where = "whole field" if table["group"] is None else table["group"]
     style.plain(ax, x=f"{where}, {show.amount(table['n'])} rows", y="share of rows", grid="y")
-    lab = ax.stairs(style.floats(table["lab"]), np.arange(m + 1) - 0.5, fill=True, color=GRID)
-    lower, upper = (style.floats(table[name]) for name in ("lower", "upper"))
+    lab = ax.stairs(_floats(table["lab"]), np.arange(m + 1) - 0.5, fill=True, color=GRID)
+    lower, upper = (_floats(table[name]) for name in ("lower", "upper"))
     ax.vlines(x + 0.1, lower, upper, color=ESTIMATE, linewidth=2.0)
     handles = []
     for column, shape, aside in (("mean_prediction", "mean_prediction", -0.1), ("estimate", "estimate", 0.1)):
         looks = SHAPES[shape]
-        share = style.floats(table[column])
+        share = _floats(table[column])
         # Thin lines make the shape visible where there are many classes.
         ax.plot(x + aside, share, color=looks["color"], linewidth=0.8)
         handles += ax.plot(x + aside, share, linestyle="none", zorder=3, **looks)
     style.legend(
-        ax, [*handles, lab], ["mean prediction", style.estimate_words(table), "lab"], ncols=2, **style.ABOVE
+        ax, [*handles, lab], ["mean prediction", style.estimate_words(table), "lab"], ncols=2, **ABOVE
     )
     style.name_bins(ax, table["labels"], x)
     ax.set_ylim(bottom=0.0)
@@ -368,9 +640,37 @@ def distribution(table: Table, ax: Axes) -> Axes:
     return ax
 
 
-def pit(table: Table, ax: Axes) -> Axes:
-    """Bars before and after, and the band in which those of calibrated predictions lie."""
-    edges = style.floats(table["edges"])
+def pit(before: Any, after: Any = None, y: ArrayLike | None = None, *, ax: Axes | None = None) -> Axes:
+    """Whether predicted distributions are calibrated, before and after: where in them the true numbers fall.
+
+    Bars are the share of rows by the probability integral transform. They are even where predictions are calibrated;
+    they slope where predictions are too low or too high, and have a hump where predictions are too wide. At a number
+    that has a probability of its own, the middle of the jump counts, so that a few such numbers make a few high bars.
+
+    Parameters
+    ----------
+    before, after : Predictions
+        Predictive distributions of the same rows, see `fieldcal.regression`.
+    y : array-like (n,)
+        The true numbers.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import plots, regression
+    >>> from matplotlib.figure import Figure
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> wide, right = (regression.from_moments(np.zeros(1000), sd) for sd in (2.0, 1.0))
+    >>> plots.pit(wide, right, y, ax=Figure().subplots()).get_ylabel()
+    'share of 1,000 rows'
+    >>> plots.tables.pit(wide, right, y)["before"][0]
+    0.007
+    """
+    table = _table(before, "noise", tables.pit, after, y)
+    ax = style.axes(ax, "pit", table)
+    edges = _floats(table["edges"])
     even, noise = 1.0 / (len(edges) - 1), table["noise"]
     style.plain(
         ax, x="predicted probability of a number up to the true one", y=f"share of {table['n']:,} rows"
@@ -379,33 +679,59 @@ def pit(table: Table, ax: Axes) -> Axes:
     middle, width = (edges[1:] + edges[:-1]) / 2.0, 0.38 * np.diff(edges)
     before = ax.bar(
         middle - 0.55 * width,
-        style.floats(table["before"]),
+        _floats(table["before"]),
         width,
         facecolor="none",
         edgecolor=MEAN_PREDICTION,
         linewidth=1.4,
     )
-    after = ax.bar(middle + 0.55 * width, style.floats(table["after"]), width, color=ESTIMATE)
+    after = ax.bar(middle + 0.55 * width, _floats(table["after"]), width, color=ESTIMATE)
     ax.axhline(even, color=MUTED, linewidth=1.0)
     words = ["raw", "recalibrated", "calibrated, ± 2 standard errors"]
-    style.legend(ax, [before, after, band], words, ncols=2, **style.ABOVE)
+    style.legend(ax, [before, after, band], words, ncols=2, **ABOVE)
     ax.set_xticks(edges[::2])
     ax.set_xlim(-0.01, 1.01)
     ax.set_ylim(bottom=0.0)
     return ax
 
 
-def coverage(table: Table, ax: Axes) -> Axes:
-    """Observed against nominal coverage, and the band in which that of calibrated predictions lies."""
-    nominal, se = style.floats(table["nominal"]), style.floats(table["se"])
+def coverage(before: Any, after: Any = None, y: ArrayLike | None = None, *, ax: Axes | None = None) -> Axes:
+    """Whether intervals hold as many numbers as they should, before and after: central ones of 50 % to 95 %.
+
+    Parameters
+    ----------
+    before, after : Predictions
+        Predictive distributions of the same rows, see `fieldcal.regression`.
+    y : array-like (n,)
+        The true numbers.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fieldcal import plots, regression
+    >>> from matplotlib.figure import Figure
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> narrow, right = (regression.from_moments(np.zeros(1000), sd) for sd in (0.5, 1.0))
+    >>> plots.coverage(narrow, right, y, ax=Figure().subplots()).get_xlabel()
+    'interval should hold'
+    >>> plots.tables.coverage(narrow, right, y)["before"][4] < 0.65
+    True
+    """
+    table = _table(before, "nominal", tables.coverage, after, y)
+    ax = style.axes(ax, "coverage", table)
+    from matplotlib.ticker import PercentFormatter
+
+    nominal, se = _floats(table["nominal"]), _floats(table["se"])
     style.plain(ax, x="interval should hold", y=f"interval holds, of {table['n']:,} rows")
     band = ax.fill_between(nominal, nominal - 2 * se, nominal + 2 * se, color=BAND, linewidth=0)
     ax.plot(nominal, nominal, color=MUTED, linewidth=1.0)
     handles = []
     for column, shape in (("before", "mean_prediction"), ("after", "estimate")):
-        handles += ax.plot(nominal, style.floats(table[column]), linestyle="none", zorder=3, **SHAPES[shape])
+        handles += ax.plot(nominal, _floats(table[column]), linestyle="none", zorder=3, **SHAPES[shape])
     words = ["raw", "recalibrated", "calibrated, ± 2 standard errors"]
-    style.legend(ax, [*handles, band], words, ncols=2, **style.ABOVE)
+    style.legend(ax, [*handles, band], words, ncols=2, **ABOVE)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.set_xticks(nominal)

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldcal.errors import InputTypeError
+from fieldcal.storage import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -165,3 +168,15 @@ def size(picture: str, table: dict[str, Any]) -> tuple[float, float]:
     return {"curve": (4.9, 5.2), "explanations": (4.4, 2.9), "reliability": (4.6, 4.2)}.get(
         picture, (6.2, 3.4)
     )
+
+
+def axes(ax: Axes | None, picture: str, table: dict[str, Any]) -> Axes:
+    """The axes to draw on: those given, or those of a new figure."""
+    if ax is not None and not hasattr(ax, "spines"):
+        raise InputTypeError(f"ax must be matplotlib's Axes, but got {type(ax).__name__}.")
+    require("matplotlib", "report", purpose="to draw")
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size(picture, table), layout="constrained")[1]

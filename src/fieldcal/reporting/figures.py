@@ -282,7 +282,7 @@ def as_svg(picture: str, table: dict[str, Any], *, name: str, label: str, width:
         across, down = size(picture, table)
         across = width or (min(across, PHONE) if across < WIDE else across)
         figure = Figure(figsize=(across, down), layout="constrained")
-        getattr(draw, picture)(table, figure.add_subplot())
+        getattr(draw, picture)(table, ax=figure.add_subplot())
         text = io.BytesIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     return _inline(ElementTree.fromstring(text.getvalue()), label)
