@@ -1,18 +1,18 @@
 """The pictures of a report: each an SVG element with a caption, and its numbers for who cannot see it.
 
-matplotlib writes ``style`` attributes, which a Content-Security-Policy worth having forbids, and fixed colours, which
-do not suit a dark page. So every style becomes a presentation attribute, which the page's own style sheet can answer.
-The element has the same bytes every time, no scripts, and no ids but those it refers to.
+matplotlib writes ``style`` attributes, which the page's Content-Security-Policy forbids, and fixed colours, which do
+not suit a dark page. So every style becomes presentation attributes, which the page's own style sheet overrides. The
+element has the same bytes every time, no scripts, and no ids but those it refers to.
 """
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from xml.etree import ElementTree
 
 from fieldcal.objects import show
 from fieldcal.objects.verdict import WORDS
@@ -28,11 +28,13 @@ PHONE, WIDE = 4.9, 6.6
 #: Letters of a name beside lines on a phone.
 SHORT_NAME = 15
 
-_SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
-_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-_FONT = re.compile(r"(?:(\d+|bold)\s+)?([\d.]+)px")
-_REFERENCE = re.compile(r"url\(#([^)]+)\)")
-_DROPPED = {"metadata", "style"}
+#: A style sheet of its own, who made the file, and indentation.
+_DROPPED = re.compile(r"<style.*?</style>|<metadata>.*?</metadata>|(?<=\n) +", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")  # names in texts have no angles: they are escaped
+_STYLE = re.compile(r' style="([^"]*)"')
+_UNUSED = re.compile(
+    r' id="[\w.]+_\d{1,4}"'
+)  # such as axes_1: nothing refers to it, and every picture has one
 _SETTINGS = {
     "svg.fonttype": "none",  # text stays text: small, found by a search, read aloud
     "text.parse_math": False,
@@ -285,63 +287,24 @@ def as_svg(picture: str, table: dict[str, Any], *, name: str, label: str, width:
         getattr(draw, picture)(table, ax=figure.add_subplot())
         text = io.BytesIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    return _inline(ElementTree.fromstring(text.getvalue()), label)
+    return _inline(text.getvalue().decode("utf-8"), label)
 
 
-def _inline(root: ElementTree.Element, label: str) -> str:
+def _inline(text: str, label: str) -> str:
     """The element as it stands in HTML, with a name for who cannot see it."""
-    used = {match for e in root.iter() for v in e.attrib.values() for match in _references(v)}
-    _tidy(root, used)
-    box = root.attrib["viewBox"]
-    width, height = (f"{SCALE * float(side):.0f}" for side in box.split()[2:])
-    root.attrib = {"viewBox": box, "width": width, "height": height, "role": "img", "aria-label": label}
-    return ElementTree.tostring(root, encoding="unicode")
+    root = re.search(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', text)
+    assert root is not None
+    width, height = (f"{SCALE * float(side):.0f}" for side in root[1].split()[2:])
+    head = f'<svg viewBox="{root[1]}" width="{width}" height="{height}" role="img" aria-label="{html.escape(label)}">'
+    body = _DROPPED.sub("", text[root.end() :])
+    return head + _TAG.sub(lambda tag: _STYLE.sub(_as_attributes, _UNUSED.sub("", tag[0])), body).strip()
 
 
-def _references(value: str) -> list[str]:
-    return [value[1:]] if value.startswith("#") else _REFERENCE.findall(value)
-
-
-def _tidy(element: ElementTree.Element, used: set[str]) -> None:
-    element.tag = element.tag.removeprefix(_SVG)
-    element.attrib = _attributes(element.attrib, used)
-    element.tail = None
-    if element.tag != "text" and element.tag != "tspan":
-        element.text = None
-    for child in list(element):
-        if child.tag.rpartition("}")[2] in _DROPPED:
-            element.remove(child)
-        else:
-            _tidy(child, used)
-
-
-def _attributes(given: dict[str, str], used: set[str]) -> dict[str, str]:
-    kept: dict[str, str] = {}
-    for key, value in given.items():
-        if key == "style":
-            kept |= _declarations(value)
-        elif key == "id":
-            kept |= {"id": value} if value in used else {}
-        else:
-            plain = key.removeprefix(_LINK)
-            kept[plain] = value if plain in ("href", "clip-path") else _shorter(value)
-    return kept
-
-
-def _declarations(style: str) -> dict[str, str]:
-    """``fill: #fff; stroke-width: 2`` as attributes; the family of a font is the page's."""
-    found: dict[str, str] = {}
-    for declaration in filter(None, map(str.strip, style.split(";"))):
-        key, _, value = declaration.partition(":")
-        key, value = key.strip(), value.strip()
-        font = _FONT.search(value) if key == "font" else None
-        if font:
-            found["font-size"] = font[2]
-            found |= {"font-weight": font[1]} if font[1] else {}
-        elif not key.startswith("font-family"):
-            found[key] = value if _references(value) else _shorter(value)
-    return found
-
-
-def _shorter(value: str) -> str:
-    return _NUMBER.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value)
+def _as_attributes(style: re.Match[str]) -> str:
+    """``fill: #fff; stroke-width: 2`` as attributes; of a font the size, its family is the page's."""
+    found = dict(
+        part.strip().split(": ", 1) for part in style[1].replace(":", ": ").split(";") if part.strip()
+    )
+    font = re.search(r"([\d.]+)px", found.pop("font", ""))
+    found |= {"font-size": font[1]} if font else {}
+    return "".join(f' {key}="{value.strip()}"' for key, value in found.items())
