@@ -46,6 +46,7 @@ HOSTILE = (
     "x" * 10_000,
     "עברית וגם العربية",
     '"><svg onload=alert(1)>',
+    'a style="x" id="axes_1" b',
     "=1+1|cmd",
     "line\nbreak\u202eoverride",
     "[a](javascript:alert(1)) `code` | pipe",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree
 
 import matplotlib
@@ -87,12 +86,6 @@ def test_the_same_table_gives_the_same_bytes_whatever_style_the_user_has():
         assert as_svg("bins", table, name="bins", label="label") == usual
 
 
-def test_drawing_leaves_the_settings_of_the_user_alone():
-    before = dict(matplotlib.rcParams)
-    as_svg("bins", tables.bins(simple()[0]), name="bins", label="label")
-    assert dict(matplotlib.rcParams) == before
-
-
 @pytest.mark.slow
 def test_hostile_names_are_text_and_nothing_else():
     for picture in drawn(hostile()):
@@ -105,14 +98,6 @@ def test_hostile_names_are_text_and_nothing_else():
     assert "עברית וגם العربية" in texts
     assert any(text.startswith("</script><img src=x") for text in texts)
     assert max(map(len, texts)) < 60
-
-
-@pytest.mark.slow
-def test_numbers_are_short():
-    for picture in drawn():
-        assert not re.search(
-            r"\d\.\d{3,}", re.sub(r"data:[^\"]+|aria-label=\"[^\"]*\"|>[^<]*<", "", picture.svg)
-        )
 
 
 def test_the_numbers_of_a_picture_are_those_of_its_table():

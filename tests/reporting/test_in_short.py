@@ -49,7 +49,7 @@ KINDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_report_speaks_in_codes_or_of_a_change_over_time(kind):
+def test_no_report_speaks_in_codes_and_every_folded_part_has_a_sentence(kind):
     found = KINDS[kind]()
     for text in (Page(found.html()).words(), found.markdown()):
         strange = (
@@ -58,11 +58,6 @@ def test_no_report_speaks_in_codes_or_of_a_change_over_time(kind):
         assert re.findall(strange, text) == []
         assert kind == "judge" or not re.search(r"\bvalues?\b", text)
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_folded_part_has_a_sentence_and_every_sentence_a_part(kind):
-    found = KINDS[kind]()
     tags = Page(found.html()).tags
     parts = [a["id"] for tag, a in tags if tag == "div" and a.get("class") == "folded"]
     short = found.dict()["in_short"]

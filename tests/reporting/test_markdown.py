@@ -13,12 +13,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning
 
 
 @pytest.mark.parametrize("level", ["ok", "care", "do_not_use"])
-def test_the_verdict_comes_first_with_its_reasons(level):
+def test_the_verdict_comes_first_with_its_reasons(level, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     prev, (proba, y, plots) = judged(level)
     text = reported(prev, proba=proba, y=y, groups=plots).markdown()
     headline = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}[level]
-    title, second, *_ = [line for line in text.splitlines() if line]
-    assert (title, second) == ("# Recalibration report", f"## {headline}")
+    title, made, second, *_ = [line for line in text.splitlines() if line]
+    assert (title, made, second) == ("# Recalibration report", "Made: 1970-01-01", f"## {headline}")
     for reason in (finding.text for finding in prev.verdict.told):
         assert f"- {escaped(reason)}" in text
     assert "|log loss|" in text

@@ -165,7 +165,7 @@ def stacked(parts: Iterable[RenderableType]) -> Group:
 
 def amount(n: Any) -> str:
     """A number of rows; weights need not be whole."""
-    return f"{float(n):,.0f}" if float(n).is_integer() else f"{float(n):,.1f}"
+    return f"{float(n):,.1f}".removesuffix(".0")
 
 
 def name(key: Hashable) -> str:

@@ -13,20 +13,23 @@ from typing import Any
 import numpy as np
 
 from fieldcal.objects import Prevalence, group_keys, show
-from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
-from fieldcal.reporting.details import (
+from fieldcal.reporting.evaluation import Evaluation, Numbers
+from fieldcal.reporting.labels import labels_section, taught_sentence
+from fieldcal.reporting.sections import (
     checklist_section,
     digests_section,
+    ends_of_whole,
+    in_short,
+    interval_words,
+    number_or_none,
     quality_section,
     settings_section,
+    shown_name,
+    table_of_groups,
+    verdict_section,
     versions_section,
 )
-from fieldcal.reporting.evaluation import Evaluation, Numbers
-from fieldcal.reporting.groups import table_of_groups
-from fieldcal.reporting.in_short import in_short
-from fieldcal.reporting.labels import labels_section, taught_sentence
-from fieldcal.reporting.names import number_or_none, shown_name
 from fieldcal.types import Floats
 from fieldcal.verbs.plan import labels_to_settle
 
@@ -47,6 +50,7 @@ _MEANING_OF_CALIBRATION = (
     "Predictions are calibrated on the lab and not recalibrated: nothing here earned enough trust to change them "
     "further."
 )
+_LAST_ADVICE = "Report again when the model, the lab or the field has changed."
 _HOW_TO_APPLY = "fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
 #: Findings that say what trust rests on: in how groups differ, and in how the whole field moved.
 _FINDINGS_BETWEEN_GROUPS = (
@@ -80,7 +84,7 @@ def report_content(
         "schema": SCHEMA,
         "title": group_keys.show(title or "Recalibration report", width=TITLE_WIDTH),
         "about": about or {},
-        "verdict": _verdict_section(prev),
+        "verdict": verdict_section(prev, _meaning(prev), [_advice(prev), *_remedies(prev)], _LAST_ADVICE),
         "summary": _summary_section(prev, k),
         "changes": _change_sentences(prev, k),
         "groups": table_of_groups(prev, k, found),
@@ -100,42 +104,27 @@ def report_content(
 # -- verdict and summary ---------------------------------------------------------------------------------------
 
 
-def _verdict_section(prev: Prevalence) -> dict[str, Any]:
-    level = prev.verdict.level
-    return {
-        "level": level,
-        "headline": WORDS[level],
-        "meaning": _meaning(prev),
-        "reasons": [finding.text for finding in prev.verdict.told],  # the remedies are the advice
-        "advice": _advice(prev),
-    }
-
-
 def _meaning(prev: Prevalence) -> str:
     if prev.verdict.level == "do_not_use" or prev.steps:
         return _MEANINGS[prev.verdict.level]
     return _MEANING_OF_CALIBRATION if prev.only_calibrated else _MEANING_OF_NO_TRUST
 
 
-def _advice(prev: Prevalence) -> list[str]:
-    """What to do with the result, and the remedies of the findings, the weightiest first."""
+def _advice(prev: Prevalence) -> str:
     level, protected = prev.verdict.level, prev.verdict.finding("protected")
     if level == "do_not_use":
-        first = "Keep using the raw predictions, and do not quote these estimates as facts."
-    elif protected is not None:
-        first = protected.remedy
-    elif prev.only_calibrated:
-        first = (
+        return "Keep using the raw predictions, and do not quote these estimates as facts."
+    if protected is not None:
+        return protected.remedy
+    if prev.only_calibrated:
+        return (
             f"Apply it: {_HOW_TO_APPLY} It only calibrates. The table shows what the method would have said."
         )
-    elif prev.untouched:
-        first = "There is nothing to apply. The table shows what the method would have said."
-    elif level == "care":
-        first = f"Settle the points below first, then apply it: {_HOW_TO_APPLY}"
-    else:
-        first = f"Apply it: {_HOW_TO_APPLY}"
-    last = ["Report again when the model, the lab or the field has changed."] if level == "ok" else []
-    return list(dict.fromkeys([first, *_remedies(prev), *last]))
+    if prev.untouched:
+        return "There is nothing to apply. The table shows what the method would have said."
+    if level == "care":
+        return f"Settle the points below first, then apply it: {_HOW_TO_APPLY}"
+    return f"Apply it: {_HOW_TO_APPLY}"
 
 
 def _remedies(prev: Prevalence) -> list[str]:
@@ -197,28 +186,13 @@ def _change_sentences(prev: Prevalence, k: int) -> list[str]:
     before, after = prev.whole.mean_prediction[k], prev.whole.estimate[k]
     whole = (
         f"Over the whole field the mean prediction of {which} is {before:.1%}, the estimate of its share "
-        f"{after:.1%}{_interval_of_whole(prev, k)}. In the lab its share was {prev.lab.p_lab[k]:.1%}."
+        f"{after:.1%}{interval_words(prev, None, k)}. In the lab its share was {prev.lab.p_lab[k]:.1%}."
     )
     return [
         *_not_recommended(prev),
         whole,
         *(_changes_by_group(prev, k) if prev.field.grouped and len(prev.groups) else []),
     ]
-
-
-def ends_of_whole(prev: Prevalence, k: int) -> dict[str, float | None]:
-    """The interval of class k in the whole field, if there is one."""
-    ends = {"lower": prev.whole.lower, "upper": prev.whole.upper}
-    return {name: None if end is None else float(end[k]) for name, end in ends.items()}
-
-
-def _interval_of_whole(prev: Prevalence, k: int) -> str:
-    lower, upper = prev.whole.lower, prev.whole.upper
-    return (
-        ""
-        if lower is None or upper is None
-        else f" ({prev.level:.0%} interval {lower[k]:.1%} to {upper[k]:.1%})"
-    )
 
 
 def _not_recommended(prev: Prevalence) -> list[str]:
@@ -268,12 +242,9 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
             f"{prev.level:.0%} interval of the estimate."
         )
     g = int(np.argmax(n * np.abs(change)))
-    interval = ""
-    if prev.lower is not None and prev.upper is not None:
-        interval = f" ({prev.level:.0%} interval {prev.lower[g, k]:.1%} to {prev.upper[g, k]:.1%})"
     found.append(
         f"The correction moves most rows in group {shown_name(prev.groups[g])} ({show.amount(n[g])} rows): "
-        f"mean prediction {mean_prediction[g]:.1%}, estimate {estimate[g]:.1%}{interval}."
+        f"mean prediction {mean_prediction[g]:.1%}, estimate {estimate[g]:.1%}{interval_words(prev, g, k)}."
     )
     return found
 

@@ -297,7 +297,11 @@ def _inline(text: str, label: str) -> str:
     width, height = (f"{SCALE * float(side):.0f}" for side in root[1].split()[2:])
     head = f'<svg viewBox="{root[1]}" width="{width}" height="{height}" role="img" aria-label="{html.escape(label)}">'
     body = _DROPPED.sub("", text[root.end() :])
-    return head + _TAG.sub(lambda tag: _STYLE.sub(_as_attributes, _UNUSED.sub("", tag[0])), body).strip()
+    return head + _TAG.sub(_plain_tag, body).strip()
+
+
+def _plain_tag(tag: re.Match[str]) -> str:
+    return _STYLE.sub(_as_attributes, _UNUSED.sub("", tag[0]).replace(" xlink:href=", " href="))
 
 
 def _as_attributes(style: re.Match[str]) -> str:

@@ -6,7 +6,6 @@ the judge in words are the findings of the estimate, and the numbers beside them
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -16,20 +15,26 @@ from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, group_keys, show
 from fieldcal.objects.derived import Pairs
 from fieldcal.objects.show import CHOSEN
-from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import tables
-from fieldcal.reporting.content import SCHEMA, TITLE_WIDTH, ends_of_whole
-from fieldcal.reporting.details import (
+from fieldcal.reporting.content import SCHEMA, TITLE_WIDTH
+from fieldcal.reporting.labels import MORE_LABELS
+from fieldcal.reporting.sections import (
     STATUS_NOTES,
+    Line,
     checklist_section,
     digests_section,
+    ends_of_whole,
+    interval_words,
+    judged_in_short,
+    labelled_rows_of,
+    number_or_none,
     prior_in_words,
+    quality_lines,
+    shown_name,
+    table_of_groups,
+    verdict_section,
     versions_section,
 )
-from fieldcal.reporting.groups import labelled_rows_of, table_of_groups
-from fieldcal.reporting.in_short import judged_in_short
-from fieldcal.reporting.labels import MORE_LABELS
-from fieldcal.reporting.names import number_or_none, shown_name
 from fieldcal.types import Design, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
 from fieldcal.verbs.plan import plan
@@ -76,13 +81,15 @@ def judged_content(
     about: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Everything that a report of this estimate says; ``pairs`` are the items that slices are compared on."""
-    k = tables.focus(prev, of)
+    k, level = tables.focus(prev, of), prev.verdict.level
     content = {
         "fieldcal": "report",
         "schema": SCHEMA,
         "title": group_keys.show(title or "True shares behind the verdicts", width=TITLE_WIDTH),
         "about": about or {},
-        "verdict": _verdict_section(prev),
+        "verdict": verdict_section(
+            prev, _MEANINGS[level], [_FIRST_ADVICE[level], *prev.verdict.remedies], _LAST_ADVICE
+        ),
         "summary": _summary_section(prev, k),
         "changes": [_whole_sentence(prev, k), *_slice_sentences(prev, k)],
         "groups": table_of_groups(prev, k, None),
@@ -98,18 +105,6 @@ def judged_content(
         "digests": digests_section(prev),
     }
     return {**content, "in_short": judged_in_short(content)}
-
-
-def _verdict_section(prev: Prevalence) -> dict[str, Any]:
-    level = prev.verdict.level
-    advice = [_FIRST_ADVICE[level], *prev.verdict.remedies, *([_LAST_ADVICE] if level == "ok" else [])]
-    return {
-        "level": level,
-        "headline": WORDS[level],
-        "meaning": _MEANINGS[level],
-        "reasons": [finding.text for finding in prev.verdict.told],
-        "advice": list(dict.fromkeys(advice)),
-    }
 
 
 def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
@@ -135,7 +130,7 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
 
 def _whole_sentence(prev: Prevalence, k: int) -> str:
     which, rows = shown_name(prev.classes[k]), f"{show.amount(float(prev.field.n.sum()))} rows"
-    share = f"{prev.whole.estimate[k]:.1%}{_interval(prev, None, k)}"
+    share = f"{prev.whole.estimate[k]:.1%}{interval_words(prev, None, k)}"
     before = prev.whole.mean_prediction[k]
     if _value_of(prev, k) is None:
         return (
@@ -145,19 +140,14 @@ def _whole_sentence(prev: Prevalence, k: int) -> str:
     return f"The judge says {which} of {before:.1%} of {rows}; the true share is {share}."
 
 
-def _interval(prev: Prevalence, g: int | None, k: int) -> str:
-    held, at = (prev.whole, k) if g is None else (prev, (g, k))
-    if held.lower is None or held.upper is None:
-        return ""
-    return f" ({prev.level:.0%} interval {held.lower[at]:.1%} to {held.upper[at]:.1%})"
-
-
 def _slice_sentences(prev: Prevalence, k: int) -> list[str]:
     if not prev.field.grouped or len(prev.groups) < 2:
         return []
     share, judged = prev.estimate[:, k], prev.mean_prediction[:, k]
     low, high = int(np.argmin(share)), int(np.argmax(share))
-    ends = [f"in {shown_name(prev.groups[g])}, {share[g]:.1%}{_interval(prev, g, k)}" for g in (low, high)]
+    ends = [
+        f"in {shown_name(prev.groups[g])}, {share[g]:.1%}{interval_words(prev, g, k)}" for g in (low, high)
+    ]
     found = [f"By slice it is lowest {ends[0]}, and highest {ends[1]}."]
     if prev.lower is not None and prev.upper is not None:
         outside = int(((judged < prev.lower[:, k]) | (judged > prev.upper[:, k])).sum())
@@ -358,22 +348,14 @@ def _more_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
 
 def _quality_section(prev: Prevalence) -> list[dict[str, Any]]:
     field = prev.field
-    counts: list[tuple[str, float, str]] = [
+    counts: list[Line] = [
         ("Rows counted", float(field.n.sum()), "with their weights, if they had any"),
         ("Rows dropped", field.dropped, "no value"),
         ("Rows with a value that the lab has never seen", field.unseen, ""),
         ("Labelled rows that the judge was learnt from", prev.lab.n, ""),
     ]
-    if field.batch_ids:
-        first, last = (shown_name(field.batch_ids[i]) for i in (0, -1))
-        counts.append(("Batches", len(field.batch_ids), f"{first} … {last}"))
-    if field.grouped:
-        flags = Counter(flag for status in prev.status for flag in status.split(","))
-        counts += [
-            (f"Slices “{show.status(flag)}”", flags[flag], STATUS_NOTES[flag])
-            for flag in ("prior_only", "few_rows")
-        ]
-    return [{"what": what, "count": count, "note": note} for what, count, note in counts]
+    notes = {flag: STATUS_NOTES[flag] for flag in ("prior_only", "few_rows")}
+    return quality_lines(prev, counts, "Slices", notes)
 
 
 def _settings_section(prev: Prevalence) -> dict[str, str]:

@@ -14,7 +14,7 @@ from fieldcal.core.stories import beta_interval
 from fieldcal.objects import Prevalence, show
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.show import CHOSEN
-from fieldcal.reporting.names import shown_name
+from fieldcal.reporting.sections import shown_name
 from fieldcal.verbs.cross_validate import CrossValidation, cannot_judge, cross_validate
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
 from fieldcal.verbs.plan import LABELS, plan

@@ -28,10 +28,10 @@ from fieldcal.objects import Prevalence, show
 from fieldcal.objects.derived import Pairs
 from fieldcal.options import check_kind
 from fieldcal.reporting.content import report_content
-from fieldcal.reporting.details import about_section
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
 from fieldcal.reporting.judges import judged_content
+from fieldcal.reporting.sections import about_section
 from fieldcal.storage import require, write_atomically
 
 #: Lines of the table of groups that are in the HTML without JavaScript, and on paper; and in Markdown.
@@ -263,7 +263,7 @@ def _environment(kind: Literal["html", "markdown"]) -> Any:
         keep_trailing_newline=True,
         **escaping[kind],
     )
-    environment.filters |= {"percent": _percent, "count": _count, "status": show.status}
+    environment.filters |= {"percent": _percent, "count": show.amount, "status": show.status}
     return environment
 
 
@@ -274,10 +274,6 @@ def _asset(name: str) -> str:
 
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
 def _security_policy(script: str, sheet: str) -> str:
@@ -376,7 +372,7 @@ def _line(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(n: float) -> str:
-    return f"{n:,.0f}" if n == int(n) else f"{math.floor(10 * n + 0.5) / 10:,.1f}"
+    return f"{math.floor(10 * n + 0.5) / 10:,.1f}".removesuffix(".0")
 
 
 def _tenths(steps: int) -> str:

@@ -50,7 +50,7 @@
   const signed = (size, sign) => (size === "0.0" ? size : sign + size);
   const points = (steps) => signed(tenths(Math.abs(steps)), steps < 0 ? "-" : "+");
   const count = (n) =>
-    Number.isInteger(n) ? n.toLocaleString("en-US") : (Math.floor(10 * n + 0.5) / 10).toLocaleString("en-US", { minimumFractionDigits: 1 });
+    (Math.floor(10 * n + 0.5) / 10).toLocaleString("en-US", { maximumFractionDigits: 1 });
   const misfit = (effect) => (Math.floor(100 * effect + 0.5) / 100).toFixed(2);
   const value = {
     name: (i) => folded[i],
