@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 
 import fieldcal
 from fieldcal import plots
-from fieldcal.errors import InputError, MissingExtraError
+from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.plots import draw, style, tables
 
 OF_AN_ESTIMATE = ["forest", "bins", "curve", "changes"]
@@ -63,12 +63,6 @@ def test_a_rehearsal_is_drawn_with_its_band_and_marks(binary):
     assert_allclose(band.min(), np.subtract(table["change"], table["se"]).min())
     assert f"chosen: {table['chosen']:.2f}" in texts(ax)
     assert "used: 0.30" in texts(ax)
-
-
-def test_the_trust_that_was_used_is_marked_only_if_it_is_another(binary):
-    chosen = binary.lab.rehearsal.trust
-    assert not points(plots.trust(binary.lab, used=chosen, ax=axes()), style.INK)
-    assert not points(plots.trust(binary.lab, ax=axes()), style.INK)
 
 
 def test_explanations_are_pairs_of_bars_below_their_names(hostile):
@@ -132,12 +126,6 @@ def test_an_interval_far_wider_than_the_rest_is_cut_with_an_arrow(binary):
     assert arrow[0, 1] == 24
 
 
-def test_a_forest_needs_more_room_for_more_lines(binary):
-    table = tables.forest(binary)
-    few = tables.forest(binary, limit=5)
-    assert style.size("forest", table)[1] > 2 * style.size("forest", few)[1]
-
-
 def test_bins_show_observed_expected_and_the_lab(binary):
     table = tables.bins(binary)
     ax = draw.bins(table, ax=axes())
@@ -186,17 +174,6 @@ def test_few_cells_hold_their_numbers_and_many_are_a_raster(three, twelve):
     assert not few.collections[0].get_rasterized()
 
 
-def test_too_many_bins_are_not_all_labelled():
-    M = np.full((2, 500), 1 / 500)
-    table = {
-        "classes": ["a", "b"],
-        "labels": [f"bin {j}" for j in range(500)],
-        "M": M.tolist(),
-        "rows": [5, 5],
-    }
-    assert len(draw.response(table, ax=axes()).get_xticklabels()) <= 40
-
-
 def test_changes_are_bars_of_the_share_of_rows(many):
     table = tables.changes(many)
     ax = draw.changes(table, ax=axes())
@@ -204,11 +181,6 @@ def test_changes_are_bars_of_the_share_of_rows(many):
     assert_allclose(values, table["rows_share"])
     assert_allclose(edges, table["edges"])
     assert f"lower in {table['down']} of 300 groups" in ax.texts[0].get_text()
-
-
-def test_a_long_class_name_is_shortened_in_the_label_of_the_changes(many):
-    table = tables.changes(many) | {"class": "a class with a very long name"}
-    assert "share of a class with a very l…: estimate" in draw.changes(table, ax=axes()).get_xlabel()
 
 
 def test_a_distribution_has_points_bars_and_the_lab(ordered):
@@ -223,23 +195,6 @@ def test_a_distribution_has_points_bars_and_the_lab(ordered):
     assert_allclose(ax.patches[0].get_data().values, table["lab"])
     assert [label.get_text() for label in ax.get_xticklabels()] == table["labels"]
     assert texts(ax) == ["mean prediction", "estimate with 90% interval", "lab"]
-
-
-def test_a_distribution_over_many_intervals_is_not_labelled_everywhere():
-    even = [0.01] * 100
-    labels = [f"({i}, {i + 1}]" for i in range(100)]
-    table = {
-        "group": None,
-        "labels": labels,
-        "mean_prediction": even,
-        "estimate": even,
-        "lab": even,
-        "n": 5,
-        "level": None,
-    }
-    ax = draw.distribution(table | {"lower": [None] * 100, "upper": [None] * 100}, ax=axes())
-    assert len(ax.get_xticklabels()) <= 40
-    assert drawn(ax, "png")
 
 
 def test_the_transform_is_drawn_as_bars_before_and_after_with_the_band(number_rows):
@@ -260,42 +215,15 @@ def test_coverage_is_drawn_against_what_it_should_be(number_rows):
         assert_allclose(seen, np.column_stack([table["nominal"], table[name]]))
 
 
-def test_distributions_are_drawn_in_the_agreed_colours(ordered, number_rows):
-    agreed = {
-        style.INK,
-        style.MUTED,
-        style.GRID,
-        style.ESTIMATE,
-        style.MEAN_PREDICTION,
-        style.BAND,
-        "#ffffff",
-    }
-    drawings = [plots.distribution(ordered, group=g, ax=axes()) for g in (..., *ordered.groups)]
-    drawings += [plots.pit(*number_rows, ax=axes()), plots.coverage(*number_rows, ax=axes())]
-    for ax in drawings:
-        svg = drawn(ax).decode()
-        assert set(re.findall(r": (#[0-9a-f]{6})\b", svg)) <= agreed
-        assert not re.findall(r"opacity: 0\.\d+", svg)
-
-
 # names, shapes of data
 
 
-@pytest.mark.parametrize("kind", ["svg", "png"])
-@pytest.mark.parametrize("picture", [*OF_AN_ESTIMATE, "explanations"])
-def test_hostile_names_are_drawn_as_they_are(picture, kind, hostile):
-    ax = getattr(plots, picture)(hostile, ax=axes())
-    assert drawn(ax, kind)
-    assert drawn(ax, kind), "ticks are made anew, and it can be drawn again"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["svg", "png"])
-@pytest.mark.parametrize("picture", OF_A_LAB)
-def test_hostile_classes_are_drawn_as_they_are(picture, kind, hostile):
-    assert drawn(getattr(plots, picture)(hostile.lab, ax=axes()), kind)
-    for group in hostile.groups:
-        assert drawn(plots.bins(hostile, group=group, ax=axes()), "png")
+@pytest.mark.parametrize("picture", [*OF_AN_ESTIMATE, *OF_A_LAB, "explanations"])
+def test_hostile_names_are_drawn_as_they_are(picture, hostile):
+    ax = getattr(plots, picture)(hostile.lab if picture in OF_A_LAB else hostile, ax=axes())
+    with plt.rc_context({"svg.fonttype": "none"}):
+        assert b"<img" not in drawn(ax)
+        assert drawn(ax), "ticks are made anew, and it can be drawn again"
 
 
 def test_mathematics_in_names_is_shown_and_not_read(hostile):
@@ -310,14 +238,7 @@ def test_mathematics_in_names_is_shown_and_not_read(hostile):
     assert not any(text.get_parse_math() for text in legend)
 
 
-def test_names_are_no_markup_in_svg(hostile):
-    with plt.rc_context({"svg.fonttype": "none"}):
-        svg = drawn(plots.forest(hostile, ax=axes())).decode()
-    assert "<img" not in svg
-    assert "&lt;/script&gt;&lt;img" in svg
-
-
-@pytest.mark.parametrize("name", ["single", "three", "empty_group", "twelve", "many"])
+@pytest.mark.parametrize("name", ["single", "empty_group", "twelve"])
 @pytest.mark.parametrize("picture", OF_AN_ESTIMATE)
 def test_every_shape_of_estimate_is_drawn(picture, name, request):
     assert drawn(getattr(plots, picture)(request.getfixturevalue(name), ax=axes()), "png")
@@ -333,11 +254,7 @@ def test_an_estimate_without_intervals_or_of_one_group_is_drawn(binary):
     assert "estimate" in texts(plots.forest(prev, ax=axes()))
 
 
-def test_a_group_without_rows_is_drawn(empty_group):
-    assert drawn(plots.bins(empty_group, group=3, ax=axes()), "png")
-
-
-@pytest.mark.parametrize("picture", [*OF_AN_ESTIMATE, "explanations"])
+@pytest.mark.parametrize("picture", ["forest", "explanations"])
 def test_only_the_agreed_colours_are_used_and_nothing_is_transparent(picture, hostile):
     svg = drawn(getattr(plots, picture)(hostile, ax=axes())).decode()
     agreed = {
@@ -357,6 +274,11 @@ def test_only_the_agreed_colours_are_used_and_nothing_is_transparent(picture, ho
 # figures of their own, and matplotlib itself
 
 
+def test_a_dict_that_is_no_table_is_refused(binary):
+    with pytest.raises(InputTypeError, match="prev must be a Prevalence"):
+        plots.forest({"prev": binary}, ax=axes())
+
+
 def test_without_axes_there_is_a_new_figure_as_high_as_needed(binary):
     ax = plots.forest(binary)
     try:
@@ -364,12 +286,6 @@ def test_without_axes_there_is_a_new_figure_as_high_as_needed(binary):
         assert ax.figure in map(plt.figure, plt.get_fignums())
     finally:
         plt.close(ax.figure)
-
-
-def test_given_axes_are_the_ones_returned(binary):
-    ax = axes()
-    assert plots.changes(binary, ax=ax) is ax
-    assert plots.trust(binary.lab, ax=ax) is ax
 
 
 def test_a_wrong_class_is_refused_before_a_figure_is_made(three):
@@ -385,6 +301,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it(binary, monkeypatch):
         plots.forest(binary)
 
 
+@pytest.mark.slow
 def test_importing_the_plots_and_making_tables_loads_no_matplotlib():
     code = """
 import sys, fieldcal.plots
@@ -405,9 +322,3 @@ def test_quiet_silences_missing_glyphs_and_nothing_afterwards():
     drawn(ax, "png")
     with pytest.warns(UserWarning, match="[Gg]lyph"):
         ax.figure.savefig(io.BytesIO(), format="png")
-
-
-def test_names_that_begin_alike_are_kept_apart_by_their_ends():
-    names = ["Department of verbose names, unit 1", "Department of verbose names, unit 2", "Leeds", "L" * 40]
-    cut = style.all_shortened(names, 15)
-    assert cut == ["Departm… unit 1", "Departm… unit 2", "Leeds", "L" * 14 + "…"]
