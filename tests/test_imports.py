@@ -22,7 +22,6 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "storage": ({"errors"}, set()),
     "alignment": ({"errors"}, set()),
     "metrics": ({"errors", "types", "options", "alignment"}, {"numpy"}),
-    "datasets": ({"errors", "types", "options", "datasets"}, {"numpy", "sklearn"}),
     "objects": (
         {"errors", "types", "storage", "options", "metrics", "core", "objects"},
         {"numpy", "pydantic", "pydantic_core", "narwhals", "rich"},
@@ -40,6 +39,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
 }
 _VERBS = ALLOWED["verbs"][0]
 ALLOWED |= {
+    "datasets": (_VERBS | {"datasets"}, {"numpy"}),
     "tables": (
         _VERBS | {"tables"},
         {"numpy", "narwhals", "duckdb", "polars", "pyarrow", "pyspark", "sqlglot"},

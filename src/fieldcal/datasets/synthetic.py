@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from fieldcal.errors import InputError
 from fieldcal.options import MOST, as_array, as_number, check_whole
 from fieldcal.types import Floats
+
+if TYPE_CHECKING:
+    from fieldcal.objects import Field, Lab, Prevalence
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,37 @@ def label_shift(
         lab_table *= p_lab / lab_table.mean(axis=0)
         lab_table /= lab_table.sum(axis=1, keepdims=True)
     return ShiftedData(*draw(n_lab, lab_table), *draw(n_field, truth), truth, p_lab)
+
+
+class Example(NamedTuple):
+    """One small example: the data, and what `learn`, `count` and `estimate` make of them."""
+
+    data: ShiftedData
+    lab: Lab
+    field: Field
+    prev: Prevalence
+
+
+def example() -> Example:
+    """Two groups of 2,000 rows with 10 % and 60 % of class 1, a lab with 50 %, and the estimate under label shift.
+
+    The examples of this documentation start from it.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> data, lab, field, prev = fieldcal.datasets.example()
+    >>> prev.estimate[:, 1].round(2).tolist(), data.prevalence[:, 1].tolist()
+    ([0.11, 0.6], [0.1, 0.6])
+    """
+    from fieldcal.verbs.count import count
+    from fieldcal.verbs.estimate import estimate
+    from fieldcal.verbs.learn import learn
+
+    data = label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
+    lab = learn(data.proba_lab, data.y_lab)
+    field = count(lab, data.proba_field, groups=data.groups_field)
+    return Example(data, lab, field, estimate(lab, field, trust=1))
 
 
 def _sums_to_one(table: Floats) -> bool:

@@ -223,7 +223,10 @@ def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
             lines=_lines(groups, STATIC_LINES),
             first_lines=FIRST_LINES,
             states=STATES,
-            statuses=sorted({flag for s in groups["status"] for flag in s.split(",")} - {"ok"}),
+            statuses=sorted(
+                {flag for s in groups["status"] for flag in s.split(",")},
+                key=lambda flag: (flag != "ok", flag),
+            ),
         )
     )
 
