@@ -69,7 +69,7 @@ class Partition(Recipe):
     ...     def expression(self, backend, columns):
     ...         return bin_between(backend, columns[-1], (1 / 3, 2 / 3))
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> fieldcal.learn(data.proba_lab, data.y_lab, partition=Thirds()).n_bins
     3
     """

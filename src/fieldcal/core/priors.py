@@ -48,9 +48,8 @@ class Prior:
     ...     name = "even"
     ...     def penalty(self, problem):
     ...         return Penalty.of(problem, classes=np.array([10.0, 10.0]))
-    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), prior=Even() + fieldcal.KL(5), trust=1)
+    >>> _, lab, field, _ = fieldcal.datasets.example()
+    >>> prev = fieldcal.estimate(lab, field, prior=Even() + fieldcal.KL(5), trust=1)
     >>> prev.prior["name"]
     'even + kl'
     """
@@ -131,9 +130,7 @@ class Flat(Prior):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> _, lab, field, _ = fieldcal.datasets.example()
     >>> fieldcal.estimate(lab, field, prior=fieldcal.Flat(), trust=1).prior["name"]
     'flat'
     """
@@ -155,9 +152,7 @@ class KL(_WithStrength):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> _, lab, field, _ = fieldcal.datasets.example()
     >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(strength=10), trust=1).prior
     {'name': 'kl', 'strength': 10}
     """
@@ -181,9 +176,7 @@ class KLBins(_WithStrength):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> _, lab, field, _ = fieldcal.datasets.example()
     >>> fieldcal.estimate(lab, field, prior=fieldcal.KLBins(strength=10), trust=1).prior
     {'name': 'kl_bins', 'strength': 10}
     """
@@ -205,9 +198,7 @@ class Dirichlet(_WithStrength):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> _, lab, field, _ = fieldcal.datasets.example()
     >>> fieldcal.estimate(lab, field, prior=fieldcal.Dirichlet(strength=10), trust=1).prior["name"]
     'dirichlet'
     """
@@ -266,9 +257,7 @@ class Custom(Prior):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> _, lab, field, _ = fieldcal.datasets.example()
     >>> rare = fieldcal.Custom(lambda p: 50 * p[..., 1] ** 2, lambda p: 100 * p * [0, 1])
     >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(1) + rare, trust=1).prior["name"]
     'kl + custom'
@@ -339,9 +328,7 @@ class Pooled(Prior):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_field=60, prevalence=[[0.9, 0.1]])
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
+    >>> _, lab, field, _ = fieldcal.datasets.example()
     >>> fieldcal.estimate(lab, field, prior=fieldcal.Pooled(), trust=1).prior["name"]
     'pooled'
     """

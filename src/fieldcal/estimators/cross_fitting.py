@@ -212,7 +212,7 @@ class AdaptedScorer:
     >>> import fieldcal
     >>> from sklearn.model_selection import GridSearchCV
     >>> from fieldcal.estimators import AdaptedScorer
-    >>> data = fieldcal.datasets.label_shift(random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> search = GridSearchCV(fieldcal.Recalibrator(trust=1), {"partition": [2, 8]}, scoring=AdaptedScorer(), cv=3)
     >>> sorted(search.fit(data.proba_lab.reshape(-1, 1), data.y_lab).best_params_)
     ['partition']

@@ -87,7 +87,7 @@ class Recalibrator(Adaptive):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.2, 0.8]], random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> recalibrator = fieldcal.Recalibrator(trust=1).fit(data.proba_lab, data.y_lab)
     >>> recalibrator.adapt(data.proba_field, groups=data.groups_field)
     Recalibrator(trust=1)

@@ -35,8 +35,7 @@ class Labelled(Frozen):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.datasets.example().lab
     >>> sites = ["Leeds", "York", "York"]
     >>> field = fieldcal.count(lab, [0.1, 0.7, 0.2], groups=sites, y=[None, 1, None])
     >>> found = field.labelled["random"]
@@ -178,8 +177,7 @@ class Batch(Frozen):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.datasets.example().lab
     >>> field = fieldcal.count(lab, [0.1, 0.7], groups=["Leeds", "York"], batch="monday")
     >>> field.batches["monday"].groups, field.batches["monday"].V.sum(axis=1).tolist()
     (('Leeds', 'York'), [1, 1])

@@ -77,8 +77,7 @@ class Field(Artefact):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.datasets.example().lab
     >>> monday = fieldcal.count(lab, [0.1, 0.7], groups=["Leeds", "York"])
     >>> tuesday = fieldcal.count(lab, [0.2], groups=["York"])
     >>> (monday + tuesday).n.tolist(), monday + tuesday == tuesday + monday
@@ -330,8 +329,7 @@ class Field(Artefact):
         Examples
         --------
         >>> import fieldcal
-        >>> data = fieldcal.datasets.label_shift(n_lab=2000)
-        >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+        >>> lab = fieldcal.datasets.example().lab
         >>> days = [fieldcal.count(lab, [0.2] * d, batch=f"2020-03-{d:02}") for d in range(1, 8)]
         >>> sum(days).window("2020-03-03", "2020-03-05").batch_ids
         ('2020-03-03', '2020-03-04')

@@ -57,8 +57,7 @@ class Lab(Artefact):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> data, lab, *_ = fieldcal.datasets.example()
     >>> lab.M.shape, lab.classes, lab.conditioning.rank
     ((2, 8), (0, 1), 2)
     >>> fieldcal.Lab.from_json(lab.to_json()) == lab
@@ -343,9 +342,8 @@ class Lab(Artefact):
         Examples
         --------
         >>> import fieldcal
-        >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
-        >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-        >>> y = [*data.y_field[:300], *[None] * 700]
+        >>> data, lab, *_ = fieldcal.datasets.example()
+        >>> y = [*data.y_field[:300], *[None] * 3700]
         >>> lab.extended(fieldcal.count(lab, data.proba_field, y=y)).n
         2300
         """

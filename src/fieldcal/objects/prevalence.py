@@ -153,10 +153,7 @@ class Prevalence(Artefact):
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> prev = fieldcal.datasets.example().prev
     >>> prev.groups, prev.classes, prev.status
     ((0, 1), (0, 1), ('care', 'care'))
     >>> prev.draws().shape, prev.ranking().probability.round(2).tolist()
@@ -464,10 +461,7 @@ class Prevalence(Artefact):
         Examples
         --------
         >>> import fieldcal
-        >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-        >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-        >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-        >>> more = fieldcal.estimate(lab, field, trust=1).contrast(1, 0)
+        >>> more = fieldcal.datasets.example().prev.contrast(1, 0)
         >>> more.lower < 0.5 < more.upper
         True
         """
@@ -535,10 +529,7 @@ class Prevalence(Artefact):
         Examples
         --------
         >>> import fieldcal
-        >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-        >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-        >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-        >>> fieldcal.estimate(lab, field, trust=1).compare().found[0].a
+        >>> fieldcal.datasets.example().prev.compare().found[0].a
         1
         """
         errors = as_number("errors", errors, least=0, most=1, words="a share from 0 to 1")

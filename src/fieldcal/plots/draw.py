@@ -120,8 +120,7 @@ def explanations(prev: Prevalence | Table, *, ax: Axes | None = None) -> Axes:
     >>> import fieldcal
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
-    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1]], n_field=2000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> data, lab, *_ = fieldcal.datasets.example()
     >>> y = [label if i < 200 else None for i, label in enumerate(data.y_field)]
     >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y))
     >>> plots.explanations(prev, ax=Figure().subplots()).get_xlabel()
@@ -174,10 +173,7 @@ def forest(prev: Prevalence | Table, *, of: Hashable = None, limit: int = 30, ax
     >>> import fieldcal
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
-    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> prev = fieldcal.datasets.example().prev
     >>> ax = plots.forest(prev, ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['whole field', '1', '0']
@@ -297,12 +293,9 @@ def bins(prev: Prevalence | Table, *, group: Hashable = ..., ax: Axes | None = N
     >>> import fieldcal
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
-    >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=fieldcal.Edges([0.2, 0.6]))
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
-    >>> ax = plots.bins(prev, ax=Figure().subplots())
-    >>> [label.get_text() for label in ax.get_xticklabels()]
-    ['0–0.2', '0.2–0.6', '0.6–1']
+    >>> prev = fieldcal.datasets.example().prev
+    >>> plots.bins(prev, ax=Figure().subplots()).get_xlabel()
+    "bin of the prediction (misfit: Cohen's w 0.0..., p 0...)"
     """
     table = _table(prev, "expected", tables.bins, group=group)
     ax = style.axes(ax, "bins", table)
@@ -353,10 +346,7 @@ def curve(prev: Prevalence | Table, *, of: Hashable = None, limit: int = 8, ax: 
     >>> import fieldcal
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
-    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1], [0.4, 0.6]], n_field=4000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> prev = fieldcal.datasets.example().prev
     >>> plots.curve(prev, ax=Figure().subplots()).get_xlabel()
     'raw prediction of 1'
     >>> [line["name"] for line in plots.tables.curve(prev)["curves"]]
@@ -407,8 +397,7 @@ def reliability(lab: Lab | Table, *, of: Hashable = None, ax: Axes | None = None
     >>> import fieldcal
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
-    >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.datasets.example().lab
     >>> plots.reliability(lab, ax=Figure().subplots()).get_xlabel()
     'mean prediction of 1'
     """
@@ -462,10 +451,8 @@ def reliability_of(
     >>> import fieldcal
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
-    >>> data = fieldcal.datasets.label_shift(prevalence=[[0.9, 0.1]], n_field=4000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
-    >>> new = fieldcal.recalibrate(prev, data.proba_field)
+    >>> data, lab, _, prev = fieldcal.datasets.example()
+    >>> new = fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field)
     >>> ax = Figure().subplots()
     >>> plots.reliability_of(data.proba_field, new, data.y_field, classes=lab.classes, ax=ax).get_ylabel()
     'share of 1'
@@ -492,8 +479,7 @@ def response(lab: Lab | Table, *, ax: Axes | None = None) -> Axes:
     >>> import fieldcal
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
-    >>> data = fieldcal.datasets.label_shift()
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.datasets.example().lab
     >>> plots.response(lab, ax=Figure().subplots()).get_xlabel()
     'bin of the prediction'
     """
@@ -561,14 +547,11 @@ def changes(prev: Prevalence | Table, *, of: Hashable = None, ax: Axes | None = 
     >>> import fieldcal
     >>> from fieldcal import plots
     >>> from matplotlib.figure import Figure
-    >>> data = fieldcal.datasets.label_shift(n_groups=50, n_field=20_000)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> prev = fieldcal.datasets.example().prev
     >>> plots.changes(prev, ax=Figure().subplots()).get_ylabel()
     'share of rows'
-    >>> sum(plots.tables.changes(prev)[way] for way in ("up", "down"))
-    50
+    >>> plots.tables.changes(prev)["up"], plots.tables.changes(prev)["down"]
+    (1, 1)
     """
     table = _table(prev, "rows_share", tables.changes, of=of)
     ax = style.axes(ax, "changes", table)

@@ -63,16 +63,13 @@ class Report:
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, n_groups=5, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    >>> found = fieldcal.report(fieldcal.estimate(lab, field))
+    >>> found = fieldcal.report(fieldcal.datasets.example().prev)
     >>> found
-    Report: ...
+    Report: Use with care; 4,000 field rows, 2 groups
     >>> found.html().startswith("<!doctype html>"), found.markdown().startswith("# Recalibration report")
     (True, True)
     >>> sorted(found.dict())[:3]
-    ['changes', 'checklist', 'digests']
+    ['about', 'changes', 'checklist']
     """
 
     content: dict[str, Any] = field(repr=False)
@@ -165,13 +162,11 @@ def report(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=2000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field)
-    >>> prev = fieldcal.estimate(lab, field, trust=1)
-    >>> found = fieldcal.report(prev, proba=data.proba_field, y=data.y_field, title="Week 12")
+    >>> data, *_, prev = fieldcal.datasets.example()
+    >>> labelled = {"proba": data.proba_field, "y": data.y_field, "groups": data.groups_field}
+    >>> found = fieldcal.report(prev, **labelled, title="Week 12")
     >>> found.dict()["labelled"]["rows"]
-    2000
+    4000
     """
     if not isinstance(prev, Prevalence):
         raise InputTypeError(

@@ -90,7 +90,7 @@ def count(
     >>> import fieldcal
     >>> import polars as pl
     >>> from fieldcal import tables
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> lab_rows = pl.DataFrame({"p": data.proba_lab, "y": data.y_lab})
     >>> lab = tables.learn(lab_rows, scores="p", label="y")
     >>> field_rows = pl.LazyFrame({"p": [0.2, 0.7, 0.8], "town": ["York", "Leeds", None]})

@@ -253,12 +253,12 @@ def read_counts(
     >>> import fieldcal
     >>> import polars as pl
     >>> from fieldcal import tables
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> lab = tables.learn(pl.DataFrame({"p": data.proba_lab, "y": data.y_lab}), scores="p", label="y")
     >>> predictions = pl.DataFrame({"p": data.proba_field})
     >>> statement = tables.sql_count(lab, "predictions", dialect="duckdb")
     >>> tables.read_counts(lab, duckdb.sql(statement))
-    Field: 1,000 rows, one population, 8 bins
+    Field: 4,000 rows, one population, 8 bins
     """
     check_call("fieldcal.tables.read_counts(lab, frame)", (lab, Lab), (frame, "a table"))
     table = open_table(frame)

@@ -70,7 +70,7 @@ def decide(
     >>> import polars as pl
     >>> import fieldcal
     >>> from fieldcal import tables
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> lab_rows = pl.DataFrame({"p": data.proba_lab, "y": data.y_lab})
     >>> lab = tables.learn(lab_rows, scores="p", label="y")
     >>> prev = fieldcal.estimate(lab, tables.count(lab, pl.DataFrame({"p": data.proba_field})), trust=1)

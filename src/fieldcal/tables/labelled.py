@@ -50,9 +50,9 @@ def read_labelled(
     >>> import fieldcal
     >>> import polars as pl
     >>> from fieldcal import tables
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> lab = tables.learn(pl.DataFrame({"p": data.proba_lab, "y": data.y_lab}), scores="p", label="y")
-    >>> rows = pl.DataFrame({"p": data.proba_field, "y": [*data.y_field[:300], *[None] * 700]})
+    >>> rows = pl.DataFrame({"p": data.proba_field, "y": [*data.y_field[:300], *[None] * 3700]})
     >>> prev = fieldcal.estimate(lab, tables.count(lab, rows), trust=1)
     >>> len(tables.read_labelled(prev, rows)["y"])
     300

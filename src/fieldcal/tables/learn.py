@@ -91,7 +91,7 @@ def learn(
     >>> import fieldcal
     >>> import pyarrow as pa
     >>> from fieldcal import tables
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> rows = pa.table({"p_0": 1 - data.proba_lab, "p_1": data.proba_lab, "y": data.y_lab})
     >>> tables.learn(rows, scores="p_*", label="y").columns.scores
     ('p_0', 'p_1')

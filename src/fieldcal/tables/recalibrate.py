@@ -84,7 +84,7 @@ def recalibrate(
     >>> import polars as pl
     >>> import fieldcal
     >>> from fieldcal import tables
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> lab_rows = pl.DataFrame({"p": data.proba_lab, "y": data.y_lab})
     >>> lab = tables.learn(lab_rows, scores="p", label="y")
     >>> field_rows = pl.DataFrame({"p": data.proba_field, "town": data.groups_field})

@@ -79,9 +79,9 @@ def rows_to_label(
     >>> import polars as pl
     >>> import fieldcal
     >>> from fieldcal import tables
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> lab = tables.learn(pl.DataFrame({"p": data.proba_lab, "y": data.y_lab}), scores="p", label="y")
-    >>> field_rows = pl.LazyFrame({"id": range(1000), "p": data.proba_field})
+    >>> field_rows = pl.LazyFrame({"id": range(4000), "p": data.proba_field})
     >>> prev = fieldcal.estimate(lab, tables.count(lab, field_rows))
     >>> to_label = tables.rows_to_label(prev, field_rows, 50)
     >>> to_label.columns, to_label.shape, to_label["y"].null_count()

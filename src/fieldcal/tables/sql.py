@@ -96,8 +96,7 @@ def count_statement(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.datasets.example().lab
     >>> print(count_statement(lab, "sales.leads", dialect="postgres", by="town", scores="p"))
     WITH "fieldcal_input" AS (
       SELECT
@@ -166,8 +165,7 @@ def recalibrate_statement(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> data, lab, *_ = fieldcal.datasets.example()
     >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
     >>> print(recalibrate_statement(prev, "leads", dialect="duckdb", scores="p"))
     SELECT
@@ -227,8 +225,7 @@ def decide_statement(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> data, lab, *_ = fieldcal.datasets.example()
     >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
     >>> print(decide_statement(prev, "leads", dialect="duckdb", scores="p", goal=[[0, 1], [20, 0]]))
     WITH "fieldcal_recalibrated" AS (

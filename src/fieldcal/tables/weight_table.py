@@ -335,8 +335,7 @@ def weights_table(prev: Prevalence, *, shape: Shape = "tilt") -> WeightTable:
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> lab = fieldcal.datasets.example().lab
     >>> field = fieldcal.count(lab, [0.2, 0.7] * 20, groups=["York", None] * 20)
     >>> weights_table(fieldcal.estimate(lab, field, prior="flat", trust=0))
     {'fieldcal_group_1': ['York', ''], 'fieldcal_null_1': [0, 1], 'fieldcal_ratio_2': [1.0, 1.0]}

@@ -94,16 +94,15 @@ def count(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> data, lab, *_ = fieldcal.datasets.example()
     >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    Field: 1,000 rows, 4 groups, 8 bins
+    Field: 4,000 rows, 2 groups, 8 bins
 
     Of the first 50 rows the class is known:
 
-    >>> y = [*data.y_field[:50], *[None] * 950]
+    >>> y = [*data.y_field[:50], *[None] * 3950]
     >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=y)
-    Field: 1,000 rows, 4 groups, 8 bins, 50 labelled
+    Field: 4,000 rows, 2 groups, 8 bins, 50 labelled
     """
     check_call("fieldcal.count(lab, predictions)", (lab, Lab), (predictions, "predictions"))
     check_choice("missing", missing, ("error", "drop"))

@@ -154,7 +154,7 @@ def learn(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
+    >>> data = fieldcal.datasets.example().data
     >>> fieldcal.learn(data.proba_lab, data.y_lab)
     Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins, condition number ...
 

@@ -103,12 +103,9 @@ def recalibrate(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> field = fieldcal.count(lab, data.proba_field, groups=data.groups_field)
-    >>> prev = fieldcal.estimate(lab, field, trust=1)
+    >>> data, lab, field, prev = fieldcal.datasets.example()
     >>> fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field).shape
-    (1000,)
+    (4000,)
     """
     check_call("fieldcal.recalibrate(prev, predictions)", (prev, Prevalence), (predictions, "predictions"))
     check_options(unseen, missing)
@@ -188,10 +185,8 @@ def decide(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
-    >>> fieldcal.decide(prev, [0.01, 0.95], goal=[[0, 1], [20, 0]])
+    >>> prev = fieldcal.datasets.example().prev
+    >>> fieldcal.decide(prev, [0.01, 0.95], groups=[0, 1], goal=[[0, 1], [20, 0]])
     array([0, 1])
     """
     check_call("fieldcal.decide(prev, predictions)", (prev, Prevalence), (predictions, "predictions"))

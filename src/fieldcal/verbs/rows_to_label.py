@@ -67,11 +67,10 @@ def rows_to_label(
     Examples
     --------
     >>> import fieldcal
-    >>> data = fieldcal.datasets.label_shift(n_lab=2000, n_field=1000, random_state=0)
-    >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
+    >>> data, lab, *_ = fieldcal.datasets.example()
     >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
     >>> rows = fieldcal.rows_to_label(prev, data.proba_field, 50)
-    >>> y = [data.y_field[i] if i in rows else None for i in range(1000)]
+    >>> y = [data.y_field[i] if i in rows else None for i in range(4000)]
     >>> later = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y, design="by_score"))
     >>> before, after = (p.whole.upper - p.whole.lower for p in (prev, later))
     >>> bool(after[1] < before[1])
