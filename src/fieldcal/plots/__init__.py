@@ -7,7 +7,7 @@ Group and class names are shown as they are, cut to one short line. Characters t
 boxes, and matplotlib warns of them when it draws; ``with fieldcal.plots.quiet(): …`` keeps it silent.
 """
 
-from fieldcal.plots import tables
+from fieldcal.plots import tables as tables
 from fieldcal.plots.draw import (
     bins,
     changes,
@@ -37,6 +37,5 @@ __all__ = [
     "reliability",
     "reliability_of",
     "response",
-    "tables",
     "trust",
 ]
