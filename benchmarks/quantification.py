@@ -32,9 +32,8 @@ import fieldcal
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # modules come from the root, not from this folder
 
-from experiments.quantification_data import QuantificationData, quantification
-
 from experiments import baselines
+from experiments.quantification_data import QuantificationData, quantification
 
 SIZES = (50, 100, 500, 1000, 3000)
 SCENARIOS = {"A": (0.50, 0.05), "B": (0.05, 0.50)}

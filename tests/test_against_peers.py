@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from experiments import baselines
 from experiments.quantification_data import quantification
 
 import fieldcal
-from experiments import baselines
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 
