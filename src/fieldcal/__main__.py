@@ -1,6 +1,9 @@
 """``python -m fieldcal``: the command line."""
 
-from fieldcal.cli import main
-
 if __name__ == "__main__":
-    main()
+    try:
+        from fieldcal.cli import main
+
+        main()
+    except KeyboardInterrupt:  # before `main` has begun
+        raise SystemExit(130) from None

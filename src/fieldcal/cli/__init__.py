@@ -4,6 +4,9 @@ Exit codes: 0 done (and `check`: ok), 1 an error, 2 `check`: use with care, 3 `c
 the reader of the output went away.
 """
 
-from fieldcal.cli.main import main
+try:
+    from fieldcal.cli.main import main
+except KeyboardInterrupt:
+    raise SystemExit(130) from None
 
 __all__ = ["main"]

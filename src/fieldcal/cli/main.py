@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
 TYPE_CHECKING = False  # typing would be the largest import here
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+INTERRUPTED = 130
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -32,7 +35,10 @@ def main(args: Sequence[str] | None = None) -> None:
         code = run(args)
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
-        code = 130
+        code = INTERRUPTED
     if args is None:  # the work is done, and Python ends: a signal now would only print a traceback
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        if code == INTERRUPTED:  # where an eval() met it, Python would end by the signal itself
+            os._exit(code)
     sys.exit(code)
