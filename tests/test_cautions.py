@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import functools
 import re
 import warnings
 from pathlib import Path
@@ -59,7 +58,7 @@ def test_the_page_of_cautions_says_what_its_examples_print():
 # Always on the checklist
 
 
-@functools.cache
+@pytest.fixture(scope="module")
 def cases():
     two = label_shift(n_lab=1500, n_field=1500, n_groups=3)
     three = label_shift(n_lab=1500, n_field=1500, n_groups=3, p_lab=(0.5, 0.3, 0.2))
@@ -89,12 +88,12 @@ def cases():
     }
 
 
-def test_every_caution_has_a_sentence_in_json_and_markdown():
+def test_every_caution_has_a_sentence_in_json_and_markdown(cases):
     for name in (
         *("one population", "in full", "groups", "lab groups", "lab groups alone", "protected", "left alone"),
         *("hard decisions", "two bins", "three classes", "bin ids", "a number"),
     ):
-        found = fieldcal.report(cases()[name])
+        found = fieldcal.report(cases[name])
         said = {item["question"]: item["text"] for item in found.dict()["checklist"]}
         assert set(said) >= QUESTIONS
         for question in QUESTIONS:
@@ -102,13 +101,13 @@ def test_every_caution_has_a_sentence_in_json_and_markdown():
             assert question in found.markdown()
 
 
-def test_each_code_is_told_once():
-    for prev in cases().values():
+def test_each_code_is_told_once(cases):
+    for prev in cases.values():
         codes = [finding.code for finding in prev.verdict.findings]
         assert len(codes) == len(set(codes))
 
 
-def test_what_does_not_apply_says_why():
+def test_what_does_not_apply_says_why(cases):
     told = {
         "one population": "Does not apply: without groups",
         "left alone": "Does not apply: predictions are not changed",
@@ -116,7 +115,7 @@ def test_what_does_not_apply_says_why():
         "a number": "Does not apply: a number is predicted",
     }
     for name, words in told.items():
-        assert any(words in finding.text for finding in cases()[name].verdict.findings), name
+        assert any(words in finding.text for finding in cases[name].verdict.findings), name
 
 
 # 1. A model with a bias for some groups
