@@ -57,6 +57,13 @@ def test_what_is_filled_in_fits_and_follows_the_weights_where_there_is_room(weig
     assert np.ptp(level) <= 1e-6 * level.max(initial=1.0) if free.any() else True
 
 
+def test_only_ratios_of_weights_count_however_small_these_are():
+    room, n = np.array([20.0, 20.0]), np.asarray(9.0)
+    for scale in (2e-308, 1.0, 1e300):
+        found = filled(scale * np.array([1.0, 2.0]), held=np.zeros(2), room=room, n=n)
+        assert found == pytest.approx([3.0, 6.0])
+
+
 @given(st.integers(1, 200), st.data())
 def test_evenly_spaced_rows_are_as_many_as_asked_for(size, data):
     take, start = data.draw(st.integers(0, size)), data.draw(st.integers(0, size - 1))

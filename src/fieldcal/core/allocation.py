@@ -37,7 +37,7 @@ def rounded(amounts: Floats) -> Ints:
 def filled(weight: Floats, *, held: Floats, room: Floats, n: Floats) -> Floats:
     """Amounts (…, c) that bring what is held up to multiples of the weights, n in all, as far as there is room."""
     largest = np.max(weight, axis=-1, keepdims=True, initial=0.0)
-    weight = np.maximum(weight, _LEAST * np.where(largest > 0, largest, 1.0))
+    weight = np.maximum(weight / np.where(largest > 0, largest, 1.0), _LEAST)
     n = np.minimum(n, room.sum(axis=-1))
     low, high = np.zeros(n.shape), ((held + room) / weight).max(axis=-1, initial=0.0)
     for _ in range(_HALVINGS):
