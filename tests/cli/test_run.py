@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 
 import duckdb
@@ -117,6 +118,16 @@ def test_a_lab_without_the_group_column_still_runs_and_says_that_nothing_was_reh
     assert done.code == 0
     assert "warning: The lab has no column 'site'" in done.err
     assert len(fieldcal.Prevalence.load("out/prevalence.json").groups) == 8
+
+
+def test_fault_79_a_column_of_folders_that_the_lab_lacks_still_splits_the_field(folder, call):
+    for day in (1, 2):
+        (folder / f"log/day={day}").mkdir(parents=True)
+        shutil.copy("field.csv", folder / f"log/day={day}/part.csv")
+    done = call("run lab.csv log --label y --scores p --by site,day -o out")
+    assert done.code == 0
+    assert "The lab has no column 'day': its groups are those of site" in done.err
+    assert len(fieldcal.Field.load("out/field.json").groups) == 16
 
 
 @pytest.mark.slow

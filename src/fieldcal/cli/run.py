@@ -175,11 +175,17 @@ def _write_report(
 
 
 def _groups_of_lab(settings: Settings, groups: list[str] | None, lab: Source) -> list[str] | None:
-    """The group columns, if the lab has any of them; without them it teaches all the same, but rehearses nothing."""
-    if groups and not set(groups) & set(lab.relation.columns):
-        out.warn(settings, f"The lab has no column {groups[0]!r}: nothing can be rehearsed on its groups.")
-        return None
-    return groups
+    """The group columns that the lab has; without any it is learnt all the same, but nothing is rehearsed."""
+    held = [name for name in groups or [] if name in lab.relation.columns]
+    for name in groups or []:
+        if name not in held:
+            rest = (
+                f"its groups are those of {', '.join(held)}"
+                if held
+                else "nothing can be rehearsed on its groups"
+            )
+            out.warn(settings, f"The lab has no column {name!r}: {rest}.")
+    return held or None
 
 
 def _share_columns(prev: Prevalence) -> dict[str, list[Any]]:
