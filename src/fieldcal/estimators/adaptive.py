@@ -149,33 +149,12 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return as_columns(new)
 
     def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
-        """The most probable class of each row after recalibration.
-
-        Parameters
-        ----------
-        X, groups : as in `predict_proba`
-
-        Returns
-        -------
-        ndarray (n,) of classes
-        """
+        """The most probable class of each row after recalibration; arguments as in `predict_proba`."""
         most_probable = self.predict_proba(X, groups=groups).argmax(axis=1)
         return np.asarray(self.classes_[most_probable])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
-        """Accuracy of `predict`.
-
-        Parameters
-        ----------
-        X, groups : as in `predict_proba`
-        y : array-like (n,)
-            The true classes.
-        sample_weight : array-like (n,), optional
-
-        Returns
-        -------
-        float
-        """
+        """Accuracy of `predict`, given the true classes; ``X`` and ``groups`` as in `predict_proba`."""
         check_alignment(X=X, y=y, sample_weight=sample_weight, groups=groups)
         return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 

@@ -117,14 +117,6 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     >>> few = [i for i in range(2000, 3000) if y[i] == 0 or i % 10 == 0]  # a field with few of class 1
     >>> adaptive.score(X[few], y[few]) < adaptive.adapt(X[few]).score(X[few], y[few])
     True
-
-    A classifier that was fitted on other rows, and is to stay as it is:
-
-    >>> from sklearn.frozen import FrozenEstimator
-    >>> fitted = LogisticRegression().fit(X[:1000], y[:1000])
-    >>> around = fieldcal.RecalibratedClassifier(FrozenEstimator(fitted)).fit(X[1000:2000], y[1000:2000])
-    >>> around.lab_.n
-    1000
     """
 
     def __init__(
@@ -199,12 +191,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         return self._learn(lab_proba, y, groups=groups, sample_weight=sample_weight)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Which metadata go where: ``groups`` and ``sample_weight`` stay here, the estimator's own go to it.
-
-        Returns
-        -------
-        MetadataRouter
-        """
+        """Which metadata go where: ``groups`` and ``sample_weight`` stay here, the estimator's own go to it."""
         router = MetadataRouter(owner=self).add_self_request(self)
         if not self._frozen:
             router.add(

@@ -228,12 +228,7 @@ class AdaptedScorer:
         return float(get_scorer(self.scoring)(GivenProbabilities(adapted.classes_).fit(proba, y), proba, y))
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Ask for ``groups``, or refuse them.
-
-        Returns
-        -------
-        MetadataRequest
-        """
+        """Ask for ``groups``, or refuse them."""
         request = MetadataRequest(owner=self)
         request.score.add_request(param="groups", alias=self.groups)
         return request

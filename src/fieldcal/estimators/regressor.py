@@ -194,18 +194,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         return self
 
     def predict_distribution(self, X: Any, *, groups: Any = None) -> Predictions:
-        """Recalibrated distributions; before `adapt`, those of the model.
-
-        Parameters
-        ----------
-        X : array-like (n, n_features)
-        groups : array-like (n,), optional
-            Needed if and only if `adapt` had groups.
-
-        Returns
-        -------
-        Predictions
-        """
+        """Recalibrated distributions; before `adapt`, those of the model. Groups if and only if `adapt` had some."""
         check_is_fitted(self, "lab_")
         check_alignment(X=X, groups=groups)
         predicted = self._predicted(X)

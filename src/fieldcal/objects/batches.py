@@ -30,18 +30,7 @@ Table = NDArray[Any]
 
 
 class Labelled(Frozen):
-    """Counts of labelled rows of one design.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> lab = fieldcal.datasets.example().lab
-    >>> sites = ["Leeds", "York", "York"]
-    >>> field = fieldcal.count(lab, [0.1, 0.7, 0.2], groups=sites, y=[None, 1, None])
-    >>> found = field.labelled["random"]
-    >>> found.at.tolist(), found.counts.sum(axis=2).tolist()
-    ([1], [[0, 1]])
-    """
+    """Counts of labelled rows of one design."""
 
     at: Counts  # (L,) places among the groups, ascending: those that have labels
     counts: Counts  # (L, K, m) rows per group, class and bin, or sums of their weights
@@ -82,12 +71,7 @@ class ByDesign(ReadOnly[Design, Labelled]):
 def count_labels(
     groups: Ints, y: Ints, bins: Ints, *, design: Design, shape: tuple[int, int], weight: Floats | None
 ) -> ByDesign:
-    """Labelled rows counted, from the places of their groups, classes and bins.
-
-    Parameters
-    ----------
-    shape : how many classes and bins there are
-    """
+    """Labelled rows counted, from the places of their groups, classes and bins; ``shape``: how many of the last two."""
     at, row = np.unique(groups, return_inverse=True)
     cells = count_cells(row, y * shape[1] + bins, shape=(len(at), shape[0] * shape[1]), weight=weight)
     return ByDesign(_one(design, at, cells.reshape(-1, *shape)))
@@ -96,9 +80,7 @@ def count_labels(
 def labels_of_counts(groups: Ints, y: Ints, V: Table, *, design: Design, n_classes: int) -> ByDesign:
     """Labelled rows that were counted per bin, from the places of their groups and classes.
 
-    Parameters
-    ----------
-    V : (n, m), counts of the rows of one group and class; the same pair may come again
+    Each row of V, (n, m), is of one group and class; the same pair may come again.
     """
     at, row = np.unique(groups, return_inverse=True)
     counts = np.zeros((len(at), n_classes, V.shape[1]), dtype=V.dtype)
@@ -172,16 +154,7 @@ ROWS = ("dropped", "clipped", "unseen")
 
 
 class Batch(Frozen):
-    """Counts per group of the rows that came together, in canonical order of the groups.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> lab = fieldcal.datasets.example().lab
-    >>> field = fieldcal.count(lab, [0.1, 0.7], groups=["Leeds", "York"], batch="monday")
-    >>> field.batches["monday"].groups, field.batches["monday"].V.sum(axis=1).tolist()
-    (('Leeds', 'York'), [1, 1])
-    """
+    """Counts per group of the rows that came together, in canonical order of the groups."""
 
     groups: KeyTuple
     V: Counts  # (G, m)

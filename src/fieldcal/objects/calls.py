@@ -19,14 +19,6 @@ def check_call(call: str, *given: tuple[Any, Expected]) -> None:
     ----------
     call : as it should be written
     *given : each argument with what is expected of it
-
-    Examples
-    --------
-    >>> from fieldcal.objects import Lab
-    >>> from fieldcal.objects.calls import check_call
-    >>> check_call("fieldcal.count(lab, predictions)", ([0.2], Lab), (None, "predictions"))
-    Traceback (most recent call last):
-    fieldcal.errors.InputTypeError: fieldcal.count takes a Lab and predictions, in this order, but got list and ...
     """
     if all(_fits(value, wanted) for value, wanted in given):
         return

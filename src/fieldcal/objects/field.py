@@ -193,12 +193,7 @@ class Field(Artefact):
 
     @cached_property
     def n_effective(self) -> NDArray[np.float64]:
-        """How many rows of equal weight would say as much, per group: Kish's ``(Σ w)² / Σ w²``.
-
-        References
-        ----------
-        Kish, L. (1965). Survey Sampling. Wiley.
-        """
+        """How many rows of equal weight would say as much, per group: Kish's (1965) ``(Σ w)² / Σ w²``."""
         return sealed(self.n * row_per_weight(self.n, self.weight_squares.sum(axis=1)))
 
     @cached_property
@@ -228,18 +223,7 @@ class Field(Artefact):
         return self if other == 0 else NotImplemented
 
     def named(self, id: str) -> Field:
-        """The same counts as one batch.
-
-        Parameters
-        ----------
-        id : str
-            Its name. The field must not have batches yet.
-
-        Returns
-        -------
-        Field
-            As from ``count(…, batch=id)``.
-        """
+        """The same counts as one batch, as from ``count(…, batch=id)``; the field must not have batches yet."""
         check_id(id)
         if self.batch_ids:
             raise InputError(
@@ -249,19 +233,9 @@ class Field(Artefact):
         return self._of({id: self._total.alone()})
 
     def add(self, batch: Field, id: str) -> Field:
-        """Merge a batch under a name; once, however often it is sent.
+        """A new field with a batch under a name; once, however often it is sent.
 
-        Parameters
-        ----------
-        batch : Field
-            Counted with the same lab.
-        id : str
-            Its name. If it is here already with the same counts, nothing changes; with others, it is an error.
-
-        Returns
-        -------
-        Field
-            A new one; this one stays as it is.
+        If the name is here already with the same counts, nothing changes; with others, it is an error.
         """
         if not isinstance(batch, Field):
             raise InputTypeError(
@@ -280,34 +254,14 @@ class Field(Artefact):
         return self
 
     def retract(self, id: str) -> Field:
-        """Take a batch out again, exactly: what is left is what there would be without it.
-
-        Parameters
-        ----------
-        id : str
-            The name it was added under.
-
-        Returns
-        -------
-        Field
-            A new one. Groups that only this batch had are gone.
-        """
+        """A new field without a batch, exactly: what there would be without it. Groups that only it had are gone."""
         gone = self.batches[self._find(id)]
         batches = {i: batch for i, batch in self.batches.items() if i != id}
         left = difference(self._total, gone) if self._adds_up and len(batches) > 1 else None
         return self._of(batches, left)
 
     def only(self, ids: Iterable[str]) -> Field:
-        """Some of the batches, and nothing that was counted without a name.
-
-        Parameters
-        ----------
-        ids : names of batches, or one name
-
-        Returns
-        -------
-        Field
-        """
+        """Some of the batches, by their names, and nothing that was counted without a name."""
         if not isinstance(ids, Iterable):
             raise InputTypeError(f"only takes the names of batches, but got {ids!r:.60}.")
         wanted = {self._find(id) for id in ([ids] if isinstance(ids, str) else ids)}
@@ -316,15 +270,8 @@ class Field(Artefact):
     def window(self, start: Time = None, end: Time = None) -> Field:
         """The batches of a stretch of time, where their names are dates or times in ISO format.
 
-        Parameters
-        ----------
-        start, end : str, date or datetime, optional
-            Batches whose name is at ``start`` or later, and before ``end``. A date is its midnight. None: no bound.
-
-        Returns
-        -------
-        Field
-            Without rows if there is no batch in it. What was counted without a name is in no window.
+        Those whose name is at ``start`` or later, and before ``end``; a date is its midnight, None no bound. What was
+        counted without a name is in no window.
 
         Examples
         --------

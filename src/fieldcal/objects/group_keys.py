@@ -38,10 +38,7 @@ _TOO_FINE = "The time {} is finer than a microsecond, and such keys would merge.
 def factorize(groups: Any, *, n: int, name: str = "groups") -> tuple[Keys, Ints]:
     """The distinct keys in canonical order, and each row's position among them.
 
-    Parameters
-    ----------
-    groups : array-like of n keys, or a table of n rows with one column per part of the key
-    n : how many rows there must be
+    ``groups`` are n keys, or a table of n rows with one column per part of the key.
     """
     values = _unwrap(groups)
     if isinstance(values, np.ndarray) and values.ndim > 1:

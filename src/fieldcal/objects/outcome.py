@@ -110,17 +110,7 @@ class _Words(Frozen):
 
 
 class Classes(_Words):
-    """Classes, predicted by their probabilities: the masses are the predictions themselves.
-
-    Examples
-    --------
-    >>> from fieldcal.objects import Classes
-    >>> grades = Classes(labels=("low", "middle", "high"), ordered=True)
-    >>> grades.codes(["high", "low"]).tolist()
-    [2, 0]
-    >>> grades.size, grades.noun
-    (3, 'class')
-    """
+    """Classes, predicted by their probabilities: the masses are the predictions themselves."""
 
     noun: ClassVar[str] = "class"
     plural: ClassVar[str] = "classes"
@@ -289,29 +279,13 @@ Outcome = Annotated[Classes | Intervals, Slot(discriminator="kind")]
 
 
 def are_distributions(predictions: Any) -> bool:
-    """Whether these are predictive distributions, by what they can do: no module of theirs is loaded to ask.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fieldcal import regression
-    >>> from fieldcal.objects.outcome import are_distributions
-    >>> are_distributions(regression.from_moments([0.0], [1.0])), are_distributions(np.array([0.1, 0.9]))
-    (True, False)
-    """
+    """Whether these are predictive distributions, by what they can do: no module of theirs is loaded to ask."""
     one = predictions[0] if isinstance(predictions, (list, tuple)) and len(predictions) else predictions
     return callable(getattr(one, "cdf", None)) and callable(getattr(one, "ppf", None))
 
 
 def as_numbers(y: Any) -> Floats:
-    """The true numbers as float64, one column, none missing.
-
-    Examples
-    --------
-    >>> from fieldcal.objects.outcome import as_numbers
-    >>> as_numbers([1, 2.5]).tolist()
-    [1.0, 2.5]
-    """
+    """The true numbers as float64, one column, none missing."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -324,11 +324,7 @@ class Prevalence(Artefact):
         Every draw tells one story of all groups, as probable as trust makes it: that the model is right, that label
         shift holds, or neither. Where label shift is told, draw ``s`` of every group uses the same draw of M, so that
         draws of two groups may be subtracted. They are made anew, and are the same, at every call.
-
-        Parameters
-        ----------
-        groups : by default all
-        assume : "trust", or "label_shift" for the posterior if the assumption holds
+        Of ``groups``, by default all. ``assume="label_shift"`` is the posterior if that assumption holds.
         """
         check_assume(assume)
         if groups is not None and not isinstance(groups, (list, tuple, np.ndarray)):
@@ -521,10 +517,8 @@ class Prevalence(Artefact):
         Parameters
         ----------
         reference : the group that all others are compared with; by default every two groups are compared
-        of : class, by default the last
-        pairs : of values, the items that groups were judged on, from `fieldcal.pairs`
         errors : the share of wrong signs that is expected among the differences found, at most
-        assume, level : as in `contrast`
+        of, pairs, assume, level : as in `contrast`
 
         Examples
         --------
@@ -575,14 +569,8 @@ class Prevalence(Artefact):
         """The prevalence of a class in each of several groups.
 
         The estimate is that of the table, and so is the interval at the estimate's own level. At another level, or if
-        label shift is assumed, the interval is from the joint draws that `contrast` and `ranking` take.
-
-        Parameters
-        ----------
-        groups : by default all
-        of : class, by default the last
-        assume : "trust", or "label_shift" for what URC says if the assumption holds
-        level : probability content of the intervals, by default that of the estimate
+        label shift is assumed, the interval is from the joint draws that `contrast` and `ranking` take. ``groups`` are
+        by default all; ``of``, ``assume`` and ``level`` are as in `contrast`.
         """
         k, level = self._class(of), self._level(level)
         draws = self.draws(groups, assume=assume)[..., k]
@@ -601,14 +589,7 @@ class Prevalence(Artefact):
     def ranking(
         self, *, of: Hashable = None, assume: Assume = "trust", pairs: Pairs | None = None
     ) -> Ranking:
-        """How likely each group has the highest prevalence of a class; the probabilities sum to one.
-
-        Parameters
-        ----------
-        of : class, by default the last
-        assume : "trust", or "label_shift" for what URC says if the assumption holds
-        pairs : of values, the items that groups were judged on, from `fieldcal.pairs`
-        """
+        """How likely each group has the highest prevalence of a class: arguments as in `contrast`; they sum to one."""
         k = self._class(of)
         top = self._paired_draws(list(self.groups), k, pairs, assume).argmax(axis=0)
         probability = np.bincount(top, minlength=len(self.groups)) / len(top)
@@ -624,9 +605,7 @@ class Prevalence(Artefact):
         Parameters
         ----------
         totals : mapping from group to size, or (G,) sizes
-        of : class, by default the last
-        assume : "trust", or "label_shift" for what URC says if the assumption holds
-        level : probability content of the interval, by default that of the estimate
+        of, assume, level : as in `contrast`
         """
         if hasattr(totals, "items"):
             share = np.zeros(len(self.groups))
@@ -662,7 +641,7 @@ class Prevalence(Artefact):
         Parameters
         ----------
         group : the group to ask about; by default all of them together
-        assume : "trust", or "label_shift" for what URC says if the assumption holds
+        assume : as in `contrast`
         """
         at = list(self.groups) if group is ... else [group]
         rows = np.array([self.row_of(g) for g in at])
@@ -725,11 +704,7 @@ class Prevalence(Artefact):
 
         Columns: scope ("whole" or "group"), group (null for the whole field; one per part of the key if keys are
         tuples), class, n, mean_prediction, urc, estimate, lower, upper, trust_between, trust_overall, status. One
-        population has rows of the whole field only.
-
-        Parameters
-        ----------
-        backend : by default the first that is installed
+        population has rows of the whole field only. The backend is by default the first that is installed.
         """
         import narwhals as nw
 

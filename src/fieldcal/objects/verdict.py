@@ -34,12 +34,6 @@ class Finding(Frozen):
     text : what was seen, with its numbers
     remedy : what to do next; empty where there is nothing to do
     groups : whom it concerns, the worst first, at most twenty; empty for all
-
-    Examples
-    --------
-    >>> from fieldcal.objects import Finding
-    >>> Finding(code="unmoved", question="Did the field move?", state="ok", text="Not beyond noise.").state
-    'ok'
     """
 
     code: str

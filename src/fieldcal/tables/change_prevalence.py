@@ -40,16 +40,13 @@ def change_prevalence(
 
     Parameters
     ----------
-    frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
+    frame, missing, normalize, name, check : as in `recalibrate`
     scores : str or sequence
         One column, the probability of the second of two classes; or one per class, as names or as a pattern such as
         ``"p_*"``, where ``*`` is the class.
-    old, new, classes : as in `fieldcal.change_prevalence`
+    old, new, classes, unseen : as in `fieldcal.change_prevalence`
         By default the classes are what ``*`` stands for, or the names of the columns.
     by : column or columns of the groups, where ``new`` is a mapping from group to prevalences
-    unseen : "error" or "raw"
-        Rows of a group that is not in ``new``: refuse, or leave alone.
-    missing, normalize, name, check : as in `recalibrate`
 
     Returns
     -------
@@ -62,9 +59,6 @@ def change_prevalence(
     >>> rows = pl.DataFrame({"p": [0.5, 0.9], "place": ["forest", "meadow"]})
     >>> tables.change_prevalence(rows, scores="p", old=0.5, new=0.1)["p_recalibrated"].round(3).to_list()
     [0.1, 0.5]
-    >>> local = tables.change_prevalence(rows, scores="p", old=0.5, new={"forest": 0.9, "meadow": 0.1}, by="place")
-    >>> local["p_recalibrated"].round(3).to_list()
-    [0.9, 0.5]
     """
     check_choice("unseen", unseen, ("error", "raw"))
     options = RecalibrateOptions(unseen, missing, normalize, name=name, check=check)
@@ -106,12 +100,7 @@ def _apply(
 def known_columns(
     names: Sequence[str], scores: str | Sequence[str], classes: Sequence[Hashable] | None
 ) -> tuple[tuple[str, ...], Keys | None]:
-    """The columns of the predictions and the classes in their order, as far as anything says.
-
-    Parameters
-    ----------
-    names : all columns of the table
-    """
+    """The columns of the predictions, of all ``names``, and the classes in their order, as far as anything says."""
     known = None if classes is None else as_classes(classes)
     if isinstance(scores, str) and "*" in scores and scores not in names:
         head, _, tail = scores.partition("*")

@@ -551,12 +551,7 @@ def read_rows(
     others: Mapping[str, nw.Expr] | None = None,
     frame: Any = None,
 ) -> Rows:
-    """The rows of the columns' table, or of a frame of its engine.
-
-    Parameters
-    ----------
-    others : further columns, by the name under which they are answered
-    """
+    """The rows of the columns' table, or of a frame of its engine, with ``others``, columns by their new names."""
     table, names = columns.table, {n: columns.table.helper(n) for n in others or ()}
     made = [x.alias(n) for x, n in zip(columns.raw(), columns.names(), strict=True)]
     made += [x.alias(names[n]) for n, x in (others or {}).items()]

@@ -57,33 +57,15 @@ def count(
 
     Parameters
     ----------
-    lab : Lab
+    lab, missing, normalize, batch, design, only_labels : as in `fieldcal.count`
     frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
     by : column or columns of the groups
         By default those of the lab; ``[]`` counts one population. Several columns make tuples.
-    scores : column or columns of the predictions, in the order of the classes
-    quantiles : columns of predicted quantiles, as in `learn`, of a lab that was learnt from such
-    predictions : column of values, or one per judge, of a lab that was learnt from such
-        By default those of the lab.
-    missing : "error" or "drop"
-        What to do with rows whose prediction is null or NaN. Dropped rows are counted in ``Field.dropped``.
-    normalize : bool
-        Rescale the predictions of a row to sum to one.
-    crossing : as in `fieldcal.regression.from_quantiles`
-    batch : str, optional
-        A name for these rows, under which they can be taken out again (`Field.retract`).
+    scores, quantiles, predictions, crossing : columns of the predictions, as in `learn`; by default those of the lab
     time, every : str, optional
         A column of dates or times and a length such as ``"1d"``, ``"1w"``, ``"1mo"``, ``"1h"``: every window
         becomes a batch named after its start (`Field.window`).
-    label : column of the true classes, or numbers, optional
-        Of the rows whose class is known, and null elsewhere. These rows count like all others, and their labels
-        besides, in ``Field.labelled``.
-    design, only_labels : as in `fieldcal.count`
-        How the rows with a label were chosen, and whether the rows of this table were counted before.
-
-    Returns
-    -------
-    Field
+    label : column of the true classes, or numbers, null where they are not known; ``y`` of `fieldcal.count`
 
     Examples
     --------
@@ -97,9 +79,6 @@ def count(
     >>> field = tables.count(lab, field_rows, by="town")
     >>> field.groups, field.n.tolist()
     (('Leeds', 'York', None), [1, 1, 1])
-    >>> some_known = field_rows.with_columns(pl.Series("y", [None, 1, None]))
-    >>> tables.count(lab, some_known, by="town", label="y")
-    Field: 3 rows, 3 groups, 8 bins, 1 labelled
     """
     check_call("fieldcal.tables.count(lab, frame)", (lab, Lab), (frame, "a table"))
     check_choice("missing", missing, ("error", "drop"))

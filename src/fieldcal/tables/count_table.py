@@ -172,10 +172,7 @@ def as_field(
 ) -> Field:
     """The Field that the same rows would give as arrays.
 
-    Parameters
-    ----------
-    grouped : whether there are groups; by default if their columns have names
-    seen : the counts of all rows, where some were then left out: groups that lost all of theirs stay, with none
+    ``seen`` are the counts of all rows, where some were then left out: groups that lost all of theirs stay, with none.
     """
     names: Keys = (None,)
     codes = np.zeros(len(counted.rows), dtype=np.intp)
@@ -242,10 +239,7 @@ def read_counts(
     lab : the lab that the statement was made with
     frame : the statement's answer, one row per group, or group and label, as any table; group columns as text
     by : names of the group columns; by default those of the lab
-    missing : "error" or "drop"
-        Whether rows without a score are refused or counted in ``Field.dropped``.
-    design, only_labels : as in `fieldcal.count`
-        Of a statement with ``label``.
+    missing, design, only_labels : as in `fieldcal.count`; the last two of a statement with ``label``
 
     Examples
     --------

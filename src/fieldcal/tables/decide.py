@@ -54,12 +54,10 @@ def decide(
     Parameters
     ----------
     prev, frame, by, scores, predictions, unseen, normalize, acknowledge, check, shape : as in `recalibrate`
-    goal : "accuracy", "balanced" or (K, K) costs, true class by decision
-        As in `fieldcal.decide`, which decides the same.
+    goal : "accuracy", "balanced" or (K, K) costs, true class by decision, as in `fieldcal.decide`
     missing : "error" or "keep"
         Whether rows without a score are refused or stay undecided, null.
-    name : str
-        The name of the new column.
+    name : the name of the new column
 
     Returns
     -------
@@ -116,15 +114,7 @@ def decide_file(
     name: str = "decision",
     **options: Any,
 ) -> Decided:
-    """Decide a table in files into another file; what was decided.
-
-    Parameters
-    ----------
-    prev : Prevalence
-    session, source : from `fieldcal.tables.files.session`
-    target : where to write; its ending says what
-    by, scores, predictions, goal, name, **options : as in `decide`
-    """
+    """Decide a table in files into ``target``, whose ending says its format; what was decided."""
     check_target(os.fspath(target), source.inputs)
     source = bind(prev, source, by=by, scores=scores, predictions=predictions)
     relation, row_id = source.with_row_id()

@@ -97,10 +97,8 @@ def recalibrated(
 ) -> Sequence[Expr]:
     """The known-bias lemma, mixed with what the model said, at most twice: as `core.reweight` has it.
 
-    Parameters
-    ----------
-    hold : makes columns of what is used many times, where an engine can
-    summed : of more than two classes, what their columns sum to and are still to be divided by; None where it is one
+    ``hold`` makes columns of what is used many times, where an engine can. More than two classes are still to be
+    divided by ``summed``, what they sum to; None where that is one.
     """
     if len(columns) == 1:
         return [

@@ -106,12 +106,7 @@ def labels_of(
     only: bool,
     first_row: Callable[[Any], int | None] = lambda label: None,
 ) -> Labels:
-    """The places of labels, each of so many rows, all of which must be classes.
-
-    Parameters
-    ----------
-    first_row : of a label, where rows have an order
-    """
+    """The places of labels, each of so many rows, all of which must be classes; ``first_row`` is of a label."""
     places = label_places(classes, values)
     strays = np.flatnonzero(places == STRAY)
     if len(strays):
@@ -123,17 +118,9 @@ def labels_of(
 
 
 def spelled_classes(classes: Keys, *, loose_text: bool = False) -> dict[str, Hashable]:
-    """Each class by the texts that warehouses and readers of CSV print it as.
+    """Each class by the texts that warehouses and readers of CSV print it as: 1 is "1" or "1.0".
 
-    Parameters
-    ----------
-    loose_text : whether text is compared without regard to case and to blanks at its end
-
-    Examples
-    --------
-    >>> from fieldcal.tables.label_column import spelled_classes
-    >>> spelled_classes((0, 1))
-    {'0': 0, '0.0': 0, '1': 1, '1.0': 1}
+    ``loose_text``: whether text is compared without regard to case and to blanks at its end.
     """
     found: dict[str, Hashable] = {}
     for c in classes:

@@ -34,11 +34,8 @@ def read_labelled(
 
     Parameters
     ----------
-    prev : Prevalence
-    frame : as in `fieldcal.tables.learn`
+    prev, frame, by, scores, quantiles, predictions, crossing : as in `recalibrate`
     label : column of the true classes, or numbers; by default the lab's
-    by, scores, quantiles, predictions : columns of the groups and the predictions; by default those that were counted
-    crossing : as in `fieldcal.regression.from_quantiles`
 
     Returns
     -------

@@ -70,21 +70,15 @@ def learn(
         (0.05) or a percentage (5, 05), which it is if any of the numbers is above 1; or a mapping from level to column,
         ``{0.05: "low", 0.5: "middle", 0.95: "high"}``.
     predictions : str or sequence
-        In place of scores, of a judge or a test: the column of its values, such as "pass", 4 or true; one column per
-        judge if there are several. See ``kind="values"`` of `fieldcal.learn`.
-    design : "random", "by_score" or "by_class"
-        With ``predictions``, and needed there, as in `fieldcal.learn`: how the rows with a label were chosen.
+        In place of scores, of a judge or a test: the column of its values, or one column per judge: ``kind="values"``
+        of `fieldcal.learn`.
     label : column of the true classes, or numbers
         With ``predictions`` it may be null in most rows: only those with a label are read, and which values the others
         have.
     by : column or columns of the groups, for the rehearsal; later steps use the same
-    classes, positive, method, partition, smoothing, ordered, calibration : as in `fieldcal.learn`
-    normalize, intervals, atoms, random_state : as in `fieldcal.learn`
     crossing : as in `fieldcal.regression.from_quantiles`
-
-    Returns
-    -------
-    Lab
+    design, classes, positive, method, partition, smoothing, ordered, normalize, calibration : as in `fieldcal.learn`
+    intervals, atoms, random_state : as in `fieldcal.learn`
 
     Examples
     --------
@@ -95,23 +89,6 @@ def learn(
     >>> rows = pa.table({"p_0": 1 - data.proba_lab, "p_1": data.proba_lab, "y": data.y_lab})
     >>> tables.learn(rows, scores="p_*", label="y").columns.scores
     ('p_0', 'p_1')
-
-    A model that predicts quantiles of a number:
-
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=4000)
-    >>> middle = (y + 0.7 * rng.normal(size=4000)) / 1.49
-    >>> rows = pa.table({"y": y, "q_10": middle - 0.73, "q_50": middle, "q_90": middle + 0.73})
-    >>> lab = tables.learn(rows, quantiles="q_*", label="y", intervals=[-1, 0, 1])
-    >>> lab.columns.scores, lab.columns.levels
-    (('q_10', 'q_50', 'q_90'), (0.1, 0.5, 0.9))
-
-    A judge, some rows of which people checked:
-
-    >>> judged = pa.table({"verdict": ["pass", "fail"] * 100, "human": ["good", "bad", "bad", "bad", None] * 40})
-    >>> tables.learn(judged, predictions="verdict", label="human", design="random")
-    Lab: 160 rows chosen at random, 2 classes (bad 75.0%, good 25.0%), 2 values
     """
     check_call("fieldcal.tables.learn(frame, …)", (frame, "a table"))
     _one_kind(scores=scores, quantiles=quantiles, predictions=predictions)

@@ -30,11 +30,8 @@ def pairs(
 
     Parameters
     ----------
-    lab : Lab
-        Learnt from values.
-    frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
+    lab, frame, by, predictions, label, missing : as they were given to `count`; the lab was learnt from values
     item : column, or columns, of what a row is about, such as the id of a question
-    by, predictions, label, missing : as they were given to `count`
 
     Returns
     -------

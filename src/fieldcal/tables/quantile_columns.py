@@ -124,12 +124,6 @@ def levels_by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
     """The column of each level, where ``*`` stands for the level or a percentage.
 
     Columns with anything but a number in place of ``*`` are others'.
-
-    Examples
-    --------
-    >>> from fieldcal.tables.quantile_columns import levels_by_pattern
-    >>> levels_by_pattern("q*", ["y", "q05", "q50", "q97.5", "quality"])
-    {0.05: 'q05', 0.5: 'q50', 0.975: 'q97.5'}
     """
     if pattern.count("*") != 1:
         raise InputError(

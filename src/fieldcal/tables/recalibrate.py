@@ -49,31 +49,18 @@ def recalibrate(
 
     Parameters
     ----------
-    prev : Prevalence
+    prev, unseen, missing, normalize, acknowledge, shape : as in `fieldcal.recalibrate`
     frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
         With quantiles of a number, a table in memory: collect others first, or use ``fieldcal recalibrate`` on files.
-    by, scores, quantiles, predictions : columns of the groups and of the predictions
+    by, scores, quantiles, predictions, crossing : columns of the groups and of the predictions, as in `count`
         By default those that were counted. Of values (``predictions``), the new columns hold the probability of each
         class given the value and the group.
-    unseen : "global", "raw" or "error"
-        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), do not
-        correct them, or refuse. What is not corrected is as the model said, or as calibrated where the lab is.
-    missing : "error" or "keep"
-        Whether rows without a score are refused or stay without one.
-    normalize : bool
-        Rescale the predictions of a row to sum to one first.
-    crossing : as in `fieldcal.regression.from_quantiles`
-    acknowledge : bool
-        Apply an estimate over groups that were declared ``protected``, or whose verdict is "do not use".
     name : str
         The name of a new column, with ``{}`` for the name of the old one; of values, for ``p_`` and the class.
     check : bool
         Look through the scores and groups now, and raise or warn as arrays would. A lazy table is read for this once,
         those columns only. Without it nothing is read: scores that are none give null, unseen groups go as told.
         Quantiles are read and looked through anyway, and of values those that there are.
-    shape : "tilt" or "bins"
-        Of an estimate with labels of the field: class weights of the row's group alone, or of its bin too, as in
-        `fieldcal.recalibrate`.
 
     Returns
     -------
@@ -109,12 +96,7 @@ def apply(
     options: RecalibrateOptions,
     row: str | None = None,
 ) -> Any:
-    """Recalibrate a table that is open.
-
-    Parameters
-    ----------
-    row : of a table in files, the column that will say where a row stands
-    """
+    """Recalibrate a table that is open; of one in files, ``row`` is the column that will say where a row stands."""
     check_applicable(prev, acknowledge=options.acknowledge, shape=options.shape)
     prev.lab.outcome.refuse(missing=options.missing)
     columns = prediction_columns(
@@ -196,11 +178,7 @@ def weighed_rows(
 ) -> Any:
     """The rows of a table with their predictions, looked through, and the weights of their groups.
 
-    Parameters
-    ----------
-    by : the columns of the groups, if there are any
-    joins : whether anything depends on the group of a row
-    beside : see `Groups.of`
+    ``joins``: whether anything depends on the group of a row; ``beside``: see `Groups.of`.
     """
     table, columns, options = job.table, job.scores, job.options
     if columns.n_ids is not None:
@@ -240,15 +218,7 @@ def recalibrate_file(
     predictions: str | Sequence[str] | None = None,
     **options: Any,
 ) -> int:
-    """Recalibrate a table in files into another file; how many rows were written.
-
-    Parameters
-    ----------
-    prev : Prevalence
-    session, source : from `fieldcal.tables.files.session`
-    target : where to write; its ending says what
-    by, scores, quantiles, predictions, **options : as in `recalibrate`
-    """
+    """Recalibrate a table in files into ``target``, whose ending says its format; how many rows were written."""
     check_target(os.fspath(target), source.inputs)
     numbers = scores if quantiles is None else quantiles
     source = bind(prev, source, by=by, scores=numbers, predictions=predictions)

@@ -55,20 +55,12 @@ def rows_to_label(
 
     Parameters
     ----------
-    prev : Prevalence
+    prev, n, missing, random_state : as in `fieldcal.rows_to_label`
     frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
         With quantiles of a number, a table in memory.
-    n : int
-        How many rows to label.
     label : column of the true classes, or numbers
         Rows in which it is known are not chosen again; it need not be there. By default the lab's.
-    by, scores, quantiles : columns of the groups and of the predictions
-        By default those that were counted.
-    missing : "error" or "drop"
-        Whether rows without a prediction are refused, or never chosen.
-    normalize, crossing : as in `count`
-    random_state : int
-        Other rows of the same kind for another seed.
+    by, scores, quantiles, normalize, crossing : as in `count`; by default the columns that were counted
 
     Returns
     -------

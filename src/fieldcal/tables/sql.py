@@ -83,9 +83,8 @@ def count_statement(
         case matter: Snowflake and Oracle have columns in upper case unless they were made with quotes.
     scores : column or columns of the predictions, in the order of the classes
         By default those of the lab.
-    label : column of the true classes, optional
-        Of the rows whose class is known, and null elsewhere. How these rows were chosen, ``design``, is said when the
-        counts are read.
+    label : column of the true classes, null where they are not known, optional
+        How these rows were chosen, ``design``, is said when the counts are read.
 
     Notes
     -----
@@ -137,25 +136,16 @@ def recalibrate_statement(
 
     Parameters
     ----------
-    prev : Prevalence
-    table, dialect : as in `count_statement`
-    by, scores : columns of the groups and of the predictions
-        By default those that were counted.
-    unseen : "global" or "raw"
-        Rows of a group that `estimate` never saw: use the estimate of the whole field, or do not correct them: they
-        are as the model said, or as calibrated where the lab is.
+    prev, table, dialect, by, scores : as in `count_statement`; by default the columns that were counted
+    unseen, acknowledge, shape : as in `fieldcal.recalibrate`, but a statement cannot refuse rows of unseen groups
     name : str
         The name of a new column, with ``{}`` for the name of the old one. The table must not have it already, which
         cannot be seen from here.
-    acknowledge : bool
-        Apply an estimate over groups that were declared ``protected``.
     weights : str, optional
         A table in the warehouse that holds `weights_table` of the same estimate, with the key columns as text: trust
         and the movement of the whole field are in the statement. By default the weights of groups are, too, which some
         warehouses refuse beyond ten thousand groups or so.
-    shape : "tilt" or "bins"
-        As in `fieldcal.recalibrate`. The weights of bins are always in the statement; a table of ``weights`` must have
-        been made with the same shape.
+        Those of bins (``shape="bins"``) always are; the table must have been made with the same shape.
 
     Notes
     -----
@@ -209,18 +199,11 @@ def decide_statement(
     Parameters
     ----------
     prev, table, dialect, by, scores, unseen, acknowledge, shape : as in `recalibrate_statement`
-    goal : "accuracy", "balanced" or (K, K) costs, true class by decision
-        As in `fieldcal.decide`, which decides the same.
-    name : str
-        The name of the column with the decided class, which comes last.
-    recalibrated : str
-        The name of a column of recalibrated predictions, with ``{}`` for the name of the old one.
+    goal : "accuracy", "balanced" or (K, K) costs, true class by decision, as in `fieldcal.decide`
+    name : the name of the column with the decided class, which comes last
+    recalibrated : ``name`` of `recalibrate_statement`
     weights : str, optional
         As in `recalibrate_statement`; not with ``goal="balanced"``, which needs the prevalences of groups too.
-
-    Notes
-    -----
-    Scores that are null, NaN or outside [0, 1], or that do not sum to one, give null.
 
     Examples
     --------
@@ -290,9 +273,7 @@ def _weight_source(
 ) -> Expr | None:
     """Where to find the weights of groups, as a table or written out; none if all rows take the same steps.
 
-    Parameters
-    ----------
-    shares : (G, K) prevalences of the groups, to be written out beside the weights
+    ``shares``, (G, K) prevalences of the groups, are written out beside the weights.
     """
     if weights is not None:
         given = backend.source(weights, GIVEN)

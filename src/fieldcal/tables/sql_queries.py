@@ -51,9 +51,7 @@ def counting(
 ) -> Expr:
     """One row per group: how many rows are valid, or why not; rows per bin; sums of predictions.
 
-    Parameters
-    ----------
-    label : a column of which every value makes a row of its own
+    With ``label``, one row per group and value of this column.
     """
     texts = [(name, count_table.group_column(i), count_table.null_column(i)) for i, name in enumerate(by)]
     texts += [] if label is None else [(label, count_table.LABEL, count_table.UNLABELLED)]
@@ -207,11 +205,8 @@ def recalibrating_steps(
 ) -> dict[str, Expr]:
     """The same as the last of several steps.
 
-    Parameters
-    ----------
-    weights : see `_weight_source`
-    calibration : what scores are read as; its lines are small tables that are joined, one for each class
-    shares : whether the prevalences of groups stand beside them
+    The lines of a calibration are small tables that are joined, one for each class; with ``shares``, the prevalences of
+    groups stand beside their weights.
     """
     x = [backend.double(backend.column(name, ROW)) for name in scores]
     found = [backend.column(ratio_column(k + 1), WEIGHTS) for k in range(max(len(scores) - 1, 1))]
@@ -300,13 +295,7 @@ def _line(backend: SqlBackend, line: Line) -> Expr:
 def gains(
     backend: SqlBackend, predictions: Sequence[Expr], goal: Goal, shares: Floats, *, joined: bool
 ) -> list[Expr]:
-    """What each decision gains.
-
-    Parameters
-    ----------
-    shares : (K,), of rows without a group, or without one that was seen
-    joined : whether the others have theirs beside them
-    """
+    """What each decision gains, by shares (K,) of rows without a known group; ``joined``: others have theirs."""
     savings = goal.savings
     if savings is not None:  # products with smaller ones may underflow: see `TINY`
         return row.gains(backend, predictions, np.where(savings < WAREHOUSE_FLOOR, 0.0, savings))

@@ -149,15 +149,9 @@ class ValueColumns(OfClasses):
         way_out: Sequence[str | Option],
         among: nw.Expr | None = None,
     ) -> NoReturn:
-        """Refuse a table some rows of which have no value.
+        """Refuse a table so many rows of which, ``among`` all that ``what`` speaks of, have no value.
 
-        Parameters
-        ----------
-        columns : the different values of the table, one column per judge
-        rows : how many have none
-        what : all rows that are spoken of, in words
-        way_out : what to do, the end of the message
-        among : which rows are spoken of; by default all
+        ``columns`` are its different values, one column per judge; ``way_out`` ends the message.
         """
         named = ", ".join(f"{name!r:.60}" for name in self.columns[:4])
         missing = self.is_missing(columns)

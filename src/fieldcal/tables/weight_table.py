@@ -41,22 +41,9 @@ WAREHOUSE_FLOOR = 1e-70
 
 
 def ratios(weights: Floats, *, floor: float = FLOOR) -> Floats:
-    """The weight of every class but the first, over the first's.
+    """The weight of every class but the first, over the first's: (…, K) to (…, K − 1).
 
-    Parameters
-    ----------
-    weights : (…, K)
-    floor : smallest weight, as a share of the group's largest
-
-    Returns
-    -------
-    (…, K − 1), between ``floor`` and ``1 / floor``
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ratios(np.array([[1.0, 0.5, 0.25], [0.0, 0.0, 0.0]])).tolist()
-    [[0.5, 0.25], [1.0, 1.0]]
+    None is below ``floor``, as a share of the group's largest, so that ratios lie between ``floor`` and ``1 / floor``.
     """
     largest = weights.max(axis=-1, keepdims=True, initial=0.0)
     scaled = np.divide(weights, largest, out=np.zeros_like(weights, dtype=np.float64), where=largest > 0)
@@ -185,16 +172,9 @@ class Course:
         floor: float = FLOOR,
         summed: row.Expr | None = None,
     ) -> Sequence[row.Expr]:
-        """New predictions of a row.
+        """New predictions of a row by the ratios of its group, ``found`` unless ``lost``, and of its bin, ``binned``.
 
-        Parameters
-        ----------
-        columns : predictions
-        found : the ratios of the row's group, joined
-        lost : whether there were none
-        binned : the ratios of the row's bin, if the steps ask for them
-        hold, summed : see `expressions.recalibrated`
-        floor : see `ratios`
+        ``hold`` and ``summed``: see `expressions.recalibrated`; ``floor``: see `ratios`.
         """
 
         def move(step: Step) -> row.Move:
@@ -236,12 +216,7 @@ class Groups:
 
     @classmethod
     def of(cls, job: Job, by: Sequence[str], beside: Mapping[str, Floats] | None = None) -> Groups:
-        """The group columns, with the weights of all groups.
-
-        Parameters
-        ----------
-        beside : further columns of the small table, one number per group
-        """
+        """The group columns, with the weights of all groups, and ``beside`` them other numbers, one per group."""
         grouping, groups = Grouping.of(job.table, by), job.correction.groups
         known = np.flatnonzero(grouping.matches(groups))
         if len(groups) and not len(known):
@@ -331,14 +306,6 @@ def weights_table(prev: Prevalence, *, shape: Shape = "tilt") -> WeightTable:
 
     Those of ``shape="bins"`` are others: what comes on top of the weights of bins, which are always in the statement.
     Key columns hold text: load them as such, or "01" becomes 1. ``fieldcal_null_1`` is 1 where the key is null.
-
-    Examples
-    --------
-    >>> import fieldcal
-    >>> lab = fieldcal.datasets.example().lab
-    >>> field = fieldcal.count(lab, [0.2, 0.7] * 20, groups=["York", None] * 20)
-    >>> weights_table(fieldcal.estimate(lab, field, prior="flat", trust=0))
-    {'fieldcal_group_1': ['York', ''], 'fieldcal_null_1': [0, 1], 'fieldcal_ratio_2': [1.0, 1.0]}
     """
     refuse_without_sql(prev.lab)
     correction = prev.correction(shape)
@@ -373,13 +340,10 @@ def require_groups(correction: Correction) -> None:
 def weight_columns(
     correction: Correction, parts: int, *, loose_text: bool = False, has_truth: bool = True
 ) -> WeightTable:
-    """The weights per group, with keys as a warehouse prints them.
+    """The weights per group, with keys of so many parts, as a warehouse prints them.
 
-    Parameters
-    ----------
-    parts : how many columns a key has
-    loose_text : whether the warehouse compares text without regard to case and to blanks at its end
-    has_truth : whether it prints truth values as 'true' and 'false'
+    ``loose_text``: whether it compares text without regard to case and to blanks at its end; ``has_truth``: whether it
+    prints truth values as 'true' and 'false'.
     """
     texts = [_key_texts(key, parts, has_truth) for key in correction.groups]
     _refuse_double_matches(correction.groups, texts, loose_text)

@@ -75,11 +75,6 @@ def change_prevalence(
     >>> import fieldcal
     >>> fieldcal.change_prevalence([0.5, 0.9], old=0.5, new=0.1).round(3).tolist()
     [0.1, 0.5]
-
-    Trained with ``class_weight={0: 1, 1: 9}``, which is undone:
-
-    >>> fieldcal.change_prevalence([0.5, 0.9], old=[1, 9], new=[1, 1]).round(3).tolist()
-    [0.1, 0.5]
     """
     check_call("fieldcal.change_prevalence(predictions, …)", (predictions, "predictions"))
     check_choice("unseen", unseen, ("error", "raw"))

@@ -64,9 +64,7 @@ def count(
         The subpopulation of each row: text, whole numbers, true or false, dates, times, or tuples of them; null is a
         group of its own.
     sample_weight : array-like (n,), optional
-        Sampling weights: how many rows of the population each row stands for. Only their ratios count: equal weights
-        say the same as none, and unequal ones widen the intervals (`Field.n_effective`). A row that was seen twice is
-        given twice.
+        Sampling weights, as in `learn`; unequal ones widen the intervals (`Field.n_effective`).
     y : array-like (n,), optional
         The true class of the rows whose class is known, and missing (None, NaN, null) elsewhere; of distributions, the
         true number. These rows count like all others, and their labels besides, in ``Field.labelled``.
@@ -97,12 +95,6 @@ def count(
     >>> data, lab, *_ = fieldcal.datasets.example()
     >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     Field: 4,000 rows, 2 groups, 8 bins
-
-    Of the first 50 rows the class is known:
-
-    >>> y = [*data.y_field[:50], *[None] * 3950]
-    >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=y)
-    Field: 4,000 rows, 2 groups, 8 bins, 50 labelled
     """
     check_call("fieldcal.count(lab, predictions)", (lab, Lab), (predictions, "predictions"))
     check_choice("missing", missing, ("error", "drop"))

@@ -127,8 +127,6 @@ def estimate(
     >>> prev = fieldcal.estimate(lab, field)
     >>> prev.estimate.shape
     (12, 2)
-    >>> bool(abs(prev.urc - data.prevalence).mean() < abs(prev.mean_prediction - data.prevalence).mean())
-    True
     """
     check_call("fieldcal.estimate(lab, field)", (lab, Lab), (field, Field))
     _check_options(point, protected, random_state, max_iter, progress)

@@ -37,15 +37,7 @@ def check_label_options(option: str, given: object, *, design: Design | None, on
 
 
 def field_labels(outcome: Outcome, y: Any, *, n: int) -> Ints:
-    """The class of each of n rows, as its place; `UNKNOWN` where the label is missing.
-
-    Examples
-    --------
-    >>> from fieldcal.objects import Classes
-    >>> from fieldcal.verbs.field_labels import field_labels
-    >>> field_labels(Classes(labels=("no", "yes")), ["yes", None, "no"], n=3).tolist()
-    [1, -1, 0]
-    """
+    """The class of each of n rows, as its place; `UNKNOWN` where the label is missing."""
     if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
         raise InputTypeError(
             f"y must be one label per row, missing where it is not known, but got {y!r:.60}."

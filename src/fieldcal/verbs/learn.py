@@ -157,29 +157,6 @@ def learn(
     >>> data = fieldcal.datasets.example().data
     >>> fieldcal.learn(data.proba_lab, data.y_lab)
     Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins, condition number ...
-
-    A single column that is the probability of the class that comes first in the alphabet:
-
-    >>> labels = ["yes" if label else "no" for label in data.y_lab]
-    >>> fieldcal.learn(1 - data.proba_lab, labels, positive="no").classes
-    ('yes', 'no')
-
-    A model that predicts distributions of a number:
-
-    >>> import numpy as np
-    >>> from fieldcal import regression
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.normal(size=4000)
-    >>> predicted = regression.from_moments((y + 0.7 * rng.normal(size=4000)) / 1.49, np.full(4000, 0.57))
-    >>> fieldcal.learn(predicted, y, intervals=[-1, 0, 1]).classes
-    ('≤ -1', '(-1, 0]', '(0, 1]', '> 1')
-
-    A judge that says "pass" or "fail", of which people checked some rows, taken at random:
-
-    >>> verdicts = ["pass", "fail"] * 100
-    >>> human = ["good", "bad"] * 45 + ["bad", "bad"] * 5 + [None] * 100
-    >>> fieldcal.learn(verdicts, human, kind="values", design="random")
-    Lab: 100 rows chosen at random, 2 classes (bad 55.0%, good 45.0%), 2 values
     """
     check_call("fieldcal.learn(predictions, y)", (predictions, "predictions"), (y, "labels"))
     check_choice("kind", kind, get_args(Kind))

@@ -151,27 +151,6 @@ def plan(
     >>> small, large = fieldcal.plan(lab, n=100), fieldcal.plan(lab, n=100_000)
     >>> small.from_lab < large.from_lab
     True
-    >>> fieldcal.plan(lab, n=1000, prevalence=[0.7, 0.3]).labels
-    227
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), trust=1)
-    >>> planned = fieldcal.plan(prev)
-    >>> planned.width == planned.width_if_label_shift
-    True
-
-    What 30 labels would buy, drawn at random or chosen by `rows_to_label`:
-
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
-    >>> at_random, chosen, _ = fieldcal.plan(prev, labels=[30]).more_labels
-    >>> chosen.design, bool(chosen.width < at_random.width < float(prev.whole.upper[1] - prev.whole.lower[1]))
-    ('by_score', True)
-
-    A judge, whose verdicts are values:
-
-    >>> verdict, human = ["pass", "fail", "pass", "pass"] * 150, ["pass", "fail", "fail", "pass"] * 20 + [None] * 520
-    >>> lab = fieldcal.learn(verdict, human, kind="values", design="random")
-    >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=human))
-    >>> fieldcal.plan(prev, labels=[], width=0.1).labels_for_width > 50
-    True
     """
     check_call("fieldcal.plan(prev) or fieldcal.plan(lab, n=1000)", (lab, (Lab, Prevalence)))
     prev, lab = (lab, lab.lab) if isinstance(lab, Prevalence) else (None, lab)
@@ -249,9 +228,7 @@ def _outlook(
 ) -> tuple[Outlook | None, tuple[int, ...]]:
     """What further labels are planned with, and how many of them; None where that is not asked for.
 
-    Parameters
-    ----------
-    told : whether another field is planned for than that of the estimate
+    ``told``: whether another field is planned for than that of the estimate.
     """
     if labels is None:
         labels = () if told or prev is None else LABELS

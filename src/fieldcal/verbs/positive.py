@@ -18,14 +18,7 @@ from fieldcal.types import Keys
 def classes_with_positive(
     predictions: Any, y: Any, *, positive: Hashable, classes: Sequence[Hashable] | None
 ) -> Sequence[Hashable] | None:
-    """The two classes in their order, the positive one last; as they were given where none is named.
-
-    Examples
-    --------
-    >>> from fieldcal.verbs.positive import classes_with_positive
-    >>> classes_with_positive([0.9, 0.2], ["ja", "nein"], positive="ja", classes=None)
-    ('nein', 'ja')
-    """
+    """The two classes in their order, the positive one last; as they were given where none is named."""
     told = classes is not None
     if positive is None or (told and (isinstance(classes, str) or not isinstance(classes, Iterable))):
         return classes  # what are no classes is refused by those who read them
@@ -114,15 +107,7 @@ def _width(predictions: Any) -> int:
 
 
 def refuse_swapped(predictions: Any, y: Any) -> None:
-    """Refuse probabilities in the place of labels, with what can be labels in that of predictions.
-
-    Examples
-    --------
-    >>> from fieldcal.verbs.positive import refuse_swapped
-    >>> refuse_swapped(["no", "yes"], [0.1, 0.8])
-    Traceback (most recent call last):
-    fieldcal.errors.InputError: learn takes the predictions first and then the labels, but ...
-    """
+    """Refuse probabilities in the place of labels, with what can be labels in that of predictions."""
     if isinstance(y, str):
         raise InputTypeError(
             f"y must be the labels, one per row, but got the text {y!r:.60}. If it is the name of a column, write ",

@@ -41,14 +41,11 @@ def rows_to_label(
     predictions : of field rows, as given to `count`
     n : int
         How many rows to label.
-    groups : array-like (rows,), optional
-        The group of each row; needed if and only if the prevalence has groups.
+    groups, normalize : as in `recalibrate`
     y : array-like (rows,), optional
         The true class where it is known, and missing elsewhere: rows with a label are not chosen again.
     missing : "error" or "drop"
         Whether rows without a prediction are refused, or never chosen.
-    normalize : bool
-        Rescale rows of (n, K) predictions to sum to one.
     random_state : int
         Other rows of the same kind for another seed.
 
@@ -70,11 +67,8 @@ def rows_to_label(
     >>> data, lab, *_ = fieldcal.datasets.example()
     >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
     >>> rows = fieldcal.rows_to_label(prev, data.proba_field, 50)
-    >>> y = [data.y_field[i] if i in rows else None for i in range(4000)]
-    >>> later = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y, design="by_score"))
-    >>> before, after = (p.whole.upper - p.whole.lower for p in (prev, later))
-    >>> bool(after[1] < before[1])
-    True
+    >>> rows.shape
+    (50,)
     """
     check_call(
         "fieldcal.rows_to_label(prev, predictions, n)",

@@ -52,16 +52,7 @@ def design_of_values(design: Any) -> Design:
 
 
 def value_columns(predictions: Any) -> list[list[Any]]:
-    """One column of values per judge, of (n,) or (n, J) values, a table, or a list of tuples.
-
-    Examples
-    --------
-    >>> from fieldcal.verbs.values import value_columns
-    >>> value_columns(["pass", "fail"])
-    [['pass', 'fail']]
-    >>> value_columns([("pass", 4), ("fail", 2)])
-    [['pass', 'fail'], [4, 2]]
-    """
+    """One column of values per judge, of (n,) or (n, J) values, a table, or a list of tuples."""
     if isinstance(predictions, Mapping) or are_distributions(predictions):
         raise InputTypeError(
             f"predictions must be one value per row, but got {type(predictions).__name__}. Pass a list, an array or a "
@@ -131,12 +122,7 @@ def warn_unseen(
 ) -> None:
     """Name the most frequent values that the lab has never seen, and say what becomes of their rows.
 
-    Parameters
-    ----------
-    unseen : these values, each of so many rows
-    left_out : of these rows
-    n_rows : of the whole field
-    first : the first row of each, where rows have an order
+    ``left_out`` of the rows are in no bin; ``first`` is the first row of each value, where rows have an order.
     """
     if not unseen:
         return
@@ -164,12 +150,7 @@ def _fate(left: int) -> str:
 
 
 def refuse_alike(labels: Iterable[Any], first: Callable[[str], int | None]) -> None:
-    """Refuse labels that people take for one: they differ in case or blanks alone, or are blank.
-
-    Parameters
-    ----------
-    first : the first row of a label, where rows have an order
-    """
+    """Refuse labels that people take for one: they differ in case or blanks alone, or are blank."""
     rows = Counter(label for label in labels if isinstance(label, str))
     often: dict[str | None, str] = {}
     for label, n in sorted(rows.items(), key=lambda pair: (-pair[1], pair[0])):

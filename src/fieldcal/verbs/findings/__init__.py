@@ -138,14 +138,7 @@ def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWa
 
 
 def in_parts(text: str) -> tuple[str | Option, ...]:
-    """The text of a finding in parts, the options that it speaks of as such: so a front end can spell them its own way.
-
-    Examples
-    --------
-    >>> from fieldcal.verbs.findings import in_parts
-    >>> in_parts("Pass classes=… in their order.")
-    ('Pass ', Option(name='classes', value=…, verb=None), ' in their order.')
-    """
+    """The text of a finding in parts, its options as such: so a front end can spell them its own way."""
     spelled = {str(option): option for option in SPOKEN_OF}
     parts = re.split(f"({'|'.join(map(re.escape, spelled))})", text)
     return tuple(spelled.get(part, part) for part in parts if part)
