@@ -161,7 +161,7 @@ def test_order_is_kept_on_polars_in_both_ways_of_joining(monkeypatch):
     frame = Engine("polars-lazy").make(rows())
     expected = truth.recalibrate(prevalence("town"), rows())
     for limit in (0, 10):
-        monkeypatch.setattr("fieldcal.tables.engines.polars._ORDERED_JOIN", limit)
+        monkeypatch.setattr("fieldcal.tables.engines.lazy._ORDERED_JOIN", limit)
         new = tables.recalibrate(prevalence("town"), frame)
         for streaming in ("streaming", "in-memory"):
             read = Engine("polars").read(new.collect(engine=streaming))

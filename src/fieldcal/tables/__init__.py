@@ -5,14 +5,12 @@ Python. Columns of predicted quantiles, which no engine bins, are read into memo
 """
 
 from fieldcal.tables.change_prevalence import change_prevalence, change_prevalence_file
-from fieldcal.tables.count import count
+from fieldcal.tables.count import count, pairs
 from fieldcal.tables.count_table import read_counts
 from fieldcal.tables.decide import decide, decide_file
-from fieldcal.tables.labelled import read_labelled
 from fieldcal.tables.learn import learn
-from fieldcal.tables.pairs import pairs
 from fieldcal.tables.recalibrate import recalibrate, recalibrate_file
-from fieldcal.tables.rows_to_label import rows_to_label
+from fieldcal.tables.rows_to_label import read_labelled, rows_to_label
 from fieldcal.tables.sql import change_prevalence_statement as sql_change_prevalence
 from fieldcal.tables.sql import count_statement as sql_count
 from fieldcal.tables.sql import decide_statement as sql_decide

@@ -20,12 +20,11 @@ from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import column_names
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
-from fieldcal.tables.class_columns import OfClasses
 from fieldcal.tables.engines import Table
 from fieldcal.tables.engines.base import floats
 from fieldcal.tables.expressions import Expr
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
-from fieldcal.tables.value_columns import ValueColumns
+from fieldcal.tables.value_columns import OfClasses, ValueColumns
 from fieldcal.types import Crossing
 from fieldcal.validation import CLIP
 

@@ -1,4 +1,4 @@
-"""rows_to_label on tables: the rows that should be labelled next, as a small table to fill in."""
+"""rows_to_label on tables: rows to label next, as a small table to fill in; read_labelled: rows with their labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fieldcal import verbs
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.calls import check_call
-from fieldcal.options import check_choice, check_flags, check_whole
+from fieldcal.options import check_choice, check_flags, check_whole, column_names
 from fieldcal.storage import DESIGN_COLUMN
 from fieldcal.tables.columns import (
     Grouping,
@@ -21,6 +21,7 @@ from fieldcal.tables.columns import (
     PredictionColumns,
     Scores,
     prediction_columns,
+    read_labelled_rows,
     read_rows,
 )
 from fieldcal.tables.engines import Table, open_table
@@ -259,3 +260,57 @@ def _label_type(lab: Lab) -> Any:
         return nw.Float64()
     kinds = frozenset(type(c) for c in lab.classes)
     return {frozenset({int}): nw.Int64(), frozenset({bool}): nw.Boolean()}.get(kinds, nw.String())
+
+
+def read_labelled(
+    prev: Prevalence,
+    frame: Any,
+    *,
+    label: str | None = None,
+    by: str | Sequence[str] | None = None,
+    scores: str | Sequence[str] | None = None,
+    quantiles: QuantilesLike | None = None,
+    predictions: str | Sequence[str] | None = None,
+    crossing: Crossing = "error",
+) -> dict[str, Any]:
+    """Predictions, labels and groups of the labelled rows of a table, as `fieldcal.report` takes them.
+
+    Rows without a label are left out: the table may be the field itself, of which a few rows were labelled. The columns
+    are read into memory.
+
+    Parameters
+    ----------
+    prev, frame, by, scores, quantiles, predictions, crossing : as in `recalibrate`
+    label : column of the true classes, or numbers; by default the lab's
+
+    Returns
+    -------
+    dict
+        With ``proba``, ``y`` and ``groups``: ``fieldcal.report(prev, **rows)``.
+
+    Examples
+    --------
+    >>> import fieldcal
+    >>> import polars as pl
+    >>> from fieldcal import tables
+    >>> data = fieldcal.datasets.example().data
+    >>> lab = tables.learn(pl.DataFrame({"p": data.proba_lab, "y": data.y_lab}), scores="p", label="y")
+    >>> rows = pl.DataFrame({"p": data.proba_field, "y": [*data.y_field[:300], *[None] * 3700]})
+    >>> prev = fieldcal.estimate(lab, tables.count(lab, rows), trust=1)
+    >>> len(tables.read_labelled(prev, rows)["y"])
+    300
+    """
+    check_call("fieldcal.tables.read_labelled(prev, frame)", (prev, Prevalence), (frame, "a table"))
+    if label is not None:
+        column_names("label", [label])
+    table = open_table(frame)
+    known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
+    if known is None:
+        raise InputError(
+            "The lab was learnt from arrays and knows no column of labels: pass ", Option("label"), "."
+        )
+    named: dict[str, Any] = {"scores": scores, "quantiles": quantiles, "predictions": predictions}
+    columns = prediction_columns(table, prev.lab, **named, crossing=crossing)
+    grouping = counted_groups(prev, by, table)
+    rows, y = read_labelled_rows(columns, grouping, known, labelled_only=True)
+    return {"proba": rows.predictions, "y": y, "groups": rows.groups}

@@ -20,13 +20,32 @@ from fieldcal.core.values import (
     rows_of_values,
 )
 from fieldcal.errors import InputError, InputTypeError, Option, RowError
-from fieldcal.objects import Lab
+from fieldcal.objects import Columns, Lab
 from fieldcal.options import column_names
-from fieldcal.tables.class_columns import OfClasses
 from fieldcal.tables.engines import Table
 from fieldcal.types import Ints
 
 _TEXT = (nw.String, nw.Categorical, nw.Enum, nw.Unknown)
+
+
+class OfClasses:
+    """Columns that say something of classes: their labels, and what a lab keeps of them."""
+
+    table: Table
+    columns: tuple[str, ...]
+
+    def label(self, name: str) -> nw.Expr:
+        """The column of the true classes."""
+        self.table.require([name], role="label")
+        return self.table.column(name)
+
+    def labels(self, read: Any, name: str) -> Any:
+        """The true classes of rows that were read, as they are."""
+        return read
+
+    def remembered(self, label: str, by: tuple[str, ...]) -> Columns:
+        """What a lab keeps of them."""
+        return Columns(scores=self.columns, label=label, by=by)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from fieldcal.objects.problem import Rows
 from fieldcal.options import as_array, as_number, check_level, check_whole
 from fieldcal.types import DESIGNS, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL, check_progress
-from fieldcal.verbs.label_widths import MoreLabels, checked_labels, label_lines
-from fieldcal.verbs.plan_values import ValuesPlan, plan_values
+from fieldcal.verbs.plan_values import MoreLabels, ValuesPlan, checked_labels, label_lines, plan_values
 
 #: Numbers of further labels that an estimate is planned for.
 LABELS = (50, 100, 200)
