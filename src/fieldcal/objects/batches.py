@@ -256,10 +256,7 @@ def difference(total: Batch, gone: Batch) -> Batch:
         groups = tuple(groups[g] for g in np.flatnonzero(stay))
         tables = {name: table[stay] for name, table in tables.items()}
     return made_batch(
-        groups,
-        tables,
-        labelled,
-        {name: getattr(total, name) - getattr(gone, name) for name in ROWS},
+        groups, tables, labelled, {name: getattr(total, name) - getattr(gone, name) for name in ROWS}
     )
 
 

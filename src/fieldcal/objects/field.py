@@ -14,13 +14,7 @@ from pydantic import model_validator
 from fieldcal.core.response import row_per_weight
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
-from fieldcal.objects.artefact import (
-    Artefact,
-    KeyTuple,
-    Texts,
-    check_shapes,
-    sealed,
-)
+from fieldcal.objects.artefact import Artefact, KeyTuple, Texts, check_shapes, sealed
 from fieldcal.objects.batches import (
     AXES,
     Batch,

@@ -15,13 +15,7 @@ from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.group_bias import GroupBias
 from fieldcal.core.judge import LOG_KAPPAS
-from fieldcal.core.response import (
-    Conditioning,
-    conditioning,
-    in_class_rows,
-    row_per_weight,
-    smoothing_cells,
-)
+from fieldcal.core.response import Conditioning, conditioning, in_class_rows, row_per_weight, smoothing_cells
 from fieldcal.core.trust import Rehearsal
 from fieldcal.core.values import Values
 from fieldcal.errors import InputTypeError

@@ -91,9 +91,7 @@ def _refuse(foreign: Foreign, predictions: str, options: dict[str, Any]) -> None
         given, (unset, way_out) = options[name], foreign[name]
         if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
             raise InputError(
-                Option(name, given),
-                f" does not go with {predictions}, which this is about. ",
-                *way_out,
+                Option(name, given), f" does not go with {predictions}, which this is about. ", *way_out
             )
 
 

@@ -22,11 +22,7 @@ from fieldcal.types import Design, Floats, Ints
 
 
 def as_problem(
-    lab: Lab,
-    field: Field,
-    *,
-    design_effect: float = 1.0,
-    rows: Ints | slice = slice(None),
+    lab: Lab, field: Field, *, design_effect: float = 1.0, rows: Ints | slice = slice(None)
 ) -> Problem:
     """What is asked, of all groups or of some rows of them.
 

@@ -510,10 +510,7 @@ def _kind(name: str, dtype: Any) -> tuple[Kind, Any]:
 
 #: What 64 bits hold: whole numbers, and nanoseconds around 1970 in whole microseconds.
 _SIGNED, _UNSIGNED = range(-(2**63), 2**63), range(2**64)
-_NANOSECONDS = (
-    dt.datetime(1677, 9, 21, 0, 12, 43, 145225),
-    dt.datetime(2262, 4, 11, 23, 47, 16, 854775),
-)
+_NANOSECONDS = (dt.datetime(1677, 9, 21, 0, 12, 43, 145225), dt.datetime(2262, 4, 11, 23, 47, 16, 854775))
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 

@@ -84,13 +84,7 @@ class Counted:
         return cls(groups, rows, valid, below, np.zeros((len(rows), 0), dtype=np.int64))
 
     @classmethod
-    def read(
-        cls,
-        lab: Lab,
-        columns: Mapping[str, Any],
-        groups: Any,
-        labels: Labels | None = None,
-    ) -> Counted:
+    def read(cls, lab: Lab, columns: Mapping[str, Any], groups: Any, labels: Labels | None = None) -> Counted:
         """From the columns of a table of counts."""
         rows, valid = _ints(columns[ROWS]), _ints(columns[VALID])
 

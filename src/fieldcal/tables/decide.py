@@ -142,12 +142,7 @@ def _decisions(
     plain_classes(prev.classes)
     wanted = Goal.of(goal, len(prev.classes))
     columns = prediction_columns(
-        table,
-        prev.lab,
-        scores=scores,
-        quantiles=None,
-        predictions=predictions,
-        normalize=options.normalize,
+        table, prev.lab, scores=scores, quantiles=None, predictions=predictions, normalize=options.normalize
     )
     (name,) = new_names(columns.columns[:1], table.names, options.name)
     if isinstance(columns, ValueColumns):

@@ -170,11 +170,7 @@ def correct(correction: Correction, columns: Scores, by: Sequence[str], options:
 
 
 def weighed_rows(
-    job: Job,
-    by: Sequence[str],
-    *,
-    joins: bool,
-    beside: Mapping[str, Floats] | None = None,
+    job: Job, by: Sequence[str], *, joins: bool, beside: Mapping[str, Floats] | None = None
 ) -> Any:
     """The rows of a table with their predictions, looked through, and the weights of their groups.
 

@@ -90,12 +90,7 @@ def rows_to_label(
     table = open_table(frame)
     name = _label_name(prev.lab, table, label)
     columns = prediction_columns(
-        table,
-        prev.lab,
-        scores=scores,
-        quantiles=quantiles,
-        normalize=normalize,
-        crossing=crossing,
+        table, prev.lab, scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing
     )
     grouping = counted_groups(prev, by, table)
     if table.lazy:
@@ -128,12 +123,7 @@ def _label_name(lab: Lab, table: Table, label: str | None) -> str:
 
 
 def _in_memory(
-    prev: Prevalence,
-    columns: PredictionColumns,
-    grouping: Grouping,
-    label: str,
-    n: int,
-    **options: Any,
+    prev: Prevalence, columns: PredictionColumns, grouping: Grouping, label: str, n: int, **options: Any
 ) -> Any:
     """As arrays do; the rows in their order."""
     table = columns.table

@@ -146,12 +146,7 @@ def _calibrated(
 
 
 def _counted(
-    backend: SqlBackend,
-    lab: Lab,
-    keys: Sequence[str],
-    clean: Sequence[str],
-    read: Sequence[str],
-    step: str,
+    backend: SqlBackend, lab: Lab, keys: Sequence[str], clean: Sequence[str], read: Sequence[str], step: str
 ) -> Expr:
     x = [backend.column(name) for name in clean]
     below = row.below(lab.partition, backend, x, backend.column(_BIN))

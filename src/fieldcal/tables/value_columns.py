@@ -10,15 +10,7 @@ from typing import Any, NoReturn
 
 import narwhals as nw
 
-from fieldcal.core.values import (
-    LEFT_OUT,
-    MISSING,
-    Placed,
-    Value,
-    Values,
-    canonical_texts,
-    rows_of_values,
-)
+from fieldcal.core.values import LEFT_OUT, MISSING, Placed, Value, Values, canonical_texts, rows_of_values
 from fieldcal.errors import InputError, InputTypeError, Option, RowError
 from fieldcal.objects import Columns, Lab
 from fieldcal.options import column_names

@@ -88,11 +88,7 @@ def change_prevalence(
             f"There are {len(names)} classes, {names!r:.120}, but old has {correction.n_classes}. Give one number each."
         )
     scores = as_scores(
-        predictions,
-        classes=names,
-        n_classes=correction.n_classes,
-        normalize=normalize,
-        missing=missing,
+        predictions, classes=names, n_classes=correction.n_classes, normalize=normalize, missing=missing
     )
     return apply(correction, groups, RowScores(scores.values, binary=not scores.columns), unseen=unseen)
 

@@ -14,26 +14,13 @@ from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
 from fieldcal.core.reweight import Step
 from fieldcal.core.solve import Solution
-from fieldcal.core.stories import (
-    Doubt,
-    mixture_interval,
-    moments,
-    posterior_alone,
-    tell,
-)
+from fieldcal.core.stories import Doubt, mixture_interval, moments, posterior_alone, tell
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.calls import check_call
 from fieldcal.objects.from_labels import FromLabels
-from fieldcal.objects.problem import (
-    Rows,
-    as_problem,
-    belief_of,
-    label_rows,
-    learn_from_labels,
-    looks_random,
-)
+from fieldcal.objects.problem import Rows, as_problem, belief_of, label_rows, learn_from_labels, looks_random
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
 from fieldcal.types import Floats, Point, PointLike
 from fieldcal.verbs.estimate_values import estimate_values, is_judged, trust_in_values
@@ -461,13 +448,7 @@ def _after_labels(
 
 
 def _mixed(
-    rows: Rows,
-    found: _Solved,
-    whole: Floats,
-    trust: Trust,
-    level: float | None,
-    *,
-    moved: bool,
+    rows: Rows, found: _Solved, whole: Floats, trust: Trust, level: float | None, *, moved: bool
 ) -> _Mixed:
     spread = found.spread
     doubt = rows.doubt(found.urc, whole, trust, spread=spread)

@@ -164,10 +164,7 @@ def plan(
             "A lab alone has no field to plan for. Say how many rows it will have: fieldcal.plan(lab, n=1000)."
         )
     size = as_number(
-        "n",
-        prev.whole.n if prev is not None and n is None else n,
-        least=1,
-        words="a number of field rows",
+        "n", prev.whole.n if prev is not None and n is None else n, least=1, words="a number of field rows"
     )
     k = (
         len(lab.classes) - 1
