@@ -150,7 +150,7 @@ class _Rows:
             )
         covered = share[known].sum()
         size = covered**3 / (share[known] ** 2 / n[known]).sum()
-        classes = np.where(known, labels.rows / np.maximum(n, 1e-300), _class_shares(self.F))
+        classes = np.where(known, labels.rows / np.maximum(n, 1e-300), class_shares(self.F))
         weight = _weight_of_a_row(field)
         more = weight * size * share * classes
         return _Rows(self.F + more, self.squares + weight * more.sum(axis=1))
@@ -172,7 +172,7 @@ def _weight_of_a_row(field: Field) -> float:
     return float(field.weight_squares.sum(dtype=np.float64)) / total if total > 0 else 1.0
 
 
-def _class_shares(F: Floats) -> Floats:
+def class_shares(F: NDArray[Any]) -> Floats:
     """Of the classes in each bin, (K, m); of the whole lab where a bin is empty."""
     overall = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])
     rows = np.broadcast_to(F.sum(axis=0), F.shape)
@@ -225,7 +225,7 @@ def _decided(lab: Lab) -> Floats:
 
 def of_given_bins(F: NDArray[Any]) -> dict[str, Any]:
     """With given bin ids there are no predictions: the shares of the classes in a bin stand in, and so all is in F."""
-    shares = _class_shares(F.astype(np.float64))
+    shares = class_shares(F.astype(np.float64))
     units = np.floor(shares.T / SCORE_UNIT + 0.5).astype(np.int64)
     decided = np.eye(len(F), dtype=np.int64)[shares.argmax(axis=0)]
     cost = np.floor(-np.log(np.where(F > 0, shares, 1.0)) / SCORE_UNIT + 0.5).astype(np.int64)

@@ -338,6 +338,14 @@ def places_of(labels: Keys, classes: Keys) -> Ints:
     return where
 
 
+def place_of_class(classes: Keys, of: Hashable) -> int:
+    """Where a class stands among all; the last if none is named."""
+    at = -1 if of is None else int(group_keys.positions(classes, (group_keys.normalize(of),))[0])
+    if of is not None and at < 0:
+        raise InputError(f"There is no class {of!r}. The classes are {classes!r:.200}.")
+    return at % len(classes)
+
+
 def n_labels(y: Any) -> int:
     """How many labels there are."""
     try:

@@ -50,6 +50,7 @@ from fieldcal.objects.field import Field
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.problem import Rows, as_problem, belief_of, learn_from_labels
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import as_array, as_number, check_choice, check_level
@@ -751,12 +752,7 @@ class Prevalence(Artefact):
         return at
 
     def _class(self, of: Hashable) -> int:
-        if of is None:
-            return len(self.classes) - 1
-        at = int(group_keys.positions(self.classes, (group_keys.normalize(of),))[0])
-        if at < 0:
-            raise InputError(f"There is no class {of!r}. The classes are {self.classes!r:.200}.")
-        return at
+        return place_of_class(self.classes, of)
 
     def _level(self, level: float | None) -> float:
         level = self.level or 0.9 if level is None else level

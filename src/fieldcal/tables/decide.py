@@ -133,17 +133,14 @@ def _decisions(
     goal: Any,
     *,
     by: str | Sequence[str] | None,
-    scores: str | Sequence[str] | None,
-    predictions: str | Sequence[str] | None,
     options: RecalibrateOptions,
+    **named: Any,
 ) -> _Decisions | _OfValues:
     """What is decided of a table that is open, once it is sure that this can be."""
     check_decidable(prev, acknowledge=options.acknowledge, shape=options.shape)
     plain_classes(prev.classes)
     wanted = Goal.of(goal, len(prev.classes))
-    columns = prediction_columns(
-        table, prev.lab, scores=scores, quantiles=None, predictions=predictions, normalize=options.normalize
-    )
+    columns = prediction_columns(table, prev.lab, quantiles=None, **named, normalize=options.normalize)
     (name,) = new_names(columns.columns[:1], table.names, options.name)
     if isinstance(columns, ValueColumns):
         return _OfValues.of(prev, ValueTable.of(prev, columns, by, options), goal, name, options)

@@ -90,24 +90,15 @@ def apply(
     table: Table,
     *,
     by: str | Sequence[str] | None = None,
-    scores: str | Sequence[str] | None = None,
-    quantiles: QuantilesLike | None = None,
-    predictions: str | Sequence[str] | None = None,
     options: RecalibrateOptions,
     row: str | None = None,
+    **named: Any,
 ) -> Any:
     """Recalibrate a table that is open; of one in files, ``row`` is the column that will say where a row stands."""
     check_applicable(prev, acknowledge=options.acknowledge, shape=options.shape)
     prev.lab.outcome.refuse(missing=options.missing)
-    columns = prediction_columns(
-        table,
-        prev.lab,
-        scores=scores,
-        quantiles=quantiles,
-        predictions=predictions,
-        normalize=options.normalize,
-        crossing=options.crossing,
-    )
+    kept: dict[str, Any] = {"normalize": options.normalize, "crossing": options.crossing}
+    columns = prediction_columns(table, prev.lab, **named, **kept)
     if isinstance(columns, ValueColumns):
         return recalibrate_values(prev, columns, by, options)
     if isinstance(columns, QuantileColumns):

@@ -88,7 +88,12 @@ def rows_to_label(
     check_whole("random_state", random_state, least=0)
     prev.lab.outcome.refuse(missing=missing)
     table = open_table(frame)
-    name = _label_name(prev.lab, table, label)
+    name = _label_name(prev.lab, label)
+    if DESIGN_COLUMN in table.names:
+        raise InputError(
+            f"The table already has a column {DESIGN_COLUMN!r}, which says how rows were chosen. Give the table of the "
+            "whole field, or rename it."
+        )
     columns = prediction_columns(
         table, prev.lab, scores=scores, quantiles=quantiles, normalize=normalize, crossing=crossing
     )
@@ -103,7 +108,7 @@ def rows_to_label(
     return _to_fill_in(rows, name, prev.lab)
 
 
-def _label_name(lab: Lab, table: Table, label: str | None) -> str:
+def _label_name(lab: Lab, label: str | None) -> str:
     """The column of labels: the one that is named, or the lab's."""
     if label is None and lab.columns is None:
         raise InputError(
@@ -114,11 +119,6 @@ def _label_name(lab: Lab, table: Table, label: str | None) -> str:
     name = label if label is not None else lab.columns.label  # type: ignore[union-attr]
     if not isinstance(name, str) or not name:
         raise InputError(f"label must be the name of a column, but got {name!r:.60}.")
-    if DESIGN_COLUMN in table.names:
-        raise InputError(
-            f"The table already has a column {DESIGN_COLUMN!r}, which says how rows were chosen. Give the table of the "
-            "whole field, or rename it."
-        )
     return name
 
 
@@ -293,12 +293,7 @@ def read_labelled(
     check_call("fieldcal.tables.read_labelled(prev, frame)", (prev, Prevalence), (frame, "a table"))
     if label is not None:
         column_names("label", [label])
-    table = open_table(frame)
-    known = label if label is not None else None if prev.lab.columns is None else prev.lab.columns.label
-    if known is None:
-        raise InputError(
-            "The lab was learnt from arrays and knows no column of labels: pass ", Option("label"), "."
-        )
+    table, known = open_table(frame), _label_name(prev.lab, label)
     named: dict[str, Any] = {"scores": scores, "quantiles": quantiles, "predictions": predictions}
     columns = prediction_columns(table, prev.lab, **named, crossing=crossing)
     grouping = counted_groups(prev, by, table)

@@ -28,7 +28,6 @@ from fieldcal.tables.sql_queries import (
     WEIGHTS,
     counting,
     gains,
-    recalibrating,
     recalibrating_steps,
     same_group,
     written_out,
@@ -175,8 +174,8 @@ def recalibrate_statement(
     new = new_names(columns, [*columns, *grouped], name)
     calibration = prev.lab.calibration_map
     given: dict[str, Any] = {"by": grouped, "weights": source, "calibration": calibration}
-    query = recalibrating(backend, table, columns, new, course, **given)
-    return backend.write(query)
+    steps = recalibrating_steps(backend, table, columns, new, course, **given)
+    return backend.write(backend.after(steps, steps.pop(RECALIBRATED)))
 
 
 def decide_statement(
@@ -315,7 +314,7 @@ def change_prevalence_statement(
     grouped = _names(column_names("by", by), "by")
     correction = correction_of(columns, known, old=old, new=new, grouped=bool(grouped))
     check_width(columns, correction)
-    query = recalibrating(
+    steps = recalibrating_steps(
         backend,
         table,
         _names(columns, "scores"),
@@ -324,7 +323,7 @@ def change_prevalence_statement(
         by=grouped,
         weights=_weights_inside(backend, correction, len(grouped)) if grouped else None,
     )
-    return backend.write(query)
+    return backend.write(backend.after(steps, steps.pop(RECALIBRATED)))
 
 
 def _in_statement(scores: str | Sequence[str], classes: Sequence[Hashable] | None) -> tuple[str, ...]:

@@ -168,24 +168,6 @@ def _counted(
     return backend.select(keys, made, backend.step(step)).group_by(*(backend.column(key) for key in keys))
 
 
-def recalibrating(
-    backend: SqlBackend,
-    source: str,
-    scores: Sequence[str],
-    new: Sequence[str],
-    course: Course,
-    *,
-    by: Sequence[str],
-    weights: Expr | None,
-    calibration: CalibrationMap | None = None,
-) -> Expr:
-    """Every row of the table as it is, with new columns at its end."""
-    steps = recalibrating_steps(
-        backend, source, scores, new, course, by=by, weights=weights, calibration=calibration
-    )
-    return backend.after(steps, steps.pop(RECALIBRATED))
-
-
 def recalibrating_steps(
     backend: SqlBackend,
     source: str,
@@ -198,7 +180,7 @@ def recalibrating_steps(
     calibration: CalibrationMap | None = None,
     shares: bool = False,
 ) -> dict[str, Expr]:
-    """The same as the last of several steps.
+    """Every row of the table as it is, with new columns at its end, as the last, `RECALIBRATED`, of several steps.
 
     The lines of a calibration are small tables that are joined, one for each class; with ``shares``, the prevalences of
     groups stand beside their weights.

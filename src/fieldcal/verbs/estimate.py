@@ -23,8 +23,8 @@ from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.problem import Rows, as_problem, belief_of, label_rows, learn_from_labels, looks_random
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
 from fieldcal.types import Floats, Point, PointLike
-from fieldcal.verbs.estimate_values import estimate_values, is_judged, trust_in_values
-from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
+from fieldcal.verbs.estimate_values import estimate_values, is_judged, judged_by, trust_in_values
+from fieldcal.verbs.findings import Seen
 
 DEFAULT_LEVEL = 0.9
 
@@ -166,29 +166,18 @@ def estimate(
         design_effect=design_effect,
         labels=labels,
     )
-    said = findings(seen)
-    verdict = Verdict(findings=said)
-    warn_about_field(said)
-    prev = Prevalence(
-        lab=lab,
-        field=field,
+    prev = judged_by(
+        seen,
         prior=chosen.spec(),
         learnt=posterior.learnt,
         point=shown,
         level=level,
         seed=random_state,
-        labels=labels,
-        design_effect=design_effect,
         urc=found.urc,
+        whole=row,
         estimate=each.estimate,
         lower=each.lower,
         upper=each.upper,
-        whole=row,
-        trust=believed,
-        overall_shift=evidence.overall,
-        status=group_status(seen, verdict),
-        verdict=verdict,
-        protected=protected,
         fit=Fit.of(found.mode, evidence),
     )
     return prev.remembering(chosen)

@@ -70,27 +70,36 @@ def estimate_values(
         design_effect=design_effect,
         judged=judged,
     )
-    said = findings(seen)
-    verdict = Verdict(findings=said)
-    warn_about_field(said)
-    return Prevalence(
-        lab=lab,
-        field=field,
+    return judged_by(
+        seen,
         prior={"name": JUDGE},
         learnt=judged.learnt(),
         point="mean",
         level=level,
         seed=random_state,
-        design_effect=design_effect,
         urc=each.mean,
+        whole=row,
         estimate=each.mean,
         lower=each.lower,
         upper=each.upper,
-        whole=row,
-        trust=Trust(1.0, 1.0),
-        overall_shift=evidence.overall,
+        fit=Fit.of(None, evidence),
+    )
+
+
+def judged_by(seen: Seen, **held: Any) -> Prevalence:
+    """The estimate with its verdict: what was seen is among what it holds."""
+    said = findings(seen)
+    verdict = Verdict(findings=said)
+    warn_about_field(said)
+    return Prevalence(
+        lab=seen.lab,
+        field=seen.field,
+        labels=seen.labels,
+        design_effect=seen.design_effect,
+        trust=seen.trust,
+        overall_shift=seen.evidence.overall,
         status=group_status(seen, verdict),
         verdict=verdict,
-        protected=protected,
-        fit=Fit.of(None, evidence),
+        protected=seen.protected,
+        **held,
     )

@@ -35,6 +35,7 @@ from fieldcal.core.values import Values
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import SCORE_UNIT, Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.calls import check_call
+from fieldcal.objects.next_lab import class_shares
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels, refuse_with_values
 from fieldcal.options import as_number, check_choice, check_flags, check_whole, is_auto
 from fieldcal.types import Design, Floats, Ints, Keys, Kind
@@ -266,7 +267,7 @@ def _learn(
         F=F,
         weight_squares=square_sums(y, size=len(names), weight=weight),
         smoothing=amount,
-        bin_scores=score_sums(bins, fitted.m, read, weight, shares=_class_shares(F) if ids else None),
+        bin_scores=score_sums(bins, fitted.m, read, weight, shares=class_shares(F).T if ids else None),
         n=len(y),
         left_out=left_out,
         clipped=scores.clipped,
@@ -364,14 +365,7 @@ def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
     if not given_ids:
         proba = as_columns(values)
         return np.asarray(proba / proba.sum(axis=1, keepdims=True))
-    return _class_shares(F)[bins]
-
-
-def _class_shares(F: Any) -> Floats:
-    """The lab's share of each class in a bin, (m, K); in all of them where no row has weight."""
-    rows = F.sum(axis=0)
-    shares = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])
-    return np.asarray(np.divide(F, rows, out=shares, where=rows > 0).T)
+    return class_shares(F).T[bins]
 
 
 def _decisions(rows: _Rows, *, n_bins: int) -> Any:

@@ -19,6 +19,7 @@ from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.calls import check_call
 from fieldcal.objects.derived import Assume, check_assume
+from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.problem import Rows
 from fieldcal.options import as_array, as_number, check_level, check_whole
 from fieldcal.types import DESIGNS, Floats
@@ -166,13 +167,7 @@ def plan(
     size = as_number(
         "n", prev.whole.n if prev is not None and n is None else n, least=1, words="a number of field rows"
     )
-    k = (
-        len(lab.classes) - 1
-        if of is None
-        else int(group_keys.positions(lab.classes, (group_keys.normalize(of),))[0])
-    )
-    if k < 0:
-        raise InputError(f"There is no class {of!r}. The classes are {lab.classes!r:.200}.")
+    k = place_of_class(lab.classes, of)
     check_assume(assume)
     check_whole("random_state", random_state, least=0)
     check_progress(progress)

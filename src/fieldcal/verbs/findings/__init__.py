@@ -120,21 +120,23 @@ def findings(seen: Seen) -> tuple[Finding, ...]:
 
 def warn_about_lab(lab: Lab) -> None:
     """Warn of what makes every estimate from this lab shaky."""
-    _warn((ask(lab) for ask in ([] if lab.of_values else LAB)), WARNED_IN_LAB)
+    _warn((ask(lab) for ask in ([] if lab.of_values else LAB)), WARNED_IN_LAB, stacklevel=4)
 
 
 def warn_about_field(found: Iterable[Finding]) -> None:
     """Warn of what makes this estimate shaky, beyond what `learn` warned of."""
-    _warn(found, WARNED_IN_FIELD)
+    _warn(found, WARNED_IN_FIELD, stacklevel=5)
 
 
-def _warn(found: Iterable[Finding | None], categories: dict[str, type[FieldcalWarning]]) -> None:
+def _warn(
+    found: Iterable[Finding | None], categories: dict[str, type[FieldcalWarning]], *, stacklevel: int
+) -> None:
     for finding in found:
         if finding is None or (finding.code in _WARNED_AT_WORST and finding.state != "do_not_use"):
             continue
         if finding.code in categories:
             text = f"{finding.text} {finding.remedy}".strip()
-            warnings.warn(categories[finding.code](*in_parts(text)), stacklevel=4)
+            warnings.warn(categories[finding.code](*in_parts(text)), stacklevel=stacklevel)
 
 
 def in_parts(text: str) -> tuple[str | Option, ...]:
