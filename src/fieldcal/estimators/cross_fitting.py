@@ -84,9 +84,7 @@ def check_fit_or_frozen(estimator: Any, fit_params: dict[str, Any]) -> None:
                 "sklearn.frozen.FrozenEstimator(…)."
             )
         return
-    if hasattr(
-        unfrozen(estimator), "__sklearn_tags__"
-    ):  # scikit-learn cannot say whether anything else is fitted
+    if hasattr(unfrozen(estimator), "__sklearn_tags__"):  # of others it is not known whether they are fitted
         check_is_fitted(
             unfrozen(estimator),
             msg=f"The FrozenEstimator holds a {kind} that is not fitted yet. Fit it first, on other rows than those "

@@ -65,9 +65,7 @@ def _read_only(values: Any) -> NDArray[Any]:
     if array.ndim == 0:
         raise ValueError("a list expected")
     if array.size == 0:
-        array = array.astype(
-            np.int64
-        )  # nothing counted is a whole number, and must not make floats of others
+        array = array.astype(np.int64)  # nothing is a whole number, and must not make floats of others
     if array.dtype.kind not in "iuf":
         raise ValueError(f"numbers expected, got {array.dtype}")
     array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)

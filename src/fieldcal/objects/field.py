@@ -47,17 +47,7 @@ class Field(Artefact):
     Attributes
     ----------
     batches : the counts by the id they were added under, in the order of the ids; what has no name is under ``""``
-    batch_ids : the ids of those that have a name
-    groups : the G group keys of all batches; the single key None when there are no groups
     by : names of the columns that the keys come from; empty if they came from arrays
-    V : (G, m) rows per group and bin, or sums of their weights
-    score_sums : (G, K) sums of the predictions, in units of 2**-30
-    weight_squares : (G, m) sums of the squared weights; the number of rows where they have none
-    n, mean_prediction : (G,) rows, or sums of their weights, and (G, K) mean prediction per group
-    labelled : counts of the rows whose class is known, by their design; n_labelled, how many these are
-    n_effective : (G,) how many rows of equal weight would say as much; n itself where rows have no weights
-    dropped, clipped : rows left out for missing predictions; predictions moved into [0, 1]
-    unseen : rows with a value that the lab has never seen, in the bin that takes it in or in none
 
     Notes
     -----
@@ -132,22 +122,22 @@ class Field(Artefact):
 
     @property
     def groups(self) -> Keys:
-        """The keys of all batches, in canonical order."""
+        """The G keys of all batches, in canonical order; the single key None when there are no groups."""
         return self._total.groups
 
     @property
     def V(self) -> Table:
-        """Rows (or their weights) per group and bin."""
+        """(G, m) rows per group and bin, or sums of their weights."""
         return self._total.V
 
     @property
     def score_sums(self) -> Table:
-        """Sums of the predictions per group and class, in units of SCORE_UNIT."""
+        """(G, K) sums of the predictions, in units of 2**-30."""
         return self._total.score_sums
 
     @property
     def weight_squares(self) -> Table:
-        """Sums of the squared weights per group and bin; the number of rows where they have none."""
+        """(G, m) sums of the squared weights; the number of rows where they have none."""
         return self._total.weight_squares
 
     @property
@@ -172,12 +162,12 @@ class Field(Artefact):
 
     @property
     def unseen(self) -> int:
-        """Rows with a value that the lab has never seen."""
+        """Rows with a value that the lab has never seen, in the bin that takes it in or in none."""
         return self._total.unseen
 
     @cached_property
     def n(self) -> Table:
-        """Rows (or their weights) per group."""
+        """(G,) rows per group, or sums of their weights."""
         return sealed(self.V.sum(axis=1))
 
     @cached_property
@@ -187,12 +177,12 @@ class Field(Artefact):
 
     @cached_property
     def n_effective(self) -> NDArray[np.float64]:
-        """How many rows of equal weight would say as much, per group: Kish's (1965) ``(Σ w)² / Σ w²``."""
+        """(G,) how many rows of equal weight would say as much: Kish's (1965) ``(Σ w)² / Σ w²``."""
         return sealed(self.n * row_per_weight(self.n, self.weight_squares.sum(axis=1)))
 
     @cached_property
     def mean_prediction(self) -> NDArray[np.float64]:
-        """Mean prediction per group and class."""
+        """(G, K) mean prediction per group."""
         # As floats: the sum over many classes can pass 64 bits where no single one does.
         total = self.score_sums.sum(axis=1, keepdims=True, dtype=np.float64)
         equal = np.full(self.score_sums.shape, 1.0 / max(1, len(self.classes)))

@@ -39,45 +39,27 @@ class Told(Frozen):
 
 
 class FromLabels(Frozen):
-    """The weights of the explanations after labels were seen, and what predictions are reweighted by.
+    """The weights of the explanations after labels were seen, and what predictions are reweighted by."""
 
-    Attributes
-    ----------
-    rows : labelled rows by their design
-    before : trust without labels
-    believed, weights : (3,) the explanations label shift, same and other, before and after labels were seen
-    unchanged : the probability that a prediction means what it meant in the lab, in every group
-    off : how far the scores themselves are off in the field, beside any tilt, on the logit scale
-    off_for_sure : the probability that they clearly are
-    observed : (K,) shares of the classes among labelled rows; None where all were chosen by class
-    label_shift, same : what these two explanations foretold of them, given their predictions; None where not asked
-    looks_random : p-value of "random" rows being a random sample of the field, by their predictions; None without any
-    beyond : groups that have more labels in a bin than rows: their labels cannot all be rows of the field
-    urc_sd, whole_sd : (G, K) and (K,) standard deviation of the prevalences under label shift
-    tilt, whole_tilt : (G, K) and (K,) logarithms of class weights, for each group and for one that was never seen
-    bins : (m, K) logarithms of class weights of every bin, where predictions are corrected bin by bin
-    bins_tilt, whole_bins_tilt : (G, K) and (K,) what comes on top of these
-    """
-
-    rows: dict[Design, float]
-    before: record(Trust)  # type: ignore[valid-type]
-    believed: Numbers
-    weights: Numbers
-    unchanged: float
-    off: float
-    off_for_sure: float
-    observed: Numbers | None
-    label_shift: Told | None
-    same: Told | None
-    looks_random: float | None
-    beyond: int
-    urc_sd: Numbers
-    whole_sd: Numbers
-    tilt: Numbers
-    whole_tilt: Numbers
-    bins: Numbers
-    bins_tilt: Numbers
-    whole_bins_tilt: Numbers
+    rows: dict[Design, float]  # labelled, by their design
+    before: record(Trust)  # type: ignore[valid-type]  # trust without labels
+    believed: Numbers  # (3,) the explanations label shift, same and other, before labels were seen
+    weights: Numbers  # (3,) the same after labels were seen
+    unchanged: float  # the probability that a prediction means what it meant in the lab, in every group
+    off: float  # how far the scores themselves are off in the field, beside any tilt, on the logit scale
+    off_for_sure: float  # the probability that they clearly are
+    observed: Numbers | None  # (K,) shares of the classes of labelled rows; None if all were chosen by class
+    label_shift: Told | None  # what it foretold of these, given their predictions; None where not asked
+    same: Told | None  # likewise
+    looks_random: float | None  # p-value of "random" rows being so, by their predictions; None without any
+    beyond: int  # groups with more labels in a bin than rows: their labels cannot all be rows of the field
+    urc_sd: Numbers  # (G, K) standard deviation of the prevalences under label shift
+    whole_sd: Numbers  # (K,)
+    tilt: Numbers  # (G, K) logarithms of class weights of each group
+    whole_tilt: Numbers  # (K,) of a group that was never seen
+    bins: Numbers  # (m, K) logarithms of class weights of every bin, for ``shape="bins"``
+    bins_tilt: Numbers  # (G, K) what comes on top of these
+    whole_bins_tilt: Numbers  # (K,)
 
     @classmethod
     def of(

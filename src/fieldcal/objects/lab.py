@@ -81,9 +81,7 @@ class Lab(Artefact):
     groups: KeyTuple = ()  # that the lab has rows of; empty where it was learnt without groups
     columns: Columns | None = None  # where a table had it all
     design: Design | None = None  # of values: how the labelled rows were chosen among the rows in question
-    judge_spread: Numbers | None = (
-        None  # of values: log likelihood of how far judges differ, from the lab's groups
-    )
+    judge_spread: Numbers | None = None  # of values: log likelihood of how far judges of the groups differ
     calibration_map: record(CalibrationMap) | None = None  # type: ignore[valid-type]  # what predictions are read as
 
     @model_serializer(mode="wrap")

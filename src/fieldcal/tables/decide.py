@@ -84,21 +84,13 @@ def decide(
 
 @dataclass(frozen=True)
 class Decided:
-    """How many rows of a table were decided as each class, before and after.
-
-    Attributes
-    ----------
-    rows : of the table
-    before : by the largest of the predictions as they are
-    after : by the decision
-    undecided : rows without a prediction
-    """
+    """How many rows of a table were decided as each class, before and after."""
 
     rows: int
-    before: dict[Hashable, int]
+    before: dict[Hashable, int]  # by the largest of the predictions as they are
     after: dict[Hashable, int]
     changed: int
-    undecided: int
+    undecided: int  # without a prediction
 
 
 def decide_file(

@@ -6,32 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from fieldcal.core.backend import Backend, Expr, clipped, total, value_between
+from fieldcal.core.backend import Backend as Backend
+from fieldcal.core.backend import Expr as Expr
+from fieldcal.core.backend import clipped as clipped
+from fieldcal.core.backend import total as total
+from fieldcal.core.backend import value_between
 from fieldcal.core.decision import TIE
 from fieldcal.core.partition import Partition
 from fieldcal.objects import SCORE_UNIT
 from fieldcal.types import Floats
 from fieldcal.validation import CLIP, SUM_TOLERANCE
-
-__all__ = [
-    "Backend",
-    "Expr",
-    "Hold",
-    "Move",
-    "below",
-    "best",
-    "by_bin",
-    "clipped",
-    "gains",
-    "inside",
-    "is_one",
-    "is_rounding",
-    "is_zero",
-    "recalibrated",
-    "scaled",
-    "total",
-    "units",
-]
 
 #: Expressions in, columns that hold them out.
 Hold = Callable[[Sequence[Expr]], Sequence[Expr]]

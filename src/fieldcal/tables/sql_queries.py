@@ -215,20 +215,12 @@ def recalibrating_steps(
 
 @dataclass(frozen=True)
 class Read:
-    """What the scores of a row are read as.
+    """What the scores of a row are read as."""
 
-    Attributes
-    ----------
-    columns : one, of the second of two classes, or one per class
-    summed : what those of more than two classes sum to, and are still to be divided by; None where it is one
-    steps : small tables that they need, by name
-    joins : of such a table, its name, another for this join, and which of its rows is joined
-    """
-
-    columns: Sequence[Expr]
-    summed: Expr | None = None
-    steps: Mapping[str, Expr] = field(default_factory=dict)
-    joins: Sequence[tuple[str, str, Expr]] = ()
+    columns: Sequence[Expr]  # one, of the second of two classes, or one per class
+    summed: Expr | None = None  # what more than two are still to be divided by; None where it is one
+    steps: Mapping[str, Expr] = field(default_factory=dict)  # small tables that they need, by name
+    joins: Sequence[tuple[str, str, Expr]] = ()  # such a table, its name in the join, and which row is joined
 
     @classmethod
     def of(cls, backend: SqlBackend, calibration: CalibrationMap, scores: Sequence[Expr]) -> Read:

@@ -180,19 +180,12 @@ def has_value(columns: Sequence[Sequence[Any]]) -> list[bool]:
 
 @dataclass(frozen=True)
 class Unseen:
-    """Rows of a table by what the lab knows of their values.
+    """Rows of a table by what the lab knows of their values."""
 
-    Attributes
-    ----------
-    placed : where each combination of values belongs
-    values : those that the lab has never seen, each of so many rows
-    missing, left_out : rows without a value, and with one that is in no bin
-    """
-
-    placed: Placed
-    values: Counter[Value]
-    missing: int
-    left_out: int
+    placed: Placed  # where each combination of values belongs
+    values: Counter[Value]  # those that the lab has never seen, each of so many rows
+    missing: int  # rows without a value
+    left_out: int  # rows with one that is in no bin
 
     @classmethod
     def of(cls, partition: Values, columns: Sequence[Sequence[Any]], rows: Ints) -> Unseen:

@@ -56,17 +56,11 @@ class _Keys(Grouping):
 
 @dataclass(frozen=True)
 class ValueTable:
-    """Each value of each group that a table has.
-
-    Attributes
-    ----------
-    parts : the columns of the groups and the values, as lists
-    rows : how many rows of the table have them
-    """
+    """Each value of each group that a table has."""
 
     keys: _Keys
-    parts: list[list[Any]]
-    rows: Ints
+    parts: list[list[Any]]  # the columns of the groups and the values
+    rows: Ints  # how many rows of the table have them
 
     @classmethod
     def of(

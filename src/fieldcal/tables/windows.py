@@ -21,9 +21,8 @@ _EVERY = re.compile(r"([1-9][0-9]{0,3})(s|m|h|d|w|mo|q|y)")
 _CUT = {"s": "1s", "m": "1m", "h": "1h", "d": "1d", "w": "1d", "mo": "1mo", "q": "1mo", "y": "1y"}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _MONTHS = {"mo": 1, "q": 3, "y": 12}
-_MONDAY = dt.datetime(
-    1970, 1, 5
-)  # the first of the epoch: weeks begin on Mondays, other lengths count from here
+#: The first of the epoch: weeks begin on Mondays, other lengths count from here.
+_MONDAY = dt.datetime(1970, 1, 5)
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,7 @@ class Window:
     def expression(self) -> nw.Expr:
         """The start of each row's window, or of the unit that the window is made of."""
         column, dtype = self.table.column(self.column), self.table.dtype(self.column)
-        if (
-            dtype == nw.Datetime and dtype.time_zone is not None
-        ):  # cut by the clock of that zone, in every engine
+        if dtype == nw.Datetime and dtype.time_zone is not None:  # cut by the clock of that zone, everywhere
             column = column.dt.replace_time_zone(None)
         # Cast at the end, as Spark's are of a zone after that, whatever they were, and come as those of Python's.
         return column.dt.truncate(_CUT[self._length()[1]]).cast(nw.Datetime("us")).alias(self.name)

@@ -245,18 +245,11 @@ def check_decidable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "tilt
 
 @dataclass(frozen=True)
 class RowScores:
-    """Predictions of rows that take steps.
+    """Predictions of rows that take steps."""
 
-    Attributes
-    ----------
-    values : (n, K), or (n,) of the second class
-    binary : whether they are the latter, and stay so
-    bins : (n,) the bin of each, where the caller worked it out
-    """
-
-    values: Floats
-    binary: bool
-    bins: Ints | None = None
+    values: Floats  # (n, K), or (n,) of the second class
+    binary: bool  # whether they are the latter, and stay so
+    bins: Ints | None = None  # (n,) the bin of each, where the caller worked it out
 
     def of(self, chosen: NDArray[Any]) -> RowScores:
         """Some of them."""

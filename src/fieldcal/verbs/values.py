@@ -171,17 +171,11 @@ def refuse_alike(labels: Iterable[Any], first: Callable[[str], int | None]) -> N
 
 @dataclass(frozen=True)
 class LabValues:
-    """Labelled rows of a lab of values.
+    """Labelled rows of a lab of values."""
 
-    Attributes
-    ----------
-    rows : (n,) places of the rows that have a label, among all
-    y : their labels
-    """
-
-    columns: list[list[Any]]
-    rows: Ints
-    y: Any
+    columns: list[list[Any]]  # of all rows
+    rows: Ints  # (n,) places of the rows that have a label
+    y: Any  # their labels
 
     @classmethod
     def of(cls, predictions: Any, y: Any) -> LabValues:

@@ -21,19 +21,9 @@ from fieldcal.errors import (
 )
 from fieldcal.objects import Finding, Lab
 from fieldcal.verbs.findings import cautions, faults, field, judges, lab, labels, trust
-from fieldcal.verbs.findings.evidence import SPOKEN_OF, Seen
-from fieldcal.verbs.findings.field import group_status
-
-__all__ = [
-    "FIELD",
-    "LAB",
-    "Seen",
-    "findings",
-    "group_status",
-    "in_parts",
-    "warn_about_field",
-    "warn_about_lab",
-]
+from fieldcal.verbs.findings.evidence import SPOKEN_OF
+from fieldcal.verbs.findings.evidence import Seen as Seen
+from fieldcal.verbs.findings.field import group_status as group_status
 
 #: Findings of a lab that `learn` warns of, and of a field that `estimate` warns of; each with its category.
 WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {

@@ -92,10 +92,8 @@ def _bias_in_words(seen: Seen, biased: Ints) -> str:
         more = " or more" if len(biased) == MOST_KEPT else ""
         text += f"; {len(biased):,}{more} of {found.tested:,} groups are off like this"
     before, after = found.miss[first], found.after[first]
-    text += (
-        f". Recalibrating by group makes of it about {100 * abs(after):.1f} points in the estimate; the mean "
-    )
-    text += f"prediction is off by {100 * abs(before):.1f}"
+    text += f". Recalibrating by group makes of it about {100 * abs(after):.1f} points in the estimate; "
+    text += f"the mean prediction is off by {100 * abs(before):.1f}"
     if trust == 0:
         return f"{text}, which with a trust of 0 between groups is left as it is."
     mixed = 100 * abs((1 - trust) * before + trust * after)
@@ -161,10 +159,8 @@ def _lost_in_groups(seen: Seen, before: guards.HardDecisions, after: guards.Hard
     groups = np.flatnonzero(fall.max(axis=1) >= 0)
     groups = groups[np.argsort(-fall[groups].max(axis=1), kind="stable")]
     g, k = int(groups[0]), int(fall[groups[0]].argmax())
-    text = (
-        f"In the whole field, but not in {len(groups):,} of {len(fall):,} groups, where a class is rare: in "
-    )
-    text += f"{group_keys.show(seen.field.groups[g], width=30)} recall falls most: "
+    text = f"In the whole field, but not in {len(groups):,} of {len(fall):,} groups, where a class is rare: "
+    text += f"in {group_keys.show(seen.field.groups[g], width=30)} recall falls most: "
     return Finding(
         code="recall_lost_in_groups",
         question=_SURVIVES,

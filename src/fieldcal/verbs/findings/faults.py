@@ -53,10 +53,8 @@ def counted_raw(seen: Seen) -> Finding:
     found, apart = seen.suspicions.get("recalibrated"), seen.disagreement
     if found is not None:
         text = f"The field looks as if its predictions had been recalibrated before, to {found.prevalence:.0%} of "
-        text += (
-            f"{group_keys.show(classes[1], width=30)}, far more than like any mixture of the lab's classes "
-        )
-        return _recalibrated_before(question, _sure(found), f"{text}({_odds(found)}).")
+        text += f"{group_keys.show(classes[1], width=30)}, far more than like any mixture of the lab's "
+        return _recalibrated_before(question, _sure(found), f"{text}classes ({_odds(found)}).")
     if apart is not None and apart.explained_by(apart.recalibrated):
         k = int(np.abs(apart.prevalence - seen.lab.p_lab).argmax())
         text = "The field looks like no mixture of the classes, and far more as if its predictions had been "

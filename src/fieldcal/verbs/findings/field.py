@@ -43,14 +43,12 @@ def groups_fit(seen: Seen) -> Finding | None:
         return Finding(code="groups_fit", question=question, state="ok", text="None stands out.")
     G, effect = len(odd), np.where(odd, seen.evidence.misfit.effect, -1.0)
     worst = np.argsort(-effect, kind="stable")[: min(MOST_NAMED, int(odd.sum()))]
-    text = (
-        f"{int(odd.sum()):,} of {G:,} groups ({odd.mean():.0%}) do not look like any mixture of the classes."
-    )
+    text = f"{int(odd.sum()):,} of {G:,} groups ({odd.mean():.0%}) do not look like any mixture of the "
     return Finding(
         code="groups_inconsistent",
         question=question,
         state="care",
-        text=text,
+        text=f"{text}classes.",
         remedy="Look at the groups marked inconsistent: what is different about them?",
         groups=tuple(seen.field.groups[g] for g in worst),
     )
@@ -60,12 +58,11 @@ def overdispersed(seen: Seen) -> Finding | None:
     """Misfit that looks like variance."""
     if seen.evidence.edge != "low":
         return None
-    text = "The groups differ more than prevalences can: misfit that looks like "
     return Finding(
         code="overdispersed",
         question="Do groups differ as prevalences can?",
         state="care",
-        text=f"{text}variance.",
+        text="The groups differ more than prevalences can: misfit that looks like variance.",
         remedy="Read the verdict before you use the estimates.",
     )
 
@@ -75,10 +72,8 @@ def converged(seen: Seen) -> Finding | None:
     mode = seen.evidence.mode
     if mode is None or mode.converged.all():
         return None
-    text = (
-        f"{int((~mode.converged).sum())} of {len(mode.gap)} groups stopped at the iteration limit, the worst "
-    )
-    text += f"with an optimality gap of {mode.gap.max():.2g} per row."
+    text = f"{int((~mode.converged).sum())} of {len(mode.gap)} groups stopped at the iteration limit, "
+    text += f"the worst with an optimality gap of {mode.gap.max():.2g} per row."
     return Finding(
         code="not_converged",
         question="Is every mode found?",
@@ -111,11 +106,8 @@ def known_values(seen: Seen) -> Finding | None:
     if share <= POLICY.unseen_values[0]:
         text = f"{unseen:,} of {total:,.0f} rows have a value that it has never seen."
         return Finding(code="values_known", question=question, state="ok", text=text)
-    fate = (
-        "they count with the nearest, or with other rare ones"
-        if partition.takes_in_all
-        else "they are left out"
-    )
+    fate = "they count with the nearest, or with other rare ones"
+    fate = fate if partition.takes_in_all else "they are left out"
     return Finding(
         code="values_unseen",
         question=question,

@@ -83,15 +83,13 @@ def same_judge(seen: Seen) -> Finding | None:
     what = "the judge is kinder to some slices than to others"
     if len(odd):
         what += f": {len(odd):,} of {len(seen.field.groups):,} probably have a judge of their own, unlike all others"
-    remedy = (
-        "Compare slices by their intervals, not by their verdicts; label more rows of the slices that matter."
-    )
     return Finding(
         code="judges_differ",
         question=_SAME_JUDGE,
         state="care" if len(odd) or middle >= POLICY.judges_differ_much else "ok",
         text=f"No: {what}. {text}",
-        remedy=remedy,
+        remedy="Compare slices by their intervals, not by their verdicts; label more rows of the slices that "
+        "matter.",
         groups=tuple(seen.field.groups[g] for g in odd[:MOST_NAMED]) or _farthest(seen, judged),
     )
 

@@ -107,18 +107,14 @@ def random_sample(seen: Seen) -> Finding | None:
     """Rows that are said to be drawn at random, and do not look like it."""
     if seen.labels is None or seen.labels.looks_random is None:
         return None
-    question, chance = (
-        "Do the labelled rows look like a random sample of the field?",
-        seen.labels.looks_random,
-    )
+    question = "Do the labelled rows look like a random sample of the field?"
+    chance = seen.labels.looks_random
     if chance >= POLICY.not_random:
         text = f"As far as their predictions tell (p = {chance:.2f})."
         return Finding(code="labels_random", question=question, state="ok", text=text)
     text = f"No: their predictions are distributed otherwise than those of the field (p = {chance:.1g})."
-    remedy = (
-        f"If they were chosen by their predictions, say {BY_SCORE}, which changes nothing here; if by their "
-    )
-    remedy += f"class, {BY_CLASS}, which does."
+    remedy = f"If they were chosen by their predictions, say {BY_SCORE}, which changes nothing here; if by "
+    remedy += f"their class, {BY_CLASS}, which does."
     return Finding(code="labels_not_random", question=question, state="care", text=text, remedy=remedy)
 
 
@@ -133,8 +129,7 @@ def scores_hold(seen: Seen) -> Finding | None:
         text = "As far as the labels tell."
         return Finding(code="scores_hold", question=question, state="ok", text=text)
     text = f"Scores mean something else in the field: they are off by about {labels.off:.1f} on the logit scale, "
-    text += "beside any reweighting of the classes "
-    text += f"(probability {labels.off_for_sure:.2f})."
+    text += f"beside any reweighting of the classes (probability {labels.off_for_sure:.2f})."
     return Finding(
         code="scores_off",
         question=question,
@@ -173,13 +168,7 @@ def among_the_rows(seen: Seen) -> Finding | None:
     if seen.labels is None or not seen.labels.beyond:
         return None
     n = seen.labels.beyond
-    whom = (
-        f"{n:,} groups have"
-        if seen.field.grouped and n > 1
-        else "A group has"
-        if seen.field.grouped
-        else "It has"
-    )
+    whom = "It has" if not seen.field.grouped else f"{n:,} groups have" if n > 1 else "A group has"
     return Finding(
         code="labels_beyond_rows",
         question="Are the labelled rows rows of this field?",
