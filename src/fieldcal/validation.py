@@ -371,11 +371,6 @@ def _check_sums(
 _EXACT_ROWS = 2**22
 
 
-def lab_scores(proba: Any, classes: Keys, normalize: bool) -> Scores:
-    """Lab predictions, checked; none may be missing."""
-    return as_scores(proba, classes=classes, n_classes=len(classes), normalize=normalize, name=LAB)
-
-
 def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> Scores:
     """Field predictions, checked against the classes of the lab."""
     return as_scores(

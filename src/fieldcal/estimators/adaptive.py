@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from fieldcal.validation import as_scores, check_order
 from fieldcal.verbs import count, estimate, learn, recalibrate
 
 Calibration = Literal["sigmoid", "isotonic", "temperature"]
-
-_CALIBRATIONS = ("sigmoid", "isotonic", "temperature")
-_UNSEEN = ("global", "raw", "error")
 
 
 class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -167,8 +164,8 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _begin(self) -> None:
         """Check the options that no verb looks at during `fit`; forget the old lab, and the field counted with it."""
         if self.calibration is not None:
-            check_choice("calibration", self.calibration, _CALIBRATIONS)
-        check_choice("unseen", self.unseen, _UNSEEN)
+            check_choice("calibration", self.calibration, get_args(Calibration))
+        check_choice("unseen", self.unseen, get_args(Unseen))
         check_flags(ordered=self.ordered)
         for stale in ("lab_", "field_", "prevalence_"):
             self.__dict__.pop(stale, None)

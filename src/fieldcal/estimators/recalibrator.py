@@ -131,12 +131,7 @@ class Recalibrator(Adaptive):
         ----------
         X : array-like (n, n_classes), (n, 1) or (n,)
             Predictions of the model on labelled rows it was not trained on.
-        y : array-like (n,)
-            The true classes. Unlike scikit-learn, pandas objects whose indexes disagree are refused.
-        groups : array-like (n,), optional
-            Any grouping of the lab rows, best the one that the field will have.
-        sample_weight : array-like (n,), optional
-            Sampling weights, as in `fieldcal.learn`: equal weights say the same as none.
+        y, groups, sample_weight : as in `RecalibratedClassifier.fit`
 
         Returns
         -------

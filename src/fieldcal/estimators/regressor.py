@@ -167,13 +167,9 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
         Parameters
         ----------
-        X : array-like (n, n_features)
-        groups : array-like (n,), optional
-            The subpopulation of each row; prediction needs them then, too.
+        X, groups, design : as in `RecalibratedClassifier.adapt`
         y : array-like (n,), optional
             The numbers of the rows whose number is known, missing elsewhere.
-        design : "random", "by_score" or "by_class"
-            How those rows were chosen, as in `fieldcal.count`.
 
         Returns
         -------

@@ -256,25 +256,10 @@ class Field(Artefact):
 
         Those whose name is at ``start`` or later, and before ``end``; a date is its midnight, None no bound. What was
         counted without a name is in no window.
-
-        Examples
-        --------
-        >>> import fieldcal
-        >>> lab = fieldcal.datasets.example().lab
-        >>> days = [fieldcal.count(lab, [0.2] * d, batch=f"2020-03-{d:02}") for d in range(1, 8)]
-        >>> sum(days).window("2020-03-03", "2020-03-05").batch_ids
-        ('2020-03-03', '2020-03-04')
         """
         if not self.batch_ids:
-            raise InputError(
-                "This field has no batches, so no windows. Count with ",
-                Option("batch"),
-                ", or with ",
-                Option("time"),
-                " and ",
-                Option("every"),
-                ", first.",
-            )
+            ways = Option("batch"), ", or with ", Option("time"), " and ", Option("every")
+            raise InputError("This field has no batches, so no windows. Count with ", *ways, ", first.")
         return self.only(within(self.batch_ids, start, end))
 
     @cached_property

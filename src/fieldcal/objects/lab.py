@@ -330,14 +330,6 @@ class Lab(Artefact):
         Of a labelled row a field knows the bin, not the prediction: mean predictions, decisions and log loss take it at
         the mean of its bin in the lab. A rehearsal needs rows, so that the rehearsal is that of the lab before; learn
         from all rows together for a new one.
-
-        Examples
-        --------
-        >>> import fieldcal
-        >>> data, lab, *_ = fieldcal.datasets.example()
-        >>> y = [*data.y_field[:300], *[None] * 3700]
-        >>> lab.extended(fieldcal.count(lab, data.proba_field, y=y)).n
-        2300
         """
         return Lab(**next_lab.extended(self, field))
 

@@ -175,15 +175,6 @@ class Intervals(_Words):
     Boundary ``i`` lies just after ``points[i]``, or just before it where ``before[i]``. So intervals are right-closed,
     and a value with an atom, which has a boundary on either side, is an interval of its own. The first and the last
     interval are open to infinity.
-
-    Examples
-    --------
-    >>> from fieldcal.objects import Intervals
-    >>> support = Intervals.of([1.0, 2.5], atoms=[0.0])
-    >>> support.labels
-    ('< 0', '0', '(0, 1]', '(1, 2.5]', '> 2.5')
-    >>> support.codes([-3, 0, 0.5, 2.5, 9]).tolist()
-    [0, 1, 2, 3, 4]
     """
 
     noun: ClassVar[str] = "interval"

@@ -135,18 +135,12 @@ class Prevalence(Artefact):
 
     Attributes
     ----------
-    groups : the G group keys; the single key None when the field has no groups
-    classes : the K classes
-    n : (G,) rows per group, or sums of their weights
     design_effect : how many times larger the field's variance was taken to be than that of independent rows
-    mean_prediction : (G, K) mean prediction
     urc : (G, K) URC's estimate, whatever the trust
     estimate : (G, K) the prevalence after trust: the mean prediction at trust 0, URC's at trust 1; with labels of the
         field, what they make of it
     lower, upper : (G, K) interval of ``estimate`` at ``level``
     whole : the same of the field as one population: ``whole.estimate`` and so on, each (K,)
-    trust_between : the probability that groups differ by label shift
-    trust_overall : the probability that the whole field moved by label shift
     status : (G,) "ok", or what to know about the group
     verdict : whether to use it, and why
     fit : how the estimate was reached and how well it fits
@@ -223,22 +217,22 @@ class Prevalence(Artefact):
 
     @property
     def groups(self) -> Keys:
-        """The group keys, in the order of the rows."""
+        """The G group keys; the single key None when the field has no groups."""
         return self.field.groups
 
     @property
     def classes(self) -> Keys:
-        """The classes, in the order of the columns."""
+        """The K classes, in the order of the columns."""
         return self.lab.classes
 
     @property
     def n(self) -> NDArray[Any]:
-        """Rows per group."""
+        """(G,) rows per group, or sums of their weights."""
         return self.field.n
 
     @property
     def mean_prediction(self) -> Floats:
-        """Mean prediction per group and class."""
+        """(G, K) mean prediction."""
         return self.field.mean_prediction
 
     @property
@@ -255,11 +249,8 @@ class Prevalence(Artefact):
     def steps(self) -> tuple[Step, ...]:
         """What happens to the predictions of every group: at most two mixtures, the weights of each (K,) or (G, K)."""
         if self.is_judged:
-            return (
-                steps_to_shares(self.lab, self.field.V, self.estimate)
-                if self.field.grouped
-                else self.steps_unseen
-            )
+            grouped = self.field.grouped
+            return steps_to_shares(self.lab, self.field.V, self.estimate) if grouped else self.steps_unseen
         if self.labels is not None:
             return self.labels.steps if self.field.grouped else self.labels.steps_unseen
         return steps_of(
@@ -454,13 +445,6 @@ class Prevalence(Artefact):
         level : probability content of the interval, by default that of the estimate
         pairs : of values, the items that both groups were judged on, from `fieldcal.pairs`: an item that is hard for
             one is hard for the other, which makes the interval of their difference narrower
-
-        Examples
-        --------
-        >>> import fieldcal
-        >>> more = fieldcal.datasets.example().prev.contrast(1, 0)
-        >>> more.lower < 0.5 < more.upper
-        True
         """
         check_choice("kind", kind, ("difference", "ratio"))
         k = self._class(of)
@@ -520,12 +504,6 @@ class Prevalence(Artefact):
         reference : the group that all others are compared with; by default every two groups are compared
         errors : the share of wrong signs that is expected among the differences found, at most
         of, pairs, assume, level : as in `contrast`
-
-        Examples
-        --------
-        >>> import fieldcal
-        >>> fieldcal.datasets.example().prev.compare().found[0].a
-        1
         """
         errors = as_number("errors", errors, least=0, most=1, words="a share from 0 to 1")
         k, level = self._class(of), self._level(level)
@@ -614,12 +592,8 @@ class Prevalence(Artefact):
                 share[self.row_of(group)] = size
         else:
             share = as_array("totals", totals)
-        if (
-            share.shape != (len(self.groups),)
-            or not np.isfinite(share).all()
-            or share.min() < 0
-            or not share.sum()
-        ):
+        sized = share.shape == (len(self.groups),) and np.isfinite(share).all() and share.min() >= 0
+        if not sized or not share.sum():
             raise InputError(
                 f"totals must be one size per group ({len(self.groups)}), finite, not negative and not all zero."
             )

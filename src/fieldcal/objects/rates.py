@@ -35,15 +35,9 @@ def lab_of_rates(
     two = [sensitivity, specificity]
     given = [rate is not None for rate in two]
     if (confusion is None) != all(given) or any(given) != all(given):
-        raise InputError(
-            "Give ",
-            Option("sensitivity"),
-            " and ",
-            Option("specificity"),
-            " of a test, or a ",
-            Option("confusion"),
-            " matrix of classes by values.",
-        )
+        rates = Option("sensitivity"), " and ", Option("specificity")
+        table_of = Option("confusion"), " matrix of classes by values."
+        raise InputError("Give ", *rates, " of a test, or a ", *table_of)
     if confusion is None:
         se, sp = (as_number(name, x, least=0, most=1) for name, x in zip(_NAMES, two, strict=True))
         table = np.array([[sp, 1 - sp], [1 - se, se]])
@@ -118,13 +112,7 @@ def _of_confusion(confusion: Any, n: Any, intervals: Any) -> tuple[Floats, Float
             Option("n"),
             " or rows instead.",
         )
-    if (
-        table.ndim != 2
-        or len(table) < 2
-        or table.shape[1] < 2
-        or not np.isfinite(table).all()
-        or table.min() < 0
-    ):
+    if table.ndim != 2 or min(table.shape) < 2 or not np.isfinite(table).all() or table.min() < 0:
         raise InputError(
             f"confusion must be a table of two classes by two values at least, none negative, but has shape "
             f"{table.shape}."

@@ -13,7 +13,7 @@ from fieldcal import verbs
 from fieldcal.core.values import Values
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Field, Lab
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import Pairs
 from fieldcal.options import check_choice, check_flags, column_names
 from fieldcal.tables import count_table

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Classes, Field, Lab, group_keys
+from fieldcal.objects.artefact import check_call
 from fieldcal.objects.batches import ByDesign, labels_of_counts
-from fieldcal.objects.calls import check_call
 from fieldcal.options import column_names
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.label_column import Labels, labels_of, read_spelled
@@ -28,14 +28,9 @@ from fieldcal.verbs.field_labels import check_label_options, no_labels
 ROWS, VALID = "fieldcal_rows", "fieldcal_valid"
 #: The class of the rows, where some have labels, and a flag for rows that have none.
 LABEL, UNLABELLED = "fieldcal_label", "fieldcal_unlabelled"
-MISSING, OUTSIDE, UNSUMMED, CLIPPED = (
-    "fieldcal_missing",
-    "fieldcal_outside",
-    "fieldcal_unsummed",
-    "fieldcal_clipped",
-)
 #: Columns that only a warehouse's table has: an engine is asked again where rows are not valid (`validity.examine`).
-FLAWS = (MISSING, OUTSIDE, UNSUMMED, CLIPPED)
+FLAWS = ("fieldcal_missing", "fieldcal_outside", "fieldcal_unsummed", "fieldcal_clipped")
+MISSING, OUTSIDE, UNSUMMED, CLIPPED = FLAWS
 
 Int64s = NDArray[np.int64]
 

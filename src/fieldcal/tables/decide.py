@@ -13,7 +13,7 @@ import numpy as np
 from fieldcal.core.decision import Goal, divisors
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns
 from fieldcal.tables.engines import Table, open_table

@@ -10,7 +10,7 @@ from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Classes, Intervals, Lab, group_keys
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import check_flags, column_names
 from fieldcal.tables.columns import (
@@ -152,13 +152,10 @@ def learn(
 def _one_kind(**given: object) -> None:
     named = [name for name, columns in given.items() if columns is not None]
     if len(named) != 1:
+        kinds = Option("scores"), ", ", Option("quantiles"), " and ", Option("predictions")
         raise InputError(
             "Of ",
-            Option("scores"),
-            ", ",
-            Option("quantiles"),
-            " and ",
-            Option("predictions"),
+            *kinds,
             f" {' and '.join(named) + ' are' if named else 'none is'} given, but one is needed: the first names "
             "columns with probabilities of classes, the second columns with quantiles of a number, the third columns "
             "with values, such as the verdicts of a judge.",

@@ -12,7 +12,7 @@ import numpy as np
 from fieldcal import verbs
 from fieldcal.errors import InputError
 from fieldcal.objects import Correction, Prevalence
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns, read_rows
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target

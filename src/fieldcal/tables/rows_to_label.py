@@ -12,7 +12,7 @@ import numpy as np
 from fieldcal import verbs
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_choice, check_flags, check_whole, column_names
 from fieldcal.storage import DESIGN_COLUMN
 from fieldcal.tables.columns import (

@@ -38,22 +38,14 @@ from fieldcal.tables.weight_table import (
     require_groups,
     share_column,
     weight_columns,
-    weights_table,
 )
+from fieldcal.tables.weight_table import weights_table as weights_table
 from fieldcal.types import Floats, Shape
 from fieldcal.verbs.change_prevalence import PrevalenceLike, as_classes
 from fieldcal.verbs.recalibrate import check_applicable, check_decidable
 
 if TYPE_CHECKING:
     from fieldcal.tables.sql_dialect import SqlBackend
-
-__all__ = [
-    "change_prevalence_statement",
-    "count_statement",
-    "decide_statement",
-    "recalibrate_statement",
-    "weights_table",
-]
 
 
 def count_statement(

@@ -37,17 +37,10 @@ class Window:
     def of(cls, table: Table, time: str | None, every: str | None, batch: str | None) -> Window:
         """Checked: both are given, and understood."""
         if time is None or every is None or not _EVERY.fullmatch(every):
-            raise InputError(
-                "Windows need ",
-                Option("time", Word("<column>")),
-                " and ",
-                Option("every", Word("<length such as '1d', '1w', '1mo', '6h'>")),
-                ", but got ",
-                Option("time", time),
-                ", ",
-                Option("every", every),
-                ".",
-            )
+            length = Word("<length such as '1d', '1w', '1mo', '6h'>")
+            needed = Option("time", Word("<column>")), " and ", Option("every", length)
+            given = Option("time", time), ", ", Option("every", every)
+            raise InputError("Windows need ", *needed, ", but got ", *given, ".")
         if batch is not None:
             raise InputError(
                 "Windows are named after their start: give ",

@@ -11,7 +11,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.reweight import Step, class_weights
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Correction, group_keys
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.options import as_array, as_number, check_choice, check_flags
 from fieldcal.types import Floats, Keys
 from fieldcal.validation import as_scores

@@ -13,8 +13,8 @@ from fieldcal.core.response import count_cells
 from fieldcal.core.values import Values
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
+from fieldcal.objects.artefact import check_call
 from fieldcal.objects.batches import ByDesign, count_labels
-from fieldcal.objects.calls import check_call
 from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import check_choice, check_flags
 from fieldcal.types import Design, Floats, Ints, Keys, Missing

@@ -18,7 +18,7 @@ from fieldcal.core.stories import Doubt, mixture_interval, moments, posterior_al
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.problem import Rows, as_problem, belief_of, label_rows, learn_from_labels, looks_random
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
@@ -119,7 +119,8 @@ def estimate(
     _check_options(point, protected, random_state, max_iter, progress)
     chosen, trust, shown = _chosen(lab, method, prior, trust, point)
     _check(lab, field, chosen, level=level, point=shown)
-    design_effect = _design_effect(design_effect)
+    words = "a number, 1 + (m - 1)·r for clusters of m rows with correlation r"
+    design_effect = as_number("design_effect", design_effect, least=1, words=words)
     if lab.of_values and is_judged(prior, method, trust, point):
         return estimate_values(
             lab,
@@ -257,16 +258,6 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
             "The prevalences cannot be identified: all lab predictions fall into one bin, so that every field "
             "looks the same. Use a classifier that varies, or a prior other than 'flat'."
         )
-
-
-def _design_effect(value: Any) -> float:
-    """Checked: no sample is better than one of independent rows by more than chance."""
-    return as_number(
-        "design_effect",
-        value,
-        least=1,
-        words="a number, 1 + (m - 1)·r for clusters of m rows with correlation r",
-    )
 
 
 @dataclass(frozen=True)

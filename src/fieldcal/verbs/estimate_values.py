@@ -22,15 +22,10 @@ def is_judged(prior: Any, method: Any, trust: Any, point: Any) -> bool:
 def trust_in_values(field: Field, trust: Any) -> Any:
     """Of a caller who chose a prior or a point: values have no probabilities that could be left alone."""
     if field.labelled:
+        options = Option("prior"), ", ", Option("trust"), ", ", Option("method"), " and ", Option("point")
         raise InputError(
             "Labels of values are heard by the default prior and point alone. Leave ",
-            Option("prior"),
-            ", ",
-            Option("trust"),
-            ", ",
-            Option("method"),
-            " and ",
-            Option("point"),
+            *options,
             " out, or count without labels.",
         )
     return 1.0 if is_auto(trust) else trust

@@ -34,18 +34,19 @@ from fieldcal.core.trust import rehearse
 from fieldcal.core.values import Values
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import SCORE_UNIT, Classes, Intervals, Lab, Outcome, group_keys
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.objects.next_lab import class_shares
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels, refuse_with_values
 from fieldcal.options import as_number, check_choice, check_flags, check_whole, is_auto
 from fieldcal.types import Design, Floats, Ints, Keys, Kind
 from fieldcal.validation import (
+    LAB,
     as_labels,
+    as_scores,
     as_weights,
     bin_ids,
     check_order,
     is_zero,
-    lab_scores,
     order_of_rows,
     score_sums,
 )
@@ -232,7 +233,7 @@ def _learn(
     scores = (
         bin_ids(given.masses, partition)
         if parts.gives_bins(partition)
-        else lab_scores(given.masses, names, normalize)
+        else as_scores(given.masses, classes=names, n_classes=len(names), normalize=normalize, name=LAB)
     )
     if len(scores.values) != len(y):
         raise InputError(

@@ -10,7 +10,7 @@ import numpy as np
 from fieldcal.alignment import check_alignment
 from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option
 from fieldcal.objects import Lab, group_keys
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import NONE, Pairs
 from fieldcal.options import check_choice
 from fieldcal.types import Missing

@@ -17,7 +17,7 @@ from fieldcal.core.stories import mixture_interval, posterior_alone, tell
 from fieldcal.core.trust import Trust, skill, without_labels
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.problem import Rows

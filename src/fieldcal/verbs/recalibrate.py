@@ -17,7 +17,7 @@ from fieldcal.core.reweight import BinStep, Step
 from fieldcal.core.values import Values
 from fieldcal.errors import InputError, Option, UnseenGroupWarning, VerdictWarning
 from fieldcal.objects import Correction, Prevalence, group_keys
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_choice, check_flags, check_kind
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Shape, Unseen
 from fieldcal.validation import as_read, field_scores, given_ids

@@ -11,7 +11,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.allocation import cells_to_label, spaced
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Prevalence, group_keys
-from fieldcal.objects.calls import check_call
+from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_choice, check_flags, check_kind, check_whole
 from fieldcal.types import Floats, Ints, Keys, Missing
 from fieldcal.verbs.count import scores_of

@@ -109,11 +109,8 @@ class Seen:
     def disagreement(self) -> guards.Disagreement | None:
         """Of more classes: decisions and mean predictions that no mixture explains."""
         lab = self.lab
-        if (
-            len(lab.classes) == 2
-            or not lab.partition.takes_probabilities
-            or not self.evidence.overall.contradicted
-        ):
+        many = len(lab.classes) > 2 and lab.partition.takes_probabilities
+        if not many or not self.evidence.overall.contradicted:
             return None
         v, sums = (
             np.asarray(table.sum(axis=0, dtype=np.float64)) for table in (self.field.V, self.field.score_sums)
