@@ -24,7 +24,6 @@ from fieldcal.errors import (
     CalibrationWarning,
     FieldcalError,
     InputError,
-    InputTypeError,
     ValueWarning,
 )
 from fieldcal.storage import digest
@@ -179,23 +178,11 @@ def test_a_value_that_is_no_class_counts_as_the_lab_has_its_classes():
 def test_rare_ratings_join_their_nearest_neighbour():
     ratings, y = rated({1: 20, 2: 3, 3: 20, 4: 20, 9: 2, 10: 20})
     assert labels(learnt(ratings, y)) == ["1–2", "3", "4", "9–10"]
-
-
-def test_a_rare_rating_between_two_as_near_joins_the_smaller_bin():
     assert fit_values({("1",): 9, ("2",): 1, ("3",): 7}, most=12).labels(()) == ["1", "2–3"]
-
-
-def test_rare_words_are_one_bin_together():
     words, y = rated({"a": 20, "b": 3, "c": 20, "d": 2})
     lab = learnt(words, y)
     assert labels(lab) == ["a", "c", "other (b, d)"]
     assert lab.partition.other
-
-
-def test_values_that_vary_make_two_bins_at_least():
-    for rows in ({"a": 2, "b": 1}, {"a": 1, "b": 1, "c": 1}, {1: 2, 2: 1}, {1: 1, 2: 1, 3: 1}):
-        counts = {(str(value),): n for value, n in rows.items()}
-        assert fit_values(counts, most=1).m == 2
 
 
 @settings(max_examples=200, deadline=None)
@@ -247,16 +234,11 @@ def test_more_combinations_than_the_lab_can_fill_are_merged_with_a_warning():
 
 def test_a_number_of_bins_is_a_cap_that_needs_no_warning():
     ratings, y = rated(dict.fromkeys(range(1, 11), 20))
-    lab = learnt(ratings, y, partition=4)
-    assert lab.n_bins == 4
+    assert learnt(ratings, y, partition=4).n_bins == 4
     assert learnt(ratings, y, partition=99) == learnt(ratings, y)
-
-
-def test_bins_may_be_given():
-    ratings, y = rated(dict.fromkeys(range(1, 6), 20))
-    lab = learnt(ratings, y, partition=Values([[1, 2, 3], [4, 5]]))
-    assert labels(lab) == ["1–3", "4–5"]
-    assert lab.F.sum(axis=0).tolist() == [60, 40]
+    lab = learnt(ratings, y, partition=Values([[1, 2, 3], [4, 5, 6, 7, 8, 9, 10]]))
+    assert labels(lab) == ["1–3", "4–10"]
+    assert lab.F.sum(axis=0).tolist() == [60, 140]
 
 
 # Values that the lab has never seen
@@ -314,24 +296,15 @@ def test_unseen_rows_add_up_are_taken_out_again_and_are_in_the_file():
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
-@pytest.mark.parametrize(
-    ("unseen", "state", "code"),
-    [
-        (0, "ok", "values_known"),
-        (5, "ok", "values_known"),
-        (6, "care", "values_unseen"),
-        (200, "care", "values_unseen"),
-        (201, "do_not_use", "values_unseen"),
-    ],
-)
-def test_the_finding_for_unseen_values_is_about_their_share_of_all_rows(unseen, state, code):
-    for taken_in in (False, True):
-        words, y = rated({"a": 20, "b": 3, "c": 20, "d": 2} if taken_in else {"a": 20, "b": 20})
-        lab = learnt(words, y)
-        prev = estimated(lab, fieldcal.count(lab, ["a"] * (1000 - unseen) + ["new"] * unseen))
-        finding = prev.verdict.finding(code)
-        assert finding.state == state
-        assert f"{unseen:,} of 1,000 rows" in finding.text
+def test_the_finding_for_unseen_values_is_about_their_share_of_all_rows():
+    cases = ((0, "ok"), (5, "ok"), (6, "care"), (200, "care"), (201, "do_not_use"))
+    for rows in ({"a": 20, "b": 3, "c": 20, "d": 2}, {"a": 20, "b": 20}):
+        lab = learnt(*rated(rows))
+        for unseen, state in cases:
+            prev = estimated(lab, fieldcal.count(lab, ["a"] * (1000 - unseen) + ["new"] * unseen))
+            finding = prev.verdict.finding("values_known" if state == "ok" else "values_unseen")
+            assert finding.state == state
+            assert f"{unseen:,} of 1,000 rows" in finding.text
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
@@ -351,9 +324,6 @@ def test_missing_values_are_refused_or_dropped_as_asked():
         fieldcal.count(lab, ["pass", " ", None])
     field = fieldcal.count(lab, ["pass", " ", None], missing="drop")
     assert (field.dropped, field.unseen, field.n.sum()) == (2, 0, 1)
-
-
-def test_a_labelled_row_without_a_value_is_refused_and_an_unlabelled_one_passed_over():
     with pytest.raises(InputError, match=r"1 of 4 labelled rows have no value.* the first is row 2, ' '"):
         learnt(["a", "b", " ", "b"], [0, 1, 0, 1])
     assert learnt(["a", "b"] * 10 + [None], [0, 1] * 10 + [None]).n == 20
@@ -412,40 +382,29 @@ def changed(lab, **content):
 
 
 def test_a_damaged_file_of_values_is_refused():
-    for content, words in (
-        ({"design": "by_luck"}, "design"),
-        (
-            {"partition": {"kind": "values", "bins": [[["Fail"]], [["pass"]]], "other": False}},
-            "another spelling",
-        ),
-        ({"partition": {"kind": "values", "bins": [[["a"]], [["a"]]], "other": False}}, "twice"),
-        ({"partition": {"kind": "values", "bins": [["a"], ["b"]], "other": False}}, "another spelling"),
-        ({"partition": {"kind": "values", "bins": [], "other": False}}, "one at least"),
-        ({"partition": {"kind": "values", "bins": [[["a"]], [["b"]]], "other": 1}}, "True or False"),
+    verdict, human, _ = judged()
+    lab = learnt(verdict, human)
+    for bins, other, words in (
+        ([[["Fail"]], [["pass"]]], False, "another spelling"),
+        ([[["a"]], [["a"]]], False, "twice"),
+        ([], False, "one at least"),
+        ([[["a"]], [["b"]]], 1, "True or False"),
     ):
-        verdict, human, _ = judged()
         with pytest.raises(ArtefactError, match=words):
-            Lab.from_json(changed(learnt(verdict, human), **content))
+            Lab.from_json(changed(lab, partition={"kind": "values", "bins": bins, "other": other}))
+    with pytest.raises(ArtefactError, match="design"):
+        Lab.from_json(changed(lab, design="by_luck"))
 
 
 # The next lab
 
 
-def test_labs_of_values_add_up_to_that_of_all_rows():
-    verdict, human, _ = judged(labelled=600)
-    whole = learnt(verdict, human, partition=Values(["fail", "pass"]))
-    one, two = (
-        learnt(verdict[s], human[s], partition=whole.partition) for s in (slice(250), slice(250, 600))
-    )
-    assert one + two == two + one == whole
-    assert (one + two).design == "random"
-
-
 def test_a_lab_of_values_is_extended_by_labels_that_came_later():
     verdict, human, _ = judged(labelled=600)
-    lab = learnt(verdict[:300], human[:300])
-    later = fieldcal.count(lab, verdict[300:], y=human[300:])
-    assert lab.extended(later) == learnt(verdict, human)
+    lab, whole = learnt(verdict[:300], human[:300]), learnt(verdict, human)
+    assert lab.extended(fieldcal.count(lab, verdict[300:], y=human[300:])) == whole
+    later = learnt(verdict[300:], human[300:], partition=lab.partition)
+    assert lab + later == later + lab == whole
 
 
 def test_what_groups_told_of_the_judge_goes_into_the_next_lab():
@@ -463,103 +422,48 @@ def test_what_groups_told_of_the_judge_goes_into_the_next_lab():
     assert one.extended(later).judge_spread.tolist() == told[0]
 
 
-@pytest.mark.filterwarnings("ignore::fieldcal.errors.ValueWarning")
-@pytest.mark.parametrize("design", ["random", "by_score", "by_class"])
-def test_the_default_estimate_of_values_hears_of_unseen_ones_and_is_recalibrated(design):
-    verdict, human, groups = judged()
-    lab = learnt(verdict, human, groups=groups, design=design)
-    field = fieldcal.count(
-        lab, [*verdict, *["new"] * 60], groups=[*groups, *[0] * 60], y=[*human, *[None] * 60]
-    )
-    prev = fieldcal.estimate(lab, field)
-    assert prev.verdict.finding("values_unseen").state == "care"
-    new = fieldcal.recalibrate(prev, verdict, groups=groups)
-    assert np.allclose(new.sum(axis=1), 1)
-    assert new[verdict == "pass", 1].min() > new[verdict == "fail", 1].max()
-    assert fieldcal.Prevalence.from_json(prev.to_json()) == prev
-
-
 # What cannot be
 
 
-def test_a_design_has_no_default():
-    verdict, human, _ = judged()
-    with pytest.raises(InputError, match=r"design='random'.*design='by_score'.*design='by_class'"):
-        fieldcal.learn(verdict, human, kind="values")
-
-
-def test_probabilities_have_no_design_and_no_values():
-    data = fieldcal.datasets.label_shift(n_lab=400, random_state=0)
-    with pytest.raises(InputError, match=r"design='random' is about labelled rows .* kind='values'"):
-        fieldcal.learn(data.proba_lab, data.y_lab, design="random")
-    with pytest.raises(InputError, match=r"Values\(…\) is a partition of values. Pass kind='values'"):
-        fieldcal.learn(data.proba_lab, data.y_lab, partition=Values([0, 1]))
-
-
-def test_options_of_probabilities_and_numbers_do_not_go_with_values():
-    for option in (
-        {"normalize": True},
-        {"intervals": 3},
-        {"intervals": [0.5]},
-        {"atoms": [0]},
-        {"method": "paper"},
-    ):
-        verdict, human, _ = judged()
-        with pytest.raises(InputError, match=f"{next(iter(option))}=.* does not go with values"):
-            learnt(verdict, human, **option)
-
-
-def test_a_partition_of_values_is_a_cap_or_values():
-    for partition, error in (
-        (Bins(2), InputTypeError),
-        (True, InputTypeError),
-        (0.5, InputTypeError),
-        (1, InputError),
-    ):
-        verdict, human, _ = judged()
-        with pytest.raises(error, match="partition"):
-            learnt(verdict, human, partition=partition)
-
-
-def test_given_bins_must_hold_every_labelled_row():
-    with pytest.raises(
-        InputError, match=r"1 of 4 labelled rows have a value that is in no bin, the first is row 3, 'd'"
-    ):
-        learnt(["a", "b", "a", "d"], [0, 1, 0, 1], partition=Values(["a", "b"]))
-
-
 def test_rows_that_do_not_fit_are_refused():
-    for predictions, y, words in (
-        (["a", "b"], [0, 1, 1], "2 predictions but 3 labels"),
-        (["a", "b"], [None, None], "no labelled rows"),
-        (["a", "b"], [1, None], "single class"),
-        ([("a", "b"), ("a",)], [0, 1], "unequal length"),
-        ([(), ()], [0, 1], "of none"),
-        ({"a": 1}, [0], "one value per row"),
-        ("pass", [0], "one value per row"),
-        (7, [0], "one value per row"),
-        (["a", "b"], np.eye(2), "one column"),
-        ([], [], "no labelled rows"),
+    few, y = ["a", "b", "a", "d"], [0, 1, 0, 1]
+    for predictions, labels, options, words in (
+        (["a", "b"], [0, 1, 1], {}, "2 predictions but 3 labels"),
+        (["a", "b"], [None, None], {}, "no labelled rows"),
+        (["a", "b"], [1, None], {}, "single class"),
+        ([("a", "b"), ("a",)], [0, 1], {}, "unequal length"),
+        ([(), ()], [0, 1], {}, "of none"),
+        ("pass", [0], {}, "one value per row"),
+        (["a", "b"], np.eye(2), {}, "one column"),
+        (
+            few,
+            y,
+            {"partition": Values(["a", "b"])},
+            "rows have a value that is in no bin, the first is row 3, 'd'",
+        ),
+        (few, y, {"partition": Bins(2)}, "partition"),
+        (few, y, {"partition": 1}, "partition"),
+        (few, y, {"normalize": True}, "normalize=.* does not go with values"),
+        (few, y, {"intervals": 3}, "intervals=.* does not go with values"),
+        (few, y, {"atoms": [0]}, "atoms=.* does not go with values"),
+        (few, y, {"method": "paper"}, "method=.* does not go with values"),
+        (few, y, {"design": None}, "design='random'.*design='by_score'.*design='by_class'"),
+        (few, y, {"kind": "probabilities"}, r"design='random' is about labelled rows .* kind='values'"),
+        (
+            np.random.default_rng(0).random(1500),
+            [0, 1] * 750,
+            {},
+            "1,500 different values.*leave kind='values' out",
+        ),
     ):
         with pytest.raises(FieldcalError, match=words):
-            learnt(predictions, y)
-
-
-def test_scores_are_no_values():
-    rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match=r"1,500 different values.*leave kind='values' out"):
-        learnt(rng.random(1500), rng.integers(2, size=1500))
-
-
-def test_bins_that_cannot_be_are_refused():
+            learnt(predictions, labels, **options)
     for bins, words in (
         ([], "one at least"),
-        ([[]], "one at least"),
         (["a", " A"], "'a' twice"),
         (["a", None], "missing or blank"),
         ([("a", "b"), "c"], "different numbers of judges"),
         ("ab", "list of values"),
-        (3, "list of values"),
     ):
         with pytest.raises(FieldcalError, match=words):
             Values(bins)
@@ -575,9 +479,8 @@ def test_ratings_without_a_kind_are_pointed_to_values():
     with pytest.raises(InputError, match="logits") as told:
         fieldcal.learn([-1.5, 2.5], [0, 1])
     assert "kind" not in str(told.value)
-
-
-def test_hard_decisions_without_a_kind_are_pointed_to_values():
+    with pytest.raises(InputError, match=r"Values\(…\) is a partition of values. Pass kind='values'"):
+        fieldcal.learn([0.2, 0.7] * 20, [0, 1] * 20, partition=Values([0, 1]))
     verdict, human, _ = judged(labelled=600)
     with pytest.warns(CalibrationWarning, match=r"kind='values'"):
         fieldcal.learn((verdict == "pass").astype(float), human, classes=["bad", "good"])
