@@ -76,13 +76,8 @@ def test_fault_71_a_model_next_to_chance_is_not_to_be_used():
         found = verdict(lab, scored(4000, 0.5, distance=0.07, seed=seed + 100)[0]).finding("cannot_separate")
         assert found.state == "do_not_use"
         assert found.remedy
-
-
-def test_fault_71_a_weak_model_that_separates_is_left_alone():
-    for seed in SEEDS:
         scores, y = scored(4000, 0.3, distance=0.55, seed=seed)  # AUC .65
-        lab = fieldcal.learn(scores, y)
-        assert "cannot_separate" not in codes(lab, scores)
+        assert "cannot_separate" not in codes(fieldcal.learn(scores, y), scores)
 
 
 def test_fault_71_two_classes_of_three_that_look_alike_ask_for_care():
@@ -225,26 +220,15 @@ def test_fault_74_groups_that_were_recalibrated_each_by_itself_are_seen():
     assert "recalibrated_before" in codes(lab, again, groups)
 
 
-@pytest.fixture
-def frames():
+def test_fault_74_a_column_that_recalibrate_named_is_not_counted_without_a_word():
     scores, y = scored(2000, 0.3)
     lab = tables.learn(pl.DataFrame({"p": scores, "y": y}), scores="p", label="y")
-    field = scored(2000, 0.5, seed=1)[0]
-    return lab, pl.DataFrame({"p": field, "p_recalibrated": field})
-
-
-def test_fault_74_a_column_that_recalibrate_named_is_not_counted_without_a_word(frames):
-    lab, field = frames
+    field = pl.DataFrame({"p": scores, "p_recalibrated": scores})
     with pytest.warns(RecalibratedWarning, match=r"'p_recalibrated' .* recalibrated before.*scores=…"):
         tables.count(lab, field, scores="p_recalibrated")
     with pytest.warns(RecalibratedWarning):
         count_statement(lab, "leads", dialect="duckdb", scores="p_recalibrated")
-
-
-def test_fault_74_the_raw_column_beside_it_is(frames):
-    lab, field = frames
     assert tables.count(lab, field).n.sum() == 2000
-    assert count_statement(lab, "leads", dialect="duckdb")
 
 
 # e. Hard decisions
@@ -252,19 +236,14 @@ def test_fault_74_the_raw_column_beside_it_is(frames):
 
 def test_fault_75_hard_decisions_are_called_that_with_the_right_remedy():
     scores, y = scored(2000, 0.3)
-    with pytest.warns(CalibrationWarning) as told:
+    with pytest.warns(CalibrationWarning, match=r"hard decisions, not probabilities.*predict_proba") as told:
         lab = fieldcal.learn(scores > 0.5, y)
     assert len(told) == 1, "nothing about calibrating what are no probabilities"
-    assert "hard decisions, not probabilities" in str(told[0].message)
-    assert "predict_proba" in str(told[0].message)
     assert lab.n_bins == 2
     field, truth = scored(20_000, 0.6, seed=1)
     prev = quietly(fieldcal.estimate, lab, fieldcal.count(lab, field > 0.5))
     assert prev.verdict.finding("hard_decisions").state == "care"
     assert abs(prev.urc[0, 1] - truth.mean()) < 0.05, "the adjusted count works"
-
-
-def test_fault_75_one_hot_columns_are_hard_decisions_too():
     proba, y = three((0.2, 0.5, 0.3), 0)
     with pytest.warns(CalibrationWarning, match="hard decisions"):
         fieldcal.learn(np.eye(3)[proba.argmax(axis=1)], y)
@@ -280,14 +259,16 @@ def test_fault_75_a_confident_model_with_some_exact_zeros_and_ones_predicts_prob
 
 
 def test_fault_59_bins_are_limited_by_the_rows_of_the_lab():
-    for asked in (1000, 5000, Quantiles(1000)):
-        scores, y = scored(2000, 0.3)
+    scores, y = scored(2000, 0.3)
+    for asked in (1000, Quantiles(1000)):
         with pytest.warns(BinsWarning, match=r"more than the lab's 2,000 rows can fill.*partition=\d+"):
             lab = fieldcal.learn(scores, y, partition=asked)
         assert lab.n_bins == y.sum() // 10
         with pytest.warns(BinsWarning):
             same = tables.learn(pl.DataFrame({"p": scores, "y": y}), scores="p", label="y", partition=asked)
         assert same.partition == lab.partition
+    assert most_bins(np.array([5.0, 3.0])) == 4
+    assert most_bins(np.array([100.0, 5000.0])) >= 8
 
 
 def test_fault_59_bins_beyond_reason_are_refused():
@@ -312,12 +293,6 @@ def test_edges_of_the_caller_are_kept_and_found():
     assert "200 bins" in found.text
 
 
-def test_no_limit_is_below_the_default():
-    assert most_bins(np.array([5.0, 3.0])) == 4
-    assert most_bins(np.array([100.0, 5000.0])) >= 8
-    assert most_bins(np.full(5, 20.0)) == 10
-
-
 # g. Intervals that say nothing
 
 
@@ -327,12 +302,7 @@ def test_fault_76_an_interval_over_nearly_everything_is_told():
     found = verdict(lab, scored(8, 0.5, distance=0.5, p_lab=0.5, seed=3)[0], trust=1).finding("says_nothing")
     assert found.state == "care"
     assert "next to nothing" in found.text
-
-
-def test_fault_76_a_small_field_with_an_interval_of_use_is_left_alone():
-    lab = lab_of(scored, 0)
-    assert "says_nothing" not in codes(lab, scored(100, 0.5, seed=1)[0])
-    assert "says_nothing" not in codes(lab, scored(100, 0.5, seed=1)[0], point="mode", level=None)
+    assert "says_nothing" not in codes(lab_of(scored, 0), scored(100, 0.5, seed=1)[0])
 
 
 def test_fault_76_groups_that_nothing_is_known_of_are_named():
@@ -345,14 +315,6 @@ def test_fault_76_groups_that_nothing_is_known_of_are_named():
 
 
 # h. A class that disappears from hard decisions
-
-
-def test_fault_76_a_rare_class_that_loses_its_recall_is_named_with_both_numbers():
-    lab = lab_of(scored, 0)
-    found = verdict(lab, scored(4000, 0.03, seed=1)[0], trust=1).finding("recall_lost")
-    assert found.state == "care"
-    assert "1 from 0.55 to 0.02" in found.text
-    assert "decide(…, goal='balanced')" in found.remedy
 
 
 def test_fault_76_no_recall_is_lost_where_little_moves_or_nothing_is_corrected():

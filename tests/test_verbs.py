@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import fieldcal
-from fieldcal.errors import InputError, UnseenGroupWarning
+from fieldcal.errors import InputError
 
 URC = {"prior": "flat", "point": "mode", "trust": 1}  # the paper's plain estimator
 TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -86,15 +86,6 @@ def test_classes_can_be_given_in_the_order_of_the_columns():
     assert lab.F.tolist() == learnt(3)[1].F.tolist()
 
 
-def test_swapping_the_classes_swaps_the_answer():
-    data, _, _, prev = learnt(2)
-    lab = fieldcal.learn(1 - data.proba_lab, 1 - data.y_lab, partition=8)
-    turned = fieldcal.estimate(
-        lab, fieldcal.count(lab, 1 - data.proba_field, groups=data.groups_field), **URC
-    )
-    np.testing.assert_allclose(turned.urc[:, ::-1], prev.urc, atol=2e-3)  # bins close on the other side
-
-
 def test_every_partition_recovers_the_prevalence():
     for partition in (
         3,
@@ -161,19 +152,6 @@ def test_a_column_named_after_the_first_class_is_not_taken_for_the_second():
     assert fieldcal.learn(scores.rename("sick"), labels).n == 40
 
 
-def test_groups_of_several_columns_come_as_a_table():
-    for table in TABLES.values():
-        data, lab, _, _ = learnt(2)
-        place = np.where(data.groups_field == 0, "north", "south")
-        year = 2000 + np.arange(len(place)) % 2
-        groups = table({"place": place, "year": year})
-        field = fieldcal.count(lab, data.proba_field, groups=groups)
-        assert field.groups == (("north", 2000), ("north", 2001), ("south", 2000), ("south", 2001))
-        prev = fieldcal.estimate(lab, field, **URC)
-        new = fieldcal.recalibrate(prev, data.proba_field[:4], groups=[("north", 2000)] * 4, unseen="error")
-        assert new.shape == (4,)
-
-
 # estimate
 
 
@@ -182,33 +160,13 @@ def test_the_prevalences_are_recovered_and_lie_in_their_interval(options):
     for K in (2, 3):
         data, lab, field, _ = learnt(K)
         prev = fieldcal.estimate(lab, field, **options)
-        for table in (
-            prev.mean_prediction,
-            prev.urc,
-            prev.estimate,
-            prev.lower,
-            prev.upper,
-            prev.steps[0].weights,
-        ):
-            assert table.shape == (2, K)
         np.testing.assert_allclose(prev.urc, data.prevalence, atol=0.05)
         np.testing.assert_allclose(prev.urc.sum(axis=1), 1)
         assert np.abs(prev.mean_prediction - data.prevalence).max() > 0.1, "naive is biased towards the lab"
-        assert (prev.lower <= prev.estimate).all()
-        assert (prev.estimate <= prev.upper).all()
-        assert prev.classes == lab.classes
-        assert prev.groups == field.groups
+        assert ((prev.lower <= prev.estimate) & (prev.estimate <= prev.upper)).all()
+        assert (prev.classes, prev.groups, prev.level) == (lab.classes, field.groups, 0.9)
         assert prev.n.tolist() == field.n.tolist()
         assert len(prev.status) == 2
-        assert prev.level == 0.9
-
-
-def test_repeating_every_field_row_leaves_the_mode_unchanged_and_narrows_the_interval():
-    _, lab, field, prev = learnt(3)
-    twice = fieldcal.estimate(lab, field + field, **URC)
-    np.testing.assert_allclose(twice.urc, prev.urc, atol=1e-6)
-    width, narrower = prev.upper - prev.lower, twice.upper - twice.lower
-    assert (narrower <= width + 1e-3).all()
 
 
 def test_without_pooling_a_group_does_not_depend_on_the_others():
@@ -216,22 +174,6 @@ def test_without_pooling_a_group_does_not_depend_on_the_others():
     rows = data.groups_field == 1
     alone = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field[rows]), **URC)
     np.testing.assert_allclose(alone.urc[0], prev.urc[1], atol=1e-9)
-
-
-def test_trust_0_leaves_everything_alone_and_trust_1_is_urc():
-    data, lab, field, full = learnt(2)
-    none = fieldcal.estimate(lab, field, prior="flat", point="mode", trust=0)
-    np.testing.assert_allclose(none.estimate, field.mean_prediction, atol=1e-12)
-    np.testing.assert_allclose(none.urc, full.urc)
-    np.testing.assert_allclose(
-        fieldcal.recalibrate(none, data.proba_field, groups=data.groups_field), data.proba_field
-    )
-    np.testing.assert_allclose(full.estimate, full.urc, atol=1e-9)
-    half = fieldcal.estimate(lab, field, prior="flat", point="mode", trust=0.5)
-    assert (
-        np.abs(half.estimate - field.mean_prediction) < np.abs(full.estimate - field.mean_prediction)
-    ).all()
-    assert (half.trust_between, half.trust_overall) == (0.5, 0.5)
 
 
 def test_without_a_level_there_is_no_interval_and_the_same_mode():
@@ -287,25 +229,6 @@ def test_recalibrate_answers_in_the_shape_it_was_given():
         np.testing.assert_array_equal(fieldcal.recalibrate(prev, same, groups=groups), plain)
     assert fieldcal.recalibrate(prev, [], groups=[]).shape == (0,)
     assert fieldcal.recalibrate(prev, np.empty((0, 2)), groups=[]).shape == (0, 2)
-
-
-def test_unseen_groups_follow_the_option():
-    for K in (2, 3):
-        data, _, _, prev = learnt(K)
-        row = data.proba_field[:1]
-        with pytest.warns(UnseenGroupWarning, match="1 groups"):
-            whole = fieldcal.recalibrate(prev, row, groups=["new"])
-        expected = (
-            np.atleast_2d(np.column_stack([1 - row, row]) if K == 2 else row)
-            * prev.whole.urc
-            / prev.lab.p_lab
-        )
-        expected /= expected.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(whole, expected[:, 1] if K == 2 else expected)
-        raw = fieldcal.recalibrate(prev, row, groups=["new"], unseen="raw")
-        np.testing.assert_allclose(raw, row, atol=1e-15)
-        with pytest.raises(InputError, match="the first is 'new'"):
-            fieldcal.recalibrate(prev, row, groups=["new"], unseen="error")
 
 
 # Bins
@@ -379,8 +302,8 @@ def test_decide_for_costs_takes_the_cheapest_class_in_expectation():
 
 
 def test_goals_that_cannot_be_are_refused():
+    data, _, _, prev = learnt(3)
     for goal in ([[0, 1]], np.ones((2, 2)), np.full((3, 3), np.nan), [1, 2, 3], "recall"):
-        data, _, _, prev = learnt(3)
         with pytest.raises(InputError, match=r"costs must be a finite|goal must be"):
             fieldcal.decide(prev, data.proba_field, groups=data.groups_field, goal=goal)
 
