@@ -14,7 +14,7 @@ import fieldcal
 from fieldcal import Lab, storage
 from fieldcal.core.calibration import CALIBRATIONS
 from fieldcal.core.calibration_fit import Sigmoid, Steps, fit_curves, read_by, tabulated
-from fieldcal.errors import ArtefactError, CalibrationWarning, InputError, InputTypeError
+from fieldcal.errors import ArtefactError, CalibrationWarning, FieldcalError, InputError
 
 
 def sharpened(proba, power=2.0):
@@ -40,7 +40,7 @@ def log_loss(proba, y):
 def after(data, proba_lab, proba_field, calibration=None):
     """Log loss of recalibrated field rows."""
     lab = fieldcal.learn(proba_lab, data.y_lab, calibration=calibration)
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, proba_field), trust=1)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, proba_field), trust=1, point="mode", level=None)
     return log_loss(fieldcal.recalibrate(prev, proba_field), data.y_field), prev
 
 
@@ -49,16 +49,16 @@ def after(data, proba_lab, proba_field, calibration=None):
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
 @pytest.mark.parametrize("method", CALIBRATIONS)
-def test_calibration_brings_an_over_confident_model_near_the_calibrated_one(method):
-    for n_classes in (2, 3):
-        data = shifted(n_classes)
-        best, _ = after(data, data.proba_lab, data.proba_field)
-        over_lab, over_field = sharpened(data.proba_lab), sharpened(data.proba_field)
-        without, plain = after(data, over_lab, over_field)
-        mended, prev = after(data, over_lab, over_field, method)
-        assert without > best + 0.03
-        assert mended < best + (0.02 if method == "isotonic" else 0.005)  # steps are noisier
-        np.testing.assert_array_equal(prev.urc, plain.urc)  # bins are of what the model said
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_calibration_brings_an_over_confident_model_near_the_calibrated_one(method, n_classes):
+    data = shifted(n_classes)
+    best, _ = after(data, data.proba_lab, data.proba_field)
+    over_lab, over_field = sharpened(data.proba_lab), sharpened(data.proba_field)
+    without, plain = after(data, over_lab, over_field)
+    mended, prev = after(data, over_lab, over_field, method)
+    assert without > best + 0.03
+    assert mended < best + (0.02 if method == "isotonic" else 0.005)  # steps are noisier
+    np.testing.assert_array_equal(prev.urc, plain.urc)  # bins are of what the model said
 
 
 def test_a_calibrated_model_hardly_loses():
@@ -138,24 +138,6 @@ def test_a_row_is_read_by_a_fit_that_has_not_seen_it():
     assert lab.log_loss > np.log(2)
 
 
-def test_the_order_of_rows_and_equal_weights_change_nothing():
-    data = shifted(3, n_lab=900)
-    groups = np.arange(900) % 7
-    order = np.random.default_rng(1).permutation(900)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=groups, calibration="isotonic")
-    for given in ({}, {"sample_weight": np.full(900, 2.5)}):
-        again = fieldcal.learn(
-            data.proba_lab[order],
-            data.y_lab[order],
-            groups=groups[order],
-            calibration="isotonic",
-            **given,
-        )
-        np.testing.assert_array_equal(again.calibration_map.calibrated, lab.calibration_map.calibrated)
-        if not given:
-            assert again == lab
-
-
 # What it goes with
 
 
@@ -193,25 +175,23 @@ def test_labs_with_the_same_map_are_merged_and_others_refused():
 # What is refused
 
 
-def test_a_calibration_that_cannot_be_is_refused():
-    for options, error, words in (
-        ({"calibration": "platt"}, InputError, "'sigmoid', 'isotonic' or 'temperature'"),
-        ({"calibration": True}, InputTypeError, "but got bool"),
-        ({"calibration": "sigmoid", "partition": fieldcal.Bins(2)}, InputError, "bins were given"),
-    ):
-        with pytest.raises(error, match=words):
-            fieldcal.learn([0, 1] * 20, [0, 1] * 20, **options)
-
-
 def test_a_lab_that_teaches_no_calibration_is_refused():
-    for proba, y, words in (
-        ([0.2, 0.7] * 9, [0, 1] * 9, "at least 10 lab rows of each class"),
-        ([0.0, 1.0] * 20, [0, 1] * 20, "decisions"),
-        ([0.8, 0.3, 0.6, 0.4] * 20, [0, 1] * 40, "no higher on rows of the class"),
+    for proba, y, options, words in (
+        ([0, 1] * 20, [0, 1] * 20, {"calibration": "platt"}, "'sigmoid', 'isotonic' or 'temperature'"),
+        ([0, 1] * 20, [0, 1] * 20, {"calibration": True}, "but got bool"),
+        ([0, 1] * 20, [0, 1] * 20, {"partition": fieldcal.Bins(2)}, "bins were given"),
+        ([0.2, 0.7] * 9, [0, 1] * 9, {}, "at least 10 lab rows of each class"),
+        ([0.0, 1.0] * 20, [0, 1] * 20, {}, "decisions"),
+        (
+            [0.8, 0.3, 0.6, 0.4] * 20,
+            [0, 1] * 40,
+            {"calibration": "isotonic"},
+            "no higher on rows of the class",
+        ),
+        ([0.8, 0.3, 0.6, 0.4] * 20, [0, 1] * 40, {}, "no higher on rows of the class"),
     ):
-        for method in ("sigmoid", "isotonic"):
-            with pytest.raises(InputError, match=words):
-                fieldcal.learn(proba, y, calibration=method)
+        with pytest.raises(FieldcalError, match=words):
+            fieldcal.learn(proba, y, **{"calibration": "sigmoid", **options})
 
 
 # The artefact
@@ -225,16 +205,6 @@ def test_a_lab_without_calibration_is_written_as_before_there_was_any():
     assert b"calibration_map" not in prev.to_json()
 
 
-def test_a_calibrated_lab_is_read_as_it_was_written():
-    data = shifted(3, n_lab=900)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="sigmoid")
-    again = Lab.from_json(lab.to_json())
-    assert again == lab
-    assert again.to_json() == lab.to_json()
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field))
-    assert fieldcal.Prevalence.from_json(prev.to_json()).lab == lab
-
-
 def _edited(lab, edit):
     envelope = json.loads(lab.to_json())
     edit(envelope["content"]["calibration_map"])
@@ -243,49 +213,36 @@ def _edited(lab, edit):
 
 
 def test_knots_that_were_edited_are_refused():
+    data = shifted(n_lab=500)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="isotonic")
+    assert Lab.from_json(lab.to_json()) == lab
     for edit, words in (
         (lambda m: m["calibrated"].__setitem__(3, 0.0), "must not decrease"),
         (lambda m: m["calibrated"].__setitem__(-1, 1.5), "at most 1"),
         (lambda m: m["calibrated"].__setitem__(0, -0.1), "above 0"),
-        (lambda m: m["raw"].__setitem__(1, 0.0), "increase from 0 to 1"),
         (lambda m: m["raw"].__setitem__(-1, 2.0), "increase from 0 to 1"),
         (lambda m: m["raw"].pop(), "one length"),
         (lambda m: m["of"].__setitem__(-1, 1.0), "lines for 2 classes"),
         (lambda m: m["of"].__setitem__(-1, 5.0), "count the lines"),
         (lambda m: m.__setitem__("method", "platt"), "method"),
         (lambda m: m.__setitem__("classes", [1, 0]), r"fitted to predictions of the classes \(1, 0\)"),
-        (lambda m: m.__setitem__("classes", [False, True]), "classes"),
-        (lambda m: m.__setitem__("classes", [0, 1, 2]), "classes"),
         (lambda m: m.__setitem__("classes", 2), "classes of a CalibrationMap"),
         (lambda m: m.pop("classes"), "has the fields"),
         (lambda m: m["raw"].__setitem__(1, 1e-200), "at least 1e-12"),
         (lambda m: m["raw"].__setitem__(1, None), "numbers expected"),
-        (lambda m: m.pop("of"), "has the fields"),
     ):
-        data = shifted(n_lab=500)
-        lab = fieldcal.learn(data.proba_lab, data.y_lab, calibration="isotonic")
         with pytest.raises(ArtefactError, match=words):
             Lab.from_json(_edited(lab, edit))
 
 
 def test_a_map_for_another_number_of_classes_is_refused():
-    for method in CALIBRATIONS:
-        for fitted, other in ((3, 2), (2, 3)):
-            one, two = shifted(fitted, n_lab=900), shifted(other, n_lab=900)
-            found = fieldcal.learn(one.proba_lab, one.y_lab, calibration=method).calibration_map
-            with pytest.raises(
-                InputError, match=r"is no map for these predictions.*same classes in the same order"
-            ):
-                fieldcal.learn(two.proba_lab, two.y_lab, calibration=found)
-
-
-def test_a_map_that_reads_the_score_of_the_other_class_is_refused():
-    data = shifted(n_lab=900)
-    found = fieldcal.learn(data.proba_lab, data.y_lab, positive=1, calibration="sigmoid").calibration_map
+    for fitted, other in ((3, 2), (2, 3)):
+        one, two = shifted(fitted, n_lab=900), shifted(other, n_lab=900)
+        found = fieldcal.learn(one.proba_lab, one.y_lab, calibration="sigmoid").calibration_map
+        with pytest.raises(InputError, match=r"is no map for these predictions.*same classes in the same"):
+            fieldcal.learn(two.proba_lab, two.y_lab, calibration=found)
     with pytest.raises(InputError, match=r"the classes \(0, 1\), and these are \(1, 0\)"):
-        fieldcal.learn(1 - data.proba_lab, data.y_lab, positive=0, calibration=found)
-    with pytest.raises(InputError, match="'yes'"):
-        fieldcal.learn(data.proba_lab, np.array(["no", "yes"])[data.y_lab], calibration=found)
+        fieldcal.learn(1 - one.proba_lab, one.y_lab, positive=0, calibration=found)
 
 
 def test_predictions_that_are_zero_for_every_purpose_are_one_step():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,14 +45,6 @@ def biased(n=20_000, shift=0.4, york=0.25, seed=0):
     return expit(logits + shift * (site == "York")), y, site
 
 
-def test_the_page_of_cautions_says_what_its_examples_print():
-    page = Path(__file__).parents[1] / "docs" / "explanation" / "cautions.md"
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    found = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
-    assert found.attempted > 30
-    assert found.failed == 0
-
-
 # Always on the checklist
 
 
@@ -89,20 +79,13 @@ def cases():
 
 
 def test_every_caution_has_a_sentence_in_json_and_markdown(cases):
-    for name in (
-        *("one population", "in full", "groups", "lab groups", "lab groups alone", "protected", "left alone"),
-        *("hard decisions", "two bins", "three classes", "bin ids", "a number"),
-    ):
-        found = fieldcal.report(cases[name])
+    for prev in cases.values():
+        found = fieldcal.report(prev)
         said = {item["question"]: item["text"] for item in found.dict()["checklist"]}
         assert set(said) >= QUESTIONS
         for question in QUESTIONS:
             assert said[question].endswith(".")
             assert question in found.markdown()
-
-
-def test_each_code_is_told_once(cases):
-    for prev in cases.values():
         codes = [finding.code for finding in prev.verdict.findings]
         assert len(codes) == len(set(codes))
 
@@ -218,15 +201,6 @@ def test_the_trial_in_which_recall_fell_from_two_thirds_to_nothing():
     assert fieldcal.decide(prev, data.proba_field, goal="balanced")[rare].mean() > 0.7
 
 
-def test_a_class_of_three_that_disappears_is_named():
-    lab, data = trial([[0.7, 0.29, 0.01]], p_lab=(0.4, 0.3, 0.3), random_state=0)
-    prev = estimated(lab, data.proba_field, trust=1, point="mode", level=None)
-    assert "2 from 0.7" in prev.verdict.finding("recall_lost").text
-    rare = data.y_field == 2
-    assert (fieldcal.decide(prev, data.proba_field)[rare] == 2).mean() < 0.35
-    assert (fieldcal.decide(prev, data.proba_field, goal="balanced")[rare] == 2).mean() > 0.7
-
-
 def test_a_class_that_survives_in_the_field_and_not_in_a_group_names_the_group():
     lab, data = trial([[0.99, 0.01], [0.5, 0.5], [0.4, 0.6]], n_groups=3, separation=1.2)
     groups = np.array(["Ely", "Hull", "York"])[data.groups_field]
@@ -269,17 +243,6 @@ def test_a_small_exchange_is_information_a_larger_one_is_asked_about_and_a_large
     assert found.finding("recall_lost") is None
     assert found.finding("errors_traded").state == "care"
     assert "costs" in found.finding("errors_traded").remedy
-
-
-def test_decisions_of_a_bin_as_a_whole_and_by_threshold_are_within_a_bin_of_each_other():
-    lab, data = trial([[0.8, 0.2]], p_lab=(0.6, 0.4))
-    prev = estimated(lab, data.proba_field, trust=1)
-    rows, edges = np.array([[16_000.0, 4000.0]]), np.asarray(lab.partition.edges)
-    whole, cut = (
-        guards.hard_decisions(lab.M, lab.bin_means, prev.steps, rows=rows, edges=e) for e in (None, edges)
-    )
-    assert (np.abs(whole.shares - cut.shares).max(axis=1) <= lab.M.max(axis=1)).all()
-    np.testing.assert_allclose(cut.shares.sum(axis=1), 1)
 
 
 def test_inside_a_bin_shares_have_the_mean_of_the_bin_and_at_its_edges_they_are_exact():

@@ -70,18 +70,14 @@ def test_the_union_of_two_sets_of_keys_is_what_all_rows_together_give(one, two):
     assert (group_keys.positions(both, first) >= 0).all()
 
 
-def test_keys_are_sorted_by_type_then_value_and_null_comes_last():
-    found, _ = group_keys.factorize([None, "b", 2, "a", 10, True, 1.0], n=7)
-    assert shown(found) == ["True", "1", "2", "10", "'a'", "'b'", "None"]
-
-
 def test_times_with_and_without_a_zone_do_not_compare_and_still_have_one_order_among_others():
     old, new, zoned = dt.datetime(2019, 1, 1), dt.datetime(2020, 1, 1), dt.datetime(2019, 6, 1, tzinfo=dt.UTC)
     rows = [10, new, zoned, 9, old]
     for order in (rows, rows[::-1]):
         assert group_keys.factorize(order, n=5)[0] == (old, new, zoned, 9, 10)
-    assert group_keys.in_order((old, new, zoned, 9, 10))
     assert not group_keys.in_order((old, zoned, new, 9, 10))
+    found, _ = group_keys.factorize([None, "b", 2, "a", 10, True, 1.0], n=7)
+    assert shown(found) == ["True", "1", "2", "10", "'a'", "'b'", "None"]
 
 
 def test_different_spellings_of_a_key_are_one_key_in_any_order():
@@ -105,19 +101,15 @@ def test_different_spellings_of_a_key_are_one_key_in_any_order():
 
 def test_every_kind_of_column_gives_the_same_keys():
     for groups in (
-        ["b", "a", "b"],
         ("b", "a", "b"),
         np.array(["b", "a", "b"]),
-        np.array(["b", "a", "b"], dtype=object),
-        np.array([["b"], ["a"], ["b"]]),
+        np.array([["b"], ["a"], ["b"]], dtype=object),
         pd.Series(["b", "a", "b"], index=[5, 5, 5]),
         pd.Index(["b", "a", "b"]),
         pd.Categorical(["b", "a", "b"]),
         pd.DataFrame({"g": ["b", "a", "b"]}),
-        pl.Series(["b", "a", "b"]),
         pl.Series(["b", "a", "b"], dtype=pl.Categorical),
         pl.DataFrame({"g": ["b", "a", "b"]}),
-        pa.array(["b", "a", "b"]),
         pa.array(["b", "a", "b"]).dictionary_encode(),
         pa.table({"g": ["b", "a", "b"]}),
         iter(["b", "a", "b"]),
@@ -125,6 +117,8 @@ def test_every_kind_of_column_gives_the_same_keys():
         found, codes = group_keys.factorize(groups, n=3)
         assert found == ("a", "b")
         assert codes.tolist() == [1, 0, 1]
+    for gaps in (pd.Series([1, 2, None]), np.array([1.0, 2.0, np.nan]), pl.Series([1.0, 2.0, None])):
+        assert shown(group_keys.factorize(gaps, n=3)[0]) == ["1", "2", "None"]
 
 
 def test_several_columns_make_tuples():
@@ -145,13 +139,10 @@ def test_whole_numbers_of_any_range_are_found_like_any_object():
         np.array([5, -3, 5, 10**12, 0]),
         np.array([2**63 - 1, -(2**63), 0]),
         np.array([2**64 - 1, 2**63, 0], dtype=np.uint64),
-        np.array([-(2**63)] * 3),
         np.array([2**63 - 1] * 3 + [2**63 - 5]),
-        np.array([3, 1, 2], dtype=np.int8),
         np.array([-128, 127], dtype=np.int8),
         np.array([True, False, True]),
         np.array([], dtype=int),
-        np.array([7]),
     ):
         fast = group_keys.factorize(values, n=len(values))
         slow = group_keys.factorize(values.tolist(), n=len(values))
@@ -160,40 +151,28 @@ def test_whole_numbers_of_any_range_are_found_like_any_object():
 
 
 def test_what_is_no_column_is_refused():
-    for groups in ("abc", b"abc", 5, None, np.array(5), np.array("abc"), object()):
+    for groups in ("abc", b"abc", 5, None, np.array("abc"), object()):
         with pytest.raises(FieldcalError, match="one key per row"):
             group_keys.factorize(groups, n=3)
-
-
-def test_columns_of_another_length_and_keys_that_cannot_be_hashed_are_refused():
     with pytest.raises(InputError, match="3 predictions but 2 groups"):
         group_keys.factorize(["a", "b"], n=3)
     with pytest.raises(InputTypeError, match=r"of type list.*use str\("):
         group_keys.factorize([["a"], ["b"]], n=2)
-    with pytest.raises(InputTypeError, match=r"of type dict.*use str\("):
-        group_keys.factorize([{"a": 1}], n=1)
 
 
 def test_keys_of_other_types_are_refused_and_told_to_be_text():
     for key in (
         decimal.Decimal("1.5"),
-        decimal.Decimal(1),
         uuid.UUID(int=7),
         b"1",
-        np.bytes_(b"a"),
         dt.time(12),
-        dt.timedelta(1),
         np.timedelta64(1, "D"),
         object(),
-        frozenset({1}),
         1 + 2j,
-        pd.Interval(0, 1),
         pd.Period("2020-01"),
         enum.Enum("Colour", "RED").RED,
-        "x" * 10_000,
+        frozenset({"x" * 10_000}),  # what is refused is shown short
     ):
-        if isinstance(key, str):  # what is refused is shown short, so that this is not told in full either
-            key = frozenset({key})
         for rows in ([key], ["a", key], [("a", key)]):
             with pytest.raises(
                 InputTypeError, match=r"^The key .* is of type .*tuples of these: use str\(…\)\.$"
@@ -212,19 +191,6 @@ def test_floats_that_are_no_whole_numbers_are_refused_with_what_pandas_users_nee
             group_keys.factorize([key, 1.0], n=2)
 
 
-def test_whole_numbers_with_gaps_are_whole_numbers_and_null_as_without_gaps():
-    for column in (
-        pd.Series([1, 2, None]),
-        np.array([1.0, 2.0, np.nan]),
-        [1.0, 2.0, None],
-        pl.Series([1.0, 2.0, None]),
-    ):
-        found, codes = group_keys.factorize(column, n=3)
-        assert shown(found) == ["1", "2", "None"]
-        assert codes.tolist() == [0, 1, 2]
-        assert group_keys.positions(group_keys.factorize([1, 2], n=2)[0], found).tolist() == [0, 1, -1]
-
-
 def test_tuples_nested_without_end_are_refused_both_ways():
     deep: tuple = ()
     for _ in range(100):
@@ -237,35 +203,22 @@ def test_tuples_nested_without_end_are_refused_both_ways():
 
 def test_a_file_in_another_spelling_is_refused_because_it_would_not_save_to_the_same_bytes():
     for value in (
-        {"date": "2020-W01-1"},
         {"date": "20200101"},
         {"datetime": "2020-01-01"},
         {"datetime": "2020-01-01T10:00:00+02:00"},
     ):
         with pytest.raises(ArtefactError, match="spelling"):
             group_keys.decode(value)
-
-
-def test_a_file_with_keys_of_other_types_is_refused():
-    for value in (
-        1.0,
-        1.5,
-        {"decimal": "1"},
-        {"uuid": str(uuid.UUID(int=0))},
-        {"bytes": "ab"},
-        {"time": "12:00:00"},
-    ):
-        for key in (value, ["a", value]):
-            with pytest.raises(ArtefactError, match="unknown kind"):
-                group_keys.decode(key)
+    for value in (1.5, {"decimal": "1"}, ["a", {"bytes": "ab"}]):
+        with pytest.raises(ArtefactError, match="unknown kind"):
+            group_keys.decode(value)
 
 
 def test_arranging_gives_what_factorizing_gives():
     rng = np.random.default_rng(0)
     text = [f"g{i}" for i in rng.permutation(200)]
     pairs = [(f"a{i % 7}", int(i)) for i in rng.permutation(200)]
-    gaps = [(None if i % 3 == 0 else "x", None if i % 5 == 0 else int(i)) for i in range(60)]
-    gaps = list(dict.fromkeys(gaps))
+    gaps = list(dict.fromkeys((None if i % 3 == 0 else "x", None if i % 5 == 0 else i) for i in range(60)))
     for values in (
         text,
         pairs,
@@ -274,12 +227,8 @@ def test_arranging_gives_what_factorizing_gives():
         [*text, "g1"],
         [1, "1", True, 1.0],
         [("a", 1), ("a", True)],
-        [],
     ):
-        arranged, expected = (
-            group_keys.arrange(list(values)),
-            group_keys.factorize(list(values), n=len(values)),
-        )
+        arranged, expected = group_keys.arrange(list(values)), group_keys.factorize(values, n=len(values))
         assert repr(arranged[0]) == repr(expected[0])
         np.testing.assert_array_equal(arranged[1], expected[1])
 

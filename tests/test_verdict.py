@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -182,10 +181,6 @@ def test_a_verdict_is_frozen_and_survives_saving():
         verdict.findings = ()
     with pytest.raises(ValueError, match="state"):
         finding("fine", "No such state.")
-    d = fieldcal.datasets.label_shift(random_state=0)
-    lab = fieldcal.learn(d.proba_lab, d.y_lab)
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=d.groups_field), trust=1)
-    assert fieldcal.Prevalence.from_json(prev.to_json()).verdict == prev.verdict
 
 
 def test_groups_that_differ_more_than_those_rehearsed_are_told_and_their_intervals_hold_the_truth():
@@ -222,54 +217,6 @@ def test_columns_in_the_wrong_order_are_not_to_be_used():
     assert verdict.level == "do_not_use"
     assert any("worse than chance" in reason for reason in verdict.reasons)
     assert any("classes=" in reason for reason in verdict.reasons)
-
-
-def test_a_field_of_one_population_that_is_followed_is_not_called_another_population():
-    rng = np.random.default_rng(0)
-    lab_scores = rng.beta(2, 2, 1500)
-    lab = fieldcal.learn(lab_scores, (rng.random(1500) < lab_scores).astype(int))
-    followed = 0
-    for spread in (0.9, 1.0, 1.1, 1.2, 1.3, 1.5) * 4:
-        x = np.log(lab_scores / (1 - lab_scores)) * spread + 0.6
-        proba = 1 / (1 + np.exp(-rng.choice(x, 800)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-            prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
-        said = "another population" in str(prev.verdict)
-        assert not said or prev.trust_overall == 0
-        assert not prev.overall_shift.contradicted or prev.trust_overall < 0.59
-        followed += prev.trust_overall > 0
-    assert 0 < followed < 24, "some fields are followed and some are not"
-
-
-def test_rows_in_a_bin_that_was_empty_in_the_lab_do_not_stop_an_estimate_without_smoothing():
-    for grouped in (False, True):
-        rng = np.random.default_rng(0)
-        scores = rng.random(500) * 0.9
-        lab = fieldcal.learn(
-            scores,
-            (rng.random(500) < scores).astype(int),
-            smoothing=0,
-            partition=fieldcal.Edges([0.2, 0.4, 0.6, 0.95]),
-        )
-        proba = np.array([0.1, 0.3, 0.5, 0.7] * 25 + [1.0] * 4)
-        groups = np.arange(len(proba)) % 2 if grouped else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-            prev = fieldcal.estimate(lab, fieldcal.count(lab, proba, groups=groups))
-        assert np.isfinite(prev.urc).all()
-        assert "novel" in prev.status[0]
-
-
-def test_predictions_that_are_all_the_same_in_lab_and_field_are_no_movement():
-    for K in (2, 3):
-        proba = np.tile(np.array([0.8, *[0.2 / (K - 1)] * (K - 1)]), (90, 1))
-        partition = fieldcal.Edges([0.5]) if K == 2 else "auto"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", fieldcal.FieldcalWarning)
-            lab = fieldcal.learn(proba, np.arange(90) % K, partition=partition)
-            prev = fieldcal.estimate(lab, fieldcal.count(lab, proba[:20]))
-        assert not prev.overall_shift.shifted
 
 
 def test_a_group_is_ok_only_if_the_verdict_is():
