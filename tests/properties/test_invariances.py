@@ -174,10 +174,3 @@ def test_what_is_saved_loads_and_saves_to_the_same_bytes(tmp_path_factory, world
         assert loaded.digest == made.digest
     again = quiet(fieldcal.recalibrate, loaded, world.field, groups=world.groups)
     assert_array_equal(again, quiet(fieldcal.recalibrate, prev, world.field, groups=world.groups))
-
-
-def test_a_level_that_is_none_is_refused():
-    for level in (0.0, 1.0, -0.1, 1.1):
-        world = World(2, 0, 1)
-        with pytest.raises(fieldcal.FieldcalError, match="level"):
-            estimated(learnt(world), world, level=level)

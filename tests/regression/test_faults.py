@@ -116,18 +116,9 @@ def test_fault_49_what_cannot_be_right_is_refused_with_the_way_out():
 
 
 def test_what_is_no_number_is_refused():
-    for values in (
-        [["a", "b"]],
-        [["1", "2"]],
-        np.array([["1", 2.0]], dtype=object),
-        [[1.0], [1.0, 2.0]],
-        [[1j, 2j]],
-    ):
+    for values in ([["a", "b"]], np.array([["1", 2.0]], dtype=object), [[1.0], [1.0, 2.0]], [[1j, 2j]]):
         with pytest.raises(InputTypeError, match=r"samples must be numbers.*np\.asarray"):
             from_samples(values)
-
-
-def test_what_is_no_distribution_is_refused():
     for thing in ([stats.norm(), 3], 3, stats.norm):
         with pytest.raises(InputTypeError, match="no distribution of numbers"):
             from_distribution(thing)

@@ -70,14 +70,6 @@ def test_every_kind_of_regressor_gains_in_a_field_that_has_moved(estimator):
 
 
 @pytest.mark.slow
-def test_before_adapt_and_without_trust_the_model_speaks_for_itself():
-    (X, y), (field, _) = data()
-    model = RecalibratedRegressor(Ridge()).fit(X, y)
-    before = model.predict(field)
-    assert_allclose(model.set_params(trust=0).adapt(field).predict(field), before, atol=1e-9)
-
-
-@pytest.mark.slow
 def test_groups_are_adapted_to_each_for_itself():
     rng = np.random.default_rng(0)
     (X, y), (field, truth) = data(shift=0.0)
@@ -102,12 +94,6 @@ def test_a_frozen_model_is_used_as_it_is():
     assert model.adapt(field).predict(field).shape == (len(field),)
     with pytest.raises(NotFittedError, match="Ridge that is not fitted yet"):
         RecalibratedRegressor(FrozenEstimator(Ridge())).fit(X, y)
-
-
-def test_without_cv_there_are_five_folds():
-    (X, y), _ = data(n=500)
-    default, five = (RecalibratedRegressor(Ridge(), cv=cv).fit(X, y) for cv in (None, 5))
-    assert default.lab_ == five.lab_
 
 
 def test_folds_must_predict_every_row_once_and_may_follow_the_groups():

@@ -96,27 +96,6 @@ def test_without_a_shift_next_to_nothing_is_lost(grouped):
     assert np.mean(changes) < 0.002
 
 
-@pytest.mark.slow
-def test_groups_are_told_apart_and_small_ones_lean_on_the_others():
-    rng = np.random.default_rng(0)
-    lab_groups, groups = rng.integers(0, 20, 5000), rng.integers(0, 20, 5000)
-    means = np.linspace(-1, 1, 20)
-    y_lab, y = (
-        means[lab_groups] + 0.6 * rng.standard_normal(5000),
-        means[groups] + 0.6 * rng.standard_normal(5000),
-    )
-    x_lab, x = seen(y_lab, rng), seen(y, rng)
-    slope = np.cov(x_lab, y_lab)[0, 1] / x_lab.var()
-    sd = (y_lab - slope * x_lab).std()
-    lab = fieldcal.learn(regression.from_moments(slope * x_lab, np.full(5000, sd)), y_lab, groups=lab_groups)
-    assert lab.rehearsal.trust > 0.7
-    old = regression.from_moments(slope * x, np.full(5000, sd))
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, old, groups=groups))
-    new = fieldcal.recalibrate(prev, old, groups=groups)
-    assert new.crps(y).mean() < 0.9 * old.crps(y).mean()
-    assert np.abs([new.mean()[groups == g].mean() - y[groups == g].mean() for g in range(20)]).mean() < 0.1
-
-
 def test_two_intervals_are_the_binary_classifier_exactly():
     rng = np.random.default_rng(1)
     y_lab, y = rng.standard_normal(2000), 0.5 + rng.standard_normal(1000)
@@ -146,15 +125,6 @@ def test_interval_masses_obey_the_lemma_and_shapes_inside_are_kept():
         return (c - c[:, :1]) / (c[:, -1:] - c[:, :1])
 
     assert_allclose(shape(new), shape(old), atol=1e-7)
-
-
-def test_a_lab_of_distributions_survives_a_file(tmp_path):
-    prev, old, _, _ = world(n=300, mean=0.5)
-    prev.save(tmp_path / "prev.json")
-    again = fieldcal.Prevalence.load(tmp_path / "prev.json")
-    assert again == prev
-    assert again.lab.outcome == prev.lab.outcome
-    assert_array_equal(fieldcal.recalibrate(again, old).mean(), fieldcal.recalibrate(prev, old).mean())
 
 
 # Intervals
@@ -244,17 +214,6 @@ def test_a_lab_of_numbers_takes_no_probabilities_and_decides_nothing():
         fieldcal.count(prev.lab, old, missing="drop")
     with pytest.raises(InputError, match=r"this estimate is of a number.*\.mean\(\)"):
         fieldcal.decide(prev, old)
-
-
-def test_options_of_classes_do_not_go_with_distributions():
-    for options, message in (
-        ({"classes": [0, 1]}, r"classes=.* does not go with distributions of a number.*Use intervals="),
-        ({"ordered": True}, "ordered=.* does not go with distributions of a number"),
-        ({"normalize": True}, "normalize=.* does not go with distributions of a number"),
-    ):
-        y = np.random.default_rng(0).standard_normal(100)
-        with pytest.raises(InputError, match=message):
-            fieldcal.learn(regression.from_moments(y, np.ones(100)), y, **options)
 
 
 def test_what_scipy_freezes_is_taken_as_it_is():
