@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 
 import numpy as np
 import pytest
@@ -162,12 +161,3 @@ def test_the_answer_is_seeded_plain_data_and_the_same_from_a_file(tmp_path):
 def test_three_classes_and_intervals_are_judged_too():
     data = label_shift(prevalence=[[0.2, 0.2, 0.6]], p_lab=(0.5, 0.3, 0.2), n_lab=3000, n_field=2000)
     assert fieldcal.cross_validate(estimated(data, 200)).tilt.word == "better"
-    rng = np.random.default_rng(0)
-    y = rng.normal(size=3000)
-    with warnings.catch_warnings(action="ignore"):
-        predicted = fieldcal.regression.from_moments((y + 0.7 * rng.normal(size=3000)) / 1.49, 0.573)
-        lab = fieldcal.learn(predicted, y, intervals=[-1, 0, 1])
-        kept = np.flatnonzero(y > -0.2)[:1200]
-        numbers = np.where(np.arange(1200) % 6 == 0, y[kept], np.nan)
-        prev = fieldcal.estimate(lab, fieldcal.count(lab, predicted.take(kept), y=numbers))
-    assert fieldcal.cross_validate(prev).rows == 200

@@ -29,17 +29,6 @@ def test_the_demo_says_that_it_is_to_be_used_with_care_and_why(ran):
     assert any("whole field moved" in reason for reason in prev.verdict.reasons)
 
 
-def test_the_table_has_one_line_per_plot(ran):
-    prev, data = ran.prev, ran.data
-    head, *lines = demo.table(ran).split("\n")
-    assert head.split()[:5] == ["plot", "rows", "mean", "prediction", "estimate"]
-    assert [int(line.split()[0]) for line in lines] == list(prev.groups)
-    assert [int(line.split()[1]) for line in lines] == [(data.plots_field == g).sum() for g in prev.groups]
-    for line in lines:
-        before, after = (float(x) for x in line.split()[-2:])
-        assert 0 < after < before + 0.2
-
-
 def test_most_plots_get_better_and_their_prevalences_nearer_to_the_truth(ran):
     prev, data, y = ran.prev, ran.data, ran.y
     share, better = np.empty(prev.estimate.shape), []
@@ -53,11 +42,3 @@ def test_most_plots_get_better_and_their_prevalences_nearer_to_the_truth(ran):
     naive, value = (np.abs(table - share).mean() for table in (prev.mean_prediction, prev.estimate))
     assert value < 0.9 * naive
     assert demo.errors(ran) == pytest.approx((naive, value))
-
-
-def test_the_report_of_the_demo_knows_the_labels(ran):
-    content = ran.report().dict()
-    assert content["labelled"]["rows"] == len(ran.y)
-    before, after = (content["labelled"]["measures"][0][key] for key in ("before", "after"))
-    assert after < before - 0.03
-    assert content["summary"]["class"] == demo.SHOWN

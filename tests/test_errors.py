@@ -94,17 +94,6 @@ def test_no_message_names_an_option_by_hand():
     assert not by_hand, "Put an Option among the parts of the message: " + "\n".join(by_hand)
 
 
-def test_the_walk_sees_a_message_that_names_an_option_by_hand(tmp_path):
-    path = tmp_path / "module.py"
-    path.write_text(
-        'def f(n):\n    """Pass missing=1."""\n    raise InputError(f"{n} rows: pass missing=\'drop\'.")\n'
-    )
-    assert [(inside, node.value) for inside, node in texts(path) if "missing=" in node.value] == [
-        ("f", " rows: pass missing='drop'.")
-    ]
-    assert [found.partition(" ")[0] for found in named_by_hand(path)] == ["module.py:3:"]
-
-
 def named_options():
     """Every option that a message may speak of, and where."""
     for outcome in (Classes, Intervals):
@@ -157,15 +146,11 @@ def test_an_option_is_spelled_for_python_and_for_the_command_line():
         assert explain(error) == f"Braces {{}} and % are text. Pass {flag}."
 
 
-def test_values_from_data_are_never_taken_for_options():
-    assert explain(InputError("There is no column \"missing='drop'\".")) == (
-        "There is no column \"missing='drop'\"."
-    )
-
-
 def test_an_endless_value_is_cut():
     assert len(str(Option("by", ["x" * 10_000]))) < 100
     assert len(as_flag(Option("by", ["x" * 10_000]))) < 100
+    text = "There is no column \"missing='drop'\"."
+    assert explain(InputError(text)) == text
 
 
 def test_a_message_survives_a_process_boundary():

@@ -67,29 +67,6 @@ def test_coverage_bias_error_and_width_are_those_of_the_answers():
     assert found["width"] == pytest.approx(0.4)
 
 
-def figures(**changed):
-    """Figures of fieldcal and PPI++ in two cells."""
-    frame = pd.DataFrame(
-        {
-            "cell": ["a", "b"] * 2,
-            "method": ["fieldcal"] * 2 + ["ppi-python PPI++"] * 2,
-            "kind": "verdicts",
-            "design": "random",
-            "replicas": 400,
-            "covered": 0.9,
-            "covered_error": 0.015,
-            "width": 0.1,
-        }
-    )
-    for name, values in changed.items():
-        frame[name] = values
-    return frame
-
-
-def said(lines, pattern):
-    return next(line for line in lines if re.search(pattern, line))
-
-
 def test_the_command_prints_bars_and_writes_the_figures(capsys, tmp_path, stand_in):
     target = tmp_path / "figures.csv"
     options = ["--no-peers", "--replicas", "2", "--processes", "1", "--every", "41", "--markdown"]

@@ -68,12 +68,6 @@ def test_every_section_ends_in_bars_that_are_met_or_missed(section, paths):
     assert any(line.startswith("| ") for line in lines)
 
 
-def errors(excess, replicas=20, noise=0.01):
-    """Replicas of one file whose error is that of the labels times 1.05 and so much more."""
-    wiggle = noise * np.resize([1, -1], replicas)
-    return pd.DataFrame({"file": "a", "n": 100, "e": 0.105 + excess + wiggle, "e_labels": 0.1})
-
-
 def test_the_command_measures_prints_and_writes_every_replica(capsys, tmp_path, paths):
     (tmp_path / paths[0].name).symlink_to(paths[0])
     target = tmp_path / "replicas.csv"

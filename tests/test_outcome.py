@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy.stats import norm
 
 import fieldcal
@@ -18,11 +18,6 @@ ABC = Classes(labels=("a", "b", "c"))
 HALVES = Intervals.of([0.0])
 
 
-def test_the_masses_of_probabilities_are_the_probabilities_themselves():
-    given = pd.DataFrame({"c": [0.2], "a": [0.3], "b": [0.5]})
-    assert ABC.masses(given) is given
-
-
 def test_new_probabilities_come_in_the_shape_and_order_of_the_given_ones():
     new = np.array([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]])
     assert_array_equal(ABC.rebuild(np.zeros((2, 3)), new), new)
@@ -31,15 +26,6 @@ def test_new_probabilities_come_in_the_shape_and_order_of_the_given_ones():
     two = Classes(labels=(0, 1))
     assert two.rebuild(np.zeros((2, 1)), np.array([0.1, 0.2])).shape == (2, 1)
     assert two.rebuild([0.5, 0.5], np.array([0.1, 0.2])).shape == (2,)
-
-
-def test_distributions_with_their_own_masses_are_what_they_were():
-    given = regression.from_quantiles([[-1.0, 0.0, 1.0], [0.0, 0.5, 2.0]], [0.1, 0.5, 0.9])
-    masses = HALVES.masses(given)
-    assert_allclose(masses.sum(axis=1), 1.0)
-    again = HALVES.rebuild(given, masses)
-    assert type(again) is type(given)
-    assert_allclose(again.values, given.values, atol=1e-12)
 
 
 def test_distributions_are_known_by_what_they_can_do():
@@ -53,16 +39,6 @@ def test_distributions_are_known_by_what_they_can_do():
         (pd.DataFrame({"cdf": [0.1], "ppf": [0.9]}), False),
     ):
         assert are_distributions(given) is answer
-
-
-def test_codes_are_places_in_the_order_of_the_outcome():
-    assert ABC.codes(["c", "a"]).tolist() == [2, 0]
-    assert Classes(labels=(0, 1)).codes([True, 0.0]).tolist() == [1, 0]
-    assert HALVES.codes([-1, 0, 1]).tolist() == [0, 0, 1]
-    with pytest.raises(InputError, match=r"'d' is not among the classes \['a', 'b', 'c'\]"):
-        ABC.codes(["d"])
-    with pytest.raises(InputError, match="1 of the numbers are missing"):
-        HALVES.codes([np.nan])
 
 
 def test_numbers_that_are_none_are_refused():
@@ -98,9 +74,3 @@ def test_the_file_of_a_lab_says_what_its_outcome_is():
         again = fieldcal.Lab.from_json(lab.to_json())
         assert type(again.outcome) is type(lab.outcome)
         assert again == lab
-
-
-def test_labels_for_people_are_short():
-    assert Classes(labels=("", "x" * 50)).short_labels == ('""', "x" * 27 + "…")
-    assert Intervals.of([1.23456, 2.0]).short_labels == ("≤ 1.23", "(1.23, 2]", "> 2")
-    assert Intervals.of([1.23456, 1.23457]).short_labels[1] == "(1.23456, 1.23457]"

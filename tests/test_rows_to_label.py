@@ -51,6 +51,14 @@ def test_the_same_seed_gives_the_same_rows_and_another_one_others():
         for seed in (1, 1, 2)
     )
     assert first.tolist() == again.tolist() != other.tolist()
+    with pytest.raises(InputError, match="pass groups"):
+        fieldcal.rows_to_label(prev, data.proba_field, 10)
+    gaps = data.proba_field.copy()
+    gaps[::2] = np.nan
+    with pytest.raises(InputError, match="NaN"):
+        fieldcal.rows_to_label(prev, gaps, 10, groups=groups)
+    chosen = fieldcal.rows_to_label(prev, gaps, 700, groups=groups, missing="drop")
+    assert (chosen % 2 == 1).all()
 
 
 def test_rows_with_a_label_are_not_chosen_again_and_groups_that_have_many_get_fewer():
@@ -71,23 +79,6 @@ def test_more_rows_than_there_are_without_a_label_are_refused():
         InputError, match="n is 101, but there are 100 rows with a prediction and without a label"
     ):
         fieldcal.rows_to_label(prev, data.proba_field, 101, y=y)
-
-
-def test_rows_without_a_prediction_are_refused_or_never_chosen():
-    data, _, prev = world()
-    gaps = data.proba_field.copy()
-    gaps[::2] = np.nan
-    with pytest.raises(InputError, match="NaN"):
-        fieldcal.rows_to_label(prev, gaps, 10)
-    assert (fieldcal.rows_to_label(prev, gaps, 750, missing="drop") % 2 == 1).all()
-
-
-def test_groups_are_needed_if_and_only_if_the_estimate_has_them():
-    data, groups, prev = world(5)
-    with pytest.raises(InputError, match="pass groups"):
-        fieldcal.rows_to_label(prev, data.proba_field, 10)
-    with pytest.raises(InputError, match="of one population"):
-        fieldcal.rows_to_label(world()[2], data.proba_field, 10, groups=groups)
 
 
 def test_chosen_rows_spread_over_the_predictions_of_every_bin():
@@ -113,16 +104,3 @@ def test_chosen_rows_beat_random_ones_on_average():
     chosen = [error(fieldcal.rows_to_label(prev, data.proba_field, 150, random_state=s)) for s in range(30)]
     random = [error(rng.choice(1500, 150, replace=False)) for _ in range(30)]
     assert np.mean(chosen) < np.mean(random)
-
-
-def test_rows_with_distributions_are_chosen_too():
-    from fieldcal import regression
-
-    rng = np.random.default_rng(0)
-    y = rng.normal(size=900)
-    mean = y + 0.7 * rng.normal(size=900)
-    predicted = regression.from_moments(mean / 1.49, np.full(900, 0.57))
-    lab = fieldcal.learn(predicted.take(np.arange(600)), y[:600], intervals=[0.0])
-    rest = predicted.take(np.arange(600, 900))
-    rows = fieldcal.rows_to_label(fieldcal.estimate(lab, fieldcal.count(lab, rest)), rest, 40)
-    assert len(set(rows.tolist())) == 40
