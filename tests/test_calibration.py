@@ -141,24 +141,6 @@ def test_a_row_is_read_by_a_fit_that_has_not_seen_it():
 # What it goes with
 
 
-@pytest.mark.slow
-def test_bins_of_labelled_fields_are_those_that_the_model_has():
-    data = shifted()
-    lab = fieldcal.learn(sharpened(data.proba_lab), data.y_lab, calibration="sigmoid")
-    p = sharpened(data.proba_field)
-    y = [label if i < 300 else None for i, label in enumerate(data.y_field.tolist())]
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, p, y=y))
-    new = fieldcal.recalibrate(prev, p, shape="bins")
-    bins = lab.partition.assign(p)
-    step = prev.correction("bins").steps
-    values = lab.calibration_map.read(p)
-    for each in step:
-        values = (each.at(bins) if hasattr(each, "partition") else each).apply_binary(values)
-    np.testing.assert_allclose(new, values, atol=1e-12)
-    assert fieldcal.cross_validate(prev).rows == 300
-    assert fieldcal.plan(prev) is not None
-
-
 def test_labs_with_the_same_map_are_merged_and_others_refused():
     data = shifted()
     p = sharpened(data.proba_lab)
@@ -243,18 +225,6 @@ def test_a_map_for_another_number_of_classes_is_refused():
             fieldcal.learn(two.proba_lab, two.y_lab, calibration=found)
     with pytest.raises(InputError, match=r"the classes \(0, 1\), and these are \(1, 0\)"):
         fieldcal.learn(1 - one.proba_lab, one.y_lab, positive=0, calibration=found)
-
-
-def test_predictions_that_are_zero_for_every_purpose_are_one_step():
-    p = np.repeat([0.0, 1e-200, 1e-10, 0.3, 0.7, 1 - 1e-12, 1.0], 50)
-    hit = np.concatenate([np.arange(50) < n for n in (2, 10, 6, 15, 40, 46, 50)]).astype(float)
-    curve = Steps.fit(p, hit, np.ones(len(p)))
-    assert len(curve.x) == 4
-    low, high = 18 / 150, 96 / 100
-    np.testing.assert_allclose(
-        curve.at(np.array([0.0, 1e-200, 1e-10, 1 - 1e-12, 1.0])), [low] * 3 + [high] * 2
-    )
-    assert tabulated("isotonic", [curve], (0, 1)).fault((0, 1)) is None
 
 
 # Trust 0: calibrated, and no more

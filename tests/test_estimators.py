@@ -179,31 +179,16 @@ def test_partial_adapt_goes_on_from_adapt_and_adapt_begins_anew(proba, lab):
     assert recalibrator.adapt(proba[1][:50]).field_.n.sum() == 50
 
 
-def test_a_field_that_cannot_be_estimated_leaves_the_estimator_as_it_was(proba, lab):
+def test_a_fit_that_fails_leaves_the_estimator_unfitted_and_not_half_fitted(proba, lab):
     recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1])
     before = recalibrator.field_
     with pytest.raises(InputError, match="trust"):
         recalibrator.set_params(trust=2).partial_adapt(proba[1])
     assert recalibrator.field_ is before
-
-
-def test_a_fit_that_fails_leaves_the_estimator_unfitted_and_not_half_fitted(proba, lab):
-    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y).adapt(proba[1])
     with pytest.raises(InputError):
         recalibrator.fit(2 * proba[0], lab.y)
     with pytest.raises(NotFittedError):
         recalibrator.predict_proba(proba[1])
-
-
-# -- groups ----------------------------------------------------------------------------------------------------
-
-
-def test_groups_of_another_length_are_refused_before_adapt_and_after(proba, lab, field):
-    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="899"):
-            recalibrator.predict_proba(proba[1], groups=field.groups[:-1])
-        recalibrator.adapt(proba[1], groups=field.groups)
 
 
 # -- shapes and tables -----------------------------------------------------------------------------------------
@@ -222,22 +207,6 @@ def test_predictions_in_any_shape_give_the_same_answer(proba, lab):
     ):
         recalibrator = Recalibrator(trust=1).fit(shape(proba[0]), lab.y).adapt(shape(proba[1]))
         np.testing.assert_allclose(recalibrator.predict_proba(shape(proba[1])), expected, atol=1e-5)
-
-
-def test_names_of_columns_are_remembered_and_must_stay(proba, lab, classifier):
-    table = pd.DataFrame(proba[0], columns=["no", "yes"])
-    recalibrator = Recalibrator().fit(table, lab.y)
-    assert recalibrator.feature_names_in_.tolist() == ["no", "yes"]
-    assert recalibrator.n_features_in_ == 2
-    with pytest.raises(ValueError, match="feature names should match"):
-        recalibrator.adapt(table.set_axis(["no", "maybe"], axis=1))
-    features = pd.DataFrame(lab.X, columns=list("pqrs"))
-    around = RecalibratedClassifier(FrozenEstimator(LogisticRegression().fit(features, lab.y))).fit(
-        features, lab.y
-    )
-    assert around.feature_names_in_.tolist() == list("pqrs")
-    around.set_params(estimator=FrozenEstimator(classifier)).fit(lab.X, lab.y)
-    assert not hasattr(around, "feature_names_in_")
 
 
 def test_lab_labels_that_the_classifier_does_not_know_are_refused(classifier, lab):

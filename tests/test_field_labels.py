@@ -164,25 +164,14 @@ def test_numbers_are_labels_of_the_intervals_that_they_lie_in():
 
 
 def test_a_second_table_of_labels_is_merged_into_what_one_call_gives():
-    for weighted in (False, True):
-        lab, proba, groups, y = world()
-        weight = (
-            np.random.default_rng(2).integers(1, 4, len(y)).astype(float) if weighted else np.ones(len(y))
-        )
-        known = [i for i, label in enumerate(y) if label is not None]
-        later = fieldcal.count(
-            lab,
-            proba[known],
-            groups=groups[known],
-            y=[y[i] for i in known],
-            sample_weight=weight[known],
-            only_labels=True,
-        )
-        both = fieldcal.count(lab, proba, groups=groups, sample_weight=weight) + later
-        assert both == fieldcal.count(lab, proba, groups=groups, y=y, sample_weight=weight)
-        assert not later.V.any()
-        assert not later.score_sums.any()
-        assert not later.weight_squares.any()
+    lab, proba, groups, y = world()
+    weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float)
+    known = [i for i, label in enumerate(y) if label is not None]
+    given = {"groups": groups[known], "y": [y[i] for i in known], "sample_weight": weight[known]}
+    later = fieldcal.count(lab, proba[known], **given, only_labels=True)
+    both = fieldcal.count(lab, proba, groups=groups, sample_weight=weight) + later
+    assert both == fieldcal.count(lab, proba, groups=groups, y=y, sample_weight=weight)
+    assert not (later.V.any() or later.score_sums.any() or later.weight_squares.any())
 
 
 def test_a_group_that_only_the_labels_have_comes_in_without_rows():
@@ -220,18 +209,6 @@ def test_a_file_whose_labels_cannot_be_is_refused():
         content["batches"][""]["labelled"]["random"] |= wrong
         with pytest.raises(ValueError, match=words):
             Field.model_validate(content)
-
-
-def test_a_few_labels_among_a_million_groups_take_little_space():
-    lab, *_ = world()
-    groups = np.arange(1_000_000)
-    y = np.full(len(groups), np.nan)
-    y[::3334] = 1.0
-    batch = fieldcal.count(lab, np.full(len(groups), 0.4), groups=groups, y=y)
-    found = batch.labelled["random"]
-    assert len(found.at) == 300
-    assert found.counts.size == 300 * 2 * lab.n_bins
-    assert len(str(found.content())) < 40_000
 
 
 # Estimators and words

@@ -100,19 +100,6 @@ def test_from_no_label_to_a_few_nothing_jumps():
         assert after.verdict.level == "care"
 
 
-def test_rows_chosen_by_looking_at_predictions_say_the_same_as_random_ones():
-    """Both tell of the classes of a prediction; only their distribution over predictions is chosen."""
-    data = shifted()
-    lab = lab_of()
-    given = some(data.y_field, 150)
-    one, two = (
-        fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=given, design=design))
-        for design in ("random", "by_score")
-    )
-    assert_array_equal(one.estimate, two.estimate)
-    assert_array_equal(one.upper, two.upper)
-
-
 def by_class(y, n):
     """n of each class."""
     given = np.full(len(y), np.nan)
@@ -176,19 +163,6 @@ def test_weights_of_another_scale_change_nothing_and_unequal_ones_widen():
     assert (one.upper - one.lower)[0, 1] > (plain.upper - plain.lower)[0, 1]
     clustered = asked(data.proba_field, data.y_field, 100, design_effect=4)
     assert (clustered.upper - clustered.lower)[0, 1] > (plain.upper - plain.lower)[0, 1]
-
-
-def test_a_group_without_rows_has_the_share_of_the_others_and_a_wide_interval():
-    data = groups()
-    lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    proba = data.proba_field.copy()
-    proba[data.groups_field == 4] = np.nan
-    field = fieldcal.count(lab, proba, groups=data.groups_field, y=some(data.y_field, 300), missing="drop")
-    prev = fieldcal.estimate(lab, field)
-    assert np.isfinite(prev.lower).all()
-    width = (prev.upper - prev.lower)[:, 1]
-    assert width[4] > np.delete(width, 4).max()
-    assert np.isfinite(prev.draws()).all()
 
 
 def test_one_label_is_not_the_whole_truth_of_a_group_that_has_no_rows():

@@ -86,19 +86,6 @@ def test_the_interval_holds_the_value_inside_0_and_1_and_has_a_width(K, prior):
             assert (prev.upper > prev.lower).all()
 
 
-def test_groups_of_one_row_and_of_one_class_have_an_honest_interval_too():
-    d = data()
-    lab, _ = counted()
-    certain = np.concatenate([np.full(200, 1e-9), np.full(200, 1 - 1e-9), d.proba_field[:1]])
-    field = fieldcal.count(lab, certain, groups=["none"] * 200 + ["all"] * 200 + ["one"])
-    for trust in (0, 1, "auto"):
-        prev = fieldcal.estimate(lab, field, trust=trust)
-        width = dict(zip(prev.groups, (prev.upper - prev.lower)[:, 1], strict=True))
-        assert min(width.values()) > 1e-4
-        if trust != 0:
-            assert width["one"] > 0.3
-
-
 def test_the_interval_covers_the_prevalence_of_groups_where_the_assumption_holds():
     inside = []
     for seed in range(12):
@@ -336,14 +323,3 @@ def test_groups_of_several_columns_get_a_column_each():
     assert table["group_1"].dtype == pl.String
     assert table["group_2"].dtype == pl.Int64
     assert list(zip(table["group_1"], table["group_2"], strict=True))[2::2] == list(prev.groups)
-
-
-def test_the_text_shows_the_largest_groups_and_says_how_many_it_hides():
-    d, (lab, _) = data(), counted()
-    groups = np.minimum(np.random.default_rng(0).geometric(0.08, len(d.proba_field)), 40)
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, groups=groups), trust=1)
-    lines = repr(prev).split("\n")
-    assert lines[0].startswith(f"Prevalence of 1 in {len(prev.groups)} groups, 3,000 rows")
-    assert f"… and {len(prev.groups) - 12:,} " in lines[15]
-    shown = [int(line.split()[1]) for line in lines[3:15]]
-    assert shown == sorted(prev.n.tolist(), reverse=True)[:12]

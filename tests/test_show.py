@@ -81,8 +81,6 @@ def plain(thing, width=200):
 class Page(HTMLParser):
     """Tags that match, and what they hold."""
 
-    VOID = frozenset({"br", "img", "hr", "input", "meta", "link"})
-
     def __init__(self, text):
         super().__init__()
         self.open, self.tags, self.attributes, self.texts = [], [], [], []
@@ -93,12 +91,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         self.attributes += attrs
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
+        self.open.append(tag)
 
     def handle_endtag(self, tag):
         assert self.open, f"</{tag}> closes nothing"

@@ -200,14 +200,6 @@ def test_counts_beyond_62_bits_become_floats_and_come_back_as_whole_numbers():
     assert (one.add(big, "x").add(big, "y")).retract("y").score_sums.dtype == np.int64
 
 
-def test_whole_numbers_of_separate_groups_do_not_overflow_together():
-    one = field([(0.1, "a", 1)])
-    sums = np.full((1, 2), 2**62 - 1)
-    a, b, c = (counted_as(one, groups=(g,), score_sums=sums) for g in "abc")
-    assert sound(a.add(b, "x").add(c, "y")).score_sums.tolist() == [[2**62 - 1] * 2] * 3
-    assert sound(a.add(b, "x").add(c, "y")).only(["x", "y"]).score_sums.dtype == np.int64
-
-
 def test_batches_beyond_62_bits_merge_to_the_same_bytes_in_any_order():
     def batch(units, id):
         return counted_as(one_population([0.1]), score_sums=np.full((1, 2), units)).named(id)

@@ -231,23 +231,6 @@ def test_recalibrate_answers_in_the_shape_it_was_given():
     assert fieldcal.recalibrate(prev, np.empty((0, 2)), groups=[]).shape == (0, 2)
 
 
-# Bins
-
-
-def test_bin_ids_in_place_of_predictions_give_the_same_estimate():
-    data, lab, field, prev = learnt(2)
-    ids, field_ids = lab.partition.assign(data.proba_lab), lab.partition.assign(data.proba_field)
-    by_id = fieldcal.learn(ids, data.y_lab, partition=fieldcal.Bins(8))
-    assert by_id.F.tolist() == lab.F.tolist()
-    counted = fieldcal.count(by_id, field_ids, groups=data.groups_field)
-    assert counted.V.tolist() == field.V.tolist()
-    same = fieldcal.estimate(by_id, counted, **URC)
-    np.testing.assert_array_equal(same.urc, prev.urc)
-    new = fieldcal.recalibrate(same, data.proba_field, groups=data.groups_field)
-    np.testing.assert_array_equal(new, fieldcal.recalibrate(prev, data.proba_field, groups=data.groups_field))
-    np.testing.assert_allclose(same.mean_prediction, prev.mean_prediction, atol=0.02)
-
-
 # decide
 
 

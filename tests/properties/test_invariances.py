@@ -58,20 +58,6 @@ def intervals(prev):
     return np.stack([prev.lower, prev.upper])
 
 
-@pytest.mark.slow
-@few
-@given(worlds, seeds)
-def test_the_order_of_rows_changes_no_byte(world, seed):
-    rng = np.random.default_rng(seed)
-    in_lab, in_field = rng.permutation(len(world.y)), rng.permutation(len(world.field))
-    lab = learnt(world)
-    other = quiet(fieldcal.learn, world.proba[in_lab], world.y[in_lab])
-    assert other.to_json() == lab.to_json()
-    groups = None if world.groups is None else [world.groups[i] for i in in_field]
-    field = quiet(fieldcal.count, lab, world.field[in_field], groups=groups)
-    assert quiet(fieldcal.estimate, lab, field).to_json() == estimated(lab, world).to_json()
-
-
 @settings(few, max_examples=7)
 @given(worlds.filter(lambda w: w.G > 1), st.permutations(["north", "", "g0", "é", "1"]))
 def test_the_names_of_groups_change_no_estimate(world, names):
