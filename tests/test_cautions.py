@@ -269,13 +269,6 @@ def test_predictions_that_were_recalibrated_as_by_default_are_seen_too(trust):
             assert again.verdict.finding("recalibrated_before").state != "ok"
 
 
-def test_a_score_before_a_partial_correction_is_found_back():
-    rng = np.random.default_rng(0)
-    score, odds, trust = rng.uniform(0.001, 0.999, 500), np.exp(rng.normal(0, 2, 500)), 0.5
-    new = score + trust * (reweight_binary(score, np.column_stack([np.ones(500), odds])) - score)
-    np.testing.assert_allclose(guards._before(new, odds, trust), score)
-
-
 @pytest.mark.parametrize("prevalence", [(0.05, 0.8, 0.15), (0.1, 0.2, 0.7)])
 def test_three_classes_that_were_recalibrated_are_seen_and_not_taken_for_raw(prevalence):
     rng = np.random.default_rng(1)

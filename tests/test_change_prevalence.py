@@ -194,12 +194,3 @@ def test_a_series_goes_by_its_index_and_not_by_its_order():
     places = pd.Series({"meadow": 0.1, "forest": 0.9})
     answer = change_prevalence([0.5, 0.9], old=0.5, new=places, groups=["forest", "meadow"])
     assert_allclose(answer, [0.9, 0.5])
-
-
-def test_a_pattern_in_a_statement_needs_the_classes():
-    options = {"dialect": "duckdb", "scores": "p_*", "old": [1, 1], "new": [9, 1]}
-    with pytest.raises(InputError, match=r"The table is not seen from here.*classes="):
-        tables.sql_change_prevalence("t", **options)
-    statement = tables.sql_change_prevalence("t", classes=["a", "b"], **options)
-    assert '"p_a_recalibrated"' in statement
-    assert '"p_b_recalibrated"' in statement

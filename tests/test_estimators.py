@@ -166,17 +166,12 @@ def test_batches_in_any_order_equal_one_adapt(classifier, lab, field):
     batches = np.array_split(np.random.default_rng(0).permutation(len(field.y)), 4)
     for estimator, feed in fitted_pair(classifier, lab, trust=1):
         whole = copy.deepcopy(estimator).adapt(feed(field.X), groups=field.groups)
-        for rows in batches:
+        first, *others = batches
+        estimator.adapt(feed(field.X)).adapt(feed(field.X[first]), groups=field.groups[first])
+        for rows in others:
             estimator.partial_adapt(feed(field.X[rows]), groups=field.groups[rows])
         assert estimator.field_ == whole.field_
         assert estimator.prevalence_ == whole.prevalence_
-
-
-def test_partial_adapt_goes_on_from_adapt_and_adapt_begins_anew(proba, lab):
-    recalibrator = Recalibrator(trust=1).fit(proba[0], lab.y)
-    recalibrator.adapt(proba[1][:100]).partial_adapt(proba[1][100:300])
-    assert recalibrator.field_.n.sum() == 300
-    assert recalibrator.adapt(proba[1][:50]).field_.n.sum() == 50
 
 
 def test_a_fit_that_fails_leaves_the_estimator_unfitted_and_not_half_fitted(proba, lab):
@@ -417,19 +412,3 @@ def test_weights_are_routed_into_a_pipeline_inside(lab):
             expected = CalibratedClassifierCV(expected, cv=5, ensemble=False, method=calibration)
         expected.fit(lab.X, lab.y, sample_weight=weight)
         np.testing.assert_allclose(adaptive.predict_proba(lab.X), expected.predict_proba(lab.X), rtol=1e-9)
-
-
-def test_classes_with_an_order_are_learnt_as_such_by_both_estimators():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 800)
-    X = (y + 0.5 * rng.standard_normal(800))[:, None]
-    model = LogisticRegression().fit(X[:300], y[:300])
-    wrapped = (
-        RecalibratedClassifier(FrozenEstimator(model), ordered=True, trust=1)
-        .fit(X[300:], y[300:])
-        .adapt(X[300:])
-    )
-    plain = Recalibrator(ordered=True, trust=1).fit(model.predict_proba(X[300:]), y[300:])
-    assert wrapped.lab_ == plain.lab_
-    assert wrapped.lab_.ordered
-    assert wrapped.prevalence_.prior["name"] == "smooth"

@@ -37,18 +37,6 @@ def test_the_window_holds_the_months_of_one_year_at_its_end(followed):
         np.testing.assert_array_equal(field.score_sums, at_once.score_sums)
 
 
-def test_the_window_slides_by_month(over_time, followed):
-    lab, stream, _ = followed
-    field = None
-    for month in stream[:15]:
-        field = over_time["slide"](field, lab, month)
-    start = over_time["_months_before"](stream[14].start, 11)
-    expected = [month.start.isoformat() for month in stream[:15] if month.start >= start]
-    assert field.batch_ids == tuple(expected)
-    assert start.isoformat() > stream[0].start.isoformat()
-    assert over_time["slide"](field, lab, stream[14]) == field, "a month that is sent again changes nothing"
-
-
 @pytest.fixture(scope="module")
 def judge():
     with pytest.MonkeyPatch.context() as patch:

@@ -134,12 +134,6 @@ def as_scores(lab, V):
     return guards.Scores(lab.M, lab.n_effective, lab.p_lab, edges, counts)
 
 
-def test_a_map_that_does_nothing_gives_back_the_mixtures():
-    scores = as_scores(lab_of(skewed, 0), [[1.0] * 8])
-    np.testing.assert_allclose(scores.after(logit(scores.edges)), scores.mixtures, atol=1e-9)
-    np.testing.assert_allclose(scores.compare("none", scores.mixtures).gain, 0)
-
-
 # c. Swapped classes
 
 
@@ -240,12 +234,6 @@ def test_fault_75_hard_decisions_are_called_that_with_the_right_remedy():
     proba, y = three((0.2, 0.5, 0.3), 0)
     with pytest.warns(CalibrationWarning, match="hard decisions"):
         fieldcal.learn(np.eye(3)[proba.argmax(axis=1)], y)
-
-
-def test_fault_75_a_confident_model_with_some_exact_zeros_and_ones_predicts_probabilities():
-    scores, y = scored(4000, 0.3, distance=4.0)
-    lab = fieldcal.learn(np.where(scores < 0.01, 0.0, np.where(scores > 0.99, 1.0, scores)), y)
-    assert "hard_decisions" not in codes(lab, scores)
 
 
 # f. More bins than the lab can fill

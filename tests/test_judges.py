@@ -238,25 +238,19 @@ def test_rates_with_a_flat_prior_are_rogan_and_gladen_s_estimator(sensitivity, s
     assert found == pytest.approx(np.clip(closed, 0, 1), abs=1e-9)
 
 
-def test_an_interval_of_a_rate_is_worth_the_rows_that_give_it():
-    ends = beta(0.9 * 120 + 0.5, 0.1 * 120 + 0.5).ppf([0.025, 0.975])
-    lab = Lab.from_rates(sensitivity=0.9, specificity=0.5, intervals=(ends, (0.4, 0.6)))
-    assert lab.n_effective[1] == pytest.approx(120, rel=1e-6)
-    wider = Lab.from_rates(sensitivity=0.9, specificity=0.5, intervals=(ends, (0.4, 0.6)), level=0.8)
-    assert wider.n_effective[1] < 120
-
-
 def test_a_confusion_matrix_of_rows_is_one_of_shares_with_their_number():
-    rows = np.array([[80, 15, 5], [10, 70, 20], [2, 8, 40]])
-    one = Lab.from_rates(confusion=rows, classes=["bad", "fair", "good"])
-    two = Lab.from_rates(
-        confusion=rows / rows.sum(axis=1, keepdims=True), n=[100, 100, 50], classes=["bad", "fair", "good"]
-    )
+    rows, classes = np.array([[80, 15, 5], [10, 70, 20], [2, 8, 40]]), ["bad", "fair", "good"]
+    one = Lab.from_rates(confusion=rows, classes=classes)
+    shares = rows / rows.sum(axis=1, keepdims=True)
+    two = Lab.from_rates(confusion=shares, n=[100, 100, 50], classes=classes)
     assert np.allclose(one.F, two.F)
     assert one.design == "by_class"
     prev = fieldcal.estimate(one, fieldcal.count(one, ["bad"] * 50 + ["fair"] * 30 + ["good"] * 40))
     assert prev.estimate.sum() == pytest.approx(1)
     assert fieldcal.Lab.from_json(one.to_json()) == one
+    ends = beta(0.9 * 120 + 0.5, 0.1 * 120 + 0.5).ppf([0.025, 0.975])
+    lab = Lab.from_rates(sensitivity=0.9, specificity=0.5, intervals=(ends, (0.4, 0.6)))
+    assert lab.n_effective[1] == pytest.approx(120, rel=1e-6)
 
 
 def test_rates_that_cannot_be_are_refused():

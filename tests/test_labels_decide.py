@@ -123,6 +123,11 @@ def test_half_of_each_class_is_found_out_as_no_random_sample_and_does_no_harm_wh
     assert right.lower[0, 1] <= truth <= right.upper[0, 1]
     assert abs(right.estimate[0, 1] - truth) < abs(wrong.estimate[0, 1] - truth)
     assert right.labels.looks_random is None
+    still = shifted(share=0.5)  # chosen by class alone, labels do not earn that nothing moved
+    field = fieldcal.count(lab, still.proba_field, y=by_class(still.y_field, 100), design="by_class")
+    found = fieldcal.estimate(lab, field).verdict
+    assert found.finding("labels_unmoved") is None
+    assert "chosen by class" in found.finding("labels_undecided").text
 
 
 def test_a_caller_who_trusts_fully_is_told_when_labels_contradict():
@@ -200,15 +205,6 @@ def test_labels_that_cannot_be_rows_of_the_field_are_told_and_make_no_certainty(
     assert prev.upper[0, 1] - prev.lower[0, 1] > 0.03
     fine = asked(data.proba_field, data.y_field, 300)
     assert fine.verdict.finding("labels_beyond_rows") is None
-
-
-def test_rows_chosen_by_class_alone_do_not_earn_that_nothing_moved():
-    data = shifted(share=0.5)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab)
-    field = fieldcal.count(lab, data.proba_field, y=by_class(data.y_field, 100), design="by_class")
-    found = fieldcal.estimate(lab, field).verdict
-    assert found.finding("labels_unmoved") is None
-    assert "chosen by class" in found.finding("labels_undecided").text
 
 
 @cache

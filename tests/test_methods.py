@@ -90,12 +90,6 @@ def test_what_is_given_stands_beside_the_preset():
     assert (prev.trust.overall, prev.point, prev.prior["name"]) == (0.5, "mean", "pooled")
 
 
-def test_the_paper_gets_as_many_bins_as_it_asks_for():
-    data = datasets.label_shift(n_lab=300, random_state=0)
-    assert fieldcal.learn(data.proba_lab, data.y_lab, method="paper", partition=60).n_bins == 60
-    assert fieldcal.learn(data.proba_lab, data.y_lab, partition=60).n_bins < 60
-
-
 def test_the_authors_code_has_no_bin_for_zero_and_that_is_told():
     data = binary()
     scores = np.where(data.proba_lab < 0.03, 0, data.proba_lab)
@@ -172,15 +166,11 @@ def test_missing_bin_ids_stay_missing():
             fieldcal.recalibrate(prev, given)
 
 
-def test_where_bins_were_counted_the_models_probabilities_are_taken_for_what_they_are():
+def test_what_are_no_bin_ids_is_refused():
     lab, prev, _ = of_bins()
     proba = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
     expected = fieldcal.change_prevalence(proba, old=lab.p_lab, new=prev.urc[0])
     assert_allclose(fieldcal.recalibrate(prev, proba), expected, rtol=1e-12)
-
-
-def test_what_are_no_bin_ids_is_refused():
-    _, prev, _ = of_bins()
     with pytest.raises(InputError, match=r"Bin ids must lie in 0 \.\. 2"):
         fieldcal.recalibrate(prev, np.array([0, 7]))
     for verb in (fieldcal.recalibrate, fieldcal.decide):

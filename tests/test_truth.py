@@ -125,17 +125,3 @@ def test_label_shift_may_be_assumed_and_then_it_is_said():
     assert after.estimate == prev.estimate[0, 1] - prev.estimate[1, 1]
     with pytest.raises(InputError, match="'trust' or 'label_shift'"):
         prev.draws(assume="magic")
-
-
-def test_the_less_one_tells_the_less_it_trusts():
-    """The same field with a rehearsal, with groups alone, and as one population."""
-    data = fieldcal.datasets.label_shift(
-        n_lab=6000, n_field=6000, n_groups=20, concentration=2.0, random_state=1
-    )
-    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
-    bare = fieldcal.learn(data.proba_lab, data.y_lab)
-    rehearsed = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=data.groups_field))
-    groups = fieldcal.estimate(bare, fieldcal.count(bare, data.proba_field, groups=data.groups_field))
-    alone = fieldcal.estimate(bare, fieldcal.count(bare, data.proba_field))
-    assert rehearsed.trust_between > groups.trust_between
-    assert rehearsed.trust_overall >= groups.trust_overall == alone.trust_overall

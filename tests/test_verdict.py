@@ -163,22 +163,15 @@ def finding(state, text, remedy=""):
 
 def test_a_verdict_is_as_bad_as_its_worst_finding_and_what_people_must_answer_decides_nothing():
     ok, ask, care, no = (finding(state, state) for state in ("ok", "ask", "care", "do_not_use"))
-    assert [Verdict(findings=f).level for f in ((), (ok, ask), (ask, care), (care, no, ok))] == [
-        "ok",
-        "ok",
-        "care",
-        "do_not_use",
-    ]
+    levels = [Verdict(findings=f).level for f in ((), (ok, ask), (ask, care), (care, no, ok))]
+    assert levels == ["ok", "ok", "care", "do_not_use"]
     assert Verdict(findings=(care, no)).reasons == ("do_not_use", "care")
-
-
-def test_a_verdict_is_frozen_and_survives_saving():
-    verdict = Verdict(
-        findings=(finding("care", "One.", "Do this."), finding("ok", "Two."), finding("ask", "Three?"))
+    assert (
+        repr(Verdict(findings=(finding("care", "One.", "Do this."), ok)))
+        == "Use with care\n  - One. Do this."
     )
-    assert repr(verdict) == "Use with care\n  - One. Do this."
     with pytest.raises((TypeError, ValueError, AttributeError)):
-        verdict.findings = ()
+        Verdict().findings = ()
     with pytest.raises(ValueError, match="state"):
         finding("fine", "No such state.")
 

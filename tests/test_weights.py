@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fieldcal
-from fieldcal.core.response import equal_rows, row_per_weight, rows_worth
+from fieldcal.core.response import row_per_weight, rows_worth
 from fieldcal.errors import InputError
 from fieldcal.objects.problem import as_problem
 
@@ -112,14 +112,6 @@ def test_squares_of_weights_merge_and_retract_exactly():
     assert (a + b + c).retract("b").to_json() == (c + a).to_json()
 
 
-def test_weights_as_rows_sum_up_to_the_effective_rows():
-    w = np.array([1.0, 3.0, 0.0, 0.2])
-    assert equal_rows(None) is None
-    assert equal_rows(w).sum() == pytest.approx(w.sum() ** 2 / (w**2).sum())
-    np.testing.assert_allclose(equal_rows(w) * w[1], w * equal_rows(w)[1])
-    assert equal_rows(np.array([0.1, 0.0, 0.1])).tolist() == [1, 0, 1]
-
-
 @pytest.mark.filterwarnings("ignore:The model is not calibrated:fieldcal.errors.CalibrationWarning")
 def test_a_class_that_was_sampled_more_has_its_prevalence_by_weight_and_its_precision_by_rows():
     drawn = data()
@@ -166,15 +158,6 @@ def test_every_row_four_times_with_a_design_effect_of_four_is_every_row_once(tru
     assert two.status == one.status
     np.testing.assert_allclose(two.draws([0, 3]), one.draws([0, 3]), atol=1e-9)
     assert two.contrast(3, 0).upper == pytest.approx(one.contrast(3, 0).upper)
-
-
-def test_a_design_effect_of_four_doubles_intervals_where_the_lab_is_sure():
-    drawn = fieldcal.datasets.label_shift(n_lab=60_000, n_field=1000, n_groups=1, random_state=1)
-    lab = fieldcal.learn(drawn.proba_lab, drawn.y_lab)
-    field = fieldcal.count(lab, drawn.proba_field)
-    once, four = (fieldcal.estimate(lab, field, trust=1, prior="flat", design_effect=d) for d in (1, 4))
-    ratio = (four.upper - four.lower) / (once.upper - once.lower)
-    np.testing.assert_allclose(ratio, 2, rtol=0.08)
 
 
 def test_a_design_effect_below_one_or_no_number_is_refused():
