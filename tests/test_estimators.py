@@ -399,16 +399,20 @@ def test_groups_are_routed_through_grid_search(classifier, field):
 
 
 @pytest.mark.usefixtures("routing")
-def test_weights_are_routed_into_a_pipeline_inside(lab):
-    for calibration in (None, "sigmoid"):
-        weight = np.where(lab.groups == "a", 3.0, 1.0)
-        step = LogisticRegression().set_fit_request(sample_weight=True)
-        scale = StandardScaler().set_fit_request(sample_weight=False)
-        inside = make_pipeline(scale, step)
-        adaptive = RecalibratedClassifier(inside, cv=2, calibration=calibration)
-        adaptive.fit(lab.X, lab.y, groups=lab.groups, sample_weight=weight)
-        expected = clone(inside)
-        if calibration is not None:
-            expected = CalibratedClassifierCV(expected, cv=5, ensemble=False, method=calibration)
-        expected.fit(lab.X, lab.y, sample_weight=weight)
-        np.testing.assert_allclose(adaptive.predict_proba(lab.X), expected.predict_proba(lab.X), rtol=1e-9)
+@pytest.mark.parametrize("calibration", [None, pytest.param("sigmoid", marks=pytest.mark.slow)])
+def test_weights_are_routed_into_a_pipeline_inside(lab, calibration):
+    weight = np.where(lab.groups == "a", 3.0, 1.0)
+    step = LogisticRegression().set_fit_request(sample_weight=True)
+    inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), step)
+    adaptive = RecalibratedClassifier(inside, cv=2, calibration=calibration)
+    adaptive.fit(lab.X, lab.y, groups=lab.groups, sample_weight=weight)
+    expected = clone(inside)
+    if calibration is not None:
+        expected = CalibratedClassifierCV(expected, cv=5, ensemble=False, method=calibration)
+    expected.fit(lab.X, lab.y, sample_weight=weight)
+    np.testing.assert_allclose(adaptive.predict_proba(lab.X), expected.predict_proba(lab.X), rtol=1e-9)
+
+
+def test_classes_with_an_order_are_learnt_as_such_by_both_estimators(classifier, lab):
+    for estimator, _ in fitted_pair(classifier, lab, ordered=True):
+        assert estimator.lab_.ordered

@@ -84,30 +84,25 @@ def test_labelled_counts_are_sums_of_the_weights_in_whatever_order_rows_come():
 def in_forms():
     """Labels 0 and 1 of the first and the third of four rows, in whatever holds them."""
     values = [1, None, 0, None]
-    return {
-        "list": values,
-        "floats": np.array([1.0, np.nan, 0.0, np.nan]),
-        "masked": np.ma.array([1, 9, 0, 9], mask=[0, 1, 0, 1]),
-        "objects": np.array(values, dtype=object),
-        "one_column": np.array([[1.0], [np.nan], [0.0], [np.nan]]),
-        "pandas_floats": pd.Series(values, dtype=float),
-        "pandas_Int64": pd.Series(values, dtype="Int64"),
-        "pandas_objects": pd.Series([1, pd.NA, 0, None], dtype=object),
-        "pandas_categories": pd.Series(pd.Categorical(values, categories=[0, 1])),
-        "pandas_booleans": pd.Series([True, None, False, None], dtype="boolean"),
-        "pandas_frame": pd.DataFrame({"y": values}),
-        "polars": pl.Series(values),
-        "polars_floats": pl.Series([1.0, None, 0.0, float("nan")]),
-        "pyarrow": pa.array(values),
-        "pyarrow_chunks": pa.chunked_array([values[:1], values[1:]]),
-    }
+    return (
+        np.array([1.0, np.nan, 0.0, np.nan]),
+        np.ma.array([1, 9, 0, 9], mask=[0, 1, 0, 1]),
+        np.array([[1.0], [np.nan], [0.0], [np.nan]]),
+        pd.Series(values, dtype="Int64"),
+        pd.Series([1, pd.NA, 0, None], dtype=object),
+        pd.Series(pd.Categorical(values, categories=[0, 1])),
+        pd.Series([True, None, False, None], dtype="boolean"),
+        pd.DataFrame({"y": values}),
+        pl.Series([1.0, None, 0.0, float("nan")]),
+        pa.chunked_array([values[:1], values[1:]]),
+    )
 
 
 def test_labels_come_in_any_form_with_any_null():
     lab, *_ = world()
     expected = fieldcal.count(lab, [0.9, 0.2, 0.1, 0.5], y=[1, None, 0, None])
     assert expected.n_labelled == 2
-    for form in in_forms().values():
+    for form in in_forms():
         assert fieldcal.count(lab, [0.9, 0.2, 0.1, 0.5], y=form) == expected
 
 

@@ -60,16 +60,6 @@ def test_the_keys_found_do_not_depend_on_the_order_of_the_rows(rows, random):
     assert shown(found[c] for c in codes) == shown(map(group_keys.normalize, rows))
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(any_key, max_size=8), st.lists(any_key, max_size=8))
-def test_the_union_of_two_sets_of_keys_is_what_all_rows_together_give(one, two):
-    first, _ = group_keys.factorize(one, n=len(one))
-    second, _ = group_keys.factorize(two, n=len(two))
-    both, _ = group_keys.factorize(one + two, n=len(one) + len(two))
-    assert shown(group_keys.union(first, second)) == shown(group_keys.union(second, first)) == shown(both)
-    assert (group_keys.positions(both, first) >= 0).all()
-
-
 def test_times_with_and_without_a_zone_do_not_compare_and_still_have_one_order_among_others():
     old, new, zoned = dt.datetime(2019, 1, 1), dt.datetime(2020, 1, 1), dt.datetime(2019, 6, 1, tzinfo=dt.UTC)
     rows = [10, new, zoned, 9, old]
@@ -231,11 +221,3 @@ def test_arranging_gives_what_factorizing_gives():
         arranged, expected = group_keys.arrange(list(values)), group_keys.factorize(values, n=len(values))
         assert repr(arranged[0]) == repr(expected[0])
         np.testing.assert_array_equal(arranged[1], expected[1])
-
-
-def test_equal_moments_in_two_zones_are_one_key_with_one_spelling():
-    here = dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
-    there = dt.datetime(2024, 1, 1, 10, tzinfo=dt.UTC)
-    for order in ([here, there], [there, here]):
-        found, _ = group_keys.factorize(order, n=2)
-        assert [k.isoformat() for k in found] == ["2024-01-01T10:00:00+00:00"]

@@ -56,14 +56,6 @@ def test_labels_are_ordered_as_scikit_learn_orders_them():
         assert codes.tolist() == expected_codes.tolist()
 
 
-def test_given_classes_keep_their_order():
-    classes, codes = as_labels(["b", "a", "b"], classes=["b", "a"])
-    assert classes == ("b", "a")
-    assert codes.tolist() == [0, 1, 0]
-    with pytest.raises(InputError):
-        as_labels(["b", "a"], classes=["b", "a", "a"])
-
-
 def test_the_effective_sample_size_is_kishs():
     assert effective_size(np.ones(7)) == 7
     assert effective_size(np.array([3.0, 1.0])) == pytest.approx(1.6)

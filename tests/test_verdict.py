@@ -202,16 +202,6 @@ def test_groups_that_differ_more_than_those_rehearsed_are_told_and_their_interva
     assert np.mean(covered) > 0.8
 
 
-@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")
-def test_columns_in_the_wrong_order_are_not_to_be_used():
-    (scores, y, groups), (new, field_groups) = by_label()
-    lab = fieldcal.learn(1 - scores, y, groups=groups)
-    verdict = fieldcal.check(lab, fieldcal.count(lab, 1 - new, groups=field_groups))
-    assert verdict.level == "do_not_use"
-    assert any("worse than chance" in reason for reason in verdict.reasons)
-    assert any("classes=" in reason for reason in verdict.reasons)
-
-
 def test_a_group_is_ok_only_if_the_verdict_is():
     data = fieldcal.datasets.label_shift(n_lab=4000, n_field=4000, n_groups=6, random_state=0)
     for groups in (data.groups_lab, None):

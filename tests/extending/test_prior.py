@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import fieldcal
-from extending import census
 from extending.census import Census
 from fieldcal.core.priors import N_DRAWS, register
 from fieldcal.core.problem import Penalty
@@ -92,38 +88,6 @@ def test_it_survives_a_file_with_its_draws(prior, tmp_path):
     assert again.contrast(2, 0) == prev.contrast(2, 0)
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "prev.json").read_bytes()
-
-
-READ = """
-import sys
-import numpy as np
-import fieldcal
-prev = fieldcal.Prevalence.load(sys.argv[1])
-print(prev.prior["name"], prev.urc.shape)
-try:
-    prev.draws()
-except fieldcal.errors.InputError as error:
-    print(error)
-import extending.census
-np.save(sys.argv[2], prev.draws())
-"""
-
-
-@pytest.mark.slow
-def test_another_process_can_read_it_once_it_is_imported(tmp_path):
-    lab, field = counted()
-    prev = fieldcal.estimate(lab, field, prior=PRIORS[1], trust=1)
-    prev.save(tmp_path / "prev.json")
-    run = subprocess.run(
-        [sys.executable, "-c", READ, str(tmp_path / "prev.json"), str(tmp_path / "draws.npy")],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(census.__file__).parents[1],
-    )
-    assert "census (4, 3)" in run.stdout
-    assert "The prior 'census' is not known here. Import the module that defines it" in run.stdout
-    assert_array_equal(np.load(tmp_path / "draws.npy"), prev.draws())
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,10 @@ def test_folds_must_predict_every_row_once_and_may_follow_the_groups():
     (X, y), _ = data(n=300)
     with pytest.raises(InputError, match="each row exactly once"):
         RecalibratedRegressor(Ridge(), cv=ShuffleSplit(3, random_state=0)).fit(X, y)
-    groups = np.arange(300) % 7
-    model = RecalibratedRegressor(Ridge(), cv=GroupKFold(3)).fit(X, y, groups=groups)
+    model = RecalibratedRegressor(Ridge(), cv=GroupKFold(3)).fit(X, y, groups=np.arange(300) % 7)
     assert model.lab_.rehearsal is not None
+    with pytest.raises(InputTypeError, match="LogisticRegression is a classifier"):
+        RecalibratedRegressor(LogisticRegression()).fit([[0.0], [1.0]] * 10, [0, 1] * 10)
 
 
 def test_the_errors_behind_a_point_forecast_are_those_of_rows_it_was_not_fitted_on():
@@ -110,11 +111,6 @@ def test_the_errors_behind_a_point_forecast_are_those_of_rows_it_was_not_fitted_
     X, y = rng.standard_normal((60, 40)), rng.standard_normal(60)  # it can only overfit
     model = RecalibratedRegressor(LinearRegression(), cv=6).fit(X, y)
     assert np.ptp(model.errors_) > 3 * np.std(y - model.model_.predict(X))
-
-
-def test_a_classifier_is_refused():
-    with pytest.raises(InputTypeError, match="LogisticRegression is a classifier"):
-        RecalibratedRegressor(LogisticRegression()).fit([[0.0], [1.0]] * 10, [0, 1] * 10)
 
 
 def test_it_is_cloned_and_refitted_without_a_trace_of_the_old_field():

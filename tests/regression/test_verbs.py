@@ -202,18 +202,3 @@ def test_a_lab_of_numbers_takes_no_probabilities_and_decides_nothing():
         fieldcal.count(prev.lab, old, missing="drop")
     with pytest.raises(InputError, match=r"this estimate is of a number.*\.mean\(\)"):
         fieldcal.decide(prev, old)
-
-
-def test_what_scipy_freezes_is_taken_as_it_is():
-    rng = np.random.default_rng(0)
-    y = rng.standard_normal(1000)
-    x = seen(y, rng)
-    frozen, wrapped = norm(SLOPE * x, SD), predicted(x)
-    lab = fieldcal.learn(frozen, y, intervals=[-0.5, 0.5])
-    assert lab == fieldcal.learn(wrapped, y, intervals=[-0.5, 0.5])
-    field = fieldcal.count(lab, frozen)
-    assert field == fieldcal.count(lab, wrapped)
-    prev = fieldcal.estimate(lab, field, trust=1)
-    assert_allclose(
-        fieldcal.recalibrate(prev, frozen).mean(), fieldcal.recalibrate(prev, wrapped).mean(), atol=1e-9
-    )
