@@ -166,7 +166,7 @@ def test_a_second_table_of_labels_is_merged_into_what_one_call_gives():
     later = fieldcal.count(lab, proba[known], **given, only_labels=True)
     both = fieldcal.count(lab, proba, groups=groups, sample_weight=weight) + later
     assert both == fieldcal.count(lab, proba, groups=groups, y=y, sample_weight=weight)
-    assert not (later.V.any() or later.score_sums.any() or later.weight_squares.any())
+    assert not any(table.any() for table in (later.V, later.score_sums, later.weight_squares))
 
 
 def test_a_group_that_only_the_labels_have_comes_in_without_rows():

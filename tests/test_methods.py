@@ -157,7 +157,7 @@ def test_bin_ids_get_the_probability_of_every_class_given_the_bin():
 
 
 def test_missing_bin_ids_stay_missing():
-    lab, prev, _ = of_bins()
+    _, prev, _ = of_bins()
     for given in (np.array([0.0, 1.0, np.nan]), pd.Series([0, 1, None], dtype="Int64")):
         answer = fieldcal.recalibrate(prev, given, missing="keep")
         assert_allclose(answer[:2], fieldcal.recalibrate(prev, np.array([0, 1])))
