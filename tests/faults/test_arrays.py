@@ -6,7 +6,6 @@ In every case, no input is changed.
 
 from __future__ import annotations
 
-import copy
 import decimal
 import fractions
 import functools
@@ -75,7 +74,6 @@ def three_prevalence():
 
 
 def count(scores, **options):
-    """Of the lab of two classes; nothing that is passed in may differ afterwards."""
     return unchanged(fieldcal.count, binary_lab(), scores, **options)
 
 
@@ -88,28 +86,16 @@ def flags(prev, group=0):
 
 
 def unchanged(call, *values, **options):
-    """Call with deep copies kept aside; nothing that was passed in may differ afterwards."""
-    before = copy.deepcopy((values, options))
+    """Nothing that is passed in may differ afterwards."""
+
+    def content():
+        return [repr(np.asarray(given, dtype=object).tolist()) for given in (*values, *options.values())]
+
+    before = content()
     try:
         return call(*values, **options)
     finally:
-        for kept, now in zip(before[0], values, strict=True):
-            _assert_same(kept, now)
-        for name, kept in before[1].items():
-            _assert_same(kept, options[name])
-
-
-def _assert_same(kept, now):
-    if isinstance(kept, np.ndarray):
-        np.testing.assert_array_equal(kept, now)
-        assert kept.dtype == now.dtype
-    elif isinstance(kept, (pd.DataFrame, pd.Series)):
-        assert kept.equals(now)
-        assert kept.index.equals(now.index)
-    elif isinstance(kept, (pl.DataFrame, pl.Series, pa.Table, pa.Array)):
-        assert kept.equals(now)
-    else:
-        assert repr(kept) == repr(now)
+        assert content() == before
 
 
 def interval_is_sound(prev):
@@ -181,17 +167,10 @@ REFUSED = {
         (lambda: learn([], scores=[]), "The lab has no rows"),
     ],
     11: [
-        (
-            lambda: recalibrate([0.3, 0.3], groups=[0, 77], unseen="error"),
-            r"1 groups \(1 rows, the first is '77'",
-        ),
+        (lambda: recalibrate([0.3] * 2, groups=[0, 77], unseen="error"), r"1 groups \(1 rows, .* is '77'"),
         (lambda: recalibrate([0.3], groups=[0], unseen="skip"), "unseen must be"),
         (lambda: recalibrate([0.3]), r"per group \(3 of them\)"),
         (lambda: recalibrate([[0.2, 0.3, 0.5]], three_prevalence, groups=["a"]), "one population"),
-    ],
-    13: [
-        (lambda: count([0.1, 0.2], groups=np.array([1, 2], dtype="M8[ns]")), "finer than a microsecond"),
-        (lambda: count([0.1, 0.2], groups=[np.datetime64(i, "ns") for i in (1, 2)]), "finer than a micros"),
     ],
     21: [
         (lambda: learn([0, 1, 0, 1], [0, 1, 2]), r"no row of class 2"),
@@ -252,8 +231,6 @@ def test_fault_08_what_is_no_number_is_refused():
         ([1, 1, 1], r"4 rows but sample_weight has shape \(3,\)"),
         ([[1], [1], [1], [1]], r"4 rows but sample_weight has shape \(4, 1\)"),
         (1, r"shape \(\)"),
-        ([1e308] * 4, r"how many rows a row stands for, but row 0 has 1e\+308"),
-        ([1, 1, 1e-200, 1], r"how many rows a row stands for, but row 2 has 1e-200"),
     ],
 )
 def test_fault_31_bad_weights_are_refused(weight, words):
@@ -279,7 +256,7 @@ def test_fault_31_bad_weights_are_refused(weight, words):
     ],
     ids=["numpy", "list", "pandas", "polars", "pyarrow", "masked", "decimal"],
 )
-def test_fault_01_missing_scores_are_refused_or_dropped_and_counted(scores):
+def test_fault_01_missing_scores_are_refused_or_dropped_whole_and_counted_or_kept_missing(scores):
     with pytest.raises(InputError, match=r"2 of 5 .* missing .* row 1\b.*missing='drop'"):
         fieldcal.count(binary_lab(), scores)
     field = fieldcal.count(binary_lab(), scores, missing="drop")
@@ -323,7 +300,7 @@ def test_fault_04_normalize_rescales_rows_in_every_verb():
     )
 
 
-def test_fault_05_exact_0_and_1_are_binned_and_stay_0_and_1():
+def test_fault_05_exact_0_and_1_stay_even_of_a_class_that_the_estimate_rules_out():
     data = binary()
     lab = fieldcal.learn(np.append(data.proba_lab, [0.0, 1.0]), np.append(data.y_lab, [0, 1]))
     field = fieldcal.count(lab, [0.0, 1.0, 1.0])
@@ -331,9 +308,6 @@ def test_fault_05_exact_0_and_1_are_binned_and_stay_0_and_1():
     prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), **URC)
     assert fieldcal.recalibrate(prev, [0.0, 1.0]).tolist() == [0.0, 1.0]
     assert fieldcal.recalibrate(three_prevalence(), np.eye(3)).tolist() == np.eye(3).tolist()
-
-
-def test_fault_05_certainty_of_a_class_that_the_estimate_rules_out_is_left_alone():
     lab = fieldcal.learn(np.repeat([0.1, 0.9], 50), np.repeat([0, 1], 50), smoothing=0, partition=2)
     prev = fieldcal.estimate(lab, fieldcal.count(lab, np.full(30, 0.1)), **URC)
     assert prev.urc[0, 1] == 0
@@ -398,7 +372,7 @@ def test_fault_11_unseen_groups_get_the_estimate_of_the_whole_field_or_are_left_
     assert recalibrate([0.3, 0.3], groups=[0, 77], unseen="raw")[1] == pytest.approx(0.3, abs=1e-15)
 
 
-def test_fault_12_null_is_a_group_of_its_own_and_the_empty_string_is_not_null():
+def test_fault_12_null_is_a_group_of_its_own_in_a_composite_key_too_and_not_the_empty_string():
     for groups in (
         ["a", None, "", NAN],
         np.array(["a", None, "", np.nan], dtype=object),
@@ -420,9 +394,6 @@ def test_fault_12_null_is_a_group_of_its_own_and_the_empty_string_is_not_null():
         field = fieldcal.count(binary_lab(), [0.1, 0.2, 0.8], groups=groups)
         assert field.groups == (3, None)
         assert [type(k) for k in field.groups] == [int, type(None)], "whole numbers stay whole"
-
-
-def test_fault_12_a_null_inside_a_composite_key_is_kept():
     groups = pd.DataFrame({"country": ["x", "x", None], "year": [2001, 2001, 2002]})
     field = count(np.array([0.1, 0.2, 0.8]), groups=groups)
     assert field.groups == (("x", 2001), (None, 2002))
@@ -441,18 +412,6 @@ def test_fault_13_look_alike_groups_do_not_merge_and_are_unseen():
             recalibrate([0.3], groups=[stranger], unseen="error")
     known = [np.int8(0), np.uint64(0), 0.0]  # the last as in a pandas column with gaps
     assert recalibrate([0.3] * 3, groups=known, unseen="error").shape == (3,)
-
-
-@pytest.mark.slow
-def test_fault_15_a_million_groups_work_in_memory_of_groups_times_bins():
-    n_groups = 1_000_000
-    proba, groups = np.resize(binary().proba_field, n_groups), np.arange(n_groups)
-    field = fieldcal.count(binary_lab(), proba, groups=groups)
-    assert field.V.shape == (n_groups, 8)
-    assert field.V.sum() == n_groups
-    prev = fieldcal.estimate(binary_lab(), field, **URC, level=None)
-    assert prev.estimate.shape == (n_groups, 2)
-    assert np.isfinite(fieldcal.recalibrate(prev, proba, groups=groups)).all()
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -491,26 +450,16 @@ def test_fault_22_the_noise_of_a_small_class_enters_the_interval():
     assert width[0] > 1.5 * width[1]
 
 
-@pytest.mark.parametrize(
-    "names",
-    [(0, 1), (False, True), ("no", "yes"), (0.0, 1.0), (-1, 1), (np.int8(0), np.int8(1))],
-    ids=["int", "bool", "str", "float", "minus-one", "numpy"],
-)
-def test_fault_23_labels_of_every_type_are_mapped_by_name(names):
+@pytest.mark.parametrize("names", [(0, 1), (False, True), ("no", "yes"), (0.0, 1.0), (-1, 1)], ids=str)
+def test_fault_23_labels_of_every_type_stand_for_their_class(names):
     data = binary()
     labels = np.array(names)[data.y_lab]
     for given in (labels, labels.tolist(), pd.Series(labels), pl.Series(labels), labels[:, None]):
         lab = fieldcal.learn(data.proba_lab, given)
         assert lab.classes == tuple(np.array(names).tolist())
         assert lab.F.tolist() == binary_lab().F.tolist()
-
-
-def test_fault_23_equal_labels_of_another_type_stand_for_the_class():
-    data = binary()
     for labels in (data.y_lab.astype(float), data.y_lab.astype(bool)):
-        lab = fieldcal.learn(data.proba_lab, labels, classes=[0, 1])
-        assert lab.classes == (0, 1)
-        assert lab.F.tolist() == binary_lab().F.tolist()
+        assert fieldcal.learn(data.proba_lab, labels, classes=[0, 1]) == binary_lab()
 
 
 def test_fault_23_columns_are_matched_to_the_classes_by_name():
@@ -580,7 +529,8 @@ def test_fault_26_tied_edges_merge_and_the_true_number_of_bins_is_reported():
         assert (found.F.sum(axis=0) > 0).all(), "no bin is empty"
 
 
-def test_fault_27_classes_with_equal_rows_warn_and_the_interval_grows():
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.SmallSampleWarning")
+def test_fault_27_classes_alike_or_nearly_so_warn_and_the_interval_grows():
     rng = np.random.default_rng(3)
     ids = [rng.choice(4, 400, p=[0.6, 0.2, 0.1, 0.1]), np.tile(np.repeat([2, 3], [30, 70]), 2)]
     with pytest.warns(IdentifiabilityWarning, match=r"'b' and 'c'.*condition number"):
@@ -596,10 +546,6 @@ def test_fault_27_classes_with_equal_rows_warn_and_the_interval_grows():
     assert np.abs(estimates[0].estimate - estimates[1].estimate).max() < 0.02, "the point does not jump"
     width = (estimates[0].upper - estimates[0].lower)[0]
     assert (width[1:] > 2 * width[0]).all(), "b and c can stand for each other, a cannot"
-
-
-@pytest.mark.filterwarnings("ignore::fieldcal.errors.SmallSampleWarning")
-def test_fault_27_a_condition_number_of_1e12_warns_and_is_solved():
     F = np.array([[500_000_000, 500_000_000, 0], [500_000_001, 499_999_999, 0], [0, 0, 1000]])
     with pytest.warns(IdentifiabilityWarning):
         lab = of_bins(np.tile([0, 1, 2], 3), np.repeat([0, 1, 2], 3), 3, sample_weight=F.ravel(), smoothing=0)
@@ -680,7 +626,7 @@ def test_fault_31_one_huge_weight_warns_with_the_effective_sample_size(huge):
     interval_is_sound(fieldcal.estimate(binary_lab(), field, **URC))
 
 
-def test_fault_32_counts_up_to_1e12_give_the_same_estimate_as_1e3():
+def test_fault_32_counts_of_any_size_are_added_exactly_and_give_the_same_estimate():
     lab, few = binary_lab(), count(binary().proba_field[:1000])
     held = {name: getattr(few, name) * 10**9 for name in ("V", "weight_squares")}
     held["score_sums"] = few.score_sums * 1e9  # beyond 64 bits
@@ -697,10 +643,7 @@ def test_fault_32_counts_up_to_1e12_give_the_same_estimate_as_1e3():
     np.testing.assert_allclose(modes[0].urc, modes[1].urc, atol=1e-7)
     assert (modes[1].upper - modes[1].lower < modes[0].upper - modes[0].lower).all()
     interval_is_sound(fieldcal.estimate(lab, many, prior="flat", trust=1))
-
-
-def test_fault_32_more_rows_than_float64_adds_exactly_are_still_added_exactly():
-    """From 2**23 rows on, a plain float sum of score units would round."""
+    # From 2**23 rows on, a plain float sum of score units would round.
     rows = 2**23 + 3
     field = fieldcal.count(binary_lab(), np.full(rows, 1 - 2.0**-30))
     assert field.score_sums.dtype == np.int64
@@ -717,28 +660,6 @@ def test_fault_32_a_field_far_from_the_lab_has_an_answer_however_large(trust):
         )
 
 
-def test_fault_33_a_lab_that_is_too_good_to_be_held_out_warns():
-    y = np.repeat([0, 1], 100)
-    with pytest.warns(CalibrationWarning, match=r"log loss is .*implausibly low.*trained on"):
-        fieldcal.learn(np.where(y, 0.999, 0.001), y)
-
-
-def test_fault_34_a_classifier_that_is_not_calibrated_on_the_lab_warns_with_a_remedy():
-    with pytest.warns(CalibrationWarning, match=r"not calibrated on the lab.*Calibrate on the lab: "):
-        fieldcal.learn(binary().proba_lab ** 3, binary().y_lab)
-
-
-def test_fault_35_a_group_that_no_mixture_of_the_classes_explains_is_inconsistent():
-    data, rng = binary(), np.random.default_rng(0)
-    ends = np.where(rng.random(300) < 0.5, rng.random(300) * 0.05, 0.95 + rng.random(300) * 0.05)
-    proba = np.concatenate([data.proba_field[np.flatnonzero(data.groups_field == 1)[:300]], ends])
-    field = count(proba, groups=np.repeat(["as in the lab", "drifted"], 300))
-    prev = fieldcal.estimate(binary_lab(), field, **URC)
-    assert "inconsistent" not in flags(prev, 0)
-    assert "inconsistent" in flags(prev, 1)
-    assert any("mixture of the classes" in reason for reason in prev.verdict.reasons)
-
-
 @pytest.mark.parametrize("prevalence", [binary_prevalence, three_prevalence], ids=["binary", "three"])
 def test_fault_36_the_iteration_limit_is_visible_with_the_gap(prevalence):
     solved = prevalence()
@@ -752,7 +673,8 @@ def test_fault_36_the_iteration_limit_is_visible_with_the_gap(prevalence):
     assert all("not_converged" not in flags(solved, g) for g in range(len(solved.status)))
 
 
-def test_fault_37_denormal_probabilities_give_no_nan_and_no_warning():
+@pytest.mark.filterwarnings(OURS)
+def test_fault_37_denormals_certain_predictions_and_next_to_no_smoothing_leak_nothing():
     scores, groups = np.array([5e-324, 1e-320, 1e-310, 2.3e-308, 1 - 1e-16, 0.5]), np.zeros(6, dtype=int)
     prev = fieldcal.estimate(binary_lab(), count(scores, groups=groups), **URC)
     interval_is_sound(prev)
@@ -761,11 +683,7 @@ def test_fault_37_denormal_probabilities_give_no_nan_and_no_warning():
     assert (np.diff(new[:4]) >= 0).all()
     columns = np.array([[1e-320, 5e-324, 1.0], [1e-310, 1.0, 0.0], [1e-320, 0.5, 0.5]])
     np.testing.assert_allclose(recalibrate(columns, three_prevalence).sum(axis=1), 1)
-
-
-@pytest.mark.filterwarnings(OURS)
-def test_fault_37_next_to_no_smoothing_and_certain_predictions_leak_nothing():
-    """A gamma draw of shape 1e-12 is exactly zero; a certain and wrong prediction has an infinite loss."""
+    # A gamma draw of shape 1e-12 is exactly zero; a certain and wrong prediction has an infinite loss.
     ids = np.array([0, 1, 2] * 20)
     for smoothing in (0, 1e-12, 1e-300):
         lab = of_bins(ids, ids, 4, smoothing=smoothing)
@@ -802,47 +720,6 @@ def test_fault_41_counts_of_another_lab_do_not_merge_and_the_difference_is_liste
     assert days.batch_ids == ("monday", "tuesday")
     with pytest.raises(InputError, match=r"batch 'monday' is in both.*twice"):
         days + count([0.4], batch="monday")
-
-
-def test_fault_47_pandas_rows_are_aligned_by_position_whatever_their_index():
-    data, rng = binary(), np.random.default_rng(0)
-    n = len(data.proba_field)
-    plain = count(data.proba_field, groups=data.groups_field)
-    expected = recalibrate(data.proba_field, groups=data.groups_field)
-    for index in (np.zeros(n, dtype=int), rng.permutation(n), [f"row{i % 7}" for i in range(n)]):
-        proba, groups = pd.Series(data.proba_field, index=index), pd.Series(data.groups_field, index=index)
-        assert count(proba, groups=groups, sample_weight=pd.Series(np.ones(n), index=index)) == plain
-        np.testing.assert_array_equal(recalibrate(proba, groups=groups), expected)
-    turned = rng.permutation(len(data.y_lab))
-    lab = fieldcal.learn(pd.Series(data.proba_lab, index=turned), pd.Series(data.y_lab, index=turned))
-    assert lab == binary_lab()
-
-
-def test_fault_48_ten_thousand_groups_tested_at_once_raise_no_false_alarm():
-    rng, lab = np.random.default_rng(0), binary_lab()
-    shares = rng.beta(2, 3, size=10_000)
-    V = rng.multinomial(200, np.column_stack([1 - shares, shares]) @ lab.M)
-    ids = np.repeat(np.tile(np.arange(8), 10_000), V.ravel())
-    middles = np.array([0.0, *lab.partition.edges])[ids] + 1e-9
-    field = fieldcal.count(lab, middles, groups=np.repeat(np.arange(10_000), 200))
-    assert field.V.tolist() == V.tolist()
-    prev = fieldcal.estimate(lab, field, **URC, level=None)
-    assert (prev.fit.p_value < 0.05).sum() > 100, "single tests do raise alarms"
-    assert sum("inconsistent" in status for status in prev.status) <= 5
-
-
-def test_fault_50_row_order_changes_no_lab_no_count_and_no_estimate():
-    for data in (binary(), three(), fieldcal.datasets.label_shift(n_lab=1500, n_groups=12, random_state=0)):
-        rng, files = np.random.default_rng(8), []
-        for mixed in (False, True):
-            at, to = (
-                rng.permutation(len(x)) if mixed else np.arange(len(x)) for x in (data.y_lab, data.y_field)
-            )
-            groups = None if data.groups_lab is None else data.groups_lab[at]
-            lab = fieldcal.learn(data.proba_lab[at], data.y_lab[at], groups=groups)
-            field = fieldcal.count(lab, data.proba_field[to], groups=data.groups_field[to])
-            files.append([x.to_json() for x in (lab, field, fieldcal.estimate(lab, field, **URC))])
-        assert files[0] == files[1]
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")

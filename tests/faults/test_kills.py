@@ -203,6 +203,6 @@ def test_fault_67_next_to_nothing_is_loaded_before_ctrl_c_is_caught():
     )
     loaded = set(done.stdout.split())
     assert {name for name in loaded if name.startswith("fieldcal")} == {
-        *("fieldcal", "fieldcal.cli", "fieldcal.cli.main"),
+        *("fieldcal", "fieldcal.cli", "fieldcal.cli.main")
     }
     assert not loaded & {"typing", "dataclasses", "json", "logging", "pathlib", "traceback", "contextlib"}

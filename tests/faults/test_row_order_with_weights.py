@@ -41,10 +41,7 @@ def test_a_lab_and_its_field_have_one_digest_in_any_order_of_their_rows(partitio
     proba, moved = world.proba_lab.round(decimals), world.proba_field.round(decimals)
     weight, moved_weight = weights(400, seed, ties), weights(200, seed + 1, ties)
     labs, fields = [], []
-    for rows, field_rows in (
-        (np.arange(400), np.arange(200)),
-        (rng.permutation(400), rng.permutation(200)),
-    ):
+    for rows, field_rows in ((np.arange(400), np.arange(200)), (rng.permutation(400), rng.permutation(200))):
         lab = fieldcal.learn(
             proba[rows],
             world.y_lab[rows],

@@ -185,10 +185,7 @@ def test_a_file_that_is_no_table_is_an_error_in_one_line(session, tmp_path, name
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [
-        ("lgo.csv", r"There is no file .*lgo\.csv.*Did you mean 'log\.csv'"),
-        ("none_*.csv", "No file matches"),
-    ],
+    [("lgo.csv", r"There is no file .*lgo\.csv.*Did you mean 'log\.csv'"), ("none_*.csv", "No file matches")],
     ids=["fault_42_misspelt", "fault_42_empty_pattern"],
 )
 def test_a_name_without_a_file_is_an_error(session, tmp_path, source, words):

@@ -239,7 +239,7 @@ def test_rows_without_a_quantile_are_refused_with_their_number(lab, unknown):
     for kind in IN_MEMORY | ELSEWHERE:
         for nothing in (None, float("nan")):
             rows = unknown[2].with_columns(
-                pl.when(pl.col("row") < 3).then(nothing).otherwise("q_0.5").alias("q_0.5"),
+                pl.when(pl.col("row") < 3).then(nothing).otherwise("q_0.5").alias("q_0.5")
             )
             with pytest.raises(
                 InputError, match=r"3 of 900 rows have a quantile that is null or NaN.* 'q_0.5'"

@@ -95,14 +95,7 @@ def estimate(lab: Lab, table: pa.Table, by: Sequence[str] = (), **options: Any) 
 
 
 #: Trust in the movement of the whole field, and in the differences between groups.
-TRUSTS = (
-    (0.3, 0.6),
-    (0.0, 0.6),
-    (0.3, 0.0),
-    (1.0, 0.45),
-    (0.0, 0.0),
-    (1.0, 1.0),
-)
+TRUSTS = ((0.3, 0.6), (0.0, 0.6), (0.3, 0.0), (1.0, 0.45), (0.0, 0.0), (1.0, 1.0))
 
 
 def trusted(prev: Prevalence, overall: float, between: float) -> Prevalence:
