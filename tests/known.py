@@ -44,3 +44,10 @@ def counted(A, p_lab, V, **options):
     """Of smoothed counts; the lab's prevalences need not be theirs."""
     A = np.asarray(A, dtype=float)
     return known(A / A.sum(axis=1, keepdims=True), p_lab, V, A=A, **options)
+
+
+def well_conditioned(rng: np.random.Generator, n_classes: int, n_bins: int) -> np.ndarray:
+    """Each class has its own bins, blurred."""
+    own = np.eye(n_classes)[:, np.arange(n_bins) % n_classes]
+    M = own * rng.uniform(0.5, 1.5, own.shape) + rng.uniform(0.05, 0.4, own.shape)
+    return M / M.sum(axis=1, keepdims=True)

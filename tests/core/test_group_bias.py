@@ -112,15 +112,12 @@ def test_the_bound_of_the_tail_holds_where_a_normal_one_does_not():
         )
 
 
-def test_equal_weights_of_any_size_say_the_same_as_none():
+def test_weights_of_any_size_say_the_same_and_rows_without_any_take_no_part():
     scores, y, groups = sites([0.0, 0.0, 0.3], n=500)
     bare = compared(columns(scores), y, groups)
     weighted = compared(columns(scores), y, groups, weight=np.full(len(y), 3.0))
     for name in ("bias", "error", "adjusted", "miss"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(bare, name))
-
-
-def test_rows_without_weight_and_classes_of_one_group_alone_take_no_part():
     scores, y, groups = sites([0.0, 0.0, 0.3, 0.0], n=500)
     kept = groups < 3
     bare = compared(columns(scores[kept]), y[kept], groups[kept])
@@ -129,9 +126,6 @@ def test_rows_without_weight_and_classes_of_one_group_alone_take_no_part():
     np.testing.assert_allclose(weighted.adjusted, bare.adjusted)
     alone = compared(columns(scores), np.where(groups == 0, y, 0), groups)
     assert 0 not in alone.group, "no other group has its second class"
-
-
-def test_groups_of_a_few_rows_say_nothing():
     scores, y, groups = sites([0.0] * 5, n=10)
     assert compared(columns(scores), y, groups) is None
 

@@ -32,17 +32,8 @@ def belief(K=3, G=1, *, moved=True, trust=None, **options):
     p_lab, whole = np.full(K, 1 / K), np.arange(K, 0, -1) ** 2.0 / sum(k**2 for k in range(1, K + 1))
     urc = rng.dirichlet(40 * whole, size=G) if G > 1 else whole[None]
     trust = Trust(0.4, 0.5) if trust is None else trust
-    return Belief(
-        p_lab,
-        urc,
-        np.full((G, K), 0.02),
-        whole,
-        np.full(K, 0.02),
-        trust,
-        moved=moved,
-        grouped=G > 1,
-        **options,
-    )
+    sd = np.full((G, K), 0.02)
+    return Belief(p_lab, urc, sd, whole, sd[0], trust, moved=moved, grouped=G > 1, **options)
 
 
 def labelled(counts, by_class=None):
@@ -126,15 +117,12 @@ def test_with_many_labels_the_estimate_is_the_share_of_labels_poststratified_by_
     assert (upper - lower).max() < 0.03
 
 
-def test_labels_of_a_field_that_obeys_label_shift_say_so_and_those_of_one_that_stayed_do_too():
+def test_without_labels_nothing_is_learnt_and_many_say_which_explanation_holds():
     told = belief(2)
     urc = centred(told.whole, told.p_lab)
     for kind, tilt in (("label_shift", urc), ("same", 0 * urc)):
         rich = model(drawn(model(K=2), tilt, 800), K=2)
         assert rich.learn(told.explanations()).weight(kind) > 0.8
-
-
-def test_without_labels_nothing_is_learnt():
     told = belief(3)
     learnt = model().learn(told.explanations())
     for kind in ("label_shift", "same", "other"):
@@ -150,21 +138,10 @@ def test_names_of_the_classes_do_not_matter(G):
     one = model(counts, G=G).learn(told.explanations()).shares()
     b = base()
     mixed = Base(b.logs[:, order], b.noise[:, order], b.slope[:, order], b.centres[:, order])
-    other = Belief(
-        told.p_lab[order],
-        told.urc[:, order],
-        told.sd[:, order],
-        told.whole[order],
-        told.whole_sd[order],
-        told.trust,
-        moved=True,
-        grouped=G > 1,
-    )
-    two = (
-        Model(mixed, model(G=G).V, labelled(counts[:, order]), grouped=G > 1)
-        .learn(other.explanations())
-        .shares()
-    )
+    vectors = (x[..., order] for x in (told.p_lab, told.urc, told.sd, told.whole, told.whole_sd))
+    other = Belief(*vectors, told.trust, moved=True, grouped=G > 1)
+    renamed = Model(mixed, model(G=G).V, labelled(counts[:, order]), grouped=G > 1)
+    two = renamed.learn(other.explanations()).shares()
     assert_allclose(two.mean, one.mean[:, order], atol=1e-4)
     assert_allclose(two.interval(0.9), np.asarray(one.interval(0.9))[..., order], atol=1e-3)
 
@@ -270,14 +247,11 @@ def test_a_matched_tilt_makes_the_mean_prediction_the_share():
         assert_allclose(np.einsum("gj,gjk->gk", V / V.sum(axis=1, keepdims=True), Q), shares, atol=1e-7)
 
 
-def test_a_caller_who_is_sure_of_label_shift_leaves_no_other_explanation():
+def test_the_weights_of_explanations_sum_to_one_and_a_caller_who_is_sure_leaves_one():
+    for G in (1, 7):
+        for moved in (False, True):
+            assert sum(x.weight for x in belief(3, G, moved=moved).explanations()) == pytest.approx(1.0)
     told = belief(3, trust=Trust(1.0, 1.0, set_by_caller=True)).explanations()
     assert {x.kind for x in told} == {"label_shift"}
     told = belief(3, trust=Trust(0.0, 0.0, set_by_caller=True)).explanations()
     assert {x.kind for x in told} == {"same"}
-
-
-def test_the_weights_of_all_explanations_sum_to_one():
-    for G in (1, 7):
-        for moved in (False, True):
-            assert sum(x.weight for x in belief(3, G, moved=moved).explanations()) == pytest.approx(1.0)

@@ -63,18 +63,12 @@ def dense(found):
 
 
 @pytest.mark.parametrize("columns", [0, COLUMNS])
-def test_the_mode_is_where_a_general_optimizer_finds_it(columns):
+def test_the_mode_is_where_a_general_optimizer_finds_it_and_the_precision_its_second_derivative(columns):
     given, (precision, own) = cells(columns=columns), priors(columns=columns)
     found = fit(given, precision=precision, own=own)
     start = np.zeros(len(precision) + own.shape[0] * own.shape[1])
     best = minimize(negative_log, start, (given, precision, own), method="BFGS", options={"gtol": 1e-7})
     assert_allclose(np.concatenate([found.d, found.b.ravel()]), best.x, atol=2e-4)
-
-
-@pytest.mark.parametrize("columns", [0, COLUMNS])
-def test_the_precision_is_the_second_derivative_at_the_mode(columns):
-    given, (precision, own) = cells(columns=columns), priors(columns=columns)
-    found = fit(given, precision=precision, own=own)
     x = np.concatenate([found.d, found.b.ravel()])
 
     def gradient(at):
@@ -84,7 +78,7 @@ def test_the_precision_is_the_second_derivative_at_the_mode(columns):
     assert_allclose(dense(found), numeric, atol=0.02 * np.abs(numeric).max())
 
 
-def test_variances_of_functions_are_those_of_the_dense_covariance():
+def test_variances_of_functions_and_of_draws_are_those_of_the_dense_covariance():
     given, (precision, own) = cells(), priors()
     found, rng = fit(given, precision=precision, own=own), np.random.default_rng(1)
     covariance = np.linalg.inv(dense(found))
@@ -97,10 +91,6 @@ def test_variances_of_functions_are_those_of_the_dense_covariance():
     every = np.concatenate([common[0], mine.swapaxes(0, 1).reshape(2, -1)], axis=1)
     expected = np.einsum("qi,ij,qj->q", every, covariance, every)
     assert_allclose(found.variance(common[0], mine), expected, rtol=1e-9)
-
-
-def test_draws_have_the_mean_and_the_covariance_of_the_posterior():
-    given, (precision, own) = cells(), priors()
     found = fit(given, precision=precision, own=own)
     d, b = found.draws(40_000, np.array([2, 0]), np.random.default_rng(0))
     seen = np.hstack([d, b[0], b[1]])

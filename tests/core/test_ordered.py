@@ -250,7 +250,7 @@ def test_an_estimate_of_ordered_classes_survives_a_file_with_its_draws(prior, tm
     assert ((prev.lower <= prev.urc) & (prev.urc <= prev.upper)).all()
 
 
-def test_the_papers_continuity_term_draws_neighbours_together():
+def test_the_papers_continuity_term_draws_neighbours_together_and_labels_are_believed():
     (C, y), (D, _) = world(n=300, K=5)
     lab = fieldcal.learn(C, y, ordered=True)
     field = fieldcal.count(lab, D)
@@ -260,9 +260,6 @@ def test_the_papers_continuity_term_draws_neighbours_together():
     ]
     assert roughness[0] > roughness[1] > roughness[2]
     assert roughness[2] < 1e-3
-
-
-def test_labels_of_the_field_are_believed_by_ordered_classes_too():
     (C, y), (D, _) = world(n=200, K=5)
     lab = fieldcal.learn(C, y, ordered=True)
     plain, many = (
@@ -302,15 +299,12 @@ def test_bins_of_the_expected_value_refuse_what_makes_no_sense(call):
         call()
 
 
-def test_the_response_matrix_of_ordered_classes_is_a_matrix_like_any_other():
+def test_the_response_matrix_of_ordered_classes_is_one_like_any_other_and_text_needs_an_order():
     (C, y), _ = world()
     lab = fieldcal.learn(C, y, ordered=True)
     assert_allclose(lab.M, response_matrix(lab.F, smoothing=lab.smoothing))
     assert lab.partition.kind == "expected"
     assert lab.n_bins == 12
-
-
-def test_text_has_no_order_unless_one_is_given():
     (C, y), _ = world(n=200, K=3)
     names = np.array(["low", "mid", "high"])
     with pytest.raises(InputError, match="needs the order of the classes, but they are text"):

@@ -65,30 +65,21 @@ def test_counting_cuts_and_searching_them_give_the_same_bins_on_long_columns():
         assert_array_equal(bins, np.searchsorted(cuts, scores, side="left"))
 
 
-def test_exact_zero_is_in_the_first_bin_and_exact_one_in_the_last():
+def test_edges_may_leave_out_the_ends_of_the_scale_and_must_increase():
+    for ends in ([0, 0.2, 0.5, 1], [0.2, 0.5, 1], [0, 0.2, 0.5]):
+        assert Edges(ends) == Edges([0.2, 0.5])
+    for edges in ([0.5, 0.2], [0.2, 0.2], [1, 0.5, 0], [0.5, 0], [-0.1], [1.1], [np.nan]):
+        with pytest.raises(InputError, match="Edges must"):
+            Edges(edges)
     partition = Edges([5e-324, 0.5, 1 - 2**-53])
     assert partition.assign(np.array([0.0, 1.0])).tolist() == [0, partition.m - 1]
 
 
-def test_the_ends_of_the_scale_may_be_given_or_left_out():
-    for ends in ([0, 0.2, 0.5, 1], [0.2, 0.5, 1], [0, 0.2, 0.5]):
-        assert Edges(ends) == Edges([0.2, 0.5])
-
-
-def test_edges_that_are_no_increasing_cuts_of_the_scale_are_refused():
-    for edges in ([0.5, 0.2], [0.2, 0.2], [1, 0.5, 0], [0.5, 0], [-0.1], [1.1], [np.nan]):
-        with pytest.raises(InputError, match="Edges must"):
-            Edges(edges)
-
-
-def test_two_columns_are_cut_by_the_second():
+def test_two_columns_are_cut_by_the_second_and_three_classes_refused():
     scores, y = lab(0)
     columns = np.column_stack([1 - scores, scores])
     assert_array_equal(Edges([0.3, 0.6]).assign(columns), Edges([0.3, 0.6]).assign(scores))
     assert Quantiles(5).fit(columns, y, 2) == Quantiles(5).fit(scores, y, 2)
-
-
-def test_cuts_of_one_score_refuse_three_classes():
     scores, y = lab(0, n_classes=3)
     with pytest.raises(InputError, match="3 classes"):
         Edges([0.5]).assign(scores)
@@ -150,6 +141,14 @@ def test_a_weight_of_two_is_the_row_twice():
             assert_array_equal(
                 weighted.assign(scores)[often], recipe.fit(scores[often], y[often], 2).assign(scores[often])
             )
+    for recipe in (Simplex(3), Simplex(9, min_rows=3)):
+        scores, y = lab(5, n_classes=3)
+        weight = np.random.default_rng(5).integers(0, 4, len(y))
+        often = np.repeat(np.arange(len(y)), weight)
+        weighted = recipe.fit(scores, y, 3, weight=weight.astype(float))
+        assert_array_equal(
+            weighted.assign(scores)[often], recipe.fit(scores[often], y[often], 3).assign(scores[often])
+        )
 
 
 @relaxed
@@ -162,13 +161,10 @@ def test_weighted_quantiles_are_those_of_the_repeated_rows(scores, m, data):
     )
 
 
-def test_unit_weights_are_no_weights():
+def test_unit_weights_are_no_weights_and_rows_without_weight_are_dropped():
     for recipe in RECIPES:
         scores, y = lab(3)
         assert recipe.fit(scores, y, 2, weight=np.ones(len(y))) == recipe.fit(scores, y, 2)
-
-
-def test_rows_without_weight_are_rows_dropped():
     for recipe in (*RECIPES, "auto"):
         for fractions in (False, True):
             for seed in range(4):
@@ -181,17 +177,6 @@ def test_rows_without_weight_are_rows_dropped():
                 assert fit_partition(recipe, scores, y, 2, weight=weight) == fit_partition(
                     recipe, scores[used], y[used], 2, weight=weight[used]
                 )
-
-
-def test_weights_are_repetitions_for_three_classes_too():
-    for recipe in (Simplex(3), Simplex(9, min_rows=3)):
-        scores, y = lab(5, n_classes=3)
-        weight = np.random.default_rng(5).integers(0, 4, len(y))
-        often = np.repeat(np.arange(len(y)), weight)
-        weighted = recipe.fit(scores, y, 3, weight=weight.astype(float))
-        assert_array_equal(
-            weighted.assign(scores)[often], recipe.fit(scores[often], y[often], 3).assign(scores[often])
-        )
 
 
 def test_fractional_weights_put_an_equal_share_of_the_weight_in_each_quantile_bin():
@@ -223,15 +208,12 @@ def test_a_predicted_class_with_few_lab_rows_gets_fewer_cells():
     assert [tree.m for tree in partition.trees] == [2, 1, 1]
 
 
-def test_a_binary_score_and_its_two_columns_share_the_bins():
+def test_a_binary_score_and_its_two_columns_share_the_bins_and_regions_of_three_refuse_it():
     for recipe in (Simplex(2), Simplex(5)):
         scores, y = lab(2)
         columns = np.column_stack([1 - scores, scores])
         assert recipe.fit(scores, y, 2) == recipe.fit(columns, y, 2)
         assert_array_equal(recipe.fit(scores, y, 2).assign(scores), recipe.fit(columns, y, 2).assign(columns))
-
-
-def test_regions_of_three_classes_refuse_a_binary_score():
     with pytest.raises(InputError, match="3 classes, but the predictions have 2"):
         Simplex(3).fit(*lab(0, n_classes=3), 3).assign(np.array([0.2]))
 
@@ -239,18 +221,12 @@ def test_regions_of_three_classes_refuse_a_binary_score():
 # Bins -----------------------------------------------------------------------------------------------------
 
 
-def test_given_bin_ids_are_the_bins():
+def test_given_bin_ids_are_the_bins_and_others_are_refused():
     ids = np.array([2, 0, 1, 2], dtype=np.uint8)
     assert Bins(3).fit(ids, ids, 2).assign(ids).tolist() == [2, 0, 1, 2]
-
-
-def test_bin_ids_out_of_range_are_refused():
     for ids in (np.array([0, 3]), np.array([-1, 0])):
         with pytest.raises(InputError, match=r"0 \.\. 2"):
             Bins(3).assign(ids)
-
-
-def test_bin_ids_that_are_no_column_of_integers_are_refused():
     for ids in (np.array([0.0, 1.0]), np.array([[0], [1]]), np.array(["0"])):
         with pytest.raises(InputTypeError, match="bin ids"):
             Bins(3).assign(ids)
@@ -298,51 +274,32 @@ def test_numbers_that_count_no_bins_are_refused():
                 scores, y = lab(0, n_classes=n_classes)
                 with pytest.raises(InputError, match="at least"):
                     fit_partition(number, scores, y, n_classes, ordered=ordered)
-
-
-def test_a_fitted_partition_stands_for_itself():
-    for fitted in (Edges([0.5]), confidence_cells(((), ())), ExpectedEdges((0.0, 1.0), (0.5,)), Bins(2)):
-        assert fit_partition(fitted, np.array([0, 1]), np.array([0, 1]), 2) is fitted
-
-
-def test_anything_else_is_refused_as_a_partition():
-    for wrong in (
-        "quantiles",
-        None,
-        True,
-        2.0,
-        [0.2, 0.5],
-        np.array([0.2, 0.5]),
-        TreeNodes((-1,), (0.0,), (-1,), (-1,), (0,)),
-    ):
-        scores, y = lab(0)
-        with pytest.raises(InputTypeError, match="partition must be"):
-            fit_partition(wrong, scores, y, 2)
-
-
-def test_recipes_refuse_sizes_that_are_no_positive_whole_number():
     for recipe in (Quantiles, Simplex, Expected, Bins):
         for wrong in (0, -1, 2.5, True, "3"):
             with pytest.raises(InputError, match=r"^\w+\(\w+=…\) must be a whole number of at least 1"):
                 recipe(wrong)
 
 
-def test_the_default_for_two_classes_has_more_bins_the_more_rows_the_rarest_class_has():
+def test_a_fitted_partition_stands_for_itself_and_anything_else_is_refused():
+    for fitted in (Edges([0.5]), confidence_cells(((), ())), ExpectedEdges((0.0, 1.0), (0.5,)), Bins(2)):
+        assert fit_partition(fitted, np.array([0, 1]), np.array([0, 1]), 2) is fitted
+    tree = TreeNodes((-1,), (0.0,), (-1,), (-1,), (0,))
+    for wrong in ("quantiles", None, True, 2.0, [0.2, 0.5], np.array([0.2, 0.5]), tree):
+        scores, y = lab(0)
+        with pytest.raises(InputTypeError, match="partition must be"):
+            fit_partition(wrong, scores, y, 2)
+
+
+def test_the_default_has_more_bins_the_more_rows_and_some_to_test_the_assumption_with():
     for rarest in (2, 10, 30, 100, 1000, 10**6):
         bins = [default_recipe(np.array([10**6, rows])).n for rows in (rarest, 2 * rarest)]
         assert 4 <= bins[0] <= bins[1] <= 8
-
-
-def test_the_default_leaves_bins_to_test_the_assumption_with():
     assert default_recipe(np.array([5, 3])) == Quantiles(4)
     assert default_recipe(np.array([10**5, 10**5])) == Quantiles(8)
     for n_classes in (3, 5, 8, 20):
         recipe = default_recipe(np.full(n_classes, 1000))
         assert isinstance(recipe, Simplex)
         assert recipe.cells >= n_classes + 2
-
-
-def test_the_default_for_more_classes_has_more_bins_the_more_rows_there_are():
     for n_classes in (3, 5, 12, 26):
         cells = [default_recipe(np.full(n_classes, rows)).cells for rows in (5, 100, 500, 10**6)]
         assert cells == sorted(cells)

@@ -16,17 +16,11 @@ from known import counted, known
 
 F2 = np.array([[500, 300, 250, 200, 150, 100, 60, 40], [30, 50, 80, 100, 150, 200, 250, 300.0]])
 M2 = F2 / F2.sum(axis=1, keepdims=True)
-M3 = np.array(
-    [[0.5, 0.2, 0.1, 0.1, 0.05, 0.05], [0.15, 0.25, 0.3, 0.2, 0.05, 0.05], [0.05, 0.05, 0.1, 0.2, 0.3, 0.3]]
+M3 = np.array([[50, 20, 10, 10, 5, 5], [15, 25, 30, 20, 5, 5], [5, 5, 10, 20, 30, 30]]) / 100
+M4 = (
+    np.array([[50, 20, 10, 5, 5, 4, 3, 3], [10, 15, 40, 15, 10, 4, 3, 3], [5, 5, 10, 10, 40, 20, 5, 5]]) / 100
 )
-M4 = np.array(
-    [
-        [0.50, 0.20, 0.10, 0.05, 0.05, 0.04, 0.03, 0.03],
-        [0.10, 0.15, 0.40, 0.15, 0.10, 0.04, 0.03, 0.03],
-        [0.05, 0.05, 0.10, 0.10, 0.40, 0.20, 0.05, 0.05],
-        [0.03, 0.03, 0.04, 0.05, 0.05, 0.10, 0.20, 0.50],
-    ]
-)
+M4 = np.vstack([M4, [0.03, 0.03, 0.04, 0.05, 0.05, 0.10, 0.20, 0.50]])
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -248,7 +242,7 @@ def test_a_class_that_is_absent_gets_a_one_sided_interval_and_a_clear_share_a_tw
             assert s.upper[0, 0] == 1
 
 
-def test_intervals_widen_when_the_lab_shrinks():
+def test_intervals_widen_when_the_lab_shrinks_and_groups_share_its_noise():
     V = 1000 * np.array([[0.7, 0.3]]) @ M2
     widths = []
     for size in (100, 10, 1, 0.1):
@@ -256,9 +250,6 @@ def test_intervals_widen_when_the_lab_shrinks():
         widths.append((s.upper - s.lower)[0, 1])
     assert np.all(np.diff(widths) > 0)
     assert widths[-1] > 1.5 * widths[0]
-
-
-def test_two_groups_share_the_noise_of_m_so_their_difference_is_narrower():
     for M in (M2, M3):
         K = len(M)
         draws = response_draws(M * 60 + 0.5, 64, rng())
@@ -280,9 +271,6 @@ def test_labels_alone_are_the_conjugate_update():
             assert_allclose(found.sd[0, 1], truth.std(), rtol=0.02)
             lower, upper = found.lower[0, 1], found.upper[0, 1]
             assert_allclose([lower, upper], binary_interval(truth.ppf), atol=0.03 * truth.std())
-
-
-def test_labels_alone_are_the_conjugate_update_with_three_classes_too():
     labels = np.array([12.0, 0.0, 5.0])
     V = np.concatenate([np.zeros(6), labels])
     found = summary(np.repeat(with_labels(M3)[None], 1500, 0), V, np.ones(3))
@@ -290,16 +278,13 @@ def test_labels_alone_are_the_conjugate_update_with_three_classes_too():
     assert_allclose(found.sd[0] ** 2, dirichlet(labels + 1).var(), rtol=0.1)
 
 
-def test_without_rows_the_answer_is_the_prior():
+def test_without_rows_the_answer_is_the_prior_of_each_draw_of_m():
     for alpha in ([3.0, 1.0], [0.3, 0.3], [2.0, 1.0, 0.5]):
         M = np.repeat((M2 if len(alpha) == 2 else M3)[None], 1000 if len(alpha) > 2 else 2, 0)
         found = summary(M, np.zeros(M.shape[2]), alpha)
         truth = dirichlet(alpha)
         assert_allclose(found.mean[0], truth.mean(), atol=0.01)
         assert_allclose(found.sd[0], np.sqrt(truth.var()), rtol=0.05)
-
-
-def test_each_draw_of_m_keeps_its_own_prior():
     M = np.repeat(M2[None], 2, 0)
     alpha = np.array([[9.0, 1.0], [1.0, 9.0]])
     both = summary(M, 20 * M2[:1], alpha).mean

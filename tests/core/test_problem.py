@@ -43,12 +43,9 @@ class PseudoRows(Prior):
         return penalty if np.ndim(self.classes) == 0 else replace(penalty, classes=self.classes)
 
 
-def test_pseudo_rows_of_bins_are_added_to_the_rows():
+def test_pseudo_rows_of_bins_are_added_and_those_of_classes_are_the_same_in_all_groups():
     posterior = PseudoRows().posterior(problem(), random_state=0)
     assert_array_equal(posterior.V, V + 5)
-
-
-def test_pseudo_rows_of_classes_that_differ_by_group_are_refused():
     with pytest.raises(InputError, match=r"shape \(2, 3\), but .* one number for each of the 3 classes"):
         PseudoRows(np.ones((2, 3))).posterior(problem(), random_state=0)
 

@@ -46,7 +46,7 @@ def test_the_parts_add_up_and_labels_alone_would_leave_the_binomial_variance():
     assert perfect.variance == pytest.approx(0.7 * 0.3 / 500, rel=1e-3)
 
 
-def test_the_shares_of_a_plan_sum_to_one():
+def test_the_shares_of_a_plan_sum_to_one_and_follow_the_rows():
     for K in (2, 3):
         for n in (50, 1000, 10**6):
             for of in range(K):
@@ -55,24 +55,18 @@ def test_the_shares_of_a_plan_sum_to_one():
                 assert min(shares) >= 0
                 assert sum(shares) == pytest.approx(1)
                 assert plan.of == of
-
-
-def test_more_lab_rows_reduce_the_labs_share_and_more_field_rows_raise_it():
     by_lab = [fieldcal.plan(learnt(n), n=1000).from_lab for n in (200, 1000, 5000, 20_000)]
     assert (np.diff(by_lab) < 0).all()
     by_field = [fieldcal.plan(learnt(1000), n=n).from_lab for n in (100, 1000, 10_000)]
     assert (np.diff(by_field) > 0).all()
 
 
-def test_the_suggested_field_rows_halve_the_width():
+def test_the_suggested_field_and_lab_rows_halve_the_width():
     lab = learnt(20_000)
     for n in (30, 300, 3000):
         now = fieldcal.plan(lab, n=n)
         then = fieldcal.plan(lab, n=now.field_rows)
         assert then.width_if_label_shift == pytest.approx(now.width_if_label_shift / 2, rel=0.01)
-
-
-def test_the_suggested_lab_rows_halve_the_width():
     M, rows, n = M2, np.array([60.0, 40.0]), 1e6
     variance = prevalence_variance(M, P, n=n, rows=rows)[1]
     _, times = rows_to_reach(variance / 4, M, P, k=1, n=n, rows=rows)
@@ -80,6 +74,10 @@ def test_the_suggested_lab_rows_halve_the_width():
     small = learnt(300)
     plan = fieldcal.plan(small, n=10**9)
     assert 4 * 300 <= plan.lab_rows <= 4.2 * 300
+    now = fieldcal.plan(learnt(20_000), n=3)
+    assert now.width_if_label_shift == 1
+    then = fieldcal.plan(learnt(20_000), n=now.field_rows)
+    assert then.width_if_label_shift == pytest.approx(0.5, rel=0.1)
 
 
 def test_where_no_number_of_rows_can_halve_the_width_the_answer_is_none():
@@ -90,13 +88,6 @@ def test_where_no_number_of_rows_can_halve_the_width_the_answer_is_none():
     assert starved_of_field.lab_rows is None
     assert starved_of_field.field_rows is not None
     assert "no number of lab rows" in repr(starved_of_field)
-
-
-def test_a_width_of_one_is_halved_to_one_half_and_not_to_another_width_of_one():
-    now = fieldcal.plan(learnt(20_000), n=3)
-    assert now.width_if_label_shift == 1
-    then = fieldcal.plan(learnt(20_000), n=now.field_rows)
-    assert then.width_if_label_shift == pytest.approx(0.5, rel=0.1)
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.IdentifiabilityWarning")
@@ -216,12 +207,9 @@ def lab_prevalence(K):
     return (0.6, 0.4) if K == 2 else (0.5, 0.3, 0.2)
 
 
-def test_a_higher_level_asks_for_a_wider_interval():
+def test_a_higher_level_is_wider_and_the_edges_of_the_simplex_have_a_finite_plan():
     widths = [fieldcal.plan(learnt(2000), n=500, level=level).width for level in (0.5, 0.9, 0.99)]
     assert widths == sorted(set(widths))
-
-
-def test_edges_of_the_simplex_and_counts_of_1e12_have_a_finite_plan():
     for prevalence in ([1, 0], [0, 1], [1 - 1e-12, 1e-12]):
         plan = fieldcal.plan(learnt(1000), n=10**12, prevalence=prevalence)
         assert 0 < plan.width_if_label_shift < 0.2

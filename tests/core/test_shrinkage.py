@@ -64,20 +64,14 @@ def test_the_mean_carries_the_noise_of_m():
         assert small > 2 * large
 
 
-def test_misfit_that_looks_like_variance_is_flagged_low():
+def test_misfit_that_looks_like_variance_and_groups_that_do_not_differ_are_at_an_edge():
     M = F2 / F2.sum(axis=1, keepdims=True)
     V = 1000 * np.repeat(M, 100, axis=0)  # whole groups of one class each
     assert pooled(F2, np.round(V)).edge == "low"
-
-
-def test_groups_that_do_not_differ_are_flagged_high():
     for F in (F2, F3):
         q = np.full(len(F), 1 / len(F)) @ (F / F.sum(axis=1, keepdims=True))
         V = np.repeat(1e5 * q[None], 60, axis=0)
         assert pooled(F, V).edge == "high"
-
-
-def test_the_edge_is_a_matter_of_weight_at_the_ends():
     at = np.zeros(len(KAPPAS))
     at[0] = 1
     assert edge_of(at) == "low"
@@ -85,7 +79,7 @@ def test_the_edge_is_a_matter_of_weight_at_the_ends():
     assert edge_of(np.full(len(KAPPAS), 1 / len(KAPPAS))) == ""
 
 
-def test_one_and_two_groups_fall_back_on_the_weak_hyperprior():
+def test_few_groups_fall_back_on_the_hyperprior_and_empty_ones_do_not_count():
     for K in (2, 3):
         for groups in (1, 2):
             F = F2 if K == 2 else F3
@@ -94,9 +88,6 @@ def test_one_and_two_groups_fall_back_on_the_weak_hyperprior():
             assert 1 < found.kappa < 500
             assert found.edge == ""
             assert np.all(found.alpha > 0)
-
-
-def test_groups_without_rows_do_not_count():
     V = simulate(F2, [8, 2], groups=50, rows=(50, 500))[1]
     assert_array_equal(pooled(F2, V).alpha, pooled(F2, np.concatenate([V, np.zeros((50, 8))])).alpha)
 
@@ -131,7 +122,7 @@ def test_spread_in_directions_that_no_mixture_reaches_is_not_spread():
     assert KAPPAS[kappa_evidence(M, mu, V)[0].argmax()] > 300
 
 
-def test_the_further_the_field_moved_the_weaker_the_pull_of_the_lab():
+def test_the_further_the_field_moved_and_the_larger_the_lab_the_weaker_its_pull():
     p_lab = np.array([0.6, 0.4])
     M = F2 / F2.sum(axis=1, keepdims=True)
     strength = [
@@ -139,14 +130,25 @@ def test_the_further_the_field_moved_the_weaker_the_pull_of_the_lab():
         for p in (0.4, 0.5, 0.6, 0.9)
     ]
     assert np.all(np.diff(strength) < 0)
+    v = np.array([0.45, 0.55]) @ (F2 / F2.sum(axis=1, keepdims=True))
+    still = [lab_strength(F2 * size, v, 1000, p_lab=p_lab)[:8].sum() for size in (0.02, 0.2, 2)]
+    assert np.all(np.diff(still) > 0)
+    M, p_lab = F2 / F2.sum(axis=1, keepdims=True), F2.sum(axis=1) / F2.sum()
+    moved, stayed = (lab_strength(F2, p @ M, 2000, p_lab=p_lab) for p in (np.array([0.95, 0.05]), p_lab))
+    assert moved[0] > 0.9
+    assert stayed[0] < 0.5
 
 
-def test_rows_that_say_nothing_are_no_reason_to_leave_the_lab():
+def test_rows_that_say_nothing_are_no_reason_to_leave_the_lab_and_some_are_expected_to():
     p_lab = F2.sum(axis=1) / F2.sum()
     flat = np.full((2, 8), 1e9)  # classes that nothing tells apart
     weight = [lab_strength(flat, np.full(8, 1 / 8), n, p_lab=p_lab)[0] for n in (0, 1, 10, 1000, 10**6)]
     assert weight[0] == 0
     assert max(weight) < 1e-3
+    p_lab = np.array([0.5, 0.5])
+    blurred = 1e9 * (np.full((2, 8), 1.0) + 1e-3 * np.outer([1, -1], [1, -1, 1, -1, 1, -1, 1, -1]))
+    v, n = np.full(8, 1 / 8), 1e7  # worth ten labels
+    assert lab_strength(blurred, v, n, p_lab=p_lab)[0] > 0.5
 
 
 def test_a_row_of_a_perfect_classifier_is_worth_a_label_and_of_a_useless_one_nothing():
@@ -157,33 +159,12 @@ def test_a_row_of_a_perfect_classifier_is_worth_a_label_and_of_a_useless_one_not
     assert np.all(np.diff(worth) > 0)
 
 
-def test_before_the_field_is_seen_it_is_expected_to_have_moved():
-    p_lab = np.array([0.5, 0.5])
-    blurred = 1e9 * (np.full((2, 8), 1.0) + 1e-3 * np.outer([1, -1], [1, -1, 1, -1, 1, -1, 1, -1]))
-    v, n = np.full(8, 1 / 8), 1e7  # worth ten labels
-    assert lab_strength(blurred, v, n, p_lab=p_lab)[0] > 0.5
-
-
 def test_a_lab_centred_prior_does_not_make_a_rare_class_common():
     p_lab = np.array([0.6, 0.39, 0.01])
     alpha = lab_centred(np.array([0.0, 10.0, 100.0]), p_lab=p_lab)
     assert_allclose(alpha[0], BASE)
     assert np.all((alpha / alpha.sum(axis=1, keepdims=True))[1:, 2] < 0.013)
     assert np.all(alpha > 0)
-
-
-def test_a_field_that_moved_far_is_not_drawn_to_the_lab_and_one_that_stayed_is():
-    M, p_lab = F2 / F2.sum(axis=1, keepdims=True), F2.sum(axis=1) / F2.sum()
-    moved, stayed = (lab_strength(F2, p @ M, 2000, p_lab=p_lab) for p in (np.array([0.95, 0.05]), p_lab))
-    assert moved[0] > 0.9
-    assert stayed[0] < 0.5
-
-
-def test_the_smaller_the_lab_the_more_of_a_movement_may_be_noise():
-    p_lab = np.array([0.6, 0.4])
-    v = np.array([0.45, 0.55]) @ (F2 / F2.sum(axis=1, keepdims=True))
-    still = [lab_strength(F2 * size, v, 1000, p_lab=p_lab)[:8].sum() for size in (0.02, 0.2, 2)]
-    assert np.all(np.diff(still) > 0)
 
 
 # ------------------------------------------------------------------------------------------------------ plug-in
@@ -220,16 +201,13 @@ def test_the_plug_in_is_strictly_positive_whatever_the_counts():
                 assert_allclose(common.sum(), 1)
 
 
-def test_the_plug_in_of_one_group_is_the_common_one_and_empty_groups_get_the_mean():
+def test_the_plug_in_of_one_group_is_the_common_one_and_always_the_same():
     p, V = simulate(F2, [16, 4], groups=40, rows=(100, 500))
     common, each = approximate_posterior_mean(F2, V[:1], smoothing=1.0, p_lab=np.array([0.5, 0.5]))
     assert_array_equal(each, common[None])
     V[3] = 0
     _, each = approximate_posterior_mean(F2, V, smoothing=1.0, p_lab=np.array([0.5, 0.5]))
     assert_allclose(each[3], p.mean(axis=0), atol=0.05)
-
-
-def test_the_plug_in_is_deterministic():
     rng = np.random.default_rng(0)
     F = 200 * rng.dirichlet(np.full(40, 0.3), 12)
     V = simulate(F, np.ones(12), groups=300, rows=(20, 1000))[1]

@@ -19,12 +19,6 @@ from fieldcal.core.simplex import TreeNodes
 # One tree -------------------------------------------------------------------------------------------------
 
 
-def test_a_score_on_a_threshold_goes_to_the_lower_side():
-    tree = TreeNodes((1, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
-    scores = np.array([0.5, np.nextafter(0.5, 1)])
-    assert tree.assign(np.column_stack([1 - scores, scores])).tolist() == [0, 1]
-
-
 # Simplex --------------------------------------------------------------------------------------------------
 
 
@@ -97,27 +91,28 @@ def test_each_row_walks_from_the_root_of_its_predicted_class_to_a_leaf():
         assert sorted(leaf for leaf in tree.leaf if leaf >= 0) == list(range(tree.m))
     assert partition.m == 15
     assert_array_equal(partition.assign(scores), [walk(row) for row in scores])
+    scores, y = lab(7, n=500, n_classes=3)
+    partition = Simplex(10).fit(scores, y, 3)
+    assert SimplexTrees.of(partition.trees) == partition
+    assert sum(tree.m for tree in partition.trees) == partition.m == 10
 
 
-def test_nothing_is_cut_where_the_model_believes_the_same():
+def test_nothing_is_cut_where_the_model_believes_the_same_and_neighbouring_floats_are_told_apart():
     assert Simplex(5, min_rows=1).fit(np.full(50, 0.4), np.arange(50) % 2, 2).m == 2
     assert Simplex(9, min_rows=1).fit(np.eye(3)[np.arange(60) % 3], np.arange(60) % 3, 3).m == 3
-
-
-def test_scores_are_told_apart_that_are_neighbouring_floats():
     first, second = [0.5, 0.4, 0.1], [np.nextafter(0.5, 1), 0.1, 0.4]
     scores = np.repeat([first, second], 30, axis=0)
     partition = Simplex(4).fit(scores, np.zeros(60, dtype=int), 3)
     assert (partition.feature[0][0], partition.threshold[0][0]) == (0, 0.5)
     assert partition.assign(scores).tolist() == [0] * 30 + [1] * 30
+    tree = TreeNodes((1, -1, -1), (0.5, 0.0, 0.0), (1, -1, -1), (2, -1, -1), (-1, 0, 1))
+    scores = np.array([0.5, np.nextafter(0.5, 1)])
+    assert tree.assign(np.column_stack([1 - scores, scores])).tolist() == [0, 1]
 
 
-def test_cells_do_not_depend_on_the_labels():
+def test_cells_depend_neither_on_labels_nor_on_the_order_of_rows():
     scores, y = lab(3, n=300, n_classes=3)
     assert Simplex(9).fit(scores, y, 3) == Simplex(9).fit(scores, np.zeros_like(y), 3)
-
-
-def test_cells_do_not_depend_on_the_order_of_the_rows():
     for digits in (None, 2):
         for n in (80, 200, 600):
             for seed in range(4):
@@ -126,24 +121,13 @@ def test_cells_do_not_depend_on_the_order_of_the_rows():
                 assert Simplex(14).fit(scores, y, 4) == Simplex(14).fit(scores[shuffled], y[shuffled], 4)
 
 
-def test_a_weight_of_two_is_the_row_twice():
-    for n in (60, 150):
-        for seed in range(8):
-            scores, y = lab(seed, n=n, n_classes=3)
-            weighted = Simplex(18).fit(scores, y, 3, weight=np.full(n, 2.0))
-            assert weighted == Simplex(18).fit(np.repeat(scores, 2, axis=0), np.repeat(y, 2), 3)
-
-
-def test_the_cells_of_a_class_go_from_unsure_to_sure():
+def test_the_cells_of_a_class_go_from_unsure_to_sure_and_one_never_predicted_has_one():
     scores, y = lab(5, n=2000, n_classes=3)
     partition = Simplex(12).fit(scores, y, 3)
     bins = partition.assign(scores)
     for k, (first, tree) in enumerate(zip(partition.offsets, partition.trees, strict=True)):
         means = [scores[bins == first + j, k].mean() for j in range(tree.m)]
         assert means == sorted(means)
-
-
-def test_a_class_that_is_never_predicted_has_one_cell_without_rows():
     scores = np.random.default_rng(0).dirichlet([5, 5, 0.1], size=300)
     scores[:, 2] = 0.0
     scores /= scores.sum(axis=1, keepdims=True)
@@ -162,13 +146,6 @@ def test_cells_of_a_lab_with_very_many_rows_are_grown_on_a_part_of_them(monkeypa
     assert belief(part.assign(scores), scores) == pytest.approx(
         belief(whole.assign(scores), scores), rel=0.02
     )
-
-
-def test_trees_and_columns_are_two_views_of_one_partition():
-    scores, y = lab(7, n=500, n_classes=3)
-    partition = Simplex(10).fit(scores, y, 3)
-    assert SimplexTrees.of(partition.trees) == partition
-    assert sum(tree.m for tree in partition.trees) == partition.m == 10
 
 
 def four_by_confidence(proba: np.ndarray) -> SimplexTrees:

@@ -12,17 +12,10 @@ from fieldcal.core.likelihood import nll
 from fieldcal.core.priors import KL, Dirichlet, Flat, KLBins, Prior
 from fieldcal.core.problem import Penalty
 from fieldcal.core.solve import Solution, solve
-from known import known
+from known import known, well_conditioned
 
 PRIORS = [Flat(), KL(5.0), Dirichlet(5.0), KLBins(5.0)]
 CLASSES = [2, 3, 4, 6]
-
-
-def well_conditioned(rng: np.random.Generator, n_classes: int, n_bins: int) -> np.ndarray:
-    """Each class has its own bins, blurred."""
-    own = np.eye(n_classes)[:, np.arange(n_bins) % n_classes]
-    M = own * rng.uniform(0.5, 1.5, own.shape) + rng.uniform(0.05, 0.4, own.shape)
-    return M / M.sum(axis=1, keepdims=True)
 
 
 def problem(seed: int, n_classes: int, *, rows: int = 300, n_groups: int = 3, sparse: bool = True):
@@ -98,7 +91,7 @@ def test_prevalences_are_distributions_and_the_loss_is_the_combined_one():
             assert_allclose(solution.loss, loss(solution.p, M, V, penalty), rtol=1e-12)
 
 
-def test_the_gap_bounds_how_far_the_loss_is_from_its_minimum_at_every_step():
+def test_the_gap_bounds_how_far_the_loss_is_and_a_solver_that_was_stopped_says_so():
     for prior in PRIORS:
         for n_classes in CLASSES:
             M, V, p_lab = problem(11, n_classes, n_groups=10)
@@ -109,9 +102,6 @@ def test_the_gap_bounds_how_far_the_loss_is_from_its_minimum_at_every_step():
                 above = (early.loss - best) / rows_and_pseudo_rows(V, penalty)
                 assert np.all(above <= early.gap + 1e-12)
                 assert np.all(early.n_iter <= max_iter)
-
-
-def test_a_solver_that_was_stopped_says_so():
     for n_classes in CLASSES:
         M, V, p_lab = problem(3, n_classes, sparse=False)
         early = solve(M, V, Flat().penalty(known(M, p_lab)), max_iter=1)
@@ -119,13 +109,18 @@ def test_a_solver_that_was_stopped_says_so():
         assert early.gap.min() > 1e-6
 
 
-def test_a_binary_minimum_on_the_boundary_is_exact():
+def test_a_minimum_on_the_boundary_is_exact_and_absent_classes_get_nothing():
     for end in (0, 1):
         M = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]])
         V = 1000.0 * M[[end]] + 100 * (M[[end]] - M[[1 - end]])  # beyond what any mixture explains
         solution = solve(M, V, Flat().penalty(known(M, np.array([0.5, 0.5]))))
         assert_array_equal(solution.p, np.eye(2)[[end]])
         assert solution.gap[0] == 0
+    for n_classes in (3, 6):
+        M = well_conditioned(np.random.default_rng(0), n_classes, 2 * n_classes)
+        V = 1000.0 * np.eye(2 * n_classes)[[0]]  # only the bin of the first class
+        solution = solve(M, V, Flat().penalty(known(M, np.full(n_classes, 1 / n_classes))))
+        assert_allclose(solution.p, np.eye(n_classes)[[0]], rtol=0, atol=1e-9)
 
 
 def test_a_rare_class_keeps_its_digits_whether_it_comes_first_or_last():
@@ -138,14 +133,6 @@ def test_a_rare_class_keeps_its_digits_whether_it_comes_first_or_last():
             assert solution.converged.all()
             assert 0 < solution.p[0, rare] < 1e-6
             assert_allclose(solution.p[0, rare], mirrored.p[0, 1 - rare], rtol=1e-9)
-
-
-def test_classes_that_are_absent_beyond_doubt_get_nothing():
-    for n_classes in (3, 6):
-        M = well_conditioned(np.random.default_rng(0), n_classes, 2 * n_classes)
-        V = 1000.0 * np.eye(2 * n_classes)[[0]]  # only the bin of the first class
-        solution = solve(M, V, Flat().penalty(known(M, np.full(n_classes, 1 / n_classes))))
-        assert_allclose(solution.p, np.eye(n_classes)[[0]], rtol=0, atol=1e-9)
 
 
 def test_a_bin_that_one_class_alone_reaches_keeps_that_class_possible():
@@ -193,22 +180,19 @@ def test_bins_that_are_almost_impossible_are_solved_without_overflow():
                 assert np.isfinite(solution.loss).all()
 
 
-def test_only_ratios_within_a_column_of_the_response_matter():
+def test_scales_of_columns_and_of_weights_do_not_matter():
     M, V, p_lab = problem(4, 3)
     scaled = M.copy()
     scaled[:, 1] *= 2.0**-600
     flat = Flat().penalty(known(M, p_lab))
     assert_allclose(solve(scaled, V, flat).p, solve(M, V, flat).p, rtol=0, atol=1e-12)
-
-
-def test_tiny_weights_are_solved_like_any_others():
     for n_classes in (2, 4):
         M, V, p_lab = problem(6, n_classes)
         flat = Flat().penalty(known(M, p_lab))
         assert_allclose(solve(M, V * 2.0**-1040, flat).p, solve(M, V, flat).p, rtol=0, atol=1e-12)
 
 
-def test_a_group_without_rows_and_prior_is_answered_with_equal_prevalences():
+def test_groups_without_rows_are_answered_with_the_prior_and_no_groups_with_nothing():
     for n_classes in CLASSES:
         M, V, p_lab = problem(0, n_classes)
         V[1] = 0
@@ -216,18 +200,12 @@ def test_a_group_without_rows_and_prior_is_answered_with_equal_prevalences():
         assert_allclose(solution.p[1], 1 / n_classes, rtol=1e-14)
         assert solution.gap[1] == 0
         assert solution.converged.all()
-
-
-def test_a_group_without_rows_is_answered_with_the_prior():
     for prior in (KL(3.0), Dirichlet(3.0)):
         for n_classes in CLASSES:
             M, V, p_lab = problem(0, n_classes)
             assert_allclose(
                 solve(M, 0 * V, prior.penalty(known(M, p_lab))).p, np.tile(p_lab, (3, 1)), rtol=0, atol=1e-8
             )
-
-
-def test_no_groups_give_no_answers():
     for n_classes in (2, 3):
         M, V, p_lab = problem(0, n_classes)
         solution = solve(M, V[:0], Flat().penalty(known(M, p_lab)))
@@ -235,7 +213,7 @@ def test_no_groups_give_no_answers():
         assert solution.converged.shape == solution.loss.shape == (0,)
 
 
-def test_bins_that_no_class_reaches_are_left_out():
+def test_bins_that_no_class_reaches_are_left_out_even_all_of_them():
     for n_classes in (2, 3):
         M, V, p_lab = problem(1, n_classes)
         wider = np.insert(M, 1, 0.0, axis=1)
@@ -244,22 +222,24 @@ def test_bins_that_no_class_reaches_are_left_out():
             with_novel = solve(wider, novel, prior.penalty(known(wider, p_lab)))
             without = solve(M, V, prior.penalty(known(M, p_lab)))
             assert_allclose(with_novel.p, without.p, rtol=0, atol=1e-12)
-
-
-def test_a_response_with_no_bin_left_is_answered_with_equal_prevalences():
     solution = solve(
         np.zeros((3, 2)), np.ones((1, 2)), Flat().penalty(known(np.zeros((3, 2)), np.full(3, 1 / 3)))
     )
     assert_allclose(solution.p, 1 / 3)
 
 
-def test_classes_that_look_alike_share_what_they_have_together():
+def test_classes_alike_share_what_they_have_and_two_that_differ_by_rounding_stay_in_the_middle():
     M, V, p_lab = problem(8, 3)
     twins = np.vstack([M, M[-1:]])
     apart = solve(M, V, Flat().penalty(known(M, p_lab))).p
     together = solve(twins, V, Flat().penalty(known(twins, np.full(4, 0.25)))).p
     assert_allclose(together[:, 2], together[:, 3], rtol=1e-6)
     assert_allclose(together[:, 2] + together[:, 3], apart[:, 2], rtol=0, atol=1e-6)
+    row = np.random.default_rng(0).dirichlet(np.ones(6))
+    M = np.vstack([row, row * (1 + 1e-16 * np.arange(6))])
+    V = np.random.default_rng(1).multinomial(1000, row, 20).astype(float)
+    solution = solve(M, V, Flat().penalty(known(M, np.array([0.5, 0.5]))))
+    assert_allclose(solution.p, 0.5, rtol=0, atol=1e-9)
 
 
 def test_where_many_prevalences_are_best_the_answer_does_not_jump():
@@ -272,15 +252,7 @@ def test_where_many_prevalences_are_best_the_answer_does_not_jump():
         assert_allclose(moved.p, solve(M, V, flat).p, rtol=0, atol=1e-6)
 
 
-def test_two_classes_that_differ_by_rounding_only_stay_in_the_middle():
-    row = np.random.default_rng(0).dirichlet(np.ones(6))
-    M = np.vstack([row, row * (1 + 1e-16 * np.arange(6))])
-    V = np.random.default_rng(1).multinomial(1000, row, 20).astype(float)
-    solution = solve(M, V, Flat().penalty(known(M, np.array([0.5, 0.5]))))
-    assert_allclose(solution.p, 0.5, rtol=0, atol=1e-9)
-
-
-def test_groups_are_solved_together_as_they_are_alone(monkeypatch):
+def test_groups_are_solved_together_as_they_are_alone_each_with_its_own_pseudo_rows(monkeypatch):
     for prior in PRIORS:
         for n_classes in (2, 4):
             M, V, p_lab = problem(9, n_classes, n_groups=7)
@@ -292,9 +264,6 @@ def test_groups_are_solved_together_as_they_are_alone(monkeypatch):
                 chunked: Solution = solve(M, V, penalty)
             assert_allclose(together.p, alone, rtol=0, atol=1e-10)
             assert_allclose(chunked.p, alone, rtol=0, atol=1e-10)
-
-
-def test_class_pseudo_rows_of_each_group_are_its_own():
     for n_classes in (2, 3):
         M, V, p_lab = problem(10, n_classes)
         own = np.random.default_rng(0).uniform(0.5, 50, (*V.shape[:1], n_classes))

@@ -45,6 +45,15 @@ def doubt(K=3, seed=0, excess=None, n=500.0):
     )
 
 
+def of_two(mean, urc, spread=0.0, labels=0.0):
+    """Of two classes, with the same prevalences in all groups."""
+    none = np.zeros((G, 2), dtype=bool)
+    mean, urc = np.tile(mean, (G, 1)), np.tile(urc, (G, 1))
+    parts = Parts(mean, urc, urc[0], mean[0], np.full(G, 500.0))
+    noise = np.full((G, 2), spread), none, none, np.full((G, 2), labels)
+    return Doubt(parts, *noise, steps=(), miscalibrated=np.zeros(2))
+
+
 def told(found, overall, between, **options):
     return tell(found, Trust(overall, between), **{"moved": True, "grouped": True} | options)
 
@@ -52,24 +61,17 @@ def told(found, overall, between, **options):
 # The estimate
 
 
-def test_the_corners_are_the_mean_prediction_and_the_estimate_under_label_shift():
+def test_the_estimate_is_linear_in_either_trust_between_the_mean_prediction_and_label_shift():
     for K in (2, 5):
         parts = doubt(K).parts
         assert_allclose(parts.mixed(0.0, 0.0), parts.mean_prediction)
         assert_allclose(parts.mixed(1.0, 1.0), parts.urc)
         for overall, between in ((0.3, 0.8), (1.0, 0.0), (0.0, 1.0)):
             assert_allclose(parts.mixed(overall, between).sum(axis=1), 1)
-
-
-def test_the_estimate_is_linear_in_either_trust():
     parts = doubt().parts
     ends = parts.mixed(0.0, 0.4), parts.mixed(1.0, 0.4)
     assert_allclose(parts.mixed(0.3, 0.4), 0.7 * ends[0] + 0.3 * ends[1])
-
-
-def test_only_the_differences_move_where_the_whole_field_is_not_followed():
-    """Groups alike under label shift are left at the mean prediction of all."""
-    parts = doubt().parts
+    # Groups alike under label shift are left at the mean prediction of all.
     alike = Parts(parts.mean_prediction, np.tile(parts.whole, (G, 1)), parts.whole, parts.average, parts.n)
     assert_allclose(alike.mixed(0.0, 1.0), np.tile(parts.average, (G, 1)))
 
@@ -91,9 +93,19 @@ def test_weights_are_probabilities_and_label_shift_keeps_its_own_until_labels_de
                     )
 
 
-def test_a_caller_who_is_sure_hears_one_story():
+def test_a_caller_who_is_sure_hears_one_story_and_one_who_trusts_partly_the_corners():
     assert [s.weight for s in tell(doubt(), Trust(1.0, 1.0, True), moved=True, grouped=True)] == [1.0]
     assert [s.weight for s in tell(doubt(), Trust(0.0, 0.0, True), moved=True, grouped=True)] == [1.0]
+    trust = Trust(0.3, 0.6, set_by_caller=True)
+    corners = tell(doubt(), trust, moved=True, grouped=True)
+    assert_allclose(sorted(s.weight for s in corners), sorted([0.12, 0.18, 0.28, 0.42]))
+    (one,) = tell(doubt(excess=0.01), trust, moved=True, grouped=True)
+    assert one.weight == 1
+    stories = tell(doubt(excess=0.01), Trust(0.0, 0.8, rehearsed=1.0), moved=False, grouped=True)
+    assert [s.weight for s in stories] == [1.0]
+    parts = doubt().parts
+    assert_allclose(stories[0].centre(parts.urc), parts.mixed(0.0, 0.8))
+    assert len(told(doubt(excess=0.01), 0.0, 0.8)) > 1
 
 
 # Intervals
@@ -139,17 +151,8 @@ def test_until_labels_decide_the_interval_holds_both_stories():
 
 
 def test_a_class_that_nothing_speaks_for_reaches_zero():
-    found = doubt(2)
-    none = np.tile([1.0, 0.0], (G, 1))
-    absent = Doubt(
-        parts=Parts(none, none, none[0], none[0], found.parts.n),
-        spread=np.full((G, 2), 1e-4),
-        at_zero=np.zeros((G, 2), dtype=bool),
-        at_one=np.zeros((G, 2), dtype=bool),
-        labels=np.zeros((G, 2)),
-        steps=(),
-        miscalibrated=np.zeros(2),
-    )
+    absent = of_two([1.0, 0.0], [1.0, 0.0], spread=1e-4)
+    none = absent.parts.mean_prediction
     lower, upper = mixture_interval(told(absent, 0.0, 0.0), absent, 0.9, estimate=none)
     assert (lower[:, 1] == 0).all()
     assert (upper[:, 1] < 0.02).all()
@@ -197,19 +200,10 @@ def test_draws_have_the_quantiles_of_the_interval(K):
 
 def test_every_draw_tells_one_story_of_all_groups():
     """Told apart by a distance that no noise bridges: in each draw all groups are where the same story has them."""
-    found = doubt(2, n=1e9)
-    ends = np.tile([0.9, 0.1], (G, 1)), np.tile([0.1, 0.9], (G, 1))
-    sure = Doubt(
-        parts=Parts(*ends, ends[1][0], ends[0][0], found.parts.n),
-        spread=np.zeros((G, 2)),
-        at_zero=np.zeros((G, 2), dtype=bool),
-        at_one=np.zeros((G, 2), dtype=bool),
-        labels=np.full((G, 2), 1e-8),
-        steps=(),
-        miscalibrated=np.zeros(2),
-    )
+    sure = of_two([0.9, 0.1], [0.1, 0.9], labels=1e-8)
+    urc = np.tile(sure.parts.urc[:, None], (1, 1000, 1))
     stories = tell(sure, Trust(0.3, 0.3, True), moved=True, grouped=False)
-    draws = story_draws(stories, np.tile(ends[1][:, None], (1, 1000, 1)), np.random.default_rng(0))
+    draws = story_draws(stories, urc, np.random.default_rng(0))
     high = draws[..., 1] > 0.5
     assert (high.all(axis=0) | ~high.any(axis=0)).all()
 
@@ -257,19 +251,3 @@ def test_the_interval_of_shares_is_betas_and_one_sided_only_where_it_piles_up():
         low, high = (0.0, 0.9) if a < 1 else (0.1, 1.0) if b < 1 else (0.05, 0.95)
         expected = beta(a, b).ppf([low, high])
         assert_allclose(np.ravel([lower, upper]), expected, atol=1e-3)
-
-
-def test_a_caller_who_trusts_partly_is_told_the_corners_or_what_the_rehearsal_adds():
-    trust = Trust(0.3, 0.6, set_by_caller=True)
-    corners = tell(doubt(), trust, moved=True, grouped=True)
-    assert_allclose(sorted(s.weight for s in corners), sorted([0.12, 0.18, 0.28, 0.42]))
-    (one,) = tell(doubt(excess=0.01), trust, moved=True, grouped=True)
-    assert one.weight == 1
-
-
-def test_after_a_rehearsal_a_field_that_has_not_moved_is_one_story():
-    stories = tell(doubt(excess=0.01), Trust(0.0, 0.8, rehearsed=1.0), moved=False, grouped=True)
-    assert [s.weight for s in stories] == [1.0]
-    parts = doubt().parts
-    assert_allclose(stories[0].centre(parts.urc), parts.mixed(0.0, 0.8))
-    assert len(told(doubt(excess=0.01), 0.0, 0.8)) > 1

@@ -16,14 +16,7 @@ from fieldcal.core.priors import KL, Continuity, Custom, Dirichlet, Flat, Pooled
 from fieldcal.core.problem import Penalty, Problem, Squares, curvature
 from fieldcal.core.solve import SOFT_TOLERANCE, solve
 from fieldcal.errors import InputError, InputTypeError
-from known import known
-
-
-def well_conditioned(rng: np.random.Generator, n_classes: int, n_bins: int) -> np.ndarray:
-    """Each class has its own bins, blurred."""
-    own = np.eye(n_classes)[:, np.arange(n_bins) % n_classes]
-    M = own * rng.uniform(0.5, 1.5, own.shape) + rng.uniform(0.05, 0.4, own.shape)
-    return M / M.sum(axis=1, keepdims=True)
+from known import known, well_conditioned
 
 
 def problem(
@@ -145,15 +138,12 @@ def test_terms_without_strength_change_nothing():
             assert_allclose(more.p, plain.p, rtol=0, atol=1e-6)
 
 
-def test_a_group_without_rows_is_answered_with_the_minimum_of_the_penalty():
+def test_a_group_without_rows_is_answered_with_the_minimum_and_no_groups_with_nothing():
     task = problem(4)
     nothing = Problem(task.F, 0 * task.V, task.smoothing, True)
     found = (KL(10) + Continuity(5)).posterior(nothing, random_state=0).mode()
     best = by_clarabel(task.M, np.zeros(task.M.shape[1]), task.p_lab, 10, 5)
     assert_allclose(found.p, np.tile(best, (4, 1)), rtol=0, atol=1e-6)
-
-
-def test_no_groups_give_no_answers():
     for prior in (Flat(), Smooth(), Pooled(), Continuity(5), KL(10) + Continuity(5)):
         for n_classes in (2, 3):
             task = problem(n_classes)
@@ -165,7 +155,7 @@ def test_no_groups_give_no_answers():
 # ------------------------------------------------------------------------------------ what + means
 
 
-def test_the_sum_of_two_penalties_is_the_sum_of_their_values():
+def test_the_sum_of_two_penalties_is_the_sum_of_their_values_and_strengths():
     rng = np.random.default_rng(0)
     task = problem(4)
     p = rng.dirichlet(np.ones(4), 100)
@@ -174,9 +164,24 @@ def test_the_sum_of_two_penalties_is_the_sum_of_their_values():
     for a, b in ((one, two), (two, one), (two, two), (one, one)):
         apart = a.value(p, task.M) + b.value(p, task.M)
         assert_allclose((a + b).value(p, task.M), apart, rtol=1e-12)
+    task = problem(3)
+    for kind in (KL, Dirichlet, Continuity):
+        one, two = kind(7).penalty(task), (kind(3) + kind(4)).penalty(task)
+        p = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+        assert_allclose(two.value(p, task.M), one.value(p, task.M), rtol=1e-12)
+        assert_allclose(
+            (kind(3) + kind(4)).posterior(task, random_state=0).mode().p,
+            kind(7).posterior(task, random_state=0).mode().p,
+            rtol=0,
+            atol=1e-7,
+        )
+    left = (KL(1) + Dirichlet(2)) + Continuity(3)
+    right = KL(1) + (Dirichlet(2) + Continuity(3))
+    assert left == right == Sum((KL(1), Dirichlet(2), Continuity(3)))
+    assert left.spec()["name"] == "kl + dirichlet + continuity"
 
 
-def test_two_entropies_with_different_centres_are_one_but_for_a_constant():
+def test_two_entropies_are_one_but_for_a_constant_and_none_leaves_the_other_alone():
     for s, t in ((3.0, 7.0), (0.01, 50.0), (1e4, 1e-3), (5.0, 5.0)):
         for n_classes in (2, 3, 6):
             rng = np.random.default_rng(n_classes)
@@ -191,36 +196,12 @@ def test_two_entropies_with_different_centres_are_one_but_for_a_constant():
             assert_allclose(both.centre.sum(), 1, rtol=1e-12)
             assert_allclose(together - together[0], apart - apart[0], rtol=1e-9, atol=1e-9 * (s + t))
             assert_allclose((two + one).centre, both.centre, rtol=1e-12)
-
-
-def test_an_entropy_of_no_strength_leaves_the_other_centre_alone():
     task = problem(3)
     centre = np.array([0.2, 0.3, 0.5])
     strong, none = Penalty.of(task, entropy=4.0, centre=centre), Penalty.of(task)
     for both in (strong + none, none + strong):
         assert_allclose(both.centre, centre, rtol=1e-12)
     assert (none + none).entropy == 0
-
-
-def test_sums_of_the_same_kind_add_their_strengths():
-    task = problem(3)
-    for kind in (KL, Dirichlet, Continuity):
-        one, two = kind(7).penalty(task), (kind(3) + kind(4)).penalty(task)
-        p = np.random.default_rng(0).dirichlet(np.ones(3), 50)
-        assert_allclose(two.value(p, task.M), one.value(p, task.M), rtol=1e-12)
-        assert_allclose(
-            (kind(3) + kind(4)).posterior(task, random_state=0).mode().p,
-            kind(7).posterior(task, random_state=0).mode().p,
-            rtol=0,
-            atol=1e-7,
-        )
-
-
-def test_sums_are_flat_lists_and_equal_if_their_parts_are():
-    left = (KL(1) + Dirichlet(2)) + Continuity(3)
-    right = KL(1) + (Dirichlet(2) + Continuity(3))
-    assert left == right == Sum((KL(1), Dirichlet(2), Continuity(3)))
-    assert left.spec()["name"] == "kl + dirichlet + continuity"
 
 
 @pytest.mark.parametrize("lone", [Pooled(), Smooth()], ids=repr)
@@ -236,12 +217,6 @@ def test_priors_that_learn_from_the_field_stand_alone(lone):
             make()
     with pytest.raises(InputError, match=f"The prior '{lone.name}' has no penalty of its own"):
         lone.penalty(problem(3))
-
-
-def test_only_priors_add_up():
-    for wrong in ("flat", 3, None, KL, Penalty.of(known(np.eye(2), [0.5, 0.5]))):
-        with pytest.raises(InputTypeError, match=r"Only priors add up, such as KL\(10\) \+ Continuity\(5\)"):
-            KL(1) + wrong
 
 
 # ------------------------------------------------------------------------------------ a penalty of the caller's own
@@ -282,7 +257,7 @@ def test_a_penalty_written_by_hand_has_the_posterior_mean_of_the_one_that_is_bui
         assert np.all(np.abs(difference.mean(axis=1)) <= 4 * error + 1e-9)
 
 
-def test_a_penalty_of_the_wrong_shape_is_refused_in_words():
+def test_penalties_of_the_wrong_shape_and_what_is_no_prior_are_refused_in_words():
     task = problem(3)
     summed = Custom(lambda p: (p**2).sum(), lambda p: 2 * p)
     with pytest.raises(InputError, match="one number for each row of prevalences"):
@@ -290,19 +265,19 @@ def test_a_penalty_of_the_wrong_shape_is_refused_in_words():
     scalar = Custom(lambda p: (p**2).sum(axis=-1), lambda p: (2 * p).sum(axis=-1))
     with pytest.raises(InputError, match="gradient of a penalty must have the shape of the prevalences"):
         scalar.posterior(task, random_state=0).mode()
+    for wrong in ("flat", 3, None, KL, Penalty.of(known(np.eye(2), [0.5, 0.5]))):
+        with pytest.raises(InputTypeError, match=r"Only priors add up, such as KL\(10\) \+ Continuity\(5\)"):
+            KL(1) + wrong
 
 
-def test_the_curvature_of_a_term_is_that_of_its_formula():
+def test_the_curvature_of_a_term_is_that_of_its_formula_also_of_logarithms():
     for n_classes in (2, 5):
         p = np.random.default_rng(0).dirichlet(np.ones(n_classes), (3, 4))
         D = np.diff(np.eye(n_classes), axis=0)
         assert_allclose(
             curvature(Squares(3.0), p), np.broadcast_to(6 * D.T @ D, (3, 4, n_classes, n_classes)), atol=1e-8
         )
-
-
-def test_the_curvature_of_logarithms_is_asked_for_where_there_are_any():
-    """Differences must not leave the simplex: the logarithm of a negative prevalence is no number."""
+    # Differences must not leave the simplex: the logarithm of a negative prevalence is no number.
     for rare in (1e-3, 1e-7, 1e-12):
         p_lab = np.array([0.5, 0.3, 0.2])
         p = np.array([[1 - 0.3 - rare, 0.3, rare]])

@@ -166,11 +166,3 @@ def test_fault_03_05_07_37_odd_rows_that_are_probabilities_are_counted_by_every_
         scores = truth.proba(table, ["p"])
         np.testing.assert_array_equal(new[scores == 0], 0)
         np.testing.assert_array_equal(new[scores == 1], 1)
-
-
-@pytest.mark.parametrize("name", ["duckdb", "polars"])
-def test_fault_09_groups_without_rows_are_an_empty_table(name):
-    table = pa.table({"p": pa.array([], pa.float64()), "g": pa.array([], pa.string())})
-    found = tables.count(lab(1), Engine(name).make(table), by=["g"])
-    assert found.groups == ()
-    assert found.n.sum() == 0

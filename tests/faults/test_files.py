@@ -96,16 +96,6 @@ def test_fault_38_a_read_only_file_is_not_replaced(session, tmp_path):
     assert target.read_text() == "old"
 
 
-def test_fault_38_what_is_no_plain_file_is_not_replaced(session, tmp_path):
-    target = tmp_path / "pipe.csv"
-    os.mkfifo(target)
-    with pytest.raises(InputError, match="it is no plain file"):
-        session.write(session.connection.sql("SELECT 1 AS p"), target)
-    with pytest.raises(InputError, match="it is no plain file"):
-        write_atomically(target, b"new")
-    assert target.is_fifo()
-
-
 FULL = """
 import resource, signal, sys
 from fieldcal.errors import InputError

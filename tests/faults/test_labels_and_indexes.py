@@ -7,7 +7,6 @@ import fractions
 import functools
 import warnings
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -19,7 +18,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import fieldcal
 from fieldcal import metrics, plots, regression, tables
 from fieldcal.cli.main import main
-from fieldcal.errors import FieldcalError, InputError, InputTypeError, LabelWarning, WeightWarning
+from fieldcal.errors import FieldcalError, InputError, InputTypeError, LabelWarning
 
 UNWARNED = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 
@@ -82,37 +81,17 @@ def test_weights_whose_squares_no_float_holds_are_refused(weight):
         fieldcal.count(made()[0], [0.5, 0.5, 0.5], sample_weight=[1.0, weight, 1.0])
 
 
-def test_fault_61_one_huge_weight_among_small_ones_is_told_without_a_foreign_warning():
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        fieldcal.count(made()[0], [0.5, 0.5, 0.5, 0.4], sample_weight=[1.0, 1e20, 1e-20, 1.0])
-    assert [w.category for w in said] == [WeightWarning]
-
-
 PROBABILITIES = ["0.125", "0.25", "0.5", "0.75"]
 DECIMALS = pa.table({"p": pa.array([decimal.Decimal(x) for x in PROBABILITIES], pa.decimal128(10, 4))})
-DECIMAL_TABLES = {
-    "fault_61_pyarrow": DECIMALS,
-    "fault_61_polars": pl.from_arrow(DECIMALS),
-    "fault_61_polars_lazy": pl.from_arrow(DECIMALS).lazy(),
-    "fault_61_duckdb": duckdb.connect().sql("SELECT unnest([0.125, 0.25, 0.5, 0.75]::DECIMAL(10, 4)[]) AS p"),
-    "fault_61_pandas_pyarrow": DECIMALS.to_pandas(types_mapper=pd.ArrowDtype),
-}
 
 
-@pytest.mark.parametrize("table", DECIMAL_TABLES.values(), ids=DECIMAL_TABLES)
-def test_decimal_columns_are_scores_like_others(table):
-    counted = tables.count(made()[0], table, scores="p")
-    exact = fieldcal.count(made()[0], [float(x) for x in PROBABILITIES])
-    assert counted.V.tolist() == exact.V.tolist()
-    assert counted.score_sums.tolist() == exact.score_sums.tolist()
-
-
-def test_fault_61_decimals_in_arrays_are_numbers_and_their_nan_is_missing():
-    given = np.array([decimal.Decimal("0.25"), decimal.Decimal("NaN"), decimal.Decimal("sNaN")], dtype=object)
-    with pytest.raises(InputError, match="2 of 3 field predictions are missing"):
-        fieldcal.count(made()[0], given)
-    assert fieldcal.count(made()[0], given, missing="drop").dropped == 2
+@pytest.mark.conformance
+def test_fault_61_decimal_columns_are_scores_like_others(local_engine):
+    if not local_engine.name.startswith("pandas") or local_engine.name == "pandas-pyarrow":
+        counted = tables.count(made()[0], local_engine.make(DECIMALS), scores="p")
+        exact = fieldcal.count(made()[0], [float(x) for x in PROBABILITIES])
+        assert counted.V.tolist() == exact.V.tolist()
+        assert counted.score_sums.tolist() == exact.score_sums.tolist()
 
 
 # Fault 63: labels that differ by blanks or case only --------------------------------------------------------
@@ -151,7 +130,7 @@ def test_labels_that_differ_by_blanks_or_case_are_kept_apart_and_told(one, two):
 
 
 @UNWARNED
-def test_fault_63_the_command_line_tells_both_spellings(tmp_path, monkeypatch, capsys):
+def test_fault_63_the_command_line_tells_both_spellings_and_refuses_a_third(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     proba, y = spelled("pos", "pos ")
     pl.DataFrame({"y": y, "p_other": proba[:, 0], "p_pos": proba[:, 1], "p_pos ": proba[:, 2]}).write_parquet(
@@ -161,10 +140,6 @@ def test_fault_63_the_command_line_tells_both_spellings(tmp_path, monkeypatch, c
         main(["learn", "l.parquet", "--label", "y", "--scores", "p_*", "-o", "lab.json"])
     assert ended.value.code == 0
     assert "'pos' and 'pos ' differ by blanks or case only" in " ".join(capsys.readouterr().err.split())
-
-
-@UNWARNED
-def test_fault_63_a_label_that_is_a_class_but_for_a_blank_is_refused_with_both():
     with pytest.raises(InputError, match=r"The label 'yes ' is not among the classes \['no', 'yes'\].*'yes'"):
         fieldcal.learn([0.1, 0.9], ["no", "yes "], classes=["no", "yes"])
 
@@ -179,128 +154,85 @@ def test_fault_63_groups_that_differ_by_blanks_or_case_are_groups_of_their_own()
 # Fault 64: pandas objects whose indexes disagree ------------------------------------------------------------
 
 DISAGREE = "The indexes of {} and {} disagree: row 0 is .*Rows are matched by position.*reset_index.*loc"
-OTHERS = {
-    "reordered": lambda n: pd.RangeIndex(n)[::-1],
-    "shifted": lambda n: pd.RangeIndex(5, n + 5),
-    "named": lambda n: pd.Index([f"row {i}" for i in range(n)]),
-}
-
-
-def learning(**objects):
-    given = {"predictions": data().proba_lab, "y": data().y_lab, "groups": data().groups_lab} | objects
-    return fieldcal.learn(given.pop("predictions"), given.pop("y"), **given)
-
-
-def counting(**objects):
-    given = {"predictions": data().proba_field, "groups": data().groups_field} | objects
-    return fieldcal.count(made()[0], given.pop("predictions"), **given)
-
-
-def recalibrating(**objects):
-    given = {"predictions": data().proba_field, "groups": data().groups_field} | objects
-    return fieldcal.recalibrate(made()[2], given.pop("predictions"), **given)
-
-
-def deciding(**objects):
-    given = {"predictions": data().proba_field, "groups": data().groups_field} | objects
-    return fieldcal.decide(made()[2], given.pop("predictions"), **given)
-
-
-def reporting(**objects):
-    given = {"proba": data().proba_field, "y": data().y_field, "groups": data().groups_field}
-    return fieldcal.report(made()[2], **given | objects)
-
-
-def fitting(**objects):
-    given = {"X": np.column_stack([1 - data().proba_lab, data().proba_lab]), "y": data().y_lab} | objects
-    return fieldcal.Recalibrator().fit(given.pop("X"), given.pop("y"), **given)
-
-
-def fitting_classifier(**objects):
-    X = pd.DataFrame({"x": data().proba_lab})
-    model = FrozenEstimator(LogisticRegression().fit(X, data().y_lab))
-    given = {"X": X, "y": data().y_lab} | objects
-    frame = given.pop("X")
-    frame = frame.to_frame("x") if isinstance(frame, pd.Series) else frame
-    return fieldcal.RecalibratedClassifier(model).fit(frame, given.pop("y"), **given)
-
-
-def fitting_regressor(**objects):
-    X = pd.DataFrame({"x": data().proba_lab})
-    given = {"X": X, "y": data().proba_lab + np.linspace(0, 1, 600)} | objects
-    frame = given.pop("X")
-    frame = frame.to_frame("x") if isinstance(frame, pd.Series) else frame
-    return fieldcal.RecalibratedRegressor(LinearRegression()).fit(frame, given.pop("y"), **given)
-
-
-def measuring(**objects):
-    given = {"proba": data().proba_field, "y": data().y_field} | objects
-    return metrics.calibration_error(given["proba"], given["y"])
-
-
-def comparing(**objects):
-    given = {"estimate": np.full(5, 0.2), "truth": np.full(5, 0.2)} | objects
-    return metrics.absolute_error(given["estimate"], given["truth"])
-
-
-def of_moments(**objects):
-    given = {"mean": np.arange(5.0), "sd": np.ones(5)} | objects
-    return regression.from_moments(given["mean"], given["sd"])
-
-
-def plotting(**objects):
-    given = {"before": data().proba_field, "after": data().proba_field, "y": data().y_field} | objects
-    return plots.reliability_of(given["before"], given["after"], given["y"], classes=[0, 1])
-
-
-PAIRS = [
-    (learning, "predictions", data().proba_lab, "y", data().y_lab),
-    (learning, "predictions", data().proba_lab, "groups", data().groups_lab),
-    (learning, "predictions", data().proba_lab, "sample_weight", np.ones(600)),
-    (learning, "y", data().y_lab, "groups", data().groups_lab),
-    (counting, "predictions", data().proba_field, "groups", data().groups_field),
-    (counting, "predictions", data().proba_field, "sample_weight", np.ones(300)),
-    (recalibrating, "predictions", data().proba_field, "groups", data().groups_field),
-    (deciding, "predictions", data().proba_field, "groups", data().groups_field),
-    (reporting, "proba", data().proba_field, "y", data().y_field),
-    (reporting, "proba", data().proba_field, "groups", data().groups_field),
-    (fitting, "y", data().y_lab, "groups", data().groups_lab),
-    (fitting_classifier, "X", data().proba_lab, "y", data().y_lab),
-    (fitting_regressor, "X", data().proba_lab, "y", data().proba_lab),
-    (measuring, "proba", data().proba_field, "y", data().y_field),
-    (comparing, "estimate", np.full(5, 0.2), "truth", np.full(5, 0.2)),
-    (of_moments, "mean", np.arange(5.0), "sd", np.ones(5)),
-    (plotting, "before", data().proba_field, "y", data().y_field),
+OTHERS = [  # reordered, shifted, named
+    lambda n: pd.RangeIndex(n)[::-1],
+    lambda n: pd.RangeIndex(5, n + 5),
+    lambda n: pd.Index([f"row {i}" for i in range(n)]),
 ]
 
 
+def of_classifier(X, y):
+    model = FrozenEstimator(LogisticRegression().fit(data().proba_lab[:, None], data().y_lab))
+    return fieldcal.RecalibratedClassifier(model).fit(X.to_frame("x"), y)
+
+
+P, Y, G = data().proba_lab, data().y_lab, data().groups_lab
+FIELD, GROUPS, TRUE = data().proba_field, data().groups_field, data().y_field
+ONES = np.ones(300)
+#: By the verb and the names of two arguments: the arguments, and a call with both.
+PAIRS = {
+    "learn predictions y": (P, Y, fieldcal.learn),
+    "learn predictions groups": (P, G, lambda a, b: fieldcal.learn(a, Y, groups=b)),
+    "learn predictions sample_weight": (P, np.ones(600), lambda a, b: fieldcal.learn(a, Y, sample_weight=b)),
+    "learn y groups": (Y, G, lambda a, b: fieldcal.learn(P, a, groups=b)),
+    "count predictions groups": (FIELD, GROUPS, lambda a, b: fieldcal.count(made()[0], a, groups=b)),
+    "count predictions sample_weight": (
+        FIELD,
+        ONES,
+        lambda a, b: fieldcal.count(made()[0], a, sample_weight=b),
+    ),
+    "recalibrate predictions groups": (
+        FIELD,
+        GROUPS,
+        lambda a, b: fieldcal.recalibrate(made()[2], a, groups=b),
+    ),
+    "decide predictions groups": (FIELD, GROUPS, lambda a, b: fieldcal.decide(made()[2], a, groups=b)),
+    "report proba y": (FIELD, TRUE, lambda a, b: fieldcal.report(made()[2], proba=a, y=b, groups=GROUPS)),
+    "report proba groups": (
+        FIELD,
+        GROUPS,
+        lambda a, b: fieldcal.report(made()[2], proba=a, y=TRUE, groups=b),
+    ),
+    "fit y groups": (
+        Y,
+        G,
+        lambda a, b: fieldcal.Recalibrator().fit(np.column_stack([1 - P, P]), a, groups=b),
+    ),
+    "fit_classifier X y": (P, Y, of_classifier),
+    "fit_regressor X y": (
+        *(P, P),
+        lambda a, b: fieldcal.RecalibratedRegressor(LinearRegression()).fit(a.to_frame("x"), b),
+    ),
+    "calibration_error proba y": (FIELD, TRUE, metrics.calibration_error),
+    "absolute_error estimate truth": (np.full(5, 0.2), np.full(5, 0.2), metrics.absolute_error),
+    "moments mean sd": (np.arange(5.0), np.ones(5), regression.from_moments),
+    "plot before y": (FIELD, TRUE, lambda a, b: plots.reliability_of(a, FIELD, b, classes=[0, 1])),
+}
+
+
 @UNWARNED
-@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-@pytest.mark.parametrize(
-    ("use", "first", "one", "second", "two"),
-    PAIRS,
-    ids=[f"fault_64_{use.__name__}_{first}_{second}" for use, first, _, second, _ in PAIRS],
-)
-def test_objects_whose_indexes_disagree_are_refused(use, first, one, second, two, other):
-    with pytest.raises(InputError, match=DISAGREE.format(first, second)):
-        use(**{first: pd.Series(one), second: pd.Series(two, index=other(len(two)))})
+@pytest.mark.parametrize("pair", PAIRS, ids=[f"fault_64_{name.replace(' ', '_')}" for name in PAIRS])
+def test_objects_whose_indexes_disagree_are_refused(pair):
+    one, two, call = PAIRS[pair]
+    for other in OTHERS:
+        with pytest.raises(InputError, match=DISAGREE.format(*pair.split()[1:])):
+            call(pd.Series(one), pd.Series(two, index=other(len(two))))
 
 
 @UNWARNED
 def test_fault_64_one_index_for_all_or_an_index_beside_arrays_is_fine():
     odd = pd.Index([7] * 300)  # duplicated: row 47
-    plain = recalibrating()
-    for groups in (
-        pd.Series(data().groups_field, index=odd),
-        data().groups_field,
-        pl.Series(data().groups_field),
+    numbers = pd.Index(range(300), dtype="int32")
+    plain = fieldcal.recalibrate(made()[2], FIELD, groups=GROUPS)
+    for predictions, groups in (
+        *(
+            (pd.Series(FIELD, index=odd), g)
+            for g in (pd.Series(GROUPS, index=odd), GROUPS, pl.Series(GROUPS))
+        ),
+        (pd.Series(FIELD), pd.Series(GROUPS, index=numbers)),
     ):
-        found = recalibrating(predictions=pd.Series(data().proba_field, index=odd), groups=groups)
+        found = fieldcal.recalibrate(made()[2], predictions, groups=groups)
         np.testing.assert_array_equal(found, plain)
-    same_numbers = pd.Series(data().groups_field, index=pd.Index(range(300), dtype="int32"))
-    np.testing.assert_array_equal(
-        recalibrating(predictions=pd.Series(data().proba_field), groups=same_numbers), plain
-    )
 
 
 @UNWARNED

@@ -27,24 +27,12 @@ def lab():
     return tables.learn(pl.DataFrame({"p": data.proba_lab, "y": data.y_lab}), scores="p", label="y")
 
 
-#: Writes numbers without end, so that it can be ended at any moment; the path is the first argument.
-ENDLESS = """
-import sys
-from fieldcal.tables.files.session import Session
-with Session(threads=1) as session:
-    session.write(session.connection.sql("SELECT random() AS p FROM range(100_000_000_000)"), sys.argv[1])
-"""
-
-
 @contextlib.contextmanager
-def writing(target, code=ENDLESS, *arguments):
+def writing(target, code, *arguments):
     """A process that is in the middle of writing: its file in the hidden folder beside the target has bytes in it."""
-    heeds = functools.partial(
-        signal.signal, signal.SIGINT, signal.SIG_DFL
-    )  # a job in the background does not
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(target), *map(str, arguments)], preexec_fn=heeds
-    )
+    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a background job does not
+    command = [sys.executable, "-c", code, str(target), *map(str, arguments)]
+    process = subprocess.Popen(command, preexec_fn=heeds)
     try:
         deadline = time.monotonic() + 60
         while not has_bytes(target):
@@ -63,18 +51,6 @@ def has_bytes(target):
     return False
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("old", [None, b"what was there before"], ids=["fault_38_new", "fault_38_replaced"])
-def test_a_process_killed_while_writing_leaves_the_old_file_or_none(tmp_path, old):
-    target = tmp_path / "out.parquet"
-    if old is not None:
-        target.write_bytes(old)
-    with writing(target) as process:
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    assert (target.read_bytes() if target.exists() else None) == old
-
-
 #: The command line, with a table that has no end.
 ENDLESS_COMMAND = """
 import sys
@@ -87,45 +63,28 @@ cli.main()
 """
 
 
+SIGNALS = {"fault_38_43_ctrl_c": signal.SIGINT, "fault_38_43_terminated": signal.SIGTERM}
+SIGNALS["fault_38_killed"] = signal.SIGKILL
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM], ids=["fault_38_43_ctrl_c", "fault_38_43_terminated"]
-)
-def test_an_interrupted_write_leaves_nothing_behind(lab, tmp_path, number):
+@pytest.mark.parametrize("number", SIGNALS.values(), ids=SIGNALS)
+def test_a_write_that_is_ended_leaves_the_old_file_and_nothing_else_unless_killed(lab, tmp_path, number):
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     table, prevalence = tmp_path / "in" / "log.csv", tmp_path / "in" / "prevalence.json"
+    target = tmp_path / "out" / "out.parquet"
+    target.write_bytes(b"what was there before")
     table.write_text("p\n0.5\n0.25\n")
     with Session() as session:
         field = tables.count(lab, session.open(table, scores="p").relation)
     fieldcal.estimate(lab, field, trust=1).save(prevalence)
-    with writing(tmp_path / "out" / "out.parquet", ENDLESS_COMMAND, prevalence, table) as process:
+    with writing(target, ENDLESS_COMMAND, prevalence, table) as process:
         process.send_signal(number)
-    assert process.returncode == 130
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_fault_38_the_input_is_never_written_over(session, lab, tmp_path):
-    source = tmp_path / "log.parquet"
-    (tmp_path / "sub").mkdir()
-    pl.DataFrame({"p": [0.1, 0.9]}).write_parquet(source)
-    os.symlink(source, tmp_path / "soft.parquet")
-    os.link(source, tmp_path / "hard.parquet")
-    before = source.read_bytes()
-    log = session.open(source)
-    prev = fieldcal.estimate(lab, tables.count(lab, log.relation), trust=1)
-    for name in ("log.parquet", "soft.parquet", "hard.parquet", "sub/../log.parquet"):
-        with pytest.raises(InputError, match="is an input: it would be written over"):
-            tables.recalibrate_file(prev, session, log, tmp_path / name)
-    assert source.read_bytes() == before
-
-
-def test_fault_38_one_file_of_a_pattern_is_never_written_over(session, lab, tmp_path):
-    for name in ("a", "b"):
-        pl.DataFrame({"p": [0.1, 0.9]}).write_parquet(tmp_path / f"{name}.parquet")
-    log = session.open(str(tmp_path / "*.parquet"))
-    with pytest.raises(InputError, match="would be written over"):
-        session.write(log.relation, tmp_path / "b.parquet", sources=[log])
+    killed = number == signal.SIGKILL
+    assert process.returncode == (-number if killed else 130)
+    assert target.read_bytes() == b"what was there before"
+    assert killed or list((tmp_path / "out").iterdir()) == [target]
 
 
 def test_fault_38_a_target_that_cannot_be_is_refused_before_the_work(session, tmp_path):
@@ -294,26 +253,17 @@ print(open("out.csv").read(), end="")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("module", "call", "extra"),
-    [
-        ("duckdb", "from fieldcal.tables.files.session import Session; Session()", "cli"),
-        ("sqlglot", "tables.sql_count(lab, 't', scores='p', dialect='duckdb')", "sql"),
-    ],
-    ids=["fault_45_duckdb", "fault_45_sqlglot"],
-)
-def test_a_missing_extra_is_an_error_with_the_line_that_installs_it(module, call, extra):
-    code = f"""
+def test_fault_45_a_missing_extra_is_an_error_with_the_line_that_installs_it():
+    code = """
 import sys
-sys.modules[{module!r}] = None
+sys.modules["duckdb"] = None
 import fieldcal
-from fieldcal import tables
-lab = fieldcal.learn([.1, .2, .8, .9] * 20, [0, 0, 1, 1] * 20)
+from fieldcal.tables.files.session import Session
 try:
-    {call}
+    Session()
 except fieldcal.FieldcalError as error:
     assert isinstance(error, ImportError)
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"pip install 'fieldcal[{extra}]'" in done.stdout, done.stderr
+    assert "pip install 'fieldcal[cli]'" in done.stdout, done.stderr

@@ -67,14 +67,11 @@ def folder(shared, tmp_path, monkeypatch):
 
 def state(folder):
     """Every file, with the links for what they are."""
-    return {
-        str(p.relative_to(folder)): os.readlink(p)
-        if p.is_symlink()
-        else p.read_bytes()
-        if p.is_file()
-        else None
-        for p in sorted(folder.rglob("*"))
-    }
+
+    def content(p):
+        return os.readlink(p) if p.is_symlink() else p.read_bytes() if p.is_file() else None
+
+    return {str(p.relative_to(folder)): content(p) for p in sorted(folder.rglob("*"))}
 
 
 @pytest.fixture
@@ -135,6 +132,11 @@ def test_fault_54_a_run_that_fails_at_its_last_file_changes_nothing(there, folde
     assert (state(folder / "out") if there else None) == before
     assert there == (folder / "out").exists()
     assert not list(folder.glob(".fieldcal-*"))
+
+
+def shell(line):
+    command = f'"{sys.executable}" -m fieldcal {line}'
+    return subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=120)
 
 
 def no_space(descriptor):
@@ -313,10 +315,8 @@ def test_fault_38_both_files_of_estimate_are_whole_before_either_is_in_its_place
 
     monkeypatch.setattr(os, "fsync", full)
     code, told = call("estimate lab.json field.json -o made.json --csv made.csv")
-    assert (code, told) == (
-        1,
-        "error: Cannot write 'made.csv': No space left on device. Nothing was changed.\n",
-    )
+    words = "error: Cannot write 'made.csv': No space left on device. Nothing was changed.\n"
+    assert (code, told) == (1, words)
     assert state(folder) == before
 
 
@@ -329,14 +329,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 main(["count", "lab.json", "-", "-o", "new.json"])
 """
     with open("field.csv", "rb") as table:
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            stdin=table,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, stdin=table, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     assert "Cannot copy standard input to" in done.stderr
     assert "File too large" in done.stderr
@@ -357,14 +351,7 @@ CLOSED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("line", CLOSED, ids=["input", "output", "output_of_a_table", "all"])
 def test_fault_43_streams_that_are_closed_from_the_start_are_no_traceback(line, folder):
-    done = subprocess.run(
-        f'"{sys.executable}" -m fieldcal {line}',
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = shell(line)
     assert (done.returncode, done.stderr) == CLOSED[line]
     assert (folder / "new.json").exists() == (done.returncode == 0)
     if done.returncode == 0:
@@ -506,14 +493,7 @@ def test_fault_53_the_files_of_run_are_not_what_it_reads(folder, refused):
 )
 def test_fault_53_what_the_shell_has_opened_is_not_replaced(redirection, words, folder):
     before = (folder / "field.csv").read_bytes()
-    done = subprocess.run(
-        f'"{sys.executable}" -m fieldcal {redirection}',
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = shell(redirection)
     assert done.returncode == 1
     told = done.stderr or (folder / "made.json").read_text()
     assert (words or "standard error goes to") in told

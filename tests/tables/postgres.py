@@ -41,20 +41,8 @@ def running() -> Iterator[Any]:
         if user is not None:
             os.chown(folder, user.pw_uid, user.pw_gid)
         data = folder / "data"
-        _run(
-            user,
-            folder,
-            programs / "initdb",
-            "-D",
-            data,
-            "-U",
-            "tester",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-locale",
-        )
+        options = ["-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale"]
+        _run(user, folder, programs / "initdb", "-D", data, *options)
         port = _start(user, folder, programs, data)
         try:
             with psycopg.connect(
@@ -95,19 +83,8 @@ def _start(user: pwd.struct_passwd | None, folder: Path, programs: Path, data: P
             port = int(probe.getsockname()[1])
         settings = " ".join(f"-c {name}={value}" for name, value in {**_SETTINGS, "port": port}.items())
         try:
-            _run(
-                user,
-                folder,
-                programs / "pg_ctl",
-                "-D",
-                data,
-                "-l",
-                folder / "server.log",
-                "-o",
-                settings,
-                "-w",
-                "start",
-            )
+            options = ["-l", folder / "server.log", "-o", settings, "-w", "start"]
+            _run(user, folder, programs / "pg_ctl", "-D", data, *options)
         except subprocess.CalledProcessError as error:
             failure = error
         else:

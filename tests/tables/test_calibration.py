@@ -90,15 +90,12 @@ def test_every_engine_and_sql_read_the_smallest_predictions_alike(local_engine):
     np.testing.assert_allclose(made["p_recalibrated"], expected, rtol=0, atol=1e-12)
 
 
-def test_decisions_in_a_table_are_those_on_arrays(local_engine):
+def test_decisions_and_rows_to_label_in_a_table_are_those_on_arrays(local_engine):
     lab, d = learnt("sigmoid", 3), data(3)
     proba = over_confident(d.proba_field)
     prev = fieldcal.estimate(lab, fieldcal.count(lab, proba), trust=1)
     found = local_engine.read(tables.decide(prev, local_engine.make(rows(proba)), goal="balanced"))
     assert found["decision"] == fieldcal.decide(prev, proba, goal="balanced").tolist()
-
-
-def test_rows_to_label_in_a_table_are_those_on_arrays():
     lab, d = learnt("sigmoid", 2), data(2)
     proba = over_confident(d.proba_field)
     prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))

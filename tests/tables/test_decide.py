@@ -190,16 +190,7 @@ def test_equal_gains_go_to_the_first_class_though_rounding_tells_them_apart():
             assert new["decision"] == ["no"]
 
 
-def test_unseen_groups_are_told_of_at_the_callers_line_or_refused():
-    frame = pa.table({"p": [0.2], "town": ["Hull"]})
-    with pytest.warns(UnseenGroupWarning, match="whole field") as caught:
-        tables.decide(prevalence("town"), frame, acknowledge=True)
-    assert caught[0].filename == __file__
-    with pytest.raises(InputError, match="not in the field"):
-        tables.decide(prevalence("town"), frame, unseen="error")
-
-
-def test_what_cannot_be_is_refused():
+def test_what_cannot_be_decided_is_refused_or_stays_undecided():
     for options, words in (
         ({"goal": "best"}, "'accuracy', 'balanced' or a matrix"),
         ({"goal": [[0, 1, 2]]}, r"finite \(2, 2\) matrix"),
@@ -211,13 +202,16 @@ def test_what_cannot_be_is_refused():
     ):
         with pytest.raises((InputError, InputTypeError), match=words):
             tables.decide(prevalence(), pa.table({"p": [0.2]}), **options)
-
-
-def test_missing_predictions_are_refused_unless_they_may_stay_undecided():
     frame = pa.table({"p": [0.2, None]})
     with pytest.raises(InputError, match="missing"):
         tables.decide(prevalence(), frame)
     assert tables.decide(prevalence(), frame, missing="keep")["decision"].to_pylist()[1] is None
+    frame = pa.table({"p": [0.2], "town": ["Hull"]})
+    with pytest.warns(UnseenGroupWarning, match="whole field") as caught:
+        tables.decide(prevalence("town"), frame, acknowledge=True)
+    assert caught[0].filename == __file__
+    with pytest.raises(InputError, match="not in the field"):
+        tables.decide(prevalence("town"), frame, unseen="error")
 
 
 def test_numbers_protected_groups_and_classes_that_no_column_holds_are_refused():

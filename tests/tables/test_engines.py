@@ -118,49 +118,6 @@ def test_a_key_of_all_types_at_once_is_numpys(engine):
     both_agree(engine, truth.binary_lab(), rows, kinds)
 
 
-@pytest.mark.conformance
-def test_times_that_differ_by_less_than_a_microsecond_are_not_merged_but_refused(local_engine):
-    rows = pa.table({"p": [0.5] * 2, "h": ["a"] * 2, "g": pa.array([1, 2], pa.timestamp("ns"))})
-    for by in (["g"], ["h", "g"]):
-        with pytest.raises(InputError, match="finer than a microsecond, and such keys would merge"):
-            tables.count(truth.binary_lab(), local_engine.make(rows), by=by)
-    coarse = pa.table({"p": [0.5] * 3, "g": pa.array([1000, 2000, 2000], pa.timestamp("ns"))})
-    assert tables.count(truth.binary_lab(), local_engine.make(coarse), by="g").n.tolist() == [1, 2]
-
-
-def test_times_of_a_zone_are_no_groups(engine):
-    """At the end of summer one reading of the clock is two hours, which would merge."""
-    for zone in ("UTC", "Europe/Berlin"):
-        rows = pa.table(
-            {"p": [0.1], "g": pa.array([dt.datetime(2024, 10, 27, 1, 30)], pa.timestamp("us", zone))}
-        )
-        with pytest.raises(InputTypeError, match=r"'g' holds times of a zone .*without a zone"):
-            tables.count(truth.binary_lab(), engine.make(rows), by="g")
-
-
-def test_text_with_odd_characters_makes_groups_of_its_own(local_engine):
-    texts = [
-        "a",
-        "A",
-        "\u00e1",
-        "a\u0301",
-        " a",
-        "a\tb",
-        "a\nb",
-        "'",
-        '"',
-        "\\",
-        "%",
-        "null",
-        "NaN",
-        "\U0001f4a9",
-        "0",
-    ]
-    rows = pa.table({"p": np.linspace(0, 1, 2 * len(texts)), "g": pa.array(2 * texts)})
-    field, _ = both_agree(local_engine, truth.binary_lab(), rows, ["g"])
-    assert len(field.groups) == len(texts)
-
-
 # The types of score columns -------------------------------------------------------------------------------
 
 EXACT = [0.0, 0.125, 0.25, 0.5, 0.75, 1.0]
@@ -195,30 +152,16 @@ def test_scores_that_are_no_numbers_are_refused(engine):
 GAPS = [0.1, None, 0.9, math.nan, 0.4, None]
 
 
-def test_missing_scores_are_refused_with_their_number(engine):
-    frame = engine.make(p=pa.array(GAPS), town=list("abcdef"))
-    with pytest.raises(InputError, match=r"3 of 6 rows have no score \(null or NaN\) in 'p'.*missing='drop'"):
-        tables.count(truth.binary_lab(), frame, by="town")
-
-
 @pytest.mark.conformance
-def test_missing_scores_are_dropped_and_counted_and_their_groups_stay(engine):
+def test_missing_scores_are_refused_with_their_number_or_dropped_and_their_groups_stay(engine):
     rows = pa.table({"p": pa.array([1 + 1e-9, *GAPS[1:]]), "town": pa.array(["a", "a", "b", "b", None, "c"])})
     field = tables.count(truth.binary_lab(), engine.make(rows), by="town", missing="drop")
     truth.assert_same_counts(field, truth.count(truth.binary_lab(), rows, ["town"], missing="drop"))
     assert (field.dropped, field.clipped) == (3, 1)
     assert dict(zip(field.groups, field.n.tolist(), strict=True)) == {"a": 1, "b": 1, "c": 0, None: 1}
-
-
-def test_a_row_with_one_missing_class_is_dropped_whole(local_engine):
-    rows = wide_rows(3, n=40)
-    gaps = [
-        None if i % 9 == 4 else math.nan if i % 9 == 5 else v for i, v in enumerate(rows["p_b"].to_pylist())
-    ]
-    rows = rows.set_column(1, "p_b", pa.array(gaps, pa.float64()))
-    field = tables.count(truth.wide_lab(), local_engine.make(rows), by="town", missing="drop")
-    truth.assert_same_counts(field, truth.count(truth.wide_lab(), rows, ["town"], missing="drop"))
-    assert field.dropped == sum(i % 9 in (4, 5) for i in range(40))
+    frame = engine.make(p=pa.array(GAPS), town=list("abcdef"))
+    with pytest.raises(InputError, match=r"3 of 6 rows have no score \(null or NaN\) in 'p'.*missing='drop'"):
+        tables.count(truth.binary_lab(), frame, by="town")
 
 
 def test_scores_outside_0_and_1_are_refused_with_the_likely_cause(local_engine):
@@ -265,20 +208,26 @@ def test_a_dozen_classes_make_no_expression_too_long(local_engine):
         both_agree(local_engine, lab, rows, normalize=True)
 
 
-def test_one_column_of_a_binary_score_suffices_for_every_partition(local_engine):
+@pytest.mark.filterwarnings(
+    "ignore:DataFrame is highly fragmented"
+)  # of pandas, about what narwhals does there
+def test_any_partition_is_counted_from_one_column_even_of_two_hundred_edges(local_engine):
     for partition in (fieldcal.Simplex(2), fieldcal.Simplex(6), fieldcal.Edges([0.5]), fieldcal.Expected(4)):
         both_agree(local_engine, truth.binary_lab(partition), field_rows(), ["town"])
+    lab = truth.binary_lab(fieldcal.Edges(np.linspace(0, 1, 201)))
+    truth.assert_same_counts(
+        tables.count(lab, local_engine.make(field_rows()), by="town"),
+        truth.count(lab, field_rows(), ["town"]),
+    )
 
 
-def test_given_bin_ids_are_counted_as_numpy_counts_them(engine):
+def test_given_bin_ids_are_counted_as_numpy_counts_them_and_what_is_none_is_refused_or_dropped(
+    engine, local_engine
+):
     lab = truth.id_lab()
     rows = pa.table({"bin": pa.array([0, 3, 1, 3, 2, 2], pa.int16()), "town": pa.array(["a", None] * 3)})
     for by in ([], ["town"]):
         truth.assert_same_counts(tables.count(lab, engine.make(rows), by=by), truth.count(lab, rows, by))
-
-
-def test_bin_ids_that_are_none_are_refused_or_dropped(local_engine):
-    lab = truth.id_lab()
     with pytest.raises(InputError, match=r"Bin ids must lie in 0 \.\. 3, but 'bin' spans -1 \.\. 4"):
         tables.count(lab, local_engine.make(bin=pa.array([0, -1, 4])))
     with pytest.raises(InputTypeError, match=r"bin ids in 'bin' must be whole numbers"):
@@ -290,58 +239,18 @@ def test_bin_ids_that_are_none_are_refused_or_dropped(local_engine):
     assert (field.V.tolist(), field.dropped) == ([[1, 0, 0, 1]], 1)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:DataFrame is highly fragmented"
-)  # of pandas, about what narwhals does there
-def test_two_hundred_edges_overflow_no_engine(local_engine):
-    lab = truth.binary_lab(fieldcal.Edges(np.linspace(0, 1, 201)))
-    truth.assert_same_counts(
-        tables.count(lab, local_engine.make(field_rows()), by="town"),
-        truth.count(lab, field_rows(), ["town"]),
-    )
-
-
 # Rows that do not sum to one ------------------------------------------------------------------------------
 
 
 @pytest.mark.conformance
-def test_rows_that_do_not_sum_to_one_are_refused_or_rescaled(engine):
+def test_rows_that_do_not_sum_to_one_are_refused_or_rescaled_and_rows_of_zeros_refused(engine, local_engine):
     lab, rows = truth.wide_lab(), wide_rows(share=0.7)
     with pytest.raises(
         InputError, match=r"'p_a', 'p_b', 'p_c' .*sum to one, but in 300 rows .*normalize=True"
     ):
         tables.count(lab, engine.make(rows), by="town")
     both_agree(engine, lab, rows, ["town"], normalize=True)
-
-
-def test_a_row_of_zeros_is_refused(local_engine):
     for normalize in (False, True):
         frame = local_engine.make(p_a=[0.2, 0.0], p_b=[0.3, 0.0], p_c=[0.5, 0.0])
         with pytest.raises(InputError, match=r"In 1 rows the scores 'p_a', 'p_b', 'p_c' are all zero"):
             tables.count(truth.wide_lab(), frame, normalize=normalize)
-
-
-# Nothing there --------------------------------------------------------------------------------------------
-
-
-def test_an_empty_table_is_an_empty_field_with_groups_and_refused_without(engine):
-    rows = field_rows().slice(0, 0)
-    frame = engine.make(rows)
-    field = tables.count(truth.binary_lab(), frame, by=["town", "year"])
-    truth.assert_same_counts(field, truth.count(truth.binary_lab(), rows, ["town", "year"]))
-    assert field.V.shape == (0, 8)
-    with pytest.raises(InputError, match="field is empty"):
-        tables.count(truth.binary_lab(), frame)
-    prev = truth.estimate(truth.binary_lab(), field_rows())
-    assert engine.read(tables.recalibrate(prev, frame))["p_recalibrated"] == []
-
-
-# Counting many times --------------------------------------------------------------------------------------
-
-
-def test_counts_of_shards_add_up_to_those_of_the_whole_in_any_order(local_engine):
-    rows, lab = field_rows(), truth.binary_lab()
-    shards = [tables.count(lab, local_engine.make(rows.slice(i, 120)), by="town") for i in (240, 0, 120)]
-    whole = truth.count(lab, rows, ["town"])
-    truth.assert_same_counts(sum(shards), whole)
-    truth.assert_same_counts(sum(shards[::-1]), whole)

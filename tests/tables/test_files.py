@@ -29,20 +29,9 @@ def read(session, tmp_path):
     return reading
 
 
-TEXT = [
-    ["01", "2"],
-    ["+1", "2"],
-    ["0x10", "16"],
-    ["1_000", "2"],
-    ["yes", "no"],
-    ["t", "f"],
-    ["01/02/2024", "03/04/2024"],
-    ["12345678901234567890", "12345678901234567891"],
-    ["2024-02-30", "2024-02-01"],
-    ["12:30", "12:31"],
-    ["#1", "2"],
-    ["NA", "NA"],
-]
+TEXT = [["01", "2"], ["+1", "2"], ["0x10", "16"], ["1_000", "2"], ["yes", "no"], ["t", "f"], ["NA", "NA"]]
+TEXT += [["01/02/2024", "03/04/2024"], ["2024-02-30", "2024-02-01"], ["12:30", "12:31"], ["#1", "2"]]
+TEXT += [["12345678901234567890", "12345678901234567891"]]
 
 
 @pytest.mark.parametrize("role", ["by", "label", "time"])
@@ -88,18 +77,14 @@ def test_the_last_row_has_the_same_say_as_the_first(read, last, kind):
     assert str(rows[-1][0]) == last
 
 
-def test_columns_named_as_text_are_text(read):
+def test_empty_cells_late_quotes_and_text_columns_are_read_as_they_stand(read):
+    assert read('g,p\n"",0.5\n,0.25\n', scores="p", by="g")[0] == [("", 0.5), (None, 0.25)]
     rows, types = read("g,p\n1,0.5\n2,0.5\n", scores="p", by="g", text=["g", "no such column"])
     assert (rows, types) == ([("1", 0.5), ("2", 0.5)], ["VARCHAR", "DOUBLE"])
-
-
-def test_an_empty_cell_is_null_and_quotes_around_nothing_are_empty_text(read):
-    assert read('g,p\n"",0.5\n,0.25\n', scores="p", by="g")[0] == [("", 0.5), (None, 0.25)]
-
-
-def test_quotes_that_come_late_are_quotes(read):
     rows, _ = read("g,p\n" + "a,0.5\n" * LATE + '"b, c",0.5\n', scores="p")
     assert rows[-1] == ("b, c", 0.5)
+    assert read('g,p\n"say \\"hi\\", you",0.5\n')[0] == [('say "hi", you', "0.5")]
+    assert read('g,p\n"C:\\",0.5\n')[0] == [("C:\\", "0.5")]
 
 
 def test_decimal_commas_are_read_and_points_beside_them_are_not_harmed(read):
@@ -109,23 +94,22 @@ def test_decimal_commas_are_read_and_points_beside_them_are_not_harmed(read):
     assert read("p;y\n0;1,5\n1;2\n", scores="p", label="y")[0] == [(0.0, 1.5), (1.0, 2.0)]
 
 
-def test_columns_may_be_named_like_classes(read):
+def test_columns_may_be_named_like_classes_or_bound_by_a_pattern(read):
     rows, _ = read("0,1,2\n0.1,0.2,0.7\n", scores={"a": "0", "b": "1", "c": "2"})
     assert rows == [(0.1, 0.2, 0.7)]
+    _, types = read("p_a,p_b,q,p_\n0.25,0.75,1,x\n", scores="p_*")
+    assert types == ["DOUBLE", "DOUBLE", "VARCHAR", "VARCHAR"]
 
 
-def test_a_title_is_taken_for_the_header_and_never_skipped(session, tmp_path):
-    (tmp_path / "t.csv").write_text("my table\n\ng,p\n1,0.5\n2,0.5\n")
-    assert session.open(tmp_path / "t.csv").columns == ["my table"]  # so the missing columns are told by name
-
-
-def test_odd_names_are_kept(session, tmp_path):
+def test_odd_names_are_kept_and_a_title_is_taken_for_the_header(session, tmp_path):
     names = ['a"b', "c;d", "e'f", "$g", "h i", "select", "é", "", "file_row_number"]
     quoted = ",".join('"' + n.replace('"', '""') + '"' for n in names)
     (tmp_path / "t.csv").write_text(quoted + "\n" + ",".join("1" * len(names)) + "\n")
     source = session.open(tmp_path / "t.csv")
     assert source.columns == [*names[:7], "column7", names[8]]
     assert source.relation.fetchall() == [("1",) * len(names)]
+    (tmp_path / "t.csv").write_text("my table\n\ng,p\n1,0.5\n2,0.5\n")
+    assert session.open(tmp_path / "t.csv").columns == ["my table"]  # so the missing columns are told by name
 
 
 #: Cells that any reading as a value would change.
@@ -158,11 +142,6 @@ def test_columns_without_a_role_keep_their_text_from_csv_to_csv_byte_for_byte(se
     assert (tmp_path / "out.csv").read_text() == text
 
 
-def test_quotes_after_backslashes_as_spark_writes_them_are_read(read):
-    assert read('g,p\n"say \\"hi\\", you",0.5\n')[0] == [('say "hi", you', "0.5")]
-    assert read('g,p\n"C:\\",0.5\n')[0] == [("C:\\", "0.5")]
-
-
 def test_columns_without_a_role_go_into_parquet_in_the_type_that_every_cell_fits(session, tmp_path):
     first = ["1", "1.5", "1", "2024-01-01", "007", "12345678901234567890", "yes"]
     last = ["2", "2", "x", "", "12", "1", "no"]
@@ -174,11 +153,6 @@ def test_columns_without_a_role_go_into_parquet_in_the_type_that_every_cell_fits
     made = session.open(tmp_path / "out.parquet").relation
     kinds = ["BIGINT", "DOUBLE", "VARCHAR", "DATE", *["VARCHAR"] * 3]
     assert list(map(str, made.types)) == ["DOUBLE", *kinds, "VARCHAR"]
-
-
-def test_a_pattern_binds_the_columns_that_it_matches(read):
-    _, types = read("p_a,p_b,q,p_\n0.25,0.75,1,x\n", scores="p_*")
-    assert types == ["DOUBLE", "DOUBLE", "VARCHAR", "VARCHAR"]
 
 
 def test_moments_are_written_in_the_same_zone_everywhere(session, tmp_path, monkeypatch):
@@ -238,16 +212,13 @@ def test_files_of_two_kinds_are_not_one_table(session, tmp_path):
         session.open(str(tmp_path / "*"))
 
 
-def test_names_that_duckdb_would_change_are_refused(session, tmp_path):
+def test_names_that_duckdb_would_change_are_refused_but_may_repeat_inside_a_column(session, tmp_path):
     for names in (["p", "p"], ["p", "P"]):
         (tmp_path / "t.csv").write_text(",".join(names) + "\n0.1,0.2\n")
         pq.write_table(pa.table([[0.1], [0.2]], names=names), tmp_path / "t.parquet")
         for name in ("t.csv", "t.parquet"):
             with pytest.raises(InputError, match=r"appear more than once: 'p' \(2 times\)"):
                 _ = session.open(tmp_path / name).relation
-
-
-def test_names_inside_a_nested_column_may_repeat_those_outside(session, tmp_path):
     parquet(tmp_path / "t.parquet", "SELECT {'p': 1, 'q': {'p': 2}} AS s, [1, 2] AS p, 0.5 AS element")
     assert session.open(tmp_path / "t.parquet").columns == ["s", "p", "element"]
 
@@ -270,18 +241,15 @@ def test_the_row_id_gives_the_order_back_after_a_join(session, tmp_path, files):
     np.testing.assert_array_equal(ids, np.arange(files * n))
 
 
-def test_a_file_with_columns_of_duckdbs_names_for_rows_gets_no_row_id(session, tmp_path):
-    for taken in ("file_row_number", "File_Index"):
-        pq.write_table(pa.table({"p": [0.1, 0.9], taken: [7, 3]}), tmp_path / "t.parquet")
-        table, names = session.open(tmp_path / "t.parquet").with_row_id()
-        assert (names, table.columns) == ([], ["p", taken])
-
-
-def test_the_row_id_never_takes_the_name_of_a_column(session, tmp_path):
+def test_the_row_id_never_takes_the_name_of_a_column_and_there_is_none_beside_duckdbs(session, tmp_path):
     pq.write_table(pa.table({"__fieldcal_row": [5, 4], "p": [0.1, 0.9]}), tmp_path / "t.parquet")
     table, names = session.open(tmp_path / "t.parquet").with_row_id()
     assert names == ["__fieldcal_row_"]
     assert table.fetchall() == [(5, 0.1, 0), (4, 0.9, 1)]
+    for taken in ("file_row_number", "File_Index"):
+        pq.write_table(pa.table({"p": [0.1, 0.9], taken: [7, 3]}), tmp_path / "t.parquet")
+        table, names = session.open(tmp_path / "t.parquet").with_row_id()
+        assert (names, table.columns) == ([], ["p", taken])
 
 
 # limits

@@ -72,13 +72,10 @@ TYPED = [
 ]
 
 
-def test_a_column_with_a_role_has_a_type_only_if_every_value_fits(opened):
+def test_a_column_with_a_role_has_a_type_only_if_every_value_fits_and_values_are_text(opened):
     for values, kind, found in TYPED:
         _, types, rows = read(opened("".join(f'{{"y": {v}}}\n' for v in values), label="y"))
         assert (types, [y for (y,) in rows]) == ([kind], found)
-
-
-def test_columns_of_values_are_text_whatever_they_hold(opened):
     _, types, rows = read(opened([{"v": 4}, {"v": 5}], predictions="v"))
     assert (types, rows) == (["VARCHAR"], [("4",), ("5",)])
 
@@ -112,6 +109,8 @@ def test_what_is_no_line_of_a_table_is_refused_with_its_number(opened):
         with pytest.raises(InputError, match=says) as error:
             opened(content).relation.fetchall()
         assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="one list of JSON"):
+        opened('[{"v": 1}]', "t.json")
 
 
 @pytest.mark.parametrize("name", ["judge", "judge.verdict"])
@@ -129,11 +128,6 @@ def test_fault_55_a_truncated_gzip_is_refused(session, tmp_path):
     (tmp_path / "t.jsonl.gz").write_bytes(data[:-20])
     with pytest.raises(InputError, match=r"t\.jsonl\.gz' cannot be used: its gzip .*copied whole"):
         _ = session.open(tmp_path / "t.jsonl.gz").relation
-
-
-def test_a_list_of_objects_is_not_lines(opened):
-    with pytest.raises(InputError, match="one list of JSON"):
-        opened('[{"v": 1}]', "t.json")
 
 
 def test_several_files_are_one_table(session, tmp_path):

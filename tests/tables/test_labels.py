@@ -123,11 +123,14 @@ def test_rows_without_a_prediction_lose_their_label(local_engine):
             assert ("Whitby" in field.groups) != only_labels
 
 
-def test_a_column_without_any_label_changes_nothing(local_engine):
+def test_labels_may_be_absent_or_dates_or_times(local_engine):
     for kind in (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.null()):
         rows = pa.table({"p": [0.1, 0.4, 0.6], "town": ["a", "b", "b"], "y": pa.array([None] * 3, kind)})
         field = same_as_arrays(local_engine, lab_of(), rows, ["town"])
         assert field.to_json() == tables.count(lab_of(), local_engine.make(rows), by="town").to_json()
+    for kind in ("date", "timestamp"):
+        classes, type_of = (NOONS, pa.timestamp("us")) if kind == "timestamp" else (DAYS, pa.date32())
+        same_as_arrays(local_engine, lab_of(tuple(classes)), labelled(rows_of(), classes, type_of), ["town"])
 
 
 def test_pandas_may_hold_labels_with_gaps_as_objects():
@@ -136,12 +139,6 @@ def test_pandas_may_hold_labels_with_gaps_as_objects():
         frame = pd.DataFrame({"p": [0.1, 0.4, 0.6, 0.8, 0.9], "y": pd.Series(y, dtype=object)})
         field = tables.count(lab_of(classes), frame, label="y")
         assert field.to_json() == fieldcal.count(lab_of(classes), frame["p"], y=y).to_json()
-
-
-def test_classes_may_be_dates_and_times(local_engine):
-    for kind in ("date", "timestamp"):
-        classes, type_of = (NOONS, pa.timestamp("us")) if kind == "timestamp" else (DAYS, pa.date32())
-        same_as_arrays(local_engine, lab_of(tuple(classes)), labelled(rows_of(), classes, type_of), ["town"])
 
 
 # Windows and batches --------------------------------------------------------------------------------------
@@ -202,13 +199,10 @@ def test_numbers_are_labels_of_quantiles(local_engine):
 # What is refused ------------------------------------------------------------------------------------------
 
 
-def test_a_label_that_is_no_class_is_refused_with_its_value_and_how_many(local_engine):
+def test_labels_that_are_no_class_are_refused_with_value_and_number(local_engine):
     rows = pa.table({"p": [0.1, 0.4, 0.6, 0.8], "town": list("aabb"), "y": pa.array([7, None, 1, 7])})
     with pytest.raises(InputError, match=r"label 7 in 2 rows is not among the classes \[0, 1\]"):
         tables.count(lab_of(), local_engine.make(rows), by="town", label="y")
-
-
-def test_text_and_fractions_are_not_the_classes_of_whole_numbers(local_engine):
     for y, words in (
         (["1", None], r"label '1' in 1 row is not among the classes \[0, 1\]"),
         ([0.5, None], r"label 0\.5 in 1 row is not among"),
@@ -218,14 +212,11 @@ def test_text_and_fractions_are_not_the_classes_of_whole_numbers(local_engine):
             tables.count(lab_of(), local_engine.make(p=[0.1, 0.4], y=y), label="y")
 
 
-def test_a_column_that_can_hold_no_label_is_refused():
+def test_columns_and_options_that_can_hold_no_label_are_refused():
     for name in IN_MEMORY:
         frame = Engine(name).make(p=[0.1, 0.4], y=[[1], None])
         with pytest.raises(FieldcalError, match="label"):
             tables.count(lab_of(), frame, label="y")
-
-
-def test_options_about_labels_are_checked():
     for options in (
         {"design": "by_score"},
         {"only_labels": True},

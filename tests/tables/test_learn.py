@@ -129,7 +129,7 @@ def test_rows_that_come_in_another_order_at_every_reading_keep_their_labels():
 # Later verbs need no names --------------------------------------------------------------------------------
 
 
-def test_later_verbs_take_the_names_from_the_lab(local_engine):
+def test_later_verbs_take_the_names_from_the_lab_if_it_has_any(local_engine):
     rows = binary_rows()
     frame = local_engine.make(rows)
     lab = tables.learn(frame, scores="p", label="y", by="site")
@@ -139,9 +139,6 @@ def test_later_verbs_take_the_names_from_the_lab(local_engine):
     new = local_engine.read(tables.recalibrate(prev, frame))
     truth.assert_same_values(new, ["p_recalibrated"], truth.recalibrate(prev, rows))
     assert tables.count(lab, frame, by=[]).groups == (None,)
-
-
-def test_a_lab_from_arrays_needs_the_names_of_the_scores(local_engine):
     lab = fieldcal.learn(truth.proba(binary_rows(), ["p"]), binary_rows()["y"].to_pylist())
     with pytest.raises(InputError, match=r"learnt from arrays and knows no column names.*scores="):
         tables.count(lab, local_engine.make(binary_rows()))
@@ -151,7 +148,7 @@ def test_a_lab_from_arrays_needs_the_names_of_the_scores(local_engine):
 # Which column belongs to which class ----------------------------------------------------------------------
 
 
-def test_columns_find_their_class_by_name_in_whatever_order_they_are_given():
+def test_columns_find_their_class_by_name_in_whatever_order_and_template():
     for scores in (
         "p_*",
         ["p_cat", "p_dog", "p_eel"],
@@ -160,31 +157,17 @@ def test_columns_find_their_class_by_name_in_whatever_order_they_are_given():
         {"eel": "p_eel", "cat": "p_cat", "dog": "p_dog"},
     ):
         assert tables.learn(pets(), scores=scores, label="y").columns.scores == ("p_cat", "p_dog", "p_eel")
-
-
-def test_names_tell_their_class_between_a_common_head_and_tail():
     for template in ("{}", "score of {}", "{}.prob", "p({})", "x{}x", "*{}"):
         renamed = pet_rows().rename_columns(
             [*(template.format(c.removeprefix("p_")) for c in pet_rows().column_names[:3]), "y"]
         )
         wanted = tuple(template.format(c) for c in CLASSES)
         assert tables.learn(renamed, scores=wanted[::-1], label="y").columns.scores == wanted
-
-
-def test_a_pattern_whose_first_class_is_absent_means_the_second_of_two():
     rows = pa.table({"p_1": binary_rows()["p"], "y": binary_rows()["y"]})
     assert tables.learn(rows, scores="p_*", label="y").columns.scores == ("p_1",)
 
 
-def test_names_that_do_not_tell_their_class_are_taken_in_the_order_of_classes():
-    rows = pet_rows().rename_columns(["z", "x", "w", "y"])  # eel, cat, dog
-    with pytest.raises(InputError, match=r"\['z', 'x', 'w'\] do not tell their classes.*classes="):
-        tables.learn(rows, scores=["z", "x", "w"], label="y")
-    lab = tables.learn(rows, scores=["z", "x", "w"], label="y", classes=["eel", "cat", "dog"])
-    assert (lab.classes, lab.columns.scores) == (("eel", "cat", "dog"), ("z", "x", "w"))
-
-
-def test_the_order_of_classes_is_kept_and_names_are_still_matched():
+def test_the_order_of_classes_is_kept_and_taken_for_columns_that_do_not_tell_theirs():
     lab = tables.learn(pets(), scores=["p_cat", "p_dog", "p_eel"], label="y", classes=["eel", "dog", "cat"])
     assert lab.classes == ("eel", "dog", "cat")
     assert lab.columns.scores == ("p_eel", "p_dog", "p_cat")
@@ -193,6 +176,11 @@ def test_the_order_of_classes_is_kept_and_names_are_still_matched():
         truth.proba(pet_rows(), names), pet_rows()["y"].to_pylist(), classes=["eel", "dog", "cat"]
     )
     same_but_for_the_columns(lab, by_hand)
+    rows = pet_rows().rename_columns(["z", "x", "w", "y"])  # eel, cat, dog
+    with pytest.raises(InputError, match=r"\['z', 'x', 'w'\] do not tell their classes.*classes="):
+        tables.learn(rows, scores=["z", "x", "w"], label="y")
+    lab = tables.learn(rows, scores=["z", "x", "w"], label="y", classes=["eel", "cat", "dog"])
+    assert (lab.classes, lab.columns.scores) == (("eel", "cat", "dog"), ("z", "x", "w"))
 
 
 # Errors ---------------------------------------------------------------------------------------------------
@@ -226,7 +214,7 @@ def test_what_cannot_be_matched_is_refused_with_what_is_there():
             tables.learn(pets(), **options)
 
 
-def test_lab_scores_that_are_none_are_refused(local_engine):
+def test_lab_scores_labels_and_groups_that_are_none_are_refused(local_engine):
     for column, message in (
         (pa.array([0.2, None] * 60), r"60 .*(missing|no score)"),
         (pa.array([0.2, math.nan] * 60), r"60 .*(missing|no score)"),
@@ -235,24 +223,15 @@ def test_lab_scores_that_are_none_are_refused(local_engine):
     ):
         with pytest.raises(FieldcalError, match=message):
             tables.learn(local_engine.make(p=column, y=[0, 1] * 60), scores="p", label="y")
-
-
-def test_missing_labels_are_refused_with_their_number(local_engine):
     for labels in (pa.array([0, None] * 60), pa.array(["a", None] * 60), pa.array([True, None] * 60)):
         with pytest.raises(InputError, match="60 labels are missing"):
             tables.learn(local_engine.make(p=[0.2, 0.7] * 60, y=labels), scores="p", label="y")
-
-
-def test_a_single_class_and_an_empty_lab_are_refused(local_engine):
     with pytest.raises(InputError, match="single class"):
         tables.learn(local_engine.make(p=[0.2, 0.7], y=[1, 1]), scores="p", label="y")
     with pytest.raises(InputError):
         tables.learn(
             local_engine.make(p=pa.array([], pa.float64()), y=pa.array([], pa.int64())), scores="p", label="y"
         )
-
-
-def test_a_float_group_column_is_refused(local_engine):
     frame = local_engine.make(p=[0.2, 0.7] * 60, y=[0, 1] * 60, g=[1.5, 2.5] * 60)
     with pytest.raises(InputTypeError, match=r"'g' holds decimal fractions"):
         tables.learn(frame, scores="p", label="y", by="g")

@@ -96,6 +96,7 @@ def answer(call):
         return type(error)
 
 
+@pytest.mark.slow
 @relaxed
 @given(random_tables(), st.sampled_from(truth.TRUSTS) | st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_one_table_gives_one_field_and_one_answer_in_every_engine(case, trusts):

@@ -104,7 +104,7 @@ def test_a_field_of_a_table_is_that_of_its_arrays(lab, unknown):
         assert fieldcal.Field.from_json(field.to_json()) == field
 
 
-def test_recalibrated_columns_are_those_of_the_arrays_in_the_same_table(prev, unknown):
+def test_recalibrated_columns_are_those_of_the_arrays_in_a_table_in_memory(prev, unknown):
     for kind in IN_MEMORY:
         quantiles, site, rows = unknown
         wanted = fieldcal.recalibrate(prev, regression.from_quantiles(quantiles, LEVELS), groups=site)
@@ -118,9 +118,6 @@ def test_recalibrated_columns_are_those_of_the_arrays_in_the_same_table(prev, un
         assert list(getattr(answer, "column_names", answer.columns)) == [*rows.columns, *new]
         if kind == "pandas":
             pd.testing.assert_frame_equal(answer[rows.columns], given)
-
-
-def test_tables_that_are_elsewhere_are_not_recalibrated_behind_the_back(prev, unknown):
     for kind in ELSEWHERE:
         with pytest.raises(
             InputError, match=r"needs a table in memory, but got .* Collect it first, or .* on files"
@@ -168,7 +165,7 @@ def test_unseen_groups_are_warned_of_and_groups_of_another_type_refused(prev, un
         tables.recalibrate(prev, unknown[2].with_columns(site=pl.col("row")))
 
 
-def test_a_pattern_understands_levels_and_percentages():
+def test_a_pattern_understands_levels_and_percentages_and_what_can_be_misread_is_refused():
     for names, levels in (
         (["q0.05", "q0.5", "q.95"], [0.05, 0.5, 0.95]),
         (["q05", "q50", "q95"], [0.05, 0.5, 0.95]),
@@ -177,9 +174,6 @@ def test_a_pattern_understands_levels_and_percentages():
         (["q2.3", "q50"], [0.023, 0.5]),
     ):
         assert sorted(levels_by_pattern("q*", names)) == levels
-
-
-def test_a_pattern_that_can_be_misread_is_refused():
     for pattern, names, message in (
         (
             "q*",
@@ -235,7 +229,7 @@ def test_wrong_columns_are_told_by_name(known):
             tables.learn(known[3], **asked)
 
 
-def test_rows_without_a_quantile_are_refused_with_their_number(lab, unknown):
+def test_rows_without_a_quantile_or_a_number_are_refused_with_their_number(lab, unknown, known):
     for kind in IN_MEMORY | ELSEWHERE:
         for nothing in (None, float("nan")):
             rows = unknown[2].with_columns(
@@ -245,9 +239,6 @@ def test_rows_without_a_quantile_are_refused_with_their_number(lab, unknown):
                 InputError, match=r"3 of 900 rows have a quantile that is null or NaN.* 'q_0.5'"
             ):
                 tables.count(lab, (IN_MEMORY | ELSEWHERE)[kind](rows))
-
-
-def test_lab_rows_without_a_number_are_refused_with_their_number(known):
     for kind in IN_MEMORY | ELSEWHERE:
         rows = known[3].with_columns(y=pl.when(pl.col("y") > 2).then(None).otherwise("y"))
         missing = int((known[1] > 2).sum())
@@ -272,20 +263,17 @@ def test_quantiles_that_cross_are_refused_or_sorted(known, prev, unknown):
     assert answer.select(new).equals(wanted.select(new))
 
 
-def test_an_empty_table_stays_empty(lab, prev, unknown):
-    nothing = unknown[2].head(0)
-    assert tables.count(lab, nothing).groups == ()
-    assert tables.recalibrate(prev, nothing).shape == (0, unknown[2].width + 5)
-    with pytest.raises(InputError, match="The field is empty"):
-        tables.count(lab, nothing, by=[])
-
-
-def test_a_lab_from_arrays_asks_for_the_columns(known, unknown):
+def test_a_lab_from_arrays_asks_for_the_columns_and_an_empty_table_stays_empty(known, unknown, lab, prev):
     arrays = fieldcal.learn(regression.from_quantiles(known[0], LEVELS), known[1], intervals=EDGES)
     with pytest.raises(InputError, match=r"knows no quantile columns. Pass quantiles="):
         tables.count(arrays, unknown[2])
     field = tables.count(arrays, unknown[2], quantiles="q_*", by="site")
     assert field.groups == ("Bath", "Leeds", "York")
+    nothing = unknown[2].head(0)
+    assert tables.count(lab, nothing).groups == ()
+    assert tables.recalibrate(prev, nothing).shape == (0, unknown[2].width + 5)
+    with pytest.raises(InputError, match="The field is empty"):
+        tables.count(lab, nothing, by=[])
 
 
 def test_labs_of_classes_and_of_numbers_are_not_mixed_up(lab, prev, unknown):
@@ -306,12 +294,9 @@ def test_labs_of_classes_and_of_numbers_are_not_mixed_up(lab, prev, unknown):
             refused()
 
 
-def test_columns_and_levels_have_to_fit():
+def test_columns_levels_and_intervals_have_to_fit(lab):
     with pytest.raises(ValueError, match="levels"):
         Columns(scores=NAMES, label="y", levels=LEVELS[:-1])
-
-
-def test_levels_need_intervals_and_intervals_levels(lab):
     content = lab.content()
     classes = {"kind": "classes", "labels": list(lab.classes), "ordered": True}
     with pytest.raises(ValueError, match="levels of quantiles, but the outcome is classes"):
@@ -320,7 +305,7 @@ def test_levels_need_intervals_and_intervals_levels(lab):
         fieldcal.Lab.model_validate({**content, "columns": {**content["columns"], "levels": None}})
 
 
-def test_options_of_the_other_kind_are_refused(known):
+def test_options_of_the_other_kind_are_refused(known, lab, unknown):
     for options, message in (
         ({}, "none is given, but one is needed: the first names columns"),
         ({"scores": "q_0.5", "quantiles": "q_*"}, "scores and quantiles are given"),
@@ -333,9 +318,6 @@ def test_options_of_the_other_kind_are_refused(known):
     ):
         with pytest.raises(InputError, match=message):
             tables.learn(known[3], label="y", **options)
-
-
-def test_options_of_classes_do_not_go_with_counts_of_distributions(lab, unknown):
     for options, message in (
         ({"missing": "drop"}, "missing=.* does not go .* Drop rows without a prediction first"),
         ({"normalize": True}, "normalize=.* does not go"),

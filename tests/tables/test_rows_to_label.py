@@ -94,7 +94,7 @@ def test_scores_that_are_none_are_refused_or_left_out():
             tables.rows_to_label(prev, Engine(name).make(outside), 10)
 
 
-def test_what_is_filled_in_narrows_the_estimate():
+def test_what_is_filled_in_narrows_the_estimate_and_is_not_chosen_again():
     field, prev = world(grouped=True)
     rows = tables.rows_to_label(prev, field.drop_columns("y"), 100)
     y = pa.array(field["y"].to_numpy()[rows["id"].to_numpy()])
@@ -103,9 +103,6 @@ def test_what_is_filled_in_narrows_the_estimate():
     later = fieldcal.estimate(prev.lab, prev.field + more)
     assert later.field.n_labelled == 100
     assert (later.whole.upper - later.whole.lower)[1] < (prev.whole.upper - prev.whole.lower)[1]
-
-
-def test_a_table_that_was_chosen_before_is_refused():
     field, prev = world(grouped=False)
     rows = tables.rows_to_label(prev, field.drop_columns("y"), 10)
     with pytest.raises(InputError, match="already has a column 'fieldcal_design'"):

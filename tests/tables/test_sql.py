@@ -558,10 +558,10 @@ def decided_by_arrays(prev, rows, groups, **options):
 @pytest.mark.parametrize(
     ("partition", "columns", "classes"),
     [
-        *(("auto", 1, (0, 1)), ("auto", 2, ("it's", "é ${x}")), ("sigmoid", 1, (False, True))),
-        *(("auto", 3, ("a", "b", "c")), ("temperature", 3, ("a", "b", "c"))),
+        *(("auto", 1, (0, 1)), ("auto", 2, ("it's", "é ${x}")), ("auto", 1, (False, True))),
+        *(("auto", 3, ("a", "b", "c")), ("sigmoid", 2, (0, 1)), ("temperature", 3, (0, 1, 2))),
     ],
-    ids=["numbers", "text", "truth", "three", "calibrated"],
+    ids=["numbers", "text", "truth", "three", "calibrated", "three calibrated"],
 )
 def test_a_warehouse_decides_as_arrays_do(warehouse, partition, columns, classes):
     n_classes = len(classes)

@@ -100,7 +100,7 @@ def with_gaps(rows, column, at, filler=None):
     return rows.set_column(rows.column_names.index(column), column, pa.array(values, rows[column].type))
 
 
-def test_null_values_are_refused_with_their_row_or_dropped(local_engine):
+def test_null_blank_and_nan_are_missing_refused_with_their_row_or_dropped(local_engine):
     for column in ("verdict", "rating", "score", "ok"):
         lab, rows = lab_of(column), with_gaps(judged(), column, {4, 7, 11})
         frame = local_engine.make(rows)
@@ -112,9 +112,6 @@ def test_null_values_are_refused_with_their_row_or_dropped(local_engine):
         field = tables.count(lab, frame, missing="drop")
         assert field.dropped == 3
         truth.assert_same_counts(field, counted(lab, rows, (column,), missing="drop"))
-
-
-def test_blank_text_and_nan_are_missing(local_engine):
     for column, blank in (("verdict", "  "), ("verdict", ""), ("score", float("nan"))):
         lab, rows = lab_of(column), with_gaps(judged(), column, {5}, blank)
         with pytest.raises(RowError, match="the first is row 5"):
@@ -151,7 +148,7 @@ def test_windows_are_batches_that_hold_their_own_unseen_values(local_engine):
     assert sum(batch.unseen for batch in field.batches.values()) == field.unseen == 2
 
 
-def test_objects_of_pandas_are_values_of_all_kinds():
+def test_objects_of_pandas_and_categories_are_values_of_all_kinds():
     says = ["pass", True, 4, 4.0, "4", None, "FAIL", float("nan")] * 30
     human = ["good", "bad", "good", "bad"] * 60
     frame = pd.DataFrame({"verdict": pd.Series(says, dtype=object), "human": human})
@@ -161,9 +158,6 @@ def test_objects_of_pandas_are_values_of_all_kinds():
     assert lab.partition.labels(()) == ["4", "fail", "pass", "true"]
     field = tables.count(lab, frame, missing="drop")
     assert field == fieldcal.count(lab, says, missing="drop")
-
-
-def test_categories_are_their_text():
     for kind in ("category", "enum"):
         rows = judged()
         texts = pl.Series("verdict", rows["verdict"].to_pylist())
@@ -183,13 +177,10 @@ def test_of_rows_without_a_label_only_their_values_are_read():
         assert lab.model_copy(update={"columns": None}) == from_arrays(rare, ("verdict",))
 
 
-def test_a_labelled_row_without_a_value_is_refused_with_its_row(local_engine):
+def test_labelled_rows_without_a_value_or_with_labels_taken_for_one_are_refused_with_their_row(local_engine):
     rows = with_gaps(judged(), "verdict", {1, 9, 12}, " ")
     with pytest.raises(FieldcalError, match=r"2 of 200 labelled rows have no value.*the first is row 9"):
         from_table(local_engine.make(rows), "verdict")
-
-
-def test_labels_that_people_take_for_one_are_refused_with_their_row(local_engine):
     for label, says in (
         ("Good", "differ only in case or blanks"),
         ("good ", "differ only in case or blanks"),
@@ -202,7 +193,7 @@ def test_labels_that_people_take_for_one_are_refused_with_their_row(local_engine
             from_table(local_engine.make(rows), "verdict")
 
 
-def test_what_does_not_go_with_values_is_refused():
+def test_what_does_not_go_with_values_or_the_kind_of_the_lab_is_refused():
     for options, says in (
         ({"design": None}, r"design='random'.*design='by_score'.*design='by_class'"),
         ({"scores": "score"}, "scores and predictions are given"),
@@ -218,9 +209,6 @@ def test_what_does_not_go_with_values_is_refused():
         given = {"predictions": "verdict", "label": "human", "design": "random", **options}
         with pytest.raises(FieldcalError, match=says):
             tables.learn(judged(), **given)
-
-
-def test_columns_of_another_kind_than_the_labs_are_refused():
     with pytest.raises(FieldcalError, match=r"scores='score' does not go with values.*predictions"):
         tables.count(lab_of("verdict"), judged(), scores="score")
     with pytest.raises(FieldcalError, match=r"predictions='verdict' does not go with probabilities.*scores"):
@@ -229,6 +217,10 @@ def test_columns_of_another_kind_than_the_labs_are_refused():
         tables.learn(judged(), scores="verdict", label="human")
     with pytest.raises(FieldcalError, match="2 columns of values, but 1 in the lab"):
         tables.count(lab_of("verdict"), judged(), predictions=["verdict", "second"])
+    with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
+        tables.sql_count(lab_of("verdict"), "judged", dialect="duckdb")
+    with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
+        tables.sql_recalibrate(estimated("verdict"), "judged", dialect="duckdb")
 
 
 @functools.cache
@@ -320,10 +312,3 @@ def test_pairs_of_a_table_are_those_of_arrays(local_engine):
     assert found.groups == arrays.groups
     assert np.array_equal(found.bins, arrays.bins)
     assert np.array_equal(found.classes, arrays.classes)
-
-
-def test_no_statement_is_written_for_values():
-    with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
-        tables.sql_count(lab_of("verdict"), "judged", dialect="duckdb")
-    with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
-        tables.sql_recalibrate(estimated("verdict"), "judged", dialect="duckdb")
