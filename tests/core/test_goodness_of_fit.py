@@ -74,9 +74,6 @@ def many(truth, field, *, reps, n=1000, lab=2000, p=None, seed=0):
     return np.array(found).T
 
 
-# Goodness of fit
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 3])
 def test_the_test_of_fit_alarms_in_5_percent_of_consistent_groups(K):
@@ -179,9 +176,6 @@ def test_groups_are_tested_alike_in_one_call_and_one_by_one():
         np.testing.assert_allclose(alone.effect, together.effect[g], atol=1e-9)
 
 
-# False discoveries
-
-
 def consistent_groups(rng, p, sizes, lab=1000):
     M, rows = learnt(response(2), lab, rng)
     return M, rows, rng.multinomial(sizes, p @ response(2)).astype(float)
@@ -232,9 +226,6 @@ def test_fault_48_the_verbs_raise_almost_no_alarm_over_ten_thousand_groups():
     assert "do not look like any mixture" not in repr(prev.verdict)
 
 
-# Homogeneity
-
-
 def lab_tables(rng, n_groups, rows, field=None):
     prevalence = rng.dirichlet([5, 5], size=n_groups)
     truth = np.broadcast_to(response(2), (n_groups, 2, 8)).copy()
@@ -272,9 +263,6 @@ def test_lab_groups_in_which_a_class_looks_otherwise_are_found_and_few_rows_say_
         assert (nothing.df, nothing.p_value, nothing.effect) == (0, 1.0, 0.0)
 
 
-# Calibration of the model on the lab
-
-
 def binned(scores, y):
     bins = np.minimum((scores * 8).astype(int), 7)
     F = np.zeros((2, 8))
@@ -303,9 +291,6 @@ def test_the_calibration_error_is_the_mean_distance_of_prediction_and_share_and_
     certain = np.array([[1.0, 0.0], [0.0, 1.0]])
     assert bin_calibration(F, certain).p_value < 1e-6
     assert bin_calibration(np.diag([30.0, 33.0]), certain).p_value == pytest.approx(1.0)
-
-
-# At the verbs
 
 
 def features(rng, n):

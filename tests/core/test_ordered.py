@@ -166,9 +166,6 @@ def test_the_stand_in_of_rehearsals_is_near_the_posterior():
     assert (each > 0).all()
 
 
-# The verbs
-
-
 def estimated(ordered=True, seed=0, groups=None, **options):
     (C, y), (D, z) = world(seed=seed, **options)
     lab = fieldcal.learn(C, y, ordered=ordered)
@@ -266,9 +263,6 @@ def test_the_papers_continuity_term_draws_neighbours_together_and_labels_are_bel
         fieldcal.estimate(lab, fieldcal.count(lab, D, y=known)) for known in (None, np.full(len(D), 2))
     )
     assert many.estimate[0, 2] > max(0.8, plain.estimate[0, 2])
-
-
-# Bins of the expected place
 
 
 def test_bins_of_the_expected_value_are_filled_alike_and_follow_the_values():

@@ -43,9 +43,6 @@ def lab(seed: int, n: int = 120, n_classes: int = 2, digits: int | None = None):
     return (proba[:, 1] if n_classes == 2 else proba), y
 
 
-# Edges ----------------------------------------------------------------------------------------------------
-
-
 @relaxed
 @given(st.lists(unit, min_size=1, max_size=45, unique=True).map(sorted), st.data())
 def test_a_score_is_in_the_bin_whose_right_edge_is_the_first_not_below_it(edges, data):
@@ -87,9 +84,6 @@ def test_two_columns_are_cut_by_the_second_and_three_classes_refused():
         Quantiles(4).fit(scores, y, 3)
 
 
-# Quantiles ------------------------------------------------------------------------------------------------
-
-
 @relaxed
 @given(st.integers(1, 12), st.integers(1, 30), st.integers(0, 1000))
 def test_quantile_bins_are_the_papers_when_they_divide_the_rows(m, per_bin, seed):
@@ -126,9 +120,6 @@ def test_a_cut_between_exact_zeros_and_the_rest_survives_the_merging_of_ties():
     scores = np.array([0.0, 0.0, 0.0, 0.4, 0.6])
     bins = Quantiles(8).fit(scores, np.zeros(5, dtype=int), 2).assign(scores)
     assert bins.tolist() == [0, 0, 0, 1, 2]
-
-
-# Weights --------------------------------------------------------------------------------------------------
 
 
 def test_a_weight_of_two_is_the_row_twice():
@@ -189,9 +180,6 @@ def test_fractional_weights_put_an_equal_share_of_the_weight_in_each_quantile_bi
         assert Quantiles(5).fit(scores, y, 2, weight=weight / 7).assign(scores).tolist() == bins.tolist()
 
 
-# The predicted class --------------------------------------------------------------------------------------
-
-
 def test_cuts_of_the_confidence_are_right_closed_within_each_predicted_class():
     partition = confidence_cells(((0.5,), (), (0.6, 0.8)))
     assert (partition.m, partition.offsets) == (6, (0, 2, 3))
@@ -218,9 +206,6 @@ def test_a_binary_score_and_its_two_columns_share_the_bins_and_regions_of_three_
         Simplex(3).fit(*lab(0, n_classes=3), 3).assign(np.array([0.2]))
 
 
-# Bins -----------------------------------------------------------------------------------------------------
-
-
 def test_given_bin_ids_are_the_bins_and_others_are_refused():
     ids = np.array([2, 0, 1, 2], dtype=np.uint8)
     assert Bins(3).fit(ids, ids, 2).assign(ids).tolist() == [2, 0, 1, 2]
@@ -230,9 +215,6 @@ def test_given_bin_ids_are_the_bins_and_others_are_refused():
     for ids in (np.array([0.0, 1.0]), np.array([[0], [1]]), np.array(["0"])):
         with pytest.raises(InputTypeError, match="bin ids"):
             Bins(3).assign(ids)
-
-
-# What the caller may ask for ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,6 @@ def with_labels(M: np.ndarray) -> np.ndarray:
     return np.concatenate([M, np.broadcast_to(np.maximum(np.eye(K), 1e-12), (*M.shape[:-2], K, K))], axis=-1)
 
 
-# ------------------------------------------------------------------------------------------- against brute force
-
-
 def binary_truth(M: np.ndarray, v: np.ndarray, alpha: np.ndarray, *, entropy: float = 0.0, centre=(0.5, 0.5)):
     """Mean, sd and distribution function of the second class on a grid of many cells, zoomed in."""
     d = M[1] - M[0]
@@ -164,9 +161,6 @@ def test_three_classes_agree_with_a_grid_on_the_simplex(v, alpha, entropy):
     assert_allclose(draws.std(axis=0), sd, rtol=0.08)
 
 
-# ------------------------------------------------------------------------------- simulation-based calibration
-
-
 def ranks(M: np.ndarray, alpha: np.ndarray, *, size: int, seed: int) -> np.ndarray:
     """Where the truth falls among its posterior's draws, (size, K); uniform if the posterior is right."""
     random = rng(seed)
@@ -193,8 +187,6 @@ def test_the_truth_has_uniform_ranks_among_the_draws(M, alpha, size):
         assert kstest(u[:, k], "uniform").pvalue > 1e-3
         assert chisquare(np.histogram(u[:, k], 10, (0, 1))[0]).pvalue > 1e-3
 
-
-# ------------------------------------------------------------------------------------------- rules of intervals
 
 CASES = [(M2, [1.0, 1.0]), (M3, [1.0, 1.0, 1.0]), (M3, [0.05, 0.02, 3.0])]
 
@@ -258,9 +250,6 @@ def test_intervals_widen_when_the_lab_shrinks_and_groups_share_its_noise():
         assert (a - b).std() < 0.6 * np.hypot(a.std(), b.std())
 
 
-# ------------------------------------------------------------------------------------------- what must hold exactly
-
-
 def test_labels_alone_are_the_conjugate_update():
     for alpha in ([1.0, 1.0], [0.4, 2.0], [30.0, 5.0]):
         for labels in ([0, 0], [3, 1], [40, 0], [3000, 500], [2.5, 0.5]):
@@ -321,9 +310,6 @@ def test_the_same_random_state_gives_the_same_answer():
     assert not np.array_equal(first.upper, other.upper)
 
 
-# ------------------------------------------------------------------------------------------- draws of M, and the rest
-
-
 def test_draws_of_m_have_the_moments_of_their_dirichlet():
     A = np.array([[50.0, 20, 5, 0.5], [1, 2, 3, 4]])
     M = response_draws(A, 1024, rng())
@@ -332,9 +318,6 @@ def test_draws_of_m_have_the_moments_of_their_dirichlet():
         assert_allclose(M[:, k].mean(axis=0), dirichlet(A[k]).mean(), atol=0.003)
         assert_allclose(M[:, k].var(axis=0), dirichlet(A[k]).var(), rtol=0.1)
     assert response_draws(np.ones((3, 5)), 10, rng()).shape == (10, 3, 5)
-
-
-# ------------------------------------------------------------------------------------------- the default estimate
 
 
 def test_a_field_that_has_not_moved_is_left_alone_and_one_that_has_is_followed():

@@ -103,9 +103,6 @@ def test_predictions_handed_in_are_not_changed():
     assert_array_equal(proba, before)
 
 
-# Trust ----------------------------------------------------------------------------------------------------
-
-
 def test_a_step_is_the_mixture_of_the_old_and_the_reweighted_prediction():
     proba, p, p_lab, _ = setting(6)
     weights = class_weights(p, p_lab)

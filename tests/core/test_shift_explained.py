@@ -67,9 +67,6 @@ def histogram(bins):
     return np.bincount(bins, minlength=8).astype(float)
 
 
-# The whole field
-
-
 @pytest.mark.parametrize(("n_lab", "n"), [(200, 1000), (2000, 20_000)])
 def test_a_field_that_did_not_move_has_a_uniform_p_value(n_lab, n):
     rng = np.random.default_rng(n_lab + n)
@@ -172,9 +169,6 @@ def test_nothing_to_see_is_no_movement_and_as_many_bins_as_classes_contradict_no
     found = between_shift(F, V, smoothing=1.0)
     assert found.shifted
     assert not found.testable
-
-
-# The groups of the field
 
 
 @pytest.mark.slow

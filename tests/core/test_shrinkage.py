@@ -167,9 +167,6 @@ def test_a_lab_centred_prior_does_not_make_a_rare_class_common():
     assert np.all(alpha > 0)
 
 
-# ------------------------------------------------------------------------------------------------------ plug-in
-
-
 def test_the_plug_in_is_close_to_the_pooled_posterior():
     for F in (F2, F3):
         K, p_lab = len(F), F.sum(axis=1) / F.sum()

@@ -16,11 +16,6 @@ from fieldcal.core import simplex
 from fieldcal.core.partition import Simplex, SimplexTrees, quantile_cuts
 from fieldcal.core.simplex import TreeNodes
 
-# One tree -------------------------------------------------------------------------------------------------
-
-
-# Simplex --------------------------------------------------------------------------------------------------
-
 
 def belief(bins: np.ndarray, proba: np.ndarray) -> float:
     """What the bins say about the class that the model believes in: mutual information, in nats."""

@@ -58,9 +58,6 @@ def told(found, overall, between, **options):
     return tell(found, Trust(overall, between), **{"moved": True, "grouped": True} | options)
 
 
-# The estimate
-
-
 def test_the_estimate_is_linear_in_either_trust_between_the_mean_prediction_and_label_shift():
     for K in (2, 5):
         parts = doubt(K).parts
@@ -74,9 +71,6 @@ def test_the_estimate_is_linear_in_either_trust_between_the_mean_prediction_and_
     # Groups alike under label shift are left at the mean prediction of all.
     alike = Parts(parts.mean_prediction, np.tile(parts.whole, (G, 1)), parts.whole, parts.average, parts.n)
     assert_allclose(alike.mixed(0.0, 1.0), np.tile(parts.average, (G, 1)))
-
-
-# Weights
 
 
 def test_weights_are_probabilities_and_label_shift_keeps_its_own_until_labels_decide():
@@ -106,9 +100,6 @@ def test_a_caller_who_is_sure_hears_one_story_and_one_who_trusts_partly_the_corn
     parts = doubt().parts
     assert_allclose(stories[0].centre(parts.urc), parts.mixed(0.0, 0.8))
     assert len(told(doubt(excess=0.01), 0.0, 0.8)) > 1
-
-
-# Intervals
 
 
 def quantile_of_mixture(weights, means, variances, at):
@@ -179,9 +170,6 @@ def test_a_rehearsal_that_missed_widens_the_interval():
     assert widths[1] > 1.5 * widths[0]
 
 
-# Draws
-
-
 @pytest.mark.parametrize("K", [2, 4])
 def test_draws_have_the_quantiles_of_the_interval(K):
     """Two classes exactly; of more the shares must sum to one, which bends the noise of each: nearly, on average."""
@@ -206,9 +194,6 @@ def test_every_draw_tells_one_story_of_all_groups():
     draws = story_draws(stories, urc, np.random.default_rng(0))
     high = draws[..., 1] > 0.5
     assert (high.all(axis=0) | ~high.any(axis=0)).all()
-
-
-# What performance and the plan rest on
 
 
 def test_raking_keeps_the_classes_looks_under_label_shift_and_the_bins_shares_if_the_model_is_right():

@@ -46,9 +46,6 @@ def by_hand(prior: Prior, p_lab: np.ndarray) -> Custom:
     }[prior.name]()
 
 
-# ------------------------------------------------------------------------------------ the mode of a combined loss
-
-
 def counted_groups(n_classes: int, rows: int):
     """Three groups that differ; their classes have an order."""
     p_lab = np.linspace(2, 1, n_classes) / np.linspace(2, 1, n_classes).sum()
@@ -152,9 +149,6 @@ def test_a_group_without_rows_is_answered_with_the_minimum_and_no_groups_with_no
             assert posterior.draws().shape == (0, 256, n_classes)
 
 
-# ------------------------------------------------------------------------------------ what + means
-
-
 def test_the_sum_of_two_penalties_is_the_sum_of_their_values_and_strengths():
     rng = np.random.default_rng(0)
     task = problem(4)
@@ -219,9 +213,6 @@ def test_priors_that_learn_from_the_field_stand_alone(lone):
         lone.penalty(problem(3))
 
 
-# ------------------------------------------------------------------------------------ a penalty of the caller's own
-
-
 @pytest.mark.parametrize("kind", [KL, Dirichlet, Continuity])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_a_penalty_written_by_hand_has_the_mode_of_the_one_that_is_built_in(kind, n_classes):
@@ -284,9 +275,6 @@ def test_the_curvature_of_a_term_is_that_of_its_formula_also_of_logarithms():
         for prior, expected in ((KL(2.0), 2.0 / p[0]), (Dirichlet(2.0), 2.0 * p_lab / p[0] ** 2)):
             term = by_hand(prior, p_lab).penalty(known(np.eye(3), p_lab)).terms[0]
             assert_allclose(curvature(term, p)[0], np.diag(expected), rtol=0.1, atol=1e-3 / rare)
-
-
-# ------------------------------------------------------------------------------------ the posterior on a grid
 
 
 def exact_means(

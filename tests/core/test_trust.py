@@ -84,9 +84,6 @@ def change(world, *, groups_in_lab=True, **options):
     return log_loss(y, fieldcal.recalibrate(prev, scores, groups=groups)) - log_loss(y, scores)
 
 
-# The rehearsal
-
-
 def test_groups_drawn_by_label_alone_rehearse_to_nearly_full_trust():
     for seed in range(3):
         found = rehearsed(*by_label(seed).lab)
@@ -217,9 +214,6 @@ def test_one_huge_group_beside_small_ones_is_not_many_groups():
     assert some.sure == 0
 
 
-# How far lab groups miss beyond noise
-
-
 def test_the_excess_is_small_at_full_trust_where_the_assumption_holds_and_large_where_it_does_not():
     holds = [rehearsed(*by_label(s, rows=400).lab).excess_variance for s in range(3)]
     broken = [rehearsed(*by_covariate(s, rows=400).lab).excess_variance for s in range(3)]
@@ -238,9 +232,6 @@ def test_the_excess_of_two_classes_is_the_same_for_both_and_needs_groups_of_20_r
     )
     scores, y, _ = by_label(0).lab
     assert rehearsed(scores, y, np.arange(len(y)) // 15).excess_variance is None
-
-
-# The two probabilities
 
 
 def decided(F, V, *, rehearsal=None, grouped=True):
@@ -353,9 +344,6 @@ def test_a_field_that_moved_inexplicably_keeps_the_sure_part_which_lets_others_b
     unsure, _ = decided(5000 * M, V, rehearsal=dataclasses.replace(rehearsal, trust=0.0, sure=0.0))
     assert without.overall == unsure.overall == pytest.approx(POLICY.most_without_labels)
     assert sure.overall == pytest.approx(0.9)
-
-
-# Applied
 
 
 def test_predictions_are_mixed_twice_one_inside_the_other_as_documented():

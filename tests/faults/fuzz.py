@@ -86,9 +86,6 @@ def judged(target: str, label: str, data: bytes) -> Outcome:
     return outcome
 
 
-# Artefacts of every kind ----------------------------------------------------------------------------------
-
-
 @functools.cache
 def artefacts() -> dict[str, dict[str, Any]]:
     """The files of varied labs, fields and prevalences, as JSON; small, so that damage finds every place."""
@@ -132,8 +129,6 @@ def _of_verdicts() -> dict[str, Any]:
     field = fieldcal.count(lab, said, groups=["a", "b"] * 250)
     return {"lab of verdicts": lab, "prevalence of verdicts": fieldcal.estimate(lab, field)}
 
-
-# How content is damaged ----------------------------------------------------------------------------------
 
 _JUNK = [None, True, [], [[]], [[1]], [1, "a"], {}, {"kind": "edges"}, {"date": "2020-01-01"}, "", "x"]
 _JUNK += ["a\nb", "\ud800", "2020-13-45", "9" * 5000, "0" * 64, 0, -1, 2.5, 5e-324, 1e308, -1e308]
@@ -191,9 +186,6 @@ def _load_again(kind: str, data: bytes) -> None:
     made = KINDS[kind].from_json(data, name="box.json")
     if KINDS[kind].from_json(made.to_json()) != made:
         raise HarmError("saved and loaded, it is another")
-
-
-# How bytes are damaged -----------------------------------------------------------------------------------
 
 
 def mutated(data: bytes, rng: np.random.Generator, *, times: int = 3) -> bytes:
@@ -265,8 +257,6 @@ def _table_objects() -> tuple[Any, Any]:
         frame = pl.read_csv(_TABLE.encode())
         return lab, fieldcal.estimate(lab, tables.count(lab, frame, by="g"), trust=1)
 
-
-# The command line ----------------------------------------------------------------------------------------
 
 _ODD = ["", " ", "0", "-1", "1e999", "nan", "x", "a\nb", 'a"b', "'", ",", "p,p", "{}", "*", "p_*", "\udcff"]
 _ODD += ["p", "g", "y", "day", "1d", "0.5", "9" * 5000, "auto", "flat", "kl:10", "kl:x", "/dev/null"]
@@ -377,9 +367,6 @@ TARGETS = {
     "CSV bytes": Target(_csv_bytes, _through_files),
     "command line": Target(_arguments, _run_command),
 }
-
-
-# Runs ----------------------------------------------------------------------------------------------------
 
 
 def run(target: str, *, seed: int, count: int = 10**9, seconds: float = 1e9) -> dict[int, Outcome]:

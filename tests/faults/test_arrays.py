@@ -107,8 +107,6 @@ def interval_is_sound(prev):
     np.testing.assert_allclose(prev.estimate.sum(axis=1), 1, atol=1e-9)
 
 
-# What is refused
-
 FOUR = np.array([0.1, 0.9, 0.2, 0.8])
 SUMS = np.array([[0.2, 0.3, 0.5], [0.2, 0.3, 0.52], [0.9, 0.8, 0.7], [0.5, 0.5, 0.0]])
 ZEROS = np.array([[0.2, 0.3, 0.5], [0.0, 0.0, 0.0]])
@@ -243,9 +241,6 @@ def test_fault_31_bad_weights_are_refused(weight, words):
         learn([0, 1, 0, 1], sample_weight=np.array(weight))
 
 
-# 1 to 7: scores
-
-
 @pytest.mark.parametrize(
     "scores",
     [
@@ -340,9 +335,6 @@ def test_fault_07_every_type_of_number_is_compared_in_float64():
     assert fieldcal.count(three_lab(), half).V.sum() == len(half)
 
 
-# 9 to 15: groups
-
-
 def test_fault_09_an_empty_batch_with_groups_merges_into_others_and_is_no_estimate():
     empty, some = count([], groups=[]), count([0.2], groups=["a"])
     assert empty.V.shape == (0, 8)
@@ -425,9 +417,6 @@ def test_fault_15_many_groups_have_intervals_by_default():
     assert set(prev.status) == {"few_rows"}
 
 
-# 21 to 24: labels and classes
-
-
 @pytest.mark.filterwarnings(UNCALIBRATED)
 @pytest.mark.parametrize("rows", [1, 5])
 def test_fault_22_a_class_with_few_lab_rows_warns(rows):
@@ -496,9 +485,6 @@ def test_fault_24_numeric_0_and_1_labels_give_the_right_M():
         lab = fieldcal.learn(proba, labels, partition=fieldcal.Edges([0.5]), smoothing=0)
     assert lab.F.tolist() == [[3, 1], [1, 3]]
     np.testing.assert_allclose(lab.M, [[0.75, 0.25], [0.25, 0.75]])
-
-
-# 25 to 30: what the lab cannot tell
 
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.PoolingWarning")
@@ -618,9 +604,6 @@ def test_fault_30_frequencies_that_no_prevalence_can_give_are_flagged():
     assert prev.urc[prev.groups.index("out"), 1] == 0
 
 
-# 31 to 37: weights, sizes, and labs and fields that look wrong
-
-
 @pytest.mark.parametrize("huge", [1e6, 1e20])
 def test_fault_31_one_huge_weight_warns_with_the_effective_sample_size(huge):
     weight = np.append(huge, np.ones(1199))
@@ -700,9 +683,6 @@ def test_fault_37_denormals_certain_predictions_and_next_to_no_smoothing_leak_no
     lab = fieldcal.learn(certain, np.append(certain[:-1].astype(int), 0))
     assert lab.log_loss is None, "infinite, and no file holds an infinity"
     assert fieldcal.Lab.from_json(lab.to_json()) == lab
-
-
-# 41 to 50: merging, order, threads
 
 
 def test_fault_41_counts_of_another_lab_do_not_merge_and_the_difference_is_listed():

@@ -64,9 +64,6 @@ def refused(kind, data):
     return message
 
 
-# 38: writing
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_fault_38_saving_is_atomic_and_leaves_no_other_file(kind, tmp_path):
     path = tmp_path / "box.json"
@@ -98,9 +95,6 @@ def test_fault_38_a_failed_write_keeps_the_old_file_and_paths_that_cannot_be_are
         artefact("lab").save(path)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["box.json"]
-
-
-# 39: damage
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -138,9 +132,6 @@ def test_fault_39_a_number_edited_by_hand_is_found_by_the_digest(kind, old, new)
     data = artefact(kind).to_json()
     assert old in data
     assert "corrupt: its content does not match its digest" in refused(kind, data.replace(old, new, 1))
-
-
-# 40: foreign and hostile files
 
 
 def test_fault_40_a_schema_that_is_newer_or_never_was_is_refused():
@@ -220,8 +211,6 @@ def test_fault_40_what_is_no_artefact_and_very_long_lists_are_refused():
     assert "corrupt" in refused("lab", b'{"content":' + long + b',"digest":"0","fieldcal":"lab","schema":1}')
     assert "not a fieldcal artefact" in refused("lab", long)
 
-
-# 66: types, shapes and numbers that cannot be, with a digest that fits
 
 WRONG = {
     "labels_twice": ("lab", "outcome/labels", [0, 0], "a key appears twice"),

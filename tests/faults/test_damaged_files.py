@@ -66,9 +66,6 @@ def saved(tmp_path):
     return tmp_path
 
 
-# 55: damage
-
-
 @pytest.mark.parametrize("rows_", [ROWS, 100_000], ids=["short", "long"])
 def test_fault_55_a_truncated_gzip_is_named(tmp_path, rows_):
     text = pl.DataFrame({"p": np.linspace(0, 1, rows_)}).write_csv().encode()
@@ -135,9 +132,6 @@ def test_fault_55_a_broken_page_is_the_fault_of_the_file_also_while_another_is_w
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
 
 
-# 56: no rows
-
-
 def test_fault_56_a_table_or_window_without_rows_is_no_estimate(engine, tmp_path):
     empty = engine.make(
         rows().head(0).to_arrow().cast(pa.schema({"p": "float64", "g": "string", "x": "string"}))
@@ -191,8 +185,6 @@ def test_fault_56_a_header_alone_says_that_there_are_no_rows(saved, name):
     code, said = command("learn", path, "--scores", "p", "--label", "g", "-o", saved / "l.json")
     assert (code, "The lab has no rows" in said) == (1, True)
 
-
-# 57: names
 
 ODD = ["a\nb", 'a"b', "a\tb", "a'b", "a\\b", " a ", "a,b", "$x{}", "%s"]
 
@@ -248,9 +240,6 @@ def test_fault_57_a_line_break_in_an_option_is_no_bug_of_ours(saved):
     assert "hold a line break. Put such a name into double quotes" in said
     assert command(*given, '"a\nb"')[0] == 0
     assert fieldcal.Field.load(saved / "f.json").by == ("a\nb",)
-
-
-# 58: what is no plain file
 
 
 @contextlib.contextmanager
@@ -321,9 +310,6 @@ def test_fault_58_standard_input_without_end_is_refused_at_its_beginning(saved):
         )
     assert done.returncode == 1
     assert "Standard input is no table" in done.stderr
-
-
-# 70: bombs
 
 
 def packed(path, chunk, times, *, head=b"", tail=b""):

@@ -71,9 +71,6 @@ def test_fault_42_the_bad_one_of_several_files_is_named(session, tmp_path):
         session.open(str(tmp_path / "*.csv"))
 
 
-# 38: targets
-
-
 def test_fault_38_a_target_that_the_pattern_would_read_next_time_is_refused(session, tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "a.csv").write_text("p\n0.5\n")
@@ -136,9 +133,6 @@ def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path, name, order, wor
     assert target.read_text() == "old"
 
 
-# 43: interruptions
-
-
 def test_fault_43_an_interrupted_query_is_ctrl_c():
     with pytest.raises(KeyboardInterrupt), translated("t.csv"):
         raise RuntimeError("Query interrupted")
@@ -157,9 +151,6 @@ def test_fault_43_a_closed_pipe_is_told_to_the_caller(session, monkeypatch):
         monkeypatch.setattr(sys, "stdout", Closed)
         with pytest.raises(BrokenPipeError):
             session.write(session.connection.sql("SELECT range AS a FROM range(100_000)"), "-")
-
-
-# 44: surroundings
 
 
 def test_fault_44_nothing_is_loaded_from_a_network(session):

@@ -35,8 +35,6 @@ def made():
     return lab, field, fieldcal.estimate(lab, field)
 
 
-# Fault 61: numbers beyond measure ---------------------------------------------------------------------------
-
 HUGE = {
     "fault_61_int": [0.5, 10**400],
     "fault_61_negative_int": [0.5, -(10**400)],
@@ -94,8 +92,6 @@ def test_fault_61_decimal_columns_are_scores_like_others(local_engine):
         assert counted.score_sums.tolist() == exact.score_sums.tolist()
 
 
-# Fault 63: labels that differ by blanks or case only --------------------------------------------------------
-
 SPELLINGS = {
     "fault_63_blank": ("pos", "pos "),
     "fault_63_case": ("Pos", "pos"),
@@ -150,8 +146,6 @@ def test_fault_63_groups_that_differ_by_blanks_or_case_are_groups_of_their_own()
     counted = fieldcal.count(made()[0], [0.1, 0.2, 0.3], groups=["York", "york", "York "])
     assert counted.groups == ("York", "York ", "york")
 
-
-# Fault 64: pandas objects whose indexes disagree ------------------------------------------------------------
 
 DISAGREE = "The indexes of {} and {} disagree: row 0 is .*Rows are matched by position.*reset_index.*loc"
 OTHERS = [  # reordered, shifted, named

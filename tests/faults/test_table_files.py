@@ -159,9 +159,6 @@ def test_fault_44_addresses_are_refused_as_nothing_goes_to_a_network(session):
             session.open(address)
 
 
-# 79: partitioned folders
-
-
 def partitioned(folder, suffix):
     """A lab, and a field in ``log/day=01/zone=a b/…``, whose rows are all of one day and zone per file."""
     data = fieldcal.datasets.label_shift(n_lab=1500, n_field=600, random_state=2)

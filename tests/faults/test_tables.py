@@ -75,9 +75,6 @@ def expected(prev, table, **options):
         return truth.recalibrate(prev, table, **options)[:, 0]
 
 
-# 11: groups that the estimate never saw -------------------------------------------------------------------
-
-
 @pytest.mark.conformance
 def test_fault_11_rows_of_unseen_groups_go_as_told(engine):
     prev, table = prevalence("town"), with_towns(["York", "Hull", None, "Hull", "Leeds"])
@@ -118,9 +115,6 @@ def test_fault_11_an_unseen_null_is_named_and_nothing_is_taken_for_null(engine, 
     np.testing.assert_allclose(new, expected(prev, table), rtol=0, atol=1e-12)
 
 
-# 12: null, NaN and "" as groups ---------------------------------------------------------------------------
-
-
 WITH_NULLS = [
     pa.array(["", None, "a", None, ""]),
     pa.array([0, None, 1, None, 0]),
@@ -153,9 +147,6 @@ def test_fault_12_all_nulls_of_a_pandas_column_of_objects_are_one_group():
         np.testing.assert_allclose(new, wanted, rtol=0, atol=1e-12)
 
 
-# 13: 1, "1", 1.0 and True ---------------------------------------------------------------------------------
-
-
 def test_fault_13_a_column_of_several_types_or_of_categories_that_are_no_text_is_refused():
     mixed = [[1, "1", 2], [1, 1.0, True], [1, True, 0], [decimal.Decimal(1), 1, 2]]
     frames = [pd.DataFrame({"p": 0.5, "g": pd.Series(values, dtype=object)}) for values in mixed]
@@ -186,9 +177,6 @@ def test_fault_13_of_mixed_keys_a_column_finds_those_of_its_own_type(engine):
         frame = engine.make(p=[0.5], g=column)
         new = engine.read(tables.recalibrate(prev, frame, by="g"))["p_recalibrated"]
         np.testing.assert_allclose(new, fieldcal.recalibrate(prev, [0.5], groups=[own]), rtol=0, atol=1e-12)
-
-
-# 14: columns that are no groups ---------------------------------------------------------------------------
 
 
 def test_fault_14_float_group_columns_are_refused_and_those_of_pandas_told_a_way_out(engine):
@@ -233,9 +221,6 @@ def test_fault_14_an_id_as_group_is_counted_with_a_warning(engine):
     assert [w.filename for w in caught if w.category is GroupWarning] == [__file__]
 
 
-# 15: a million groups -------------------------------------------------------------------------------------
-
-
 @functools.cache
 def million():
     """1.2 million rows in a million groups, in no order; their counts, an estimate, and new scores as arrays."""
@@ -270,8 +255,6 @@ def _columns(frame, *names):
     return [np.asarray(frame[name], dtype=np.float64 if "_" in name else np.int64) for name in names]
 
 
-# 16: several columns --------------------------------------------------------------------------------------
-
 BARS = [("a|b", "c"), ("a", "b|c"), ("('a'", "'b')"), (",a", ""), ("", ",a"), ("", "")]
 NULLS = [(None, "a"), ("a", None), (None, None), ("", None)]
 
@@ -286,9 +269,6 @@ def test_fault_16_several_columns_make_tuples_and_never_joined_text(engine):
     assert set(field.groups) == set(pairs)
     prev = fieldcal.estimate(truth.binary_lab(), field, **truth.PLAIN)
     np.testing.assert_allclose(new_scores(engine, prev, table), expected(prev, table), rtol=0, atol=1e-12)
-
-
-# 17 and 20: hostile names and values ----------------------------------------------------------------------
 
 
 def whole_run(engine, table, scores, by):
@@ -356,8 +336,6 @@ def test_fault_17_long_names_and_values_are_shortened_in_what_is_said():
         assert len(str(refusal.value)) < 1_500
 
 
-# 18: names like ours --------------------------------------------------------------------------------------
-
 OURS = ["bin", "n", "count", "estimate", "rows", "valid", "unused", "c0", "index", "literal", "len"]
 OURS += ["fieldcal_rows", "fieldcal_valid", "fieldcal_below_1", "fieldcal_units_2", "small_table"]
 OURS += [f"__fieldcal_{name}" for name in ("row", "key_0", "score_0", "ratio_0")] + ["__FIELDCAL_KEY_0_NULL"]
@@ -373,9 +351,6 @@ def test_fault_18_columns_named_like_ours_are_columns_like_any(engine):
         others = {name: rows()["year"] for name in OURS if name not in (score, group)}
         table = pa.table({**others, score: rows()["p"], group: rows()["town"]})
         whole_run(engine, table, score, [group])
-
-
-# 19: columns that are twice there, or not at all ----------------------------------------------------------
 
 
 def test_fault_19_names_that_appear_twice_are_refused_and_listed():
@@ -414,9 +389,6 @@ MISSING = [
 def test_fault_19_names_that_are_not_there_are_refused_with_a_close_match(engine, options, message):
     with pytest.raises(InputError, match=message):
         tables.count(truth.binary_lab(), engine.make(rows()), **options)
-
-
-# 50: threads, order, shards, engines ----------------------------------------------------------------------
 
 
 @functools.cache

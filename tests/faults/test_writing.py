@@ -99,9 +99,6 @@ def refused(folder, call):
     return run
 
 
-# 54: a folder is all old or all new
-
-
 def earlier_run(folder):
     out = folder / "out"
     out.mkdir()
@@ -175,9 +172,6 @@ def test_fault_54_of_two_that_write_to_one_folder_the_last_has_all_of_it(tmp_pat
         assert (tmp_path / "b").read_bytes() == b"quick b"
         write(slow, "slow")
     assert state(tmp_path) == {"a": b"slow a", "b": b"slow b"}
-
-
-# 54: folders that are replaced by a rename, and those that cannot be
 
 
 def write_ab(target):
@@ -358,9 +352,6 @@ def test_fault_43_streams_that_are_closed_from_the_start_are_no_traceback(line, 
         assert fieldcal.Field.load("new.json") == fieldcal.Field.load("field.json")
 
 
-# 58: links, devices, pipes and folders as outputs
-
-
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_fault_58_a_link_stays_and_the_file_at_its_end_is_written(line, folder, call):
     ending = line.rpartition("{}")[2]
@@ -433,9 +424,6 @@ def test_fault_58_the_folder_of_run_may_be_a_link_and_its_files_may_not(folder, 
         assert "is a link that leads to no folder" in refused(RUN_LINE.format(name))
     assert "is a file, but `run` needs a folder" in refused(RUN_LINE.format("lab.csv"))
     assert "it is no folder" in refused(RUN_LINE.format("lab.csv/out"))
-
-
-# 53: one file for two purposes
 
 
 @pytest.mark.parametrize("way", ["itself", "dots", "symlink", "hardlink"])

@@ -80,9 +80,6 @@ def _same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and a == b
 
 
-# Making ---------------------------------------------------------------------------------------------------
-
-
 def _pandas(table: pa.Table, _: Any) -> pd.DataFrame:
     """numpy's types, where they can hold the column: whole numbers and truth values with gaps need pandas' own."""
     made = {}
@@ -144,9 +141,6 @@ _MAKERS: dict[str, Any] = {
     "duckdb": _duckdb,
     "spark": _spark,
 }
-
-
-# Reading --------------------------------------------------------------------------------------------------
 
 
 def _from_pandas(frame: pd.DataFrame) -> Columns:

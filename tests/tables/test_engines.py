@@ -71,9 +71,6 @@ def both_agree(engine, lab, rows, by=(), **options):
     return field, new
 
 
-# Groups and order -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.conformance
 def test_counts_are_numpys_and_rows_keep_their_order_and_columns(engine):
     for by in ((), ("town",), ("town", "year")):
@@ -82,8 +79,6 @@ def test_counts_are_numpys_and_rows_keep_their_order_and_columns(engine):
         assert field.by == by
         assert new["id"] == list(range(len(rows)))
 
-
-# The types of group columns -------------------------------------------------------------------------------
 
 DAY, NOON = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30, 15, 250_000)
 GROUP_COLUMNS = {
@@ -118,8 +113,6 @@ def test_a_key_of_all_types_at_once_is_numpys(engine):
     both_agree(engine, truth.binary_lab(), rows, kinds)
 
 
-# The types of score columns -------------------------------------------------------------------------------
-
 EXACT = [0.0, 0.125, 0.25, 0.5, 0.75, 1.0]
 SCORE_COLUMNS = {
     "float32": pa.array(EXACT, pa.float32()),
@@ -146,8 +139,6 @@ def test_scores_that_are_no_numbers_are_refused(engine):
         with pytest.raises(InputTypeError, match=r"scores in column 'p' must be numbers, but are .*Cast"):
             tables.count(truth.binary_lab(), engine.make(p=column))
 
-
-# Missing scores, and scores that are none -----------------------------------------------------------------
 
 GAPS = [0.1, None, 0.9, math.nan, 0.4, None]
 
@@ -177,9 +168,6 @@ def test_scores_outside_0_and_1_are_refused_with_the_likely_cause(local_engine):
             tables.count(truth.binary_lab(), frame, missing="drop")
         with pytest.raises(InputError, match=message):
             tables.recalibrate(truth.estimate(truth.binary_lab(), field_rows()), frame, missing="keep")
-
-
-# Several classes, partitions ------------------------------------------------------------------------------
 
 
 @pytest.mark.conformance
@@ -237,9 +225,6 @@ def test_given_bin_ids_are_counted_as_numpy_counts_them_and_what_is_none_is_refu
         tables.count(lab, gaps)
     field = tables.count(lab, gaps, missing="drop")
     assert (field.V.tolist(), field.dropped) == ([[1, 0, 0, 1]], 1)
-
-
-# Rows that do not sum to one ------------------------------------------------------------------------------
 
 
 @pytest.mark.conformance

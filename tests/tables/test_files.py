@@ -162,9 +162,6 @@ def test_moments_are_written_in_the_same_zone_everywhere(session, tmp_path, monk
     assert (tmp_path / "t.csv").read_text() == "at\n2024-01-01 00:00:00+00\n"
 
 
-# several files
-
-
 def test_csv_files_with_other_headers_are_not_one_table(session, tmp_path):
     (tmp_path / "a.csv").write_text("g,p\n1,0.5\n")
     for header in ("p,g", "g,q", "g,p,x", "g", "g;p"):
@@ -223,9 +220,6 @@ def test_names_that_duckdb_would_change_are_refused_but_may_repeat_inside_a_colu
     assert session.open(tmp_path / "t.parquet").columns == ["s", "p", "element"]
 
 
-# the order of rows
-
-
 @pytest.mark.parametrize("files", [1, 3])
 def test_the_row_id_gives_the_order_back_after_a_join(session, tmp_path, files):
     n = 120_000
@@ -250,9 +244,6 @@ def test_the_row_id_never_takes_the_name_of_a_column_and_there_is_none_beside_du
         pq.write_table(pa.table({"p": [0.1, 0.9], taken: [7, 3]}), tmp_path / "t.parquet")
         table, names = session.open(tmp_path / "t.parquet").with_row_id()
         assert (names, table.columns) == ([], ["p", taken])
-
-
-# limits
 
 
 def setting(session, name):

@@ -141,9 +141,6 @@ def test_pandas_may_hold_labels_with_gaps_as_objects():
         assert field.to_json() == fieldcal.count(lab_of(classes), frame["p"], y=y).to_json()
 
 
-# Windows and batches --------------------------------------------------------------------------------------
-
-
 def test_the_labels_of_a_window_are_in_its_batch(local_engine):
     for only_labels in (False, True):
         rows = labelled(rows_of(), (0, 1), pa.int64())
@@ -176,9 +173,6 @@ def test_a_second_table_of_labels_makes_what_one_table_makes(local_engine):
     assert (plain + labels).to_json() == whole.to_json()
 
 
-# Predictive distributions, and bin ids --------------------------------------------------------------------
-
-
 def test_numbers_are_labels_of_quantiles(local_engine):
     rng = np.random.default_rng(0)
     center = rng.normal(size=600)
@@ -194,9 +188,6 @@ def test_numbers_are_labels_of_quantiles(local_engine):
     expected = fieldcal.count(lab, predictions, groups=["a", "b", None] * 200, y=known, design="by_class")
     assert field.n_labelled == 120
     assert field.to_json() == expected.model_copy(update={"by": ("town",)}).to_json()
-
-
-# What is refused ------------------------------------------------------------------------------------------
 
 
 def test_labels_that_are_no_class_are_refused_with_value_and_number(local_engine):

@@ -53,9 +53,6 @@ def same_but_for_the_columns(lab, truth_lab):
     assert lab.model_copy(update={"columns": None}).to_json() == truth_lab.to_json()
 
 
-# The lab of arrays ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.conformance
 def test_the_lab_is_that_of_arrays_and_knows_its_columns(engine):
     rows = binary_rows()
@@ -126,9 +123,6 @@ def test_rows_that_come_in_another_order_at_every_reading_keep_their_labels():
     assert tables.learn(shuffled, scores="p", label="y", by="site").to_json() == wanted
 
 
-# Later verbs need no names --------------------------------------------------------------------------------
-
-
 def test_later_verbs_take_the_names_from_the_lab_if_it_has_any(local_engine):
     rows = binary_rows()
     frame = local_engine.make(rows)
@@ -143,9 +137,6 @@ def test_later_verbs_take_the_names_from_the_lab_if_it_has_any(local_engine):
     with pytest.raises(InputError, match=r"learnt from arrays and knows no column names.*scores="):
         tables.count(lab, local_engine.make(binary_rows()))
     assert tables.count(lab, local_engine.make(binary_rows()), scores="p").n.tolist() == [600]
-
-
-# Which column belongs to which class ----------------------------------------------------------------------
 
 
 def test_columns_find_their_class_by_name_in_whatever_order_and_template():
@@ -181,9 +172,6 @@ def test_the_order_of_classes_is_kept_and_taken_for_columns_that_do_not_tell_the
         tables.learn(rows, scores=["z", "x", "w"], label="y")
     lab = tables.learn(rows, scores=["z", "x", "w"], label="y", classes=["eel", "cat", "dog"])
     assert (lab.classes, lab.columns.scores) == (("eel", "cat", "dog"), ("z", "x", "w"))
-
-
-# Errors ---------------------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_matched_is_refused_with_what_is_there():

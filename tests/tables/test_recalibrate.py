@@ -41,9 +41,6 @@ def prevalence(*by):
     return truth.estimate(truth.binary_lab(), rows(), by)
 
 
-# The user's table stays -----------------------------------------------------------------------------------
-
-
 def test_fault_47_pandas_rows_are_aligned_by_position_and_the_index_is_kept():
     for index in (
         [5] * 6,
@@ -98,9 +95,6 @@ def test_what_is_no_table_and_options_that_cannot_be_are_refused():
     ):
         with pytest.raises(InputError, match=message):
             tables.recalibrate(prevalence("town"), rows(), **options)
-
-
-# Lazy tables stay lazy ------------------------------------------------------------------------------------
 
 
 class TouchedError(Exception):
@@ -176,9 +170,6 @@ def test_order_is_kept_on_polars_in_both_ways_of_joining(monkeypatch):
             assert list(read) == [*rows().column_names, "p_recalibrated"]
 
 
-# Trust between 0 and 1 -----------------------------------------------------------------------------------
-
-
 def mixed_rows(n_classes):
     """Scores, some of them certain, in groups of which the estimate never sees two."""
     rng = np.random.default_rng(n_classes)
@@ -210,9 +201,6 @@ def test_every_engine_mixes_as_arrays_do_whatever_the_trust(engine):
                 np.testing.assert_array_equal(got[left], old[left])
                 if trusts == (0.0, 0.0):
                     np.testing.assert_array_equal(got, old)
-
-
-# Spark: expressions only ----------------------------------------------------------------------------------
 
 
 def test_spark_runs_no_python_and_brings_groups_to_it_and_no_rows(spark, monkeypatch):
@@ -254,9 +242,6 @@ def _refused(name):
         raise AssertionError(f"{name} was called")
 
     return refuse
-
-
-# Scores that are missing, certain, of several columns -----------------------------------------------------
 
 
 @pytest.mark.conformance
@@ -310,9 +295,6 @@ def test_bin_ids_are_no_predictions(local_engine):
         tables.recalibrate(prev, frame)
 
 
-# Names ----------------------------------------------------------------------------------------------------
-
-
 def test_names_that_the_table_has_are_refused_and_those_of_another_case_are_others(local_engine, engine):
     for name in ("p", "town", "{}", "note"):
         taken = "p" if name == "{}" else name
@@ -326,9 +308,6 @@ def test_names_that_the_table_has_are_refused_and_those_of_another_case_are_othe
         new = engine.read(tables.recalibrate(prevalence(), frame, name=name))
         assert list(new) == ["p", "p_recalibrated", name]
         assert new["p_recalibrated"] == [1.0, 2.0]
-
-
-# Groups ---------------------------------------------------------------------------------------------------
 
 
 def test_an_estimate_from_arrays_needs_the_group_column_of_whatever_width(local_engine):

@@ -39,9 +39,6 @@ ARROW = {"float64": pa.float64(), "float32": pa.float32(), "text": pa.string(), 
 ARROW |= {"date": pa.date32(), "bool": pa.bool_(), "numeric": pa.decimal128(12, 4)}
 
 
-# Warehouses with one face
-
-
 class Warehouse:
     def __init__(self, dialect, link):
         self.dialect, self.link = dialect, link
@@ -120,9 +117,6 @@ def elsewhere(request):
     """The other warehouses, on which every kind of statement runs."""
     made = request.getfixturevalue(request.param)
     return Spark("spark", made) if request.param == "spark" else made
-
-
-# Labs, rows and what arrays say of them
 
 
 @functools.cache
@@ -239,9 +233,6 @@ CASES = [
 ]
 
 
-# Counting
-
-
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 @pytest.mark.parametrize(("partition", "n_classes", "columns"), CASES)
 def test_a_warehouse_counts_what_arrays_count_to_the_last_bit(warehouse, partition, n_classes, columns):
@@ -254,9 +245,6 @@ def test_a_warehouse_counts_what_arrays_count_to_the_last_bit(warehouse, partiti
     assert expected.clipped > 0
     assert expected.dropped == 3
     assert_same_field(field_of(warehouse, lab, "leads", by="town", scores=names), expected)
-
-
-# Labels of some rows
 
 
 DAYS = (dt.date(2024, 1, 2), dt.date(2024, 2, 1))
@@ -419,9 +407,6 @@ def test_every_statement_runs_elsewhere_whatever_groups_are_called(elsewhere, pa
     np.testing.assert_allclose(got, expected.reshape(len(rows), -1), rtol=0, atol=1e-12)
 
 
-# Recalibrating
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 @pytest.mark.parametrize(("partition", "n_classes", "columns"), [*CASES[1:5:3], CASES[3], *CASES[-3:]])
@@ -502,9 +487,6 @@ def test_fault_37_products_of_tiny_scores_and_extreme_weights_do_not_underflow(w
             assert ((got >= 0) & (got <= 1)).all()
 
 
-# Labels of the field: weights of groups, and of bins
-
-
 def labelled_estimate(lab, rows, groups=None):
     """From rows of which every fifth has a label that its scores do not foretell."""
     y = np.random.default_rng(3).integers(0, len(lab.classes), len(rows)).tolist()
@@ -520,9 +502,6 @@ def test_without_labels_a_statement_by_bin_is_refused():
     for statement in (recalibrate_statement, decide_statement):
         with pytest.raises(InputError, match="Label some rows"):
             statement(prev, "leads", dialect="duckdb", scores="p", shape="bins")
-
-
-# Deciding
 
 
 TINY_COSTS = [[0, 1e-200, 1], [1e-90, 0, 1], [1, 1, 0]]
@@ -588,9 +567,6 @@ def test_a_warehouse_decides_as_arrays_do(warehouse, partition, columns, classes
         assert got == decided_by_arrays(prev, rows, groups, **options), options
         got = decided_by(warehouse, truth.trusted(one, *trusts), rows, names, groups, goal=goal)
         assert got == decided_by_arrays(truth.trusted(one, *trusts), rows, groups, goal=goal), goal
-
-
-# Literals, names, and what must stay inert
 
 
 def test_an_edge_is_the_same_double_in_the_warehouse(warehouse):
@@ -689,9 +665,6 @@ def test_sums_are_wide_where_64_bits_would_wrap_or_fail():
         assert sums
         wide = ("DECIMAL", "BIGDECIMAL", "BIGNUMERIC", "NUMERIC")
         assert all(any(k in repr(s.this.args["to"].this).upper() for k in wide) for s in sums)
-
-
-# What is refused
 
 
 def estimate(groups=None, n=8, **options):
