@@ -28,7 +28,6 @@ def columns(scores):
 
 
 def compared(proba, y, groups, weight=None):
-    """With bins by the largest prediction."""
     bins, K = proba.argmax(axis=1), proba.shape[1]
     M = response_matrix(count_cells(y, bins, shape=(K, K), weight=weight), smoothing=1.0)
     return group_bias(proba, y, groups, bins=bins, M=M, weight=weight)
@@ -148,8 +147,7 @@ def test_three_classes_are_compared_each_with_the_others():
     density = p * np.exp(-((x[:, None] - means) ** 2).sum(axis=2) / 2)
     proba = density / density.sum(axis=1, keepdims=True)
     found = compared(proba, y, groups)
-    assert told(found).sum() == 1
-    assert (found.group[0], found.of[0]) == (9, 2)
+    assert (told(found).sum(), (found.group[0], found.of[0])) == (1, (9, 2))
     lab, prev = estimated(proba, y, groups)
     assert lab.bias_groups[0] == 9
     missed = prev.urc[9, 2] - (y[groups == 9] == 2).mean()

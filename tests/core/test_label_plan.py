@@ -23,7 +23,6 @@ def world(prevalence=(0.5, 0.5), n_groups=1):
 
 
 def seen(n, rng, prevalence, n_groups=1):
-    """The estimate with n random labels."""
     data, lab, groups, _ = world(prevalence, n_groups)
     y = np.full(3000, np.nan)
     rows = rng.choice(3000, n, replace=False)
@@ -50,13 +49,10 @@ def test_the_planned_width_of_a_typical_group_is_that_which_labels_leave():
 
 
 @pytest.mark.parametrize("design", ["random", "by_score", "by_class"])
-def test_more_labels_leave_less_width(design):
+def test_more_labels_leave_less_width_and_all_rows_labelled_none(design):
     outlook = Outlook(world((0.2, 0.8))[3].from_labels)
     widths = [outlook.widths(n, design, level=0.9, draws=4)[0][1] for n in (20, 200, 2000)]
     assert (np.diff(widths) < 0).all()
-
-
-def test_all_rows_labelled_leave_no_width():
     outlook = Outlook(world()[3].from_labels)
     assert outlook.widths(10**6, "by_score", level=0.9, draws=2)[0].max() < 1e-6
 
@@ -76,13 +72,10 @@ def test_about_as_many_labels_as_planned_settle_the_verdict():
     assert np.median(many) > 0.75
 
 
-def test_nothing_is_to_settle_where_the_explanations_say_nearly_the_same():
+def test_nothing_is_to_settle_where_explanations_agree_or_nothing_moved():
     planned = fieldcal.plan(world((0.45, 0.55))[3], labels=[50])
     assert planned.labels is None
     assert "no number of labels would decide" in repr(planned)
-
-
-def test_nothing_is_to_settle_in_a_field_that_has_not_moved_or_where_the_caller_has_decided():
     planned = fieldcal.plan(world()[3], labels=[50])
     assert planned.labels == 0
     assert "need not be decided" in repr(planned)

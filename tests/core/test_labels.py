@@ -37,7 +37,6 @@ def belief(K=3, G=1, *, moved=True, trust=None, **options):
 
 
 def labelled(counts, by_class=None):
-    """Of all groups, (G, K, m)."""
     counts = np.asarray(counts, dtype=float)
     by_class = np.zeros(counts.shape) if by_class is None else np.asarray(by_class, dtype=float)
     return LabelledRows(np.arange(len(counts)), counts, by_class)

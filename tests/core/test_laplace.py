@@ -18,15 +18,8 @@ def cells(seed=0, columns=COLUMNS):
     rng = np.random.default_rng(seed)
     block, column = (x.ravel() for x in np.meshgrid(np.arange(BLOCKS), np.arange(COLUMNS), indexing="ij"))
     n = len(block)
-    return Cells(
-        rng.poisson(6.0, (n, K)).astype(float),
-        rng.normal(size=(n, K - 1)),
-        rng.normal(size=(n, K - 1, Q)),
-        block,
-        BLOCKS,
-        column,
-        columns,
-    )
+    counts, offset = rng.poisson(6.0, (n, K)).astype(float), rng.normal(size=(n, K - 1))
+    return Cells(counts, offset, rng.normal(size=(n, K - 1, Q)), block, BLOCKS, column, columns)
 
 
 def priors(seed=0, columns=COLUMNS):
@@ -103,15 +96,8 @@ def test_variances_of_functions_and_of_draws_are_those_of_the_dense_covariance()
 @pytest.mark.parametrize("counts", [(3, 9), (40, 10), (0, 5)])
 def test_the_evidence_of_one_effect_is_the_integral_over_it(counts):
     sd, offset = 0.8, 0.3
-    given = Cells(
-        np.array([counts], dtype=float),
-        np.array([[offset]]),
-        np.ones((1, 1, 1)),
-        np.zeros(1, dtype=int),
-        0,
-        np.zeros(1, dtype=int),
-        0,
-    )
+    one, at = np.ones((1, 1, 1)), np.zeros(1, dtype=int)
+    given = Cells(np.array([counts], dtype=float), np.array([[offset]]), one, at, 0, at, 0)
     found = fit(given, precision=np.array([[sd**-2]]), own=np.zeros((0, 1, 1)))
 
     def density(d):

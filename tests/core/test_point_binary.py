@@ -54,14 +54,11 @@ def test_where_the_classes_look_alike_the_dispersion_is_that_of_m():
         assert share * (1 - share) / (c + 1) == pytest.approx(variance, rel=1e-12)
 
 
-def test_with_a_huge_lab_it_is_the_posterior_for_known_m():
+def test_with_a_huge_lab_it_is_the_posterior_for_known_m_with_all_digits():
     M = np.array([[0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4]])
     v = np.array([[30.0, 25, 20, 25]])
     known = binary_summary(M[None], v, np.array([0.5, 0.5]), level=0.9)[0]
     assert mean(M * 1e8, v[0], np.full((1, 2), 0.5)) == pytest.approx(float(known[0]), abs=2e-4)
-
-
-def test_narrow_posteriors_are_found_and_huge_counts_keep_their_digits():
     for n in (10, 1e4, 1e7, 1e12, 1e15):
         for lab in (1e7, 1e14):
             M = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
@@ -71,14 +68,11 @@ def test_narrow_posteriors_are_found_and_huge_counts_keep_their_digits():
             assert np.isfinite(log_likelihood(M * 100, np.full(3, MOST_ROWS), P)).all()
 
 
-def test_without_rows_it_is_the_mean_of_the_priors():
+def test_without_rows_it_is_the_prior_and_bins_that_the_lab_rules_out_say_nothing():
     A = np.array([[40.0, 20, 10], [5, 10, 30]])
     alpha = np.array([[3.0, 1.0], [0.5, 0.5], [0.5, 0.5], [10.0, 90.0]])
     expected = np.mean([beta(a[1], a[0]).mean() for a in alpha])
     assert mean(A, np.zeros(3), alpha) == pytest.approx(expected, abs=1e-3)
-
-
-def test_rows_in_a_bin_that_the_lab_rules_out_say_nothing():
     A = np.array([[40.0, 20, 10, 0], [5, 10, 30, 0]])
     assert mean(A, [20, 10, 10, 7]) == mean(A[:, :3], [20, 10, 10])
 

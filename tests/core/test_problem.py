@@ -50,33 +50,24 @@ def test_pseudo_rows_of_bins_are_added_and_those_of_classes_are_the_same_in_all_
         PseudoRows(np.ones((2, 3))).posterior(problem(), random_state=0)
 
 
-def test_what_a_smooth_prior_learnt_is_used_as_it_was_learnt():
+def test_a_smooth_prior_is_used_as_it_was_learnt_and_one_that_pulls_away_costs_loss():
     learnt = {"alpha": np.full((64, 3), 2.0), "sigma": 1.0, "roughness": 0.3, "nugget": 0.05}
     posterior = Smooth().posterior(problem(), random_state=0, learnt=learnt)
     assert posterior.order.shape == Shape(0.3, 0.05)
     assert posterior.problem is not None
-
-
-def test_a_prior_that_pulls_away_costs_loss_at_the_mode_of_ordered_classes():
     free, pulled = (ordered_mode(M[None], V, strength * np.array([8.0, 1.0, 1.0])) for strength in (1e-3, 10))
     assert (pulled.loss > free.loss + 1).all()
     assert (nll(pulled.p, M, V) > nll(free.p, M, V)).all()
 
 
-def test_prevalences_that_are_tilted_sum_to_one_in_every_draw():
+def test_tilted_prevalences_sum_to_one_and_groups_that_do_not_differ_stay_with_the_whole():
     tilted = _tilted(np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), np.array([[0.0, 1.0, 2.0]]))
     assert_allclose(tilted.sum(axis=1), 1)
-
-
-def test_small_groups_of_ordered_classes_that_do_not_differ_stay_with_the_whole():
     rng = np.random.default_rng(3)
     p = np.array([0.5, 0.3, 0.2])
     groups = rng.multinomial(30, p @ M, size=40).astype(float)
     common, each = approximate_ordered_mean(1000 * M, groups, p_lab=np.full(3, 1 / 3))
     assert np.abs(each - common).max() < 0.1
-
-
-def test_draws_of_two_classes_are_one_for_each_m_unless_more_are_asked_for():
     draws = np.stack([M[:2] / M[:2].sum(axis=1, keepdims=True)] * 7)
     found = binary_draws(draws, V, np.ones((7, 2)), np.random.default_rng(0))
     assert found.shape == (2, 7, 2)

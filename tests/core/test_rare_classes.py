@@ -57,14 +57,9 @@ def test_the_interval_of_an_absent_class_holds_zero(K, lab):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 5])
-def test_the_interval_of_a_rare_class_whose_odds_fell_to_a_quarter_covers_it(K):
+def test_the_interval_of_a_rare_class_covers_it_and_is_not_made_common(K):
     quarter = 0.01 / (0.01 + 4 * 0.99)
     assert coverage(estimates(K, lab=0.01, field=quarter), quarter) >= 0.86
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("K", [2, 5])
-def test_a_rare_class_that_stayed_is_not_made_common(K):
     found = estimates(K, lab=0.01, field=0.01)
     assert 0.007 < found.mean[:, -1].mean() < 0.014
 

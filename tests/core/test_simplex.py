@@ -150,9 +150,7 @@ def four_by_confidence(proba: np.ndarray) -> SimplexTrees:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore::fieldcal.errors.CalibrationWarning"
-)  # the classifier is poor by intention
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")  # a poor classifier
 def test_five_classes_are_told_apart_better_than_by_confidence():
     """MAE of the prevalence, the same twelve replicas: .03 against .04."""
     errors = []
@@ -164,14 +162,8 @@ def test_five_classes_are_told_apart_better_than_by_confidence():
         row = []
         for partition in ("auto", four_by_confidence(data.proba_lab)):
             made = fieldcal.learn(data.proba_lab, data.y_lab, partition=partition)
-            found = fieldcal.estimate(
-                made,
-                fieldcal.count(made, data.proba_fields[0]),
-                prior="flat",
-                point="mode",
-                level=None,
-                trust=1,
-            )
+            field = fieldcal.count(made, data.proba_fields[0])
+            found = fieldcal.estimate(made, field, prior="flat", point="mode", level=None, trust=1)
             row.append(np.abs(found.urc - data.prevalence).mean())
         errors.append(row)
     simplex, confidence = np.mean(errors, axis=0)

@@ -108,7 +108,7 @@ def quantile_of_mixture(weights, means, variances, at):
     return expit(brentq(lambda x: weights @ norm.cdf(x, centre, sd) - at, -40, 40))
 
 
-def test_the_interval_is_that_of_the_mixture():
+def test_the_interval_is_that_of_the_mixture_and_the_same_seen_from_either_class():
     for K in (2, 3):
         for trust in ((0.0, 0.0), (0.5, 0.3), (0.2, 0.9)):
             found = doubt(K, seed=4)
@@ -122,9 +122,6 @@ def test_the_interval_is_that_of_the_mixture():
                     ends = [quantile_of_mixture(weights, m, v, at) for at in (0.05, 0.95)]
                     assert lower[g, k] == pytest.approx(min(ends[0], estimate[g, k]), abs=1e-8)
                     assert upper[g, k] == pytest.approx(max(ends[1], estimate[g, k]), abs=1e-8)
-
-
-def test_the_interval_of_two_classes_is_the_same_seen_from_either():
     found = doubt(2)
     lower, upper = mixture_interval(told(found, 0.5, 0.5), found, 0.9, estimate=found.parts.mixed(0.5, 0.5))
     assert_allclose(lower[:, 0], 1 - upper[:, 1])
@@ -141,16 +138,13 @@ def test_until_labels_decide_the_interval_holds_both_stories():
             assert np.mean((lower <= story) & (story <= upper)) == 1
 
 
-def test_a_class_that_nothing_speaks_for_reaches_zero():
+def test_a_class_that_nothing_speaks_for_or_label_shift_leaves_possible_reaches_zero():
     absent = of_two([1.0, 0.0], [1.0, 0.0], spread=1e-4)
     none = absent.parts.mean_prediction
     lower, upper = mixture_interval(told(absent, 0.0, 0.0), absent, 0.9, estimate=none)
     assert (lower[:, 1] == 0).all()
     assert (upper[:, 1] < 0.02).all()
     assert (upper[:, 0] == 1).all()
-
-
-def test_an_end_that_label_shift_leaves_possible_is_inside():
     found = doubt(3)
     touched = np.zeros((G, 3), dtype=bool)
     touched[::2, 1] = True

@@ -68,7 +68,6 @@ def combined(p, M, v, p_lab, kl, continuity):
 
 
 def by_clarabel(M, v, p_lab, kl, continuity):
-    """Its minimum by an independent conic solver."""
     p, seen = cp.Variable(len(M)), v > 0
     loss = -v[seen] @ cp.log(M.T[seen] @ p) + kl * cp.sum(cp.rel_entr(p, p_lab))
     loss += continuity * cp.sum_squares(cp.diff(p))
@@ -92,7 +91,7 @@ def by_clarabel(M, v, p_lab, kl, continuity):
 @pytest.mark.parametrize(("kl", "continuity"), [(10, 5), (0.01, 1e5), (1e5, 0.01)])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("rows", [20, 2000])
-def test_the_mode_under_a_divergence_and_continuity_is_that_of_an_independent_solver(
+def test_the_mode_under_a_divergence_and_continuity_is_an_independent_solvers(
     kl, continuity, n_classes, rows
 ):
     lab, field = counted_groups(n_classes, rows)
@@ -277,9 +276,7 @@ def test_the_curvature_of_a_term_is_that_of_its_formula_also_of_logarithms():
             assert_allclose(curvature(term, p)[0], np.diag(expected), rtol=0.1, atol=1e-3 / rare)
 
 
-def exact_means(
-    posterior: Posterior, task: Problem, kl: float, continuity: float
-) -> tuple[np.ndarray, np.ndarray]:
+def exact_means(posterior: Posterior, task: Problem, kl: float, continuity: float):
     """The second class's mean and standard deviation for each group and draw of M, each (G, S), by brute force."""
     edges = np.linspace(0, np.pi / 2, 20_001)
     t = np.sin(0.5 * (edges[1:] + edges[:-1])) ** 2  # even in θ: fine where prevalences are near 0 or 1

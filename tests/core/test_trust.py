@@ -59,12 +59,10 @@ def by_covariate(seed, n_groups=20, rows=150, shift=1.0):
 
 
 def at_random(seed, n_groups=20, rows=150):
-    """Groups that do not differ at all."""
     return by_covariate(seed, n_groups, rows, shift=0.0)
 
 
 def rehearsed(scores, y, groups, **options):
-    """The rehearsal alone, on default bins."""
     proba = np.column_stack([1 - scores, scores])
     partition = fit_partition("auto", scores, y, 2)
     bins = partition.assign(scores)
@@ -163,7 +161,7 @@ def test_the_rows_that_score_an_estimate_had_no_part_in_its_response_matrix():
         assert F.sum() == pytest.approx(0.8 * len(y), abs=1)
 
 
-def test_a_trust_of_0_changes_nothing_and_the_curve_is_where_the_rehearsed_trust_says():
+def test_a_trust_of_0_changes_nothing_and_the_excess_of_two_classes_is_the_same_for_both():
     found = rehearsed(*by_label(1).lab)
     assert found.change_by_trust[0] == found.change_by_trust_se[0] == 0
     assert found.grid.tolist() == GRID.tolist()
@@ -171,6 +169,11 @@ def test_a_trust_of_0_changes_nothing_and_the_curve_is_where_the_rehearsed_trust
     assert found.change == found.change_by_trust[at]
     assert found.change_se == found.change_by_trust_se[at]
     assert found.sure <= found.trust
+    found = rehearsed(*by_label(0).lab)
+    assert found.excess_variance.shape == (len(GRID), 2)
+    np.testing.assert_allclose(*found.excess_variance.T, rtol=1e-6, atol=1e-12)
+    scores, y, _ = by_label(0).lab
+    assert rehearsed(scores, y, np.arange(len(y)) // 15).excess_variance is None
 
 
 def test_the_expected_change_is_what_the_field_then_shows():
@@ -182,16 +185,13 @@ def test_the_expected_change_is_what_the_field_then_shows():
     assert np.mean(seen) == pytest.approx(np.mean(expected), rel=0.35)
 
 
-def test_there_is_no_rehearsal_without_groups_rows_or_a_second_row_of_each_class():
+def test_there_is_no_rehearsal_without_groups_or_rows_and_those_without_weight_take_no_part():
     scores, y, groups = by_label(0).lab
     assert rehearsed(scores, y, np.zeros_like(groups)) is None
     assert rehearsed(scores[:40], y[:40], groups[:40]) is None
     rare = np.zeros_like(y)
     rare[0] = 1
     assert rehearsed(scores, rare, groups) is None
-
-
-def test_rows_and_groups_without_weight_take_no_part():
     scores, y, groups = by_label(1, n_groups=8).lab
     weight = np.where(groups == 3, 0.0, 1.0)
     weight[::7] = 0
@@ -222,16 +222,6 @@ def test_the_excess_is_small_at_full_trust_where_the_assumption_holds_and_large_
         assert (held[0] > 3 * held[-1]).all(), "left alone, predictions miss the groups' prevalences"
         assert (broke[0] < 0.05).all()
         assert (broke[-1] > 0.5).all()
-
-
-def test_the_excess_of_two_classes_is_the_same_for_both_and_needs_groups_of_20_rows():
-    found = rehearsed(*by_label(0).lab)
-    assert found.excess_variance.shape == (len(GRID), 2)
-    np.testing.assert_allclose(
-        found.excess_variance[:, 0], found.excess_variance[:, 1], rtol=1e-6, atol=1e-12
-    )
-    scores, y, _ = by_label(0).lab
-    assert rehearsed(scores, y, np.arange(len(y)) // 15).excess_variance is None
 
 
 def decided(F, V, *, rehearsal=None, grouped=True):

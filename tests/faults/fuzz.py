@@ -59,12 +59,10 @@ class Target:
 
 
 def rng_of(target: str, seed: int, number: int) -> np.random.Generator:
-    """The randomness of one execution."""
     return np.random.default_rng([seed, zlib.crc32(target.encode()), number])
 
 
 def judged(target: str, label: str, data: bytes) -> Outcome:
-    """What becomes of one input."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -277,7 +275,6 @@ _USUAL = {
 
 @functools.cache
 def _commands() -> dict[tuple[str, ...], list[Any]]:
-    """Every command with its parameters."""
     from fieldcal.cli.dispatch import command
 
     found: dict[tuple[str, ...], list[Any]] = {}
@@ -401,7 +398,6 @@ def main() -> int:
 
 
 def _counts(target: str, outcomes: dict[int, Outcome]) -> dict[str, Any]:
-    """Executions, accepted, refused by class, findings."""
     kinds = Counter(outcome.kind for outcome in outcomes.values())
     refused = Counter(outcome.detail for outcome in outcomes.values() if outcome.kind == REFUSED)
     counts = {"accepted": kinds[ACCEPTED], "refused": dict(refused), "findings": kinds[FOREIGN]}

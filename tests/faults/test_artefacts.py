@@ -93,8 +93,7 @@ def test_fault_38_a_failed_write_keeps_the_old_file_and_paths_that_cannot_be_are
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match="No space left on device"):
         artefact("lab").save(path)
-    assert path.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["box.json"]
+    assert (path.read_text(), [p.name for p in tmp_path.iterdir()]) == ("old", ["box.json"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,13 +133,16 @@ def test_fault_39_a_number_edited_by_hand_is_found_by_the_digest(kind, old, new)
     assert "corrupt: its content does not match its digest" in refused(kind, data.replace(old, new, 1))
 
 
-def test_fault_40_a_schema_that_is_newer_or_never_was_is_refused():
+def test_fault_40_schemas_and_numbers_that_never_were_are_refused():
     for schema in (2, 10**30):
         message = refused("lab", json.dumps(envelope("lab") | {"schema": schema}).encode())
         assert str(schema) in message
         assert "Upgrade" in message
     for schema in (0, -1, 1.0, True, "1", None, [1]):
         assert "schema" in refused("lab", json.dumps(envelope("lab") | {"schema": schema}).encode())
+    for literal in (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"1" + b"0" * 5000):
+        data = artefact("lab").to_json().replace(b'"smoothing":1.0', b'"smoothing":' + literal)
+        assert "corrupt" in refused("lab", data)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,14 +161,8 @@ def test_fault_40_fields_that_are_unknown_or_left_out_and_other_kinds_are_refuse
         assert repr(kind) in message
 
 
-def test_fault_40_numbers_that_are_none_are_refused():
-    for literal in (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"1" + b"0" * 5000):
-        data = artefact("lab").to_json().replace(b'"smoothing":1.0', b'"smoothing":' + literal)
-        assert "corrupt" in refused("lab", data)
-
-
 @pytest.mark.parametrize("brackets", [("[", "]"), ('{"a":', "}")], ids=["list", "object"])
-def test_fault_40_deep_nesting_is_refused_at_every_depth(brackets):
+def test_fault_40_deep_nesting_is_refused_at_every_depth_and_place(brackets):
     start, end = brackets
     for depth in (20, 100, 500, *range(940, 1010, 10), 3000, 100_000):
         deep = start * depth + ("1" if start != "[" else "") + end * depth
@@ -215,9 +211,7 @@ def test_fault_40_what_is_no_artefact_and_very_long_lists_are_refused():
 WRONG = {
     "labels_twice": ("lab", "outcome/labels", [0, 0], "a key appears twice"),
     "one_label": ("lab", "outcome/labels", [0], "at least two"),
-    "labels_no_list": ("lab", "outcome/labels", 5, "a list of keys"),
     "label_without_a_type": ("lab", "outcome/labels", [{"pickle": "x"}, 1], "unknown kind"),
-    "label_that_is_no_date": ("lab", "outcome/labels", [{"date": "2020-99-99"}, 1], "date"),
     "outcome_without_a_kind": ("lab", "outcome", {"labels": [0, 1], "ordered": False}, "outcome"),
     "boundaries_without_flags": (
         "lab",
@@ -225,38 +219,27 @@ WRONG = {
         {"kind": "intervals", "points": [0.0], "before": []},
         "one flag for each boundary",
     ),
-    "no_partition": ("lab", "partition", None, "partition"),
     "unknown_partition": ("lab", "partition", {"kind": "exec", "edges": [0.5]}, "partition: .*'exec'"),
-    "edges_as_text": ("lab", "partition/edges", ["a"], "partition"),
     "edges_not_sorted": ("lab", "partition/edges", lambda x: x[::-1], "partition: .*strictly increase"),
     "edges_too_few": ("lab", "partition/edges", lambda x: x[1:], "F has shape"),
     "bins_beyond_integers": ("lab", "partition", {"kind": "bins", "n": 10**30}, "partition"),
     "rows_of_unequal_length": ("lab", "F", [[1, 2], [3]], "unequal length"),
     "counts_as_text": ("lab", "F", [["a"] * 8] * 2, "numbers expected"),
-    "counts_as_truth": ("lab", "F", [[True] * 8] * 2, "numbers expected"),
     "counts_below_zero": ("lab", "F", [[-1] * 8] * 2, "must not be negative"),
     "counts_beyond_floats": ("lab", "F", [[10**400] * 8] * 2, "F"),
     "counts_too_large": ("lab", "F", [[1e300] * 8] * 2, "F: counts must be zero, or between"),
     "n_as_text": ("lab", "n", "400", "n: "),
-    "n_as_truth": ("lab", "n", True, "n: "),
-    "n_beyond_floats": ("lab", "n", 10**400, "n: "),
     "no_rows": ("lab", "n", 0, "n: Input should be greater"),
     "loss_of_other_classes": ("lab", "loss", [1, 2, 3], r"loss has shape \(3,\), not \(2,\)"),
     "scores_of_other_bins": ("lab", "bin_scores", [[1]], "bin_scores has shape"),
     "groups_twice": ("field", "groups", ["a", "a", "b", "c"], "a key appears twice"),
     "groups_in_another_order": ("field", "groups", lambda x: x[::-1], "in another order"),
-    "groups_as_text": ("field", "groups", "abcd", "a list of keys"),
     "groups_without_rows": ("field", "V", [[1] * 8] * 3, "V has shape"),
     "other_bins": ("field", "n_bins", 7, "V has shape"),
-    "grouped_as_number": ("field", "grouped", 1, "grouped"),
-    "batches_as_list": ("field", "batches", [1], "batches"),
     "dropped_below_zero": ("field", "dropped", -1, "dropped"),
     "level_of_one": ("prevalence", "level", 1.0, "level"),
-    "status_as_numbers": ("prevalence", "status", [1, 2, 3, 4], "status"),
     "status_of_other_groups": ("prevalence", "status", ["ok"], "status does not fit"),
-    "shares_as_text": ("prevalence", "urc", "many", "urc"),
     "shares_of_other_groups": ("prevalence", "urc", [[0.5, 0.5]], "urc has shape"),
-    "no_fit": ("prevalence", "fit", {}, "fit"),
     "fit_of_other_groups": ("prevalence", "fit/p_value", [0.5], "fit: p_value has shape"),
     "trust_as_text": ("prevalence", "trust/overall", "yes", "overall of a Trust is 'yes'"),
     "point_of_another_kind": ("prevalence", "point", "median", "point"),

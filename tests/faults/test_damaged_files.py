@@ -238,8 +238,7 @@ def test_fault_57_a_line_break_in_an_option_is_no_bug_of_ours(saved):
     code, said = command(*given, "a\nb")
     assert (code, said.count("\n")) == (1, 1)
     assert "hold a line break. Put such a name into double quotes" in said
-    assert command(*given, '"a\nb"')[0] == 0
-    assert fieldcal.Field.load(saved / "f.json").by == ("a\nb",)
+    assert (command(*given, '"a\nb"')[0], fieldcal.Field.load(saved / "f.json").by) == (0, ("a\nb",))
 
 
 @contextlib.contextmanager

@@ -85,7 +85,6 @@ class Way:
         self.name, self.folder = name, folder
 
     def count(self, table, **options):
-        """The histogram of the rows."""
         if self.name == "arrays":
             return truth.count(lab_of(table), table, **options)
         if self.name != "command line":
@@ -95,7 +94,6 @@ class Way:
         return Field.load(self.folder / "field.json")
 
     def recalibrate(self, table):
-        """The new probabilities, (n, columns)."""
         prev = prevalence(3 if "p_a" in table.column_names else 1)
         if self.name == "arrays":
             return truth.recalibrate(prev, table)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import fieldcal
 from fieldcal import tables
-from fieldcal.cli.main import main
 from fieldcal.errors import InputError
 from fieldcal.tables.sql import count_statement, recalibrate_statement
 from tables.writers import PARQUET
@@ -103,26 +102,6 @@ def test_fault_51_the_printed_statements_find_it_too(case, path):
     cursor = connection.execute(statement)
     at = [c[0] for c in cursor.description].index(f"{NAMES[K][0]}_recalibrated")
     assert [i for i, row in enumerate(cursor.fetchall()) if row[at] is None] == [3, 77]
-
-
-def test_fault_51_on_the_command_line(case, path, tmp_path, monkeypatch, capsys):
-    lab, prev, _, _ = case
-    monkeypatch.chdir(tmp_path)
-    lab.save("lab.json")
-    prev.save("prevalence.json")
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        return ended.value.code, capsys.readouterr().err
-
-    for command in (("count", "lab.json"), ("recalibrate", "prevalence.json")):
-        code, told = call(*command, "field.parquet", "-o", "out.parquet")
-        assert code == 1
-        assert "2 of 200 rows have no score" in told
-    code, _ = call("count", "lab.json", "field.parquet", "--missing", "drop", "-o", "field.json")
-    assert code == 0
-    assert fieldcal.Field.load("field.json").dropped == 2
 
 
 @pytest.mark.slow

@@ -28,7 +28,6 @@ ODD |= {"ragged": [[1], [2, 3]], "object": object()}
 
 @pytest.fixture(scope="module")
 def w():
-    """A small case of everything."""
     with warnings.catch_warnings(action="ignore"):
         data = datasets.label_shift(n_lab=200, n_field=100, n_groups=3, random_state=0)
         lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)

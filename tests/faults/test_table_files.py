@@ -212,8 +212,7 @@ def test_fault_79_a_partitioned_folder_is_run_and_never_written_into(tmp_path, m
     assert "would be an input of 'log' the next time" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main([*asked, "out"])
-    assert ended.value.code == 0
-    assert fieldcal.Field.load("out/field.json").groups == (("01", 0), ("02", 1))
+    assert (ended.value.code, fieldcal.Field.load("out/field.json").groups) == (0, (("01", 0), ("02", 1)))
 
 
 def test_fault_79_a_folder_that_is_no_table_is_refused_with_the_way_out(session, tmp_path):
@@ -245,8 +244,7 @@ print(open("out.csv").read(), end="")
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
-    assert (done.stderr, done.returncode) == ("", 0)
-    assert done.stdout == "p,at\n0.25,2024-03-31 02:30:00\n"
+    assert ((done.stderr, done.returncode), done.stdout) == (("", 0), "p,at\n0.25,2024-03-31 02:30:00\n")
 
 
 @pytest.mark.slow

@@ -59,7 +59,6 @@ def shared(tmp_path_factory):
 
 @pytest.fixture
 def folder(shared, tmp_path, monkeypatch):
-    """The working folder, with tables and artefacts."""
     shutil.copytree(shared, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -331,11 +330,9 @@ main(["count", "lab.json", "-", "-o", "new.json"])
     assert len(done.stderr.splitlines()) == 1
 
 
+NO_INPUT = "error: Standard input is closed. Send a table to it, or name a file.\n"
 CLOSED = {
-    "count lab.json - -o new.json <&-": (
-        1,
-        "error: Standard input is closed. Send a table to it, or name a file.\n",
-    ),
+    "count lab.json - -o new.json <&-": (1, NO_INPUT),
     "merge field.json -o new.json >&-": (0, "wrote new.json\n"),
     "recalibrate prevalence.json field.csv -o - >&-": (1, "error: Standard output is closed. Name a file.\n"),
     "merge field.json -o new.json <&- >&- 2>&-": (0, ""),
@@ -366,8 +363,7 @@ def test_fault_58_a_link_stays_and_the_file_at_its_end_is_written(line, folder, 
     assert os.readlink(f"link{ending}") == f"middle{ending}"
     assert os.readlink(f"middle{ending}") == str(target)
     assert target.read_bytes() != b"old"
-    assert target.stat().st_mode & 0o777 == 0o600
-    assert os.listdir(target.parent) == ["real"]
+    assert (target.stat().st_mode & 0o777, os.listdir(target.parent)) == (0o600, ["real"])
 
 
 NO_FILES = {

@@ -16,16 +16,9 @@ from typing import Any
 import pytest
 
 #: Nothing in it needs to survive, and several may run side by side.
-_SETTINGS = {
-    "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-    "autovacuum": "off",
-    "shared_buffers": "16MB",
-    "max_connections": "5",
-}
+_SETTINGS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "autovacuum": "off"}
+_SETTINGS |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_SETTINGS |= {"shared_buffers": "16MB", "max_connections": "5"}
 
 
 @contextlib.contextmanager

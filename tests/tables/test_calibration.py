@@ -16,7 +16,6 @@ from tables import truth
 
 
 def over_confident(proba):
-    """The same predictions with twice the logits."""
     columns = np.column_stack([1 - proba, proba]) if proba.ndim == 1 else proba
     squares = columns**2
     squares = squares / squares.sum(axis=1, keepdims=True)

@@ -46,8 +46,7 @@ def test_keys_inside_of_objects_are_columns_by_their_path(opened, name):
 def test_a_key_that_appears_late_is_a_column_and_null_before(opened):
     _, _, rows = read(opened([*({"v": "pass"} for _ in range(LATE)), {"v": "fail", "late": {"x": 1}}]))
     assert len(rows) == LATE + 1
-    assert rows[0] == ("pass", None)
-    assert rows[-1] == ("fail", "1")
+    assert (rows[0], rows[-1]) == (("pass", None), ("fail", "1"))
 
 
 def test_lines_keep_their_order_and_blank_lines_are_no_rows(opened):
@@ -116,9 +115,7 @@ def test_what_is_no_line_of_a_table_is_refused_with_its_number(opened):
 @pytest.mark.parametrize("name", ["judge", "judge.verdict"])
 def test_a_key_that_is_an_object_in_some_lines_is_refused_if_it_is_asked_for(opened, name):
     lines = [*({"judge": "pass", "id": i} for i in range(9)), {"judge": {"verdict": "fail"}, "id": 0}]
-    with pytest.raises(
-        InputError, match="'judge' is an object in 1 of 10 lines, and something else in the others"
-    ):
+    with pytest.raises(InputError, match="'judge' is an object in 1 of 10 lines, and something else"):
         _ = opened(lines, predictions=name).relation
     assert opened(lines, by="id").relation.fetchall()[-1] == ('{"verdict":"fail"}', 0)
 

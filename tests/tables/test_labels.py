@@ -71,7 +71,6 @@ def labelled(rows, values, kind):
 
 
 def same_as_arrays(engine, lab, rows, by=(), y=None, **options):
-    """Counted in the engine and as arrays."""
     y = rows["y"].to_pylist() if y is None else y
     field = tables.count(lab, engine.make(rows), by=by, label="y", **options)
     truth.assert_same_counts(field, truth.count(lab, rows, by, y=y, **options))
@@ -103,24 +102,22 @@ def test_labels_of_every_kind_are_counted_as_arrays_count_them(engine):
 
 def test_labels_are_counted_with_any_groups_and_design_and_alone(local_engine):
     for by in ((), ("town", "year")):
-        for only_labels in (False, True):
+        for only in (False, True):
             rows = labelled(rows_of(), (0, 1), pa.int64())
-            field = same_as_arrays(
-                local_engine, lab_of(), rows, by, design="by_score", only_labels=only_labels
-            )
+            field = same_as_arrays(local_engine, lab_of(), rows, by, design="by_score", only_labels=only)
             assert set(field.labelled) == {"by_score"}
 
 
 def test_rows_without_a_prediction_lose_their_label(local_engine):
     for n_classes in (2, 4):
-        for only_labels in (False, True):
+        for only in (False, True):
             classes = tuple(range(n_classes))
             rows = labelled(rows_of(n_classes, missing=True), classes, pa.int64())
             field = same_as_arrays(
-                local_engine, lab_of(classes), rows, ["town"], missing="drop", only_labels=only_labels
+                local_engine, lab_of(classes), rows, ["town"], missing="drop", only_labels=only
             )
             assert 0 < field.n_labelled < sum(v is not None for v in rows["y"].to_pylist())
-            assert ("Whitby" in field.groups) != only_labels
+            assert ("Whitby" in field.groups) != only
 
 
 def test_labels_may_be_absent_or_dates_or_times(local_engine):
@@ -161,16 +158,6 @@ def test_the_labels_of_a_window_are_in_its_batch(local_engine):
         assert field.to_json() == sum(parts).to_json()
         last = DAYS[-1].isoformat()
         assert field.retract(last).to_json() == sum(parts[:-1]).to_json()
-
-
-def test_a_second_table_of_labels_makes_what_one_table_makes(local_engine):
-    rows = labelled(rows_of(), (0, 1), pa.int64())
-    later = rows.filter(pa.compute.is_valid(rows["y"]))
-    plain = tables.count(lab_of(), local_engine.make(rows), by="town")
-    labels = tables.count(lab_of(), local_engine.make(later), by="town", label="y", only_labels=True)
-    assert not labels.V.any()
-    whole = tables.count(lab_of(), local_engine.make(rows), by="town", label="y")
-    assert (plain + labels).to_json() == whole.to_json()
 
 
 def test_numbers_are_labels_of_quantiles(local_engine):

@@ -68,27 +68,16 @@ def test_the_lab_is_that_of_arrays_and_knows_its_columns(engine):
     same_but_for_the_columns(lab, fieldcal.learn(truth.proba(pet_rows(), names), pet_rows()["y"].to_pylist()))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"partition": fieldcal.Edges([0.3, 0.6])},
-        {"partition": fieldcal.Simplex(4)},
-        {"ordered": True},
-        {"partition": 5, "smoothing": 0},
-        {"by": "site", "random_state": 3},
-    ],
-    ids=["edges", "simplex", "ordered", "smoothing", "seed"],
-)
-def test_options_go_through_to_the_learning_of_arrays(local_engine, options):
-    rows = binary_rows()
-    by = options.pop("by", None) if "by" in options else None
-    lab = tables.learn(
-        local_engine.make(rows), scores="p", label="y", **({"by": by} if by else {}), **options
-    )
-    groups = truth.groups(rows, [by]) if by else None
-    same_but_for_the_columns(
-        lab, fieldcal.learn(truth.proba(rows, ["p"]), rows["y"].to_pylist(), groups=groups, **options)
-    )
+def test_options_go_through_to_the_learning_of_arrays(local_engine):
+    rows, simplex, edges = binary_rows(), fieldcal.Simplex(4), fieldcal.Edges([0.3, 0.6])
+    for options in (
+        {"partition": edges},
+        {"partition": simplex, "smoothing": 0},
+        {"ordered": True, "random_state": 3},
+    ):
+        lab = tables.learn(local_engine.make(rows), scores="p", label="y", by="site", **options)
+        arrays = truth.proba(rows, ["p"]), rows["y"].to_pylist()
+        same_but_for_the_columns(lab, fieldcal.learn(*arrays, groups=truth.groups(rows, ["site"]), **options))
 
 
 @pytest.mark.conformance
@@ -160,8 +149,7 @@ def test_columns_find_their_class_by_name_in_whatever_order_and_template():
 
 def test_the_order_of_classes_is_kept_and_taken_for_columns_that_do_not_tell_theirs():
     lab = tables.learn(pets(), scores=["p_cat", "p_dog", "p_eel"], label="y", classes=["eel", "dog", "cat"])
-    assert lab.classes == ("eel", "dog", "cat")
-    assert lab.columns.scores == ("p_eel", "p_dog", "p_cat")
+    assert (lab.classes, lab.columns.scores) == (("eel", "dog", "cat"), ("p_eel", "p_dog", "p_cat"))
     names = ["p_eel", "p_dog", "p_cat"]
     by_hand = fieldcal.learn(
         truth.proba(pet_rows(), names), pet_rows()["y"].to_pylist(), classes=["eel", "dog", "cat"]

@@ -7,7 +7,6 @@ import math
 import warnings
 
 import hypothesis.strategies as st
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,9 +17,8 @@ from fieldcal.errors import FieldcalError, FieldcalWarning
 from tables import truth
 from tables.engines import IN_MEMORY, Engine
 
-relaxed = settings(
-    deadline=None, derandomize=True, max_examples=15, suppress_health_check=[HealthCheck.too_slow]
-)
+QUIET = [HealthCheck.too_slow]
+relaxed = settings(deadline=None, derandomize=True, max_examples=15, suppress_health_check=QUIET)
 KEYS = {
     "text": (
         st.sampled_from(["", " ", "a", "A", "a|b", "b", "é", "0", "null", "\U0001f600", "'", None]),
@@ -115,76 +113,7 @@ def test_one_table_gives_one_field_and_one_answer_in_every_engine(case, trusts):
             truth.assert_same_values(new, names, truth.recalibrate(prev, table, missing="keep"))
 
 
-@pytest.mark.slow
-@settings(relaxed, max_examples=8)
-@given(random_tables(), st.floats(0.1, 1.0))
-def test_rescaled_rows_give_one_field_and_one_answer_in_every_engine(case, share):
-    lab, table, by = case
-    for k, name in enumerate(lab.columns.scores):
-        table = table.set_column(
-            k,
-            name,
-            pa.array([None if v is None else v * share for v in table[name].to_pylist()], pa.float64()),
-        )
-    options = {"missing": "drop", "normalize": True}
-    expected = answer(lambda: truth.count(lab, table, by, **options).to_json())
-    for name in ("pandas-pyarrow", "polars-lazy", "pyarrow", "duckdb"):
-        frame = Engine(name).make(table)
-        found = answer(lambda frame=frame: tables.count(lab, frame, by=by, **options).to_json())
-        assert found == expected, name
-
-
 def _estimate(lab, table, by):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldcalWarning)
         return truth.estimate(lab, table, by, missing="drop")
-
-
-@pytest.mark.slow
-@relaxed
-@given(random_tables(), st.randoms(use_true_random=False), st.integers(1, 4))
-def test_shards_in_any_order_give_the_bytes_of_the_whole(case, random, n_shards):
-    lab, table, by = case
-    by = by or [WORDS[0]]  # an empty shard of one population is refused
-    if by[0] not in table.column_names:
-        table = table.append_column(by[0], pa.array(["x"] * len(table), pa.string()))
-    whole = truth.count(lab, table, by, missing="drop")
-    order = random.sample(range(len(table)), len(table))
-    shards = [table.take(pa.array(order[i::n_shards], pa.int64())) for i in range(n_shards)]
-    engines = [Engine(random.choice(IN_MEMORY)) for _ in shards]
-    counted = [
-        answer(lambda e=e, s=s: tables.count(lab, e.make(s), by=by, missing="drop"))
-        for e, s in zip(engines, shards, strict=True)
-    ]
-    assert sum(counted[1:], start=counted[0]).to_json() == whole.to_json()
-
-
-def test_random_tables_give_the_same_on_spark(spark):
-    engine = Engine("spark", spark)
-    for seed, n_classes in enumerate((1, 3)):
-        rng = np.random.default_rng(seed)
-        lab = lab_of(n_classes, "auto")
-        proba = rng.dirichlet(np.full(max(n_classes, 2), 0.5), 200)[:, -n_classes:]
-        proba[:20, 0] = np.where(rng.uniform(size=20) < 0.5, np.nan, proba[:20, 0])
-        if n_classes == 1:
-            proba[20:60, 0] = rng.choice(edges_of(lab), 40)
-        columns = {
-            c: pa.array(
-                [None if np.isnan(v) and i % 2 else v for i, v in enumerate(proba[:, k])], pa.float64()
-            )
-            for k, c in enumerate(lab.columns.scores)
-        }
-        columns["group by"] = pa.array(
-            rng.choice(np.array(["", "a|b", "é", None], dtype=object), 200), pa.string()
-        )
-        columns["count"] = pa.array(
-            [None if v == 0 else int(v) for v in rng.integers(-2, 3, 200)], pa.int64()
-        )
-        table, by = pa.table(columns), ["group by", "count"]
-        frame = engine.make(table)
-        field = tables.count(lab, frame, by=by, missing="drop")
-        truth.assert_same_counts(field, truth.count(lab, table, by, missing="drop"))
-        prev = _estimate(lab, table, by)
-        new = engine.read(tables.recalibrate(prev, frame, missing="keep"))
-        names = [f"{c}_recalibrated" for c in lab.columns.scores]
-        truth.assert_same_values(new, names, truth.recalibrate(prev, table, missing="keep"))

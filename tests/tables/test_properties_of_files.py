@@ -77,7 +77,6 @@ def test_a_table_through_csv_is_the_table(folder, case, writer, suffix, towns):
 
 
 def by_session(lab, path, by):
-    """As the command line reads a file."""
     with Session(threads=1) as session:
         source = session.open(path).bound(lab, by=by)
         return answer(lambda: tables.count(lab, source.relation, by=by, missing="drop").to_json())

@@ -119,9 +119,7 @@ def test_recalibrated_columns_are_those_of_the_arrays_in_a_table_in_memory(prev,
         if kind == "pandas":
             pd.testing.assert_frame_equal(answer[rows.columns], given)
     for kind in ELSEWHERE:
-        with pytest.raises(
-            InputError, match=r"needs a table in memory, but got .* Collect it first, or .* on files"
-        ):
+        with pytest.raises(InputError, match=r"needs a table in memory, but got .* Collect it first"):
             tables.recalibrate(prev, ELSEWHERE[kind](unknown[2]))
 
 
@@ -141,8 +139,7 @@ def test_null_is_a_group_and_several_columns_make_tuples(lab, unknown):
         day=pl.Series([dt.date(2026, 1, 1 + i % 2) for i in range(900)]),
     )
     field = tables.count(lab, rows)
-    assert field.groups == ("Bath", "Leeds", "York", None)
-    assert field.n[-1] == 100
+    assert (field.groups, field.n[-1]) == (("Bath", "Leeds", "York", None), 100)
     both = tables.count(lab, rows, by=["site", "day"])
     assert both.by == ("site", "day")
     assert (None, dt.date(2026, 1, 1)) in both.groups
@@ -235,16 +232,12 @@ def test_rows_without_a_quantile_or_a_number_are_refused_with_their_number(lab, 
             rows = unknown[2].with_columns(
                 pl.when(pl.col("row") < 3).then(nothing).otherwise("q_0.5").alias("q_0.5")
             )
-            with pytest.raises(
-                InputError, match=r"3 of 900 rows have a quantile that is null or NaN.* 'q_0.5'"
-            ):
+            with pytest.raises(InputError, match=r"3 of 900 rows have a quantile that is null.* 'q_0.5'"):
                 tables.count(lab, (IN_MEMORY | ELSEWHERE)[kind](rows))
     for kind in IN_MEMORY | ELSEWHERE:
         rows = known[3].with_columns(y=pl.when(pl.col("y") > 2).then(None).otherwise("y"))
         missing = int((known[1] > 2).sum())
-        with pytest.raises(
-            InputError, match=f"{missing} of 2,400 rows have no number in the label column 'y'"
-        ):
+        with pytest.raises(InputError, match=f"{missing} of 2,400 rows have no number in the label"):
             tables.learn((IN_MEMORY | ELSEWHERE)[kind](rows), quantiles="q_*", label="y")
 
 
@@ -279,9 +272,7 @@ def test_a_lab_from_arrays_asks_for_the_columns_and_an_empty_table_stays_empty(k
 def test_labs_of_classes_and_of_numbers_are_not_mixed_up(lab, prev, unknown):
     data = fieldcal.datasets.label_shift(n_lab=500, random_state=0)
     classes = fieldcal.learn(data.proba_lab, data.y_lab)
-    with pytest.raises(
-        InputError, match=r"quantiles=.* does not go with probabilities of classes.*with scores="
-    ):
+    with pytest.raises(InputError, match=r"quantiles=.* does not go with probabilities.*with scores="):
         tables.count(classes, unknown[2], quantiles="q_*")
     for verb, given in ((tables.count, lab), (tables.recalibrate, prev), (tables.read_labelled, prev)):
         with pytest.raises(InputError, match=r"scores=.* does not go with distributions.*with quantiles="):

@@ -79,9 +79,7 @@ def test_rows_of_a_slice_a_chunked_table_and_a_wrapped_frame_keep_their_order():
 
 def test_what_is_no_table_and_options_that_cannot_be_are_refused():
     for frame in (np.zeros((3, 2)), {"p": [0.2]}, [0.2], None, "field.parquet"):
-        with pytest.raises(
-            InputTypeError, match=r"Expected a table \(pandas, polars, pyarrow.*fieldcal\.tables\.files"
-        ):
+        with pytest.raises(InputTypeError, match=r"Expected a table \(pandas.*fieldcal\.tables\.files"):
             tables.recalibrate(prevalence(), frame)
         with pytest.raises(InputTypeError, match="Expected a table"):
             tables.count(truth.binary_lab(), frame)
@@ -147,7 +145,7 @@ def test_a_relation_stays_on_the_users_own_connection():
     assert connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchone() == (0,)
 
 
-def test_order_is_kept_on_duckdb_with_many_threads_and_rows():
+def test_order_is_kept_on_duckdb_with_many_threads_and_on_polars_in_both_ways_of_joining(monkeypatch):
     connection = duckdb.connect()
     connection.execute("SET threads = 4")
     query = "SELECT i, (i % 1000) / 1000.0 AS p, 'g' || (i * 7919 % 5000) AS town FROM range(300000) t(i)"
@@ -156,9 +154,6 @@ def test_order_is_kept_on_duckdb_with_many_threads_and_rows():
     prev = fieldcal.estimate(truth.binary_lab(), field, **truth.PLAIN)
     new = tables.recalibrate(prev, relation).fetchnumpy()
     np.testing.assert_array_equal(new["i"], np.arange(300_000))
-
-
-def test_order_is_kept_on_polars_in_both_ways_of_joining(monkeypatch):
     frame = Engine("polars-lazy").make(rows())
     expected = truth.recalibrate(prevalence("town"), rows())
     for limit in (0, 10):
@@ -298,9 +293,7 @@ def test_bin_ids_are_no_predictions(local_engine):
 def test_names_that_the_table_has_are_refused_and_those_of_another_case_are_others(local_engine, engine):
     for name in ("p", "town", "{}", "note"):
         taken = "p" if name == "{}" else name
-        with pytest.raises(
-            InputError, match=rf"would be named '{taken}', which the table already has.*name="
-        ):
+        with pytest.raises(InputError, match=rf"would be named '{taken}', which the table already has"):
             tables.recalibrate(prevalence(), local_engine.make(rows()), name=name)
     # DuckDB and Spark fold case.
     for name in ("P", "P_RECALIBRATED"):

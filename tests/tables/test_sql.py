@@ -54,7 +54,6 @@ class Warehouse:
         self.link.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)
 
     def rows(self, statement):
-        """Names of the columns, and rows."""
         answer = self.link.execute(statement)
         return [d[0] for d in answer.description], answer.fetchall()
 
@@ -179,7 +178,6 @@ def some_groups(
 
 
 def field_of(warehouse, lab, table, *, reading=(), **options):
-    """The Field that the statement's answer makes."""
     names, rows = warehouse.rows(count_statement(lab, table, dialect=warehouse.dialect, **options))
     columns = [list(c) for c in zip(*rows, strict=True)] or [[] for _ in names]
     made = {
@@ -523,7 +521,6 @@ def decided_by(warehouse, prev, rows, names, groups, **options):
 
 
 def decided_by_arrays(prev, rows, groups, **options):
-    """None where a score is missing."""
     proba = as_array(rows)
     there = ~np.isnan(proba if proba.ndim == 1 else proba.sum(axis=1))
     kept = [g for g, here in zip(groups, there, strict=True) if here] if prev.field.grouped else None

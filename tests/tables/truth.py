@@ -28,7 +28,6 @@ def binary_lab(partition: Any = "auto") -> Lab:
 
 @functools.cache
 def wide_lab(n_classes: int = 3, partition: Any = "auto") -> Lab:
-    """Several classes, a column of scores each."""
     p_lab = (0.5, 0.3, 0.2) if n_classes == 3 else tuple([1 / n_classes] * n_classes)
     data = fieldcal.datasets.label_shift(
         n_lab=1500, n_field=10, p_lab=p_lab, prevalence=[p_lab], random_state=2
@@ -90,7 +89,6 @@ def count(
 
 
 def estimate(lab: Lab, table: pa.Table, by: Sequence[str] = (), **options: Any) -> Prevalence:
-    """The estimate from those counts."""
     return fieldcal.estimate(lab, count(lab, table, by, **options), **PLAIN)
 
 
