@@ -95,9 +95,8 @@ def test_groups_that_have_labels_get_fewer_and_small_groups_more_than_their_shar
 def test_a_field_that_moved_gets_labels_by_its_rows_and_a_still_one_where_classes_are_mixed():
     assert sure_of_bins(learnt(moved=True)) < 0.1
     assert sure_of_bins(learnt()) > 0.7
-    moved, still = (
-        cells_to_label(x, x.model.V, 300)[0] / x.model.V[0] for x in (learnt(moved=True), learnt())
-    )
+    fields = learnt(moved=True), learnt()
+    moved, still = (cells_to_label(x, x.model.V, 300)[0] / x.model.V[0] for x in fields)
     P = learnt().bins()
     assert np.corrcoef(still, P[:, 1] * P[:, 0])[0, 1] > 0.8
     assert np.ptp(moved) < 0.3 * np.ptp(still)

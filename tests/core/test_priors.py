@@ -61,10 +61,14 @@ def test_penalties_are_convex_along_any_segment():
                 assert np.all(between <= ends + 1e-12)
 
 
-def test_a_prior_without_strength_is_flat():
+def test_a_prior_without_strength_is_flat_and_pseudo_rows_may_differ_between_groups():
     for kind in (KL, Dirichlet, KLBins, Continuity):
         M, p_lab, p = setting(8)
         assert_allclose(kind(0).penalty(known(M, p_lab)).value(p, M), 0, atol=0)
+    M, p_lab, p = setting(11)
+    own = np.arange(1, 7).reshape(2, 3) / 2
+    penalty = Penalty(np.zeros(5), own, 0.0, p_lab)
+    assert_allclose(penalty.value(p[:2], M), -(own * np.log(p[:2])).sum(axis=1), rtol=1e-14)
 
 
 def test_classes_that_lab_or_field_lack_are_infinite_only_where_the_formula_is():
@@ -77,13 +81,6 @@ def test_classes_that_lab_or_field_lack_are_infinite_only_where_the_formula_is()
     edge = np.array([[0.0, 0.3, 0.7]])
     assert np.isfinite(KL(1).penalty(known(M, p_lab)).value(edge, M)).all()
     assert Dirichlet(1).penalty(known(M, p_lab)).value(edge, M).tolist() == [np.inf]
-
-
-def test_class_pseudo_rows_may_differ_between_groups():
-    M, p_lab, p = setting(11)
-    own = np.arange(1, 7).reshape(2, 3) / 2
-    penalty = Penalty(np.zeros(5), own, 0.0, p_lab)
-    assert_allclose(penalty.value(p[:2], M), -(own * np.log(p[:2])).sum(axis=1), rtol=1e-14)
 
 
 def test_strengths_and_names_that_are_no_prior_are_refused():

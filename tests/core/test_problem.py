@@ -24,7 +24,7 @@ def problem():
     return Problem(1000 * M, V, 1.0, True)
 
 
-def test_a_bin_that_no_class_fills_changes_no_likelihood_of_rows_elsewhere():
+def test_bins_that_no_class_fills_change_nothing_and_pseudo_rows_are_added():
     wider = np.column_stack([M, np.zeros(3)])
     p = np.array([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]])
     assert_allclose(nll(p, wider, np.column_stack([V, [0, 0]])), nll(p, M, V), rtol=1e-14)

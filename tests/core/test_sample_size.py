@@ -36,13 +36,17 @@ def test_the_predicted_variance_is_that_of_estimates_over_many_labs_and_fields()
     assert np.var(estimates) == pytest.approx(predicted, rel=0.12)
 
 
-def test_the_parts_add_up_and_labels_alone_would_leave_the_binomial_variance():
+def test_the_parts_add_up_and_two_classes_alike_leave_the_third_alone():
     parts = width_parts(M2, P, k=1, n=500, rows=np.array([400.0, 400.0]))
     assert parts.sampling == pytest.approx(0.7 * 0.3 / 500)
     assert parts.sampling + parts.separability + parts.lab == pytest.approx(parts.variance)
     perfect = width_parts(np.eye(2), P, k=1, n=500, rows=np.full(2, 1e9))
     assert perfect.separability == pytest.approx(0, abs=1e-6)
     assert perfect.variance == pytest.approx(0.7 * 0.3 / 500, rel=1e-3)
+    M = np.array([[0.6, 0.2, 0.1, 0.1], [0.6, 0.2, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]])
+    variance = prevalence_variance(M, np.full(3, 1 / 3), n=1000, rows=np.full(3, 1000.0))
+    assert (variance[:2] > 1e3).all()
+    assert variance[2] < 0.01
 
 
 def test_the_shares_of_a_plan_sum_to_one_and_follow_the_rows():
@@ -99,13 +103,6 @@ def test_a_model_that_cannot_tell_classes_apart_has_no_plan_but_its_own_improvem
         assert plan.from_separability > 0.8
         assert plan.field_rows is None
         assert plan.lab_rows is None
-
-
-def test_two_classes_alike_leave_the_third_alone():
-    M = np.array([[0.6, 0.2, 0.1, 0.1], [0.6, 0.2, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]])
-    variance = prevalence_variance(M, np.full(3, 1 / 3), n=1000, rows=np.full(3, 1000.0))
-    assert (variance[:2] > 1e3).all()
-    assert variance[2] < 0.01
 
 
 @pytest.mark.parametrize("n", [200, 2000])

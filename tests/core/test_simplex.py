@@ -6,14 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from experiments.quantification_data import quantification
 from numpy.testing import assert_array_equal
 
-import fieldcal
-from confidence import confidence_cells
 from core.test_partition import lab
 from fieldcal.core import simplex
-from fieldcal.core.partition import Simplex, SimplexTrees, quantile_cuts
+from fieldcal.core.partition import Simplex, SimplexTrees
 from fieldcal.core.simplex import TreeNodes
 
 
@@ -141,30 +138,3 @@ def test_cells_of_a_lab_with_very_many_rows_are_grown_on_a_part_of_them(monkeypa
     assert belief(part.assign(scores), scores) == pytest.approx(
         belief(whole.assign(scores), scores), rel=0.02
     )
-
-
-def four_by_confidence(proba: np.ndarray) -> SimplexTrees:
-    """The predicted class, each in four bins of its score that are equally filled."""
-    top = proba.argmax(axis=1)
-    return confidence_cells([quantile_cuts(proba[top == k, k], 4).tolist() for k in range(proba.shape[1])])
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::fieldcal.errors.CalibrationWarning")  # a poor classifier
-def test_five_classes_are_told_apart_better_than_by_confidence():
-    """MAE of the prevalence, the same twelve replicas: .03 against .04."""
-    errors = []
-    for seed in range(12):
-        p = np.random.default_rng(seed).dirichlet(np.ones(5))
-        data = quantification(
-            p_lab=[0.2] * 5, p_fields=[p], n_features=6, n_informative=4, class_sep=1.0, random_state=seed
-        )
-        row = []
-        for partition in ("auto", four_by_confidence(data.proba_lab)):
-            made = fieldcal.learn(data.proba_lab, data.y_lab, partition=partition)
-            field = fieldcal.count(made, data.proba_fields[0])
-            found = fieldcal.estimate(made, field, prior="flat", point="mode", level=None, trust=1)
-            row.append(np.abs(found.urc - data.prevalence).mean())
-        errors.append(row)
-    simplex, confidence = np.mean(errors, axis=0)
-    assert simplex < 0.92 * confidence

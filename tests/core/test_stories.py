@@ -130,10 +130,8 @@ def test_the_interval_is_that_of_the_mixture_and_the_same_seen_from_either_class
 def test_until_labels_decide_the_interval_holds_both_stories():
     found = doubt(2, seed=1)
     for trust in (0.0, 0.3, 0.59):
-        estimate = found.parts.mixed(trust, trust)
-        lower, upper = mixture_interval(
-            told(found, trust, trust, grouped=False), found, 0.9, estimate=estimate
-        )
+        mixed = found.parts.mixed(trust, trust)
+        lower, upper = mixture_interval(told(found, trust, trust, grouped=False), found, 0.9, estimate=mixed)
         for story in (found.parts.mean_prediction, found.parts.urc):
             assert np.mean((lower <= story) & (story <= upper)) == 1
 

@@ -132,15 +132,12 @@ REFUSED = {
     ],
     2: [
         (lambda: count(np.array([0.2, np.inf])), "Infinite"),
-        (lambda: count(np.array([np.inf, -np.inf, 0.5])), "Infinite"),
         (lambda: count(np.array([NAN, np.inf, -np.inf])), "missing"),
         (lambda: count(np.array([3.0, 50.0, 97.0])), r"must be probabilities, but reach 97\b.*percent"),
         (lambda: count(np.array([0.2, 1.2])), "percent"),
         (lambda: count(np.array([-3.0, 0.2, 4.0])), "logits"),
         (lambda: count(np.array([-0.1, -2.3])), "log-probabilities"),
-        (lambda: count(np.array([1e308, 1e308])), "logits"),
         (lambda: count(np.array([1 + 2e-6])), "percent"),
-        (lambda: count(np.array([-2e-6, 0.3])), "logits"),
         (lambda: learn([0, 1], scores=[-4.0, 0.5]), r"lab predictions .* reach -4\b"),
     ],
     4: [
@@ -153,14 +150,12 @@ REFUSED = {
     ],
     8: [
         (lambda: count(0.5), r"shape \(n,\) or \(n, K\)"),
-        (lambda: count(None), r"shape \(n,\) or \(n, K\)"),
         (lambda: count(np.zeros((2, 2, 2))), r"shape \(2, 2, 2\)"),
         (lambda: count([[0.1, 0.9], [0.2]]), "unequal length"),
         (lambda: count(np.full((4, 3), 1 / 3)), "3 columns.*there are 2"),
     ],
     9: [
         (lambda: count([]), "field is empty"),
-        (lambda: count(np.empty((0, 2))), "field is empty"),
         (lambda: count([NAN], missing="drop"), "field is empty"),
         (lambda: learn([], scores=[]), "The lab has no rows"),
     ],
@@ -176,12 +171,10 @@ REFUSED = {
     21: [
         (lambda: learn([0, 1, 0, 1], [0, 1, 2]), r"no row of class 2"),
         (lambda: learn([0, 0, 0, 0]), r"single class, \[0\]"),
-        (lambda: learn([0, 0, 0, 0], [0]), r"single class, \[0\]"),
         (lambda: learn([0, 1, 2, 1], [0, 1]), r"label 2 is not among the classes \[0, 1\]"),
         (lambda: learn(["cat", "dgo", "cat", "dog"], ["cat", "dog"]), r"label 'dgo' .* Did you mean 'dog'\?"),
         (lambda: learn(["0", "1", "0", "1"], [0, 1]), r"label '0' is not among the classes \[0, 1\]"),
         (lambda: learn([0, 1, None, 1]), r"1 labels are missing"),
-        (lambda: learn([0, 1, NAN, 1], [0, 1]), r"1 labels are missing"),
         (lambda: learn([0, 1, 0]), r"4 predictions but 3 labels"),
         (lambda: learn(np.eye(2)[[0, 1, 0, 1]]), r"one-hot\? Take the argmax"),
         (lambda: learn(["a", "b", "c", "c"]), r"one column, which means 2 classes, but there are 3"),
@@ -190,7 +183,6 @@ REFUSED = {
         (lambda: learn([0.5, 1.5, 0.5, 1.5]), r"0\.5 is a float and no whole number.*use str\("),
         (lambda: learn(1), "one label per row"),
         (lambda: learn([0, 1, 0, 1], sample_weight=[1, 0, 1, 0]), "class 1 have weight zero"),
-        (lambda: learn([0, 1, 0, 1], sample_weight=[1, 0, 1, 0], smoothing=0), "class 1 have weight zero"),
     ],
     41: [(lambda: count([0.4], batch=7), "batch must be a name")],
 }

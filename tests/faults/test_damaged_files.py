@@ -186,22 +186,6 @@ def test_fault_56_a_header_alone_says_that_there_are_no_rows(saved, name):
     assert (code, "The lab has no rows" in said) == (1, True)
 
 
-ODD = ["a\nb", 'a"b', "a\tb", "a'b", "a\\b", " a ", "a,b", "$x{}", "%s"]
-
-
-def test_fault_57_odd_names_stand_in_files_and_in_printed_sql(tmp_path):
-    expected = tables.count(lab(), rows(), by="g").batches
-    with Session(threads=1) as session:
-        for name in ODD:
-            frame = rows().rename({"p": f"{name}.p", "g": name})
-            frame.write_csv(tmp_path / "t.csv", quote_style="always")
-            source = session.open(tmp_path / "t.csv").bound(scores=f"{name}.p", by=name)
-            assert tables.count(lab(), source.relation, scores=f"{name}.p", by=[name]).batches == expected
-            source.relation.create_view("log", replace=True)
-            statement = tables.sql_count(lab(), "log", scores=[f"{name}.p"], by=[name], dialect="duckdb")
-            assert tables.read_counts(lab(), session.connection.sql(statement), by=[name]).batches == expected
-
-
 @pytest.mark.parametrize(
     "names",
     [(0, 1, 2), (("p", ""), ("y", ""), ("g", "")), (1.5, 2.5, 3.5), (b"p", b"y", b"g"), (True, "y", "g")],

@@ -133,11 +133,15 @@ def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path, name, order, wor
     assert target.read_text() == "old"
 
 
-def test_fault_43_an_interrupted_query_is_ctrl_c():
+def test_fault_43_44_an_interrupted_query_is_ctrl_c_and_nothing_is_loaded_from_a_network(session):
     with pytest.raises(KeyboardInterrupt), translated("t.csv"):
         raise RuntimeError("Query interrupted")
     with pytest.raises(RuntimeError, match="something else"), translated("t.csv"):
         raise RuntimeError("something else")
+    for name in ("autoinstall_known_extensions", "autoload_known_extensions"):
+        assert session.connection.execute(f"SELECT current_setting('{name}')").fetchall() == [(False,)]
+    with translated("t.parquet"), pytest.raises(Exception, match="requires the extension httpfs"):
+        session.connection.read_parquet("https://127.0.0.1:1/t.parquet")
 
 
 def test_fault_43_a_closed_pipe_is_told_to_the_caller(session, monkeypatch):
@@ -151,13 +155,6 @@ def test_fault_43_a_closed_pipe_is_told_to_the_caller(session, monkeypatch):
         monkeypatch.setattr(sys, "stdout", Closed)
         with pytest.raises(BrokenPipeError):
             session.write(session.connection.sql("SELECT range AS a FROM range(100_000)"), "-")
-
-
-def test_fault_44_nothing_is_loaded_from_a_network(session):
-    for name in ("autoinstall_known_extensions", "autoload_known_extensions"):
-        assert session.connection.execute(f"SELECT current_setting('{name}')").fetchall() == [(False,)]
-    with translated("t.parquet"), pytest.raises(Exception, match="requires the extension httpfs"):
-        session.connection.read_parquet("https://127.0.0.1:1/t.parquet")
 
 
 @pytest.mark.slow

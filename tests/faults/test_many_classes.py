@@ -10,15 +10,12 @@ from fieldcal.core import likelihood
 from fieldcal.core.response import confusable_classes
 
 
-def test_fault_65_the_information_is_the_same_whether_pairs_of_classes_are_shared_or_not():
+def test_fault_65_information_and_classes_alike_are_found_among_many():
     rng = np.random.default_rng(0)
     M, p = rng.dirichlet(np.ones(9), 6), rng.dirichlet(np.ones(6), 8)
     V = rng.poisson(3, (8, 9)).astype(float)
     one_by_one = np.concatenate([likelihood.information(p[[g]], M, V[[g]]) for g in range(8)])
     np.testing.assert_allclose(one_by_one, likelihood.information(p, M, V), rtol=1e-12)
-
-
-def test_fault_65_classes_with_equal_rows_are_found_among_many():
     M = np.random.default_rng(0).dirichlet(np.ones(30), 120)
     M[[7, 90]] = M[40]
     assert confusable_classes(M) == [(7, 40), (7, 90), (40, 90)]

@@ -153,7 +153,6 @@ REFUSED = {
         "groups": [5],
         "smoothing": ["x", -1, NAN],
         "partition": ["x", 0, None, True, 10**9],
-        "sample_weight": ["x"],
     },
     fieldcal.count: {"missing": [1, "keep", None, True], "normalize": ["x"], "batch": [3], "groups": [5]},
     fieldcal.estimate: {

@@ -29,18 +29,18 @@ class Engine:
     def make(self, table: pa.Table | None = None, /, **columns: Any) -> Any:
         """The table as this engine holds it; of keywords, a table of those columns."""
         table = pa.table(columns) if table is None else table
-        return _MAKERS[self.name](table, self.session)
+        return _KINDS[self.name][1](table, self.session)
 
     def read(self, frame: Any) -> Columns:
         """Every column as Python's values, null as None, once it is sure that the frame is of this kind."""
         assert self.is_kind_of(frame), f"{type(frame)} is not of the kind {self.name}"
-        return _READERS[self.name](frame)
+        return _KINDS[self.name][2](frame)
 
     def is_kind_of(self, frame: Any) -> bool:
         """Whether a frame is one of this engine's; of Spark's, by name, as it may not be installed."""
         if self.name == "spark":
             return type(frame).__module__.startswith("pyspark.sql") and type(frame).__name__ == "DataFrame"
-        return type(frame) is _KINDS[self.name]
+        return type(frame) is _KINDS[self.name][0]
 
     def types(self, frame: Any) -> dict[str, str]:
         """The type of every column, in the engine's own words."""
@@ -54,17 +54,6 @@ class Engine:
 
     def __repr__(self) -> str:
         return self.name
-
-
-_KINDS: dict[str, Any] = {
-    "pandas": pd.DataFrame,
-    "pandas-nullable": pd.DataFrame,
-    "pandas-pyarrow": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "polars-lazy": pl.LazyFrame,
-    "pyarrow": pa.Table,
-    "duckdb": duckdb.DuckDBPyRelation,
-}
 
 
 def same_values(one: Columns, two: Columns) -> bool:
@@ -131,18 +120,6 @@ def _spark(table: pa.Table, session: Any) -> Any:
     return numbered.select(*cast).toDF(*table.column_names)
 
 
-_MAKERS: dict[str, Any] = {
-    "pandas": _pandas,
-    "pandas-nullable": _pandas_nullable,
-    "pandas-pyarrow": _pandas_pyarrow,
-    "polars": lambda table, _: pl.DataFrame(pl.from_arrow(table)),
-    "polars-lazy": lambda table, _: pl.DataFrame(pl.from_arrow(table)).lazy(),
-    "pyarrow": lambda table, _: table,
-    "duckdb": _duckdb,
-    "spark": _spark,
-}
-
-
 def _from_pandas(frame: pd.DataFrame) -> Columns:
     return {n: [_plain(v) for v in frame.iloc[:, i].tolist()] for i, n in enumerate(frame.columns)}
 
@@ -169,15 +146,14 @@ def _plain(value: Any) -> Any:
     return value.to_pydatetime() if isinstance(value, pd.Timestamp) else value
 
 
-_READERS: dict[str, Any] = {
-    "pandas": _from_pandas,
-    "pandas-nullable": _from_pandas,
-    "pandas-pyarrow": _from_pandas,
-    "polars": _from_polars,
-    "polars-lazy": lambda frame: _from_polars(frame.collect()),
-    "pyarrow": lambda table: dict(
-        zip(table.column_names, (c.to_pylist() for c in table.columns), strict=True)
-    ),
-    "duckdb": _from_duckdb,
-    "spark": _from_spark,
+#: The class of a frame, how it is made of a pyarrow table, and how it is read.
+_KINDS: dict[str, Any] = {
+    "pandas": (pd.DataFrame, _pandas, _from_pandas),
+    "pandas-nullable": (pd.DataFrame, _pandas_nullable, _from_pandas),
+    "pandas-pyarrow": (pd.DataFrame, _pandas_pyarrow, _from_pandas),
+    "polars": (pl.DataFrame, lambda table, _: pl.DataFrame(table), _from_polars),
+    "polars-lazy": (pl.LazyFrame, lambda table, _: pl.LazyFrame(table), lambda f: _from_polars(f.collect())),
+    "pyarrow": (pa.Table, lambda table, _: table, lambda t: {n: t[n].to_pylist() for n in t.column_names}),
+    "duckdb": (duckdb.DuckDBPyRelation, _duckdb, _from_duckdb),
+    "spark": (None, _spark, _from_spark),
 }

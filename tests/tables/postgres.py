@@ -82,9 +82,7 @@ def _start(user: pwd.struct_passwd | None, folder: Path, programs: Path, data: P
             failure = error
         else:
             return port
-    raise RuntimeError(
-        f"PostgreSQL does not start: {(folder / 'server.log').read_text()[-2000:]}"
-    ) from failure
+    raise RuntimeError(f"It does not start: {(folder / 'server.log').read_text()[-2000:]}") from failure
 
 
 def _run(user: pwd.struct_passwd | None, folder: Path, *command: Any) -> None:

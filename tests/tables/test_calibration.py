@@ -11,7 +11,6 @@ import pytest
 
 import fieldcal
 from fieldcal import tables
-from fieldcal.errors import InputError
 from tables import truth
 
 
@@ -89,6 +88,7 @@ def test_every_engine_and_sql_read_the_smallest_predictions_alike(local_engine):
     np.testing.assert_allclose(made["p_recalibrated"], expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_decisions_and_rows_to_label_in_a_table_are_those_on_arrays(local_engine):
     lab, d = learnt("sigmoid", 3), data(3)
     proba = over_confident(d.proba_field)
@@ -100,9 +100,3 @@ def test_decisions_and_rows_to_label_in_a_table_are_those_on_arrays(local_engine
     prev = fieldcal.estimate(lab, fieldcal.count(lab, proba))
     chosen = tables.rows_to_label(prev, rows(proba, row=list(range(len(proba)))), 20)
     assert sorted(chosen["row"].to_pylist()) == fieldcal.rows_to_label(prev, proba, 20).tolist()
-
-
-def test_a_table_of_quantiles_refuses_calibration():
-    q = {"q_10": [0.0] * 60, "q_50": [1.0] * 60, "q_90": [2.0] * 60, "y": [1.0] * 60}
-    with pytest.raises(InputError, match="calibration='sigmoid' does not go with"):
-        tables.learn(pa.table(q), quantiles="q_*", label="y", calibration="sigmoid")

@@ -33,9 +33,7 @@ def field_rows(n=300, seed=0):
             "id": np.arange(n),
             "p": p,
             "town": pa.array(rng.choice(np.array(TOWNS, dtype=object), n), pa.string()),
-            "year": pa.array(
-                [None if y == 0 else int(y) for y in rng.choice([0, 2019, 2020], n)], pa.int32()
-            ),
+            "year": pa.array([int(y) or None for y in rng.choice([0, 2019, 2020], n)], pa.int32()),
             "note": pa.array([None if i % 7 == 0 else f"row {i}" for i in range(n)]),
         }
     )

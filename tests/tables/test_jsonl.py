@@ -43,17 +43,17 @@ def test_keys_inside_of_objects_are_columns_by_their_path(opened, name):
     assert rows == [("7", "pass", "m", None, '["a",1]'), ("8", "fail", None, None, None)]
 
 
-def test_a_key_that_appears_late_is_a_column_and_null_before(opened):
+def test_late_keys_blank_lines_and_odd_names_are_columns_and_rows_in_order(opened):
     _, _, rows = read(opened([*({"v": "pass"} for _ in range(LATE)), {"v": "fail", "late": {"x": 1}}]))
     assert len(rows) == LATE + 1
     assert (rows[0], rows[-1]) == (("pass", None), ("fail", "1"))
-
-
-def test_lines_keep_their_order_and_blank_lines_are_no_rows(opened):
     text = "".join(f'{{"i": {i}}}\r\n' + ("\r\n" if i % 7 == 0 else "") for i in range(LATE))
     _, types, rows = read(opened(text, by="i"))
     assert types == ["BIGINT"]
     assert [i for (i,) in rows] == list(range(LATE))
+    columns, _, rows = read(opened([{"a/b": 1, 'q"u': 2, "~t": 3, "it's": 4, "x y": {"z.w": 5}, "é": 6}]))
+    assert columns == ["a/b", 'q"u', "~t", "it's", "x y.z.w", "é"]
+    assert rows == [("1", "2", "3", "4", "5", "6")]
 
 
 TYPED = [
@@ -77,12 +77,6 @@ def test_a_column_with_a_role_has_a_type_only_if_every_value_fits_and_values_are
         assert (types, [y for (y,) in rows]) == ([kind], found)
     _, types, rows = read(opened([{"v": 4}, {"v": 5}], predictions="v"))
     assert (types, rows) == (["VARCHAR"], [("4",), ("5",)])
-
-
-def test_odd_names_of_keys_are_names_of_columns(opened):
-    columns, _, rows = read(opened([{"a/b": 1, 'q"u': 2, "~t": 3, "it's": 4, "x y": {"z.w": 5}, "é": 6}]))
-    assert columns == ["a/b", 'q"u', "~t", "it's", "x y.z.w", "é"]
-    assert rows == [("1", "2", "3", "4", "5", "6")]
 
 
 BAD = [
@@ -127,16 +121,13 @@ def test_fault_55_a_truncated_gzip_is_refused(session, tmp_path):
         _ = session.open(tmp_path / "t.jsonl.gz").relation
 
 
-def test_several_files_are_one_table(session, tmp_path):
+def test_several_files_are_one_table_and_numbers_go_into_parquet_as_numbers(session, tmp_path, opened):
     (tmp_path / "a.jsonl").write_text('{"v": "pass"}\n')
     (tmp_path / "b.jsonl").write_text('{"v": "fail", "w": 1}\n')
     assert session.open(tmp_path / "*.jsonl").relation.fetchall() == [("pass", None), ("fail", "1")]
     (tmp_path / "c.jsonl").write_text('{"v": "fail"}\n{"v"\n')
     with pytest.raises(InputError, match=r"'c.jsonl', line 2, is no JSON"):
         session.open(tmp_path / "*.jsonl").relation.fetchall()
-
-
-def test_into_parquet_numbers_go_as_numbers(session, opened, tmp_path):
     source = opened([{"i": 1, "x": 0.5, "ok": True, "s": "01"}, {"i": -2, "x": 2, "ok": False, "s": "1"}])
     session.write(source.relation, tmp_path / "t.parquet", sources=[source])
     made = session.open(tmp_path / "t.parquet").relation

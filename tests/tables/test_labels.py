@@ -50,9 +50,7 @@ def rows_of(n_classes=2, n=240, missing=False):
         {
             **{c: x.copy() for c, x in zip(names, proba.T[-len(names) :], strict=True)},
             "town": pa.array(town, pa.string()),
-            "year": pa.array(
-                [None if y == 0 else int(y) for y in rng.choice([0, 2019, 2020], n)], pa.int32()
-            ),
+            "year": pa.array([int(y) or None for y in rng.choice([0, 2019, 2020], n)], pa.int32()),
             "at": pa.array(rng.choice(np.array([*NOONS, None], dtype=object), n), pa.timestamp("us")),
             "place": pa.array(
                 [

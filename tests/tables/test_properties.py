@@ -70,9 +70,7 @@ def random_tables(draw):
 
 def _scores(n_classes, edges):
     """The scores of one row: some at the edges, some missing, some rounded beyond 0 and 1."""
-    near = [
-        f(e) for e in edges for f in (float, lambda e: math.nextafter(e, 0), lambda e: math.nextafter(e, 1))
-    ]
+    near = [x for e in edges for x in (float(e), math.nextafter(e, 0), math.nextafter(e, 1))]
     special = st.sampled_from([0.0, 1.0, 0.5, 1 + 1e-9, -1e-9, 5e-324, *near])
     score = special | st.floats(0, 1)
     if n_classes == 1:

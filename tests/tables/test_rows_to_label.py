@@ -45,9 +45,7 @@ def arrays(field, prev):
 
 
 def as_columns(answer):
-    return {
-        name: values.to_list() for name, values in nw.from_native(answer, eager_only=True).to_dict().items()
-    }
+    return {n: column.to_list() for n, column in nw.from_native(answer, eager_only=True).to_dict().items()}
 
 
 @pytest.mark.conformance

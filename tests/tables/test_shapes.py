@@ -96,9 +96,7 @@ def test_rows_without_scores_stay_without(local_engine):
     expected = truth.recalibrate(prev, table, shape="bins", missing="keep")
     truth.assert_same_values(new, ["p_recalibrated"], expected)
     assert np.isnan(expected[:, 0]).tolist() == [False, True, False, True]
-    unchecked = tables.recalibrate(
-        prev, local_engine.make(p=[0.2, 7.0, 0.7, -1.0]), shape="bins", check=False
-    )
+    unchecked = tables.recalibrate(prev, local_engine.make(p=[0.2, 7, 0.7, -1.0]), shape="bins", check=False)
     got = local_engine.read(unchecked)["p_recalibrated"]
     assert [v is None or v != v for v in got] == [False, True, False, True]
 

@@ -67,10 +67,16 @@ def test_several_files_are_one_table_in_the_order_of_their_names(lab, session, t
     assert pl.read_parquet(tmp_path / "out.parquet")["id"].to_list() == list(range(50_000))
 
 
-def test_a_name_with_a_star_in_it_is_a_file_and_not_a_pattern(lab, session, tmp_path):
+def test_names_with_stars_and_standard_input_are_tables(lab, session, tmp_path, monkeypatch):
     rows_of(10).write_parquet(tmp_path / "a*.parquet")
     rows_of(20).write_parquet(tmp_path / "ab.parquet")
     assert tables.count(lab, session.open(tmp_path / "a*.parquet").relation).n.sum() == 10
+    rows = rows_of(50)
+    rows.write_parquet(tmp_path / "log.parquet")
+    text = rows.write_csv().encode()
+    for data in ((tmp_path / "log.parquet").read_bytes(), text, gzip.compress(text)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert tables.count(lab, session.open("-").bound(lab).relation) == tables.count(lab, rows)
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.tsv", "out.parquet"])
@@ -80,15 +86,6 @@ def test_what_is_written_is_read_back_alike(session, tmp_path, name):
     assert session.write(log.relation, tmp_path / name, sources=[log]) == 100
     again = session.open(tmp_path / name, scores=["p", "x"], by=["id", "g"]).relation
     assert again.fetchall() == log.relation.fetchall()
-
-
-def test_standard_input_is_a_table_whatever_its_format(lab, session, tmp_path, monkeypatch):
-    rows = rows_of(50)
-    rows.write_parquet(tmp_path / "log.parquet")
-    text = rows.write_csv().encode()
-    for data in ((tmp_path / "log.parquet").read_bytes(), text, gzip.compress(text)):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        assert tables.count(lab, session.open("-").bound(lab).relation) == tables.count(lab, rows)
 
 
 def test_what_spills_to_disk_is_gone_when_the_session_ends(tmp_path):

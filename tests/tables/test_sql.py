@@ -226,7 +226,7 @@ CASES = [
     pytest.param(Expected(7), 3, 3, id="expected of three"),
     pytest.param("sigmoid", 2, 1, id="calibrated"),
     pytest.param("isotonic", 2, 2, id="isotonic of two columns"),
-    pytest.param("sigmoid", 3, 3, id="sigmoid of three"),
+    pytest.param("sigmoid", 3, 3, id="sigmoid of three", marks=pytest.mark.slow),
     pytest.param("temperature", 3, 3, id="temperature of three"),
 ]
 
@@ -511,9 +511,8 @@ GOALS = {
 
 def decided_by(warehouse, prev, rows, names, groups, **options):
     """The decisions in the order of the rows, beside the recalibrated columns."""
-    warehouse.load(
-        "leads", {"id": ("int", list(range(len(rows)))), **table_of(rows, names), "town": ("text", groups)}
-    )
+    ids = "int", list(range(len(rows)))
+    warehouse.load("leads", {"id": ids, **table_of(rows, names, town=("text", groups))})
     statement = decide_statement(prev, "leads", dialect=warehouse.dialect, scores=names, **options)
     found, answer = warehouse.rows(statement)
     assert found == ["id", *names, "town", *(f"{n}_recalibrated" for n in names), "decision"]

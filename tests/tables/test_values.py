@@ -268,9 +268,8 @@ def test_every_engine_decides_as_arrays_do(local_engine, estimates):
             with warnings.catch_warnings(action="ignore"):
                 made = tables.decide(prev, local_engine.make(rows), goal=goal, missing="keep")
                 part = rows.take(known)
-                arrays = fieldcal.decide(
-                    prev, listed(part, columns), groups=part["model"].to_pylist(), goal=goal
-                )
+                models = part["model"].to_pylist()
+                arrays = fieldcal.decide(prev, listed(part, columns), groups=models, goal=goal)
             decided = [v if isinstance(v, str) else None for v in local_engine.read(made)["decision"]]
             assert [decided[i] for i in known] == list(arrays)
             assert [decided[i] for i in range(60) if i not in known] == [None, None]
