@@ -109,6 +109,7 @@ def test_the_verbs_one_by_one_write_the_bytes_that_run_writes(folder, call):
     assert one == two
 
 
+@pytest.mark.slow
 def test_a_lab_without_the_group_column_still_runs_and_says_that_nothing_was_rehearsed(
     folder, call, write_table
 ):
@@ -120,6 +121,7 @@ def test_a_lab_without_the_group_column_still_runs_and_says_that_nothing_was_reh
     assert len(fieldcal.Prevalence.load("out/prevalence.json").groups) == 8
 
 
+@pytest.mark.slow
 def test_fault_79_a_column_of_folders_that_the_lab_lacks_still_splits_the_field(folder, call):
     for day in (1, 2):
         (folder / f"log/day={day}").mkdir(parents=True)
