@@ -48,7 +48,7 @@ def test_every_key_survives_json_with_its_type(key):
     assert json.dumps(group_keys.encode(again)) == text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(any_key, max_size=12), st.randoms(use_true_random=False))
 def test_the_keys_found_do_not_depend_on_the_order_of_the_rows(rows, random):
     found, codes = group_keys.factorize(rows, n=len(rows))

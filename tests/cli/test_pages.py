@@ -64,7 +64,7 @@ def test_run_ends_with_a_page(folder, call):
     assert "wrote out/report.html" in done.err
     prev = fieldcal.Prevalence.load("out/prevalence.json")
     page = (folder / "out" / "report.html").read_text("utf-8")
-    assert page == fieldcal.report(prev).html()
+    assert page == fieldcal.report(prev, data="field.csv").html()
     assert "Groups by <bdi>site</bdi>" in page
 
 
