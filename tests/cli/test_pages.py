@@ -59,12 +59,12 @@ def test_labelled_rows_are_compared_before_and_after(artefacts, call):
 
 @pytest.mark.slow
 def test_run_ends_with_a_page(folder, call):
-    done = call("run lab.csv field.csv --label y --scores p --by site -o out")
+    done = call("run lab.csv field.csv --label y --scores p --by site --model v7 -o out")
     assert done.code == 0
     assert "wrote out/report.html" in done.err
     prev = fieldcal.Prevalence.load("out/prevalence.json")
     page = (folder / "out" / "report.html").read_text("utf-8")
-    assert page == fieldcal.report(prev, data="field.csv").html()
+    assert page == fieldcal.report(prev, data="field.csv", model="v7").html()
     assert "Groups by <bdi>site</bdi>" in page
 
 

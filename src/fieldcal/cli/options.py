@@ -113,8 +113,8 @@ by COLUMNS :: With a table of counts or of labels: the names of its group column
 artefacts.check PREVALENCE.json | LAB.json FIELD.json :: An estimate, or what makes one.
 of CLASS :: The class it is about; by default the one corrected most.
 title TEXT :: The headline.
-data TEXT :: The name of the data, shown below it.
-model TEXT :: The name of the model, likewise.
+data TEXT :: The name of the data, shown in the report.
+model TEXT :: The name of the model, shown in the report.
 period TEXT :: The time it covers; by default from batches named by dates.
 labelled TABLE :: Field rows, some with labels: predictions before and after are compared.
 label.report COLUMN :: Of --labelled: the true class; by default as in the lab.

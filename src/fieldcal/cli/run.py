@@ -43,6 +43,7 @@ def run(
     labelling: FieldLabels,
     field_table: opt.MaybeFieldTable = None,
     item: Item = None,
+    model: Annotated[str | None, opt.option("model")] = None,
     recalibrated: Annotated[bool, opt.option("recalibrated", "--recalibrated")] = False,
     check: Annotated[bool, opt.option("check", "--check")] = False,
 ) -> int:
@@ -98,7 +99,7 @@ def run(
                 )
             else:
                 rows = recalibrate_stage(settings, prev, opened, unknown, inside / RECALIBRATED, **applied)
-            _write_report(settings, prev, inside / REPORT, pairs, data=unknown.name)
+            _write_report(settings, prev, inside / REPORT, pairs, data=unknown.name, model=model)
             made = [name for name in RUN_FILES if (inside / name).exists()]
     for name in earlier:
         if name not in made:
@@ -160,12 +161,12 @@ def _write_artefacts(folder: Path, lab: Lab, field: Field, prev: Prevalence, fou
 
 
 def _write_report(
-    settings: Settings, prev: Prevalence, page: Path, pairs: Pairs | None, *, data: str
+    settings: Settings, prev: Prevalence, page: Path, pairs: Pairs | None, **about: str | None
 ) -> None:
     """What stops the page from being made is a warning; what stops it from being written stops the whole."""
     try:
         with out.working(settings, "report"):
-            text = fieldcal.report(prev, pairs=pairs, data=data).html()
+            text = fieldcal.report(prev, pairs=pairs, **about).html()
     except Exception as error:
         if settings.debug:
             traceback.print_exception(error)
