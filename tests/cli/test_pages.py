@@ -68,6 +68,20 @@ def test_run_ends_with_a_page(folder, call):
     assert "Groups by <bdi>site</bdi>" in page
 
 
+def test_fault_67_ctrl_c_that_a_library_turns_into_its_own_error_ends_the_run(folder, call, monkeypatch):
+    caught = []
+
+    def interrupted(*args, **options):
+        caught.append(2)
+        raise ImportError("half imported")
+
+    for module in ("run", "dispatch"):
+        monkeypatch.setattr(f"fieldcal.cli.{module}.signals", caught)
+    monkeypatch.setattr(fieldcal, "report", interrupted)
+    assert call("run lab.csv field.csv --label y --scores p --by site -o out").code == 130
+    assert not (folder / "out").exists()
+
+
 def test_run_without_the_libraries_for_pages_says_so_and_does_the_rest(folder, call, monkeypatch):
     real = builtins.__import__
 

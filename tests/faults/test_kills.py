@@ -140,10 +140,11 @@ def query():
         session.connection.sql("SELECT sum(random()) FROM range(100_000_000_000)").fetchall()
 
 def function():
-    import duckdb
     from fieldcal.tables.files.duckdb_errors import translated
-    with translated("field.csv"):
-        raise duckdb.InvalidInputException("Invalid Input Error: KeyboardInterrupt: ")
+    from fieldcal.tables.files.session import Session
+    with Session(threads=1) as session, translated("field.csv"):
+        session.connection.create_function("hit", lambda x: hit() or x, ["BIGINT"], "BIGINT")
+        session.connection.sql("SELECT hit(range) FROM range(10)").fetchall()
 
 class Command:
     def main(self, **options):

@@ -8,19 +8,16 @@ from __future__ import annotations
 import io
 import logging
 import os
-import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from fieldcal.cli.main import INTERRUPTED
+from fieldcal.cli.main import INTERRUPTED, signals
 from fieldcal.cli.output import Settings, explain, one_line, warnings_in_one_line
 
 CLOSED_PIPE = 141
-#: What DuckDB makes of Ctrl-C during a query, and during a function of ours that it calls.
-_BY_DUCKDB = re.compile(r"(\w+ )*(Error: )?(Query interrupted$|KeyboardInterrupt\b)")
 
 
 def run(args: Sequence[str] | None) -> int:
@@ -38,7 +35,7 @@ def run(args: Sequence[str] | None) -> int:
                 obj=settings,
             )
             sys.stdout.flush()
-            if code == INTERRUPTED:  # typer makes a code of it
+            if code == INTERRUPTED or signals:  # typer makes a code of it
                 raise KeyboardInterrupt
     except BaseException as error:
         return _failed(error, settings)
@@ -58,7 +55,7 @@ def _failed(error: BaseException, settings: Settings) -> int:
     causes = list(_causes(error))
     if settings.debug:
         traceback.print_exception(error)
-    if any(isinstance(e, KeyboardInterrupt) or _BY_DUCKDB.match(str(e)) for e in causes):
+    if signals or any(isinstance(e, KeyboardInterrupt) for e in causes):
         told, code = "Interrupted.\n", INTERRUPTED
     elif any(isinstance(e, BrokenPipeError) for e in causes):  # typer and rich make a SystemExit of it
         told, code = "", CLOSED_PIPE

@@ -9,8 +9,16 @@ import sys
 TYPE_CHECKING = False  # typing would be the largest import here
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
 INTERRUPTED = 130
+#: The signals that came: libraries may turn the KeyboardInterrupt into an error of their own, or swallow it.
+signals: list[int] = []
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signals.append(number)
+    raise KeyboardInterrupt
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -28,8 +36,9 @@ def main(args: Sequence[str] | None = None) -> None:
     SystemExit: 1
     """
     try:
-        if args is None:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM) if args is None else ():
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as in a job in the background
+                signal.signal(number, _interrupt)
         from fieldcal.cli.dispatch import run
 
         code = run(args)

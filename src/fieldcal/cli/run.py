@@ -13,6 +13,7 @@ from fieldcal.cli import output as out
 from fieldcal.cli.commands import EXIT_CODES, REPORT, estimate_stage, learn_stage, recalibrate_stage
 from fieldcal.cli.inputs import check_folder, session
 from fieldcal.cli.labels import FieldLabels, Item, Labels, count_with_labels, read_pairs
+from fieldcal.cli.main import signals
 from fieldcal.cli.options import Applying, Counting, Estimating, Learning, arguments
 from fieldcal.cli.output import Settings
 from fieldcal.errors import InputError
@@ -168,6 +169,8 @@ def _write_report(
         with out.working(settings, "report"):
             text = fieldcal.report(prev, pairs=pairs, **about).html()
     except Exception as error:
+        if signals:
+            raise KeyboardInterrupt from error
         if settings.debug:
             traceback.print_exception(error)
         out.warn(settings, f"No {page.name}: {out.explain(error)}")
