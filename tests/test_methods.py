@@ -122,6 +122,14 @@ def test_zeros_are_left_out_in_every_engine(engine):
     assert counted.dropped == expected.dropped == 2
 
 
+def test_a_lab_group_whose_scores_are_all_zero_takes_no_part_in_the_rehearsal():
+    data = binary()
+    groups = np.arange(1200) % 4
+    scores = np.where(groups == 2, 0.0, data.proba_lab)
+    lab = fieldcal.learn(scores, data.y_lab, groups=groups, method="reference")
+    assert (lab.groups, lab.rehearsal.n_groups) == ((0, 1, 3), 3)
+
+
 def test_edges_of_the_callers_own_have_no_bin_for_zero_either():
     scores, y = np.array([0.0, 0.1, 0.3, 0.6, 0.9] * 20), np.array([0, 0, 1, 0, 1] * 20)
     lab = fieldcal.learn(scores, y, method="reference", partition=fieldcal.Edges([0.2, 0.5]))

@@ -250,7 +250,7 @@ def _learn(
         left_out, rows_left = _left_out(y, zero, weight, len(names)), np.flatnonzero(~zero)
         scores, y = scores.take(rows_left), y[rows_left]
         weight = None if weight is None else weight[rows_left]
-        grouped = None if grouped is None else (grouped[0], grouped[1][rows_left])
+        grouped = None if grouped is None else _with_rows(grouped[0], grouped[1][rows_left])
     bins = fitted.assign(scores.values)
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names, left_out)
@@ -315,6 +315,12 @@ def _fitted(given: LabRows, values: Floats, weight: Floats | None) -> parts.Part
         stacklevel=5,
     )
     return fit(fewer)
+
+
+def _with_rows(names: Keys, codes: Ints) -> tuple[Keys, Ints]:
+    """The groups that have rows left, and the place of each row's group among them."""
+    present, codes = np.unique(codes, return_inverse=True)
+    return tuple(names[g] for g in present), codes
 
 
 def _left_out(y: Ints, zero: NDArray[np.bool_], weight: Floats | None, n_classes: int) -> NDArray[Any]:
