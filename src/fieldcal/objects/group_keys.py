@@ -87,8 +87,8 @@ def is_key(value: Any) -> bool:
 
 def positions(keys: Keys, wanted: Keys) -> Ints:
     """Where each wanted key stands among ``keys``; −1 if it does not."""
-    where = {_identity(k): i for i, k in enumerate(keys)}
-    return np.fromiter((where.get(_identity(k), -1) for k in wanted), dtype=np.intp, count=len(wanted))
+    where = {identity(k): i for i, k in enumerate(keys)}
+    return np.fromiter((where.get(identity(k), -1) for k in wanted), dtype=np.intp, count=len(wanted))
 
 
 def union(*lists: Keys) -> Keys:
@@ -99,7 +99,7 @@ def union(*lists: Keys) -> Keys:
             found.append(keys)
     if len(found) < 2:
         return found[0] if found else ()
-    return _ordered({_identity(k): k for k in chain.from_iterable(found)}.values())
+    return _ordered({identity(k): k for k in chain.from_iterable(found)}.values())
 
 
 def same(one: Keys, two: Keys) -> bool:
@@ -109,7 +109,7 @@ def same(one: Keys, two: Keys) -> bool:
     types = list(map(type, one))
     if one != two or types != list(map(type, two)):
         return False
-    return tuple not in types or all(map(operator.eq, map(_identity, one), map(_identity, two)))
+    return tuple not in types or all(map(operator.eq, map(identity, one), map(identity, two)))
 
 
 def in_order(keys: Keys) -> bool:
@@ -128,7 +128,7 @@ def in_order(keys: Keys) -> bool:
 def distinct(keys: Keys) -> bool:
     """Whether no key appears twice."""
     plain = set(map(type, keys)) in ({int}, {str})
-    return len(set(keys) if plain else set(map(_identity, keys))) == len(keys)
+    return len(set(keys) if plain else set(map(identity, keys))) == len(keys)
 
 
 def encode(key: Hashable, depth: int = 0) -> Any:
@@ -267,18 +267,18 @@ def _factorize_objects(values: Sequence[Any]) -> tuple[Keys, Ints]:
     """Any keys, through a dictionary; the type is part of the key."""
     uniform = set(map(type, values)) <= {str}
     values = values if uniform else list(map(normalize, values))
-    identities = values if uniform else list(map(_identity, values))
+    identities = values if uniform else list(map(identity, values))
     keys = _ordered(dict(zip(identities, values, strict=True)).values())
-    code = {_identity(k) if not uniform else k: i for i, k in enumerate(keys)}
+    code = {identity(k) if not uniform else k: i for i, k in enumerate(keys)}
     return keys, np.fromiter(map(code.__getitem__, identities), dtype=np.intp, count=len(values))
 
 
-def _identity(key: Hashable) -> Hashable:
+def identity(key: Hashable) -> Hashable:
     """Equal for keys of one type and value only: Python itself merges 1, 1.0 and True."""
     if type(key) is str:
         return key
     if isinstance(key, tuple):
-        return (tuple, *map(_identity, key))
+        return (tuple, *map(identity, key))
     return (type(key), key)
 
 

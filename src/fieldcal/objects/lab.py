@@ -18,8 +18,8 @@ from fieldcal.core.judge import LOG_KAPPAS
 from fieldcal.core.response import Conditioning, conditioning, in_class_rows, row_per_weight, smoothing_cells
 from fieldcal.core.trust import Rehearsal
 from fieldcal.core.values import Values
-from fieldcal.errors import InputTypeError
-from fieldcal.objects import group_keys, next_lab, rates, show
+from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects import group_keys, lab_groups, next_lab, rates, show
 from fieldcal.objects.artefact import (
     LARGEST,
     MOST,
@@ -33,6 +33,7 @@ from fieldcal.objects.artefact import (
     record,
     sealed,
 )
+from fieldcal.objects.lab_groups import GroupCounts
 from fieldcal.objects.outcome import Columns, Outcome
 from fieldcal.types import Design, Keys
 
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from fieldcal.objects.field import Field
+
+#: A lab without these is written as before there were any, so that its digest stays.
+_LEFT_OUT_IF_EMPTY = ("calibration_map", "groups", "by_group")
 
 
 class Lab(Artefact):
@@ -79,6 +83,7 @@ class Lab(Artefact):
     bias: record(GroupBias) | None = None  # type: ignore[valid-type]
     bias_groups: KeyTuple = ()  # that `bias` speaks of
     groups: KeyTuple = ()  # that the lab has rows of; empty where it was learnt without groups
+    by_group: GroupCounts | None = None  # rows of each of `groups` by class and bin
     columns: Columns | None = None  # where a table had it all
     design: Design | None = None  # of values: how the labelled rows were chosen among the rows in question
     judge_spread: Numbers | None = None  # of values: log likelihood of how far judges of the groups differ
@@ -90,7 +95,7 @@ class Lab(Artefact):
 
         Without a type, so that the JSON schema is that of the fields.
         """
-        return {k: v for k, v in content(self).items() if v or k not in ("calibration_map", "groups")}
+        return {k: v for k, v in content(self).items() if v or k not in _LEFT_OUT_IF_EMPTY}
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
@@ -104,6 +109,8 @@ class Lab(Artefact):
         if self.bias is not None:
             columns = ("group", "of", "bias", "error", "adjusted", "miss", "after")
             check_shapes(self.bias, dict.fromkeys(columns, (len(self.bias_groups),)), "bias of bias_groups: ")
+        if self.by_group is not None:
+            self.by_group.check(len(self.groups), K, m)
         if self.columns is not None:
             self._check_columns(self.columns)
         fault = None if self.calibration_map is None else self.calibration_map.fault(self.classes)
@@ -149,7 +156,62 @@ class Lab(Artefact):
     @cached_property
     def F_effective(self) -> NDArray[np.float64]:
         """F as effective rows of the whole lab: the shares of classes and bins are those of the weights."""
-        return sealed(self.F * row_per_weight(self.F.sum(), self.weight_squares.sum()))
+        return sealed(self.F * self.effective_per_row)
+
+    @cached_property
+    def effective_per_row(self) -> float:
+        """Effective rows per row (or unit of weight) in `F` and `group_counts`; exactly 1 without weights."""
+        return float(row_per_weight(self.F.sum(), self.weight_squares.sum()))
+
+    def group_counts(self, groups: Any = None) -> NDArray[np.float64]:
+        """Rows by class and bin of each group, (n, K, m), in the units of `F`.
+
+        Summed over all groups they are `F`, until `extended` adds rows without a group, or those that do not show how
+        frequent the classes of a group are.
+
+        Parameters
+        ----------
+        groups : places among `Lab.groups`, as from `row_of_group`, by default all; −1 stands for a group without rows
+        """
+        places = np.arange(len(self.groups)) if groups is None else np.asarray(groups, dtype=np.intp)
+        if len(places) and not -1 <= places.min() <= places.max() < len(self.groups):
+            raise InputError(
+                f"groups must be places from -1 to {len(self.groups) - 1}, but got {groups!r:.60}."
+            )
+        if self.by_group is None:
+            return np.zeros((len(places), *self.F.shape))
+        return lab_groups.dense(self.by_group, places, self._cells_shape)
+
+    def row_of_group(self, key: Hashable) -> int:
+        """The place of a group among `Lab.groups`; −1 if the lab has no rows of it."""
+        return self._place_of_group.get(group_keys.identity(group_keys.normalize(key)), -1)
+
+    @cached_property
+    def group_rows(self) -> NDArray[np.float64]:
+        """(G,) labelled rows of each of `groups`, or sums of their weights."""
+        return sealed(self._sums_by_group(np.ones((self.n_bins, 1)))[:, 0])
+
+    @cached_property
+    def group_mean_predictions(self) -> NDArray[np.float64]:
+        """(G, K) mean prediction of each of `groups`; where predictions are bins or values, as `bin_predictions`."""
+        found = None if self.by_group is None else self.by_group.prediction_sums
+        sums = self._sums_by_group(self.bin_predictions) if found is None else found.astype(np.float64)
+        equal = np.full(sums.shape, 1.0 / sums.shape[1])
+        total = sums.sum(axis=1, keepdims=True)
+        return sealed(np.divide(sums, total, out=equal, where=total > 0))
+
+    def _sums_by_group(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.by_group is None:
+            return np.zeros((len(self.groups), values.shape[1]))
+        return lab_groups.cells_of(self.by_group, self._cells_shape).sums(len(self.groups), values)
+
+    @cached_property
+    def _place_of_group(self) -> dict[Hashable, int]:
+        return {group_keys.identity(key): i for i, key in enumerate(self.groups)}
+
+    @property
+    def _cells_shape(self) -> tuple[int, int]:
+        return self.outcome.size, self.n_bins
 
     @cached_property
     def p_lab(self) -> NDArray[np.float64]:

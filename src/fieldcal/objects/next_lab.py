@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from fieldcal.core.response import whole
 from fieldcal.errors import InputError, Option, TrustWarning, Word
-from fieldcal.objects import group_keys
+from fieldcal.objects import group_keys, lab_groups
 from fieldcal.objects.artefact import SCORE_UNIT
 from fieldcal.objects.batches import Labelled, added
 from fieldcal.objects.field import Field
+from fieldcal.objects.lab_groups import Cells, GroupCounts
 from fieldcal.options import check_kind
 from fieldcal.storage import canonical
-from fieldcal.types import Floats, Keys
+from fieldcal.types import Floats, Ints, Keys
 
 if TYPE_CHECKING:
     from fieldcal.objects.lab import Lab
@@ -34,7 +35,7 @@ def merged(one: Lab, two: Lab) -> dict[str, Any]:
         **_kept(one),
         **(of_given_bins(F) if not one.partition.takes_probabilities else _added_scores(one, two)),
         **_of_groups(one, two),
-        "groups": group_keys.union(one.groups, two.groups) if one.groups and two.groups else (),
+        **_merged_groups(one, two),
         "F": F,
         "weight_squares": _sum(one.weight_squares, two.weight_squares),
         "n": one.n + two.n,
@@ -58,31 +59,39 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
             ".",
         )
     _refuse_own_rows(lab, field)
-    rows = _Rows(lab.F.astype(np.float64), lab.weight_squares.astype(np.float64))
-    found = {design: _Labels.of(field, labelled) for design, labelled in field.labelled.items()}
+    groups, places = _groups_with_labels(lab, field)
+    cells = _cells_at(lab, groups)
+    rows = _Rows(lab.F.astype(np.float64), lab.weight_squares.astype(np.float64), cells)
+    found = {design: _Labels.of(field, labelled, places) for design, labelled in field.labelled.items()}
     if "random" in found:
         rows = rows.with_random(found["random"])
     if "by_score" in found:
         rows = rows.with_stratified(found["by_score"], field)
     if "by_class" in found:
-        rows = rows.with_given_classes(found["by_class"])
+        rows = rows.with_given_classes(found["by_class"], of_classes=lab.design == "by_class")
     F = whole(rows.F)
     return {
         **_kept(lab),
         **(of_given_bins(F) if not lab.partition.takes_probabilities else _at_bin_means(lab, F)),
         **{name: getattr(lab, name) for name in (*_OF_GROUPS, "left_out", "clipped", "columns")},
-        "groups": group_keys.union(lab.groups, _labelled_groups(field)) if lab.groups else (),
+        "groups": groups,
+        "by_group": _by_group(lab, groups, cells, rows.cells),
         "F": F,
         "weight_squares": whole(rows.squares),
         "n": lab.n + int(np.ceil(sum(labels.rows.sum() for labels in found.values()))),
     }
 
 
-def _labelled_groups(field: Field) -> Keys:
-    if not field.grouped:
-        return ()
+def _groups_with_labels(lab: Lab, field: Field) -> tuple[Keys, Ints | None]:
+    """Groups of the extended lab, and where those of the field stand among them; None where rows have no group."""
+    if not lab.groups or not field.grouped:
+        return lab.groups, None
     at = sorted({int(g) for rows in field.labelled.values() for g in rows.at})
-    return tuple(field.groups[g] for g in at)
+    labelled = tuple(field.groups[g] for g in at)
+    groups = group_keys.union(lab.groups, labelled)
+    places = np.full(len(field.groups), -1, dtype=np.intp)
+    places[at] = group_keys.positions(groups, labelled)
+    return groups, places
 
 
 def has_labels_of(lab: Lab, field: Field) -> bool:
@@ -107,33 +116,39 @@ class _Labels:
     weights: Floats  # (K, m)
     squares: Floats  # (K, m)
     rows: Floats  # (K, m) of equal weight that say as much
+    weight_cells: Cells | None  # weights and rows by group, class and bin; None where rows have no group
+    row_cells: Cells | None
 
     @classmethod
-    def of(cls, field: Field, labelled: Labelled) -> _Labels:
+    def of(cls, field: Field, labelled: Labelled, places: Ints | None) -> _Labels:
         V, squares = (table[labelled.at].astype(np.float64) for table in (field.V, field.weight_squares))
         everywhere = np.full(V.shape, _weight_of_a_row(field))  # where only labels were counted
         one_row = np.divide(squares, V, out=everywhere, where=V > 0)[:, None, :]
         counts = labelled.counts.astype(np.float64)
-        return cls(counts.sum(axis=0), (counts * one_row).sum(axis=0), (counts / one_row).sum(axis=0))
+        rows = counts / one_row
+        cells = [None if places is None else Cells.of_labels(labelled, of, places) for of in (counts, rows)]
+        return cls(counts.sum(axis=0), (counts * one_row).sum(axis=0), rows.sum(axis=0), *cells)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a lab as weights by class and bin, (K, m), and their squares by class, (K,)."""
+    """The rows of a lab as weights by class and bin, (K, m), their squares by class, (K,), and weights by group."""
 
     F: Floats
     squares: Floats
+    cells: Cells | None = None
 
     def with_random(self, labels: _Labels) -> _Rows:
         """Rows like those of the lab."""
-        return _Rows(self.F + labels.weights, self.squares + labels.squares.sum(axis=1))
+        cells = self._cells(labels.weight_cells)
+        return _Rows(self.F + labels.weights, self.squares + labels.squares.sum(axis=1), cells)
 
     def with_stratified(self, labels: _Labels, field: Field) -> _Rows:
         """Rows that say which class a bin holds: weighted to the field's histogram, as strata of a sample are.
 
         A labelled row of bin j stands for ``V_j / n_j`` rows. Bins without a label keep the classes that the lab has
         there, and say nothing new: all count as so many rows as the labelled ones are worth, times the share of the
-        field that lies in their bins.
+        field that lies in their bins. They belong to no group.
 
         References
         ----------
@@ -153,17 +168,36 @@ class _Rows:
         classes = np.where(known, labels.rows / np.maximum(n, 1e-300), class_shares(self.F))
         weight = _weight_of_a_row(field)
         more = weight * size * share * classes
-        return _Rows(self.F + more, self.squares + weight * more.sum(axis=1))
+        by_bin = np.where(known, weight * size * share / np.maximum(n, 1e-300), 0.0)
+        cells = self._cells(labels.row_cells, new=by_bin)
+        return _Rows(self.F + more, self.squares + weight * more.sum(axis=1), cells)
 
-    def with_given_classes(self, labels: _Labels) -> _Rows:
-        """Rows that say which bins a class has, and nothing of how frequent it is: its share in the lab stays."""
+    def with_given_classes(self, labels: _Labels, *, of_classes: bool) -> _Rows:
+        """Rows that say which bins a class has, and nothing of how frequent it is: its share in the lab stays.
+
+        Groups get these rows only if those of the lab were chosen by class too. Otherwise the share of a class in the
+        rows of a group would be that of the choice.
+        """
         total, b = self.F.sum(axis=1), labels.rows.sum(axis=1)
         n = total**2 / self.squares
         pooled = self.F * (n / total)[:, None] + labels.rows
         scaled = pooled * (total / (n + b))[:, None]
-        return _Rows(
-            np.where((b > 0)[:, None], scaled, self.F), np.where(b > 0, total**2 / (n + b), self.squares)
+        own, new = np.where(b > 0, n / (n + b), 1.0), total / (n + b)
+        cells = (
+            self._cells(labels.row_cells, own=own[:, None], new=new[:, None]) if of_classes else self.cells
         )
+        return _Rows(
+            np.where((b > 0)[:, None], scaled, self.F),
+            np.where(b > 0, total**2 / (n + b), self.squares),
+            cells,
+        )
+
+    def _cells(self, labels: Cells | None, *, own: Any = 1.0, new: Any = 1.0) -> Cells | None:
+        """Cells of the lab and of labelled rows together, with factors by class and bin."""
+        if self.cells is None:
+            return None
+        cells = self.cells.scaled(own)
+        return cells if labels is None else cells.plus(labels.scaled(new))
 
 
 def _weight_of_a_row(field: Field) -> float:
@@ -212,6 +246,27 @@ def _at_bin_means(lab: Lab, F: NDArray[Any]) -> dict[str, Any]:
     }
 
 
+def _cells_at(lab: Lab, groups: Keys) -> Cells | None:
+    """The lab's rows by group, class and bin, with its groups where they stand among these."""
+    if lab.by_group is None:
+        return None
+    cells = lab_groups.cells_of(lab.by_group, (len(lab.F), lab.n_bins))
+    return cells.moved(group_keys.positions(groups, lab.groups))
+
+
+def _by_group(lab: Lab, groups: Keys, before: Cells | None, after: Cells | None) -> GroupCounts | None:
+    """The counts of the extended lab; of its new rows the predictions stand at the means of their bins, as above."""
+    if lab.by_group is None or before is None or after is None:
+        return None
+    sums: NDArray[Any] | None = None
+    if (own := lab.by_group.prediction_sums) is not None:
+        sums = np.zeros((len(groups), len(lab.F)))
+        sums[group_keys.positions(groups, lab.groups)] = own
+        more = after.sums(len(groups), lab.bin_means) - before.sums(len(groups), lab.bin_means)
+        sums = whole(np.maximum(sums + np.rint(more / SCORE_UNIT), 0))
+    return GroupCounts(cells=after.at, rows=whole(after.rows), prediction_sums=sums)
+
+
 def _decided(lab: Lab) -> Floats:
     """Shares of the largest prediction given class and bin, (K, m, K); of the bin, or its mean, without such rows."""
     K = len(lab.F)
@@ -258,13 +313,22 @@ def _of_groups(one: Lab, two: Lab) -> dict[str, Any]:
     return {name: getattr(larger, name) for name in _OF_GROUPS}
 
 
+def _merged_groups(one: Lab, two: Lab) -> dict[str, Any]:
+    """Groups and their counts, where both labs have them: otherwise not every row has a known group."""
+    if not one.groups or not two.groups:
+        return {}
+    groups = group_keys.union(one.groups, two.groups)
+    parts = [(lab.groups, lab.by_group) for lab in (one, two) if lab.by_group is not None]
+    counts = lab_groups.merged(groups, parts, one.F.shape) if len(parts) == 2 else None
+    return {"groups": groups, "by_group": counts}
+
+
 def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
     """By the rows and groups of the rehearsal; among equals by what was found, so that the order is total.
 
     Values are not rehearsed: by the rows whose groups told how far judges differ.
     """
-    content = lab.content()
-    found = canonical({name: content[name] for name in _OF_GROUPS})
+    found = canonical(lab.model_dump(mode="json", include=set(_OF_GROUPS)))
     if lab.rehearsal is not None:
         return lab.rehearsal.n_rows, lab.rehearsal.n_groups, found
     return 0 if lab.judge_spread is None else lab.n, 0, found
@@ -274,7 +338,8 @@ def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
 
 
 def _read_alike(one: Lab, two: Lab) -> bool:
-    return one.content().get("calibration_map") == two.content().get("calibration_map")
+    maps = [lab.model_dump(mode="json", include={"calibration_map"}) for lab in (one, two)]
+    return maps[0] == maps[1]
 
 
 def _check_mergeable(one: Lab, two: Lab) -> None:

@@ -35,12 +35,14 @@ from fieldcal.core.values import Values
 from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
 from fieldcal.objects import SCORE_UNIT, Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.artefact import check_call
+from fieldcal.objects.lab_groups import GroupCounts, count_by_group
 from fieldcal.objects.next_lab import class_shares
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels, refuse_with_values
 from fieldcal.options import as_number, check_choice, check_flags, check_whole, is_auto
 from fieldcal.types import Design, Floats, Ints, Keys, Kind
 from fieldcal.validation import (
     LAB,
+    Scores,
     as_labels,
     as_scores,
     as_weights,
@@ -276,6 +278,7 @@ def _learn(
         loss=_loss(rows),
         design=given.design,
         calibration_map=found,
+        **_counts_of_groups(rows, grouped, None if ids else read, n_bins=fitted.m),
         **_of_groups(
             rows,
             grouped,
@@ -363,8 +366,12 @@ class _Rows:
     def in_one_order(self, groups: Ints) -> tuple[_Rows, Ints]:
         """Sorted by what they hold: no fold, sum or digest may depend on the order in which the rows came."""
         order = order_of_rows(self.proba, self.bins, self.y, groups, weight=self.weight)
+        return self.take(order), groups[order]
+
+    def take(self, order: Ints) -> _Rows:
+        """The same rows in another order."""
         weight = None if self.weight is None else self.weight[order]
-        return _Rows(self.proba[order], self.y[order], self.bins[order], weight), groups[order]
+        return _Rows(self.proba[order], self.y[order], self.bins[order], weight)
 
 
 def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
@@ -379,6 +386,28 @@ def _decisions(rows: _Rows, *, n_bins: int) -> Any:
     K = rows.proba.shape[1]
     decided = rows.bins * K + rows.proba.argmax(axis=1)
     return count_cells(rows.y, decided, shape=(K, n_bins * K), weight=rows.weight).reshape(K, n_bins, K)
+
+
+def _counts_of_groups(
+    rows: _Rows, groups: tuple[Keys, Ints] | None, scores: Scores | None, *, n_bins: int
+) -> dict[str, Any]:
+    """The lab's groups, those with weight, and their rows by class and bin; without scores no sums of predictions."""
+    if groups is None:
+        return {}
+    names, codes = groups
+    if rows.weight is not None:  # as in `_learn`; the order of scores alone leaves that of groups open
+        order = order_of_rows(rows.proba, rows.bins, rows.y, codes, weight=rows.weight)
+        rows, codes = rows.take(order), codes[order]
+        scores = None if scores is None else scores.take(order)
+    shape = (rows.proba.shape[1], n_bins)
+    cells = count_by_group(codes, rows.y, rows.bins, shape=shape, weight=rows.weight)
+    present, place = np.unique(cells.group), np.zeros(len(names), dtype=np.intp)
+    place[present] = np.arange(len(present))
+    sums = None if scores is None else score_sums(codes, len(names), scores, rows.weight)[present]
+    return {
+        "groups": tuple(names[g] for g in present),
+        "by_group": GroupCounts(cells=cells.moved(place).at, rows=cells.rows, prediction_sums=sums),
+    }
 
 
 def _of_groups(
@@ -406,13 +435,12 @@ def _of_groups(
             stacklevel=4,
         )
         return {}
-    known = {"groups": names}
     rows, codes = rows.in_one_order(codes)
     rows = replace(rows, weight=equal_rows(rows.weight))
     table = _by_group(rows, codes, len(names), n_bins)
     alike = {"homogeneity": homogeneity(table)}
     if not rehearsed:
-        return {**known, **alike, "judge_spread": spread_of_judges(table)}
+        return {**alike, "judge_spread": spread_of_judges(table)}
     K = rows.proba.shape[1]
 
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
@@ -435,7 +463,6 @@ def _of_groups(
     M = response_matrix(F, smoothing=smoothing)
     bias = group_bias(rows.proba, rows.y, codes, bins=rows.bins, M=M, weight=rows.weight)
     return {
-        **known,
         **alike,
         "rehearsal": rehearsal,
         "bias": bias,
