@@ -112,6 +112,31 @@ class Policy:
     group_bins_off: tuple[float, ...] = (0.05, 0.4)
     group_bins_off_weights: tuple[tuple[float, ...], tuple[float, ...]] = ((0.6, 0.4), (0.85, 0.15))
 
+    # The model of lab groups and field labels (23) --------------------------------------------------------
+    #: Means and standard deviations, before labels are seen, of how much of the differences between groups is label
+    #: shift, of log σ and of log τ: the error of the model for a group, and for a bin of it.
+    components: tuple[tuple[float, float], ...] = ((0.2, 0.35), (-1.2, 1.0), (-1.8, 1.0))
+    #: The probability that groups differ by label shift alone.
+    label_shift_between: float = 0.1
+    #: How far groups keep their errors from lab to field: values and how probable they are before histograms are seen.
+    persistence: tuple[tuple[float, ...], tuple[float, ...]] = (
+        (0.0, 0.25, 0.5, 0.75, 0.95),
+        (0.12, 0.08, 0.15, 0.25, 0.40),
+    )
+    #: Degrees of freedom of the scale of a group's effects: an outlying group frees itself.
+    outlying_freedom: float = 5.0
+    #: Calibration error common to all groups: a shift of all bins, and of each bin alone, on the log-odds scale; where
+    #: bins are categories whose classes nobody knows beforehand, any.
+    calibration_shift: float = 0.3
+    calibration_bin: float = 0.15
+    free_base: float = 3.0
+    #: How much the calibration of a bin changes from lab to field, beyond what hypotheses say; moved, and not.
+    calibration_change: tuple[float, float] = (0.3, 0.05)
+    #: Variance of the differences between groups, where there are too few to estimate it.
+    group_spread: float = 0.25
+    #: The share of the lab's calibration that groups get which the lab does not have.
+    calibration_of_new: float = 0.25
+
     # The lab ---------------------------------------------------------------------------------------------
     #: Lab rows of a class up to which its predictions are mostly a guess.
     few_class_rows: int = 5
