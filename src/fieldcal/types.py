@@ -28,7 +28,7 @@ DESIGNS: tuple[Design, ...] = get_args(Design)
 Kind = Literal["probabilities", "values"]
 #: What predictions are multiplied with where the field has labels: class weights of the row's group, or also those of
 #: its bin.
-Shape = Literal["tilt", "bins"]
+Shape = Literal["auto", "tilt", "bins"]
 SHAPES: tuple[Shape, ...] = get_args(Shape)
 #: What to do with rows whose quantiles decrease.
 Crossing = Literal["error", "sort"]

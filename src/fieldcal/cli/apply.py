@@ -41,7 +41,7 @@ class Deciding:
     name: DecisionName = "decision"
     normalize: opt.Normalize = False
     acknowledge: opt.Acknowledge = False
-    shape: opt.WeightShape = "tilt"
+    shape: opt.WeightShape = "auto"
 
 
 def decide(

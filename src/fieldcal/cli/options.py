@@ -100,6 +100,8 @@ point :: Of the posterior: its mean, or its mode, as in the paper.
 level.estimating LEVEL :: Probability content of the intervals; none for none, with --point mode.
 design_effect NUMBER :: How many times larger the field's variance is than that of independent rows: 1 + (m - 1)·r for
     clusters of m rows with a correlation of r.
+persistence NUMBER :: How far the field's groups are those of the same name in the lab: auto, estimated; or from 0, not
+    at all, to 1.
 protected :: Decisions must be blind to the groups: estimate, do not apply.
 max_iter N :: With --point mode: iterations of the solver, at most.
 artefacts FIELD.json... | LAB.json... :: Fields counted with the same lab; or labs with the same bins, which learn
@@ -249,7 +251,7 @@ MissingRows = Annotated[Literal["error", "drop"], option("MissingRows")]
 UnseenGroups = Annotated[Literal["global", "raw", "error"], option("UnseenGroups")]
 KeptRows = Annotated[Literal["error", "keep"], option("KeptRows")]
 NewName = Annotated[str, option("NewName")]
-WeightShape = Annotated[Literal["tilt", "bins"], option("WeightShape")]
+WeightShape = Annotated[Literal["auto", "tilt", "bins"], option("WeightShape")]
 Acknowledge = Annotated[bool, option("Acknowledge", "--acknowledge")]
 Method = Annotated[Literal["default", "paper", "reference"], option("Method")]
 HowChosen = Annotated[Literal["random", "by_score", "by_class"] | None, option("HowChosen")]
@@ -378,6 +380,7 @@ class Estimating:
     point: Annotated[Literal["auto", "mean", "mode"], option("point")] = "auto"
     level: Annotated[str, option("level.estimating")] = "0.9"
     design_effect: Annotated[float, option("design_effect")] = 1.0
+    persistence: Annotated[str, option("persistence")] = "auto"
     protected: Annotated[bool, option("protected", "--protected")] = False
     seed: Seed = 0
     max_iter: Annotated[int, option("max_iter")] = 200
@@ -393,7 +396,7 @@ class Applying:
     normalize: Normalize = False
     acknowledge: Acknowledge = False
     crossing: Crossing = "error"
-    shape: WeightShape = "tilt"
+    shape: WeightShape = "auto"
 
 
 def flat(function: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -554,12 +557,21 @@ def intervals_of(text: str) -> int | Literal["auto"] | list[float]:
 
 
 def trust_of(text: str) -> float | Literal["auto"]:
-    """auto, or a number in [0, 1]."""
+    """auto, or a probability."""
+    return _auto_or_share(text, "--trust")
+
+
+def persistence_of(text: str) -> float | Literal["auto"]:
+    """auto, or a correlation."""
+    return _auto_or_share(text, "--persistence")
+
+
+def _auto_or_share(text: str, option: str) -> float | Literal["auto"]:
     if text == "auto":
         return "auto"
     value = number(text)
     if value is None or not 0.0 <= value <= 1.0:
-        raise InputError(f"--trust must be auto or a number from 0 to 1, but got {text!r:.60}.")
+        raise InputError(f"{option} must be auto or a number from 0 to 1, but got {text!r:.60}.")
     return value
 
 
@@ -707,5 +719,6 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "level": level_of,
     "smoothing": smoothing_of,
     "trust": trust_of,
+    "persistence": persistence_of,
     "prior": prior_of,
 }

@@ -63,10 +63,10 @@ def run(
     given["design"] = learning.design if of_values else None
     labels = _labels_of_run(learning, labelling.labels, field_table)
     _check_run(of_values, field_table, item, recalibrated)
-    if applying.shape == "bins" and labels.label is None and labels.labelled is None:
+    if applying.shape == "bins" and labels.label is None and labels.labelled is None and not groups:
         raise InputError(
-            "--shape bins needs labels of field rows, but none are given. Give them with --field-label or --labelled, "
-            "or leave it out."
+            "--shape bins needs labels of field rows or groups, but none are given. Give labels with --field-label or "
+            "--labelled, groups with --by, or leave it out."
         )
     tables = [lab_table, *([field_table] if field_table else [])]
     check_folder(output, [*tables, *([labels.labelled] if labels.labelled else [])], RUN_FILES)

@@ -46,7 +46,7 @@ def sql_recalibrate(
     name: opt.NewName = "{}_recalibrated",
     weights: Weights = None,
     acknowledge: opt.Acknowledge = False,
-    shape: opt.WeightShape = "tilt",
+    shape: opt.WeightShape = "auto",
 ) -> None:
     """Print the statement that adds recalibrated predictions."""
     from fieldcal.objects import Prevalence
@@ -78,7 +78,7 @@ def sql_decide(
     recalibrated: Annotated[str, opt.option("recalibrated.sql_decide")] = "{}_recalibrated",
     weights: Weights = None,
     acknowledge: opt.Acknowledge = False,
-    shape: opt.WeightShape = "tilt",
+    shape: opt.WeightShape = "auto",
 ) -> None:
     """Print the statement that adds recalibrated predictions and the decided class."""
     from fieldcal.objects import Prevalence
@@ -102,7 +102,7 @@ def sql_decide(
 
 
 def sql_weights(
-    settings: Settings, prevalence_file: opt.PrevalenceFile, shape: opt.WeightShape = "tilt"
+    settings: Settings, prevalence_file: opt.PrevalenceFile, shape: opt.WeightShape = "auto"
 ) -> None:
     """Print the weights of the groups as CSV. Load the keys as text."""
     from fieldcal.objects import Prevalence

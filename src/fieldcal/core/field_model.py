@@ -31,6 +31,7 @@ from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.log_odds import against_first, slopes_of, with_first
 from fieldcal.core.multilevel import Fitted, Labels, Priors, fit, inverse
 from fieldcal.core.policy import POLICY
+from fieldcal.core.posterior import Posterior as LabelShiftPosterior
 from fieldcal.core.stories import perturbed
 from fieldcal.types import Floats, Ints
 
@@ -79,6 +80,23 @@ class Offsets:
             np.where(known[:, None], self.mean[rows], 0.0),
             np.where(known[:, None, None], self.covariance[rows], 0.0),
         )
+
+
+def offsets_of(posterior: LabelShiftPosterior, base: Floats) -> Offsets:
+    """Of groups under label shift; of more than two classes from the mode and the curvature there, which is fast."""
+    if posterior.M.shape[1] == 2:
+        found = posterior.summary(0.9)
+        return Offsets.of(found.mean, found.sd, base)
+    p = np.clip(posterior.mode().p, _LEAST, 1.0)
+    p = p / p.sum(axis=1, keepdims=True)
+    M, strength = posterior.problem.M, float(np.median(posterior.alpha.sum(axis=1)))
+    expected = np.maximum(p @ M, _TINY)
+    slopes = slopes_of(p)[..., 1:]  # (n, K, K − 1) of shares with their log-ratios
+    through = np.einsum("gka,kj->gja", slopes, M)
+    information = np.einsum("gj,gja,gjb->gab", posterior.V / expected**2, through, through, optimize=True)
+    information += strength * slopes_of(p)[:, 1:, 1:] + 1e-3 * np.eye(p.shape[1] - 1)
+    mean = against_first(np.log(p)) - against_first(np.log(np.maximum(base, _LEAST)))
+    return Offsets(mean, np.linalg.inv(information))
 
 
 @dataclass(frozen=True)
@@ -454,7 +472,13 @@ class Model:
             for p in range(len(at)):
                 log = float(prior[p] + change[p])
                 points.append(
-                    (hypothesis, components.take(np.array([p])), found.d[p], np.asarray(np.linalg.inv(found.S[p])), log)
+                    (
+                        hypothesis,
+                        components.take(np.array([p])),
+                        found.d[p],
+                        np.asarray(np.linalg.inv(found.S[p])),
+                        log,
+                    )
                 )
         return Posterior(self, _weighed(points), seed)
 

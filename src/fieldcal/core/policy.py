@@ -123,6 +123,9 @@ class Policy:
         (0.0, 0.25, 0.5, 0.75, 0.95),
         (0.12, 0.08, 0.15, 0.25, 0.40),
     )
+    #: Expected persistence, and the share of the field's rows in groups that the lab knows, from which it is "ok".
+    persistent: float = 0.6
+    known_rows: float = 0.5
     #: Degrees of freedom of the scale of a group's effects: an outlying group frees itself.
     outlying_freedom: float = 5.0
     #: Calibration error common to all groups: a shift of all bins, and of each bin alone, on the log-odds scale; where

@@ -13,6 +13,7 @@ from pydantic import Field as Slot
 from pydantic import PrivateAttr, model_validator
 
 from fieldcal.core.explanations import Belief
+from fieldcal.core.field_model import Posterior as GroupPosterior
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.labels import Learnt as LabelPosterior
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
@@ -47,6 +48,7 @@ from fieldcal.objects.derived import (
     realised,
 )
 from fieldcal.objects.field import Field
+from fieldcal.objects.from_lab_groups import FromLabGroups, model_of_lab_groups
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
@@ -171,6 +173,7 @@ class Prevalence(Artefact):
     level: float | None = Slot(gt=0, lt=1)
     seed: int = Slot(ge=0)
     labels: FromLabels | None = None
+    by_lab_groups: FromLabGroups | None = None
     design_effect: float = Slot(default=1.0, ge=1, le=LARGEST)
     urc: Numbers
     estimate: Numbers
@@ -211,6 +214,9 @@ class Prevalence(Artefact):
         check_shapes(self.fit, dict.fromkeys(fit, (G,)), "fit: ")
         if self.labels is not None and not self.labels.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
             raise ValueError("labels does not fit the groups, bins and classes")
+        of_groups = self.by_lab_groups
+        if of_groups is not None and not of_groups.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
+            raise ValueError("by_lab_groups does not fit the groups, bins and classes")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
         return self
@@ -251,6 +257,8 @@ class Prevalence(Artefact):
         if self.is_judged:
             grouped = self.field.grouped
             return steps_to_shares(self.lab, self.field.V, self.estimate) if grouped else self.steps_unseen
+        if self.by_lab_groups is not None:
+            return self.by_lab_groups.steps(unseen=False)
         if self.labels is not None:
             return self.labels.steps if self.field.grouped else self.labels.steps_unseen
         return steps_of(
@@ -279,6 +287,8 @@ class Prevalence(Artefact):
             total = self.field.V.sum(axis=0, dtype=np.float64)
             (step,) = steps_to_shares(self.lab, total[None], self.whole.estimate[None])
             return (replace(step, weights=step.weights[0]),)
+        if self.by_lab_groups is not None:
+            return self.by_lab_groups.steps(unseen=True)
         if self.labels is not None:
             return self.labels.steps_unseen
         return steps_of(
@@ -290,9 +300,16 @@ class Prevalence(Artefact):
             grouped=False,
         )
 
-    def correction(self, shape: Shape = "tilt") -> Correction:
-        """What `recalibrate` does to predictions."""
+    def shape_of(self, shape: Shape) -> Literal["tilt", "bins"]:
+        """What ``shape="auto"`` is: bins where the lab's groups correct the calibration that they have in common."""
         check_choice("shape", shape, SHAPES)
+        if shape != "auto":
+            return shape
+        return "bins" if self.by_lab_groups is not None and self.lab.partition.takes_probabilities else "tilt"
+
+    def correction(self, shape: Shape = "auto") -> Correction:
+        """What `recalibrate` does to predictions."""
+        shape = self.shape_of(shape)
         about = (self.groups, self.field.grouped, len(self.classes))
         if shape == "tilt":
             return Correction(self.steps, self.steps_unseen, *about)
@@ -301,11 +318,17 @@ class Prevalence(Artefact):
                 Option("shape", "bins"),
                 " is for probabilities: values are told class by class anyway. Leave it out.",
             )
+        if self.by_lab_groups is not None:
+            own, other = (
+                self.by_lab_groups.steps_by_bin(self.lab.partition, unseen=u) for u in (False, True)
+            )
+            return Correction(own, other, *about)
         if self.labels is None:
             raise InputError(
                 Option("shape", "bins"),
-                " corrects predictions bin by bin, as labels of the field say, but none were counted. Label some rows "
-                "(see fieldcal plan), count them with their labels and estimate again; or leave it out.",
+                " corrects predictions bin by bin, as labels of the field or of the lab's groups say, but none were "
+                "counted. Label some rows (see fieldcal plan), count them with their labels and estimate again; or "
+                "leave it out.",
             )
         seen, unseen = (self.labels.steps_by_bin(self.lab.partition, unseen=u) for u in (False, True))
         return Correction(seen if self.field.grouped else unseen, unseen, *about)
@@ -332,6 +355,8 @@ class Prevalence(Artefact):
         n = N_DRAWS * per_draw
         if self.is_judged:
             return np.asarray(self.judged.draws(rows)[back])
+        if self.by_lab_groups is not None and assume == "trust":
+            return np.asarray(self.from_lab_groups.draws(rows, n)[back])
         draws = self._labels_draws(rows, n if assume == "trust" else 0)
         if draws.shape[1] == n:
             return np.asarray(draws[back])
@@ -391,6 +416,23 @@ class Prevalence(Artefact):
     def from_labels(self) -> LabelPosterior:
         """The posterior that labels left, made anew; that of no labels where there are none."""
         return learn_from_labels(self.lab, self.field, self.belief)
+
+    @cached_property
+    def from_lab_groups(self) -> GroupPosterior:
+        """The posterior of the model that the lab's groups taught, made anew."""
+        found = self.by_lab_groups
+        if found is None:
+            raise InputError("This estimate does not rest on labels of the lab's groups.")
+        return model_of_lab_groups(
+            self.lab,
+            self.field,
+            as_problem(self.lab, self.field, design_effect=self.design_effect),
+            urc=(self.urc, self.whole.urc),
+            sd=(found.urc_sd, found.whole_sd),
+            trust=self.trust,
+            moved=found.moved,
+            given=found.given_persistence,
+        ).solve(self.seed)
 
     @cached_property
     def before_labels(self) -> Floats:
@@ -678,7 +720,8 @@ class Prevalence(Artefact):
         """One row per class of the whole field, then one per group and class, as a table of pandas, polars or pyarrow.
 
         Columns: scope ("whole" or "group"), group (null for the whole field; one per part of the key if keys are
-        tuples), class, n, mean_prediction, urc, estimate, lower, upper, trust_between, trust_overall, status. One
+        tuples), class, n, mean_prediction, urc, estimate, lower, upper, trust_between, trust_overall, lab_labels and
+        field_labels (labelled rows of the group that the estimate rests on), status. One
         population has rows of the whole field only. The backend is by default the first that is installed.
         """
         import narwhals as nw
@@ -712,9 +755,21 @@ class Prevalence(Artefact):
             table[name] = np.vstack([whole, each[:G]]).ravel().tolist() if known else [None] * (K * (G + 1))
         table["trust_between"] = [self.trust_between] * (K * (G + 1))
         table["trust_overall"] = [self.trust_overall] * (K * (G + 1))
+        table["lab_labels"] = [None] * K + [n for n in self.labelled_rows("lab")[:G] for _ in range(K)]
+        table["field_labels"] = [None] * K + [n for n in self.labelled_rows("field")[:G] for _ in range(K)]
         first = None if self.field.grouped else self.status[0]
         table["status"] = [status for status in (first, *self.status[:G]) for _ in range(K)]
         return table
+
+    def labelled_rows(self, where: Literal["lab", "field"]) -> list[float]:
+        """How many labelled rows of each group the estimate rests on; with none of either, on the histogram alone."""
+        rows = np.zeros(len(self.groups))
+        if where == "lab" and self.by_lab_groups is not None:
+            rows = np.asarray(self.by_lab_groups.lab_rows, dtype=np.float64)
+        if where == "field":
+            for found in self.field.labelled.values():
+                rows[found.at] += found.counts.sum(axis=(1, 2))
+        return rows.tolist()
 
     def row_of(self, group: Hashable) -> int:
         """The place of a group."""

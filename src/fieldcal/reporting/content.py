@@ -54,7 +54,7 @@ _LAST_ADVICE = "Report again when the model, the lab or the field has changed."
 _HOW_TO_APPLY = "fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
 #: Findings that say what trust rests on: in how groups differ, and in how the whole field moved.
 _FINDINGS_BETWEEN_GROUPS = (
-    *("rehearsed", "trust_withheld", "beyond_rehearsal"),
+    *("lab_groups", "rehearsed", "trust_withheld", "beyond_rehearsal"),
     *("not_rehearsed", "groups_alike", "other_populations"),
     *("labels_between", "labels_between_undecided", "labels_between_other"),
 )

@@ -47,7 +47,7 @@ def decide(
     acknowledge: bool = False,
     name: str = "decision",
     check: bool = True,
-    shape: Shape = "tilt",
+    shape: Shape = "auto",
 ) -> Any:
     """The same table with the decided class in a column at its end: same kind, same rows, same order.
 

@@ -43,7 +43,7 @@ def recalibrate(
     acknowledge: bool = False,
     name: str = "{}_recalibrated",
     check: bool = True,
-    shape: Shape = "tilt",
+    shape: Shape = "auto",
 ) -> Any:
     """The same table with recalibrated columns at its end: same kind, same rows, same order.
 

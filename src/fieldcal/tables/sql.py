@@ -121,7 +121,7 @@ def recalibrate_statement(
     name: str = "{}_recalibrated",
     acknowledge: bool = False,
     weights: str | None = None,
-    shape: Shape = "tilt",
+    shape: Shape = "auto",
 ) -> str:
     """The statement that recalibrates a warehouse's table: every row and column of it, and new columns at the end.
 
@@ -183,7 +183,7 @@ def decide_statement(
     recalibrated: str = "{}_recalibrated",
     acknowledge: bool = False,
     weights: str | None = None,
-    shape: Shape = "tilt",
+    shape: Shape = "auto",
 ) -> str:
     """The statement that decides each row of a warehouse's table: what `recalibrate_statement` gives, and the class.
 

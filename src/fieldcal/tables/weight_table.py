@@ -62,7 +62,7 @@ class RecalibrateOptions:
     name: str = "{}_recalibrated"
     check: bool = True
     crossing: Crossing = "error"
-    shape: Shape = "tilt"
+    shape: Shape = "auto"
 
     def __post_init__(self) -> None:
         check_choice("unseen", self.unseen, ("global", "raw", "error"))
@@ -301,7 +301,7 @@ def share_column(k: int) -> str:
     return f"fieldcal_share_{k + 1}"
 
 
-def weights_table(prev: Prevalence, *, shape: Shape = "tilt") -> WeightTable:
+def weights_table(prev: Prevalence, *, shape: Shape = "auto") -> WeightTable:
     """The weights of all groups as columns, to be written as CSV and loaded where a statement would be too long.
 
     Those of ``shape="bins"`` are others: what comes on top of the weights of bins, which are always in the statement.

@@ -14,11 +14,19 @@ from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
 from fieldcal.core.reweight import Step
 from fieldcal.core.solve import Solution
-from fieldcal.core.stories import Doubt, mixture_interval, moments, posterior_alone, tell
+from fieldcal.core.stories import (
+    Doubt,
+    interval_of_mixture,
+    mixture_interval,
+    moments,
+    posterior_alone,
+    tell,
+)
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.artefact import check_call
+from fieldcal.objects.from_lab_groups import FromLabGroups, PersistenceLike, model_of_lab_groups
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.problem import Rows, as_problem, belief_of, label_rows, learn_from_labels, looks_random
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
@@ -39,6 +47,7 @@ def estimate(
     point: PointLike = "auto",
     level: float | None = 0.9,
     design_effect: float = 1.0,
+    persistence: PersistenceLike = "auto",
     protected: bool = False,
     random_state: int = 0,
     max_iter: int = 200,
@@ -74,6 +83,11 @@ def estimate(
         per cluster (of one patient, one camera, one day) whose correlation is ρ, ``1 + (m − 1)·ρ``. By default rows are
         taken to be independent, and where they are not, intervals are too narrow. Unequal weights are known from the
         counts and need not be told.
+    persistence : "auto" or float in [0, 1]
+        How far groups of the same name in lab and field are the same: the correlation of the model's error for a group,
+        and of the group's place among the others, between lab and field. 0: the lab's groups say nothing about field
+        groups of the same name. "auto" estimates it from how well the groups' histograms in the field resemble those in
+        the lab.
     protected : bool
         Declare that the groups must not influence decisions. They are estimated; `recalibrate` refuses to apply them
         unless told ``acknowledge=True``.
@@ -134,6 +148,8 @@ def estimate(
         trust = trust_in_values(field, trust)
     problem = as_problem(lab, field, design_effect=design_effect)
     posterior = chosen.posterior(problem, random_state=random_state)
+    given = as_persistence(persistence)
+    with_groups = _rests_on_lab_groups(lab, field, method=method, trust=trust, point=shown, level=level)
     spread = level or DEFAULT_LEVEL if field.labelled else level  # labels are weighed against it
     found = _solved(posterior, shown, spread, max_iter, progress)
     whole = _whole_field(chosen, problem, found, shown, spread, random_state, max_iter)
@@ -148,7 +164,19 @@ def estimate(
     believed = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
     told = None if field.labelled else level  # labels give intervals of their own
     each, together = _after_trust(lab, field, problem, found, whole, believed, evidence, told)
-    labels = None
+    labels = by_lab_groups = None
+    if with_groups and not evidence.unlike_any_mixture:
+        each, together, by_lab_groups, believed = _after_lab_groups(
+            lab,
+            field,
+            problem,
+            (each, together),
+            believed,
+            evidence,
+            level or DEFAULT_LEVEL,
+            given,
+            random_state,
+        )
     if field.labelled:
         learnt = _after_labels(lab, field, (each, together), believed, evidence, level)
         each, together, labels, believed = learnt
@@ -166,6 +194,7 @@ def estimate(
         shares=each.estimate,
         design_effect=design_effect,
         labels=labels,
+        by_lab_groups=by_lab_groups,
     )
     prev = judged_by(
         seen,
@@ -384,6 +413,67 @@ def _after_trust(
     if len(found.urc) == 1:
         return each, each
     return each, _mixed(rows.together(problem.total), whole, common, trust, level, moved=moved)
+
+
+def as_persistence(given: Any) -> float | None:
+    """None for "auto"."""
+    if is_auto(given):
+        return None
+    if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not 0 <= given <= 1:
+        raise InputError(
+            "persistence must be 'auto' or a number from 0 (lab groups say nothing about field groups of the same "
+            f"name) to 1, but got {given!r:.60}."
+        )
+    return float(given)
+
+
+def _rests_on_lab_groups(
+    lab: Lab, field: Field, *, method: str, trust: Any, point: Point, level: float | None
+) -> bool:
+    """Whether labels of the lab's groups enter: nothing else was asked for, and the classes have no order."""
+    asked = is_auto(trust) and method == "default" and point == "mean" and level is not None
+    classes = lab.outcome.kind == "classes" and not (lab.ordered and len(lab.classes) > 2)
+    has_labels = lab.by_group is not None and len(lab.by_group.cells) > 0
+    same_columns = lab.columns is None or not field.by or lab.columns.by == field.by
+    known = has_labels and field.grouped and same_columns and not field.labelled
+    return asked and classes and known and lab.n_bins > 1 and not lab.of_values
+
+
+def _after_lab_groups(
+    lab: Lab,
+    field: Field,
+    problem: Problem,
+    before: tuple[_Mixed, _Mixed],
+    trust: Trust,
+    evidence: Evidence,
+    level: float,
+    given: float | None,
+    seed: int,
+) -> tuple[_Mixed, _Mixed, FromLabGroups, Trust]:
+    """The estimate and its interval with the labels of the lab's groups, and how far differences are followed."""
+    each, together = before
+    sd = each.doubt.spread, together.doubt.spread[0]
+    posterior = model_of_lab_groups(
+        lab,
+        field,
+        problem,
+        urc=(each.doubt.parts.urc, together.doubt.parts.urc[0]),
+        sd=sd,
+        trust=trust,
+        moved=evidence.overall.shifted,
+        given=given,
+    ).solve(seed)
+    found = FromLabGroups.of(posterior, lab, field, sd=sd, moved=evidence.overall.shifted, given=given)
+    n = problem.V.sum(axis=1)
+    parts = (posterior.shares(), n), (posterior.whole(), n.sum(keepdims=True))
+    mixed = []
+    for old, (shares, rows) in zip((each, together), parts, strict=True):
+        ends = interval_of_mixture(
+            list(shares.means), list(shares.variances), shares.weights, level, n=rows, holds=shares.estimate
+        )
+        steps = found.steps(unseen=old is together)
+        mixed.append(replace(old, estimate=shares.estimate, lower=ends[0], upper=ends[1], steps=steps))
+    return mixed[0], mixed[1], found, replace(trust, between=min(found.between, 1.0), rehearsed=1.0)
 
 
 def _after_labels(

@@ -90,6 +90,7 @@ def judged_by(seen: Seen, **held: Any) -> Prevalence:
         lab=seen.lab,
         field=seen.field,
         labels=seen.labels,
+        by_lab_groups=seen.by_lab_groups,
         design_effect=seen.design_effect,
         trust=seen.trust,
         overall_shift=seen.evidence.overall,

@@ -63,7 +63,7 @@ def recalibrate(
     normalize: bool = False,
     missing: Missing = "error",
     acknowledge: bool = False,
-    shape: Shape = "tilt",
+    shape: Shape = "auto",
 ) -> Any:
     """New predictions for the same rows, in the same order, of the kind that was given.
 
@@ -84,11 +84,11 @@ def recalibrate(
     acknowledge : bool
         Apply an estimate over groups that were declared ``protected``, and apply one whose verdict is "do not use"
         without a warning.
-    shape : "tilt" or "bins"
-        Of an estimate with labels of the field: whether predictions are multiplied with class weights of the row's
-        group alone, or with those of the bin that its scores fall into, too. Bins mend scores that are themselves off
-        in the field, such as ones too sure of themselves, which no tilt does; new predictions then jump where a bin
-        ends.
+    shape : "auto", "tilt" or "bins"
+        Of an estimate that rests on labels: whether predictions are multiplied with class weights of the row's group
+        alone ("tilt"), or with those of the bin that its scores fall into, too ("bins"). Bins correct scores that are
+        themselves miscalibrated, such as overconfident ones, which no tilt does; new predictions then jump where a bin
+        ends. "auto" is "bins" where the estimate rests on the labels of the lab's groups, and "tilt" elsewhere.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def recalibrated_masses(
     unseen: Unseen = "global",
     normalize: bool = False,
     missing: Missing = "error",
-    shape: Shape = "tilt",
+    shape: Shape = "auto",
 ) -> Floats:
     """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column.
 
@@ -140,6 +140,7 @@ def recalibrated_masses(
         ids = np.maximum(value_bins(partition, masses, missing=missing).values.astype(np.intp), -1)
     elif not partition.takes_probabilities:
         ids = given_ids(masses, partition, missing=missing)
+    shape = prev.shape_of(shape)
     correction = prev.correction(shape)
     if ids is not None:  # of a bin the lab knows the shares of the classes
         classes = prev.lab.bin_classes if prev.lab.of_values else prev.lab.bin_means
@@ -165,7 +166,7 @@ def decide(
     goal: Literal["accuracy", "balanced"] | Any = "accuracy",
     unseen: Unseen = "global",
     acknowledge: bool = False,
-    shape: Shape = "tilt",
+    shape: Shape = "auto",
 ) -> NDArray[Any]:
     """Hard decisions from recalibrated probabilities (the paper's section on contraindications).
 
@@ -209,7 +210,7 @@ def check_options(unseen: object, missing: object = "error") -> None:
     check_choice("missing", missing, ("error", "keep"))
 
 
-def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "tilt") -> None:
+def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "auto") -> None:
     """Refuse protected groups and a verdict "do not use" (a warning) unless acknowledged, and an impossible shape."""
     check_kind("prev", prev, Prevalence)
     check_flags(acknowledge=acknowledge)
@@ -233,7 +234,7 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "til
         )
 
 
-def check_decidable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "tilt") -> None:
+def check_decidable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "auto") -> None:
     """The same for decisions, which are for one of several classes."""
     check_applicable(prev, acknowledge=acknowledge, shape=shape)
     if prev.lab.outcome.kind == "intervals":

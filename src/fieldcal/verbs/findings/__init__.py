@@ -55,6 +55,7 @@ LAB: list[Callable[[Lab], Finding | None]] = [
 FIELD: list[Callable[[Seen], Finding | None]] = [
     field.looks_alike,
     trust.set_by_caller,
+    trust.lab_groups,
     trust.rehearsed,
     trust.withheld,
     trust.not_rehearsed,

@@ -55,6 +55,8 @@ def no_bias(seen: Seen) -> Finding:
         text += f"class, recalibrating by group multiplies that by about {factor}. {GROUPS} measures it."
         return Finding(code="maybe_biased", question=_BIAS, state="ask", text=text)
     biased = _biased(seen)
+    if seen.by_lab_groups is not None:
+        return _corrected(biased, found.tested)
     if not len(biased):
         text = f"Of {found.tested:,} groups of the lab none is clearly off given the class. Recalibrating by group "
         text += f"multiplies what is left of a bias by about {factor}."
@@ -68,6 +70,14 @@ def no_bias(seen: Seen) -> Finding:
         "recalibrate by these groups: count the field without them.",
         groups=tuple(lab.bias_groups[i] for i in biased),
     )
+
+
+def _corrected(biased: Ints, tested: int) -> Finding:
+    """Where the model of the lab's groups holds each group's own error."""
+    many = f"at least {len(biased):,}" if len(biased) == MOST_KEPT else f"{len(biased):,}"
+    text = f"Given the class, predictions are off for {many} of {tested:,} groups of the lab. The estimate corrects "
+    text += "each group by its own lab labels, as far as groups persist."
+    return Finding(code="bias_corrected", question=_BIAS, state="ok", text=text)
 
 
 def _biased(seen: Seen) -> Ints:

@@ -14,6 +14,7 @@ from fieldcal.core.reweight import Step
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import Option
 from fieldcal.objects import Field, Lab, WholeField, group_keys
+from fieldcal.objects.from_lab_groups import FromLabGroups
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.judged import Judged
 from fieldcal.types import Floats
@@ -53,6 +54,7 @@ class Seen:
     shares: Floats | None = None  # (G, K) estimated, of the classes in each group
     V: Floats | None = None  # (G, m) as effective rows
     labels: FromLabels | None = None
+    by_lab_groups: FromLabGroups | None = None
     judged: Judged | None = None  # of values
 
     @cached_property

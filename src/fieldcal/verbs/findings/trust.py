@@ -12,6 +12,7 @@ from fieldcal.verbs.findings import labels
 from fieldcal.verbs.findings.evidence import GROUPS, Seen
 
 _BY_MIX = "Do groups differ only in their mix of classes?"
+_CARRIED = "Do the lab's groups say how the model errs for the field's groups?"
 _WHOLE = "Did the whole field move only in its mix of classes?"
 _LABEL_SOME = "Labelled rows, drawn from the field at random, would decide; fieldcal plan says how many."
 _CAUSES = (
@@ -32,10 +33,31 @@ def set_by_caller(seen: Seen) -> Finding | None:
     return Finding(code="assumed", question="Was the trust earned?", state="care", text=text, remedy=remedy)
 
 
+def lab_groups(seen: Seen) -> Finding | None:
+    """Whether the errors of the lab's groups carry over to the field, and how much of the field they cover."""
+    found = seen.by_lab_groups
+    if found is None:
+        return None
+    rows, labels = np.asarray(seen.field.n, dtype=np.float64), np.asarray(found.lab_rows, dtype=np.float64)
+    known = float(rows[labels > 0].sum() / max(rows.sum(), 1e-300))
+    text = f"Learned from {labels.sum():,.0f} lab rows of {np.count_nonzero(labels):,} of the field's {len(rows):,} "
+    text += f"groups ({known:.0%} of the rows): the model's error for a group carries over from lab to field with "
+    text += f"correlation {found.persistence:.2f}"
+    text += ", as given" if found.given_persistence is not None else ""
+    text += f"; {min(found.between, 1.0):.0%} of the differences between groups are taken as label shift."
+    sure = (
+        found.persistence >= POLICY.persistent and known >= POLICY.known_rows and not found.given_persistence
+    )
+    state: State = "ok" if sure else "care"
+    return Finding(
+        code="lab_groups", question=_CARRIED, state=state, text=text, remedy="" if sure else _LABEL_SOME
+    )
+
+
 def rehearsed(seen: Seen) -> Finding | None:
     """What happened when the lab's own groups played the field."""
     found, trust = seen.evidence.rehearsal, seen.trust
-    if trust.set_by_caller or not seen.field.grouped or found is None:
+    if seen.by_lab_groups is not None or trust.set_by_caller or not seen.field.grouped or found is None:
         return None
     text = f"Rehearsed on {found.n_groups:,} groups and {found.n_rows:,} rows of the lab: "
     if found.trust > 0:
@@ -57,7 +79,8 @@ def rehearsed(seen: Seen) -> Finding | None:
 def withheld(seen: Seen) -> Finding | None:
     """A field that goes beyond what was rehearsed."""
     found, trust = seen.evidence.rehearsal, seen.trust
-    if trust.set_by_caller or not seen.field.grouped or found is None:
+    told = trust.set_by_caller or seen.by_lab_groups is not None
+    if told or not seen.field.grouped or found is None:
         return None
     question = "Is the field like what was rehearsed?"
     if trust.rehearsed < POLICY.withheld:
@@ -77,7 +100,8 @@ def not_rehearsed(seen: Seen) -> Finding | None:
     between, decided = seen.evidence.between, labels.between(seen, _BY_MIX)
     if decided is not None:
         return decided
-    if seen.trust.set_by_caller or between is None or seen.evidence.rehearsal is not None:
+    told = seen.trust.set_by_caller or seen.by_lab_groups is not None
+    if told or between is None or seen.evidence.rehearsal is not None:
         return None
     if not between.shifted:
         text = "The groups do not differ beyond noise: nothing is corrected between them."
