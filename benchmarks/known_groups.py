@@ -13,7 +13,8 @@ with at least 50 field rows the mean absolute error of the estimated share, and 
 90 % intervals; seconds from learning to the estimate. Of two classes only the second is measured.
 
 ``--peers`` adds, on binary files, what a user could do instead: a multilevel model of the lab labels by group without
-label shift, and MCGrad with the group as a feature (``pip install mcgrad``; left out where it is not installed).
+label shift, MCGrad with the group as a feature (``pip install mcgrad``; left out where it is not installed), and the
+logistic calibration of the lab without groups.
 """
 
 from __future__ import annotations

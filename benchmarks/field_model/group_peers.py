@@ -1,4 +1,4 @@
-"""What else a user could do with lab labels by group: two methods, both for two classes.
+"""What else a user could do with lab labels: three methods, all for two classes.
 
 Each takes predictions of class 1, labels and groups of the lab, and predictions and groups of the field, and returns
 new predictions for the field.
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
 
 BINS = 8
 PRIOR_MEAN, PRIOR_SD = np.array([0.0, -1.2, -1.8]), np.array([0.3, 1.0, 1.0])  # of c, log s and log t
@@ -93,6 +94,14 @@ def counts(place: np.ndarray, bins: np.ndarray, weights: np.ndarray, shape: tupl
     return np.bincount(place * shape[1] + bins, weights, minlength=shape[0] * shape[1]).reshape(shape)
 
 
+def calibrated(
+    lab: np.ndarray, y: np.ndarray, groups_lab: np.ndarray, field: np.ndarray, groups: np.ndarray
+) -> np.ndarray:
+    """Logistic calibration on the lab (Platt), without groups: the part of a gain that no group explains."""
+    model = LogisticRegression(C=1e6).fit(logit(lab)[:, None], y)
+    return np.asarray(model.predict_proba(logit(field)[:, None])[:, 1])
+
+
 def has_mcgrad() -> bool:
     return importlib.util.find_spec("mcgrad") is not None
 
@@ -113,4 +122,4 @@ def mcgrad(
     return np.asarray(model.predict(pd.DataFrame({"score": field, "group": groups}), **names))
 
 
-PEERS = {"shrinkage by group": shrunken, "MCGrad": mcgrad}
+PEERS = {"calibration, no groups": calibrated, "shrinkage by group": shrunken, "MCGrad": mcgrad}
