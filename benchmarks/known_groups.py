@@ -10,7 +10,7 @@ random     all others: lab and field rows drawn alike
 
 Per file and method: change of log loss by recalibration (predictions clipped at 1e-6; negative is better); over groups
 with at least 50 field rows the mean absolute error of the estimated share, and the mean width and the coverage of the
-90 % intervals; seconds from learning to the estimate. Of two classes only the second is measured.
+90 % intervals; seconds of processor time from learning to the estimate. Of two classes only the second is measured.
 
 ``--peers`` adds, on binary files, what a user could do instead: a multilevel model of the lab labels by group without
 label shift, MCGrad with the group as a feature (``pip install mcgrad``; left out where it is not installed), and the
@@ -111,14 +111,14 @@ class Question:
 
 def ours(question: Question) -> Record:
     """fieldcal with its defaults."""
-    data, start = question.data, time.perf_counter()
+    data, start = question.data, time.process_time()
     lab = fieldcal.learn(
         data.proba_lab, data.y_lab, groups=data.groups_lab, classes=range(question.n_classes)
     )
     field = fieldcal.count(lab, data.proba, groups=data.groups)
-    counted = time.perf_counter()
+    counted = time.process_time()
     prev = fieldcal.estimate(lab, field)
-    end = time.perf_counter()
+    end = time.process_time()
     new = np.asarray(fieldcal.recalibrate(prev, data.proba, groups=data.groups))
     order = [prev.groups.index(name) for name in question.names]
     estimate, lower, upper = (np.asarray(part)[order] for part in (prev.estimate, prev.lower, prev.upper))
@@ -138,9 +138,9 @@ def ours(question: Question) -> Record:
 
 def peer(question: Question, method: Callable[..., np.ndarray]) -> Record:
     """A method that returns new predictions of two classes; its share of a group is their mean."""
-    data, start = question.data, time.perf_counter()
+    data, start = question.data, time.process_time()
     one = method(data.proba_lab[:, 1], data.y_lab, data.groups_lab, data.proba[:, 1], data.groups)
-    seconds, new = time.perf_counter() - start, np.column_stack([1 - one, one])
+    seconds, new = time.process_time() - start, np.column_stack([1 - one, one])
     return {
         "change": question.change(new),
         "error": question.error(question.by_group(new)),
