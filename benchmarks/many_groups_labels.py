@@ -9,8 +9,8 @@ galaxyzoo.parquet      102 regions of the sky, spiral or not by people and by a 
                        fieldcal the classifier's eight classes (3, 4 and 5 are spirals) instead of spiral or not
 
 Per trial (seeds 42, 43, …) and method: mean squared error over groups, coverage and width of the 90 % intervals,
-seconds of processor time after import. fieldcal takes the judge's answers as categories (``learn(kind="values", design="random")``). The
-peers of the same run get the same rows. Figures under "published" are those of the paper, 200 trials, other draws.
+seconds of processor time after import. fieldcal takes the judge's answers as categories. The peers of the same run get
+the same rows. Figures under "published" are those of the paper, 200 trials, other draws.
 """
 
 from __future__ import annotations
