@@ -1,7 +1,7 @@
 """Real judges with labels on some rows, drawn at random over all systems: ``python benchmarks/judge_tasks.py FOLDER``
 
-Twenty tasks: a file of the folder, a judge, a question; several systems (or kinds of items) each. Of 60, 200 and 500
-rows per task the label is given (four draws); the target is the share of all rows' labels in each system. Per task,
+21 tasks: a file of the folder, a judge, a question; several systems (or kinds of items) each. Of 60, 200 and 500 rows
+per task the label is given (four draws; at most of half of the rows); the target is the share of all rows' labels in each system. Per task,
 number of labels and method: mean absolute error over systems, coverage of the 90 % intervals over all systems and over
 those with the status "ok", mean width, seconds of processor time. Beside fieldcal, in the same run and per system:
 labels only, the judge's own rate, PPI++.
@@ -31,7 +31,7 @@ from benchmarks.field_model.judged import PEERS, Judged, covers, fieldcal_shares
 from benchmarks.field_model.output import save, show
 
 SIZES, DRAWS = (60, 200, 500), 4
-LARGEST = 0.75  # of the rows of a task may be labelled
+LARGEST = 0.5  # of the rows of a task are labelled at most
 Record = dict[str, Any]
 
 
@@ -94,6 +94,7 @@ TASKS = (
     summary_of("relevance", "llama-2-70b-chat-hf", "rts"),
     *(faith(judge) for judge in ("gpt-3.5-turbo", "gpt-4-turbo", "trueteacher")),
     *(Task("pandalm_pairs", {"judge": judge}, is_one, is_one) for judge in ("gpt-3.5-turbo", "pandalm-7b")),
+    Task("lmarena_pairs", {"judge": "skywork"}, is_one, is_one, group="model_a"),
     Task("judgebench_judges", {"judge": "o1-mini-2024-09-12"}, is_first, is_first, group="slice"),
     Task("llmbar_judges", {"judge": "GPT-4", "prompt": "CoT"}, is_one, is_one, group="slice"),
 )
