@@ -1,10 +1,10 @@
 """Real judges with labels on some rows, drawn at random over all systems: ``python benchmarks/judge_tasks.py FOLDER``
 
-21 tasks: a file of the folder, a judge, a question; several systems (or kinds of items) each. Of 60, 200 and 500 rows
-per task the label is given (four draws; at most of half of the rows); the target is the share of all rows' labels in each system. Per task,
-number of labels and method: mean absolute error over systems, coverage of the 90 % intervals over all systems and over
-those with the status "ok", mean width, seconds of processor time. Beside fieldcal, in the same run and per system:
-labels only, the judge's own rate, PPI++.
+21 tasks: a file of the folder, a judge, a question; several systems (or kinds of items) each. The label is given of
+60, 200 and 500 rows per task, drawn four times, at most of half of the rows; the target is the share of all rows'
+labels in each system. Per task, number of labels and method: mean absolute error over systems, coverage of the 90 %
+intervals over all systems and over those with the status "ok", mean width, seconds of processor time. Beside fieldcal,
+in the same run and per system: labels only, the judge's own rate, PPI++.
 """
 
 from __future__ import annotations
