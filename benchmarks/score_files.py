@@ -23,6 +23,13 @@ class Data:
     groups: np.ndarray
 
 
+def kind_of(name: str) -> str:
+    """Whether label shift holds by construction, lab and field rows were drawn alike, or the field moved."""
+    if name.startswith(("SYN", "letter")):
+        return "consistent"
+    return "random" if "random" in name else "moved"
+
+
 def read(path: Path) -> Data:
     table = pq.read_table(path)
     scores = [c for c in table.column_names if c.startswith("p_")]

@@ -29,7 +29,7 @@ import numpy as np
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # modules come from the root, not from this folder
 
-from benchmarks.score_files import Data, log_loss, read, shares
+from benchmarks.score_files import Data, kind_of, log_loss, read, shares
 
 import fieldcal
 from fieldcal.core.reweight import steps_of, taken
@@ -71,12 +71,6 @@ class Case:
     whole_covered: float
     contrasts: float = float("nan")
     performance: float = float("nan")
-
-
-def kind_of(name: str) -> str:
-    if name.startswith(("SYN", "letter")):
-        return "consistent"
-    return "random" if "random" in name else "moved"
 
 
 def by_trust(prev: fieldcal.Prevalence, proba: np.ndarray, y: np.ndarray, place: np.ndarray) -> np.ndarray:
