@@ -75,6 +75,17 @@ def misfit(M: Floats, V: Floats, p: Floats, *, rows: Floats) -> Misfit:
     return Misfit(statistic, df, p_value, np.asarray(adjusted), effect, free, free_se)
 
 
+def outlying(M: Floats, V: Floats, *, rows: Floats, p_lab: Floats) -> NDArray[np.bool_] | None:
+    """Groups (G,) that miss every mixture by so much that they must be broken; None if there are none, or too many.
+
+    Where more than one in five is like that, the assumption is wrong and not a group.
+    """
+    found = misfit(M, V, np.tile(p_lab, (len(V), 1)), rows=rows)
+    broken = (found.adjusted < POLICY.noise) & (found.effect > POLICY.large_effect)
+    few = 0 < broken.sum() <= POLICY.outlying_groups * len(V)
+    return broken if few and V[~broken].sum() > 0 else None
+
+
 def _own_fit(M: Floats, V: Floats, p: Floats, steps: int = 3) -> Floats:
     """A few steps of EM from p towards what fits the group alone.
 

@@ -182,6 +182,8 @@ class Policy:
     small_effect: float = 0.1
     #: A field that misses every mixture by this much is not of this model.
     large_effect: float = 0.5
+    #: Groups like that are left out where others learn from all, if they are no more than this share. (23)
+    outlying_groups: float = 0.2
     #: Field rows of a group below which it leans on the others.
     few_group_rows: int = 20
     #: Standard errors below zero that a free prevalence must reach to be called impossible.

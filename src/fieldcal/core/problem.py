@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import rel_entr, xlogy
 
 from fieldcal.core.response import in_class_rows, smoothing_cells
@@ -27,6 +28,8 @@ class Problem:
     averages_over_M: bool = False
     class_rows: Floats | None = None  # (K,) effective rows of each class behind M; None for those of F
     together: Floats | None = None  # (m,) the whole field, as effective rows; None for the sum of V
+    #: (G,) groups unlike any mixture, such as a frozen sensor: the others learn nothing from them
+    outlying: NDArray[np.bool_] | None = None
 
     @cached_property
     def A(self) -> Floats:
@@ -51,16 +54,28 @@ class Problem:
 
     @cached_property
     def total(self) -> Floats:
-        """The histogram of the field as one population, (m,), as effective rows."""
-        return np.asarray(self.V.sum(axis=0)) if self.together is None else self.together
+        """The histogram of the field as one population, (m,), as effective rows; without outlying groups."""
+        return np.asarray(self.typical.sum(axis=0)) if self.together is None else self.together
+
+    @property
+    def typical(self) -> Floats:
+        """V of the groups that are not outlying."""
+        return self.V if self.outlying is None else self.V[~self.outlying]
 
     def whole(self) -> Problem:
         """The field as one population."""
-        return replace(self, V=self.total[None], grouped=False, averages_over_M=self.grouped, together=None)
+        return replace(
+            self,
+            V=self.total[None],
+            grouped=False,
+            averages_over_M=self.grouped,
+            together=None,
+            outlying=None,
+        )
 
     def take(self, rows: Floats) -> Problem:
         """Some of the groups."""
-        return replace(self, V=self.V[rows], together=None)
+        return replace(self, V=self.V[rows], together=None, outlying=None)
 
 
 class Term(Protocol):

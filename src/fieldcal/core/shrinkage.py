@@ -393,7 +393,7 @@ def default_priors(problem: Problem, M: Floats, rng: np.random.Generator) -> tup
         v = V.sum(axis=0) / max(n, 1e-300)
         alpha, kappa = lab_prior(A, v, n, p_lab=p_lab, n_draws=len(M), rng=rng, cut=cut)
         return PooledPrior(alpha, kappa, p_lab, ""), jeffreys
-    M = M / M.sum(axis=2, keepdims=True)
+    M, V = M / M.sum(axis=2, keepdims=True), problem.typical[:, bins]
     point = fit_pooled(A, M, V, p_lab=p_lab, centre="lab", rng=rng)
     if np.count_nonzero(V.sum(axis=1)) < FEW_GROUPS:
         return point, jeffreys

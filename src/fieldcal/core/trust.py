@@ -128,7 +128,7 @@ def measure(
         misfit=misfit(problem.M, problem.V, urc, rows=rows),
         novel=novel(F, problem.V),
         overall=overall_shift(F, total, smoothing=smoothing),
-        between=between_shift(F, problem.V, smoothing=smoothing) if problem.grouped else None,
+        between=between_shift(F, problem.typical, smoothing=smoothing) if problem.grouped else None,
         rehearsal=rehearsal,
         edge=edge,
         mode=mode,

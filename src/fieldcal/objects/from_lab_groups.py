@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.field_model import Counts, Model, Offsets, Posterior, offsets_of, persistence
+from fieldcal.core.goodness_of_fit import outlying
 from fieldcal.core.hypotheses import hypotheses
 from fieldcal.core.partition import Partition
 from fieldcal.core.policy import POLICY
@@ -156,6 +158,8 @@ def model_of_lab_groups(
     shift = Offsets.of(urc[1][None], sd[1][None], lab.p_lab)
     found = hypotheses(shift.mean[0], shift.covariance[0], trust=trust.overall, moved=moved)
     shared = at >= 0
+    if problem.outlying is not None:
+        shared &= ~problem.outlying
     resembling = persistence(
         _deviations(base, rows[: len(at)].sum(axis=1)[shared], np.asarray(lab.F_effective.sum(axis=0))),
         _deviations(base, problem.V[shared], problem.total),
@@ -168,6 +172,10 @@ def _lab_offsets(lab: Lab, V: Floats, known: NDArray[np.bool_], problem: Problem
     """What label shift implies for the lab's groups, from their histograms V (A, m) alone."""
     places = np.where(known, np.cumsum(known) - 1, -1)
     of_groups = Problem(problem.F, V[known], problem.smoothing, True, class_rows=problem.class_rows)
+    rows = of_groups.A.sum(axis=1)
+    of_groups = replace(
+        of_groups, outlying=outlying(of_groups.M, of_groups.V, rows=rows, p_lab=of_groups.p_lab)
+    )
     return offsets_of(Pooled().posterior(of_groups, random_state=0), lab.p_lab).take(places)
 
 

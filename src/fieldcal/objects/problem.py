@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fieldcal.core.explanations import Belief
-from fieldcal.core.goodness_of_fit import chance_of
+from fieldcal.core.goodness_of_fit import chance_of, outlying
 from fieldcal.core.labelled_rows import Base, LabelledRows
 from fieldcal.core.labels import Learnt, Model
 from fieldcal.core.posterior import Summary
@@ -30,19 +30,22 @@ def as_problem(
     their design effect.
     """
     V, squares = (np.asarray(counts[rows], dtype=np.float64) for counts in (field.V, field.weight_squares))
-    together = None
+    whole = V
     if field.weighted:
         # A group whose weights are unequal has fewer effective rows, but is no smaller a part of the field.
-        together = _worth(lab, V.sum(axis=0, keepdims=True), squares.sum(axis=0, keepdims=True))[0]
         V = _worth(lab, V, squares)
-    return Problem(
-        lab.F_effective,
-        V / design_effect,
-        lab.smoothing,
-        field.grouped,
-        class_rows=lab.n_effective,
-        together=None if together is None else together / design_effect,
+    problem = Problem(
+        lab.F_effective, V / design_effect, lab.smoothing, field.grouped, class_rows=lab.n_effective
     )
+    odd = None
+    if field.grouped and len(V) > 1 and isinstance(rows, slice):
+        odd = outlying(problem.M, problem.V, rows=problem.A.sum(axis=1), p_lab=problem.p_lab)
+    together = None
+    if field.weighted:
+        kept = slice(None) if odd is None else ~odd
+        sums = (table[kept].sum(axis=0, keepdims=True) for table in (whole, squares))
+        together = _worth(lab, *sums)[0] / design_effect
+    return replace(problem, together=together, outlying=odd)
 
 
 def belief_of(
