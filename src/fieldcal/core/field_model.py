@@ -48,6 +48,7 @@ _STEP, _WIDE_STEP = 0.02, 0.08  # of differences: for slopes, and for curvatures
 _LEAST = 1e-4  # of a share whose logarithm is taken
 _LEAST_ROWS = 0.5  # pseudo-rows behind such a share
 _NUMBERS = 4_000_000  # in memory at a time
+_DRAWN_TOGETHER = 64  # groups
 _TINY = 1e-300
 _RANGE = (-6.0, 2.0)  # of the logarithms of standard deviations
 
@@ -776,17 +777,25 @@ def _drawn(model: Model, point: _Point, rows: Ints, common: Floats, seed: list[i
     root = np.linalg.cholesky(point.S + 1e-12 * np.eye(len(point.S)))
     d, n = common @ root.T, len(common)
     shares = np.empty((len(rows), n, model.counts.shape[1]))
-    for i, g in enumerate(rows):
-        block = _Block.of(model, [point], np.array([g]))
-        rng = np.random.default_rng([*seed, int(g)])
-        q, (m, k) = block.group.shape[-1], block.eta.shape[2:]
-        u = rng.standard_normal((n, q)) @ np.linalg.cholesky(block.group[0, 0] + 1e-12 * np.eye(q)).T
-        bins = np.linalg.cholesky(block.of_bin[0, 0] + 1e-12 * np.eye(k))
-        move = np.einsum("mab,nmb->nma", bins, rng.standard_normal((n, m, k)))
-        move += np.einsum("mkq,nq->nmk", block.by_group[0, 0], u)
-        move += np.einsum("mkd,nd->nmk", block.common[0, 0], d)
-        Q = softmax(with_first(block.eta[0, 0] + move), axis=-1)
-        mean = np.einsum("m,nmk->nk", block.rest[0], Q) + block.known[0]
-        chance = np.einsum("m,nmk->nk", block.rest[0], Q * (1 - Q)) / block.n[0]
-        shares[i] = perturbed(mean, chance, rng)
+    G = len(model.counts.V)
+    for start in np.unique(rows // _DRAWN_TOGETHER) * _DRAWN_TOGETHER:
+        # The same groups are solved together whichever are asked for, so that draws do not depend on the others.
+        block = _Block.of(model, [point], np.arange(start, min(start + _DRAWN_TOGETHER, G)))
+        for i in np.flatnonzero(rows // _DRAWN_TOGETHER * _DRAWN_TOGETHER == start):
+            rng = np.random.default_rng([*seed, int(rows[i])])
+            shares[i] = _drawn_of_group(block, int(rows[i] - start), d, rng)
     return shares
+
+
+def _drawn_of_group(block: _Block, g: int, d: Floats, rng: np.random.Generator) -> Floats:
+    """Shares (n, K) of one group of a block, of changes (n, D) of the common effects."""
+    q, (m, k), n = block.group.shape[-1], block.eta.shape[2:], len(d)
+    u = rng.standard_normal((n, q)) @ np.linalg.cholesky(block.group[0, g] + 1e-12 * np.eye(q)).T
+    bins = np.linalg.cholesky(block.of_bin[0, g] + 1e-12 * np.eye(k))
+    move = np.einsum("mab,nmb->nma", bins, rng.standard_normal((n, m, k)))
+    move += np.einsum("mkq,nq->nmk", block.by_group[0, g], u)
+    move += np.einsum("mkd,nd->nmk", block.common[0, g], d)
+    Q = softmax(with_first(block.eta[0, g] + move), axis=-1)
+    mean = np.einsum("m,nmk->nk", block.rest[g], Q) + block.known[g]
+    chance = np.einsum("m,nmk->nk", block.rest[g], Q * (1 - Q)) / block.n[g]
+    return perturbed(mean, chance, rng)
