@@ -454,7 +454,13 @@ class Model:
             for p in range(len(at)):
                 log = float(prior[p] + change[p])
                 points.append(
-                    (hypothesis, components.take(np.array([p])), found.d[p], np.asarray(np.linalg.inv(found.S[p])), log)
+                    (
+                        hypothesis,
+                        components.take(np.array([p])),
+                        found.d[p],
+                        np.asarray(np.linalg.inv(found.S[p])),
+                        log,
+                    )
                 )
         return Posterior(self, _weighed(points), seed)
 
