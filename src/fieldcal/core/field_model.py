@@ -81,6 +81,11 @@ class Offsets:
             np.where(known[:, None, None], self.covariance[rows], 0.0),
         )
 
+    def followed(self, share: Floats) -> Offsets:
+        """Shrunk to a share (n,) of each; what is not followed adds to its error."""
+        left = (1 - share)[:, None] * self.mean
+        return Offsets(share[:, None] * self.mean, self.covariance + left[:, :, None] * left[:, None, :])
+
 
 def offsets_of(posterior: LabelShiftPosterior, base: Floats) -> Offsets:
     """Of groups under label shift; of more than two classes from the mode and the curvature there, which is fast."""
@@ -215,7 +220,7 @@ class _Design:
         blocks = [  # in the lab, in the field, covariance
             (nothing, eye, 0 * unit),
             (eye, eye, POLICY.calibration_shift**2 * unit),
-            (slope, slope, np.array([[POLICY.slope**2]])),
+            (slope, slope, np.array([[POLICY.calibration_slope**2]])),
         ]
         if fine or counts.free_base:
             blocks.append((bins, bins, bin_sd**2 * np.kron(np.eye(m), unit)))

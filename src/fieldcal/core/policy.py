@@ -128,9 +128,10 @@ class Policy:
     known_rows: float = 0.5
     #: Degrees of freedom of the scale of a group's effects: an outlying group frees itself.
     outlying_freedom: float = 5.0
-    #: Calibration error common to all groups: a shift of all bins, and of each bin alone, on the log-odds scale; where
-    #: bins are categories whose classes nobody knows beforehand, any.
+    #: Calibration error common to all groups: a shift of all bins, a factor of the log-odds less one, and each bin
+    #: alone; where bins are categories whose classes nobody knows beforehand, any.
     calibration_shift: float = 0.3
+    calibration_slope: float = 0.4
     calibration_bin: float = 0.15
     free_base: float = 3.0
     #: How much the calibration of a bin changes from lab to field, beyond what hypotheses say; moved, and not.

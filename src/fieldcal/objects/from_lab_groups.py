@@ -144,6 +144,10 @@ def model_of_lab_groups(
     rows = lab.group_counts(places) * lab.effective_per_row
     of_lab = _lab_offsets(lab, rows.sum(axis=1), places >= 0, problem)
     groups = np.where(np.arange(len(places)) < len(at), np.arange(len(places)), -1)
+    # Where the field moved as no mixture of classes does, it is another population: what the lab's groups teach of
+    # differences between groups is no evidence for groups that the lab has never seen.
+    explained = trust.overall / POLICY.most_without_labels if moved else 1.0
+    follow = np.where(places >= 0, 1.0, min(explained, 1.0))
     base = np.clip(lab.bin_means, _LEAST, 1.0)
     base = base / base.sum(axis=1, keepdims=True)
     counts = Counts(
@@ -152,7 +156,7 @@ def model_of_lab_groups(
         np.zeros(rows.shape),
         problem.V,
         of_lab,
-        Offsets.of(urc[0], sd[0], urc[1]).take(groups),
+        Offsets.of(urc[0], sd[0], urc[1]).take(groups).followed(follow),
         ((places >= 0) & (groups >= 0) & rows.any(axis=(1, 2))).astype(np.float64),
     )
     shift = Offsets.of(urc[1][None], sd[1][None], lab.p_lab)
