@@ -115,6 +115,9 @@ class Counts:
     t_lab: Offsets  # (A) differences of groups under label shift
     t_field: Offsets  # (A)
     known: Floats  # (A,) whether lab and field both have rows of the group
+    calibrated: (
+        Floats  # (A,) probability that the lab's calibration error, common to its groups, is the group's too
+    )
     free_base: bool = False  # whether nothing is known of the classes in a bin but field labels
 
     @property
@@ -681,6 +684,8 @@ class _Block:
     """Some groups at P points: log-odds of the field's bins, and their covariance in parts."""
 
     eta: Floats  # (P, g, m, K − 1)
+    of_lab: Floats  # (P, m, K − 1) the part that is the lab's calibration error
+    calibrated: Floats  # (g,) probability that it is the group's too
     of_bin: Floats  # (P, g, m, k, k) covariance of a bin alone
     group: Floats  # (P, g, q, q) covariance of u
     by_group: Floats  # (P, g, m, k, q) how u moves a bin
@@ -715,14 +720,23 @@ class _Block:
         effects = (found.u[:, :, None] + found.e)[..., own]
         eta = priors.offset[:, :, -1] + np.einsum("mkd,pd->pmk", X[1], d)[:, None] + effects
         rest, known, n = _open_rows(counts, rows)
-        return cls(eta, found.E[..., own, own], found.U, by_group, common, S, rest, known, n)
+        of_lab = np.einsum(
+            "mkd,pd->pmk", X[1][..., model.design.shift.stop :], d[:, model.design.shift.stop :]
+        )
+        calibrated = counts.calibrated[rows]
+        return cls(
+            eta, of_lab, calibrated, found.E[..., own, own], found.U, by_group, common, S, rest, known, n
+        )
 
     @cached_property
     def classes(self) -> Floats:
         """P(class | bin) in each group, (P, g, m, K), over the uncertainty of the log-odds."""
         covariance = self.of_bin + self.by_group @ self.group[:, :, None] @ self.by_group.swapaxes(-1, -2)
         covariance = covariance + self.common @ self.S[:, None, None] @ self.common.swapaxes(-1, -2)
-        return expected_softmax(self.eta, covariance)
+        found, sure = expected_softmax(self.eta, covariance), self.calibrated[:, None, None]
+        if (sure == 1).all():
+            return found
+        return sure * found + (1 - sure) * expected_softmax(self.eta - self.of_lab[:, None], covariance)
 
     def moments(self) -> tuple[Floats, Floats, Floats]:
         """Shares (P, g, K), their variance given d, and how they move with d, (P, g, K, D)."""

@@ -138,7 +138,7 @@ class Policy:
     calibration_change: tuple[float, float] = (0.3, 0.05)
     #: Variance of the differences between groups, where there are too few to estimate it.
     group_spread: float = 0.25
-    #: The share of the lab's calibration that groups get which the lab does not have.
+    #: Where the field moved: the probability that the lab's calibration error is also that of groups it never saw.
     calibration_of_new: float = 0.25
 
     # The lab ---------------------------------------------------------------------------------------------

@@ -65,11 +65,7 @@ class FromLabGroups(Frozen):
         G = len(each)
         rows = counts.lab[:G].sum(axis=(1, 2))
         size = counts.V.sum(axis=1)
-        known = float(
-            np.average(np.where(rows > 0, 1.0, POLICY.calibration_of_new), weights=np.maximum(size, 1e-9))
-        )
-        raw, total = counts.base, counts.V.sum(axis=0)
-        bins = known * posterior.classes_by_bin() + (1 - known) * raw
+        raw, total, bins = counts.base, counts.V.sum(axis=0), posterior.classes_by_bin()
         V = np.where(size[:, None] > 0, counts.V, total)
         whole = posterior.whole().estimate
         kinds = ("label_shift", "unchanged", "other")
@@ -158,6 +154,7 @@ def model_of_lab_groups(
         of_lab,
         Offsets.of(urc[0], sd[0], urc[1]).take(groups).followed(follow),
         ((places >= 0) & (groups >= 0) & rows.any(axis=(1, 2))).astype(np.float64),
+        np.where((places >= 0) | (not moved), 1.0, POLICY.calibration_of_new),
     )
     shift = Offsets.of(urc[1][None], sd[1][None], lab.p_lab)
     found = hypotheses(shift.mean[0], shift.covariance[0], trust=trust.overall, moved=moved)
