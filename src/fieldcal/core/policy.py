@@ -126,6 +126,10 @@ class Policy:
     #: Expected persistence, and the share of the field's rows in groups that the lab knows, from which it is "ok".
     persistent: float = 0.6
     known_rows: float = 0.5
+    #: Or where groups differ by label shift: at least this much of their differences, and the model's error for a group
+    #: no larger than this on the log-odds scale.
+    between_label_shift: float = 0.75
+    small_group_error: float = 0.35
     #: Degrees of freedom of the scale of a group's effects: an outlying group frees itself.
     outlying_freedom: float = 5.0
     #: Calibration error common to all groups: a shift of all bins, a factor of the log-odds less one, and each bin
