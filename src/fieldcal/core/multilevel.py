@@ -70,7 +70,7 @@ class Labels:
 
     @cached_property
     def dimension(self) -> Floats:
-        """(L,) coordinates of a group's effects that its labels inform, if bins have effects of their own."""
+        """(L,) coordinates of a group's effects, if bins with labels have effects of their own."""
         return np.asarray(self.q * (1.0 + self.seen.sum(axis=1)))
 
     @cached_property
@@ -135,7 +135,12 @@ class _State:
     e: Floats
     P: Floats  # (P, L, F, m, K − 1) probabilities
     scale: Floats
+    square: Floats  # (P, L) of each group's effects at the mode, in units of their prior
+    unknown: Floats  # (P, L) what their variance adds to it
     value: Floats  # (P,) log of likelihood times prior
+
+
+_Parts = tuple[Floats, Floats, Floats, Floats, Floats]
 
 
 def fit(
@@ -153,9 +158,10 @@ def fit(
     if start is None:
         d = np.zeros((P, priors.common.shape[1])) if at is None else at
         start = d, np.zeros((P, L, F * free)), np.zeros((P, L, m, F * free))
-    state = _at(labels, priors, *start)
+    state = _at(labels, priors, *start, np.broadcast_to(_dimension(labels, priors), (P, L)))
     for _ in range(_STEPS):
         parts = _curvature(labels, priors, state, held=at is not None)
+        state = _with_unknown(labels, priors, state, _unknown(labels, priors, parts))
         moved = _improved(labels, priors, state, _solve(labels, priors, state, parts, held=at is not None))
         gained, state = moved.value - state.value, moved
         if not (gained > _ENOUGH * (1 + 0 * state.value)).any():
@@ -170,7 +176,7 @@ def fit(
     return Fitted(state.d, state.u, state.e, state.scale, S, C, U, E, A, logs)
 
 
-def _at(labels: Labels, priors: Priors, d: Floats, u: Floats, e: Floats) -> _State:
+def _at(labels: Labels, priors: Priors, d: Floats, u: Floats, e: Floats, unknown: Floats) -> _State:
     P, L, F, m, free = priors.offset.shape
     effects = np.einsum("mqd,pd->pmq", labels.design, d)[:, None] + u[:, :, None, :] + e
     eta = priors.offset + effects.reshape(P, L, m, F, free).swapaxes(2, 3)
@@ -185,13 +191,37 @@ def _at(labels: Labels, priors: Priors, d: Floats, u: Floats, e: Floats) -> _Sta
     square = np.einsum("pli,plij,plj->pl", u, priors.group, u, optimize=True)
     if priors.bins is not None:
         square += np.einsum("plmi,pij,plmj->pl", e, priors.bins, e, optimize=True)
-    value -= (0.5 * (nu + size) * np.log1p(square / nu)).sum(axis=1)
+    value -= (0.5 * (nu + size) * np.log1p((square + unknown) / nu)).sum(axis=1)
     if labels.term is not None:
         value = value + labels.term.value(d)
-    return _State(d, u, e, odds / total[..., None], (nu + size) / (nu + square), value)
+    scale = (nu + size) / (nu + square + unknown)
+    return _State(d, u, e, odds / total[..., None], scale, square, unknown, value)
 
 
-_Parts = tuple[Floats, Floats, Floats, Floats, Floats]
+def _with_unknown(labels: Labels, priors: Priors, state: _State, unknown: Floats) -> _State:
+    """The same effects, of which that much is unknown."""
+    size, nu = _dimension(labels, priors), priors.freedom
+    scale = (nu + size) / (nu + state.square + unknown)
+    value = state.value + (0.5 * (nu + size) * np.log(scale / state.scale)).sum(axis=1)
+    return replace(state, scale=scale, unknown=unknown, value=value)
+
+
+def _unknown(labels: Labels, priors: Priors, parts: _Parts) -> Floats:
+    """What the variance of each group's effects adds to the expectation of their square, (P, L).
+
+    With it the scale is that of an EM step. Without it, effects that no label informs are at zero, and would count as
+    evidence that the group is close to the others.
+    """
+    _, _, U, E, A = parts
+    found = np.einsum("plab,plba->pl", priors.group, U)
+    if priors.bins is not None:
+        carried = E @ A
+        with_group = np.einsum(
+            "plmab,plmac->plbc", carried, priors.bins[:, None, None] @ carried, optimize=True
+        )
+        found = found + np.einsum("plab,plba->pl", with_group, U)
+        found = found + np.einsum("pab,plmba,lm->pl", priors.bins, E, labels.seen, optimize=True)
+    return np.asarray(found)
 
 
 def _curvature(labels: Labels, priors: Priors, state: _State, *, held: bool) -> _Parts:
@@ -307,7 +337,7 @@ def _improved(labels: Labels, priors: Priors, state: _State, move: tuple[Floats,
             old + size.reshape(-1, *[1] * (old.ndim - 1)) * new
             for old, new in zip((state.d, state.u, state.e), move, strict=True)
         ]
-        found = _at(labels, priors, *at)
+        found = _at(labels, priors, *at, state.unknown)
         worse = ~(found.value >= state.value - 1e-9 * np.abs(state.value))
         if not worse.any():
             return found
@@ -317,11 +347,11 @@ def _improved(labels: Labels, priors: Priors, state: _State, move: tuple[Floats,
         old + size.reshape(-1, *[1] * (old.ndim - 1)) * new
         for old, new in zip((state.d, state.u, state.e), move, strict=True)
     ]
-    return _at(labels, priors, *at)
+    return _at(labels, priors, *at, state.unknown)
 
 
 def _log_evidence(labels: Labels, priors: Priors, state: _State, S: Floats, U: Floats, E: Floats) -> Floats:
-    """Log of the integral over all effects, Student's densities of the groups normalised."""
+    """Log of the integral over all effects; a lower bound of it where the scales of groups are uncertain."""
     nu, size = priors.freedom, _dimension(labels, priors)
     logs = 0.5 * (log_determinant(priors.common) - log_determinant(S))
     logs = logs + 0.5 * (log_determinant(priors.group) + log_determinant(U)).sum(axis=1)
@@ -329,7 +359,7 @@ def _log_evidence(labels: Labels, priors: Priors, state: _State, S: Floats, U: F
         each = log_determinant(priors.bins)[:, None, None] + log_determinant(E)
         logs = logs + 0.5 * (each * labels.seen).sum(axis=(1, 2))
     student = gammaln((nu + size) / 2) - gammaln(nu / 2) - 0.5 * size * np.log(nu / 2)
-    return np.asarray(state.value + logs + student.sum())
+    return np.asarray(state.value + logs + student.sum() + 0.5 * (state.scale * state.unknown).sum(axis=1))
 
 
 def _dimension(labels: Labels, priors: Priors) -> Floats:
