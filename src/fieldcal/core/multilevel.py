@@ -166,13 +166,8 @@ def fit(
         gained, state = moved.value - state.value, moved
         if not (gained > _ENOUGH * (1 + 0 * state.value)).any():
             break
-    logs = np.zeros(P)
-    if at is None:
-        S, _, U, E, _ = _curvature(labels, priors, state, held=False)
-        logs = _log_evidence(labels, priors, state, S, U, E)
-    # At the mode of the scale the effects that labels leave open are taken to be small: no group is surer than normal.
-    known = replace(state, scale=np.minimum(state.scale, 1.0))
-    S, C, U, E, A = _curvature(labels, priors, known, held=at is not None)
+    S, C, U, E, A = _curvature(labels, priors, state, held=at is not None)
+    logs = np.zeros(P) if at is not None else _log_evidence(labels, priors, state, S, U, E)
     return Fitted(state.d, state.u, state.e, state.scale, S, C, U, E, A, logs)
 
 
