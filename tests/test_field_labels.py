@@ -222,3 +222,18 @@ def test_an_estimator_adapts_to_rows_some_of_which_have_labels():
         columns, groups=groups, y=y, design="by_class", only_labels=True
     )
     assert later.field_ == field
+
+
+@pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
+@pytest.mark.parametrize(("rehearsed", "state"), [(False, "care"), (True, "ok")])
+def test_fault_77_a_group_without_labels_is_marked_and_asks_for_care_unless_lab_groups_were_rehearsed(
+    rehearsed, state
+):
+    data = fieldcal.datasets.label_shift(n_lab=1500, n_field=1500, n_groups=4, random_state=0)
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab if rehearsed else None)
+    y = np.where((data.groups_field < 3) & (np.arange(1500) % 5 == 0), data.y_field, np.nan)
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=data.groups_field, y=y))
+    assert ["no_labels" in status for status in prev.status] == [False, False, False, True]
+    found = prev.verdict.finding("groups_without_labels")
+    assert (found.state, found.groups) == (state, (3,))
+    assert rehearsed or prev.verdict.level != "ok"

@@ -38,7 +38,7 @@ def shown(found):
     return [repr(k) for k in found]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(any_key)
 def test_every_key_survives_json_with_its_type(key):
     key = group_keys.normalize(key)

@@ -42,7 +42,12 @@ def uneven(n, seed=0):
 
 @pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 @pytest.mark.parametrize(
-    ("classes", "options"), [(2, {}), (3, {"partition": 6}), (3, {"ordered": True})], ids=["2", "3", "order"]
+    ("classes", "options"),
+    [
+        pytest.param(2, {}, id="2"),
+        pytest.param(3, {"partition": 6}, id="3"),
+        pytest.param(3, {"ordered": True}, id="order", marks=pytest.mark.slow),
+    ],
 )
 def test_equal_weights_of_any_size_say_the_same_as_none(classes, options):
     for size in (0.1, 1e9):

@@ -55,7 +55,7 @@ def dense(found):
     return H
 
 
-@pytest.mark.parametrize("columns", [0, COLUMNS])
+@pytest.mark.parametrize("columns", [0, pytest.param(COLUMNS, marks=pytest.mark.slow)])
 def test_the_mode_is_where_a_general_optimizer_finds_it_and_the_precision_its_second_derivative(columns):
     given, (precision, own) = cells(columns=columns), priors(columns=columns)
     found = fit(given, precision=precision, own=own)

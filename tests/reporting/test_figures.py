@@ -114,3 +114,25 @@ def test_the_numbers_of_a_picture_are_those_of_its_table():
         prev.lab.rehearsal.change_by_trust, abs=5e-5
     )
     assert len(found["curve"][0].rows[0]) == len(found["curve"][0].head)
+
+
+def test_millions_of_rows_are_written_in_full_and_flagged_groups_are_marked_on_a_phone_too():
+    table = tables.forest(simple()[0])
+    table["n"][0] = 4_999_980.0
+    table["status"][1] = "few_rows,not_in_lab"
+    (forest,) = pictures({"figures": {"forest": table}})["forest"]
+    wide, phone = (
+        ["".join(e.itertext()) for e in elements(svg) if e.tag == "text"]
+        for svg in (forest.svg, forest.narrow)
+    )
+    assert any("4,999,980" in text for text in wide)
+    assert any(text.endswith("few rows, not in lab") for text in wide)
+    assert sum(text.endswith("*") for text in phone) == 1
+    assert "star" in forest.caption
+
+
+def test_a_change_that_rounds_to_zero_has_no_minus_sign():
+    table = tables.trust(judged("care")[0].lab)
+    table["change"][0] = -1e-9
+    (trust,) = pictures({"figures": {"trust": table}})["trust"]
+    assert trust.rows[0][1] == "+0.0000"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -27,6 +28,13 @@ STRANGE = ("trust", "label shift", "reliab", "recalibrat", "calibration curve", 
 def _nothing_planned(monkeypatch):
     """To plan takes seconds, and one test asks for it."""
     monkeypatch.setattr(section, "MORE_LABELS", ())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _made():
+    """What most tests share is made before a test is timed."""
+    with warnings.catch_warnings(action="ignore", category=fieldcal.FieldcalWarning):
+        sliced()
 
 
 @functools.cache

@@ -127,9 +127,16 @@ def test_hostile_names_are_shown_and_stay_inert():
     assert len(text) < 1_000_000
 
 
-def test_the_data_for_the_script_are_those_of_the_estimate():
+@pytest.fixture(scope="module")
+def many():
+    """An estimate of many groups, and its page."""
     prev, _ = simple(700, 2)
-    page = Page(reported(prev).html())
+    return prev, reported(prev).html()
+
+
+def test_the_data_for_the_script_are_those_of_the_estimate(many):
+    prev, text = many
+    page = Page(text)
     packed = next(t for t in page.raw["script"] if re.fullmatch(r"[A-Za-z0-9+/=\s]+", t))
     data = json.loads(zlib.decompress(base64.b64decode(packed)))
     assert len(data["names"]) == 700
@@ -140,9 +147,8 @@ def test_the_data_for_the_script_are_those_of_the_estimate():
         )
 
 
-def test_without_a_script_the_first_lines_are_there_and_the_page_says_how_many():
-    prev, _ = simple(700, 2)
-    text = reported(prev).html()
+def test_without_a_script_the_first_lines_are_there_and_the_page_says_how_many(many):
+    _, text = many
     page = Page(text)
     rows = [a for a in page.named("th") if a.get("scope") == "row"]
     assert len(rows) >= STATIC_LINES

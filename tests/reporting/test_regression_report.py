@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import warnings
 
 import numpy as np
 import pytest
@@ -48,6 +49,14 @@ def told(n_groups=4):
 def changed(n_groups=4):
     prev, rows, _, groups = numbers(n_groups)
     return fieldcal.recalibrate(prev, rows, groups=groups)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _made():
+    """What most tests share is made before a test is timed."""
+    with warnings.catch_warnings(action="ignore", category=fieldcal.FieldcalWarning):
+        told()
+        changed()
 
 
 def measure(content, name):

@@ -82,6 +82,11 @@ class Offsets:
             np.where(known[:, None, None], self.covariance[rows], 0.0),
         )
 
+    def followed(self, share: Floats) -> Offsets:
+        """Shrunk to a share (n,) of each; what is not followed adds to its error."""
+        left = (1 - share)[:, None] * self.mean
+        return Offsets(share[:, None] * self.mean, self.covariance + left[:, :, None] * left[:, None, :])
+
 
 def offsets_of(posterior: LabelShiftPosterior, base: Floats) -> Offsets:
     """Of groups under label shift; of more than two classes from the mode and the curvature there, which is fast."""
@@ -111,6 +116,9 @@ class Counts:
     t_lab: Offsets  # (A) differences of groups under label shift
     t_field: Offsets  # (A)
     known: Floats  # (A,) whether lab and field both have rows of the group
+    calibrated: (
+        Floats  # (A,) probability that the lab's calibration error, common to its groups, is the group's too
+    )
     free_base: bool = False  # whether nothing is known of the classes in a bin but field labels
 
     @property
@@ -216,7 +224,7 @@ class _Design:
         blocks = [  # in the lab, in the field, covariance
             (nothing, eye, 0 * unit),
             (eye, eye, POLICY.calibration_shift**2 * unit),
-            (slope, slope, np.array([[POLICY.slope**2]])),
+            (slope, slope, np.array([[POLICY.calibration_slope**2]])),
         ]
         if fine or counts.free_base:
             blocks.append((bins, bins, bin_sd**2 * np.kron(np.eye(m), unit)))
@@ -677,6 +685,8 @@ class _Block:
     """Some groups at P points: log-odds of the field's bins, and their covariance in parts."""
 
     eta: Floats  # (P, g, m, K − 1)
+    of_lab: Floats  # (P, m, K − 1) the part that is the lab's calibration error
+    calibrated: Floats  # (g,) probability that it is the group's too
     of_bin: Floats  # (P, g, m, k, k) covariance of a bin alone
     group: Floats  # (P, g, q, q) covariance of u
     by_group: Floats  # (P, g, m, k, q) how u moves a bin
@@ -711,14 +721,23 @@ class _Block:
         effects = (found.u[:, :, None] + found.e)[..., own]
         eta = priors.offset[:, :, -1] + np.einsum("mkd,pd->pmk", X[1], d)[:, None] + effects
         rest, known, n = _open_rows(counts, rows)
-        return cls(eta, found.E[..., own, own], found.U, by_group, common, S, rest, known, n)
+        of_lab = np.einsum(
+            "mkd,pd->pmk", X[1][..., model.design.shift.stop :], d[:, model.design.shift.stop :]
+        )
+        calibrated = counts.calibrated[rows]
+        return cls(
+            eta, of_lab, calibrated, found.E[..., own, own], found.U, by_group, common, S, rest, known, n
+        )
 
     @cached_property
     def classes(self) -> Floats:
         """P(class | bin) in each group, (P, g, m, K), over the uncertainty of the log-odds."""
         covariance = self.of_bin + self.by_group @ self.group[:, :, None] @ self.by_group.swapaxes(-1, -2)
         covariance = covariance + self.common @ self.S[:, None, None] @ self.common.swapaxes(-1, -2)
-        return expected_softmax(self.eta, covariance)
+        found, sure = expected_softmax(self.eta, covariance), self.calibrated[:, None, None]
+        if (sure == 1).all():
+            return found
+        return sure * found + (1 - sure) * expected_softmax(self.eta - self.of_lab[:, None], covariance)
 
     def moments(self) -> tuple[Floats, Floats, Floats]:
         """Shares (P, g, K), their variance given d, and how they move with d, (P, g, K, D)."""

@@ -35,7 +35,7 @@ def hypotheses(
     *,
     trust: float,
     moved: bool,
-    set_by_caller: bool = False,
+    labels: float = 0.0,
 ) -> tuple[Hypothesis, ...]:
     """The hypotheses about a field, their weights summing to one.
 
@@ -44,24 +44,25 @@ def hypotheses(
     shift, covariance : what label shift implies for the whole field, (K − 1,) and (K − 1, K − 1)
     trust : the probability of label shift, from the histogram or from the caller
     moved : whether the field's histogram differs from the lab's beyond noise
+    labels : labelled rows of the field; from a few on they decide, and all three enter the estimate
     """
     place = 0 if moved else 1
     unit = (np.eye(len(shift)) + 1) / 2
     loose = (np.abs(shift).max() / 2 + POLICY.other_off[place]) ** 2 * unit
     around = POLICY.label_shift_off[place] ** 2 * unit
     still = POLICY.same_off[place] ** 2 * unit + (0 if moved else 1) * np.minimum(covariance, 1.0)
-    if set_by_caller:
-        weights = estimates = (trust, 1 - trust, 0.0)
-        around = 0 * unit
-    elif moved:
+    if moved:
         first = max(trust, POLICY.story_label_shift)
         weights = (first, (1 - first) * (1 - POLICY.story_other), (1 - first) * POLICY.story_other)
         estimates = (trust, 1 - trust, 0.0)
     else:
-        weights, estimates = (0.0, 1.0, 0.0), (0.0, 1.0, 0.0)
+        weights = POLICY.explanations[1] if labels else (0.0, 1.0, 0.0)
+        estimates = (0.0, 1.0, 0.0)
+    alone = float(np.exp(-labels / POLICY.first_labels))
+    near = [alone * e + (1 - alone) * w for e, w in zip(estimates, weights, strict=True)]
     found = (
-        Hypothesis("label_shift", weights[0], estimates[0], shift, covariance + around),
-        Hypothesis("unchanged", weights[1], estimates[1], 0 * shift, still),
-        Hypothesis("other", weights[2], estimates[2], shift / 2, loose),
+        Hypothesis("label_shift", weights[0], near[0], shift, covariance + around),
+        Hypothesis("unchanged", weights[1], near[1], 0 * shift, still),
+        Hypothesis("other", weights[2], near[2], shift / 2, loose),
     )
     return tuple(h for h in found if h.weight > 0)

@@ -126,18 +126,23 @@ class Policy:
     #: Expected persistence, and the share of the field's rows in groups that the lab knows, from which it is "ok".
     persistent: float = 0.6
     known_rows: float = 0.5
+    #: Or where groups differ by label shift: at least this much of their differences, and the model's error for a group
+    #: no larger than this on the log-odds scale.
+    between_label_shift: float = 0.75
+    small_group_error: float = 0.35
     #: Degrees of freedom of the scale of a group's effects: an outlying group frees itself.
     outlying_freedom: float = 5.0
-    #: Calibration error common to all groups: a shift of all bins, and of each bin alone, on the log-odds scale; where
-    #: bins are categories whose classes nobody knows beforehand, any.
+    #: Calibration error common to all groups: a shift of all bins, a factor of the log-odds less one, and each bin
+    #: alone; where bins are categories whose classes nobody knows beforehand, any.
     calibration_shift: float = 0.3
+    calibration_slope: float = 0.4
     calibration_bin: float = 0.15
     free_base: float = 3.0
     #: How much the calibration of a bin changes from lab to field, beyond what hypotheses say; moved, and not.
     calibration_change: tuple[float, float] = (0.3, 0.05)
     #: Variance of the differences between groups, where there are too few to estimate it.
     group_spread: float = 0.25
-    #: The share of the lab's calibration that groups get which the lab does not have.
+    #: Where the field moved: the probability that the lab's calibration error is also that of groups it never saw.
     calibration_of_new: float = 0.25
 
     # The lab ---------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from fieldcal.objects import group_keys
 from fieldcal.objects.artefact import Frozen, Numbers
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.problem import labelled_rows
 from fieldcal.types import Floats
 
 #: "auto", or how far groups of the same name keep their errors from lab to field, from 0 to 1.
@@ -65,11 +66,7 @@ class FromLabGroups(Frozen):
         G = len(each)
         rows = counts.lab[:G].sum(axis=(1, 2))
         size = counts.V.sum(axis=1)
-        known = float(
-            np.average(np.where(rows > 0, 1.0, POLICY.calibration_of_new), weights=np.maximum(size, 1e-9))
-        )
-        raw, total = counts.base, counts.V.sum(axis=0)
-        bins = known * posterior.classes_by_bin() + (1 - known) * raw
+        raw, total, bins = counts.base, counts.V.sum(axis=0), posterior.classes_by_bin()
         V = np.where(size[:, None] > 0, counts.V, total)
         whole = posterior.whole().estimate
         kinds = ("label_shift", "unchanged", "other")
@@ -144,19 +141,27 @@ def model_of_lab_groups(
     rows = lab.group_counts(places) * lab.effective_per_row
     of_lab = _lab_offsets(lab, rows.sum(axis=1), places >= 0, problem)
     groups = np.where(np.arange(len(places)) < len(at), np.arange(len(places)), -1)
+    # Where the field moved as no mixture of classes does, it is another population: what the lab's groups teach of
+    # differences between groups is no evidence for groups that the lab has never seen.
+    explained = trust.overall / POLICY.most_without_labels if moved else 1.0
+    follow = np.where(places >= 0, 1.0, min(explained, 1.0))
     base = np.clip(lab.bin_means, _LEAST, 1.0)
     base = base / base.sum(axis=1, keepdims=True)
+    shift = Offsets.of(urc[1][None], sd[1][None], lab.p_lab)
+    labels = _field_labels(field, problem, rows.shape)
+    found = hypotheses(
+        shift.mean[0], shift.covariance[0], trust=trust.overall, moved=moved, labels=float(labels.sum())
+    )
     counts = Counts(
         base,
         rows,
-        np.zeros(rows.shape),
+        labels,
         problem.V,
         of_lab,
-        Offsets.of(urc[0], sd[0], urc[1]).take(groups),
+        Offsets.of(urc[0], sd[0], urc[1]).take(groups).followed(follow),
         ((places >= 0) & (groups >= 0) & rows.any(axis=(1, 2))).astype(np.float64),
+        np.where((places >= 0) | (not moved), 1.0, POLICY.calibration_of_new),
     )
-    shift = Offsets.of(urc[1][None], sd[1][None], lab.p_lab)
-    found = hypotheses(shift.mean[0], shift.covariance[0], trust=trust.overall, moved=moved)
     shared = at >= 0
     if problem.outlying is not None:
         shared &= ~problem.outlying
@@ -166,6 +171,15 @@ def model_of_lab_groups(
         given=given,
     )
     return Model(counts, found, resembling)
+
+
+def _field_labels(field: Field, problem: Problem, shape: tuple[int, ...]) -> Floats:
+    """Labelled field rows that were drawn at random or by score, (A, K, m)."""
+    table = np.zeros(shape)
+    if field.labelled:
+        labels = labelled_rows(field, problem)
+        table[labels.groups] = labels.given_bin
+    return table
 
 
 def _lab_offsets(lab: Lab, V: Floats, known: NDArray[np.bool_], problem: Problem) -> Offsets:

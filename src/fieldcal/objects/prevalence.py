@@ -429,7 +429,7 @@ class Prevalence(Artefact):
             as_problem(self.lab, self.field, design_effect=self.design_effect),
             urc=(self.urc, self.whole.urc),
             sd=(found.urc_sd, found.whole_sd),
-            trust=self.trust,
+            trust=self.trust if self.labels is None else self.labels.before,
             moved=found.moved,
             given=found.given_persistence,
         ).solve(self.seed)

@@ -165,21 +165,22 @@ def estimate(
     told = None if field.labelled else level  # labels give intervals of their own
     each, together = _after_trust(lab, field, problem, found, whole, believed, evidence, told)
     labels = by_lab_groups = None
+    if field.labelled:
+        learnt = _after_labels(lab, field, (each, together), believed, evidence, level)
+        each, together, labels, believed = learnt
     if with_groups and not evidence.unlike_any_mixture:
+        before = believed if labels is None else labels.before
         each, together, by_lab_groups, believed = _after_lab_groups(
             lab,
             field,
             problem,
             (each, together),
-            believed,
+            before,
             evidence,
             level or DEFAULT_LEVEL,
             given,
             random_state,
         )
-    if field.labelled:
-        learnt = _after_labels(lab, field, (each, together), believed, evidence, level)
-        each, together, labels, believed = learnt
     row = together.row(float(np.sum(field.n)))
     seen = Seen(
         lab,
@@ -435,7 +436,7 @@ def _rests_on_lab_groups(
     classes = lab.outcome.kind == "classes" and not (lab.ordered and len(lab.classes) > 2)
     has_labels = lab.by_group is not None and len(lab.by_group.cells) > 0
     same_columns = lab.columns is None or not field.by or lab.columns.by == field.by
-    known = has_labels and field.grouped and same_columns and not field.labelled
+    known = has_labels and field.grouped and same_columns and "by_class" not in field.labelled
     return asked and classes and known and lab.n_bins > 1 and not lab.of_values
 
 
@@ -473,7 +474,8 @@ def _after_lab_groups(
         )
         steps = found.steps(unseen=old is together)
         mixed.append(replace(old, estimate=shares.estimate, lower=ends[0], upper=ends[1], steps=steps))
-    return mixed[0], mixed[1], found, replace(trust, between=min(found.between, 1.0), rehearsed=1.0)
+    overall = found.weights["label_shift"] if field.labelled else trust.overall
+    return mixed[0], mixed[1], found, replace(trust, overall=overall, between=min(found.between, 1.0))
 
 
 def _after_labels(

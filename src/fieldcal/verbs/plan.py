@@ -13,7 +13,7 @@ from fieldcal.core.goodness_of_fit import overall_shift
 from fieldcal.core.label_plan import Outlook
 from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
-from fieldcal.core.stories import mixture_interval, posterior_alone, tell
+from fieldcal.core.stories import interval_of_mixture, mixture_interval, posterior_alone, tell
 from fieldcal.core.trust import Trust, skill, without_labels
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
@@ -195,7 +195,13 @@ def plan(
     whole = parts.sampling + parts.separability + parts.lab
     mean_prediction = p @ lab.M @ lab.bin_means
     scene = _Scene.expected(lab, size * p @ lab.M) if prev is None else _Scene.of(prev)
-    after_trust = width if assume == "label_shift" else scene.width(lab, p, size, level)[k]
+    as_it_is = prev is not None and n is None and prevalence is None
+    if assume == "label_shift":
+        after_trust = width
+    elif prev is not None and prev.by_lab_groups is not None and as_it_is:
+        after_trust = _width_with_lab_groups(prev, level)[k]
+    else:
+        after_trust = scene.width(lab, p, size, level)[k]
     return Plan(
         of=lab.classes[k],
         n=int(size),
@@ -259,6 +265,15 @@ def labels_to_settle(prev: Prevalence) -> int | None:
         return None
     outlook, _ = _outlook(prev, LABELS, told=False)
     return None if outlook is None else outlook.labels_to_settle()
+
+
+def _width_with_lab_groups(prev: Prevalence, level: float) -> Floats:
+    """Of the whole field of an estimate that rests on the labels of the lab's groups, (K,)."""
+    whole, n = prev.from_lab_groups.whole(), np.array([float(np.sum(prev.n))])
+    lower, upper = interval_of_mixture(
+        list(whole.means), list(whole.variances), whole.weights, level, n=n, holds=whole.estimate
+    )
+    return np.asarray((upper - lower)[0])
 
 
 @dataclass(frozen=True)

@@ -79,16 +79,17 @@ def rehearsed(seen: Seen) -> Finding | None:
 def withheld(seen: Seen) -> Finding | None:
     """A field that goes beyond what was rehearsed."""
     found, trust = seen.evidence.rehearsal, seen.trust
-    told = trust.set_by_caller or seen.by_lab_groups is not None
-    if told or not seen.field.grouped or found is None:
+    if trust.set_by_caller or not seen.field.grouped or found is None:
         return None
     question = "Is the field like what was rehearsed?"
     if trust.rehearsed < POLICY.withheld:
-        text = f"Groups differ more than those of the lab did: the rehearsal speaks for {trust.rehearsed:.0%} of it."
+        text = (
+            f"Groups differ more than those of the lab did: its labels support {trust.rehearsed:.0%} of it."
+        )
         return Finding(
             code="beyond_rehearsal", question=question, state="care", text=text, remedy=_LABEL_SOME
         )
-    if trust.between >= POLICY.withheld * found.trust:
+    if seen.by_lab_groups is not None or trust.between >= POLICY.withheld * found.trust:
         return None
     text = f"The rehearsal earned a trust of {found.trust:.2f} in how groups differ; {trust.between:.2f} is used, "
     text += "because the field moved in a way that was not rehearsed."
