@@ -85,7 +85,9 @@ def world(
         labelled = rng.multivariate_hypergeometric(V[g], min(field_labels, V[g].sum()))
         field[g] = _classes(rng, labelled, p[1])
         truth[g] = (field[g] + _classes(rng, V[g] - labelled, p[1])).sum(axis=1) / V[g].sum()
-    counts = Counts(base, lab, field, V.astype(float), *offsets, (lab.any(axis=(1, 2))).astype(float))
+    counts = Counts(
+        base, lab, field, V.astype(float), *offsets, lab.any(axis=(1, 2)).astype(float), np.ones(G)
+    )
     return World(counts, chosen, Persistence(values, weights), truth, beta)
 
 
@@ -103,7 +105,7 @@ def _calibration(rng, logs, *, change):
     k = K - 1
     centred = logs - logs.mean(axis=1, keepdims=True)
     common = rng.multivariate_normal(np.zeros(k), POLICY.calibration_shift**2 * unit(k))
-    common = common + rng.normal(0, POLICY.slope) * (centred[:, 1:] - centred[:, :1])
+    common = common + rng.normal(0, POLICY.calibration_slope) * (centred[:, 1:] - centred[:, :1])
     common = common + rng.multivariate_normal(np.zeros(k), POLICY.calibration_bin**2 * unit(k), m)
     later = rng.multivariate_normal(np.zeros(k), change**2 * unit(k), m) if change else 0.0
     return np.stack([common, common + later])

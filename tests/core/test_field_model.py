@@ -122,7 +122,7 @@ def chain(drawn, seed, n=60_000, walkers=24):
         )
         c = (
             POLICY.calibration_shift * d[:, :1]
-            + POLICY.slope * d[:, 1:2] * slope
+            + POLICY.calibration_slope * d[:, 1:2] * slope
             + POLICY.calibration_bin * d[:, 2 : 2 + m]
         )
         a = shift_sd * d[:, 2 + m]
@@ -206,7 +206,7 @@ def alike(K, rows, *, off=0.8, G=12, seed=3, noisy=False):
     if noisy:
         lab = rng.poisson(lab).astype(float)
     nowhere = Offsets(np.zeros((G, k)), np.tile(1e-4 * np.eye(k), (G, 1, 1)))
-    counts = Counts(base, lab, np.zeros_like(lab), 2000.0 * share, nowhere, nowhere, np.ones(G))
+    counts = Counts(base, lab, np.zeros_like(lab), 2000.0 * share, nowhere, nowhere, np.ones(G), np.ones(G))
     return counts, np.einsum("gj,gjk->gk", share, p)
 
 
@@ -255,6 +255,22 @@ def test_draws_have_the_mean_and_the_quantiles_of_shares(K, field_labels):
     lower, upper = interval(shares, drawn.counts.V.sum(axis=1))
     inside = (draws >= lower[:, None]) & (draws <= upper[:, None])
     assert inside.mean() == pytest.approx(0.9, abs=0.03)
+
+
+@BOTH
+def test_draws_of_groups_that_may_not_have_the_calibration_of_the_lab_have_the_mean_and_width_of_shares(K):
+    """Where labels contradict the model in all bins alike: half of the probability is on either calibration."""
+    counts, _ = alike(K, 3000.0, off=0.05)
+    lab = counts.lab.copy()
+    lab[:, 0] *= 3.0
+    counts = replace(counts, lab=lab, known=0 * counts.known, calibrated=np.full(12, 0.5))
+    found = Model(counts, still(K - 1), NONE).solve()
+    draws, shares = found.draws(np.arange(3), 1000), found.shares()
+    sure = Model(replace(counts, calibrated=np.ones(12)), still(K - 1), NONE).solve().shares()
+    assert np.abs(sure.estimate - shares.estimate).max() > 0.05
+    sd = draws.std(axis=1)
+    assert (np.abs(draws.mean(axis=1) - shares.estimate[:3]) < 0.2 * sd + 0.003).all()
+    assert_allclose(np.sqrt(shares.variances[0])[:3], sd, rtol=0.25)
 
 
 def test_draws_of_a_group_do_not_depend_on_which_groups_are_drawn():
