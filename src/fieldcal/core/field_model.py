@@ -288,15 +288,16 @@ class Model:
         return bool(self.counts.field.any())
 
     @cached_property
-    def spread(self) -> Floats:
-        """(K − 1, K − 1) covariance of the differences between groups under label shift, their error taken off."""
+    def spreads(self) -> tuple[float, float]:
+        """Variance of the differences between groups under label shift, in the lab and in the field."""
         counts, (_, K, _) = self.counts, self.counts.shape
         unit, found = _unit(K - 1), []
         for t, rows in ((counts.t_lab, counts.lab.any(axis=(1, 2))), (counts.t_field, self._in_field)):
             if rows.sum() > 2:
                 both = np.cov(t.mean[rows].T).reshape(K - 1, K - 1) + t.covariance[rows].mean(axis=0)
-                found.append(np.trace(np.linalg.solve(unit, both)) / (K - 1))
-        return np.asarray(max(float(np.mean(found)) if found else POLICY.group_spread, 1e-3) * unit)
+                found.append(max(float(np.trace(np.linalg.solve(unit, both))) / (K - 1), 1e-3))
+        lab, field = found if len(found) == 2 else [np.mean(found) if found else POLICY.group_spread] * 2
+        return float(lab), float(field)
 
     @cached_property
     def _in_field(self) -> Floats:
@@ -357,26 +358,29 @@ class Model:
     def _carried(self, rows: Ints, rho: Floats) -> tuple[Floats, Floats, Floats]:
         """How the field's t of groups follows that of the lab: the slope, the mean and the covariance, (P, L, …).
 
-        A group's place t among all others is normal with covariance `spread`, and has correlation ρ between lab and
+        A group's place t among all others is normal with variance `spreads`, and has correlation ρ between lab and
         field; each histogram has told of it with an error of its own.
         """
         counts = self.counts
         t_lab, t_field = counts.t_lab.take(rows), counts.t_field.take(rows)
-        known, k = counts.known[rows].astype(bool), self.spread.shape[0]
+        known, k = counts.known[rows].astype(bool), t_field.mean.shape[1]
+        in_lab, in_field = self.spreads
+        spread = in_field * _unit(k)
         P, L = len(rho), len(rows)
         slope, mean = np.zeros((P, L, k, k)), np.broadcast_to(t_field.mean, (P, L, k)).copy()
         covariance = np.broadcast_to(t_field.covariance, (P, L, k, k)).copy()
         if not known.any():
             return slope, mean, covariance
         own = inverse(t_field.covariance[known] + 1e-9 * np.eye(k))
-        values, vectors = np.linalg.eigh(own - np.linalg.inv(self.spread))
+        values, vectors = np.linalg.eigh(own - np.linalg.inv(spread))
         told = np.einsum(
             "lab,lb,lcb->lac", vectors, np.maximum(values, 0.0), vectors
         )  # by the histogram alone
         pull = np.einsum("lab,lb->la", own, t_field.mean[known])
-        left = np.linalg.inv(np.maximum(1 - rho**2, 1e-3)[:, None, None] * self.spread)  # (P, k, k)
+        left = np.linalg.inv(np.maximum(1 - rho**2, 1e-3)[:, None, None] * spread)  # (P, k, k)
         after = inverse(left[:, None] + told)
-        slope[:, known] = rho[:, None, None, None] * np.einsum("plab,pbc->plac", after, left)
+        follows = rho * np.sqrt(in_field / in_lab)
+        slope[:, known] = follows[:, None, None, None] * np.einsum("plab,pbc->plac", after, left)
         mean[:, known] = np.einsum("plab,lb->pla", slope[:, known], t_lab.mean[known])
         mean[:, known] += np.einsum("plab,lb->pla", after, pull)
         lab_error = t_lab.covariance[known]

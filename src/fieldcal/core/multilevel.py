@@ -327,22 +327,17 @@ def _improved(labels: Labels, priors: Priors, state: _State, move: tuple[Floats,
     """As far along the move as it gains, point by point."""
     largest = max(float(np.abs(part).max(initial=0.0)) for part in move)
     size = np.full(len(state.value), min(1.0, 4 * _LARGEST / max(largest, 1e-300)))
-    for _ in range(_HALVINGS):
-        at = [
+    for halving in range(_HALVINGS + 1):
+        d, u, e = (
             old + size.reshape(-1, *[1] * (old.ndim - 1)) * new
             for old, new in zip((state.d, state.u, state.e), move, strict=True)
-        ]
-        found = _at(labels, priors, *at, state.unknown)
+        )
+        found = _at(labels, priors, d, u, e, state.unknown)
         worse = ~(found.value >= state.value - 1e-9 * np.abs(state.value))
         if not worse.any():
-            return found
-        size = np.where(worse, size / 2, size)
-    size = np.where(worse, 0.0, size)
-    at = [
-        old + size.reshape(-1, *[1] * (old.ndim - 1)) * new
-        for old, new in zip((state.d, state.u, state.e), move, strict=True)
-    ]
-    return _at(labels, priors, *at, state.unknown)
+            break
+        size = np.where(worse, size / 2 if halving < _HALVINGS - 1 else 0.0, size)
+    return found
 
 
 def _log_evidence(labels: Labels, priors: Priors, state: _State, S: Floats, U: Floats, E: Floats) -> Floats:
