@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import chdtri, digamma, gammaln, logsumexp, ndtri, polygamma, softmax
+from scipy.special import chdtri, digamma, gammaln, logsumexp, ndtr, ndtri, polygamma, softmax
 from scipy.stats import qmc
 
 from fieldcal.core.hypotheses import Hypothesis
@@ -48,6 +48,7 @@ _STEP, _WIDE_STEP = 0.02, 0.08  # of differences: for slopes, and for curvatures
 _LEAST = 1e-4  # of a share whose logarithm is taken
 _LEAST_ROWS = 0.5  # pseudo-rows behind such a share
 _NUMBERS = 4_000_000  # in memory at a time
+_DRAWN_TOGETHER = 64  # groups
 _TINY = 1e-300
 _RANGE = (-6.0, 2.0)  # of the logarithms of standard deviations
 
@@ -619,8 +620,9 @@ class Posterior:
         wide, near = (np.array([getattr(p, name) for p in self.points]) for name in ("weight", "estimate"))
         weights, wide_of = one @ wide, one * wide
         P, D = len(self.points), len(self.points[0].d)
-        S = np.array([p.S for p in self.points])
-        every, sensitivity, own_variance = np.zeros((P, K)), np.zeros((P, K, D)), np.zeros((P, K))
+        S = np.zeros((P, D + 1, D + 1))
+        S[:, :D, :D], S[:, D, D] = [p.S for p in self.points], 1.0
+        every, sensitivity, own_variance = np.zeros((P, K)), np.zeros((P, K, D + 1)), np.zeros((P, K))
         for rows in self._blocks(P):
             block = _Block.of(model, self.points, np.arange(rows.start, rows.stop))
             share, own, common = block.moments()
@@ -669,7 +671,7 @@ class Posterior:
         for i, point in enumerate(self.points):
             at = np.flatnonzero(chosen == i)
             if len(at):
-                common = rng.standard_normal((len(at), len(point.d)))
+                common = rng.standard_normal((len(at), len(point.d) + 1))
                 draws[:, at] = _drawn(self.model, point, rows, common, [self.seed, 43, i])
         return draws
 
@@ -735,15 +737,24 @@ class _Block:
     @cached_property
     def classes(self) -> Floats:
         """P(class | bin) in each group, (P, g, m, K), over the uncertainty of the log-odds."""
+        found, other, sure = *self._classes, self.calibrated[:, None, None]
+        return found if other is found else sure * found + (1 - sure) * other
+
+    @cached_property
+    def _classes(self) -> tuple[Floats, Floats]:
+        """With the lab's calibration error, and without it; the same where it is certainly the group's."""
         covariance = self.of_bin + self.by_group @ self.group[:, :, None] @ self.by_group.swapaxes(-1, -2)
         covariance = covariance + self.common @ self.S[:, None, None] @ self.common.swapaxes(-1, -2)
-        found, sure = expected_softmax(self.eta, covariance), self.calibrated[:, None, None]
-        if (sure == 1).all():
-            return found
-        return sure * found + (1 - sure) * expected_softmax(self.eta - self.of_lab[:, None], covariance)
+        found = expected_softmax(self.eta, covariance)
+        if (self.calibrated == 1).all():
+            return found, found
+        return found, expected_softmax(self.eta - self.of_lab[:, None], covariance)
 
     def moments(self) -> tuple[Floats, Floats, Floats]:
-        """Shares (P, g, K), their variance given d, and how they move with d, (P, g, K, D)."""
+        """Shares (P, g, K), their variance given what is common, and how they move with that, (P, g, K, D + 1).
+
+        Common are d, and last whether the lab's calibration error is that of groups where it may not be.
+        """
         Q = self.classes
         share = np.einsum("gj,pgjk->pgk", self.rest, Q) + self.known
         slopes = self.rest[:, :, None, None] * slopes_of(softmax(with_first(self.eta), axis=-1))[..., 1:]
@@ -751,7 +762,11 @@ class _Block:
         with_group = (slopes @ self.by_group).sum(axis=2)  # (P, g, K, q)
         variance += ((with_group @ self.group) * with_group).sum(axis=3)
         variance += np.einsum("gj,pgjk->pgk", self.rest, Q * (1 - Q)) / self.n[:, None]
-        return share, variance, (slopes @ self.common).sum(axis=2)
+        found, other = self._classes
+        either = np.einsum("gj,pgjk->pgk", self.rest, found - other)
+        either *= np.sqrt(self.calibrated * (1 - self.calibrated))[:, None]
+        common = np.concatenate([(slopes @ self.common).sum(axis=2), either[..., None]], axis=3)
+        return share, variance, common
 
 
 def _open_rows(counts: Counts, rows: Ints) -> tuple[Floats, Floats, Floats]:
@@ -795,21 +810,33 @@ def expected_softmax(eta: Floats, covariance: Floats) -> Floats:
 
 
 def _drawn(model: Model, point: _Point, rows: Ints, common: Floats, seed: list[int]) -> Floats:
-    """Shares (groups, n, K) with common effects of standard normals (n, D); noise of a group is the group's own."""
+    """Shares (groups, n, K) with what is common of standard normals (n, D + 1); noise of a group is the group's own."""
     root = np.linalg.cholesky(point.S + 1e-12 * np.eye(len(point.S)))
-    d, n = common @ root.T, len(common)
+    d, n, place = common[:, :-1] @ root.T, len(common), ndtr(common[:, -1])
     shares = np.empty((len(rows), n, model.counts.shape[1]))
-    for i, g in enumerate(rows):
-        block = _Block.of(model, [point], np.array([g]))
-        rng = np.random.default_rng([*seed, int(g)])
-        q, (m, k) = block.group.shape[-1], block.eta.shape[2:]
-        u = rng.standard_normal((n, q)) @ np.linalg.cholesky(block.group[0, 0] + 1e-12 * np.eye(q)).T
-        bins = np.linalg.cholesky(block.of_bin[0, 0] + 1e-12 * np.eye(k))
-        move = np.einsum("mab,nmb->nma", bins, rng.standard_normal((n, m, k)))
-        move += np.einsum("mkq,nq->nmk", block.by_group[0, 0], u)
-        move += np.einsum("mkd,nd->nmk", block.common[0, 0], d)
-        Q = softmax(with_first(block.eta[0, 0] + move), axis=-1)
-        mean = np.einsum("m,nmk->nk", block.rest[0], Q) + block.known[0]
-        chance = np.einsum("m,nmk->nk", block.rest[0], Q * (1 - Q)) / block.n[0]
-        shares[i] = perturbed(mean, chance, rng)
+    G = len(model.counts.V)
+    for start in np.unique(rows // _DRAWN_TOGETHER) * _DRAWN_TOGETHER:
+        # The same groups are solved together whichever are asked for, so that draws do not depend on the others.
+        block = _Block.of(model, [point], np.arange(start, min(start + _DRAWN_TOGETHER, G)))
+        for i in np.flatnonzero(rows // _DRAWN_TOGETHER * _DRAWN_TOGETHER == start):
+            rng = np.random.default_rng([*seed, int(rows[i])])
+            shares[i] = _drawn_of_group(block, int(rows[i] - start), d, place, rng)
     return shares
+
+
+def _drawn_of_group(block: _Block, g: int, d: Floats, place: Floats, rng: np.random.Generator) -> Floats:
+    """Shares (n, K) of one group of a block, of changes (n, D) of the common effects.
+
+    ``place`` (n,): above the group's probability of having the lab's calibration error, it has none.
+    """
+    q, (m, k), n = block.group.shape[-1], block.eta.shape[2:], len(d)
+    u = rng.standard_normal((n, q)) @ np.linalg.cholesky(block.group[0, g] + 1e-12 * np.eye(q)).T
+    bins = np.linalg.cholesky(block.of_bin[0, g] + 1e-12 * np.eye(k))
+    move = np.einsum("mab,nmb->nma", bins, rng.standard_normal((n, m, k)))
+    move += np.einsum("mkq,nq->nmk", block.by_group[0, g], u)
+    move += np.einsum("mkd,nd->nmk", block.common[0, g], d)
+    move -= (place > block.calibrated[g])[:, None, None] * block.of_lab[0]
+    Q = softmax(with_first(block.eta[0, g] + move), axis=-1)
+    mean = np.einsum("m,nmk->nk", block.rest[g], Q) + block.known[g]
+    chance = np.einsum("m,nmk->nk", block.rest[g], Q * (1 - Q)) / block.n[g]
+    return perturbed(mean, chance, rng)
