@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # modules come from the root, not from this folder
+
+from benchmarks.score_files import Data, kind_of, log_loss, read, shares
 
 import fieldcal
 from fieldcal.core.reweight import steps_of, taken
@@ -41,16 +46,6 @@ SMALLEST_JUDGED = 50  # field rows of a group whose interval is judged
 ENOUGH = 20  # labels behind a precision or recall that is judged
 PAIRS, ASKED = 30, 12  # contrasts, and groups asked for their performance, per file
 HARMED, STAINED = 0.01, 0.002
-
-
-@dataclass(frozen=True)
-class Data:
-    proba_lab: np.ndarray
-    y_lab: np.ndarray
-    groups_lab: np.ndarray
-    proba: np.ndarray
-    y: np.ndarray
-    groups: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -78,29 +73,6 @@ class Case:
     performance: float = float("nan")
 
 
-def kind_of(name: str) -> str:
-    if name.startswith(("SYN", "letter")):
-        return "consistent"
-    return "random" if "random" in name else "moved"
-
-
-def read(path: Path) -> Data:
-    table = pq.read_table(path)
-    scores = [c for c in table.column_names if c.startswith("p_")]
-    proba = np.column_stack([table[c].to_numpy().astype(float) for c in scores])
-    proba = (
-        np.column_stack([1 - proba, proba]) if len(scores) == 1 else proba / proba.sum(axis=1, keepdims=True)
-    )
-    split, group = (np.array(table[c].to_pylist(), dtype=object) for c in ("split", "group"))
-    y, lab = table["y"].to_numpy().astype(int), split == "dev"
-    return Data(proba[lab], y[lab], group[lab], proba[~lab], y[~lab], group[~lab])
-
-
-def log_loss(proba: np.ndarray, y: np.ndarray) -> float:
-    """With predictions of exactly 0 kept finite, the same before and after."""
-    return float(-np.log(np.clip(proba[np.arange(len(y)), y], 1e-15, 1)).mean())
-
-
 def by_trust(prev: fieldcal.Prevalence, proba: np.ndarray, y: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Change of log loss at every trust that a caller could have set."""
     raw, changes = log_loss(proba, y), []
@@ -115,12 +87,6 @@ def by_trust(prev: fieldcal.Prevalence, proba: np.ndarray, y: np.ndarray, place:
         )
         changes.append(log_loss(taken((step.of(place) for step in steps), proba), y) - raw)
     return np.array(changes)
-
-
-def shares(y: np.ndarray, place: np.ndarray, n_groups: int, n_classes: int) -> np.ndarray:
-    table = np.zeros((n_groups, n_classes))
-    np.add.at(table, (place, y), 1)
-    return table / np.maximum(table.sum(axis=1, keepdims=True), 1)
 
 
 def inside(lower: np.ndarray, upper: np.ndarray, truth: np.ndarray) -> np.ndarray:

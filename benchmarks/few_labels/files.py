@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.truth import kind_of, log_loss, read
+from benchmarks.score_files import kind_of, log_loss, read
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 

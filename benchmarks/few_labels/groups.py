@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from benchmarks.few_labels.files import Found, Settings, Shares, change, error, rng_of, thinned, with_gaps
 from benchmarks.few_labels.page import Column, bar, error_of, mean_of, number, parts, ratio, ratio_of, table
-from benchmarks.truth import kind_of, read, shares
+from benchmarks.score_files import kind_of, read, shares
 
 import fieldcal
 

@@ -17,7 +17,7 @@ from benchmarks.few_labels.files import rng_of
 from benchmarks.judges.contest import Settings, contest
 from benchmarks.judges.simulated import DESIGNS, LABELS, ROWS
 from benchmarks.judges.trial import Draw, Rows, trial_of
-from benchmarks.truth import kind_of, read
+from benchmarks.score_files import kind_of, read
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What the benchmarks of groups, labels and judges share: output and peers."""
