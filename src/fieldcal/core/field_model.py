@@ -31,7 +31,7 @@ from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.log_odds import against_first, slopes_of, with_first
 from fieldcal.core.multilevel import Fitted, Labels, Priors, fit, inverse
 from fieldcal.core.policy import POLICY
-from fieldcal.core.stories import perturbed
+from fieldcal.core.stories import spread_on_logs
 from fieldcal.types import Floats, Ints
 
 _FINE = 24  # bins times free classes up to which bins have effects of their own
@@ -238,6 +238,9 @@ class Model:
     hypotheses: tuple[Hypothesis, ...]
     persistence: Persistence
     grouped: bool = True
+    components: tuple[tuple[float, float], ...] = (
+        POLICY.components
+    )  # means and standard deviations beforehand
 
     @cached_property
     def design(self) -> _Design:
@@ -364,7 +367,7 @@ class Model:
     @property
     def _prior(self) -> tuple[Floats, Floats]:
         """Means and standard deviations of (β, log σ, log τ)."""
-        return tuple(np.array(x) for x in zip(*POLICY.components, strict=True))  # type: ignore[return-value]
+        return tuple(np.array(x) for x in zip(*self.components, strict=True))  # type: ignore[return-value]
 
     def solve(self, seed: int = 0) -> Posterior:
         """The posterior, as weighted points."""
@@ -454,7 +457,13 @@ class Model:
             for p in range(len(at)):
                 log = float(prior[p] + change[p])
                 points.append(
-                    (hypothesis, components.take(np.array([p])), found.d[p], np.asarray(np.linalg.inv(found.S[p])), log)
+                    (
+                        hypothesis,
+                        components.take(np.array([p])),
+                        found.d[p],
+                        np.asarray(np.linalg.inv(found.S[p])),
+                        log,
+                    )
                 )
         return Posterior(self, _weighed(points), seed)
 
@@ -617,14 +626,27 @@ class Posterior:
         table = self._solved[2]
         return np.where(table.sum(axis=1, keepdims=True) > 0, table, self.model.counts.base)
 
+    def classes(self, rows: Ints) -> Floats:
+        """P(class | bin) in some groups, (groups, m, K), of rows without a label."""
+        near = np.array([p.estimate for p in self.points])
+        return np.asarray(np.einsum("p,pgjk->gjk", near, _Block.of(self.model, self.points, rows).classes))
+
+    def normality(self, rows: Ints) -> Floats:
+        """Weight of the normal prior of some groups, (groups,): far below 1 for outlying ones."""
+        wide = np.array([p.weight for p in self.points])
+        return np.asarray(wide @ _Block.of(self.model, self.points, rows).scale)
+
     def _blocks(self, points: int) -> Iterator[slice]:
         G, K, m = self.model.counts.shape
         q = 2 * (K - 1)
         step = max(1, _NUMBERS // (points * m * q * max(q, len(self.points[0].d))))
         return (slice(i, min(i + step, G)) for i in range(0, G, step))
 
-    def draws(self, rows: Ints, n: int) -> Floats:
-        """Joint draws of the shares of some groups, (groups, n, K): draw s of every group is under the same point."""
+    def draws(self, rows: Ints, n: int, together: Floats | None = None) -> Floats:
+        """Joint draws of the shares of some groups, (groups, n, K): draw s of every group is under the same point.
+
+        ``together``: a root (groups, groups) of the correlations of the noise of their open rows.
+        """
         rng = np.random.default_rng([self.seed, 41])
         weights = np.array([p.weight for p in self.points])
         place = np.searchsorted(np.cumsum(weights / weights.sum()), (np.arange(n) + 0.5) / n)
@@ -634,7 +656,7 @@ class Posterior:
             at = np.flatnonzero(chosen == i)
             if len(at):
                 common = rng.standard_normal((len(at), len(point.d)))
-                draws[:, at] = _drawn(self.model, point, rows, common, [self.seed, 43, i])
+                draws[:, at] = _drawn(self.model, point, rows, common, [self.seed, 43, i], together)
         return draws
 
 
@@ -660,6 +682,7 @@ class _Block:
     rest: Floats  # (g, m) rows whose class is open, as shares of the group's rows
     known: Floats  # (g, K) rows of known class, likewise
     n: Floats  # (g,)
+    scale: Floats  # (P, g) weight of the normal prior
 
     @classmethod
     def of(cls, model: Model, points: Sequence[_Point], rows: Ints) -> _Block:
@@ -686,7 +709,7 @@ class _Block:
         effects = (found.u[:, :, None] + found.e)[..., own]
         eta = priors.offset[:, :, -1] + np.einsum("mkd,pd->pmk", X[1], d)[:, None] + effects
         rest, known, n = _open_rows(counts, rows)
-        return cls(eta, found.E[..., own, own], found.U, by_group, common, S, rest, known, n)
+        return cls(eta, found.E[..., own, own], found.U, by_group, common, S, rest, known, n, found.scale)
 
     @cached_property
     def classes(self) -> Floats:
@@ -747,11 +770,13 @@ def expected_softmax(eta: Floats, covariance: Floats) -> Floats:
     return np.asarray(mean / mean.sum(axis=-1, keepdims=True))
 
 
-def _drawn(model: Model, point: _Point, rows: Ints, common: Floats, seed: list[int]) -> Floats:
+def _drawn(
+    model: Model, point: _Point, rows: Ints, common: Floats, seed: list[int], together: Floats | None = None
+) -> Floats:
     """Shares (groups, n, K) with common effects of standard normals (n, D); noise of a group is the group's own."""
     root = np.linalg.cholesky(point.S + 1e-12 * np.eye(len(point.S)))
     d, n = common @ root.T, len(common)
-    shares = np.empty((len(rows), n, model.counts.shape[1]))
+    mean, chance, noise = (np.empty((len(rows), n, model.counts.shape[1])) for _ in range(3))
     for i, g in enumerate(rows):
         block = _Block.of(model, [point], np.array([g]))
         rng = np.random.default_rng([*seed, int(g)])
@@ -762,7 +787,11 @@ def _drawn(model: Model, point: _Point, rows: Ints, common: Floats, seed: list[i
         move += np.einsum("mkq,nq->nmk", block.by_group[0, 0], u)
         move += np.einsum("mkd,nd->nmk", block.common[0, 0], d)
         Q = softmax(with_first(block.eta[0, 0] + move), axis=-1)
-        mean = np.einsum("m,nmk->nk", block.rest[0], Q) + block.known[0]
-        chance = np.einsum("m,nmk->nk", block.rest[0], Q * (1 - Q)) / block.n[0]
-        shares[i] = perturbed(mean, chance, rng)
-    return shares
+        mean[i] = np.einsum("m,nmk->nk", block.rest[0], Q) + block.known[0]
+        chance[i] = np.einsum("m,nmk->nk", block.rest[0], Q * (1 - Q)) / block.n[0]
+        noise[i] = rng.standard_normal((n, model.counts.shape[1]))
+    if together is not None:
+        noise = np.einsum("hg,gnk->hnk", together, noise)
+    return np.asarray(
+        softmax(np.log(np.clip(mean, 1e-12, 1.0)) + spread_on_logs(mean, chance) * noise, axis=-1)
+    )
