@@ -26,7 +26,9 @@ def model_of(known: Floats, V: Floats) -> Model:
     t = label_shift(known, V)
     nothing = Offsets(np.zeros((G, K - 1)), np.zeros((G, K - 1, K - 1)))
     base = np.full((m, K), 1 / K)
-    counts = Counts(base, np.zeros_like(known), known, V, nothing, t, np.zeros(G), free_base=True)
+    loose = np.where(known.any(axis=(1, 2)), 0.0, POLICY.free_unlabelled**2)
+    lab = np.zeros_like(known)
+    counts = Counts(base, lab, known, V, nothing, t, np.zeros(G), free_base=True, loose=loose)
     still = Hypothesis("unchanged", 1.0, 1.0, np.zeros(K - 1), 1e-6 * np.eye(K - 1))
     return Model(counts, (still,), Persistence(np.zeros(1), np.ones(1)), components=POLICY.free_components)
 

@@ -93,6 +93,7 @@ class Counts:
     t_field: Offsets  # (A)
     known: Floats  # (A,) whether lab and field both have rows of the group
     free_base: bool = False  # whether nothing is known of the classes in a bin but field labels
+    loose: Floats | None = None  # (A,) variance of u in the field beyond σ²
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -313,6 +314,8 @@ class Model:
         group[:, :, 0, :, 0] = components.group[:, None, None, None] * unit + beta**2 * t_lab.covariance
         carried, mean, covariance = self._carried(rows, components.rho)
         group[:, :, 1, :, 1] = components.group[:, None, None, None] * unit + beta**2 * covariance
+        if counts.loose is not None:
+            group[:, :, 1, :, 1] += counts.loose[rows, None, None] * unit
         cross = (components.rho * components.group)[:, None, None, None] * unit
         cross = cross * counts.known[rows][None, :, None, None]
         cross = cross + beta**2 * np.einsum("plab,lbc->plac", carried, t_lab.covariance)
