@@ -137,8 +137,8 @@ class Policy:
     free_components: tuple[tuple[float, float], ...] = ((0.35, 0.35), (-1.2, 1.0), (-1.8, 1.0))
     free_spread: float = 1.5
     free_looseness: float = 0.4
-    #: How far the judge of a group without labels may be off, on the log-odds scale, beyond what labelled groups show: one
-    #: judge in five is off by 2.
+    #: How far the judge of a group without labels may be off, on the log-odds scale, beyond what labelled groups show:
+    #: one judge in five is off by 2.
     free_unlabelled: float = 0.9
     #: How much the calibration of a bin changes from lab to field, beyond what hypotheses say; moved, and not.
     calibration_change: tuple[float, float] = (0.3, 0.05)
