@@ -7,10 +7,13 @@ field is in the base: there is one hypothesis.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from scipy.special import softmax
 
-from fieldcal.core.field_model import Counts, Model, Offsets, Persistence
+from fieldcal.core.field_model import Counts, Model, Offsets, Persistence, Posterior
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.log_odds import against_first, slopes_of, with_first
 from fieldcal.core.policy import POLICY
@@ -31,6 +34,32 @@ def model_of(known: Floats, V: Floats) -> Model:
     counts = Counts(base, lab, known, V, nothing, t, np.zeros(G), free_base=True, loose=loose)
     still = Hypothesis("unchanged", 1.0, 1.0, np.zeros(K - 1), 1e-6 * np.eye(K - 1))
     return Model(counts, (still,), Persistence(np.zeros(1), np.ones(1)), components=POLICY.free_components)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A posterior, and what further labels at random are on average if it is right."""
+
+    posterior: Posterior
+
+    @cached_property
+    def given(self) -> Floats:
+        """(G, K, m) P(class | category) of rows without a label."""
+        groups = np.arange(len(self.posterior.model.counts.V))
+        return self.posterior.classes(groups).swapaxes(1, 2)
+
+    @property
+    def rest(self) -> Floats:
+        """(G, m) rows without a label."""
+        counts = self.posterior.model.counts
+        return np.asarray(np.maximum(counts.V - counts.field.sum(axis=1), 0.0))
+
+    def after(self, n: float) -> Posterior:
+        """With n labels more, all rows at most."""
+        counts, rest = self.posterior.model.counts, self.rest
+        part = min(1.0, n / max(float(rest.sum()), _TINY))
+        known = counts.field + part * rest[:, None] * self.given
+        return model_of(known, counts.V).solve(self.posterior.seed)
 
 
 def pooled_classes(known: Floats, V: Floats) -> tuple[Floats, Floats]:

@@ -558,6 +558,12 @@ class Shares:
     variances: Floats  # (H, n, K)
     estimate: Floats  # (n, K)
 
+    @property
+    def deviation(self) -> Floats:
+        """(n, K) standard deviations around the estimate."""
+        square = self.variances + (self.means - self.estimate) ** 2
+        return np.asarray(np.sqrt(np.einsum("h,hnk->nk", self.weights, square)))
+
 
 @dataclass(frozen=True)
 class Posterior:

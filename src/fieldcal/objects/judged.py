@@ -240,12 +240,10 @@ class LabelledRows(Judged):
 
 def _summary(shares: field_model.Shares, n: Floats, level: float) -> Summary:
     """Means, standard deviations and intervals."""
-    w = shares.weights[:, None, None]
-    variance = (w * (shares.variances + (shares.means - shares.estimate) ** 2)).sum(axis=0)
     lower, upper = interval_of_mixture(
         list(shares.means), list(shares.variances), shares.weights, level, n=n, holds=shares.estimate
     )
-    return Summary(shares.estimate, np.sqrt(variance), lower, upper)
+    return Summary(shares.estimate, shares.deviation, lower, upper)
 
 
 def steps_to_shares(lab: Lab, V: NDArray[Any], shares: Floats) -> tuple[Step]:
