@@ -9,7 +9,8 @@ galaxyzoo.parquet      102 regions of the sky, spiral or not by people and by a 
                        fieldcal the classifier's eight classes (3, 4 and 5 are spirals) instead of spiral or not
 
 Per trial (seeds 42, 43, …) and method: mean squared error over groups, coverage and width of the 90 % intervals,
-seconds of processor time after import. fieldcal takes the judge's answers as categories. The peers of the same run get
+seconds of processor time after import. fieldcal takes the judge's answers as categories; it
+estimates the share of all rows, from which that of the rows without a label follows. The peers of the same run get
 the same rows. Figures under "published" are those of the paper, 200 trials, other draws.
 """
 
@@ -34,6 +35,7 @@ import numpy as np
 import pandas as pd
 from benchmarks.field_model.judged import PEERS, Judged, fieldcal_shares, scores
 from benchmarks.field_model.output import save, show
+from benchmarks.judges.tally import Answer
 
 SPIRAL = (3, 4, 5)
 FIRST_SEED = 42
@@ -78,13 +80,22 @@ class Benchmark:
 BENCHMARKS = (Benchmark("lmarena_pairs", 0.1, rest=False), Benchmark("galaxyzoo", 0.2, rest=True))
 
 
+def of_the_rest(answer: Answer, judged: Judged, labelled: np.ndarray) -> Answer:
+    """Shares of the rows without a label, from shares of all rows: labelled rows are known."""
+    n, rows = (np.bincount(judged.group[at], minlength=judged.n_groups) for at in (labelled, slice(None)))
+    hits = np.bincount(judged.group[labelled], judged.human[labelled], minlength=judged.n_groups)
+    parts = (answer.estimate, answer.lower, answer.upper)
+    return Answer(*(np.clip((rows * part - hits) / np.maximum(rows - n, 1), 0, 1) for part in parts))
+
+
 def trial(benchmark: Benchmark, judged: Judged, seed: int) -> Iterator[dict[str, Any]]:
     """A record for each method."""
     labelled = benchmark.draw(judged, seed)
     target = ~labelled if benchmark.rest else np.ones(len(labelled), dtype=bool)
     truth, about = judged.mean(judged.human, target), {"data": benchmark.name, "seed": seed}
     found = fieldcal_shares(judged, labelled)
-    yield about | {"method": "fieldcal", "seconds": found.seconds} | scores(found.answer, truth)
+    answer = of_the_rest(found.answer, judged, labelled) if benchmark.rest else found.answer
+    yield about | {"method": "fieldcal", "seconds": found.seconds} | scores(answer, truth)
     for name, method in PEERS.items():
         yield about | {"method": name} | scores(method(judged, labelled), truth)
 

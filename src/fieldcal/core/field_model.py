@@ -32,7 +32,7 @@ from fieldcal.core.log_odds import against_first, slopes_of, with_first
 from fieldcal.core.multilevel import Fitted, Labels, Priors, fit, inverse
 from fieldcal.core.policy import POLICY
 from fieldcal.core.posterior import Posterior as LabelShiftPosterior
-from fieldcal.core.stories import perturbed
+from fieldcal.core.stories import spread_on_logs
 from fieldcal.types import Floats, Ints
 
 _FINE = 24  # bins times free classes up to which bins have effects of their own
@@ -120,6 +120,7 @@ class Counts:
         Floats  # (A,) probability that the lab's calibration error, common to its groups, is the group's too
     )
     free_base: bool = False  # whether nothing is known of the classes in a bin but field labels
+    loose: Floats | None = None  # (A,) variance of u in the field beyond σ²
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -265,6 +266,9 @@ class Model:
     hypotheses: tuple[Hypothesis, ...]
     persistence: Persistence
     grouped: bool = True
+    components: tuple[tuple[float, float], ...] = (
+        POLICY.components
+    )  # means and standard deviations beforehand
 
     @cached_property
     def design(self) -> _Design:
@@ -289,15 +293,16 @@ class Model:
         return bool(self.counts.field.any())
 
     @cached_property
-    def spread(self) -> Floats:
-        """(K − 1, K − 1) covariance of the differences between groups under label shift, their error taken off."""
+    def spreads(self) -> tuple[float, float]:
+        """Variance of the differences between groups under label shift, in the lab and in the field."""
         counts, (_, K, _) = self.counts, self.counts.shape
         unit, found = _unit(K - 1), []
         for t, rows in ((counts.t_lab, counts.lab.any(axis=(1, 2))), (counts.t_field, self._in_field)):
             if rows.sum() > 2:
                 both = np.cov(t.mean[rows].T).reshape(K - 1, K - 1) + t.covariance[rows].mean(axis=0)
-                found.append(np.trace(np.linalg.solve(unit, both)) / (K - 1))
-        return np.asarray(max(float(np.mean(found)) if found else POLICY.group_spread, 1e-3) * unit)
+                found.append(max(float(np.trace(np.linalg.solve(unit, both))) / (K - 1), 1e-3))
+        lab, field = found if len(found) == 2 else [np.mean(found) if found else POLICY.group_spread] * 2
+        return float(lab), float(field)
 
     @cached_property
     def _in_field(self) -> Floats:
@@ -337,6 +342,8 @@ class Model:
         group[:, :, 0, :, 0] = components.group[:, None, None, None] * unit + beta**2 * t_lab.covariance
         carried, mean, covariance = self._carried(rows, components.rho)
         group[:, :, 1, :, 1] = components.group[:, None, None, None] * unit + beta**2 * covariance
+        if counts.loose is not None:
+            group[:, :, 1, :, 1] += counts.loose[rows, None, None] * unit
         cross = (components.rho * components.group)[:, None, None, None] * unit
         cross = cross * counts.known[rows][None, :, None, None]
         cross = cross + beta**2 * np.einsum("plab,lbc->plac", carried, t_lab.covariance)
@@ -358,26 +365,29 @@ class Model:
     def _carried(self, rows: Ints, rho: Floats) -> tuple[Floats, Floats, Floats]:
         """How the field's t of groups follows that of the lab: the slope, the mean and the covariance, (P, L, …).
 
-        A group's place t among all others is normal with covariance `spread`, and has correlation ρ between lab and
+        A group's place t among all others is normal with variance `spreads`, and has correlation ρ between lab and
         field; each histogram has told of it with an error of its own.
         """
         counts = self.counts
         t_lab, t_field = counts.t_lab.take(rows), counts.t_field.take(rows)
-        known, k = counts.known[rows].astype(bool), self.spread.shape[0]
+        known, k = counts.known[rows].astype(bool), t_field.mean.shape[1]
+        in_lab, in_field = self.spreads
+        spread = in_field * _unit(k)
         P, L = len(rho), len(rows)
         slope, mean = np.zeros((P, L, k, k)), np.broadcast_to(t_field.mean, (P, L, k)).copy()
         covariance = np.broadcast_to(t_field.covariance, (P, L, k, k)).copy()
         if not known.any():
             return slope, mean, covariance
         own = inverse(t_field.covariance[known] + 1e-9 * np.eye(k))
-        values, vectors = np.linalg.eigh(own - np.linalg.inv(self.spread))
+        values, vectors = np.linalg.eigh(own - np.linalg.inv(spread))
         told = np.einsum(
             "lab,lb,lcb->lac", vectors, np.maximum(values, 0.0), vectors
         )  # by the histogram alone
         pull = np.einsum("lab,lb->la", own, t_field.mean[known])
-        left = np.linalg.inv(np.maximum(1 - rho**2, 1e-3)[:, None, None] * self.spread)  # (P, k, k)
+        left = np.linalg.inv(np.maximum(1 - rho**2, 1e-3)[:, None, None] * spread)  # (P, k, k)
         after = inverse(left[:, None] + told)
-        slope[:, known] = rho[:, None, None, None] * np.einsum("plab,pbc->plac", after, left)
+        follows = rho * np.sqrt(in_field / in_lab)
+        slope[:, known] = follows[:, None, None, None] * np.einsum("plab,pbc->plac", after, left)
         mean[:, known] = np.einsum("plab,lb->pla", slope[:, known], t_lab.mean[known])
         mean[:, known] += np.einsum("plab,lb->pla", after, pull)
         lab_error = t_lab.covariance[known]
@@ -391,7 +401,7 @@ class Model:
     @property
     def _prior(self) -> tuple[Floats, Floats]:
         """Means and standard deviations of (β, log σ, log τ)."""
-        return tuple(np.array(x) for x in zip(*POLICY.components, strict=True))  # type: ignore[return-value]
+        return tuple(np.array(x) for x in zip(*self.components, strict=True))  # type: ignore[return-value]
 
     def solve(self, seed: int = 0) -> Posterior:
         """The posterior, as weighted points."""
@@ -579,6 +589,12 @@ class Shares:
     variances: Floats  # (H, n, K)
     estimate: Floats  # (n, K)
 
+    @property
+    def deviation(self) -> Floats:
+        """(n, K) standard deviations around the estimate."""
+        square = self.variances + (self.means - self.estimate) ** 2
+        return np.asarray(np.sqrt(np.einsum("h,hnk->nk", self.weights, square)))
+
 
 @dataclass(frozen=True)
 class Posterior:
@@ -651,14 +667,27 @@ class Posterior:
         table = self._solved[2]
         return np.where(table.sum(axis=1, keepdims=True) > 0, table, self.model.counts.base)
 
+    def classes(self, rows: Ints) -> Floats:
+        """P(class | bin) in some groups, (groups, m, K), of rows without a label."""
+        near = np.array([p.estimate for p in self.points])
+        return np.asarray(np.einsum("p,pgjk->gjk", near, _Block.of(self.model, self.points, rows).classes))
+
+    def normality(self, rows: Ints) -> Floats:
+        """Weight of the normal prior of some groups, (groups,): far below 1 for outlying ones."""
+        wide = np.array([p.weight for p in self.points])
+        return np.asarray(wide @ _Block.of(self.model, self.points, rows).scale)
+
     def _blocks(self, points: int) -> Iterator[slice]:
         G, K, m = self.model.counts.shape
         q = 2 * (K - 1)
         step = max(1, _NUMBERS // (points * m * q * max(q, len(self.points[0].d))))
         return (slice(i, min(i + step, G)) for i in range(0, G, step))
 
-    def draws(self, rows: Ints, n: int) -> Floats:
-        """Joint draws of the shares of some groups, (groups, n, K): draw s of every group is under the same point."""
+    def draws(self, rows: Ints, n: int, together: Floats | None = None) -> Floats:
+        """Joint draws of the shares of some groups, (groups, n, K): draw s of every group is under the same point.
+
+        ``together``: a root (groups, groups) of the correlations of the noise of their open rows.
+        """
         rng = np.random.default_rng([self.seed, 41])
         weights = np.array([p.weight for p in self.points])
         place = np.searchsorted(np.cumsum(weights / weights.sum()), (np.arange(n) + 0.5) / n)
@@ -668,7 +697,7 @@ class Posterior:
             at = np.flatnonzero(chosen == i)
             if len(at):
                 common = rng.standard_normal((len(at), len(point.d) + 1))
-                draws[:, at] = _drawn(self.model, point, rows, common, [self.seed, 43, i])
+                draws[:, at] = _drawn(self.model, point, rows, common, [self.seed, 43, i], together)
         return draws
 
 
@@ -696,6 +725,7 @@ class _Block:
     rest: Floats  # (g, m) rows whose class is open, as shares of the group's rows
     known: Floats  # (g, K) rows of known class, likewise
     n: Floats  # (g,)
+    scale: Floats  # (P, g) weight of the normal prior
 
     @classmethod
     def of(cls, model: Model, points: Sequence[_Point], rows: Ints) -> _Block:
@@ -725,9 +755,19 @@ class _Block:
         of_lab = np.einsum(
             "mkd,pd->pmk", X[1][..., model.design.shift.stop :], d[:, model.design.shift.stop :]
         )
-        calibrated = counts.calibrated[rows]
         return cls(
-            eta, of_lab, calibrated, found.E[..., own, own], found.U, by_group, common, S, rest, known, n
+            eta,
+            of_lab,
+            counts.calibrated[rows],
+            found.E[..., own, own],
+            found.U,
+            by_group,
+            common,
+            S,
+            rest,
+            known,
+            n,
+            found.scale,
         )
 
     @cached_property
@@ -805,23 +845,35 @@ def expected_softmax(eta: Floats, covariance: Floats) -> Floats:
     return np.asarray(mean / mean.sum(axis=-1, keepdims=True))
 
 
-def _drawn(model: Model, point: _Point, rows: Ints, common: Floats, seed: list[int]) -> Floats:
-    """Shares (groups, n, K) with what is common of standard normals (n, D + 1); noise of a group is the group's own."""
+def _drawn(
+    model: Model, point: _Point, rows: Ints, common: Floats, seed: list[int], together: Floats | None = None
+) -> Floats:
+    """Shares (groups, n, K) with what is common of standard normals (n, D + 1); noise of a group is the group's own.
+
+    ``together`` (groups, groups): a root of the correlations of the noise of the groups' rows.
+    """
     root = np.linalg.cholesky(point.S + 1e-12 * np.eye(len(point.S)))
     d, n, place = common[:, :-1] @ root.T, len(common), ndtr(common[:, -1])
-    shares = np.empty((len(rows), n, model.counts.shape[1]))
     G = len(model.counts.V)
+    mean, chance, noise = (np.empty((len(rows), n, model.counts.shape[1])) for _ in range(3))
     for start in np.unique(rows // _DRAWN_TOGETHER) * _DRAWN_TOGETHER:
         # The same groups are solved together whichever are asked for, so that draws do not depend on the others.
         block = _Block.of(model, [point], np.arange(start, min(start + _DRAWN_TOGETHER, G)))
         for i in np.flatnonzero(rows // _DRAWN_TOGETHER * _DRAWN_TOGETHER == start):
             rng = np.random.default_rng([*seed, int(rows[i])])
-            shares[i] = _drawn_of_group(block, int(rows[i] - start), d, place, rng)
-    return shares
+            mean[i], chance[i] = _drawn_of_group(block, int(rows[i] - start), d, place, rng)
+            noise[i] = rng.standard_normal((n, mean.shape[2]))
+    if together is not None:
+        noise = np.einsum("hg,gnk->hnk", together, noise)
+    return np.asarray(
+        softmax(np.log(np.clip(mean, 1e-12, 1.0)) + spread_on_logs(mean, chance) * noise, axis=-1)
+    )
 
 
-def _drawn_of_group(block: _Block, g: int, d: Floats, place: Floats, rng: np.random.Generator) -> Floats:
-    """Shares (n, K) of one group of a block, of changes (n, D) of the common effects.
+def _drawn_of_group(
+    block: _Block, g: int, d: Floats, place: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Shares (n, K) of one group of a block, of changes (n, D) of the common effects, and the variance of its rows.
 
     ``place`` (n,): above the group's probability of having the lab's calibration error, it has none.
     """
@@ -834,5 +886,4 @@ def _drawn_of_group(block: _Block, g: int, d: Floats, place: Floats, rng: np.ran
     move -= (place > block.calibrated[g])[:, None, None] * block.of_lab[0]
     Q = softmax(with_first(block.eta[0, g] + move), axis=-1)
     mean = np.einsum("m,nmk->nk", block.rest[g], Q) + block.known[g]
-    chance = np.einsum("m,nmk->nk", block.rest[g], Q * (1 - Q)) / block.n[g]
-    return perturbed(mean, chance, rng)
+    return mean, np.einsum("m,nmk->nk", block.rest[g], Q * (1 - Q)) / block.n[g]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import chdtri, gammaln, logsumexp, ndtr, ndtri, softmax
 from scipy.stats import qmc
@@ -36,7 +37,7 @@ _LEAST_CURVATURE = 0.15  # of the posterior of φ, on the logit scale
 _MOST_NUMBERS = 60  # of φ: more are not searched
 _SLICES = 200  # that teach φ; more would add time, not knowledge
 #: Fields of so many slices at most, and draws of each.
-_DRAWS = ((100, 2_048), (2_000, 512), (np.inf, 256))
+DRAWS = ((100, 2_048), (2_000, 512), (np.inf, 256))
 _BLOCK = 40_000  # slices times points at a time
 _RANGE = (-3.0, 14.0)  # of log κ and log Σ α
 
@@ -54,6 +55,12 @@ class Verdicts:
     by_value: bool = (
         False  # whether all known rows were chosen by their value: which values they have says nothing
     )
+    counted: NDArray[np.bool_] | None = None  # (G,) whether known rows are among those that were counted
+
+    @property
+    def among(self) -> NDArray[np.bool_]:
+        """The same; by default they are."""
+        return np.ones(len(self.known), dtype=bool) if self.counted is None else self.counted
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -284,7 +291,7 @@ class Posterior:
     def of(cls, data: Verdicts, *, seed: int) -> Posterior:
         """Learnt from the rows."""
         rng = np.random.default_rng([seed, 11])
-        n = next(n for most, n in _DRAWS if len(data.rest) <= most)
+        n = next(n for most, n in DRAWS if len(data.rest) <= most)
         return cls(data, Model.of(data).draws(n, rng), seed)
 
     def judges(self, rows: Ints) -> Floats:

@@ -48,4 +48,4 @@ def largest(data: Verdicts) -> Ints:
 
 def part_of(data: Verdicts, rows: Ints) -> Verdicts:
     """The field of these slices alone."""
-    return replace(data, known=data.known[rows], rest=data.rest[rows])
+    return replace(data, known=data.known[rows], rest=data.rest[rows], counted=data.among[rows])

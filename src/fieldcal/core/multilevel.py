@@ -183,9 +183,9 @@ def _at(labels: Labels, priors: Priors, d: Floats, u: Floats, e: Floats, unknown
     )
     value -= 0.5 * np.einsum("pd,pde,pe->p", d, priors.common, d)
     size, nu = _dimension(labels, priors), priors.freedom
-    square = np.einsum("pli,plij,plj->pl", u, priors.group, u, optimize=True)
+    square = ((u[:, :, None, :] @ priors.group)[:, :, 0] * u).sum(axis=2)
     if priors.bins is not None:
-        square += np.einsum("plmi,pij,plmj->pl", e, priors.bins, e, optimize=True)
+        square += ((e @ priors.bins[:, None]) * e).sum(axis=(2, 3))
     value -= (0.5 * (nu + size) * np.log1p((square + unknown) / nu)).sum(axis=1)
     if labels.term is not None:
         value = value + labels.term.value(d)
@@ -235,16 +235,20 @@ def _curvature(labels: Labels, priors: Priors, state: _State, *, held: bool) -> 
     E = inverse(A + bins)
     B = A @ E @ bins  # information of a bin on u and d, e integrated out
     U = inverse(B.sum(axis=2) + state.scale[:, :, None, None] * priors.group)
-    C = np.einsum("plmab,mbd->plad", B, labels.design, optimize=True)
+    C = (B.swapaxes(2, 3).reshape(P, L, labels.q, -1)) @ labels.design.reshape(m * labels.q, -1)
     if held:
         return priors.common, C, U, E, A
-    S = priors.common + np.einsum(
-        "mad,pmab,mbe->pde", labels.design, B.sum(axis=1), labels.design, optimize=True
-    )
-    S -= np.einsum("plad,plab,plbe->pde", C, U, C, optimize=True)
+    S = priors.common + np.einsum("mad,pmae->pde", labels.design, B.sum(axis=1) @ labels.design)
+    S -= _summed(C, U @ C)
     if labels.term is not None:
         S = S + labels.term.slopes(state.d)[1]
     return S, C, U, E, A
+
+
+def _summed(C: Floats, D: Floats) -> Floats:
+    """Sums of C'D over groups: (P, L, q, D) each."""
+    P, L, q, _ = C.shape
+    return np.asarray(C.reshape(P, L * q, -1).swapaxes(1, 2) @ D.reshape(P, L * q, -1))
 
 
 def _coarse_curvature(labels: Labels, priors: Priors, state: _State, *, held: bool) -> _Parts:
@@ -272,7 +276,7 @@ def _coarse_curvature(labels: Labels, priors: Priors, state: _State, *, held: bo
     U = inverse(A.reshape(P, L, q, q) + state.scale[:, :, None, None] * priors.group)
     joined = C.reshape(P, L, q, -1)
     if not held:
-        S -= np.einsum("plad,plae->pde", joined, U @ joined, optimize=True)
+        S -= _summed(joined, U @ joined)
         if labels.term is not None:
             S = S + labels.term.slopes(state.d)[1]
     nothing = np.broadcast_to(0.0, (P, L, m, q, q))
@@ -319,7 +323,7 @@ def _step_of_d(
     slope -= np.einsum("pde,pe->pd", priors.common, state.d)
     if labels.term is not None:
         slope = slope + labels.term.slopes(state.d)[0]
-    slope -= np.einsum("plad,plab,plb->pd", C, U, pull, optimize=True)
+    slope -= np.einsum("plad,pla->pd", C, (U @ pull[..., None])[..., 0])
     return np.asarray(np.linalg.solve(S, slope[..., None])[..., 0])
 
 
@@ -327,22 +331,17 @@ def _improved(labels: Labels, priors: Priors, state: _State, move: tuple[Floats,
     """As far along the move as it gains, point by point."""
     largest = max(float(np.abs(part).max(initial=0.0)) for part in move)
     size = np.full(len(state.value), min(1.0, 4 * _LARGEST / max(largest, 1e-300)))
-    for _ in range(_HALVINGS):
-        at = [
+    for halving in range(_HALVINGS + 1):
+        d, u, e = (
             old + size.reshape(-1, *[1] * (old.ndim - 1)) * new
             for old, new in zip((state.d, state.u, state.e), move, strict=True)
-        ]
-        found = _at(labels, priors, *at, state.unknown)
+        )
+        found = _at(labels, priors, d, u, e, state.unknown)
         worse = ~(found.value >= state.value - 1e-9 * np.abs(state.value))
         if not worse.any():
-            return found
-        size = np.where(worse, size / 2, size)
-    size = np.where(worse, 0.0, size)
-    at = [
-        old + size.reshape(-1, *[1] * (old.ndim - 1)) * new
-        for old, new in zip((state.d, state.u, state.e), move, strict=True)
-    ]
-    return _at(labels, priors, *at, state.unknown)
+            break
+        size = np.where(worse, size / 2 if halving < _HALVINGS - 1 else 0.0, size)
+    return found
 
 
 def _log_evidence(labels: Labels, priors: Priors, state: _State, S: Floats, U: Floats, E: Floats) -> Floats:

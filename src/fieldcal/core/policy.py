@@ -132,12 +132,22 @@ class Policy:
     small_group_error: float = 0.35
     #: Degrees of freedom of the scale of a group's effects: an outlying group frees itself.
     outlying_freedom: float = 5.0
+    #: The weight of the normal prior of a group below which it is called unlike the others.
+    outlying: float = 0.5
     #: Calibration error common to all groups: a shift of all bins, a factor of the log-odds less one, and each bin
     #: alone; where bins are categories whose classes nobody knows beforehand, any.
     calibration_shift: float = 0.3
     calibration_slope: float = 0.4
     calibration_bin: float = 0.15
     free_base: float = 3.0
+    #: There, the same three components; how far groups' log-odds differ beforehand; and how loosely they follow label
+    #: shift, as a share of the difference that it implies.
+    free_components: tuple[tuple[float, float], ...] = ((0.35, 0.35), (-1.2, 1.0), (-1.8, 1.0))
+    free_spread: float = 1.5
+    free_looseness: float = 0.4
+    #: How far the judge of a group without labels may be off, on the log-odds scale, beyond what labelled groups show:
+    #: one judge in five is off by 2.
+    free_unlabelled: float = 0.9
     #: How much the calibration of a bin changes from lab to field, beyond what hypotheses say; moved, and not.
     calibration_change: tuple[float, float] = (0.3, 0.05)
     #: Variance of the differences between groups, where there are too few to estimate it.

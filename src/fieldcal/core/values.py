@@ -26,6 +26,7 @@ from fieldcal.types import Floats, Ints
 #: In place of a bin: the value is missing; or the lab has never seen it, and no bin takes it in.
 MISSING, LEFT_OUT = -1, -2
 Value = tuple[str, ...]
+_PLAIN = frozenset((str, int, float, bool, np.int64, np.int32, np.float64, np.bool_))  # exact types
 _EXACT = 2.0**53  # from here on floats leave out whole numbers
 _DECIMAL = re.compile(r"[+-]?[0-9]+\.[0-9]*")
 #: In a label: the values of a bin, and characters of each.
@@ -57,9 +58,14 @@ def canonical(value: Any) -> str | None:
 
 
 def canonical_texts(column: Iterable[Any]) -> list[str | None]:
-    """The same of a column."""
+    """The same of a column; of plain values of one type each only once."""
+    listed = list(column)
+    kinds = set(map(type, listed))
+    if len(kinds) == 1 and kinds <= _PLAIN:
+        texts = {value: canonical(value) for value in set(listed)}
+        return list(map(texts.__getitem__, listed))
     known: dict[str, str | None] = {}
-    return [_canonical(v, known) if type(v) is str else canonical(v) for v in column]
+    return [_canonical(v, known) if type(v) is str else canonical(v) for v in listed]
 
 
 def _canonical(text: str, known: dict[str, str | None]) -> str | None:

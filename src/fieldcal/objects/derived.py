@@ -223,21 +223,16 @@ class Pairs:
                 f"No item of the pairs is of group {group_keys.show(missing)!r:.60}. Make pairs of the same rows "
                 "that were counted."
             )
-        scores = [self._scores(judged, int(g), int(row), of) for g, row in zip(at, rows, strict=True)]
-        worth = np.sqrt([_rows_are_noise(judged, int(row)) for row in rows])
-        found = np.eye(len(groups))
-        for a in range(len(groups)):
-            for b in range(a):
-                both = np.isfinite(scores[a]) & np.isfinite(scores[b])
-                norm = np.sqrt(np.nansum(scores[a] ** 2) * np.nansum(scores[b] ** 2))
-                shared = float(scores[a][both] @ scores[b][both]) / norm if norm > 0 else 0.0
-                found[a, b] = found[b, a] = np.clip(shared, -0.99, 0.99) * worth[a] * worth[b]
-        return found
+        scores, residuals = (
+            np.stack([ask(judged, int(g), int(row), of) for g, row in zip(at, rows, strict=True)], axis=1)
+            for ask in (self._scores, self._residuals)
+        )
+        return judged.together(scores, residuals, rows)
 
     def _scores(self, judged: Judged, group: int, row: int, of: int) -> Floats:
         """(items,) of one group; NaN for items that it does not have."""
-        M = judged.posterior.phi.M.mean(axis=0)
-        p = judged.posterior.draws(np.array([row]))[0].mean(axis=0)
+        M = judged.rates.mean(axis=0)
+        p = judged.draws(np.array([row]))[0].mean(axis=0)
         bins, classes = self.bins[:, group], self.classes[:, group]
         by_value = M[of] / np.maximum(p @ M, 1e-12) - 1
         by_class = np.where(np.arange(len(p)) == of, 1 / max(p[of], 1e-12), 0.0) - 1
@@ -245,15 +240,8 @@ class Pairs:
         scores = np.where(bins >= 0, scores, np.nan)
         return np.asarray(scores - np.nanmean(scores) if (bins >= 0).any() else scores)
 
-
-def _rows_are_noise(judged: Judged, row: int) -> float:
-    """The share of a slice's variance that its rows bring, and not what is unknown of its judge."""
-    posterior = judged.posterior
-    if posterior.phi.kappa is None:
-        return 1.0
-    n, p = posterior.data.rest[row].sum(), posterior.draws(np.array([row]))[0]
-    known = posterior.data.known[row].sum(axis=1)
-    q = np.einsum("nk,nkj->nj", p, posterior.phi.M)
-    own = (posterior.phi.M * (1 - posterior.phi.M)).sum(axis=2) / (posterior.phi.kappa[:, None] + known + 1)
-    ratio = (q * (1 - q)).sum(axis=1) / np.maximum((p**2 * own).sum(axis=1), 1e-12)
-    return float(np.mean(1 / (1 + max(n - 1, 0) / ratio)))
+    def _residuals(self, judged: Judged, group: int, row: int, of: int) -> Floats:
+        """(items,) of labelled rows, by how much they differ from the probability of the class given their category."""
+        bins, classes = self.bins[:, group], self.classes[:, group]
+        expected = judged.classes(np.array([row]))[0, bins, of]
+        return np.where((classes >= 0) & (bins >= 0), (classes == of) - expected, np.nan)

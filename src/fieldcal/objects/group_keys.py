@@ -265,12 +265,18 @@ def _factorize_integers(values: NDArray[Any]) -> tuple[Keys, Ints]:
 
 def _factorize_objects(values: Sequence[Any]) -> tuple[Keys, Ints]:
     """Any keys, through a dictionary; the type is part of the key."""
-    uniform = set(map(type, values)) <= {str}
+    uniform = _uniform(values)
     values = values if uniform else list(map(normalize, values))
     identities = values if uniform else list(map(identity, values))
     keys = _ordered(dict(zip(identities, values, strict=True)).values())
     code = {identity(k) if not uniform else k: i for i, k in enumerate(keys)}
     return keys, np.fromiter(map(code.__getitem__, identities), dtype=np.intp, count=len(values))
+
+
+def _uniform(values: Sequence[Any]) -> bool:
+    """Whether all are text, or all whole numbers: compared as they are."""
+    kinds = set(map(type, values))
+    return kinds <= {str} or kinds <= {int}
 
 
 def identity(key: Hashable) -> Hashable:
@@ -284,8 +290,7 @@ def identity(key: Hashable) -> Hashable:
 
 def _ordered(keys: Iterable[Hashable]) -> Keys:
     listed = list(keys)
-    plain = all(type(k) is str for k in listed)
-    return tuple(sorted(listed, key=None if plain else _sort_key))  # type: ignore[type-var, arg-type]
+    return tuple(sorted(listed, key=None if _uniform(listed) else _sort_key))  # type: ignore[type-var, arg-type]
 
 
 def _sort_key(key: Any) -> tuple[Any, ...]:

@@ -160,7 +160,7 @@ class Prevalence(Artefact):
     >>> sorted(prev.performance())
     ['count', 'precision', 'recall']
     >>> prev.to_frame("polars").shape
-    (6, 12)
+    (6, 14)
     """
 
     kind: ClassVar[str] = "prevalence"

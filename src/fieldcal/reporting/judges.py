@@ -235,7 +235,7 @@ _OF_DIFFERENCE = ("estimate", "lower", "upper", "all_lower", "all_upper", "proba
 def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
     """What it says of each class, with intervals, and how it differs between slices."""
     judged, lab = prev.judged, prev.lab
-    M = judged.posterior.phi.M
+    M = judged.rates
     counts = np.round(judged.verdicts.given_class + judged.verdicts.known.sum(axis=0), 6)
     tail = (1 - (prev.level or DEFAULT_LEVEL)) / 2
     lower, upper = np.quantile(M, [tail, 1 - tail], axis=0)
@@ -268,12 +268,11 @@ def _judges_of_slices(prev: Prevalence, k: int) -> dict[str, Any]:
     judged, j = prev.judged, _value_of(prev, k)
     rows = judged.verdicts.known.sum(axis=(1, 2))
     at = np.flatnonzero(rows > 0)
-    phi = judged.posterior.phi
-    if j is None or phi.kappa is None or not prev.field.grouped or len(at) < 2:
+    if j is None or judged.spread is None or len(at) < 2:
         return {"by_slice": [], "overall": None, "kinder": None}
     at = at[np.argsort(-rows[at], kind="stable")[:200]]
-    own = judged.posterior.judges(at)[..., j]  # (slices, K)
-    common = phi.M.mean(axis=0)[:, j]
+    own = judged.rates_of(at)[..., j]  # (slices, K)
+    common = judged.rates.mean(axis=0)[:, j]
     readier = ((own - common) * prev.estimate[at]).sum(axis=1)
     order = np.argsort(-readier, kind="stable")
     if len(order) > MOST_JUDGES:

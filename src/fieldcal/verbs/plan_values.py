@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
+from fieldcal.core import categories, field_model, judge_plan
 from fieldcal.core.judge import Posterior
-from fieldcal.core.judge_plan import Expected, largest, part_of
+from fieldcal.core.judge_plan import largest, part_of
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Prevalence, group_keys, show
+from fieldcal.objects.judged import Judged, LabelledRows
 from fieldcal.options import as_number, check_whole
 from fieldcal.types import Design, Floats, Ints
 
-#: That are planned for: rows chosen by value are hardly better than random ones.
-_DESIGNS: tuple[Design, ...] = ("random", "by_class")
 _MOST_LABELS = 1_000_000
 _STEPS = 7  # of a search among the numbers of labels, at most
 _POWER = 0.8  # the probability with which two slices are told apart
@@ -151,25 +151,21 @@ def plan_values(
     pair = None if apart is None else _pair(prev, apart)
     if pair is not None:
         rows = np.union1d(rows, pair)
-    now = (
-        prev.judged.posterior
-        if len(rows) == len(data.rest)
-        else Posterior.of(part_of(data, rows), seed=prev.seed)
+    outlook: Outlook = (
+        _LabelledRows.of(prev.judged, rows)
+        if isinstance(prev.judged, LabelledRows)
+        else _Judge.of(prev.judged, rows, np.asarray(prev.n, dtype=np.float64)[rows])
     )
-    size = np.asarray(prev.n, dtype=np.float64)[rows]
-    expected = Expected(now)
-    given = expected.classes()
-    look = _Look(k, level, size, prev.field.grouped)
-    open_rows = int(now.data.rest.sum())
+    open_rows = int(data.rest[rows].sum())
 
     planned = [n for n in labels if n <= open_rows]
-    steps = len(planned) * len(_DESIGNS) + ((width is not None) + (pair is not None)) * _STEPS
+    steps = len(planned) * len(outlook.designs) + ((width is not None) + (pair is not None)) * _STEPS
     done = 0
 
     @functools.cache  # a search for a width and one for two slices ask for the same numbers
-    def after(n: int, design: Design = "random") -> Posterior:
+    def after(n: int, design: Design = "random") -> Any:
         nonlocal done
-        found = now if n == 0 else expected.after(n, design, given)
+        found = outlook.after(n, design)
         done = min(done + (n > 0), steps)
         if progress is not None:
             progress(done, steps)
@@ -177,7 +173,9 @@ def plan_values(
 
     @functools.cache
     def widths(n: int, design: Design = "random") -> tuple[float, float | None]:
-        return look.widths(after(n, design))
+        z = 2 * float(ndtri((1 + level) / 2))  # steadier than the quantiles of draws
+        whole, each = outlook.deviations(after(n, design), k)
+        return z * whole, z * each if prev.field.grouped else None
 
     wanted = None if width is None else as_number("width", width, least=1e-6, most=1, words="a width")
     found = widths(0)
@@ -191,12 +189,11 @@ def plan_values(
         needed = abs(difference) / float(ndtri((1 + level) / 2) + ndtri(_POWER))
 
         def told(n: int) -> bool:
-            draws = after(n).draws(np.array([a, b]))[..., k]
-            return float((draws[0] - draws[1]).std()) <= needed
+            return outlook.difference(after(n), int(a), int(b), k) <= needed
 
         plan |= {"apart": tuple(prev.groups[g] for g in pair), "difference": difference}
         plan |= {"labels_to_tell": _fewest(told, open_rows)}
-    more = [MoreLabels(int(n), design, *widths(n, design)) for n in planned for design in _DESIGNS]
+    more = [MoreLabels(int(n), design, *widths(n, design)) for n in planned for design in outlook.designs]
     return ValuesPlan(
         of=prev.classes[k],
         level=level,
@@ -210,22 +207,77 @@ def plan_values(
     )
 
 
+class Outlook(Protocol):
+    """What further labels leave open."""
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """How further rows may be chosen."""
+
+    def after(self, n: int, design: Design) -> Any:
+        """The posterior with so many labels more."""
+
+    def deviations(self, posterior: Any, k: int) -> tuple[float, float]:
+        """Standard deviations of the share of class k: of all rows, and of a typical slice."""
+
+    def difference(self, posterior: Any, a: int, b: int, k: int) -> float:
+        """That of the difference of two slices."""
+
+
 @dataclass(frozen=True)
-class _Look:
-    """At a posterior: how wide intervals of class k are."""
+class _Judge:
+    """Under the model of one judge, more or less."""
 
-    k: int
-    level: float
+    expected: judge_plan.Expected
+    given: Floats
     size: Floats
-    grouped: bool
+    designs: tuple[Design, ...] = ("random", "by_class")
 
-    def widths(self, posterior: Posterior) -> tuple[float, float | None]:
-        """Of the whole field, and of a typical slice."""
-        draws = posterior.draws(np.arange(len(self.size)))[..., self.k]
-        z = 2 * float(ndtri((1 + self.level) / 2))  # steadier than the quantiles of draws
+    @classmethod
+    def of(cls, judged: Judged, rows: Ints, size: Floats) -> _Judge:
+        data = judged.verdicts
+        every = len(rows) == len(data.rest)
+        now = judged.posterior if every else Posterior.of(part_of(data, rows), seed=judged.seed)
+        expected = judge_plan.Expected(now)
+        return cls(expected, expected.classes(), size)
+
+    def after(self, n: int, design: Design) -> Posterior:
+        return self.expected.posterior if n == 0 else self.expected.after(n, design, self.given)
+
+    def deviations(self, posterior: Posterior, k: int) -> tuple[float, float]:
+        draws = posterior.draws(np.arange(len(self.size)))[..., k]
         whole = (self.size / max(self.size.sum(), 1e-300)) @ draws
-        each = z * float(np.median(draws.std(axis=1))) if self.grouped else None
-        return z * float(whole.std()), each
+        return float(whole.std()), float(np.median(draws.std(axis=1)))
+
+    def difference(self, posterior: Posterior, a: int, b: int, k: int) -> float:
+        draws = posterior.draws(np.array([a, b]))[..., k]
+        return float((draws[0] - draws[1]).std())
+
+
+@dataclass(frozen=True)
+class _LabelledRows:
+    """Labels of the field's rows; all open rows labelled leave nothing open."""
+
+    expected: categories.Expected
+    designs: tuple[Design, ...] = ("random",)
+
+    @classmethod
+    def of(cls, judged: LabelledRows, rows: Ints) -> _LabelledRows:
+        counts, now = judged.model.model.counts, judged.model
+        if len(rows) < len(counts.V):
+            now = categories.model_of(counts.field[rows], counts.V[rows]).solve(judged.seed)
+        return cls(categories.Expected(now))
+
+    def after(self, n: int, design: Design) -> field_model.Posterior:
+        return self.expected.posterior if n == 0 else self.expected.after(n)
+
+    def deviations(self, posterior: field_model.Posterior, k: int) -> tuple[float, float]:
+        whole, each = (found.deviation[:, k] for found in (posterior.whole(), posterior.shares()))
+        return float(whole[0]), float(np.median(each))
+
+    def difference(self, posterior: field_model.Posterior, a: int, b: int, k: int) -> float:
+        draws = posterior.draws(np.array([a, b]), 1_024)[..., k]
+        return float((draws[0] - draws[1]).std())
 
 
 def _pair(prev: Prevalence, apart: Any) -> Ints:

@@ -143,7 +143,6 @@ def _judged(seen: Seen) -> Judged:
 
 def _farthest(seen: Seen, judged: Judged) -> Keys:
     """Slices whose own judge is farthest from the common one, after their labelled rows; at most five."""
-    posterior = judged.posterior
-    own = posterior.judges(np.arange(len(posterior.data.known)))
-    off = np.abs(own - posterior.phi.M.mean(axis=0)).sum(axis=(1, 2))
+    own = judged.rates_of(np.arange(len(judged.verdicts.known)))
+    off = np.abs(own - judged.rates.mean(axis=0)).sum(axis=(1, 2))
     return tuple(seen.field.groups[g] for g in np.argsort(-off, kind="stable")[:5] if off[g] > 0)

@@ -45,9 +45,10 @@ def lab_groups(seen: Seen) -> Finding | None:
     text += f"correlation {found.persistence:.2f}"
     text += ", as given" if found.given_persistence is not None else ""
     text += f"; {min(found.between, 1.0):.0%} of the differences between groups are taken as label shift."
-    sure = (
-        found.persistence >= POLICY.persistent and known >= POLICY.known_rows and not found.given_persistence
-    )
+    carried = found.persistence >= POLICY.persistent and known >= POLICY.known_rows
+    # Groups that differ by label shift alone need not be the same in lab and field.
+    only_mixed = found.between >= POLICY.between_label_shift and found.group_sd < POLICY.small_group_error
+    sure = (carried or only_mixed) and found.given_persistence is None
     state: State = "ok" if sure else "care"
     return Finding(
         code="lab_groups", question=_CARRIED, state=state, text=text, remedy="" if sure else _LABEL_SOME
