@@ -72,6 +72,8 @@ def test_texts_of_options_become_arguments():
     assert (found["scores"], found["by"], found["intervals"]) == (["p_a", "p_b"], ["site", "day"], [0.0, 1.0])
     assert found["quantiles"] is None
     assert arguments(Estimating(trust="0.5"))["trust"] == 0.5
+    assert arguments(Estimating(persistence="0.5"))["persistence"] == 0.5
+    assert arguments(Estimating(persistence="auto"))["persistence"] == "auto"
 
 
 def test_the_entry_point_stays_a_function_and_needs_no_typer_to_be_imported():
@@ -91,6 +93,8 @@ assert "rich" not in sys.modules and "numpy" not in sys.modules
     "option",
     [
         "--trust 2",
+        "--persistence 1.5",
+        "--persistence most",
         "--prior kl:strong",
         "--by a,,b",
         "--intervals many --quantiles q_* --scores p",

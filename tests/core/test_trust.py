@@ -178,7 +178,7 @@ def test_a_trust_of_0_changes_nothing_and_the_excess_of_two_classes_is_the_same_
 
 def test_the_expected_change_is_what_the_field_then_shows():
     expected, seen = [], []
-    for seed in range(6):
+    for seed in range(3):
         world = by_label(seed)
         expected.append(rehearsed(*world.lab).change)
         seen.append(change(world))
@@ -342,6 +342,9 @@ def test_predictions_are_mixed_twice_one_inside_the_other_as_documented():
         n_lab=3000, n_field=3000, n_groups=20, prevalence=around, random_state=3
     )
     lab = fieldcal.learn(data.proba_lab, data.y_lab, groups=data.groups_lab)
+    lab = lab.model_copy(
+        update={"by_group": None}
+    )  # the mixture is that of labs that kept no counts by group
     scores, groups = data.proba_field, data.groups_field
     prev = fieldcal.estimate(lab, fieldcal.count(lab, scores, groups=groups))
     assert 0 < prev.trust_overall < 1
