@@ -151,7 +151,7 @@ def test_the_section_of_trust_has_both_trusts_and_what_was_found_about_them():
     prev, _ = judged("care")
     said = reported(prev).dict()["trust"]
     assert f"groups differ by label shift has the probability {prev.trust_between:.2f}" in said[0]
-    assert said[1] == prev.verdict.finding("rehearsed").text
+    assert said[1] == prev.verdict.finding("lab_groups").text
     assert f"That the whole field moved by label shift has the probability {prev.trust_overall:.2f}." in said
     assert said[-1] == prev.verdict.finding("unmoved").text
 

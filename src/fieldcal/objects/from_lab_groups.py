@@ -135,6 +135,8 @@ def model_of_lab_groups(
     ``urc``, ``sd``: what label shift implies, and its standard deviation, of groups (G, K) and of the whole (K,).
     """
     at = group_keys.positions(lab.groups, field.groups)
+    if given == 0:  # groups of the same name are other groups
+        at = np.full_like(at, -1)
     only = np.setdiff1d(np.arange(len(lab.groups)), at)
     places = np.concatenate([at, only])
     # In rows that they are worth, as everything else.

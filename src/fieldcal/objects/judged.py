@@ -24,6 +24,7 @@ from fieldcal.objects.next_lab import has_labels_of
 from fieldcal.objects.problem import as_problem, labelled_rows
 from fieldcal.types import Floats, Ints
 
+_MOST_EFFECTS = 120  # log-odds of categories: of more, Newton's method takes minutes
 _RATES = 512  # draws of the judge's rates
 _BLOCK = 1_000  # slices whose draws are in memory at a time
 _MOST_ASKED = 2_000  # labelled slices that are asked whether their judge is their own
@@ -44,7 +45,8 @@ class Judged:
             verdicts_of(lab, field, design_effect=design_effect),
             np.asarray(field.n, dtype=np.float64),
         )
-        alone = not verdicts.given_class.any() and verdicts.spread is None
+        _, K, m = verdicts.shape
+        alone = not verdicts.given_class.any() and verdicts.spread is None and m * (K - 1) <= _MOST_EFFECTS
         return (LabelledRows if verdicts.known.any() and alone else cls)(verdicts, n, seed)
 
     @cached_property

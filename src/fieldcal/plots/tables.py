@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.alignment import check_alignment
-from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.labelled_rows import KINDS
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
-from fieldcal.core.reweight import Step, taken
+from fieldcal.core.reweight import BinStep, Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.from_labels import EXPLANATIONS
@@ -228,7 +227,7 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
 def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
     """Recalibrated against raw predictions of one class, for groups that differ, and for the whole field."""
     k = focus(prev, of)
-    old, calibration = np.linspace(0.0, 1.0, _POINTS), prev.lab.calibration_map
+    old = np.linspace(0.0, 1.0, _POINTS)
     rows = np.asarray(prev.n, dtype=np.float64)
     mean = np.where(rows[:, None] > 0, prev.mean_prediction, prev.whole.mean_prediction)
     shown: list[int] = []
@@ -242,16 +241,12 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
             {
                 "name": name,
                 "n": prev.n[g].item(),
-                "new": plain(
-                    _moved(
-                        tuple(step.of(slice(g, g + 1)) for step in prev.steps), old, mean[g], k, calibration
-                    )
-                ),
+                "new": plain(_moved(prev, old, mean[g], k, g)),
             }
             for g, name in zip(shown, short_names([prev.groups[g] for g in shown]), strict=True)
         ],
         # What a group gets that was never seen; one population is the whole field.
-        "whole": plain(_moved(prev.steps_unseen, old, prev.whole.mean_prediction, k, calibration)),
+        "whole": plain(_moved(prev, old, prev.whole.mean_prediction, k, None)),
         "total": len(prev.groups) if prev.field.grouped else 0,
     }
 
@@ -264,14 +259,19 @@ def _shift(steps: tuple[Step, ...], mean_prediction: Floats, k: int) -> Floats:
     return np.asarray(np.log(new / (1.0 - new)) - np.log(old / (1.0 - old)))
 
 
-def _moved(
-    steps: tuple[Step, ...], old: Floats, mean_prediction: Floats, k: int, calibration: CalibrationMap | None
-) -> Floats:
-    """New predictions of class k; the other classes are mixed as in the mean prediction, (K,)."""
+def _moved(prev: Prevalence, old: Floats, mean_prediction: Floats, k: int, g: int | None) -> Floats:
+    """New predictions of class k in a group (None: one never seen); other classes are mixed as in its mean, (K,)."""
     others = np.delete(mean_prediction, k)
     share = others / others.sum() if others.sum() > 0 else np.full(len(others), 1.0 / len(others))
     rows = np.insert((1.0 - old)[:, None] * share, k, old, axis=1)
-    return taken(steps, rows if calibration is None else calibration.read(rows))[:, k]
+    correction, calibration = prev.correction(), prev.lab.calibration_map
+    new = rows if calibration is None else calibration.read(rows)
+    for step in correction.steps_unseen if g is None else correction.steps:
+        if isinstance(step, BinStep):
+            new = step.at(step.assign(rows[:, 1] if rows.shape[1] == 2 else rows)).apply(new)
+        else:
+            new = (step if g is None else step.of(slice(g, g + 1))).apply(new)
+    return new[:, k]
 
 
 def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
