@@ -271,7 +271,7 @@ def _moved(prev: Prevalence, old: Floats, mean_prediction: Floats, k: int, g: in
             new = step.at(step.assign(rows[:, 1] if rows.shape[1] == 2 else rows)).apply(new)
         else:
             new = (step if g is None else step.of(slice(g, g + 1))).apply(new)
-    return new[:, k]
+    return np.asarray(new[:, k])
 
 
 def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
