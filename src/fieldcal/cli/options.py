@@ -93,7 +93,7 @@ predictions.classcolumns COLUMNS :: Of values: the column, or one per judge; by 
 batch ID :: A name for these rows; they can be counted only once.
 time COLUMN :: A column of times, to count by window.
 every LENGTH :: The length of a window of --time, such as 1d.
-trust TRUST :: Probability that label shift holds: auto, as far as it was earned; or from 0, leave alone, to 1.
+trust TRUST :: Probability that label shift holds: auto, estimated; or from 0, leave predictions alone, to 1.
 prior PRIOR :: auto, flat, pooled, smooth; kl, dirichlet, continuity, kl_bins with a strength: kl:10; or a sum of these:
     kl:10+continuity:5.
 point :: Of the posterior: its mean, or its mode, as in the paper.

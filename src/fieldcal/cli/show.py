@@ -114,14 +114,14 @@ def _field(field: Field, path: str) -> Told:
 
 def _prevalence(prev: Prevalence, path: str) -> Told:
     head = "An estimate: the share of each class in the field, from a lab and a field"
-    whence = "as told" if prev.trust.set_by_caller else "as far as it was earned"
-    between = f", {prev.trust_between:.2f} that groups differ by it" if prev.field.grouped else ""
+    whence = "as given" if prev.trust.set_by_caller else "estimated"
+    between = f", {prev.trust_between:.2f} of the differences between groups" if prev.field.grouped else ""
     prior = ", ".join(
         f"{value}" if name == "name" else f"{name} {value}" for name, value in prev.prior.items()
     )
     protected = "yes: applied with --acknowledge only" if prev.protected else "no"
     lines = [
-        f"trust, {whence}: {prev.trust_overall:.2f} that the whole field moved by label shift{between}",
+        f"label shift, {whence}: probability {prev.trust_overall:.2f} for the whole field{between}",
         f"prior: {_safe(prior)}; point: {prev.point}; design effect: {prev.design_effect:g}",
         f"protected groups: {protected}",
         str(prev.lab).partition("\n")[0],

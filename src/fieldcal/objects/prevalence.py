@@ -253,7 +253,10 @@ class Prevalence(Artefact):
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What happens to the predictions of every group: at most two mixtures, the weights of each (K,) or (G, K)."""
+        """What happens to the predictions of every group: at most two mixtures, the weights of each (K,) or (G, K).
+
+        Those of ``shape="tilt"``; `correction` has also those of bins.
+        """
         if self.is_judged:
             grouped = self.field.grouped
             return steps_to_shares(self.lab, self.field.V, self.estimate) if grouped else self.steps_unseen

@@ -45,10 +45,9 @@ _MEANINGS = {
     "care": "Whether recalibration helps here is not certain. Read why, and what would decide it, before you use it.",
     "do_not_use": "Keep the raw predictions: the method cannot be trusted on this data.",
 }
-_MEANING_OF_NO_TRUST = "Predictions are left as they are: nothing here earned enough trust to change them."
+_MEANING_OF_NO_TRUST = "Predictions are left as they are: nothing here supports a change."
 _MEANING_OF_CALIBRATION = (
-    "Predictions are calibrated on the lab and not recalibrated: nothing here earned enough trust to change them "
-    "further."
+    "Predictions are calibrated on the lab and not recalibrated: nothing here supports a further change."
 )
 _LAST_ADVICE = "Report again when the model, the lab or the field has changed."
 _HOW_TO_APPLY = "fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
@@ -314,7 +313,7 @@ def _sentences_of_numbers(found: Numbers) -> list[str]:
 def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[str, Any]:
     """The table behind each picture; None where there is none."""
     lab, grouped, of = prev.lab, prev.field.grouped, prev.classes[k]
-    rehearsed = grouped and lab.rehearsal is not None
+    rehearsed = grouped and lab.rehearsal is not None and prev.by_lab_groups is None
     numbers = None if found is None else found.numbers
     return {
         "trust": tables.trust(lab, used=prev.trust_between) if rehearsed else None,

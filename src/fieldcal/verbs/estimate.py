@@ -71,9 +71,8 @@ def estimate(
         moved, and drawn to the lab as far as its rows say that it has not. Where the classes have an order
         (``learn(…, ordered=True)``) it is "smooth": neighbours inform each other too.
     trust : "auto" or float in [0, 1]
-        The probability that label shift holds: 1 is the paper's method, 0 leaves predictions alone. "auto" is what was
-        earned: by labels of the field, by the rehearsal stored in the lab, and, at most .59, by what the field's
-        histograms say.
+        The probability that label shift holds: 1 is the paper's method, 0 leaves predictions alone. "auto" estimates
+        it: from labels of the field, from those of the lab's groups, else from the histograms (at most .59).
     point : "auto", "mean" or "mode"
         Posterior mean, never exactly 0 or 1 (the default), or the maximum a posteriori estimate.
     level : float or None
@@ -104,20 +103,20 @@ def estimate(
 
     Notes
     -----
-    What the interval of ``estimate`` means. With ``trust=1`` and no lab groups it is the posterior interval of the
-    group's prevalence, with the noise of the field and of M, if label shift holds. Otherwise it holds the share of the
-    rows themselves under every story that labels have not decided: that the model is right, that label shift holds, and
-    where the field moved, that neither does. With a rehearsal it is as wide as the lab's own groups missed. With the
-    smooth prior of ordered classes it also assumes what that prior does: that neighbours move together. Where a single
-    class moves alone, and predictions are too blurred to show it, the interval is too narrow; ``prior="pooled"`` does
-    not assume it, and is wider.
+    What the interval of ``estimate`` means. With ``trust=1`` it is the posterior interval of the group's prevalence if
+    label shift holds, with the noise of the field and of M. Otherwise it is for the share of the rows themselves, over
+    all hypotheses that labels have not ruled out: predictions mean what they meant in the lab, label shift, or neither.
+    The smooth prior of ordered classes also assumes that neighbours move together. Where a single class moves alone,
+    and predictions are too blurred to show it, the interval is too narrow; ``prior="pooled"`` is wider.
 
-    What labels of the field do. The classes of a row in bin j follow ``P_lab(class | j)``, tilted. Label shift, no tilt
-    at all and any other tilt each have a probability before labels are seen; labelled rows weigh them by how well each
-    foretells the labels, and move the tilt itself, bin by bin where there are enough. With none of them the estimate is
-    that of above; with many it is the share of the labels, poststratified by score. Groups share what they have in
-    common and deviate from it as far as the rehearsal, or the labels themselves, say; a group without labels learns
-    from the others. ``trust=1`` leaves no explanation but label shift, which labels can then only sharpen.
+    Groups that the lab knows. A multilevel model has the model's error for each group, learned from the group's lab
+    labels, and how much of the differences between groups is label shift. From lab to field a group keeps its error as
+    far as ``persistence`` says. It is used where lab and field have the same group columns, the classes have no order
+    and ``trust``, ``method`` and ``point`` are left at their defaults. See `docs/explanation/model.md`.
+
+    Labels of the field weigh the hypotheses by how well each predicts the labels, and move the estimate itself, bin by
+    bin where there are enough. With many labels it is the share of the labels, poststratified by score. Groups share
+    what they have in common. With ``trust=1`` labels can only make the estimate under label shift more precise.
 
     Examples
     --------

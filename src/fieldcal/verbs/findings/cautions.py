@@ -55,7 +55,7 @@ def no_bias(seen: Seen) -> Finding:
         text += f"class, recalibrating by group multiplies that by about {factor}. {GROUPS} measures it."
         return Finding(code="maybe_biased", question=_BIAS, state="ask", text=text)
     biased = _biased(seen)
-    if seen.by_lab_groups is not None:
+    if seen.by_lab_groups is not None and seen.by_lab_groups.persistence >= POLICY.persistent:
         return _corrected(biased, found.tested)
     if not len(biased):
         text = f"Of {found.tested:,} groups of the lab none is clearly off given the class. Recalibrating by group "

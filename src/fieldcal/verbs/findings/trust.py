@@ -12,7 +12,7 @@ from fieldcal.verbs.findings import labels
 from fieldcal.verbs.findings.evidence import GROUPS, Seen
 
 _BY_MIX = "Do groups differ only in their mix of classes?"
-_CARRIED = "Do the lab's groups say how the model errs for the field's groups?"
+_CARRIED = "Do the errors of the lab's groups carry over to the field's groups?"
 _WHOLE = "Did the whole field move only in its mix of classes?"
 _LABEL_SOME = "Labelled rows, drawn from the field at random, would decide; fieldcal plan says how many."
 _CAUSES = (
@@ -40,11 +40,14 @@ def lab_groups(seen: Seen) -> Finding | None:
         return None
     rows, labels = np.asarray(seen.field.n, dtype=np.float64), np.asarray(found.lab_rows, dtype=np.float64)
     known = float(rows[labels > 0].sum() / max(rows.sum(), 1e-300))
-    text = f"Learned from {labels.sum():,.0f} lab rows of {np.count_nonzero(labels):,} of the field's {len(rows):,} "
-    text += f"groups ({known:.0%} of the rows): the model's error for a group carries over from lab to field with "
-    text += f"correlation {found.persistence:.2f}"
-    text += ", as given" if found.given_persistence is not None else ""
-    text += f"; {min(found.between, 1.0):.0%} of the differences between groups are taken as label shift."
+    shifted = f"{min(found.between, 1.0):.0%} of the differences between groups are taken as label shift."
+    if known > 0:
+        text = f"Learned from {labels.sum():,.0f} lab rows of {np.count_nonzero(labels):,} of the field's {len(rows):,} "
+        text += f"groups ({known:.0%} of the rows): the model's error for a group carries over from lab to field with "
+        given = ", as given" if found.given_persistence is not None else ""
+        text += f"correlation {found.persistence:.2f}{given}; {shifted}"
+    else:
+        text = f"The lab has other groups than the field. Learned from them: {shifted}"
     carried = found.persistence >= POLICY.persistent and known >= POLICY.known_rows
     # Groups that differ by label shift alone need not be the same in lab and field.
     only_mixed = found.between >= POLICY.between_label_shift and found.group_sd < POLICY.small_group_error
