@@ -43,7 +43,8 @@ def lab_groups(seen: Seen) -> Finding | None:
     shifted = f"{min(found.between, 1.0):.0%} of the differences between groups are taken as label shift."
     if known > 0:
         text = f"Learned from {labels.sum():,.0f} lab rows of {np.count_nonzero(labels):,} of the field's "
-        text += f"{len(rows):,} groups ({known:.0%} of the rows): the model's error for a group carries over from lab to field with "
+        text += f"{len(rows):,} groups ({known:.0%} of the rows): the model's error for a group carries over from lab "
+        text += "to field with "
         given = ", as given" if found.given_persistence is not None else ""
         text += f"correlation {found.persistence:.2f}{given}; {shifted}"
     else:
