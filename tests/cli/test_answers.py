@@ -158,7 +158,7 @@ def test_plan_takes_all_that_python_takes(artefacts, call):
         ("field", ["A field", "2,400 rows", "columns of groups: site", "batches: none named"]),
         (
             "prevalence",
-            ["An estimate", "prior: pooled", "OK to use", "0.80 that groups differ", "3,000 rows"],
+            ["An estimate", "prior: pooled", "OK to use", "of the differences between groups", "3,000 rows"],
         ),
     ],
 )
@@ -181,7 +181,7 @@ def test_show_tells_what_speaks_against_use_and_what_was_set_by_hand(artefacts, 
     for words in (
         "Do not use",
         "It was said so.",
-        "trust, as told: 0.25",
+        "label shift, as given: probability 0.25",
         "prior: kl, strength 3",
         "design effect: 2",
     ):

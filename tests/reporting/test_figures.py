@@ -28,7 +28,7 @@ def test_every_picture_is_one_svg_element_with_a_name_for_who_cannot_see_it():
     proba, y, plots = judged("care")[1]
     found = drawn(proba=proba, y=y, groups=plots)
     assert {p.name for p in found} >= {
-        *("trust", "forest", "changes", "bins-0", "bins-3"),
+        *("forest", "changes", "bins-0", "bins-3"),
         *("curve", "reliability", "labelled", "response"),
     }
     for picture in found:
@@ -109,10 +109,6 @@ def test_the_numbers_of_a_picture_are_those_of_its_table():
     for i, columns in enumerate(zip(*shown, strict=True)):
         name = ("observed", "expected", "lab")[i]
         assert columns == pytest.approx(table[name], abs=5e-4)
-    trust = found["trust"][0]
-    assert [float(row[1]) for row in trust.rows] == pytest.approx(
-        prev.lab.rehearsal.change_by_trust, abs=5e-5
-    )
     assert len(found["curve"][0].rows[0]) == len(found["curve"][0].head)
 
 

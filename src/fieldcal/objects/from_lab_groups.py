@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fieldcal.core.field_model import Counts, Model, Offsets, Posterior, offsets_of, persistence
 from fieldcal.core.goodness_of_fit import outlying
 from fieldcal.core.hypotheses import hypotheses
+from fieldcal.core.labelled_rows import LabelledRows
 from fieldcal.core.partition import Partition
 from fieldcal.core.policy import POLICY
 from fieldcal.core.priors import Pooled
@@ -129,10 +130,12 @@ def model_of_lab_groups(
     trust: Trust,
     moved: bool,
     given: float | None,
+    labelled: LabelledRows | None = None,
 ) -> Model:
     """The model of groups that lab and field share, or not.
 
     ``urc``, ``sd``: what label shift implies, and its standard deviation, of groups (G, K) and of the whole (K,).
+    ``labelled``: in place of the field's own labelled rows.
     """
     at = group_keys.positions(lab.groups, field.groups)
     if given == 0:  # groups of the same name are other groups
@@ -150,7 +153,10 @@ def model_of_lab_groups(
     base = np.clip(lab.bin_means, _LEAST, 1.0)
     base = base / base.sum(axis=1, keepdims=True)
     shift = Offsets.of(urc[1][None], sd[1][None], lab.p_lab)
-    labels = _field_labels(field, problem, rows.shape)
+    labels = np.zeros(rows.shape)
+    if field.labelled:
+        found_labels = labelled_rows(field, problem) if labelled is None else labelled
+        labels[found_labels.groups] = found_labels.given_bin
     found = hypotheses(
         shift.mean[0], shift.covariance[0], trust=trust.overall, moved=moved, labels=float(labels.sum())
     )
@@ -173,15 +179,6 @@ def model_of_lab_groups(
         given=given,
     )
     return Model(counts, found, resembling)
-
-
-def _field_labels(field: Field, problem: Problem, shape: tuple[int, ...]) -> Floats:
-    """Labelled field rows that were drawn at random or by score, (A, K, m)."""
-    table = np.zeros(shape)
-    if field.labelled:
-        labels = labelled_rows(field, problem)
-        table[labels.groups] = labels.given_bin
-    return table
 
 
 def _lab_offsets(lab: Lab, V: Floats, known: NDArray[np.bool_], problem: Problem) -> Offsets:

@@ -15,6 +15,7 @@ from pydantic import PrivateAttr, model_validator
 from fieldcal.core.explanations import Belief
 from fieldcal.core.field_model import Posterior as GroupPosterior
 from fieldcal.core.goodness_of_fit import ShiftExplained
+from fieldcal.core.labelled_rows import LabelledRows
 from fieldcal.core.labels import Learnt as LabelPosterior
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
@@ -422,7 +423,11 @@ class Prevalence(Artefact):
 
     @cached_property
     def from_lab_groups(self) -> GroupPosterior:
-        """The posterior of the model that the lab's groups taught, made anew."""
+        """The posterior of the model with the labels of the lab's groups, made anew."""
+        return self.with_lab_groups()
+
+    def with_lab_groups(self, labelled: LabelledRows | None = None) -> GroupPosterior:
+        """The same, or with other labelled rows of the field."""
         found = self.by_lab_groups
         if found is None:
             raise InputError("This estimate does not rest on labels of the lab's groups.")
@@ -435,6 +440,7 @@ class Prevalence(Artefact):
             trust=self.trust if self.labels is None else self.labels.before,
             moved=found.moved,
             given=found.given_persistence,
+            labelled=labelled,
         ).solve(self.seed)
 
     @cached_property

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from fieldcal.core.cross_validation import Fold, folds, paired
+from fieldcal.core.reweight import BinStep, Step
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, show
+from fieldcal.objects.from_lab_groups import FromLabGroups
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.options import check_kind, check_whole
 from fieldcal.types import Design, Floats, Ints
@@ -167,6 +169,16 @@ def _judging(prev: Prevalence) -> Ints:
 def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Floats]:
     """Of the rows of each fold, (n, 3): by the predictions as the lab reads them, and recalibrated in both shapes."""
     told = list(prev.from_labels.told)
+    if (rests_on := prev.by_lab_groups) is not None:
+        sd = rests_on.urc_sd, rests_on.whole_sd
+        for fold in folds(prev.from_labels.model, counts, n_folds, rng):
+            posterior = prev.with_lab_groups(fold.model.labels)
+            made = FromLabGroups.of(
+                posterior, prev.lab, prev.field, sd=sd, moved=rests_on.moved, given=rests_on.given_persistence
+            )
+            steps = made.steps(unseen=False), made.steps_by_bin(prev.lab.partition, unseen=False)
+            yield np.column_stack([fold.losses(proba) for proba in _predictions(steps, fold)])
+        return
     for fold in folds(prev.from_labels.model, counts, n_folds, rng):
         learnt, left = fold.model.learn(told), fold.model.labels.believed_without
         labels = FromLabels.of(
@@ -177,12 +189,12 @@ def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generat
             looks_random=None,
             rows={},
         )
-        yield np.column_stack([fold.losses(proba) for proba in _predictions(prev, labels, fold)])
+        shapes = labels.steps, labels.steps_by_bin(prev.lab.partition, unseen=False)
+        yield np.column_stack([fold.losses(proba) for proba in _predictions(shapes, fold)])
 
 
-def _predictions(prev: Prevalence, labels: FromLabels, fold: Fold) -> tuple[Floats, ...]:
+def _predictions(shapes: Iterable[tuple[BinStep | Step, ...]], fold: Fold) -> tuple[Floats, ...]:
     """Predictions of the rows as the lab reads them, (n, K), those of their bins, and new ones in both shapes."""
     own = fold.model.base.centres[fold.bins]
     rows = RowScores(own / own.sum(axis=1, keepdims=True), binary=False, bins=fold.bins)
-    shapes = labels.steps, labels.steps_by_bin(prev.lab.partition, unseen=False)
     return rows.values, *(rows.after([step.of(fold.groups) for step in steps]) for steps in shapes)
