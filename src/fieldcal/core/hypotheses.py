@@ -50,7 +50,10 @@ def hypotheses(
     unit = (np.eye(len(shift)) + 1) / 2
     loose = (np.abs(shift).max() / 2 + POLICY.other_off[place]) ** 2 * unit
     around = POLICY.label_shift_off[place] ** 2 * unit
-    still = POLICY.same_off[place] ** 2 * unit + (0 if moved else 1) * np.minimum(covariance, 1.0)
+    still = POLICY.same_off[place] ** 2 * unit
+    if not moved:  # it may have moved within the noise of its histogram
+        small = POLICY.unseen_shift**2 * unit
+        still = still + small @ np.linalg.solve(small + covariance, covariance)
     if moved:
         first = max(trust, POLICY.story_label_shift)
         weights = (first, (1 - first) * (1 - POLICY.story_other), (1 - first) * POLICY.story_other)

@@ -126,6 +126,8 @@ class Policy:
     #: Expected persistence, and the share of the field's rows in groups that the lab knows, from which it is "ok".
     persistent: float = 0.6
     known_rows: float = 0.5
+    #: Groups that lab and field share, from which their resemblance can support it.
+    known_groups: int = 8
     #: Or where groups differ by label shift: at least this much of their differences, and the model's error for a group
     #: no larger than this on the log-odds scale.
     between_label_shift: float = 0.75
@@ -150,6 +152,8 @@ class Policy:
     free_unlabelled: float = 0.9
     #: How much the calibration of a bin changes from lab to field, beyond what hypotheses say; moved, and not.
     calibration_change: tuple[float, float] = (0.3, 0.05)
+    #: How far a field that has not moved beyond noise may have moved within it, on the log-odds scale.
+    unseen_shift: float = 0.3
     #: Variance of the differences between groups, where there are too few to estimate it.
     group_spread: float = 0.25
     #: Where the field moved: the probability that the lab's calibration error is also that of groups it never saw.

@@ -49,7 +49,8 @@ def lab_groups(seen: Seen) -> Finding | None:
         text += f"correlation {found.persistence:.2f}{given}; {shifted}"
     else:
         text = f"The lab has other groups than the field. Learned from them: {shifted}"
-    carried = found.persistence >= POLICY.persistent and known >= POLICY.known_rows
+    enough = known >= POLICY.known_rows and np.count_nonzero(labels) >= POLICY.known_groups
+    carried = enough and found.persistence >= POLICY.persistent
     # Groups that differ by label shift alone need not be the same in lab and field.
     only_mixed = found.between >= POLICY.between_label_shift and found.group_sd < POLICY.small_group_error
     sure = (carried or only_mixed) and found.given_persistence is None
