@@ -52,6 +52,7 @@ def test_every_row_is_held_out_once_and_never_among_those_that_teach():
     assert_array_equal(seen, counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [False, True])
 def test_a_fold_by_hand_with_the_public_functions_says_the_same(groups):
     data = label_shift(n_lab=2000, n_field=600, n_groups=4, random_state=3)

@@ -59,6 +59,7 @@ def test_one_population_has_a_record_for_every_file_size_and_replica(paths):
     assert found.covered.between(0, 1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", [one, designs, groups, verdict])
 def test_every_section_ends_in_bars_that_are_met_or_missed(section, paths):
     lines = list(section.page(frame(section, paths[:1]), markdown=True))

@@ -212,6 +212,7 @@ def groups():
     return fieldcal.datasets.label_shift(n_lab=4000, n_field=6000, n_groups=10, random_state=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rehearsed", [False, True])
 def test_groups_share_what_labels_teach_and_keep_it_after_saving(rehearsed, tmp_path):
     data = groups()

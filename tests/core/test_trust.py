@@ -100,6 +100,7 @@ def test_groups_that_differ_by_a_covariate_rehearse_to_little_or_no_trust():
             assert found.change_by_trust[-1] > 0.02, "full URC would have done harm"
 
 
+@pytest.mark.slow
 def test_groups_that_do_not_differ_cannot_do_harm():
     """Whatever trust noise picks: groups alike are pooled, and nothing is left to apply."""
     for seed in range(10):
