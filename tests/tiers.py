@@ -46,7 +46,7 @@ def pytest_configure(config):
 def pytest_generate_tests(metafunc):
     conforms = metafunc.definition.get_closest_marker("conformance") is not None
     everywhere = conforms or metafunc.config.getoption("every_engine")
-    for fixture in {"engine", "local_engine"} & set(metafunc.fixturenames):
+    for fixture in sorted({"engine", "local_engine"} & set(metafunc.fixturenames)):  # alike in every process
         engines = [name for name in ENGINES if name != "spark" or fixture == "engine"]
         # Of the session, so that all tests on Spark run in a row, on one process if they can.
         metafunc.parametrize(fixture, engines if everywhere else [REFERENCE], indirect=True, scope="session")
