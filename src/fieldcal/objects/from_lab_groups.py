@@ -1,4 +1,4 @@
-"""FromLabGroups: what the labels of the lab's own groups make of an estimate without field labels."""
+"""FromLabGroups: what the labels of the lab's own groups make of an estimate, with field labels or without."""
 
 from __future__ import annotations
 
