@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from fieldcal.core.field_model import Counts, Offsets, Persistence
+from fieldcal.core.field_model import Counts
 from fieldcal.core.hypotheses import Hypothesis
+from fieldcal.core.offsets import Offsets
+from fieldcal.core.persistence import Persistence
 from fieldcal.core.policy import POLICY
 
 

@@ -6,6 +6,7 @@ from scipy.special import expit, logit
 from scipy.stats import multivariate_normal, norm
 
 from fieldcal.core.categories import label_shift, model_of
+from fieldcal.core.field_posterior import posterior_of
 from fieldcal.core.policy import POLICY
 
 
@@ -22,7 +23,7 @@ def field(G=6, n=300, labels=30, seed=0, sensitivity=0.85, specificity=0.8, shar
 
 
 def means_and_deviations(known, V, seed=0):
-    shares = model_of(known, V).solve(seed).shares()
+    shares = posterior_of(model_of(known, V), seed).shares()
     return shares.estimate[:, 1], np.sqrt(shares.variances[0, :, 1])
 
 
@@ -115,7 +116,7 @@ def test_draws_have_the_means_and_deviations_of_the_shares(classes):
     if classes == 3:
         known = np.concatenate([known, known[:, :1] // 2], axis=1)
         V = V + known[:, 2]
-    found = model_of(known, V).solve()
+    found = posterior_of(model_of(known, V))
     shares, draws = found.shares(), found.draws(np.arange(len(V)), 8_000)
     sd = np.sqrt(shares.variances[0])
     assert draws.sum(axis=2) == pytest.approx(1)
@@ -127,13 +128,13 @@ def test_draws_have_the_means_and_deviations_of_the_shares(classes):
 
 def test_draws_of_a_group_are_the_same_whatever_others_are_asked_for():
     known, V, _ = field()
-    found = model_of(known, V).solve()
+    found = posterior_of(model_of(known, V))
     assert np.array_equal(found.draws(np.array([2]), 64)[0], found.draws(np.arange(6), 64)[2])
 
 
 def test_correlated_noise_of_open_rows_makes_differences_narrower_and_groups_no_wider():
     known, V, _ = field(G=3, n=60, labels=20)
-    found = model_of(known, V).solve()
+    found = posterior_of(model_of(known, V))
     root = np.linalg.cholesky(np.full((3, 3), 0.9) + 0.1 * np.eye(3))
     alone, together = (found.draws(np.arange(3), 4_000, r)[..., 1] for r in (None, root))
     assert together.std(axis=1) == pytest.approx(alone.std(axis=1), rel=0.05)
@@ -171,7 +172,7 @@ def test_an_outlying_group_has_a_small_weight_and_leaves_the_others_alone():
     sound = means_and_deviations(known, V)[0]
     known[0] = known[0, :, ::-1]  # the judge says the opposite there
     V[0] = V[0, ::-1]
-    found = model_of(known, V).solve()
+    found = posterior_of(model_of(known, V))
     weight = found.normality(np.arange(12))
     assert weight[0] < POLICY.outlying < weight[1:].min()
     error = np.abs(found.shares().estimate[1:, 1] - truth[1:]).mean()
@@ -181,5 +182,5 @@ def test_an_outlying_group_has_a_small_weight_and_leaves_the_others_alone():
 def test_probabilities_given_categories_are_those_of_labels_where_there_are_many():
     known, V, _ = field(n=2_000, labels=1_500)
     given = known / known.sum(axis=1, keepdims=True)
-    found = model_of(known, V).solve().classes(np.arange(6))
+    found = posterior_of(model_of(known, V)).classes(np.arange(6))
     assert found[..., 1] == pytest.approx(given[:, 1], abs=0.05)

@@ -11,8 +11,11 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, log_softmax, softmax
 
 from core.model_worlds import unit, world
-from fieldcal.core.field_model import Counts, Model, Offsets, Persistence, expected_softmax, persistence
+from fieldcal.core.field_model import Counts, Model
+from fieldcal.core.field_posterior import expected_softmax, posterior_of
 from fieldcal.core.hypotheses import Hypothesis
+from fieldcal.core.offsets import Offsets
+from fieldcal.core.persistence import Persistence, persistence
 from fieldcal.core.policy import POLICY
 from fieldcal.core.stories import interval_of_mixture
 
@@ -34,14 +37,17 @@ def three(free):
 
 
 def solved(found, seed=0, **changes):
-    return Model(
-        **{
-            "counts": found.counts,
-            "hypotheses": found.hypotheses,
-            "persistence": found.persistence,
-            **changes,
-        }
-    ).solve(seed)
+    return posterior_of(
+        Model(
+            **{
+                "counts": found.counts,
+                "hypotheses": found.hypotheses,
+                "persistence": found.persistence,
+                **changes,
+            }
+        ),
+        seed,
+    )
 
 
 def interval(shares, n, level=0.9):
@@ -215,7 +221,7 @@ def alike(K, rows, *, off=0.8, G=12, seed=3, noisy=False):
 def test_with_many_lab_labels_and_full_persistence_a_share_is_that_of_the_lab(K):
     counts, expected = alike(K, 20_000.0)
     certain = (Hypothesis("unchanged", 1.0, 1.0, np.zeros(K - 1), 1e-6 * unit(K - 1)),)
-    found = Model(counts, certain, ALL).solve().shares()
+    found = posterior_of(Model(counts, certain, ALL)).shares()
     assert_allclose(found.estimate, expected, atol=0.005)
     mean_prediction = counts.V @ counts.base / 2000
     assert np.abs(mean_prediction - expected).max() > 0.1
@@ -226,7 +232,7 @@ def test_more_lab_labels_make_intervals_narrower(K):
     n = np.full(12, 2000.0)
     widths = []
     for rows in (10.0, 100.0, 1000.0):
-        lower, upper = interval(Model(alike(K, rows)[0], still(K - 1), ALL).solve().shares(), n)
+        lower, upper = interval(posterior_of(Model(alike(K, rows)[0], still(K - 1), ALL)).shares(), n)
         widths.append((upper - lower).mean())
     assert widths[0] > 1.1 * widths[1] > 1.1 * 1.1 * widths[2]
 
@@ -237,7 +243,7 @@ def test_less_persistence_makes_intervals_wider(K):
     n, widths = np.full(12, 2000.0), []
     for rho in (0.0, 0.5, 0.95):
         given = Persistence(np.array([rho]), np.ones(1))
-        lower, upper = interval(Model(counts, still(K - 1), given).solve().shares(), n)
+        lower, upper = interval(posterior_of(Model(counts, still(K - 1), given)).shares(), n)
         widths.append((upper - lower).mean())
     assert widths[0] > widths[1] > widths[2]
 
@@ -265,9 +271,9 @@ def test_draws_of_groups_that_may_not_have_the_calibration_of_the_lab_have_the_m
     lab = counts.lab.copy()
     lab[:, 0] *= 3.0
     counts = replace(counts, lab=lab, known=0 * counts.known, calibrated=np.full(12, 0.5))
-    found = Model(counts, still(K - 1), NONE).solve()
+    found = posterior_of(Model(counts, still(K - 1), NONE))
     draws, shares = found.draws(np.arange(3), 1000), found.shares()
-    sure = Model(replace(counts, calibrated=np.ones(12)), still(K - 1), NONE).solve().shares()
+    sure = posterior_of(Model(replace(counts, calibrated=np.ones(12)), still(K - 1), NONE)).shares()
     assert np.abs(sure.estimate - shares.estimate).max() > 0.05
     sd = draws.std(axis=1)
     assert (np.abs(draws.mean(axis=1) - shares.estimate[:3]) < 0.2 * sd + 0.003).all()
@@ -318,10 +324,10 @@ def test_one_group_whose_labels_contradict_everything_hardly_harms_the_others():
     errors = []
     for seed in range(5):
         counts, truth = alike(2, 200.0, off=0.2, G=30, seed=seed, noisy=True)
-        one = Model(counts, still(1), ALL).solve().shares().estimate
+        one = posterior_of(Model(counts, still(1), ALL)).shares().estimate
         lab = counts.lab.copy()
         lab[0] = 200 * counts.V[0] / counts.V[0].sum() * np.array([[0.01], [0.99]])
-        odd = Model(replace(counts, lab=lab), still(1), ALL).solve().shares().estimate
+        odd = posterior_of(Model(replace(counts, lab=lab), still(1), ALL)).shares().estimate
         assert odd[0, 1] > 0.85
         assert np.abs(odd[1:] - one[1:]).mean() < 0.01
         errors.append([np.abs(found - truth)[1:].mean() for found in (one, odd)])

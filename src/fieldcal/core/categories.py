@@ -13,9 +13,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from fieldcal.core.field_model import Counts, Model, Offsets, Persistence, Posterior
+from fieldcal.core.field_model import Counts, Model
+from fieldcal.core.field_posterior import Posterior, posterior_of
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.log_odds import against_first, slopes_of, with_first
+from fieldcal.core.offsets import Offsets
+from fieldcal.core.persistence import Persistence
 from fieldcal.core.policy import POLICY
 from fieldcal.types import Floats
 
@@ -59,7 +62,7 @@ class Expected:
         counts, rest = self.posterior.model.counts, self.rest
         part = min(1.0, n / max(float(rest.sum()), _TINY))
         known = counts.field + part * rest[:, None] * self.given
-        return model_of(known, counts.V).solve(self.posterior.seed)
+        return posterior_of(model_of(known, counts.V), self.posterior.seed)
 
 
 def pooled_classes(known: Floats, V: Floats) -> tuple[Floats, Floats]:

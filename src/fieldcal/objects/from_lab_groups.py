@@ -8,11 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.field_model import Counts, Model, Offsets, Posterior, offsets_of, persistence
+from fieldcal.core.field_model import Counts, Model
+from fieldcal.core.field_posterior import Posterior
 from fieldcal.core.goodness_of_fit import outlying
 from fieldcal.core.hypotheses import hypotheses
 from fieldcal.core.labelled_rows import LabelledRows
+from fieldcal.core.offsets import Offsets, offsets_of
 from fieldcal.core.partition import Partition
+from fieldcal.core.persistence import persistence
 from fieldcal.core.policy import POLICY
 from fieldcal.core.priors import Pooled
 from fieldcal.core.problem import Problem

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core import field_model
+from fieldcal.core import field_posterior
 from fieldcal.core.categories import model_of
 from fieldcal.core.judge import DRAWS, Posterior, Verdicts, spread_of_judges
 from fieldcal.core.policy import POLICY
@@ -160,12 +160,12 @@ class LabelledRows(Judged):
     """
 
     @cached_property
-    def model(self) -> field_model.Posterior:
+    def model(self) -> field_posterior.Posterior:
         """The posterior of the multilevel model."""
         known, rest = self.verdicts.known, self.verdicts.rest
         own = known.sum(axis=1)
         V = np.where(self.verdicts.among[:, None], rest + own, rest)
-        return model_of(known, V).solve(self.seed)
+        return field_posterior.posterior_of(model_of(known, V), self.seed)
 
     def summaries(self, level: float) -> tuple[Summary, Summary]:
         """Of every group, and of the whole field."""
@@ -240,7 +240,7 @@ class LabelledRows(Judged):
         return rows[order[weight[order] < POLICY.outlying]]
 
 
-def _summary(shares: field_model.Shares, n: Floats, level: float) -> Summary:
+def _summary(shares: field_posterior.Shares, n: Floats, level: float) -> Summary:
     """Means, standard deviations and intervals."""
     lower, upper = interval_of_mixture(
         list(shares.means), list(shares.variances), shares.weights, level, n=n, holds=shares.estimate

@@ -13,7 +13,8 @@ from pydantic import Field as Slot
 from pydantic import PrivateAttr, model_validator
 
 from fieldcal.core.explanations import Belief
-from fieldcal.core.field_model import Posterior as GroupPosterior
+from fieldcal.core.field_posterior import Posterior as GroupPosterior
+from fieldcal.core.field_posterior import posterior_of
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.labelled_rows import LabelledRows
 from fieldcal.core.labels import Learnt as LabelPosterior
@@ -431,17 +432,20 @@ class Prevalence(Artefact):
         found = self.by_lab_groups
         if found is None:
             raise InputError("This estimate does not rest on labels of the lab's groups.")
-        return model_of_lab_groups(
-            self.lab,
-            self.field,
-            as_problem(self.lab, self.field, design_effect=self.design_effect),
-            urc=(self.urc, self.whole.urc),
-            sd=(found.urc_sd, found.whole_sd),
-            trust=self.trust if self.labels is None else self.labels.before,
-            moved=found.moved,
-            given=found.given_persistence,
-            labelled=labelled,
-        ).solve(self.seed)
+        return posterior_of(
+            model_of_lab_groups(
+                self.lab,
+                self.field,
+                as_problem(self.lab, self.field, design_effect=self.design_effect),
+                urc=(self.urc, self.whole.urc),
+                sd=(found.urc_sd, found.whole_sd),
+                trust=self.trust if self.labels is None else self.labels.before,
+                moved=found.moved,
+                given=found.given_persistence,
+                labelled=labelled,
+            ),
+            self.seed,
+        )
 
     @cached_property
     def before_labels(self) -> Floats:

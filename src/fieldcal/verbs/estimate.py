@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fieldcal.core.field_posterior import posterior_of
 from fieldcal.core.methods import MethodName, as_method
 from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
@@ -453,16 +454,19 @@ def _after_lab_groups(
     """The estimate and its interval with the labels of the lab's groups, and how far differences are followed."""
     each, together = before
     sd = each.doubt.spread, together.doubt.spread[0]
-    posterior = model_of_lab_groups(
-        lab,
-        field,
-        problem,
-        urc=(each.doubt.parts.urc, together.doubt.parts.urc[0]),
-        sd=sd,
-        trust=trust,
-        moved=evidence.overall.shifted,
-        given=given,
-    ).solve(seed)
+    posterior = posterior_of(
+        model_of_lab_groups(
+            lab,
+            field,
+            problem,
+            urc=(each.doubt.parts.urc, together.doubt.parts.urc[0]),
+            sd=sd,
+            trust=trust,
+            moved=evidence.overall.shifted,
+            given=given,
+        ),
+        seed,
+    )
     found = FromLabGroups.of(posterior, lab, field, sd=sd, moved=evidence.overall.shifted, given=given)
     n = problem.V.sum(axis=1)
     parts = (posterior.shares(), n), (posterior.whole(), n.sum(keepdims=True))

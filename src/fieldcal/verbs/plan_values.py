@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from fieldcal.core import categories, field_model, judge_plan
+from fieldcal.core import categories, field_posterior, judge_plan
 from fieldcal.core.judge import Posterior
 from fieldcal.core.judge_plan import largest, part_of
 from fieldcal.errors import InputError, InputTypeError, Option
@@ -265,17 +265,19 @@ class _LabelledRows:
     def of(cls, judged: LabelledRows, rows: Ints) -> _LabelledRows:
         counts, now = judged.model.model.counts, judged.model
         if len(rows) < len(counts.V):
-            now = categories.model_of(counts.field[rows], counts.V[rows]).solve(judged.seed)
+            now = field_posterior.posterior_of(
+                categories.model_of(counts.field[rows], counts.V[rows]), judged.seed
+            )
         return cls(categories.Expected(now))
 
-    def after(self, n: int, design: Design) -> field_model.Posterior:
+    def after(self, n: int, design: Design) -> field_posterior.Posterior:
         return self.expected.posterior if n == 0 else self.expected.after(n)
 
-    def deviations(self, posterior: field_model.Posterior, k: int) -> tuple[float, float]:
+    def deviations(self, posterior: field_posterior.Posterior, k: int) -> tuple[float, float]:
         whole, each = (found.deviation[:, k] for found in (posterior.whole(), posterior.shares()))
         return float(whole[0]), float(np.median(each))
 
-    def difference(self, posterior: field_model.Posterior, a: int, b: int, k: int) -> float:
+    def difference(self, posterior: field_posterior.Posterior, a: int, b: int, k: int) -> float:
         draws = posterior.draws(np.array([a, b]), 1_024)[..., k]
         return float((draws[0] - draws[1]).std())
 
