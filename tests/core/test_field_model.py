@@ -14,10 +14,10 @@ from core.model_worlds import unit, world
 from fieldcal.core.field_model import Counts, Model
 from fieldcal.core.field_posterior import expected_softmax, posterior_of
 from fieldcal.core.hypotheses import Hypothesis
+from fieldcal.core.intervals import interval_of_mixture
 from fieldcal.core.offsets import Offsets
 from fieldcal.core.persistence import Persistence, persistence
 from fieldcal.core.policy import POLICY
-from fieldcal.core.stories import interval_of_mixture
 
 ALL = Persistence(np.array([1.0 - 1e-3]), np.ones(1))
 NONE = Persistence(np.zeros(1), np.ones(1))

@@ -11,19 +11,11 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import beta, norm
 
+from fieldcal.core.intervals import _on_logits, beta_interval
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import rake
 from fieldcal.core.sample_size import labels_to_decide
-from fieldcal.core.stories import (
-    Doubt,
-    Parts,
-    _on_logits,
-    beta_interval,
-    mixture_interval,
-    moments,
-    story_draws,
-    tell,
-)
+from fieldcal.core.stories import Doubt, Parts, mixture_interval, moments, story_draws, tell
 from fieldcal.core.trust import Trust
 
 G = 12

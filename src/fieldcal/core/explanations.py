@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fieldcal.core.intervals import spread_on_logs
 from fieldcal.core.labelled_rows import KINDS, Explanation, Kind
 from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import safe_log
-from fieldcal.core.stories import spread_on_logs
 from fieldcal.core.trust import Rehearsal, Trust, excess_variance
 from fieldcal.types import Floats
 

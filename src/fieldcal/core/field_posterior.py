@@ -12,9 +12,9 @@ from scipy.special import ndtr, softmax
 from fieldcal.core.field_model import Components, Counts, Model
 from fieldcal.core.field_points import Point, points_of
 from fieldcal.core.hypotheses import Hypothesis
+from fieldcal.core.intervals import spread_on_logs
 from fieldcal.core.log_odds import slopes_of, with_first
 from fieldcal.core.multilevel import fit
-from fieldcal.core.stories import spread_on_logs
 from fieldcal.types import Floats, Ints
 
 _NUMBERS = 4_000_000  # in memory at a time

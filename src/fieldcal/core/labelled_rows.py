@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import logsumexp
 
+from fieldcal.core.intervals import interval_of_mixture
 from fieldcal.core.policy import POLICY
-from fieldcal.core.stories import interval_of_mixture
 from fieldcal.types import Floats, Ints
 
 Kind = Literal["label_shift", "same", "other"]

@@ -22,6 +22,7 @@ from scipy.linalg import block_diag
 from scipy.special import softmax
 from scipy.stats import chi2
 
+from fieldcal.core.intervals import perturbed
 from fieldcal.core.labelled_rows import (
     Base,
     ByClass,
@@ -35,7 +36,6 @@ from fieldcal.core.laplace import Cells, Gaussian, fit
 from fieldcal.core.log_odds import against_first, precisions, slopes_of, spread_noise, with_first
 from fieldcal.core.policy import POLICY
 from fieldcal.core.reweight import safe_log
-from fieldcal.core.stories import perturbed
 from fieldcal.types import Floats, Ints
 
 #: Effects of bins are common to all groups while they are fewer than this; beyond, groups have none of them.

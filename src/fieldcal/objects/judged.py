@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from fieldcal.core import field_posterior
 from fieldcal.core.categories import model_of
+from fieldcal.core.intervals import interval_of_mixture
 from fieldcal.core.judge import DRAWS, Posterior, Verdicts, spread_of_judges
 from fieldcal.core.policy import POLICY
 from fieldcal.core.posterior import Summary, summarise_draws
 from fieldcal.core.response import in_class_rows
 from fieldcal.core.reweight import Step, matched_tilt
-from fieldcal.core.stories import interval_of_mixture
 from fieldcal.errors import InputError, Option
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab

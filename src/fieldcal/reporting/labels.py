@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core.stories import beta_interval
+from fieldcal.core.intervals import beta_interval
 from fieldcal.objects import Prevalence, show
 from fieldcal.objects.from_labels import FromLabels
 from fieldcal.objects.show import CHOSEN

@@ -9,20 +9,14 @@ from typing import Any, Literal
 import numpy as np
 
 from fieldcal.core.field_posterior import posterior_of
+from fieldcal.core.intervals import interval_of_mixture
 from fieldcal.core.methods import MethodName, as_method
 from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
 from fieldcal.core.reweight import Step
 from fieldcal.core.solve import Solution
-from fieldcal.core.stories import (
-    Doubt,
-    interval_of_mixture,
-    mixture_interval,
-    moments,
-    posterior_alone,
-    tell,
-)
+from fieldcal.core.stories import Doubt, mixture_interval, moments, posterior_alone, tell
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField

@@ -10,10 +10,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from fieldcal.core.goodness_of_fit import overall_shift
+from fieldcal.core.intervals import interval_of_mixture
 from fieldcal.core.label_plan import Outlook
 from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
-from fieldcal.core.stories import interval_of_mixture, mixture_interval, posterior_alone, tell
+from fieldcal.core.stories import mixture_interval, posterior_alone, tell
 from fieldcal.core.trust import Trust, skill, without_labels
 from fieldcal.errors import InputError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
