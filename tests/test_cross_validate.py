@@ -10,8 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import fieldcal
 from fieldcal.core.cross_validation import folds
-from fieldcal.core.labelled_rows import Base, LabelledRows
-from fieldcal.core.labels import Model
+from fieldcal.core.field_model import Counts, Model
+from fieldcal.core.field_posterior import posterior_of
+from fieldcal.core.hypotheses import Hypothesis
+from fieldcal.core.offsets import Offsets
+from fieldcal.core.persistence import Persistence
 from fieldcal.datasets import label_shift
 from fieldcal.errors import InputError
 from fieldcal.verbs.cross_validate import cannot_judge
@@ -32,22 +35,36 @@ def estimated(data, n, *, groups=False, **options):
     return fieldcal.estimate(lab, field, **options)
 
 
-def small_model(counts):
-    L, K, m = counts.shape
-    base = Base.of(np.full((K, m), 50.0), np.full((m, K), 1 / K), np.full(m, 100.0))
-    labels = LabelledRows(np.arange(L), 0.5 * counts, np.ones(counts.shape))
-    return Model(base, np.full((L, m), 100.0), labels, grouped=True)
+def small_posterior(counts):
+    """Of labels (G, K, m) worth half a row each, beside as many that were chosen by class."""
+    G, K, m = counts.shape
+    t = Offsets(np.zeros((G, K - 1)), np.zeros((G, K - 1, K - 1)))
+    none, base = np.zeros(counts.shape), np.full((m, K), 1 / K)
+    table = Counts(
+        base,
+        none,
+        0.5 * counts,
+        np.full((G, m), 100.0),
+        t,
+        t,
+        np.zeros(G),
+        np.ones(G),
+        base_noise=np.full((m, K), 0.01),
+        by_class=np.ones((K, m)),
+    )
+    unchanged = Hypothesis("unchanged", 1.0, 1.0, np.zeros(K - 1), 0.01 * np.eye(K - 1))
+    return posterior_of(Model(table, (unchanged,), Persistence(np.zeros(1), np.ones(1))))
 
 
 def test_every_row_is_held_out_once_and_never_among_those_that_teach():
     counts = np.random.default_rng(0).integers(0, 4, (3, 2, 5))
-    model = small_model(counts)
+    posterior = small_posterior(counts)
     seen = np.zeros(counts.shape, dtype=int)
-    for fold in folds(model, counts, 4, np.random.default_rng(1)):
+    for fold in folds(posterior, counts, 4, np.random.default_rng(1)):
         held = np.zeros(counts.shape, dtype=int)
         np.add.at(held, (fold.groups, fold.classes, fold.bins), 1)
-        assert_allclose(fold.model.labels.given_bin, 0.5 * (counts - held), atol=1e-12)
-        assert_array_equal(fold.model.labels.by_class, model.labels.by_class)
+        assert_allclose(fold.posterior.model.counts.field, 0.5 * (counts - held), atol=1e-12)
+        assert_array_equal(fold.posterior.model.counts.by_class, posterior.model.counts.by_class)
         seen += held
     assert_array_equal(seen, counts)
 

@@ -76,7 +76,7 @@ def test_estimates_of_known_groups_are_nearer_the_truth_than_those_without_lab_g
         p, _, g = rows(seed, K)[1]
         lab = learnt(seed, K, groups=False)
         without = fieldcal.estimate(lab, fieldcal.count(lab, p, groups=g))
-        assert without.by_lab_groups is None
+        assert not without.rests_on_lab_groups
         errors.append(
             [np.abs(prev.estimate - truth(prev, seed, K)).mean() for prev in (with_groups, without)]
         )
@@ -98,7 +98,7 @@ def test_intervals_of_known_groups_hold_the_truth_and_are_narrower_than_without(
 
 @pytest.mark.parametrize("given", [0, 0.5, 1, np.float64(0.25), "auto"])
 def test_persistence_may_be_auto_or_a_number_from_0_to_1(given):
-    found = estimated(persistence=given).by_lab_groups
+    found = estimated(persistence=given).by_model
     if given == "auto":
         assert found.given_persistence is None
         assert found.persistence > 0.6
@@ -142,7 +142,7 @@ def test_arrays_engines_and_printed_sql_give_equal_bits(K, shape):
 
     lab, frame, names = tabular(K)
     prev = fieldcal.estimate(lab, tables.count(lab, frame, by="site"))
-    assert prev.by_lab_groups is not None
+    assert prev.rests_on_lab_groups
     new = [f"{name}_recalibrated" for name in names]
     scores = frame[list(names)].to_numpy()
     expected = fieldcal.recalibrate(
@@ -196,15 +196,15 @@ def test_recalibrating_known_groups_improves_their_log_loss():
 def test_an_estimate_by_lab_groups_survives_json_with_its_draws(K):
     prev = estimated(0, K)
     back = Prevalence.model_validate_json(prev.model_dump_json())
-    assert back.by_lab_groups.persistence == prev.by_lab_groups.persistence
-    assert_array_equal(back.by_lab_groups.bins_tilt, prev.by_lab_groups.bins_tilt)
+    assert back.by_model.persistence == prev.by_model.persistence
+    assert_array_equal(back.by_model.bins_tilt, prev.by_model.bins_tilt)
     assert_array_equal(back.draws(prev.groups[:2]), prev.draws(prev.groups[:2]))
 
 
 def test_tables_that_do_not_fit_the_groups_are_refused_when_a_file_is_read():
     data = json.loads(estimated().model_dump_json())
-    data["by_lab_groups"]["lab_rows"] = data["by_lab_groups"]["lab_rows"][:-1]
-    with pytest.raises(ValueError, match="by_lab_groups"):
+    data["by_model"]["lab_rows"] = data["by_model"]["lab_rows"][:-1]
+    with pytest.raises(ValueError, match="by_model"):
         Prevalence.model_validate_json(json.dumps(data))
 
 
@@ -266,7 +266,7 @@ def test_a_lab_with_a_calibration_map_uses_its_groups():
     lab = learnt(calibration="sigmoid")
     p, _, g = rows()[1]
     prev = fieldcal.estimate(lab, fieldcal.count(lab, p, groups=g))
-    assert prev.by_lab_groups is not None
+    assert prev.rests_on_lab_groups
     assert np.abs(prev.estimate - truth(prev)).mean() < 0.06
 
 
@@ -276,7 +276,7 @@ def test_equal_weights_are_the_same_as_none():
     field = rows()[1]
     prev = fieldcal.estimate(weighted, fieldcal.count(weighted, field[0], groups=field[2]))
     assert_allclose(prev.estimate, estimated().estimate, atol=1e-6)
-    assert_allclose(prev.by_lab_groups.lab_rows, estimated().by_lab_groups.lab_rows)
+    assert_allclose(prev.by_model.lab_rows, estimated().by_model.lab_rows)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_what_a_caller_set_leaves_lab_groups_out(options):
     lab, (p, _, g) = lab_of(), rows()[1]
     field = fieldcal.count(lab, p, groups=g)
     with_groups = fieldcal.estimate(lab, field, **options)
-    assert with_groups.by_lab_groups is None
+    assert not with_groups.rests_on_lab_groups
     again = fieldcal.estimate(lab, field, persistence=0.9, **options)
     assert_array_equal(with_groups.estimate, again.estimate)
 
@@ -304,12 +304,12 @@ def test_ordered_classes_and_numbers_leave_lab_groups_out():
     p, y, g = rows(0, 3)[0]
     lab = fieldcal.learn(p, y, groups=g, ordered=True)
     q, _, h = rows(0, 3)[1]
-    assert fieldcal.estimate(lab, fieldcal.count(lab, q, groups=h)).by_lab_groups is None
+    assert not fieldcal.estimate(lab, fieldcal.count(lab, q, groups=h)).rests_on_lab_groups
 
 
 def test_one_population_leaves_lab_groups_out():
     lab, (p, _, _) = lab_of(), rows()[1]
-    assert fieldcal.estimate(lab, fieldcal.count(lab, p)).by_lab_groups is None
+    assert not fieldcal.estimate(lab, fieldcal.count(lab, p)).rests_on_lab_groups
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -61,7 +61,7 @@ def test_labels_of_a_field_that_obeys_label_shift_earn_the_verdict():
     assert found.verdict.level == "ok"
     assert found.verdict.finding("labels_say_label_shift").state == "ok"
     assert found.trust_overall > 0.7 > without.trust_overall
-    assert found.labels.weight("label_shift") > found.labels.believed[0]
+    assert found.by_model.weight("label_shift") > found.labels.prior[0]
 
 
 def test_labels_that_contradict_label_shift_are_told_with_their_numbers_and_followed():
@@ -75,6 +75,14 @@ def test_labels_that_contradict_label_shift_are_told_with_their_numbers_and_foll
     assert abs(found.estimate[0, 1] - y.mean()) < 0.05 < abs(found.urc[0, 1] - y.mean())
     assert found.lower[0, 1] <= y.mean() <= found.upper[0, 1]
     assert found.trust_overall < 0.1
+
+
+def test_label_shift_that_labels_rule_out_is_still_told_with_what_it_predicted():
+    proba, y = moved_otherwise()
+    found = asked(proba, y, 1000)
+    assert found.by_model.weight("label_shift") < 1e-9
+    assert found.labels.label_shift.p_value < 0.01
+    assert found.verdict.finding("labels_contradict").state == "care"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -133,7 +141,7 @@ def test_half_of_each_class_is_found_out_as_no_random_sample_and_does_no_harm_wh
 def test_a_caller_who_trusts_fully_is_told_when_labels_contradict():
     proba, y = moved_otherwise()
     found = asked(proba, y, 300, trust=1)
-    assert found.labels.weights.tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-12)
+    assert found.by_model.weights.tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-12)
     assert {"assumed", "labels_contradict"} <= {f.code for f in found.verdict.findings if f.state == "care"}
     data = shifted()
     still = asked(data.proba_field, data.y_field, 100, trust=0)
@@ -150,7 +158,7 @@ def test_without_an_interval_the_estimate_is_the_same():
         bare, full = (fieldcal.estimate(lab, field, point="mode", level=level) for level in (None, 0.9))
         assert bare.lower is None
         assert_allclose(bare.estimate, full.estimate, atol=1e-9)
-        assert_allclose(bare.labels.whole_sd, full.labels.whole_sd, atol=1e-9)
+        assert_allclose(bare.by_model.whole_sd, full.by_model.whole_sd, atol=1e-9)
 
 
 def test_weights_of_another_scale_change_nothing_and_unequal_ones_widen():

@@ -53,16 +53,16 @@ def columns(proba):
 
 def by_hand(prev, proba, groups):
     """C · exp(bins of the row's bin) · exp(bins_tilt of its group), made to sum to one."""
-    labels = prev.labels
+    model = prev.by_model
     row = [0] * len(proba) if groups is None else [prev.groups.index(g) for g in groups]
-    logs = labels.bins[prev.lab.partition.assign(proba)] + labels.bins_tilt[row]
+    logs = model.bins[prev.lab.partition.assign(proba)] + model.bins_tilt[row]
     new = columns(proba) * np.exp(logs)
     return new / new.sum(axis=1, keepdims=True)
 
 
-def with_labels(prev, **changed):
+def with_model(prev, **changed):
     """The same estimate with other weights from labels."""
-    copy = prev.model_copy(update={"labels": prev.labels.model_copy(update=changed)})
+    copy = prev.model_copy(update={"by_model": prev.by_model.model_copy(update=changed)})
     for remembered in ("steps", "steps_unseen"):
         vars(copy).pop(remembered, None)
     return copy
@@ -70,7 +70,7 @@ def with_labels(prev, **changed):
 
 def in_whole(prev):
     """The same estimate, sure that the lab's classes do not hold: a tilt then leaves no share of a prediction alone."""
-    return with_labels(prev, unchanged=0.0)
+    return with_model(prev, trust=1.0)
 
 
 EVERY = pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_each_row_is_multiplied_with_the_weights_of_its_bin_and_its_group(n_clas
 @EVERY
 def test_bins_without_weights_of_their_own_do_what_a_tilt_does(n_classes, grouped):
     proba, _, groups, prev = case(n_classes, grouped)
-    prev, labels = in_whole(prev), prev.labels
-    level = with_labels(
+    prev, model = in_whole(prev), prev.by_model
+    level = with_model(
         prev,
-        bins=np.full(labels.bins.shape, 3.0),  # the same for all classes
-        bins_tilt=labels.tilt,
-        whole_bins_tilt=labels.whole_tilt,
+        bins=np.full(model.bins.shape, 3.0),  # the same for all classes
+        bins_tilt=model.tilt,
+        whole_bins_tilt=model.whole_tilt,
     )
     tilted = fieldcal.recalibrate(prev, proba, groups=groups)
     np.testing.assert_allclose(
@@ -111,7 +111,7 @@ def test_the_mean_of_new_predictions_is_the_share_of_rows_to_come_where_they_sta
 ):
     for shape in ("tilt", "bins"):
         prev = in_whole(case(n_classes, grouped)[-1])
-        rates = prev.from_labels.rates()
+        rates = prev.posterior.rates()
         centres = prev.lab.bin_means[:, 1] if n_classes == 2 else prev.lab.bin_means
         for g, key in enumerate(prev.groups):
             where = None if key is None else [key] * len(centres)
@@ -151,15 +151,15 @@ def test_two_columns_missing_rows_and_certain_ones(n_classes, grouped):
 def test_groups_never_seen_go_with_the_whole_field_or_stay():
     for shape in ("tilt", "bins"):
         proba, _, groups, prev = case(2, grouped=True)
-        prev, labels = in_whole(prev), prev.labels
+        prev, model = in_whole(prev), prev.by_model
         some, where = proba[:30], [*groups[:20], *["Ripon"] * 10]
         with pytest.warns(UnseenGroupWarning):
             new = fieldcal.recalibrate(prev, some, groups=where, shape=shape)
         raw = fieldcal.recalibrate(prev, some, groups=where, shape=shape, unseen="raw")
         np.testing.assert_array_equal(raw, [*new[:20], *some[20:]])
-        logs = labels.whole_tilt
+        logs = model.whole_tilt
         if shape == "bins":
-            logs = labels.bins[prev.lab.partition.assign(some[20:])] + labels.whole_bins_tilt
+            logs = model.bins[prev.lab.partition.assign(some[20:])] + model.whole_bins_tilt
         expected = columns(some[20:]) * np.exp(logs)
         expected /= expected.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(columns(new[20:]), expected, atol=1e-12)
@@ -189,7 +189,7 @@ def test_of_bin_ids_the_shares_of_each_bin_are_corrected():
         prev = estimate(lab, ids, groups, [c if i % 4 == 0 else None for i, c in enumerate(y.tolist())])
         new = fieldcal.recalibrate(prev, ids, groups=groups, shape="bins")
         row = [0] * 600 if groups is None else [prev.groups.index(g) for g in groups]
-        expected = lab.bin_means[ids] * np.exp(prev.labels.bins[ids] + prev.labels.bins_tilt[row])
+        expected = lab.bin_means[ids] * np.exp(prev.by_model.bins[ids] + prev.by_model.bins_tilt[row])
         np.testing.assert_allclose(new, expected / expected.sum(axis=1, keepdims=True), rtol=0, atol=1e-12)
         with pytest.raises(InputError, match="needs to know the bin of each row"):
             fieldcal.recalibrate(prev, np.full((600, 2), 0.5), groups=groups, shape="bins")
@@ -223,6 +223,6 @@ def test_without_labels_the_shape_is_refused_and_what_to_do_is_said():
 def test_a_file_whose_weights_do_not_fit_the_estimate_is_refused():
     *_, prev = case(grouped=True)
     for table in ("tilt", "bins", "whole_bins_tilt"):
-        short = with_labels(prev, **{table: getattr(prev.labels, table)[:-1]})
-        with pytest.raises(ArtefactError, match="labels does not fit"):
+        short = with_model(prev, **{table: getattr(prev.by_model, table)[:-1]})
+        with pytest.raises(ArtefactError, match="by_model does not fit"):
             Prevalence.from_json(short.to_json())

@@ -224,8 +224,8 @@ def test_what_labels_decided_is_one_line_below_the_table():
     lab, _, without, _ = made(grouped=False)
     y = [int(k) if i % 20 == 0 else None for i, k in enumerate(d.y_field)]
     prev = fieldcal.estimate(lab, fieldcal.count(lab, d.proba_field, y=y))
-    shift, same, other = prev.labels.weights
-    line = f"150 labelled rows: label shift {shift:.2f}, same {same:.2f}, other {other:.2f}"
+    shift, unchanged, other = prev.by_model.weights
+    line = f"150 labelled rows: label shift {shift:.2f}, unchanged {unchanged:.2f}, other {other:.2f}"
     assert f"\n  {line}\n" in repr(prev)
     assert line in plain(prev)
     assert line in check(prev._repr_html_()).text

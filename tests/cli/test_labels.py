@@ -65,12 +65,12 @@ def test_a_table_of_labels_says_the_design_of_each_row(known, call, write_table)
 
 def test_show_says_what_labels_decided(known, call):
     assert call("estimate lab.json field.json --labelled labels.csv --design random -o prev.json").code == 0
-    labels = Prevalence.load("prev.json").labels
-    assert str(labels).startswith("300 labelled rows: label shift ")
-    assert str(labels) in call("show prev.json").out
+    model = Prevalence.load("prev.json").by_model
+    assert str(model).startswith("300 labelled rows: label shift ")
+    assert str(model) in call("show prev.json").out
     told = json.loads(call("show prev.json --json").out)["labels"]
-    assert told == labels.summary()
-    assert sum(told["after"].values()) == pytest.approx(1)
+    assert told == model.summary()
+    assert sum(told["hypotheses"].values()) == pytest.approx(1)
     assert json.loads(call("show prevalence.json --json").out)["labels"] is None
 
 

@@ -11,27 +11,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fieldcal
-from fieldcal.core.allocation import (
-    bin_draws,
-    bins_to_label,
-    cells_to_label,
-    filled,
-    rounded,
-    spaced,
-    sure_of_bins,
-)
+from fieldcal.core.allocation import bins_to_label, cells_to_label, filled, rounded, spaced, sure_of_bins
 
 AMOUNTS = arrays(float, st.integers(1, 30), elements=st.floats(0, 50))
 
 
 @functools.cache
-def learnt(grouped=False, moved=False):
-    """What is believed of a field without labels."""
+def posterior(grouped=False, moved=False):
+    """Of a field without labels, with all hypotheses open."""
     prevalence = [[0.15, 0.85]] * 3 if moved else [[0.5, 0.5]] * 3
     data = fieldcal.datasets.label_shift(n_lab=2000, n_field=3000, prevalence=prevalence, random_state=0)
     lab = fieldcal.learn(data.proba_lab, data.y_lab)
     groups = data.groups_field if grouped else None
-    return fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=groups)).from_labels
+    return fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=groups)).open_posterior
 
 
 @given(AMOUNTS)
@@ -76,36 +68,36 @@ def test_evenly_spaced_rows_are_as_many_as_asked_for(size, data):
 def test_no_cell_is_asked_for_more_rows_than_it_has():
     for grouped in (False, True):
         for n in (1, 7, 100, 2999, 3000, 5000):
-            room = learnt(grouped).model.V
-            cells = cells_to_label(learnt(grouped), room, n)
+            room = posterior(grouped).model.counts.V
+            cells = cells_to_label(posterior(grouped), room, n)
             assert cells.sum() == min(n, 3000)
             assert (cells <= room).all()
 
 
 def test_groups_that_have_labels_get_fewer_and_small_groups_more_than_their_share():
-    room = learnt(grouped=True).model.V.copy()
+    room = posterior(grouped=True).model.counts.V.copy()
     room[0] = np.floor(room[0] / 9)
-    even = cells_to_label(learnt(grouped=True), room, 70).sum(axis=1)
+    even = cells_to_label(posterior(grouped=True), room, 70).sum(axis=1)
     assert even.tolist() == [10, 30, 30]
-    after = cells_to_label(learnt(grouped=True), room, 70, held=np.array([0.0, 40.0, 0.0])).sum(axis=1)
+    after = cells_to_label(posterior(grouped=True), room, 70, held=np.array([0.0, 40.0, 0.0])).sum(axis=1)
     assert after[1] < even[1]
     assert after[2] > even[2]
 
 
 def test_a_field_that_moved_gets_labels_by_its_rows_and_a_still_one_where_classes_are_mixed():
-    assert sure_of_bins(learnt(moved=True)) < 0.1
-    assert sure_of_bins(learnt()) > 0.7
-    fields = learnt(moved=True), learnt()
-    moved, still = (cells_to_label(x, x.model.V, 300)[0] / x.model.V[0] for x in fields)
-    P = learnt().bins()
+    assert sure_of_bins(posterior(moved=True)) < 0.1
+    assert sure_of_bins(posterior()) > 0.7
+    fields = posterior(moved=True), posterior()
+    moved, still = (cells_to_label(x, x.model.counts.V, 300)[0] / x.model.counts.V[0] for x in fields)
+    P = posterior().classes_by_bin()
     assert np.corrcoef(still, P[:, 1] * P[:, 0])[0, 1] > 0.8
     assert np.ptp(moved) < 0.3 * np.ptp(still)
 
 
 def test_labels_in_the_chosen_bins_leave_less_variance_than_labels_anywhere():
-    posterior = learnt()
-    room = posterior.model.V[0]
-    v, Q = room / room.sum(), bin_draws(posterior, 2000, np.random.default_rng(1))[:, :, 1]
+    found = posterior()
+    room = found.model.counts.V[0]
+    v, Q = room / room.sum(), found.bin_draws(2000, np.random.default_rng(1))[:, :, 1]
     C, noise = np.cov(Q.T), (Q * (1 - Q)).mean(axis=0)
 
     def left(n):
@@ -114,7 +106,7 @@ def test_labels_in_the_chosen_bins_leave_less_variance_than_labels_anywhere():
         gained = part @ np.linalg.solve(C[np.ix_(seen, seen)] + np.diag(noise[seen] / n[seen]), part.T)
         return v @ (C - gained) @ v
 
-    best = left(bins_to_label(posterior, room, 60))
+    best = left(bins_to_label(found, room, 60))
     rng = np.random.default_rng(0)
     assert best < left(60 * v)
     assert all(
@@ -124,6 +116,6 @@ def test_labels_in_the_chosen_bins_leave_less_variance_than_labels_anywhere():
 
 
 def test_draws_of_bins_have_the_mean_of_the_posterior():
-    draws = bin_draws(learnt(), 4000, np.random.default_rng(0))
+    draws = posterior().bin_draws(4000, np.random.default_rng(0))
     assert np.abs(draws.sum(axis=2) - 1).max() < 1e-9
-    assert np.abs(draws.mean(axis=0) - learnt().bins()).max() < 0.01
+    assert np.abs(draws.mean(axis=0) - posterior().classes_by_bin()).max() < 0.01

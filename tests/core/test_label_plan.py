@@ -13,7 +13,6 @@ from fieldcal.errors import InputError
 
 
 @functools.cache
-@functools.cache
 def world(prevalence=(0.5, 0.5), n_groups=1):
     data = fieldcal.datasets.label_shift(
         n_lab=2000, n_field=3000, prevalence=[list(prevalence)] * max(n_groups, 2), random_state=0
@@ -33,17 +32,17 @@ def seen(n, rng, prevalence, n_groups=1):
 
 @pytest.mark.parametrize("prevalence", [(0.5, 0.5), (0.2, 0.8)], ids=["still", "moved"])
 def test_the_planned_width_is_that_which_labels_leave(prevalence):
-    outlook, rng = Outlook(world(prevalence)[3].from_labels), np.random.default_rng(1)
+    outlook, rng = Outlook(world(prevalence)[3].open_posterior), np.random.default_rng(1)
     for n in (50, 200):
-        planned = outlook.widths(n, "random", level=0.9, draws=12)[0][1]
+        planned = outlook.widths(n, "random", level=0.9)[0][1]
         found = [seen(n, rng, prevalence) for _ in range(6)]
         width = np.mean([p.whole.upper[1] - p.whole.lower[1] for p in found])
         assert planned == pytest.approx(width, rel=0.25)
 
 
 def test_the_planned_width_of_a_typical_group_is_that_which_labels_leave():
-    outlook, rng = Outlook(world((0.3, 0.7), 4)[3].from_labels), np.random.default_rng(2)
-    planned = outlook.widths(100, "random", level=0.9, draws=4)[1][1]
+    outlook, rng = Outlook(world((0.3, 0.7), 4)[3].open_posterior), np.random.default_rng(2)
+    planned = outlook.widths(100, "random", level=0.9)[1][1]
     found = [seen(100, rng, (0.3, 0.7), 4) for _ in range(4)]
     width = np.mean([np.median(p.upper[:, 1] - p.lower[:, 1]) for p in found])
     assert planned == pytest.approx(width, rel=0.3)
@@ -51,11 +50,11 @@ def test_the_planned_width_of_a_typical_group_is_that_which_labels_leave():
 
 @pytest.mark.parametrize("design", ["random", "by_score", "by_class"])
 def test_more_labels_leave_less_width_and_all_rows_labelled_none(design):
-    outlook = Outlook(world((0.2, 0.8))[3].from_labels)
-    widths = [outlook.widths(n, design, level=0.9, draws=4)[0][1] for n in (20, 200, 2000)]
+    outlook = Outlook(world((0.2, 0.8))[3].open_posterior)
+    widths = [outlook.widths(n, design, level=0.9)[0][1] for n in (20, 200, 2000)]
     assert (np.diff(widths) < 0).all()
-    outlook = Outlook(world()[3].from_labels)
-    assert outlook.widths(10**6, "by_score", level=0.9, draws=2)[0].max() < 1e-6
+    outlook = Outlook(world()[3].open_posterior)
+    assert outlook.widths(10**6, "by_score", level=0.9)[0].max() < 1e-6
 
 
 @pytest.mark.slow
@@ -65,7 +64,7 @@ def test_about_as_many_labels_as_planned_settle_the_verdict():
     assert f"about {planned.labels:,} labelled rows" in repr(planned)
     rng = np.random.default_rng(0)
     before, few, many = (
-        [seen(n, rng, (0.2, 0.8)).labels.weight("label_shift") for _ in range(6)]
+        [seen(n, rng, (0.2, 0.8)).by_model.weight("label_shift") for _ in range(6)]
         for n in (planned.labels // 4, planned.labels, 5 * planned.labels)
     )
     assert np.median(before) < np.median(few) < np.median(many)
@@ -85,7 +84,7 @@ def test_nothing_is_to_settle_where_nothing_moved():
     assert planned.labels == 0
     assert "need not be decided" in repr(planned)
     sure = fieldcal.estimate(lab, prev.field, trust=1)
-    assert Outlook(sure.from_labels).labels_to_settle() == 0
+    assert Outlook(sure.open_posterior).labels_to_settle() == 0
 
 
 def test_a_plan_says_every_width_in_words_and_as_numbers():

@@ -76,7 +76,7 @@ def test_explanations_are_pairs_of_bars_below_their_names(hostile):
     written = [text.get_text() for text in ax.texts]
     assert written[:3] == [
         "label shift: only the mix of classes changed",
-        "same: a prediction means what it meant in the lab",
+        "unchanged: a prediction means what it meant in the lab",
         "other: neither",
     ]
     assert written[3:] == [f"{share:.2f}" for share in [*table["before"], *table["after"]]]

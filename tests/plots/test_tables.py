@@ -53,8 +53,8 @@ def test_a_lab_without_a_rehearsal_says_what_to_do(single):
 def test_explanations_are_told_as_labels_left_them(hostile, ordered):
     table = tables.explanations(hostile)
     assert json.loads(json.dumps(table, allow_nan=False)) == table
-    assert table["before"] == hostile.labels.believed.tolist()
-    assert table["after"] == hostile.labels.weights.tolist()
+    assert table["before"] == hostile.labels.prior.tolist()
+    assert table["after"] == hostile.by_model.weights.tolist()
     assert table["rows"] == 125
     with pytest.raises(InputError, match=r"no labels that could decide.*y=…"):
         tables.explanations(ordered)

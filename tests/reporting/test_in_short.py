@@ -99,7 +99,7 @@ def test_the_sentence_on_predictions_is_what_recalibrate_does():
 def test_the_sentence_on_labels_has_the_probability_with_and_without_them():
     prev, _ = labelled()
     said = reported(prev).dict()["in_short"]["labels"]
-    before, after = prev.labels.believed, prev.labels.weights
+    before, after = prev.labels.prior, prev.by_model.weights
     assert f"150 labelled rows label shift has the probability {max(after):.2f}" in said
     assert f"without them {before[0]:.2f}" in said
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import beta
 
 import fieldcal
-from fieldcal.core.labelled_rows import KINDS
+from fieldcal.core.hypotheses import KINDS
 from fieldcal.reporting import labels as section
 from fieldcal.types import DESIGNS
 from reporting.real import HOSTILE, reported, simple
@@ -60,8 +60,8 @@ def test_the_section_has_the_numbers_of_the_estimate():
     prev, _ = labelled(n_groups=5)
     said = reported(prev).dict()["labels"]
     assert said["rows"] == {"random": 150}
-    assert [said["before"][kind] for kind in KINDS] == prev.labels.believed.tolist()
-    assert [said["after"][kind] for kind in KINDS] == prev.labels.weights.tolist()
+    assert [said["before"][kind] for kind in KINDS] == prev.labels.prior.tolist()
+    assert [said["after"][kind] for kind in KINDS] == prev.by_model.weights.tolist()
     assert [line["class"] for line in said["shares"]] == ["0", "1"]
     assert [line["observed"] for line in said["shares"]] == prev.labels.observed.tolist()
     assert [line["label_shift"] for line in said["shares"]] == prev.labels.label_shift.expected.tolist()

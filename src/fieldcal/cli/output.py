@@ -364,7 +364,7 @@ def prevalence_data(prev: Prevalence) -> dict[str, Any]:
         **verdict_data(prev.verdict),
         "trust_between": prev.trust_between,
         "trust_overall": prev.trust_overall,
-        "labels": None if prev.labels is None else prev.labels.summary(),
+        "labels": None if prev.labels is None or prev.by_model is None else prev.by_model.summary(),
         "level": prev.level,
         "protected": prev.protected,
         "positive": positive_data(prev.lab),

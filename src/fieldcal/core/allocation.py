@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-from fieldcal.core.labelled_rows import KINDS
-from fieldcal.core.labels import Learnt
-from fieldcal.core.log_odds import with_first
+from fieldcal.core.field_posterior import Posterior
+from fieldcal.core.hypotheses import KINDS
 from fieldcal.types import Floats, Ints
 
 _DRAWS, _STEPS, _HALVINGS = 512, 500, 100
@@ -47,7 +45,7 @@ def filled(weight: Floats, *, held: Floats, room: Floats, n: Floats) -> Floats:
     return np.asarray(np.clip(high[..., None] * weight - held, 0.0, room))
 
 
-def cells_to_label(learnt: Learnt, room: Floats, n: int, *, held: Floats | None = None) -> Ints:
+def cells_to_label(posterior: Posterior, room: Floats, n: int, *, held: Floats | None = None) -> Ints:
     """How many rows of each cell to label, (G, m), n in all or as many as there is room for.
 
     Groups get labels by the square root of their size: by size is best for the whole field, alike for the mean group.
@@ -61,23 +59,23 @@ def cells_to_label(learnt: Learnt, room: Floats, n: int, *, held: Floats | None 
     free = room.sum(axis=1)
     per_group = filled(np.sqrt(free + held), held=held, room=free, n=np.asarray(float(n)))
     total = room.sum(axis=0)
-    rate = bins_to_label(learnt, total, n) / np.maximum(total, _TINY)
-    sure = sure_of_bins(learnt)
+    rate = bins_to_label(posterior, total, n) / np.maximum(total, _TINY)
+    sure = sure_of_bins(posterior)
     rate = sure * rate + (1 - sure) * n / max(total.sum(), _TINY)
     cells = filled(room * rate, held=np.zeros(room.shape), room=room, n=per_group)
     return rounded(cells.ravel()).reshape(room.shape)
 
 
-def sure_of_bins(learnt: Learnt) -> float:
-    """The probability of the likeliest account of the classes in the bins: one explanation, no bin off."""
-    least = min(piece.explanation.off for piece in learnt.likely)
-    sure = [piece for piece in learnt.likely if piece.explanation.off == least]
-    return float(max(sum(piece.weight for piece in sure if piece.explanation.kind == kind) for kind in KINDS))
+def sure_of_bins(posterior: Posterior) -> float:
+    """The probability of the likeliest account of the classes in the bins: one hypothesis, no bin changed."""
+    least = min(float(p.components.change[0]) for p in posterior.points)
+    sure = [p for p in posterior.points if p.components.change[0] == least]
+    return float(max(sum(p.weight for p in sure if p.hypothesis.kind == kind) for kind in KINDS))
 
 
-def bins_to_label(learnt: Learnt, room: Floats, n: int) -> Floats:
+def bins_to_label(posterior: Posterior, room: Floats, n: int) -> Floats:
     """How many of n rows of the whole field to label in each bin (m,), one after the other."""
-    Q = bin_draws(learnt, _DRAWS, np.random.default_rng(0))
+    Q = posterior.bin_draws(_DRAWS, np.random.default_rng(0))
     apart = (Q - Q.mean(axis=0)).transpose(2, 1, 0)  # (K, m, draws)
     C = apart @ apart.swapaxes(1, 2) / _DRAWS
     noise = (Q * (1 - Q)).mean(axis=0).T + _TINY  # (K, m) of one label
@@ -91,21 +89,6 @@ def bins_to_label(learnt: Learnt, room: Floats, n: int) -> Floats:
         C = C - C[:, :, j, None] * C[:, None, j, :] / (C[:, j, j] + noise[:, j] / step)[:, None, None]
         left[j], n = left[j] - step, n - step
     return np.floor(room) - left
-
-
-def bin_draws(learnt: Learnt, n: int, rng: np.random.Generator) -> Floats:
-    """Draws of P(class | bin) in the whole field, (n, m, K)."""
-    model, v = learnt.model, np.maximum(learnt.model.V.sum(axis=1), _TINY)
-    ends = np.floor(np.cumsum([piece.weight for piece in learnt.likely]) * n + 0.5).astype(int)
-    found = []
-    for piece, size in zip(learnt.likely, np.diff(ends, prepend=0), strict=True):
-        blocks = np.arange(len(piece.gaussian.b) if model.bins_are_blocks else 0)
-        d, b = piece.gaussian.draws(int(size), blocks, rng)
-        effects = model.effects(d) + (with_first(b.swapaxes(0, 1)) if model.bins_are_blocks else 0.0)
-        found.append(
-            softmax(model.base.logs + effects + np.average(learnt.tilts(piece), axis=0, weights=v), axis=2)
-        )
-    return np.concatenate(found)
 
 
 def spaced(rank: Ints, *, size: Ints, take: Ints, start: Ints) -> NDArray[np.bool_]:

@@ -11,20 +11,20 @@ Stone, M. (1974). Cross-validatory choice and assessment of statistical predicti
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from fieldcal.core.labels import Model
+from fieldcal.core.field_posterior import Posterior
 from fieldcal.core.reweight import safe_log
 from fieldcal.types import Floats, Ints
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows that are held out, and what the others say."""
+    """Rows that are held out, and the posterior of the others."""
 
-    model: Model
+    posterior: Posterior
     groups: Ints  # (n,) places of the groups of the rows
     classes: Ints  # (n,)
     bins: Ints  # (n,)
@@ -34,22 +34,24 @@ class Fold:
         return -safe_log(proba[np.arange(len(self.classes)), self.classes])
 
 
-def folds(model: Model, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Fold]:
+def folds(posterior: Posterior, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Fold]:
     """Every row is held out once.
 
     Parameters
     ----------
-    counts : (L, K, m) rows of the model's ``labels.given_bin``, which are worth what it says
+    counts : (G, K, m) labelled rows, as many as the field labels of the model are effective rows of
     """
-    labels, known = model.labels, np.maximum(counts, 1)
+    model = posterior.model
+    labels = np.array(model.counts.field)
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     fold = rng.permutation(len(cells)) % n_folds
     for i in range(n_folds):
         held = cells[fold == i]
         left = counts - np.bincount(held, minlength=counts.size).reshape(counts.shape)
-        others = replace(labels, given_bin=labels.given_bin * left / known)
+        others = labels.copy()
+        others[: len(counts)] *= left / np.maximum(counts, 1)
         at, classes, bins = np.unravel_index(held, counts.shape)
-        yield Fold(replace(model, labels=others), labels.groups[at], classes, bins)
+        yield Fold(posterior.with_counts(others, model.counts.by_class), at, classes, bins)
 
 
 def paired(change: Floats, worth: float) -> tuple[float, float]:

@@ -19,12 +19,14 @@ The derivation is in `docs/explanation/model.md`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from fieldcal.core.hypotheses import Hypothesis
+from fieldcal.core.labelled_rows import ByClass
 from fieldcal.core.log_odds import against_first
 from fieldcal.core.multilevel import Labels, Priors, inverse
 from fieldcal.core.offsets import Offsets
@@ -32,7 +34,8 @@ from fieldcal.core.persistence import Persistence
 from fieldcal.core.policy import POLICY
 from fieldcal.types import Floats, Ints
 
-_FINE = 24  # bins times free classes up to which bins have effects of their own
+_FINE = 24  # bins times free classes up to which bins of a group have effects of their own
+_COMMON = 256  # the same of changes of calibration that are common to all groups
 _TEACHING = 256  # groups that the variance components are learned from, those with most labels
 _TEACHING_NUMBERS = 400_000  # the same, as groups times bins times the square of free classes
 RANGE = (-6.0, 2.0)  # of the logarithms of standard deviations
@@ -54,6 +57,10 @@ class Counts:
     )
     free_base: bool = False  # whether nothing is known of the classes in a bin but field labels
     loose: Floats | None = None  # (A,) variance of u in the field beyond σ²
+    base_noise: Floats | None = (
+        None  # (m, K) variance of log P(class | bin), where the base is the lab's own counts
+    )
+    by_class: Floats | None = None  # (K, m) labelled field rows that were chosen by class
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -69,19 +76,25 @@ class Components:
     group: Floats  # (P,) σ², variance of u on the log-odds scale
     bins: Floats  # (P,) τ², variance of e
     rho: Floats  # (P,) persistence
+    change: Floats  # (P,) δ², variance of the change of calibration of a bin between lab and field
 
     @classmethod
-    def of(cls, theta: Floats, rho: Floats | float) -> Components:
+    def of(cls, theta: Floats, rho: Floats | float, change: Floats | float) -> Components:
         """From numbers (P, 3) that may be anything: β is not negative."""
         scales = np.exp(2 * np.clip(theta[:, 1:3], *RANGE))
         beta = np.logaddexp(0.0, 8 * theta[:, 0]) / 8
-        return cls(
-            beta, scales[:, 0], scales[:, 1] + 1e-6, np.broadcast_to(np.asarray(rho, float), (len(theta),))
-        )
+        rho, change = (np.broadcast_to(np.asarray(x, float), (len(theta),)) for x in (rho, change))
+        return cls(beta, scales[:, 0], scales[:, 1] + 1e-6, rho, change)
+
+    @classmethod
+    def of_one_population(cls, change: Floats) -> Components:
+        """No differences between groups."""
+        nothing = np.zeros(len(change))
+        return cls(nothing, nothing, nothing, nothing, change)
 
     def take(self, rows: Ints) -> Components:
         """Some of the points."""
-        return Components(self.beta[rows], self.group[rows], self.bins[rows], self.rho[rows])
+        return Components(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def _unit(free: int) -> Floats:
@@ -94,68 +107,84 @@ class Design:
     """Common effects: what they are, how they enter the lab and the field, and their covariance beforehand."""
 
     X: Floats  # (2, m, K − 1, D) of lab and field
-    covariance: Floats  # (D, D) with that of the shift at zero
+    covariance: Floats  # (D, D) with that of the shift, and of changes of the bins, at zero
     shift: slice  # where a is
+    change: (
+        slice  # where changes of the calibration of bins between lab and field are; empty if there are none
+    )
 
     @classmethod
-    def of(cls, counts: Counts, scale: float) -> Design:
-        """``scale``: standard deviation of a change of calibration between lab and field, per bin; 0 for none."""
+    def of(cls, counts: Counts, *, changed: bool) -> Design:
+        """``changed``: whether the calibration of a bin may change between lab and field."""
         _, K, m = counts.shape
-        k, logs = K - 1, np.log(counts.base)
-        unit, bins = _unit(k), np.zeros((m, k, m * k))
-        for j in range(m):
-            bins[j, :, j * k : (j + 1) * k] = np.eye(k)
-        eye = np.broadcast_to(np.eye(k), (m, k, k))
-        slope = against_first(logs - logs.mean(axis=1, keepdims=True))[:, :, None]
-        nothing = np.zeros((m, k, k))
-        bin_sd = POLICY.free_base if counts.free_base else POLICY.calibration_bin
+        k, unit = K - 1, _unit(K - 1)
+        each = np.broadcast_to(np.eye(k), (m, k, k))
+        bins = np.eye(m * k).reshape(m, k, m * k)
         fine = m * k <= _FINE
-        blocks = [  # in the lab, in the field, covariance
-            (nothing, eye, 0 * unit),
-            (eye, eye, POLICY.calibration_shift**2 * unit),
-            (slope, slope, np.array([[POLICY.calibration_slope**2]])),
-        ]
-        if fine or counts.free_base:
-            blocks.append((bins, bins, bin_sd**2 * np.kron(np.eye(m), unit)))
-        if scale and fine:
-            blocks.append((0 * bins, bins, scale**2 * np.kron(np.eye(m), unit)))
+        # In the lab, in the field, covariance.
+        blocks: list[tuple[Floats, Floats, Floats]] = [(0 * each, each, 0 * unit)]
+        change = np.zeros((m * k, m * k))
+        if counts.base_noise is not None:
+            slope, fine = _slope(counts, centred=True), m * k <= _COMMON
+            blocks.append((0 * slope, slope, np.array([[POLICY.slope**2]])))
+            change = _of_bins(counts.base_noise)
+        else:
+            slope = _slope(counts, centred=False)
+            bin_sd = POLICY.free_base if counts.free_base else POLICY.calibration_bin
+            blocks.append((each, each, POLICY.calibration_shift**2 * unit))
+            blocks.append((slope, slope, np.array([[POLICY.calibration_slope**2]])))
+            if fine or counts.free_base:
+                blocks.append((bins, bins, np.asarray(bin_sd**2 * np.kron(np.eye(m), unit))))
+        if changed and fine and not counts.free_base:
+            blocks.append((0 * bins, bins, change))
         X = np.stack([np.concatenate([b[f] for b in blocks], axis=2) for f in (0, 1)])
-        covariance = np.zeros((X.shape[3], X.shape[3]))
-        at = 0
-        for *_, part in blocks:
-            covariance[at : at + len(part), at : at + len(part)] = part
-            at += len(part)
-        return cls(X, covariance, slice(0, k))
+        ends = np.cumsum([len(part) for *_, part in blocks])
+        last = slice(int(ends[-1]) - len(change), int(ends[-1])) if blocks[-1][2] is change else slice(0, 0)
+        return cls(X, block_diag(*(part for *_, part in blocks)), slice(0, k), last)
 
-    def precision(self, shift: Floats) -> Floats:
-        """(D, D) under a hypothesis with this covariance of a."""
-        covariance = self.covariance.copy()
-        covariance[self.shift, self.shift] = shift + 1e-8 * np.eye(len(shift))
+    def precision(self, shift: Floats, change: Floats) -> Floats:
+        """(P, D, D) under a hypothesis with this covariance of a, with variances (P,) of changes of the bins."""
+        covariance = np.tile(self.covariance, (len(change), 1, 1))
+        covariance[:, self.shift, self.shift] = shift + 1e-8 * np.eye(len(shift))
+        k = len(shift)
+        bins = (self.change.stop - self.change.start) // k
+        covariance[:, self.change, self.change] += change[:, None, None] * np.kron(np.eye(bins), _unit(k))
         return np.asarray(np.linalg.inv(covariance))
+
+
+def _slope(counts: Counts, *, centred: bool) -> Floats:
+    """(m, K − 1, 1) how log-odds change if the model is more, or less, sure of itself."""
+    logs = np.log(counts.base)
+    slope = against_first(logs - logs.mean(axis=1, keepdims=True))
+    if centred:  # without a shift of the whole field
+        rows = counts.V.sum(axis=0)
+        slope = slope - rows @ slope / max(float(rows.sum()), 1e-300)
+    return np.asarray(slope[:, :, None])
+
+
+def _of_bins(variance: Floats) -> Floats:
+    """Covariance of log-odds against the first class, of independent logarithms with variances (m, K)."""
+    parts = (np.diag(v[1:]) + v[0] for v in variance)
+    return np.asarray(block_diag(*parts))
 
 
 @dataclass(frozen=True)
 class Model:
-    """The model of one field; `solve` makes its posterior."""
+    """The model of one field; `field_posterior.posterior_of` solves it."""
 
     counts: Counts
     hypotheses: tuple[Hypothesis, ...]
     persistence: Persistence
     grouped: bool = True
-    components: tuple[tuple[float, float], ...] = (
-        POLICY.components
-    )  # means and standard deviations beforehand
+    #: Means and standard deviations of (β, log σ, log τ) beforehand.
+    components: tuple[tuple[float, float], ...] = POLICY.components
+    #: Possible standard deviations of changes of the calibration of a bin, and their probabilities.
+    changes: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,), (1.0,))
 
     @cached_property
     def design(self) -> Design:
         """Of the common effects."""
-        moved = any(h.kind != "unchanged" for h in self.hypotheses)
-        scale = (
-            POLICY.calibration_change[0 if moved else 1]
-            if self.labelled_field and not self.counts.free_base
-            else 0
-        )
-        return Design.of(self.counts, scale)
+        return Design.of(self.counts, changed=any(self.changes[0]))
 
     @property
     def fine(self) -> bool:
@@ -166,7 +195,12 @@ class Model:
     @cached_property
     def labelled_field(self) -> bool:
         """Whether any field row has a label."""
-        return bool(self.counts.field.any())
+        return bool(self.counts.field.any()) or self.counts.by_class is not None
+
+    @property
+    def lab_groups(self) -> bool:
+        """Whether the lab has labels of groups."""
+        return self.counts.base_noise is None and not self.counts.free_base
 
     @cached_property
     def spreads(self) -> tuple[float, float]:
@@ -198,7 +232,15 @@ class Model:
     @cached_property
     def labelled(self) -> list[int]:
         """Phases that have labels: 0 the lab, 1 the field."""
-        return [f for f, table in enumerate((self.counts.lab, self.counts.field)) if table.any()]
+        return [f for f, table in enumerate((self.counts.lab, self.counts.field)) if table.any()] or [1]
+
+    def by_class(self, components: Components, shift: Floats) -> ByClass | None:
+        """Labelled rows that were chosen by class, at P points under a shift of the field (P, K − 1)."""
+        if self.counts.by_class is None:
+            return None
+        V = self.counts.V.sum(axis=0)
+        base = against_first(np.log(self.counts.base)) + shift[:, None]
+        return ByClass(self.counts.by_class, np.log(np.maximum(V, 1e-300)), base, self.design.X[1])
 
     def labels(self, rows: Ints, phases: Sequence[int]) -> Labels:
         """Of some groups in some phases."""

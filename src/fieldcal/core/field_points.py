@@ -8,9 +8,8 @@ integrated nested Laplace approximations. JRSS B 71.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -19,7 +18,7 @@ from scipy.stats import qmc
 
 from fieldcal.core.field_model import RANGE, Components, Model
 from fieldcal.core.hypotheses import Hypothesis
-from fieldcal.core.multilevel import Fitted, Labels, fit
+from fieldcal.core.multilevel import Fitted, fit
 from fieldcal.core.policy import POLICY
 from fieldcal.types import Floats, Ints
 
@@ -40,120 +39,130 @@ class Point:
     S: Floats  # (D, D) their covariance
     weight: float  # in the interval
     estimate: float  # in the estimate
+    log_evidence: float  # of the labels
 
 
 def points_of(model: Model, seed: int) -> tuple[Point, ...]:
     """Weighted points around the mode of the variance components, for every likely hypothesis and persistence."""
+    if not model.grouped:
+        deviations, weights = (np.array(x) for x in model.changes)
+        return _fitted_points(model, Components.of_one_population(deviations**2), np.log(weights))
     if not len(model.teaching):
         return _without_labels(model, seed)
-    return _Explorer(model, seed).points()
+    theta, logs = _explored(model, seed)
+    rng = np.random.default_rng([seed, 31])
+    most = _KEPT if model.counts.shape[1] == 2 else _KEPT_OF_MANY
+    chosen, share = _resampled(np.exp(logs - logsumexp(logs)), most, rng)
+    rhos, changes = model.persistence.likely(), np.array(model.changes)
+    grid = np.indices((len(chosen), len(rhos.values), changes.shape[1])).reshape(3, -1)
+    at, r, c = grid
+    components = Components.of(theta[chosen[at]], rhos.values[r], changes[0, c] ** 2)
+    prior = np.log(share[at]) + np.log(rhos.weights[r]) + np.log(changes[1, c])
+    return _fitted_points(model, components, prior, drawn=at)
 
 
-@dataclass(frozen=True)
-class _Explorer:
-    """Points by importance sampling, from the labels of the groups that the model learns from."""
+def _fitted_points(
+    model: Model, components: Components, prior: Floats, drawn: Ints | None = None
+) -> tuple[Point, ...]:
+    """Every hypothesis at points with logarithms of prior weights (P,), weighed by their evidence.
 
-    model: Model
-    seed: int
-
-    @cached_property
-    def labels(self) -> Labels:
-        """Of these groups."""
-        return self.model.labels(self.model.teaching, self.model.labelled)
-
-    def _evidence(self, hypothesis: Hypothesis, rho: float) -> Callable[[Floats], Floats]:
-        """Log of the posterior density of θ (P, 3), but for a constant; each call starts where the last one ended."""
-        mean, sd = _prior(self.model)
-        precision = self.model.design.precision(hypothesis.covariance)
-        start: list[Fitted] = []
-
-        def of(theta: Floats) -> Floats:
-            found = self._fitted(Components.of(theta, rho), hypothesis, precision, start)
-            best = int(np.argmax(found.log_evidence))
-            start[:] = [_one(found, best)]
-            return np.asarray(found.log_evidence - 0.5 * (((theta - mean) / sd) ** 2).sum(axis=1))
-
-        return of
-
-    def _fitted(
-        self,
-        components: Components,
-        hypothesis: Hypothesis,
-        precision: Floats,
-        start: list[Fitted],
-    ) -> Fitted:
-        model, P = self.model, len(components.beta)
-        shift = np.broadcast_to(hypothesis.mean, (P, len(hypothesis.mean)))
-        wide = np.broadcast_to(precision, (P, *precision.shape))
-        priors = model.priors(model.teaching, components, shift, wide, model.labelled)
-        return fit(self.labels, priors, _start(start[0], P) if start else None)
-
-    def _explored(self) -> tuple[Floats, Floats]:
-        """Points θ (P, 3) and the logarithms of their weights; the last is label shift between groups alone."""
-        lead = max(self.model.hypotheses, key=lambda h: float(np.trace(h.covariance)))
-        density = self._evidence(lead, self.model.persistence.mean)
-        mode, root = _mode(density, *_prior(self.model))
-        rng = np.random.default_rng([self.seed, 29])
-        even = np.clip(qmc.Sobol(len(mode) + 1, rng=rng).random(_POINTS), 1e-6, 1 - 1e-6)
-        z, chi = ndtri(even[:, 1:]), chdtri(_FREEDOM, even[:, 0]) / _FREEDOM
-        theta = mode + (z / np.sqrt(chi)[:, None]) @ root.T
-        D, nu = len(mode), _FREEDOM
-        drawn = -0.5 * (nu + D) * np.log1p((z**2).sum(axis=1) / chi / nu)
-        drawn += gammaln((nu + D) / 2) - gammaln(nu / 2) - 0.5 * D * np.log(nu * np.pi)
-        drawn -= np.linalg.slogdet(root)[1]
-        sd = _prior(self.model)[1]
-        normal = 0.5 * D * np.log(2 * np.pi) + np.log(sd).sum()
-        logs = density(theta) - normal - drawn - np.log(_POINTS) + np.log1p(-POLICY.label_shift_between)
-        alone = np.array([[1.0, RANGE[0], RANGE[0]]])
-        mean, scale = _prior(self.model)
-        back = 0.5 * (((alone - mean) / scale) ** 2).sum(axis=1)  # it is an atom: no density of θ
-        extra = density(alone) + back + np.log(POLICY.label_shift_between)
-        return np.concatenate([theta, alone]), np.concatenate([_capped(logs), extra])
-
-    def points(self) -> tuple[Point, ...]:
-        """All that have a weight."""
-        theta, logs = self._explored()
-        weights = np.exp(logs - logsumexp(logs))
-        chosen, share = _resampled(
-            weights,
-            _KEPT if self.model.counts.shape[1] == 2 else _KEPT_OF_MANY,
-            np.random.default_rng([self.seed, 31]),
+    ``drawn`` (P,): numbers of the points of θ, where these were drawn in proportion to their evidence already.
+    """
+    fits: list[Fitted] = []
+    for hypothesis in model.hypotheses:
+        fits.append(_fit(model, components, hypothesis, fits[-1] if fits else None))
+    evidence = np.array([found.log_evidence for found in fits])
+    change = evidence.copy()
+    if not model.labelled_field:
+        change[:] = 0.0
+    elif drawn is not None:
+        # θ was drawn under one hypothesis, in the mean over persistence and changes.
+        lead = evidence[model.hypotheses.index(_widest(model))]
+        each = [np.average(lead[drawn == i], weights=np.exp(prior[drawn == i])) for i in drawn]
+        change -= np.array(each)
+    points = [
+        Point(
+            components.take(np.array([p])),
+            hypothesis,
+            found.d[p],
+            np.linalg.inv(found.S[p]),
+            hypothesis.weight,
+            hypothesis.estimate,
+            float(found.log_evidence[p]),
         )
-        rhos = self.model.persistence.likely()
-        points = []
-        grid = [(i, r) for i in range(len(chosen)) for r in range(len(rhos.values))]
-        at, r = np.array(grid).T
-        components = Components.of(theta[chosen[at]], rhos.values[r])
-        prior = np.log(share[at]) + np.log(rhos.weights[r])
-        start: list[Fitted] = []
-        fits = []
-        for hypothesis in self.model.hypotheses:
-            precision = self.model.design.precision(hypothesis.covariance)
-            found = self._fitted(components, hypothesis, precision, start)
-            fits.append(found)
-            start = [_one(found, 0)]
-        lead = int(np.argmax([float(np.trace(h.covariance)) for h in self.model.hypotheses]))
-        # The points were drawn under one hypothesis and the mean persistence: the others are weighed against that.
-        reference = np.array(
-            [
-                np.average(fits[lead].log_evidence[at == i], weights=rhos.weights[r[at == i]])
-                for i in range(len(chosen))
-            ]
-        )
-        for hypothesis, found in zip(self.model.hypotheses, fits, strict=True):
-            change = found.log_evidence - reference[at] if self.model.labelled_field else np.zeros(len(at))
-            for p in range(len(at)):
-                log = float(prior[p] + change[p])
-                points.append(
-                    (
-                        hypothesis,
-                        components.take(np.array([p])),
-                        found.d[p],
-                        np.asarray(np.linalg.inv(found.S[p])),
-                        log,
-                    )
-                )
-        return _weighed(points)
+        for hypothesis, found in zip(model.hypotheses, fits, strict=True)
+        for p in range(len(prior))
+    ]
+    return _weighed(points, (prior + change).ravel())
+
+
+def updated(model: Model, points: Sequence[Point]) -> tuple[Point, ...]:
+    """The same points with other labels, weighed by the change of the evidence."""
+    found: list[Point] = []
+    logs: list[float] = []
+    for hypothesis in dict.fromkeys(p.hypothesis for p in points):
+        some = [p for p in points if p.hypothesis is hypothesis]
+        fitted = _fit(model, _components(some), hypothesis, None)
+        for p, d, S, log in zip(some, fitted.d, fitted.S, fitted.log_evidence, strict=True):
+            found.append(replace(p, d=d, S=np.linalg.inv(S), log_evidence=float(log)))
+            logs.append(float(log) - p.log_evidence)
+    return _weighed(found, np.array(logs))
+
+
+def _components(points: Sequence[Point]) -> Components:
+    return Components(
+        *(np.concatenate([getattr(p.components, f.name) for p in points]) for f in fields(Components))
+    )
+
+
+def _widest(model: Model) -> Hypothesis:
+    """The hypothesis that leaves the shift of the whole field most open."""
+    return max(model.hypotheses, key=lambda h: float(np.trace(h.covariance)))
+
+
+def _fit(model: Model, components: Components, hypothesis: Hypothesis, near: Fitted | None) -> Fitted:
+    """All effects at P points, starting at the first of others."""
+    P = len(components.beta)
+    shift = np.broadcast_to(hypothesis.mean, (P, len(hypothesis.mean)))
+    precision = model.design.precision(hypothesis.covariance, components.change)
+    priors = model.priors(model.teaching, components, shift, precision, model.labelled)
+    labels = replace(model.labels(model.teaching, model.labelled), term=model.by_class(components, shift))
+    return fit(labels, priors, None if near is None else _start(_one(near, 0), P))
+
+
+def _density(model: Model) -> Callable[[Floats], Floats]:
+    """Log of the posterior density of θ (P, 3), but for a constant; each call starts where the last one ended."""
+    (mean, sd), lead = _prior(model), _widest(model)
+    change = float(np.average(np.square(model.changes[0]), weights=model.changes[1]))
+    last: list[Fitted] = []
+
+    def of(theta: Floats) -> Floats:
+        components = Components.of(theta, model.persistence.mean, change)
+        found = _fit(model, components, lead, last[0] if last else None)
+        last[:] = [_one(found, int(np.argmax(found.log_evidence)))]
+        return np.asarray(found.log_evidence - 0.5 * (((theta - mean) / sd) ** 2).sum(axis=1))
+
+    return of
+
+
+def _explored(model: Model, seed: int) -> tuple[Floats, Floats]:
+    """Points θ (P, 3) and the logarithms of their weights; the last is label shift between groups alone."""
+    density, (mean, sd) = _density(model), _prior(model)
+    mode, root = _mode(density, mean, sd)
+    rng = np.random.default_rng([seed, 29])
+    even = np.clip(qmc.Sobol(len(mode) + 1, rng=rng).random(_POINTS), 1e-6, 1 - 1e-6)
+    z, chi = ndtri(even[:, 1:]), chdtri(_FREEDOM, even[:, 0]) / _FREEDOM
+    theta = mode + (z / np.sqrt(chi)[:, None]) @ root.T
+    D, nu = len(mode), _FREEDOM
+    drawn = -0.5 * (nu + D) * np.log1p((z**2).sum(axis=1) / chi / nu)
+    drawn += gammaln((nu + D) / 2) - gammaln(nu / 2) - 0.5 * D * np.log(nu * np.pi)
+    drawn -= np.linalg.slogdet(root)[1]
+    normal = 0.5 * D * np.log(2 * np.pi) + np.log(sd).sum()
+    logs = density(theta) - normal - drawn - np.log(_POINTS) + np.log1p(-POLICY.label_shift_between)
+    alone = np.array([[1.0, RANGE[0], RANGE[0]]])
+    back = 0.5 * (((alone - mean) / sd) ** 2).sum(axis=1)  # it is an atom: no density of θ
+    extra = density(alone) + back + np.log(POLICY.label_shift_between)
+    return np.concatenate([theta, alone]), np.concatenate([_capped(logs), extra])
 
 
 def _prior(model: Model) -> tuple[Floats, Floats]:
@@ -163,18 +172,12 @@ def _prior(model: Model) -> tuple[Floats, Floats]:
 
 
 def _without_labels(model: Model, seed: int) -> tuple[Point, ...]:
-    """Nothing but the prior."""
+    """Nothing but the prior of the variance components; rows chosen by class inform the common effects alone."""
     rng = np.random.default_rng([seed, 37])
     mean, sd = _prior(model)
     theta = mean + sd * ndtri(np.clip(qmc.Sobol(3, rng=rng).random(_KEPT), 1e-6, 1 - 1e-6))
-    points = []
-    for hypothesis in model.hypotheses:
-        covariance = np.asarray(np.linalg.inv(model.design.precision(hypothesis.covariance)))
-        zero = np.zeros(len(covariance))
-        points += [
-            (hypothesis, Components.of(theta[i : i + 1], 0.0), zero, covariance, 0.0) for i in range(_KEPT)
-        ]
-    return _weighed(points)
+    change = float(np.average(np.square(model.changes[0]), weights=model.changes[1]))
+    return _fitted_points(model, Components.of(theta, 0.0, change), np.full(_KEPT, -np.log(_KEPT)))
 
 
 def _mode(density: Callable[[Floats], Floats], mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
@@ -225,16 +228,13 @@ def _start(found: Fitted, P: int) -> tuple[Floats, Floats, Floats]:
     return d, u, e
 
 
-def _weighed(points: list[tuple[Hypothesis, Components, Floats, Floats, float]]) -> tuple[Point, ...]:
-    """Points with their weights in the interval and in the estimate, each summing to one."""
-    logs = np.array([log for *_, log in points])
-    wide, near = (
-        np.exp(logs - logs.max()) * np.array([getattr(h, name) for h, *_ in points])
-        for name in ("weight", "estimate")
-    )
-    wide, near = wide / wide.sum(), near / max(near.sum(), _TINY)
+def _weighed(points: Sequence[Point], logs: Floats) -> tuple[Point, ...]:
+    """Points with their weights in the interval and in the estimate, each times exp(logs) and summing to one."""
+    times = np.exp(logs - logs.max())
+    wide, near = (times * np.array([getattr(p, name) for p in points]) for name in ("weight", "estimate"))
+    wide, near = wide / max(wide.sum(), _TINY), near / max(near.sum(), _TINY)
+    kept = np.maximum(wide, near) > 1e-4
+    wide, near = (x / max(x[kept].sum(), _TINY) for x in (wide, near))
     return tuple(
-        Point(c, h, d, S, float(w), float(e))
-        for (h, c, d, S, _), w, e in zip(points, wide, near, strict=True)
-        if max(w, e) > 1e-4
+        replace(points[int(i)], weight=float(wide[i]), estimate=float(near[i])) for i in np.flatnonzero(kept)
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr, softmax
 
 from fieldcal.core.field_model import Components, Counts, Model
-from fieldcal.core.field_points import Point, points_of
+from fieldcal.core.field_points import Point, points_of, updated
 from fieldcal.core.hypotheses import Hypothesis
-from fieldcal.core.intervals import spread_on_logs
-from fieldcal.core.log_odds import slopes_of, with_first
+from fieldcal.core.intervals import interval_of_mixture, spread_on_logs
+from fieldcal.core.log_odds import against_first, slopes_of, with_first
 from fieldcal.core.multilevel import fit
 from fieldcal.types import Floats, Ints
 
@@ -30,6 +30,21 @@ class Shares:
     means: Floats  # (H, n, K)
     variances: Floats  # (H, n, K)
     estimate: Floats  # (n, K)
+
+    def beside(self, weight: float, other: Shares) -> Shares:
+        """The same beside another mixture, which has this weight."""
+        return Shares(
+            np.concatenate([(1 - weight) * self.weights, weight * other.weights]),
+            np.concatenate([self.means, other.means]),
+            np.concatenate([self.variances, other.variances]),
+            (1 - weight) * self.estimate + weight * other.estimate,
+        )
+
+    def interval(self, level: float, n: Floats) -> tuple[Floats, Floats]:
+        """Equal-tailed, of shares of so many rows (n,)."""
+        return interval_of_mixture(
+            list(self.means), list(self.variances), self.weights, level, n=n, holds=self.estimate
+        )
 
     @property
     def deviation(self) -> Floats:
@@ -55,18 +70,33 @@ class Posterior:
         """The probability of a hypothesis about the whole field."""
         return float(sum(p.weight for p in self.points if p.hypothesis.kind == kind))
 
+    @property
+    def unchanged(self) -> float:
+        """The probability that a prediction means what it meant in the lab, in every group."""
+        kept = (p for p in self.points if p.hypothesis.kind == "unchanged")
+        return float(sum(p.weight * max(0.0, 1 - p.components.beta[0]) for p in kept))
+
+    @property
+    def change(self) -> float:
+        """Standard deviation of changes of the calibration of bins between lab and field, on the log-odds scale."""
+        return float(np.sqrt(self.mean("change")))
+
+    def probability_of_change(self, least: float) -> float:
+        """That its standard deviation is at least this much."""
+        return float(sum(p.weight for p in self.points if p.components.change[0] >= least**2))
+
     def mean(self, name: str) -> float:
         """Of a variance component."""
         return float(sum(p.weight * getattr(p.components, name)[0] for p in self.points))
 
     @cached_property
-    def _solved(self) -> tuple[Shares, Shares, Floats]:
+    def _solved(self) -> tuple[Shares, Shares, Floats, Floats]:
         model, counts = self.model, self.model.counts
         G, K, m = counts.shape
         H = len(self.kinds)
         mean, square, inner = (np.zeros((H, G, K)) for _ in range(3))
         whole_mean, whole_square, whole_inner = (np.zeros((H, 1, K)) for _ in range(3))
-        estimate, tables = np.zeros((G, K)), np.zeros((m, K))
+        estimate, rates, tables = np.zeros((G, K)), np.zeros((G, K)), np.zeros((m, K))
         total = max(float(counts.V.sum()), _TINY)
         part = counts.V.sum(axis=1) / total
         where = np.array([self.kinds.index(p.hypothesis) for p in self.points])
@@ -85,7 +115,9 @@ class Posterior:
             square[:, rows] = np.einsum("hp,pgk->hgk", wide_of, share**2)
             inner[:, rows] = np.einsum("hp,pgk->hgk", wide_of, variance)
             estimate[rows] = np.einsum("p,pgk->gk", near, share)
-            tables += np.einsum("p,gj,pgjk->jk", near, counts.V[rows], block.classes, optimize=True)
+            classes, V = np.einsum("p,pgjk->gjk", near, block.classes), counts.V[rows]
+            rates[rows] = np.einsum("gj,gjk->gk", V, classes)
+            tables += np.einsum("gj,gjk->jk", V, classes)
             every += np.einsum("g,pgk->pk", part[rows], share)
             sensitivity += np.einsum("g,pgkd->pkd", part[rows], common)
             own_variance += np.einsum("g,pgk->pk", part[rows] ** 2, own)
@@ -94,7 +126,7 @@ class Posterior:
         whole_inner[:, 0] = wide_of @ own_variance
         each = _mixture(weights, mean, square, inner, estimate)
         together = _mixture(weights, whole_mean, whole_square, whole_inner, (part @ estimate)[None])
-        return each, together, tables / np.maximum(tables.sum(axis=1, keepdims=True), _TINY)
+        return each, together, rates, tables / np.maximum(tables.sum(axis=1, keepdims=True), _TINY)
 
     def shares(self) -> Shares:
         """Of every group of the field."""
@@ -104,15 +136,51 @@ class Posterior:
         """Of the field as one population."""
         return self._solved[1]
 
+    def rates(self) -> Floats:
+        """How probable the classes are for a row that comes next, (G, K), whatever the known rows are."""
+        rates, total = self._solved[2], self.classes_by_bin() * self.model.counts.V.sum(axis=0)[:, None]
+        rates = np.where(rates.sum(axis=1, keepdims=True) > 0, rates, total.sum(axis=0))
+        return np.asarray(rates / rates.sum(axis=1, keepdims=True))
+
     def classes_by_bin(self) -> Floats:
         """P(class | bin) in the whole field, (m, K); the model's own prediction in bins without rows."""
-        table = self._solved[2]
+        table = self._solved[3]
         return np.where(table.sum(axis=1, keepdims=True) > 0, table, self.model.counts.base)
 
     def classes(self, rows: Ints) -> Floats:
         """P(class | bin) in some groups, (groups, m, K), of rows without a label."""
         near = np.array([p.estimate for p in self.points])
         return np.asarray(np.einsum("p,pgjk->gjk", near, _Block.of(self.model, self.points, rows).classes))
+
+    def classes_under(self, kind: str, rows: Ints) -> Floats:
+        """P(class | bin) in some groups, (groups, m, K), if a hypothesis holds."""
+        points = [p for p in self.points if p.hypothesis.kind == kind]
+        weights = np.array([p.weight for p in points])
+        classes = _Block.of(self.model, points, rows).classes
+        return np.asarray(np.einsum("p,pgjk->gjk", weights / weights.sum(), classes))
+
+    def bin_draws(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draws of P(class | bin) in the whole field, (n, m, K)."""
+        ends = np.floor(np.cumsum([p.weight for p in self.points]) * n + 0.5).astype(int)
+        base, found = against_first(np.log(self.model.counts.base)), []
+        for point, size in zip(self.points, np.diff(ends, prepend=0), strict=True):
+            d = rng.multivariate_normal(point.d, point.S, size=int(size), method="cholesky")
+            logs = base + point.hypothesis.mean + np.einsum("mkd,nd->nmk", self.model.design.X[1], d)
+            found.append(softmax(with_first(logs), axis=2))
+        return np.concatenate(found)
+
+    def with_counts(self, field: Floats, by_class: Floats | None) -> Posterior:
+        """The same with other labelled rows of the field, (A, K, m) and (K, m)."""
+        model = replace(self.model, counts=replace(self.model.counts, field=field, by_class=by_class))
+        return Posterior(model, updated(model, self.points), self.seed)
+
+    def open_rows(self) -> Floats:
+        """(G, m) rows without a label."""
+        counts = self.model.counts
+        G, V = len(counts.V), counts.V
+        given = counts.field[:G].sum(axis=1)
+        among = (given <= V * (1 + 1e-9) + 1e-9).all(axis=1, keepdims=True)
+        return np.where(among, np.maximum(V - given, 0.0), V)
 
     def normality(self, rows: Ints) -> Floats:
         """Weight of the normal prior of some groups, (groups,): far below 1 for outlying ones."""
@@ -141,6 +209,51 @@ class Posterior:
                 common = rng.standard_normal((len(at), len(point.d) + 1))
                 draws[:, at] = _drawn(self.model, point, rows, common, [self.seed, 43, i], together)
         return draws
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Prior predictive of the shares of the classes among labelled rows, given their predictions."""
+
+    expected: Floats  # (K,)
+    p_value: float  # of so large a difference between observed and expected shares
+
+
+def prior_predictive(posterior: Posterior, kind: str) -> Predicted | None:
+    """Of labelled rows under a hypothesis, before they were seen; None without such rows or hypothesis."""
+    model, counts = posterior.model, posterior.model.counts
+    rows = np.flatnonzero(counts.field[: len(counts.V)].any(axis=(1, 2)))
+    asked = next((h for h in model.hypotheses if h.kind == kind), None)
+    if not len(rows) or asked is None:
+        return None
+    # A hypothesis that labels ruled out has no points left: those of the others take its place.
+    points = tuple(p for p in posterior.points if p.hypothesis is asked)
+    points = points or tuple(replace(p, hypothesis=asked) for p in posterior.points)
+    unseen = replace(
+        model,
+        counts=replace(counts, field=np.zeros(counts.field.shape), by_class=None),
+        hypotheses=(asked,),
+    )
+    points = updated(unseen, points)
+    block = _Block.of(unseen, points, rows)
+    labels = counts.field[rows]
+    n = labels.sum()
+    block = replace(
+        block,
+        rest=labels.sum(axis=1) / n,
+        known=np.zeros((len(rows), labels.shape[1])),
+        n=np.full(len(rows), n),
+    )
+    weights = np.array([p.weight for p in points]) / sum(p.weight for p in points)
+    share, own, common = (x.sum(axis=1) for x in block.moments())
+    S = np.zeros((len(points), common.shape[-1], common.shape[-1]))
+    S[:, :-1, :-1], S[:, -1, -1] = block.S, 1.0
+    variance = own + np.einsum("pkd,pde,pke->pk", common, S, common)
+    expected = weights @ share
+    sd = np.sqrt(weights @ (variance + (share - expected) ** 2))
+    distance = np.abs(labels.sum(axis=(0, 2)) / n - expected) / np.maximum(sd, 1e-9)
+    classes = 1 if len(expected) == 2 else len(expected)
+    return Predicted(expected, float(min(1.0, 2 * classes * ndtr(-distance).min())))
 
 
 def posterior_of(model: Model, seed: int = 0) -> Posterior:

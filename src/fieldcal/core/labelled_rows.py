@@ -1,22 +1,15 @@
-"""What the posterior with labels is made of: labelled rows, what the lab says of a bin, explanations of the field."""
+"""Labelled rows of the field, and the lab's class probabilities of each bin."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.special import logsumexp
 
-from fieldcal.core.intervals import interval_of_mixture
+from fieldcal.core.log_odds import with_first
 from fieldcal.core.policy import POLICY
 from fieldcal.types import Floats, Ints
-
-Kind = Literal["label_shift", "same", "other"]
-KINDS: tuple[Kind, ...] = ("label_shift", "same", "other")
-
-_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -33,116 +26,47 @@ class LabelledRows:
         return float(self.given_bin.sum() + self.by_class.sum())
 
     @property
-    def believed_without(self) -> float:
-        """The weight that is left to what was believed without any: so few cannot make much of it."""
-        return float(np.exp(-self.n / POLICY.first_labels))
+    def only_by_class(self) -> bool:
+        """Whether there are some, all chosen by class."""
+        return bool(self.by_class.any()) and not self.given_bin.any()
 
 
-@dataclass(frozen=True)
-class Base:
-    """What the lab says of the classes in each bin."""
+def lab_base(F: Floats, centres: Floats) -> tuple[Floats, Floats]:
+    """P(class | bin) in the lab (m, K), and the variance of its logarithms.
 
-    logs: Floats  # (m, K) log P_lab(k | j)
-    noise: Floats  # (m, K) variance of them
-    slope: Floats  # (m, K) how they change if the model is more, or less, sure of itself
-    centres: Floats  # (m, K) mean prediction
-
-    @classmethod
-    def of(cls, F: Floats, centres: Floats, v: Floats) -> Base:
-        """From lab counts F (K, m), as effective rows; predictions count as a few rows more. v: the field, (m,)."""
-        rows = np.maximum(F.T + POLICY.rows_of_a_prediction * centres, 1e-3)
-        logs = np.log(rows / rows.sum(axis=1, keepdims=True))
-        slope = logs - logs.mean(axis=1, keepdims=True)
-        slope = slope - (v @ slope) / max(v.sum(), _TINY)
-        return cls(logs, POLICY.lab_noise / np.maximum(rows, 0.5), slope, np.maximum(centres, 1e-6))
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """One answer to how the classes of the field came about, before labels are seen."""
-
-    kind: Kind
-    weight: float
-    tilt: Floats  # (G, K) or (1, K), where all groups have the same
-    variance: Floats  # (K,) of what all groups have in common beside it
-    own: Floats | None  # (G, K) of what a group has alone; None for one population
-    off: float  # δ, the scale of what no tilt explains
-    between: float = 0.0  # how much of the differences between groups is followed
-    group_off: float | None = None  # the scale of what a group has alone, where it was not rehearsed
-
-    @property
-    def story(self) -> tuple[Kind, float]:
-        """What it says of the tilt."""
-        return self.kind, self.between
-
-
-@dataclass(frozen=True)
-class Foretold:
-    """Shares of the classes among labelled rows, given their predictions: what came, and what was said to come."""
-
-    observed: Floats  # (K,)
-    expected: Floats  # (K,)
-    chance: float  # p-value of so large a difference
+    From lab counts F (K, m) as effective rows; mean predictions (m, K) count as a few rows more.
+    """
+    rows = np.maximum(F.T + POLICY.rows_of_a_prediction * centres, 1e-3)
+    return rows / rows.sum(axis=1, keepdims=True), POLICY.lab_noise / np.maximum(rows, 0.5)
 
 
 @dataclass(frozen=True)
 class ByClass:
-    """Likelihood of rows that were chosen by class: ``Π P(j | k)``, with ``P(j | k) ∝ v_j P(k | j)``."""
+    """Likelihood of rows that were chosen by class: ``Π P(j | k)``, with ``P(j | k) ∝ v_j P(k | j)``, at P points."""
 
     counts: Floats  # (K, m)
     log_v: Floats  # (m,)
-    offset: Floats  # (m, K)
-    Z: Floats  # (m, K, D)
+    offset: Floats  # (P, m, K − 1) of log-odds against the first class
+    X: Floats  # (m, K − 1, D)
 
     def _logs(self, d: Floats) -> tuple[Floats, Floats]:
-        """log P(k | j), (m, K), and log P(j | k), (m, K)."""
-        logs = self.offset + self.Z @ d
-        logs = logs - logsumexp(logs, axis=1, keepdims=True)
+        """log P(k | j) and log P(j | k) at common effects (P, D), (P, m, K) each."""
+        logs = with_first(self.offset + np.einsum("mkd,pd->pmk", self.X, d))
+        logs = logs - logsumexp(logs, axis=2, keepdims=True)
         joint = logs + self.log_v[:, None]
-        return logs, joint - logsumexp(joint, axis=0, keepdims=True)
+        return logs, joint - logsumexp(joint, axis=1, keepdims=True)
 
-    def value(self, d: Floats) -> float:
-        """The log likelihood."""
-        return float((self.counts.T * self._logs(d)[1]).sum())
+    def value(self, d: Floats) -> Floats:
+        """The log likelihood, (P,)."""
+        return np.asarray((self.counts.T * self._logs(d)[1]).sum(axis=(1, 2)))
 
     def slopes(self, d: Floats) -> tuple[Floats, Floats]:
-        """Gradient, and Fisher's information, which is never negative."""
+        """Gradient (P, D), and Fisher's information (P, D, D), which is never negative."""
         logs, given = self._logs(d)
-        Q, q = np.exp(logs), np.exp(given)  # (m, K) each
+        Q, q, Z = np.exp(logs), np.exp(given), with_first(self.X.swapaxes(1, 2)).swapaxes(1, 2)
         # Of log P(k | j): Z_j' (1_k − P_j), less its mean over the bins of class k.
-        scores = self.Z - np.einsum("jl,jld->jd", Q, self.Z)[:, None, :]  # (m, K, D)
-        scores = scores - np.einsum("jk,jkd->kd", q, scores)[None]
+        scores = Z - np.einsum("pjl,jld->pjd", Q, Z)[:, :, None, :]  # (P, m, K, D)
+        scores = scores - np.einsum("pjk,pjkd->pkd", q, scores)[:, None]
         n = self.counts.sum(axis=1)
-        flat = (scores * np.sqrt(q * n)[:, :, None]).reshape(-1, scores.shape[2])
-        return np.einsum("kj,jkd->d", self.counts, scores), flat.T @ flat
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Of the classes in every group, as a mixture of explanations."""
-
-    weights: Floats
-    means: tuple[Floats, ...]  # (G, K) each
-    variances: tuple[Floats, ...]
-    n: Floats  # (G,)
-
-    def beside(
-        self, weight: float, weights: Floats, means: Sequence[Floats], variances: Sequence[Floats]
-    ) -> Shares:
-        """The same beside another mixture, which has this weight."""
-        return Shares(
-            np.concatenate([(1 - weight) * self.weights, weight * weights]),
-            (*self.means, *means),
-            (*self.variances, *variances),
-            self.n,
-        )
-
-    @property
-    def mean(self) -> Floats:
-        """(G, K)."""
-        mean = sum(w * m for w, m in zip(self.weights, self.means, strict=True))
-        return np.asarray(mean / np.sum(mean, axis=1, keepdims=True))
-
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Equal-tailed."""
-        return interval_of_mixture(self.means, self.variances, self.weights, level, n=self.n, holds=self.mean)
+        flat = (scores * np.sqrt(q * n)[..., None]).reshape(len(d), -1, self.X.shape[2])
+        return np.einsum("kj,pjkd->pd", self.counts, scores), flat.swapaxes(1, 2) @ flat

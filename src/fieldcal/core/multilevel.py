@@ -235,7 +235,7 @@ def _curvature(labels: Labels, priors: Priors, state: _State, *, held: bool) -> 
     E = inverse(A + bins)
     B = A @ E @ bins  # information of a bin on u and d, e integrated out
     U = inverse(B.sum(axis=2) + state.scale[:, :, None, None] * priors.group)
-    C = (B.swapaxes(2, 3).reshape(P, L, labels.q, -1)) @ labels.design.reshape(m * labels.q, -1)
+    C = B.swapaxes(2, 3).reshape(P, L, labels.q, m * labels.q) @ labels.design.reshape(m * labels.q, -1)
     if held:
         return priors.common, C, U, E, A
     S = priors.common + np.einsum("mad,pmae->pde", labels.design, B.sum(axis=1) @ labels.design)
@@ -247,8 +247,8 @@ def _curvature(labels: Labels, priors: Priors, state: _State, *, held: bool) -> 
 
 def _summed(C: Floats, D: Floats) -> Floats:
     """Sums of C'D over groups: (P, L, q, D) each."""
-    P, L, q, _ = C.shape
-    return np.asarray(C.reshape(P, L * q, -1).swapaxes(1, 2) @ D.reshape(P, L * q, -1))
+    P, L, q, size = C.shape
+    return np.asarray(C.reshape(P, L * q, size).swapaxes(1, 2) @ D.reshape(P, L * q, size))
 
 
 def _coarse_curvature(labels: Labels, priors: Priors, state: _State, *, held: bool) -> _Parts:
@@ -274,7 +274,7 @@ def _coarse_curvature(labels: Labels, priors: Priors, state: _State, *, held: bo
                 S, C[:, :, f].sum(axis=1), X[f, 0], np.einsum("jkd,pjke->pde", Z, moved.sum(axis=1)), same
             )
     U = inverse(A.reshape(P, L, q, q) + state.scale[:, :, None, None] * priors.group)
-    joined = C.reshape(P, L, q, -1)
+    joined = C.reshape(P, L, q, X.shape[3])
     if not held:
         S -= _summed(joined, U @ joined)
         if labels.term is not None:

@@ -12,12 +12,8 @@ from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import PrivateAttr, model_validator
 
-from fieldcal.core.explanations import Belief
-from fieldcal.core.field_posterior import Posterior as GroupPosterior
-from fieldcal.core.field_posterior import posterior_of
+from fieldcal.core.field_posterior import Posterior, posterior_of
 from fieldcal.core.goodness_of_fit import ShiftExplained
-from fieldcal.core.labelled_rows import LabelledRows
-from fieldcal.core.labels import Learnt as LabelPosterior
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import rake, response_draws
@@ -50,12 +46,12 @@ from fieldcal.objects.derived import (
     realised,
 )
 from fieldcal.objects.field import Field
-from fieldcal.objects.from_lab_groups import FromLabGroups, model_of_lab_groups
-from fieldcal.objects.from_labels import FromLabels
+from fieldcal.objects.from_model import FieldLabels, FromModel, weight_without_labels
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.model_of import UnderLabelShift, centres_of, model_of
 from fieldcal.objects.outcome import place_of_class
-from fieldcal.objects.problem import Rows, as_problem, belief_of, learn_from_labels
+from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import as_array, as_number, check_choice, check_level
 from fieldcal.types import SHAPES, Floats, Ints, Keys, Shape
@@ -174,8 +170,7 @@ class Prevalence(Artefact):
     point: Literal["mean", "mode"]
     level: float | None = Slot(gt=0, lt=1)
     seed: int = Slot(ge=0)
-    labels: FromLabels | None = None
-    by_lab_groups: FromLabGroups | None = None
+    by_model: FromModel | None = None  # with labels of lab groups or of field rows
     design_effect: float = Slot(default=1.0, ge=1, le=LARGEST)
     urc: Numbers
     estimate: Numbers
@@ -208,17 +203,15 @@ class Prevalence(Artefact):
         if not self.field.is_of(self.lab):
             raise ValueError("the field was counted with another lab")
         if (self.labels is None) == (bool(self.field.labelled) and not self.is_judged):
-            raise ValueError("labels must be there if the field has labelled rows, and only then")
+            raise ValueError("by_model must have labels if the field has labelled rows, and only then")
         names = ("urc", "estimate", "lower", "upper")
         check_shapes(self, dict.fromkeys(names, (G, K)))
         check_shapes(self.whole, dict.fromkeys(("mean_prediction", *names), (K,)), "whole: ")
         fit = [name for name, value in vars(self.fit).items() if isinstance(value, np.ndarray)]
         check_shapes(self.fit, dict.fromkeys(fit, (G,)), "fit: ")
-        if self.labels is not None and not self.labels.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
-            raise ValueError("labels does not fit the groups, bins and classes")
-        of_groups = self.by_lab_groups
-        if of_groups is not None and not of_groups.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
-            raise ValueError("by_lab_groups does not fit the groups, bins and classes")
+        found = self.by_model
+        if found is not None and not found.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
+            raise ValueError("by_model does not fit the groups, bins and classes")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
         return self
@@ -262,10 +255,8 @@ class Prevalence(Artefact):
         if self.is_judged:
             grouped = self.field.grouped
             return steps_to_shares(self.lab, self.field.V, self.estimate) if grouped else self.steps_unseen
-        if self.by_lab_groups is not None:
-            return self.by_lab_groups.steps(unseen=False)
-        if self.labels is not None:
-            return self.labels.steps if self.field.grouped else self.labels.steps_unseen
+        if self.by_model is not None:
+            return self.by_model.steps(unseen=not self.field.grouped)
         return steps_of(
             urc=self.urc,
             whole=self.whole.urc,
@@ -292,10 +283,8 @@ class Prevalence(Artefact):
             total = self.field.V.sum(axis=0, dtype=np.float64)
             (step,) = steps_to_shares(self.lab, total[None], self.whole.estimate[None])
             return (replace(step, weights=step.weights[0]),)
-        if self.by_lab_groups is not None:
-            return self.by_lab_groups.steps(unseen=True)
-        if self.labels is not None:
-            return self.labels.steps_unseen
+        if self.by_model is not None:
+            return self.by_model.steps(unseen=True)
         return steps_of(
             urc=self.whole.urc[None],
             whole=self.whole.urc,
@@ -310,7 +299,7 @@ class Prevalence(Artefact):
         check_choice("shape", shape, SHAPES)
         if shape != "auto":
             return shape
-        return "bins" if self.by_lab_groups is not None and self.lab.partition.takes_probabilities else "tilt"
+        return "bins" if self.rests_on_lab_groups and self.lab.partition.takes_probabilities else "tilt"
 
     def correction(self, shape: Shape = "auto") -> Correction:
         """What `recalibrate` does to predictions."""
@@ -323,20 +312,16 @@ class Prevalence(Artefact):
                 Option("shape", "bins"),
                 " is for probabilities: values are told class by class anyway. Leave it out.",
             )
-        if self.by_lab_groups is not None:
-            own, other = (
-                self.by_lab_groups.steps_by_bin(self.lab.partition, unseen=u) for u in (False, True)
-            )
-            return Correction(own, other, *about)
-        if self.labels is None:
+        if self.by_model is None:
             raise InputError(
                 Option("shape", "bins"),
-                " corrects predictions bin by bin, as labels of the field or of the lab's groups say, but none were "
-                "counted. Label some rows (see fieldcal plan), count them with their labels and estimate again; or "
-                "leave it out.",
+                " corrects predictions bin by bin, which takes labels of the field or of the lab's groups, but none "
+                "were counted. Label some rows (see fieldcal plan), count them with their labels and estimate again; "
+                "or leave it out.",
             )
-        seen, unseen = (self.labels.steps_by_bin(self.lab.partition, unseen=u) for u in (False, True))
-        return Correction(seen if self.field.grouped else unseen, unseen, *about)
+        found, partition = self.by_model, self.lab.partition
+        seen, unseen = (found.steps_by_bin(partition, unseen=u) for u in (not self.field.grouped, True))
+        return Correction(seen, unseen, *about)
 
     def draws(self, groups: list[Hashable] | None = None, *, assume: Assume = "trust") -> Floats:
         """Joint draws of the prevalences, (groups, draws, K), after trust.
@@ -360,9 +345,9 @@ class Prevalence(Artefact):
         n = N_DRAWS * per_draw
         if self.is_judged:
             return np.asarray(self.judged.draws(rows)[back])
-        if self.by_lab_groups is not None and assume == "trust":
-            return np.asarray(self.from_lab_groups.draws(rows, n)[back])
-        draws = self._labels_draws(rows, n if assume == "trust" else 0)
+        if self.rests_on_lab_groups and assume == "trust":
+            return np.asarray(self.posterior.draws(rows, n)[back])
+        draws = self._draws_with_labels(rows, n if assume == "trust" else 0)
         if draws.shape[1] == n:
             return np.asarray(draws[back])
         prior = self._prior if self._prior is not None else prior_from(self.prior)
@@ -386,70 +371,90 @@ class Prevalence(Artefact):
             raise InputError("This estimate is not of values, or was made with a prior of the caller's own.")
         return Judged.of(self.lab, self.field, design_effect=self.design_effect, seed=self.seed)
 
-    def _labels_draws(self, rows: Ints, n: int) -> Floats:
+    @property
+    def labels(self) -> FieldLabels | None:
+        """What labelled rows of the field say; None where there are none."""
+        return None if self.by_model is None else self.by_model.labels
+
+    @property
+    def rests_on_lab_groups(self) -> bool:
+        """Whether labels of the lab's own groups enter the estimate."""
+        return self.by_model is not None and self.by_model.lab_rows is not None
+
+    @property
+    def trust_before(self) -> Trust:
+        """The trust without labels of the field."""
+        before: Trust = self.trust if self.labels is None else self.labels.before
+        return before
+
+    def _draws_with_labels(self, rows: Ints, n: int) -> Floats:
         """So many of n draws as labels have made; none without labels."""
-        if self.labels is None:
+        if self.labels is None or not n:
             return np.zeros((len(rows), 0, len(self.classes)))
-        part = round((1 - self.from_labels.model.labels.believed_without) * n)
-        return self.from_labels.draws(rows, part, np.random.default_rng([self.seed, 3]))
+        return self.posterior.draws(rows, round((1 - weight_without_labels(self.labels.n)) * n))
 
     @cached_property
-    def belief(self) -> Belief:
-        """What was known of the field before its labels, made anew."""
-        labels = self.labels
-        return belief_of(
-            self.lab,
-            self.field,
-            urc=(self.urc, self.whole.urc),
-            sd=self._spread() if labels is None else (labels.urc_sd, labels.whole_sd),
-            trust=self.trust if labels is None else labels.before,
-            moved=self.overall_shift.shifted,
+    def posterior(self) -> Posterior:
+        """The posterior of the multilevel model, made anew."""
+        return self._posterior(weighed=bool(self.field.labelled))
+
+    @cached_property
+    def open_posterior(self) -> Posterior:
+        """The same with all hypotheses open, which further labels can decide between."""
+        return self.posterior if self.field.labelled else self._posterior(weighed=True)
+
+    def _posterior(self, *, weighed: bool) -> Posterior:
+        return posterior_of(
+            model_of(
+                self.lab,
+                self.field,
+                as_problem(self.lab, self.field, design_effect=self.design_effect),
+                shift=self._under_label_shift,
+                trust=self.trust_before,
+                moved=self.overall_shift.shifted,
+                given=None if self.by_model is None else self.by_model.given_persistence,
+                weighed=weighed,
+            ),
+            self.seed,
         )
 
-    def _spread(self) -> tuple[Floats, Floats]:
-        """Standard deviation of the prevalences under label shift, (G, K) and of the whole field (K,)."""
+    def model_with(self, posterior: Posterior) -> FromModel:
+        """How predictions would be reweighted if this were the posterior."""
+        shift, counts = self._under_label_shift, posterior.model.counts
+        rates, n = posterior.rates(), counts.V.sum(axis=1)
+        labels = None
+        if self.labels is not None and not posterior.model.lab_groups:
+            by_class = 0.0 if counts.by_class is None else float(counts.by_class.sum())
+            left = weight_without_labels(float(counts.field.sum()) + by_class)
+            rates = (1 - left) * rates + left * self.before_labels
+            labels = self.labels.model_copy(update={"unchanged": posterior.unchanged})
+        return FromModel.of(
+            posterior,
+            centres=centres_of(self.lab, posterior.model),
+            rates=(rates, np.average(rates, axis=0, weights=np.maximum(n, 1e-300))),
+            sd=(shift.sd, shift.whole_sd),
+            moved=self.overall_shift.shifted,
+            labels=labels,
+            given=None if self.by_model is None else self.by_model.given_persistence,
+        )
+
+    @cached_property
+    def _under_label_shift(self) -> UnderLabelShift:
+        found = self.by_model
+        if found is not None:
+            return UnderLabelShift(self.urc, found.urc_sd, self.whole.urc, found.whole_sd)
         problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
         prior = self._prior if self._prior is not None else prior_from(self.prior)
         level = self._level(None)
         sd = prior.posterior(problem, random_state=self.seed, learnt=self.learnt).summary(level).sd
         if len(self.groups) == 1:
-            return sd, sd[0]
+            return UnderLabelShift(self.urc, sd, self.whole.urc, sd[0])
         whole = prior.posterior(problem.whole(), random_state=self.seed)
-        return sd, whole.summary(level).sd[0]
-
-    @cached_property
-    def from_labels(self) -> LabelPosterior:
-        """The posterior that labels left, made anew; that of no labels where there are none."""
-        return learn_from_labels(self.lab, self.field, self.belief)
-
-    @cached_property
-    def from_lab_groups(self) -> GroupPosterior:
-        """The posterior of the model with the labels of the lab's groups, made anew."""
-        return self.with_lab_groups()
-
-    def with_lab_groups(self, labelled: LabelledRows | None = None) -> GroupPosterior:
-        """The same, or with other labelled rows of the field."""
-        found = self.by_lab_groups
-        if found is None:
-            raise InputError("This estimate does not rest on labels of the lab's groups.")
-        return posterior_of(
-            model_of_lab_groups(
-                self.lab,
-                self.field,
-                as_problem(self.lab, self.field, design_effect=self.design_effect),
-                urc=(self.urc, self.whole.urc),
-                sd=(found.urc_sd, found.whole_sd),
-                trust=self.trust if self.labels is None else self.labels.before,
-                moved=found.moved,
-                given=found.given_persistence,
-                labelled=labelled,
-            ),
-            self.seed,
-        )
+        return UnderLabelShift(self.urc, sd, self.whole.urc, whole.summary(level).sd[0])
 
     @cached_property
     def before_labels(self) -> Floats:
-        """The shares that are believed without labels, (G, K)."""
+        """The shares that are estimated without labels, (G, K)."""
         problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
         stories = self._stories(problem, np.arange(len(self.groups)))
         if not stories:
@@ -459,7 +464,7 @@ class Prevalence(Artefact):
 
     def _stories(self, problem: Problem, rows: Ints) -> list[Story]:
         """That no label has weighed; none where URC's posterior is all there is."""
-        grouped, trust = self.field.grouped, self.trust if self.labels is None else self.labels.before
+        grouped, trust = self.field.grouped, self.trust_before
         doubt = Rows.of(self.lab, self.field, problem, rows).doubt(self.urc[rows], self.whole.urc, trust)
         if posterior_alone(doubt, trust):
             return []
@@ -777,8 +782,8 @@ class Prevalence(Artefact):
     def labelled_rows(self, where: Literal["lab", "field"]) -> list[float]:
         """How many labelled rows of each group the estimate rests on; with none of either, on the histogram alone."""
         rows = np.zeros(len(self.groups))
-        if where == "lab" and self.by_lab_groups is not None:
-            rows = np.asarray(self.by_lab_groups.lab_rows, dtype=np.float64)
+        if where == "lab" and self.by_model is not None and self.by_model.lab_rows is not None:
+            rows = np.asarray(self.by_model.lab_rows, dtype=np.float64)
         if where == "field":
             for found in self.field.labelled.values():
                 rows[found.at] += found.counts.sum(axis=(1, 2))

@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fieldcal.core.explanations import Belief
 from fieldcal.core.goodness_of_fit import chance_of, outlying
-from fieldcal.core.labelled_rows import Base, LabelledRows
-from fieldcal.core.labels import Learnt, Model
+from fieldcal.core.labelled_rows import LabelledRows
 from fieldcal.core.posterior import Summary
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import row_per_weight, rows_worth
@@ -46,42 +44,6 @@ def as_problem(
         sums = (table[kept].sum(axis=0, keepdims=True) for table in (whole, squares))
         together = _worth(lab, *sums)[0] / design_effect
     return replace(problem, together=together, outlying=odd)
-
-
-def belief_of(
-    lab: Lab,
-    field: Field,
-    *,
-    urc: tuple[Floats, Floats],
-    sd: tuple[Floats, Floats],
-    trust: Trust,
-    moved: bool,
-) -> Belief:
-    """What is known of a field without its labels: URC's estimate and spread, of groups (G, K) and the whole (K,)."""
-    return Belief(
-        lab.p_lab,
-        urc[0],
-        sd[0],
-        urc[1],
-        sd[1],
-        trust,
-        moved=moved,
-        grouped=field.grouped,
-        rehearsal=lab.rehearsal,
-        by_class=set(field.labelled) == {"by_class"},
-    )
-
-
-def learn_from_labels(lab: Lab, field: Field, belief: Belief) -> Learnt:
-    """What the field's labels make of what was believed without them; the same, where there are none.
-
-    Rows of a cluster say much the same, and a design effect tells by how much; of the few that have a label hardly two
-    are of one cluster, so that none is taken from these.
-    """
-    problem = as_problem(lab, field)
-    base = Base.of(problem.F, lab.bin_means, problem.total)
-    model = Model(base, problem.V, labelled_rows(field, problem), field.grouped)
-    return model.learn(belief.explanations())
 
 
 def labelled_rows(field: Field, problem: Problem) -> LabelledRows:

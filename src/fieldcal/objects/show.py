@@ -242,7 +242,7 @@ def labels_text(prev: Prevalence) -> str:
     """What labelled rows decided, or of values how many there are, if there are any."""
     if prev.is_judged:
         return labelled_text(prev.field)
-    return "" if prev.labels is None else str(prev.labels)
+    return "" if prev.labels is None else str(prev.by_model)
 
 
 def hidden_text(prev: Prevalence, all_in: str) -> str:

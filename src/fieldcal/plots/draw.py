@@ -126,7 +126,7 @@ def explanations(prev: Prevalence | Table, *, ax: Axes | None = None) -> Axes:
     >>> plots.explanations(prev, ax=Figure().subplots()).get_xlabel()
     'probability'
     >>> plots.tables.explanations(prev)["names"]
-    ['label shift', 'same', 'other']
+    ['label shift', 'unchanged', 'other']
     """
     table = _table(prev, "meanings", tables.explanations)
     ax = style.axes(ax, "explanations", table)

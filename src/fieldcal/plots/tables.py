@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldcal.alignment import check_alignment
-from fieldcal.core.labelled_rows import KINDS
+from fieldcal.core.hypotheses import KINDS
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.core.reweight import BinStep, Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
-from fieldcal.objects.from_labels import EXPLANATIONS
+from fieldcal.objects.from_model import HYPOTHESES
 from fieldcal.options import as_array, as_number, check_kind
 from fieldcal.plots import style
 from fieldcal.types import Floats, Ints
@@ -93,8 +93,8 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
 def explanations(prev: Prevalence) -> Table:
     """How probable each explanation of the field is, before its labels were seen and after."""
     check_kind("prev", prev, Prevalence)
-    labels = prev.labels
-    if labels is None:
+    model, labels = prev.by_model, prev.labels
+    if model is None or labels is None:
         raise InputError(
             "This estimate has no labels that could decide between explanations. Count some rows of the field with "
             "their labels: fieldcal.count(lab, predictions, ",
@@ -103,15 +103,15 @@ def explanations(prev: Prevalence) -> Table:
         )
     meanings = {
         "label_shift": f"only the mix of {prev.lab.outcome.plural} changed",
-        "same": "a prediction means what it meant in the lab",
+        "unchanged": "a prediction means what it meant in the lab",
         "other": "neither",
     }
     return {
-        "names": [EXPLANATIONS[kind] for kind in KINDS],
+        "names": [HYPOTHESES[kind] for kind in KINDS],
         "meanings": [meanings[kind] for kind in KINDS],
-        "before": plain(labels.believed),
-        "after": plain(labels.weights),
-        "rows": sum(labels.rows.values()),
+        "before": plain(labels.prior),
+        "after": plain(model.weights),
+        "rows": labels.n,
     }
 
 

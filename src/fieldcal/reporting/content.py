@@ -313,7 +313,7 @@ def _sentences_of_numbers(found: Numbers) -> list[str]:
 def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[str, Any]:
     """The table behind each picture; None where there is none."""
     lab, grouped, of = prev.lab, prev.field.grouped, prev.classes[k]
-    rehearsed = grouped and lab.rehearsal is not None and prev.by_lab_groups is None
+    rehearsed = grouped and lab.rehearsal is not None and not prev.rests_on_lab_groups
     numbers = None if found is None else found.numbers
     return {
         "trust": tables.trust(lab, used=prev.trust_between) if rehearsed else None,

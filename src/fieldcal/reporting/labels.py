@@ -12,7 +12,7 @@ import numpy as np
 
 from fieldcal.core.intervals import beta_interval
 from fieldcal.objects import Prevalence, show
-from fieldcal.objects.from_labels import FromLabels
+from fieldcal.objects.from_model import FieldLabels
 from fieldcal.objects.show import CHOSEN
 from fieldcal.reporting.sections import shown_name
 from fieldcal.verbs.cross_validate import CrossValidation, cannot_judge, cross_validate
@@ -36,7 +36,7 @@ def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
     judged = cross_validate(prev, random_state=prev.seed) if reason is None else None
     level = prev.level or DEFAULT_LEVEL
     return {
-        **labels.summary(),
+        **labels_summary(prev),
         "level": level,
         "sentences": [_rows_sentence(labels), *_foretold_sentences(prev, labels)],
         "shares": _shares(prev, labels, level),
@@ -47,25 +47,32 @@ def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
     }
 
 
+def labels_summary(prev: Prevalence) -> dict[str, Any]:
+    """Rows by design, and the hypotheses before labels were seen and after."""
+    assert prev.by_model is not None
+    found = prev.by_model.summary()
+    return {"rows": found["rows"], "before": found["before"], "after": found["hypotheses"]}
+
+
 def taught_sentence(prev: Prevalence) -> list[str]:
     """What to know of rows that evaluate an estimate with labels."""
     if prev.labels is None:
         return []
     return [
-        f"The estimate uses {show.amount(sum(prev.labels.rows.values()))} labelled rows. Rows that were counted with "
+        f"The estimate uses {show.amount(prev.labels.n)} labelled rows. Rows that were counted with "
         "their labels are no independent test of it: leave them out of these."
     ]
 
 
-def _rows_sentence(labels: FromLabels) -> str:
+def _rows_sentence(labels: FieldLabels) -> str:
     parts = [f"{show.amount(n)} chosen {CHOSEN[design]}" for design, n in labels.rows.items()]
-    total = f"{show.amount(sum(labels.rows.values()))} rows of the field were counted with their labels"
+    total = f"{show.amount(labels.n)} rows of the field were counted with their labels"
     if len(parts) == 1:
         return f"{total}, all of them chosen {CHOSEN[next(iter(labels.rows))]}."
     return f"{total}: {', '.join(parts[:-1])} and {parts[-1]}."
 
 
-def _foretold_sentences(prev: Prevalence, labels: FromLabels) -> list[str]:
+def _foretold_sentences(prev: Prevalence, labels: FieldLabels) -> list[str]:
     if labels.observed is None:
         return [
             "All of them were chosen by class, so that their shares say nothing of the field's; where the predictions "
@@ -87,11 +94,11 @@ def _foretold_sentences(prev: Prevalence, labels: FromLabels) -> list[str]:
     ]
 
 
-def _shares(prev: Prevalence, labels: FromLabels, level: float) -> list[dict[str, Any]]:
+def _shares(prev: Prevalence, labels: FieldLabels, level: float) -> list[dict[str, Any]]:
     """Of the classes among rows that were not chosen by class: what came, with its interval, and what was foretold."""
     if labels.observed is None:
         return []
-    came, n = labels.observed, prev.from_labels.model.labels.given_bin.sum()
+    came, n = labels.observed, prev.posterior.model.counts.field.sum()
     ends = beta_interval(came[None], (came * (1 - came) / n)[None], level, n=np.array([n]))
     lower, upper = (end[0] for end in ends)
     told = [None if said is None else said.expected for said in (labels.label_shift, labels.same)]
@@ -122,7 +129,7 @@ def _words_of(judged: CrossValidation) -> str:
     )
 
 
-def _not_judged(labels: FromLabels, reason: str | None) -> str:
+def _not_judged(labels: FieldLabels, reason: str | None) -> str:
     return f"Whether recalibration helps, these rows do not say. {reason}"
 
 

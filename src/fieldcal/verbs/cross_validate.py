@@ -12,8 +12,6 @@ from fieldcal.core.cross_validation import Fold, folds, paired
 from fieldcal.core.reweight import BinStep, Step
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, show
-from fieldcal.objects.from_lab_groups import FromLabGroups
-from fieldcal.objects.from_labels import FromLabels
 from fieldcal.options import check_kind, check_whole
 from fieldcal.types import Design, Floats, Ints
 from fieldcal.verbs.recalibrate import RowScores
@@ -126,10 +124,9 @@ def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 
     counts = _judging(prev)
     n = int(counts.sum())
     check_whole("folds", folds, least=2, most=n)
-    model = prev.from_labels.model
     losses = np.concatenate(list(_losses(prev, counts, folds, np.random.default_rng([random_state, 4]))))
     own, tilt, bins = losses.T
-    worth = float(model.labels.given_bin.sum()) / n
+    worth = float(prev.posterior.model.counts.field.sum()) / n
     compared = [Compared(float(new.mean()), *paired(new - own, worth)) for new in (tilt, bins)]
     return CrossValidation(n, folds, _not_judging(prev), float(own.mean()), *compared)
 
@@ -157,44 +154,25 @@ def _not_judging(prev: Prevalence) -> float:
 
 def _judging(prev: Prevalence) -> Ints:
     """Rows that can judge, (L, K, m), of the groups that have any labels."""
-    labels = prev.from_labels.model.labels
-    counts = np.zeros(labels.given_bin.shape, dtype=np.int64)
+    counts = np.zeros(prev.posterior.model.counts.field[: len(prev.groups)].shape, dtype=np.int64)
     for design in JUDGES:
         if design in prev.field.labelled:
             found = prev.field.labelled[design]
-            counts[np.searchsorted(labels.groups, found.at)] += found.counts
+            counts[found.at] += found.counts
     return counts
 
 
 def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Floats]:
     """Of the rows of each fold, (n, 3): by the predictions as the lab reads them, and recalibrated in both shapes."""
-    told = list(prev.from_labels.told)
-    if (rests_on := prev.by_lab_groups) is not None:
-        sd = rests_on.urc_sd, rests_on.whole_sd
-        for fold in folds(prev.from_labels.model, counts, n_folds, rng):
-            posterior = prev.with_lab_groups(fold.model.labels)
-            made = FromLabGroups.of(
-                posterior, prev.lab, prev.field, sd=sd, moved=rests_on.moved, given=rests_on.given_persistence
-            )
-            steps = made.steps(unseen=False), made.steps_by_bin(prev.lab.partition, unseen=False)
-            yield np.column_stack([fold.losses(proba) for proba in _predictions(steps, fold)])
-        return
-    for fold in folds(prev.from_labels.model, counts, n_folds, rng):
-        learnt, left = fold.model.learn(told), fold.model.labels.believed_without
-        labels = FromLabels.of(
-            learnt,
-            prev.belief,
-            (1 - left) * learnt.rates() + left * prev.before_labels,
-            prev.whole.estimate,  # of groups that were never seen: these rows have none
-            looks_random=None,
-            rows={},
-        )
-        shapes = labels.steps, labels.steps_by_bin(prev.lab.partition, unseen=False)
-        yield np.column_stack([fold.losses(proba) for proba in _predictions(shapes, fold)])
+    for fold in folds(prev.posterior, counts, n_folds, rng):
+        made = prev.model_with(fold.posterior)
+        unseen = not prev.field.grouped
+        steps = made.steps(unseen=unseen), made.steps_by_bin(prev.lab.partition, unseen=unseen)
+        own = np.maximum(prev.lab.bin_means, 1e-6)[fold.bins]
+        yield np.column_stack([fold.losses(proba) for proba in _predictions(steps, fold, own)])
 
 
-def _predictions(shapes: Iterable[tuple[BinStep | Step, ...]], fold: Fold) -> tuple[Floats, ...]:
+def _predictions(shapes: Iterable[tuple[BinStep | Step, ...]], fold: Fold, own: Floats) -> tuple[Floats, ...]:
     """Predictions of the rows as the lab reads them, (n, K), those of their bins, and new ones in both shapes."""
-    own = fold.model.base.centres[fold.bins]
     rows = RowScores(own / own.sum(axis=1, keepdims=True), binary=False, bins=fold.bins)
     return rows.values, *(rows.after([step.of(fold.groups) for step in steps]) for steps in shapes)

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal.core.field_posterior import posterior_of
-from fieldcal.core.intervals import interval_of_mixture
+from fieldcal.core.field_posterior import Shares, posterior_of
 from fieldcal.core.methods import MethodName, as_method
 from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
@@ -21,9 +20,9 @@ from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.artefact import check_call
-from fieldcal.objects.from_lab_groups import FromLabGroups, PersistenceLike, model_of_lab_groups
-from fieldcal.objects.from_labels import FromLabels
-from fieldcal.objects.problem import Rows, as_problem, belief_of, label_rows, learn_from_labels, looks_random
+from fieldcal.objects.from_model import FieldLabels, FromModel, weight_without_labels
+from fieldcal.objects.model_of import PersistenceLike, UnderLabelShift, centres_of, knows_groups, model_of
+from fieldcal.objects.problem import Rows, as_problem, label_rows, looks_random
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
 from fieldcal.types import Floats, Point, PointLike
 from fieldcal.verbs.estimate_values import estimate_values, is_judged, judged_by, trust_in_values
@@ -143,10 +142,9 @@ def estimate(
     problem = as_problem(lab, field, design_effect=design_effect)
     posterior = chosen.posterior(problem, random_state=random_state)
     given = as_persistence(persistence)
-    with_groups = _rests_on_lab_groups(lab, field, method=method, trust=trust, point=shown, level=level)
-    spread = level or DEFAULT_LEVEL if field.labelled else level  # labels are weighed against it
-    found = _solved(posterior, shown, spread, max_iter, progress)
-    whole = _whole_field(chosen, problem, found, shown, spread, random_state, max_iter)
+    # Labels are weighed against the spread under label shift, also where no interval is asked for.
+    found = _solved(posterior, shown, level or DEFAULT_LEVEL if field.labelled else level, max_iter, progress)
+    whole = _whole_field(chosen, problem, found, shown, level or DEFAULT_LEVEL, random_state, max_iter)
     evidence = measure(
         problem,
         urc=found.urc,
@@ -155,26 +153,15 @@ def estimate(
         edge=posterior.edge,
         mode=found.mode,
     )
-    believed = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
-    told = None if field.labelled else level  # labels give intervals of their own
-    each, together = _after_trust(lab, field, problem, found, whole, believed, evidence, told)
-    labels = by_lab_groups = None
-    if field.labelled:
-        learnt = _after_labels(lab, field, (each, together), believed, evidence, level)
-        each, together, labels, believed = learnt
-    if with_groups and not evidence.unlike_any_mixture:
-        before = believed if labels is None else labels.before
-        each, together, by_lab_groups, believed = _after_lab_groups(
-            lab,
-            field,
-            problem,
-            (each, together),
-            before,
-            evidence,
-            level or DEFAULT_LEVEL,
-            given,
-            random_state,
+    before = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
+    each, together = _after_trust(lab, field, problem, found, whole, before, evidence, level)
+    believed, by_model = before, None
+    groups = knows_groups(lab, field) and method == "default" and is_auto(trust) and shown == "mean" and level
+    if field.labelled or (groups and not evidence.unlike_any_mixture):
+        each, together, by_model = _after_model(
+            lab, field, problem, (each, together), before, evidence, level, given, random_state
         )
+        believed = by_model.trust_after(before, grouped=field.grouped)
     row = together.row(float(np.sum(field.n)))
     seen = Seen(
         lab,
@@ -188,8 +175,7 @@ def estimate(
         steps=each.steps,
         shares=each.estimate,
         design_effect=design_effect,
-        labels=labels,
-        by_lab_groups=by_lab_groups,
+        by_model=by_model,
     )
     prev = judged_by(
         seen,
@@ -377,15 +363,15 @@ class _Mixed:
             upper=upper,
         )
 
-    def told(
-        self, trust: Trust, evidence: Evidence, *, grouped: bool
-    ) -> tuple[Floats, list[Floats], list[Floats]]:
-        """Weights, means and variances (G, K) of the stories that no label has weighed."""
+    def without_labels(self, trust: Trust, evidence: Evidence, *, grouped: bool) -> Shares:
+        """The mixture over hypotheses that no label has weighed."""
         if posterior_alone(self.doubt, trust):
-            return np.ones(1), [self.doubt.parts.urc], [self.doubt.label_shift() + self.doubt.spread**2]
+            p = self.doubt.parts.urc
+            return Shares(np.ones(1), p[None], (self.doubt.label_shift() + self.doubt.spread**2)[None], p)
         stories = tell(self.doubt, trust, moved=evidence.overall.shifted, grouped=grouped)
         means, variances, weights = moments(stories, self.doubt)
-        return weights, means, variances
+        mean = np.tensordot(weights, np.array(means), axes=1)
+        return Shares(weights, np.array(means), np.array(variances), mean)
 
     @property
     def width(self) -> Floats | None:
@@ -422,98 +408,54 @@ def as_persistence(given: Any) -> float | None:
     return float(given)
 
 
-def _rests_on_lab_groups(
-    lab: Lab, field: Field, *, method: str, trust: Any, point: Point, level: float | None
-) -> bool:
-    """Whether labels of the lab's groups enter: nothing else was asked for, and the classes have no order."""
-    asked = is_auto(trust) and method == "default" and point == "mean" and level is not None
-    classes = lab.outcome.kind == "classes" and not (lab.ordered and len(lab.classes) > 2)
-    has_labels = lab.by_group is not None and len(lab.by_group.cells) > 0
-    same_columns = lab.columns is None or not field.by or lab.columns.by == field.by
-    known = has_labels and field.grouped and same_columns and "by_class" not in field.labelled
-    return asked and classes and known and lab.n_bins > 1 and not lab.of_values
-
-
-def _after_lab_groups(
+def _after_model(
     lab: Lab,
     field: Field,
     problem: Problem,
     before: tuple[_Mixed, _Mixed],
     trust: Trust,
     evidence: Evidence,
-    level: float,
+    level: float | None,
     given: float | None,
     seed: int,
-) -> tuple[_Mixed, _Mixed, FromLabGroups, Trust]:
-    """The estimate and its interval with the labels of the lab's groups, and how far differences are followed."""
+) -> tuple[_Mixed, _Mixed, FromModel]:
+    """The estimate and its interval with the labels of lab groups and field rows."""
     each, together = before
+    moved = evidence.overall.shifted
     sd = each.doubt.spread, together.doubt.spread[0]
-    posterior = posterior_of(
-        model_of_lab_groups(
-            lab,
-            field,
-            problem,
-            urc=(each.doubt.parts.urc, together.doubt.parts.urc[0]),
-            sd=sd,
-            trust=trust,
-            moved=evidence.overall.shifted,
-            given=given,
-        ),
-        seed,
-    )
-    found = FromLabGroups.of(posterior, lab, field, sd=sd, moved=evidence.overall.shifted, given=given)
-    n = problem.V.sum(axis=1)
-    parts = (posterior.shares(), n), (posterior.whole(), n.sum(keepdims=True))
-    mixed = []
-    for old, (shares, rows) in zip((each, together), parts, strict=True):
-        ends = interval_of_mixture(
-            list(shares.means), list(shares.variances), shares.weights, level, n=rows, holds=shares.estimate
+    shift = UnderLabelShift(each.doubt.parts.urc, sd[0], together.doubt.parts.urc[0], sd[1])
+    model = model_of(lab, field, problem, shift=shift, trust=trust, moved=moved, given=given)
+    posterior = posterior_of(model, seed)
+    labels = None
+    if field.labelled:
+        labels = FieldLabels.of(
+            posterior, rows=label_rows(field), before=trust, looks_random=looks_random(lab, field)
         )
+    shares, whole, rates = posterior.shares(), posterior.whole(), posterior.rates()
+    if labels is not None and not model.lab_groups:
+        left = weight_without_labels(labels.n)
+        others = [
+            x.without_labels(trust, evidence, grouped=g)
+            for x, g in ((each, field.grouped), (together, False))
+        ]
+        shares, whole = shares.beside(left, others[0]), whole.beside(left, others[1])
+        rates = (1 - left) * rates + left * others[0].estimate
+    n = problem.V.sum(axis=1)
+    found = FromModel.of(
+        posterior,
+        centres=centres_of(lab, model),
+        rates=(rates, np.average(rates, axis=0, weights=np.maximum(n, 1e-300))),
+        sd=sd,
+        moved=moved,
+        labels=labels,
+        given=given,
+    )
+    mixed = []
+    for old, now, rows in ((each, shares, n), (together, whole, n.sum(keepdims=True))):
+        lower, upper = (None, None) if level is None else now.interval(level, rows)
         steps = found.steps(unseen=old is together)
-        mixed.append(replace(old, estimate=shares.estimate, lower=ends[0], upper=ends[1], steps=steps))
-    overall = found.weights["label_shift"] if field.labelled else trust.overall
-    return mixed[0], mixed[1], found, replace(trust, overall=overall, between=min(found.between, 1.0))
-
-
-def _after_labels(
-    lab: Lab,
-    field: Field,
-    before: tuple[_Mixed, _Mixed],
-    trust: Trust,
-    evidence: Evidence,
-    level: float | None,
-) -> tuple[_Mixed, _Mixed, FromLabels, Trust]:
-    """The same after labels were seen: of every group, of the whole field, what they said, and the trust now."""
-    each, together = before
-    belief = belief_of(
-        lab,
-        field,
-        urc=(each.doubt.parts.urc, together.doubt.parts.urc[0]),
-        sd=(each.doubt.spread, together.doubt.spread[0]),
-        trust=trust,
-        moved=evidence.overall.shifted,
-    )
-    learnt = learn_from_labels(lab, field, belief)
-    left = learnt.model.labels.believed_without
-    told = [
-        mixed.told(trust, evidence, grouped=grouped)
-        for mixed, grouped in ((each, field.grouped), (together, False))
-    ]
-    shares, whole = learnt.shares().beside(left, *told[0]), learnt.whole_shares().beside(left, *told[1])
-    without = np.tensordot(told[0][0], np.array(told[0][1]), axes=1)
-    rates = (1 - left) * learnt.rates() + left * without
-    labels = FromLabels.of(
-        learnt,
-        belief,
-        rates,
-        np.average(rates, axis=0, weights=np.maximum(each.doubt.parts.n, 1e-300)),
-        looks_random=looks_random(lab, field),
-        rows=label_rows(field),
-    )
-    ends = [(None, None) if level is None else found.interval(level) for found in (shares, whole)]
-    each = replace(each, estimate=shares.mean, lower=ends[0][0], upper=ends[0][1], steps=labels.steps)
-    together = replace(together, estimate=whole.mean, lower=ends[1][0], upper=ends[1][1])
-    return each, together, labels, labels.trust(learnt, grouped=field.grouped)
+        mixed.append(replace(old, estimate=now.estimate, lower=lower, upper=upper, steps=steps))
+    return mixed[0], mixed[1], found
 
 
 def _mixed(

@@ -89,8 +89,7 @@ def judged_by(seen: Seen, **held: Any) -> Prevalence:
     return Prevalence(
         lab=seen.lab,
         field=seen.field,
-        labels=seen.labels,
-        by_lab_groups=seen.by_lab_groups,
+        by_model=seen.by_model,
         design_effect=seen.design_effect,
         trust=seen.trust,
         overall_shift=seen.evidence.overall,

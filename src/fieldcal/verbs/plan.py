@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from fieldcal.core.goodness_of_fit import overall_shift
-from fieldcal.core.intervals import interval_of_mixture
 from fieldcal.core.label_plan import Outlook
 from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
@@ -31,8 +30,6 @@ from fieldcal.verbs.plan_values import MoreLabels, ValuesPlan, checked_labels, l
 LABELS = (50, 100, 200)
 #: Groups of a field up to which the labels that settle it are found within a second or two.
 _QUICK_GROUPS = 100
-#: Fields of so many groups at most, and how often labels are drawn for each number of them: many groups cost more.
-_DRAWS = ((1, 8), (100, 4), (np.inf, 2))
 
 
 @dataclass(frozen=True)
@@ -199,7 +196,7 @@ def plan(
     as_it_is = prev is not None and n is None and prevalence is None
     if assume == "label_shift":
         after_trust = width
-    elif prev is not None and prev.by_lab_groups is not None and as_it_is:
+    elif prev is not None and prev.rests_on_lab_groups and as_it_is:
         after_trust = _width_with_lab_groups(prev, level)[k]
     else:
         after_trust = scene.width(lab, p, size, level)[k]
@@ -215,9 +212,7 @@ def plan(
         field_rows=None if more_field is None else int(np.ceil(more_field * size)),
         lab_rows=None if more_lab is None else int(np.ceil(more_lab * lab.n)),
         labels=labels_to_decide(mean_prediction, p) if outlook is None else outlook.labels_to_settle(),
-        more_labels=()
-        if outlook is None
-        else tuple(_more_labels(outlook, numbers, k, level, random_state, progress)),
+        more_labels=() if outlook is None else tuple(_more_labels(outlook, numbers, k, level, progress)),
     )
 
 
@@ -239,8 +234,8 @@ def _outlook(
         )
     if prev is None or not len(labels) or not float(np.sum(prev.n)):
         return None, ()
-    learnt = prev.from_labels
-    return Outlook(learnt, float(learnt.model.V.sum() / np.sum(prev.n))), labels
+    posterior = prev.open_posterior
+    return Outlook(posterior, float(posterior.model.counts.V.sum() / np.sum(prev.n))), labels
 
 
 def _more_labels(
@@ -248,15 +243,13 @@ def _more_labels(
     numbers: Sequence[int],
     k: int,
     level: float,
-    seed: int,
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[MoreLabels]:
-    draws = next(draws for most, draws in _DRAWS if len(outlook.learnt.model.V) <= most)
     steps = [(n, design) for n in numbers for design in DESIGNS]
     for done, (n, design) in enumerate(steps):
         if progress is not None:
             progress(done, len(steps))
-        whole, group = outlook.widths(n, design, level=level, draws=draws, seed=seed)
+        whole, group = outlook.widths(n, design, level=level)
         yield MoreLabels(n, design, float(whole[k]), None if group is None else float(group[k]))
 
 
@@ -270,10 +263,7 @@ def labels_to_settle(prev: Prevalence) -> int | None:
 
 def _width_with_lab_groups(prev: Prevalence, level: float) -> Floats:
     """Of the whole field of an estimate that rests on the labels of the lab's groups, (K,)."""
-    whole, n = prev.from_lab_groups.whole(), np.array([float(np.sum(prev.n))])
-    lower, upper = interval_of_mixture(
-        list(whole.means), list(whole.variances), whole.weights, level, n=n, holds=whole.estimate
-    )
+    lower, upper = prev.posterior.whole().interval(level, np.array([float(np.sum(prev.n))]))
     return np.asarray((upper - lower)[0])
 
 

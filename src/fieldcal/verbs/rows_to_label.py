@@ -127,7 +127,9 @@ class Picks:
             raise InputError(
                 f"n is {n:,}, but there are {room.sum():,} rows with a prediction and without a label. Ask for fewer."
             )
-        take = cells_to_label(prev.from_labels, room.astype(np.float64), n, held=_held(prev, names)).ravel()
+        take = cells_to_label(
+            prev.open_posterior, room.astype(np.float64), n, held=_held(prev, names)
+        ).ravel()
         start = np.random.default_rng([seed, 1]).random(take.size) * room.ravel()
         return cls(room.ravel(), take, start.astype(np.int64))
 
@@ -140,7 +142,8 @@ class Picks:
 
 def ordering_class(prev: Prevalence) -> int:
     """The class by whose prediction rows of a bin are ordered: the one that is most uncertain in the field."""
-    P, v = prev.from_labels.bins(), prev.from_labels.model.V.sum(axis=0)
+    posterior = prev.open_posterior
+    P, v = posterior.classes_by_bin(), posterior.model.counts.V.sum(axis=0)
     return int((v @ (P * (1 - P))).argmax())
 
 

@@ -14,8 +14,7 @@ from fieldcal.core.reweight import Step
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import Option
 from fieldcal.objects import Field, Lab, WholeField, group_keys
-from fieldcal.objects.from_lab_groups import FromLabGroups
-from fieldcal.objects.from_labels import FromLabels
+from fieldcal.objects.from_model import FieldLabels, FromModel
 from fieldcal.objects.judged import Judged
 from fieldcal.types import Floats
 
@@ -53,9 +52,18 @@ class Seen:
     steps: tuple[Step, ...] = ()  # that predictions of each group take
     shares: Floats | None = None  # (G, K) estimated, of the classes in each group
     V: Floats | None = None  # (G, m) as effective rows
-    labels: FromLabels | None = None
-    by_lab_groups: FromLabGroups | None = None
+    by_model: FromModel | None = None  # with labels of lab groups or of field rows
     judged: Judged | None = None  # of values
+
+    @property
+    def labels(self) -> FieldLabels | None:
+        """What labelled rows of the field say; None where there are none."""
+        return None if self.by_model is None else self.by_model.labels
+
+    @property
+    def by_lab_groups(self) -> FromModel | None:
+        """The model, where labels of the lab's groups enter."""
+        return None if self.by_model is None or self.by_model.lab_rows is None else self.by_model
 
     @cached_property
     def without_labels(self) -> NDArray[np.bool_]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldcal.core.labelled_rows import KINDS
+from fieldcal.core.hypotheses import KINDS, Kind
 from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import correction_size
 from fieldcal.objects import Finding, group_keys, show
-from fieldcal.objects.from_labels import FromLabels, Told
+from fieldcal.objects.from_model import FieldLabels, FromModel, PriorPredictive
 from fieldcal.objects.verdict import State
 from fieldcal.types import Floats
 from fieldcal.verbs.findings.evidence import BINS, BY_CLASS, BY_SCORE, Seen
@@ -20,33 +20,37 @@ _OF_GROUPS = ("beyond_rehearsal", "trust_withheld", "rehearsed")
 _MORE = "See fieldcal plan for how many more labels would decide, and which rows to label."
 
 
+#: The hypotheses in codes of findings.
+_CODES: dict[Kind, str] = {"label_shift": "label_shift", "unchanged": "same", "other": "other"}
+
+
 def moved(seen: Seen, question: str) -> Finding | None:
     """How the whole field moved, as far as its labels tell; None without labels, or where the caller set the trust."""
-    labels = seen.labels
-    if labels is None or seen.trust.set_by_caller or not _enough(labels):
+    model, labels = seen.by_model, seen.labels
+    if model is None or labels is None or seen.trust.set_by_caller or not _enough(labels):
         return None
-    rows = f"{show.amount(sum(labels.rows.values()))} labelled rows"
-    kind, weight = _likeliest(labels)
-    little = _size(seen) < POLICY.harmless and labels.weight("other") < POLICY.other_heard
+    rows = f"{show.amount(labels.n)} labelled rows"
+    kind, weight = _likeliest(model)
+    little = _size(seen) < POLICY.harmless and model.weight("other") < POLICY.other_heard
     if not seen.evidence.overall.shifted and kind != "other":
         return _unmoved(labels, question, rows, little=little)
     if kind != "other" and little:
-        text = f"It moved little, and its {rows} need not decide why: the explanations hardly differ ({_odds(labels)})."
+        text = f"It moved little, and its {rows} need not decide why: the hypotheses hardly differ ({_odds(model)})."
         return Finding(code="labels_unmoved", question=question, state="ok", text=text)
     if weight < POLICY.decided:
-        text = f"{rows[0].upper()}{rows[1:]} do not decide: {_odds(labels)}."
+        text = f"{rows[0].upper()}{rows[1:]} do not decide: {_odds(model)}."
         return Finding(code="labels_undecided", question=question, state="care", text=text, remedy=_MORE)
     words = {
         "label_shift": "the classes are mixed in other shares, and nothing else changed",
-        "same": "the classes of a prediction are as in the lab, although predictions moved",
+        "unchanged": "the classes of a prediction are as in the lab, although predictions moved",
         "other": "neither label shift nor the lab's classes explain them; the estimate rests on the labels",
     }
     state: State = "ok" if kind == "label_shift" else "care"
     text = f"Decided by {rows}: {words[kind]} (probability {weight:.2f})."
-    return Finding(code=f"labels_say_{kind}", question=question, state=state, text=text)
+    return Finding(code=f"labels_say_{_CODES[kind]}", question=question, state=state, text=text)
 
 
-def _unmoved(labels: FromLabels, question: str, rows: str, *, little: bool) -> Finding:
+def _unmoved(labels: FieldLabels, question: str, rows: str, *, little: bool) -> Finding:
     still = "The field has not moved from the lab beyond noise"
     if little and _tells_of_shares(labels) and not _surprising(labels.same):
         text = f"{still}, and its {rows} do not say otherwise."
@@ -68,7 +72,7 @@ def between(seen: Seen, question: str) -> Finding | None:
         return None
     if seen.evidence.between is None or not seen.evidence.between.shifted:
         return None
-    trust, rows = seen.trust.between, sum(seen.labels.rows.values())
+    trust, rows = seen.trust.between, seen.labels.n
     if max(trust, 1 - trust) < POLICY.decided:
         text = f"{show.amount(rows)} labelled rows do not decide: label shift between them has probability {trust:.2f}."
         return Finding(
@@ -96,7 +100,11 @@ def contradicted(seen: Seen) -> Finding | None:
     text += f"{_percent(told.expected[k])} (a difference that chance makes in {told.rarity} of cases)"
     if labels.same is not None and told is not labels.same:
         text += f", the lab's classes {_percent(labels.same.expected[k])}"
-    if labels.weight("label_shift") >= POLICY.decided and not seen.trust.set_by_caller:
+    if (
+        seen.by_model is not None
+        and seen.by_model.weight("label_shift") >= POLICY.decided
+        and not seen.trust.set_by_caller
+    ):
         text += "; label shift is the likeliest explanation all the same."
         return Finding(code="labels_agree", question=question, state="ok", text=text)
     text += "."
@@ -125,11 +133,11 @@ def scores_hold(seen: Seen) -> Finding | None:
     question, labels = "Do scores mean the same in the field, but for the mix of classes?", seen.labels
     if seen.trust.set_by_caller:  # labels speak of scores under what the caller believes
         return None
-    if labels.off_for_sure < POLICY.scores_off:
+    if labels.changed < POLICY.scores_off:
         text = "As far as the labels tell."
         return Finding(code="scores_hold", question=question, state="ok", text=text)
-    text = f"Scores mean something else in the field: they are off by about {labels.off:.1f} on the logit scale, "
-    text += f"beside any reweighting of the classes (probability {labels.off_for_sure:.2f})."
+    text = f"Scores mean something else in the field: they are off by about {labels.change:.1f} on the logit scale, "
+    text += f"beside any reweighting of the classes (probability {labels.changed:.2f})."
     return Finding(
         code="scores_off",
         question=question,
@@ -179,29 +187,29 @@ def among_the_rows(seen: Seen) -> Finding | None:
     )
 
 
-def _tells_of_shares(labels: FromLabels) -> bool:
-    return sum(labels.rows.values()) - labels.rows.get("by_class", 0.0) >= POLICY.enough_labels
+def _tells_of_shares(labels: FieldLabels) -> bool:
+    return labels.n - labels.rows.get("by_class", 0.0) >= POLICY.enough_labels
 
 
-def _surprising(told: Told | None) -> bool:
-    return told is not None and told.chance < POLICY.labels_contradict
+def _surprising(found: PriorPredictive | None) -> bool:
+    return found is not None and found.p_value < POLICY.labels_contradict
 
 
-def _enough(labels: FromLabels) -> bool:
-    return sum(labels.rows.values()) >= POLICY.enough_labels
+def _enough(labels: FieldLabels) -> bool:
+    return labels.n >= POLICY.enough_labels
 
 
-def _likeliest(labels: FromLabels) -> tuple[str, float]:
-    at = int(np.argmax(labels.weights))
-    return KINDS[at], float(labels.weights[at])
+def _likeliest(model: FromModel) -> tuple[Kind, float]:
+    kind = max(KINDS, key=model.weight)
+    return kind, model.weight(kind)
 
 
-def _odds(labels: FromLabels) -> str:
-    shift, same, other = (float(w) for w in labels.weights)
+def _odds(model: FromModel) -> str:
+    shift, same, other = (model.weight(kind) for kind in KINDS)
     return f"label shift has probability {shift:.2f}, the lab's classes {same:.2f}, neither {other:.2f}"
 
 
-def _agreement(seen: Seen, labels: FromLabels) -> str:
+def _agreement(seen: Seen, labels: FieldLabels) -> str:
     assert labels.observed is not None
     told = labels.label_shift if labels.label_shift is not None else labels.same
     if told is None:

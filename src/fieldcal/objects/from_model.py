@@ -1,0 +1,241 @@
+"""FromModel: what the multilevel model of lab groups and field labels makes of an estimate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fieldcal.core.field_posterior import Posterior, Predicted, prior_predictive
+from fieldcal.core.hypotheses import KINDS, Kind
+from fieldcal.core.partition import Partition
+from fieldcal.core.policy import POLICY
+from fieldcal.core.reweight import BinStep, Step, matched_tilt
+from fieldcal.core.trust import Trust
+from fieldcal.objects import show
+from fieldcal.objects.artefact import Frozen, Numbers, record
+from fieldcal.types import Design, Floats
+
+#: The hypotheses in words, where room is short.
+HYPOTHESES: dict[Kind, str] = {"label_shift": "label shift", "unchanged": "unchanged", "other": "other"}
+
+
+class PriorPredictive(Frozen):
+    """Shares of the classes among labelled rows as a hypothesis predicts them from their predictions."""
+
+    expected: Numbers  # (K,)
+    p_value: float  # of so large a difference to the observed shares
+
+    @classmethod
+    def of(cls, found: Predicted | None) -> PriorPredictive | None:
+        """From core; None where there is nothing to compare."""
+        return None if found is None else cls(expected=found.expected, p_value=found.p_value)
+
+    @property
+    def rarity(self) -> str:
+        """How often chance makes so large a difference."""
+        return "fewer than one in 1,000" if self.p_value < 1e-3 else f"{self.p_value:.1%}"
+
+
+class FieldLabels(Frozen):
+    """What labelled rows of the field say about the hypotheses."""
+
+    rows: dict[Design, float]  # labelled, by their design
+    before: record(Trust)  # type: ignore[valid-type]  # trust without labels
+    prior: Numbers  # (3,) the hypotheses of `KINDS`, before labels were seen
+    unchanged: float  # the probability that a prediction means what it meant in the lab, in every group
+    change: (
+        float  # change of calibration between lab and field beside any offset, standard deviation of log-odds
+    )
+    changed: float  # the probability that this change is large
+    observed: Numbers | None  # (K,) shares of the classes of labelled rows; None if all were chosen by class
+    label_shift: PriorPredictive | None  # None where the hypothesis was not asked
+    same: PriorPredictive | None  # the same of unchanged predictions
+    looks_random: float | None  # p-value of "random" rows being so, by their predictions; None without any
+    beyond: int  # groups with more labels in a bin than rows: their labels cannot all be rows of the field
+
+    @classmethod
+    def of(
+        cls,
+        posterior: Posterior,
+        *,
+        rows: dict[Design, float],
+        before: Trust,
+        looks_random: float | None,
+    ) -> FieldLabels:
+        """From the posterior."""
+        model, counts = posterior.model, posterior.model.counts
+        given = counts.field[: len(counts.V)]
+        n = given.sum(axis=(0, 2))
+        weights = np.array([sum(h.weight for h in model.hypotheses if h.kind == kind) for kind in KINDS])
+        beyond = (given.sum(axis=1) > counts.V * (1 + 1e-9) + 1e-9).any(axis=1)
+        return cls(
+            rows=rows,
+            before=before,
+            prior=weights / weights.sum(),
+            unchanged=posterior.unchanged,
+            change=posterior.change,
+            changed=posterior.probability_of_change(POLICY.bins_clearly_off),
+            observed=n / n.sum() if n.sum() else None,
+            label_shift=PriorPredictive.of(prior_predictive(posterior, "label_shift")),
+            same=PriorPredictive.of(prior_predictive(posterior, "unchanged")),
+            looks_random=looks_random,
+            beyond=int(beyond.sum()),
+        )
+
+    @property
+    def n(self) -> float:
+        """Labelled rows."""
+        return sum(self.rows.values())
+
+
+class FromModel(Frozen):
+    """What was learned from lab groups and field labels, and what predictions are reweighted by."""
+
+    lab_rows: Numbers | None  # (G,) labelled lab rows of each group of the field; None without lab groups
+    labels: FieldLabels | None  # None without field labels
+    persistence: float  # expected correlation of a group's error between lab and field
+    given_persistence: float | None  # as the caller set it
+    between: float  # β: how much of the differences between groups is label shift
+    group_sd: float  # σ: standard deviation of the model's error for a group, log-odds
+    bin_sd: float  # τ: the same of a bin of a group
+    weights: Numbers  # (3,) probabilities of the hypotheses of `KINDS`
+    moved: bool
+    urc_sd: Numbers  # (G, K) standard deviation of the shares under label shift
+    whole_sd: Numbers  # (K,)
+    trust: float  # how far predictions are reweighted with ``shape="tilt"``
+    tilt: Numbers  # (G, K) logarithms of class weights of each group
+    whole_tilt: Numbers  # (K,) of a group that was never seen
+    bins: Numbers  # (m, K) logarithms of class weights of every bin
+    bins_tilt: Numbers  # (G, K) what comes on top of these
+    whole_bins_tilt: Numbers  # (K,)
+
+    @classmethod
+    def of(
+        cls,
+        posterior: Posterior,
+        *,
+        centres: Floats,
+        rates: tuple[Floats, Floats],
+        sd: tuple[Floats, Floats],
+        moved: bool,
+        labels: FieldLabels | None,
+        given: float | None,
+    ) -> FromModel:
+        """From the posterior: predictions are tilted until their mean is the rate of the group.
+
+        Parameters
+        ----------
+        centres : (m, K) mean prediction in each bin
+        rates : probabilities of the classes for a row that comes next, of groups (G, K) and of the whole field (K,)
+        sd : standard deviations of the shares under label shift, likewise
+        """
+        counts = posterior.model.counts
+        G, total, size = len(counts.V), counts.V.sum(axis=0), counts.V.sum(axis=1)
+        V = np.where(size[:, None] > 0, counts.V, total)
+        corrected = posterior.classes_by_bin()
+        known = posterior.model.lab_groups
+        # Where labels say that nothing changed, predictions stay nearer to what the model said.
+        left_alone = 0.0 if known or labels is None else POLICY.same_left_alone * labels.unchanged
+        return cls(
+            lab_rows=counts.lab[:G].sum(axis=(1, 2)) if known else None,
+            labels=labels,
+            persistence=posterior.model.persistence.mean,
+            given_persistence=given,
+            between=posterior.mean("beta"),
+            group_sd=float(np.sqrt(posterior.mean("group"))),
+            bin_sd=float(np.sqrt(posterior.mean("bins"))),
+            weights=np.array([posterior.weight(kind) for kind in KINDS]),
+            moved=moved,
+            urc_sd=sd[0],
+            whole_sd=sd[1],
+            trust=1 - left_alone,
+            tilt=matched_tilt(centres, V, rates[0]),
+            whole_tilt=matched_tilt(centres, total[None], rates[1][None])[0],
+            bins=_logs(corrected) - _logs(centres),
+            bins_tilt=matched_tilt(corrected, V, rates[0]),
+            whole_bins_tilt=matched_tilt(corrected, total[None], rates[1][None])[0],
+        )
+
+    def fits(self, *, n_groups: int, n_bins: int, n_classes: int) -> bool:
+        """Whether the tables are of so many groups, bins and classes, and finite."""
+        by_group = dict.fromkeys(("urc_sd", "tilt", "bins_tilt"), (n_groups, n_classes))
+        whole = dict.fromkeys(("whole_sd", "whole_tilt", "whole_bins_tilt"), (n_classes,))
+        shapes: dict[str, tuple[int, ...]] = {**by_group, **whole, "bins": (n_bins, n_classes)}
+        if self.lab_rows is not None:
+            shapes["lab_rows"] = (n_groups,)
+        if self.labels is not None:
+            found = (
+                self.labels.observed,
+                *(p.expected for p in (self.labels.label_shift, self.labels.same) if p),
+            )
+            if any(len(table) != n_classes for table in found if table is not None):
+                return False
+        tables = {name: getattr(self, name) for name in shapes}
+        return all(tables[n].shape == shape and np.isfinite(tables[n]).all() for n, shape in shapes.items())
+
+    def weight(self, kind: Kind) -> float:
+        """Of a hypothesis about the whole field."""
+        return float(self.weights[KINDS.index(kind)])
+
+    def steps(self, *, unseen: bool) -> tuple[Step, ...]:
+        """Class weights of every group, or of one that was never seen."""
+        if self._nothing:
+            return ()
+        return (Step(self.trust, _weights(self.whole_tilt if unseen else self.tilt)),)
+
+    def steps_by_bin(self, partition: Partition, *, unseen: bool) -> tuple[BinStep | Step, ...]:
+        """Weights of the bins, common to all groups, and class weights of the group."""
+        if self._nothing:
+            return ()
+        tilt = self.whole_bins_tilt if unseen else self.bins_tilt
+        return BinStep(partition, _weights(self.bins)), Step(1.0, _weights(tilt))
+
+    @property
+    def _nothing(self) -> bool:
+        """Whether the caller set a trust of 0, so that no prediction changes."""
+        return bool(
+            self.labels is not None and self.labels.before.set_by_caller and self.labels.before.nothing
+        )
+
+    def trust_after(self, before: Trust, *, grouped: bool) -> Trust:
+        """The probability of label shift, overall and between groups."""
+        if self.labels is None:
+            return Trust(before.overall, min(self.between, 1.0), before.set_by_caller, before.rehearsed)
+        left = weight_without_labels(self.labels.n)
+        overall = left * before.overall + (1 - left) * self.weight("label_shift")
+        between = left * before.between + (1 - left) * self.between if grouped else overall
+        return Trust(min(overall, 1.0), min(between, 1.0), before.set_by_caller, before.rehearsed)
+
+    def summary(self) -> dict[str, Any]:
+        """For people, as plain data."""
+        found: dict[str, Any] = {
+            "hypotheses": dict(zip(KINDS, self.weights.tolist(), strict=True)),
+            "between": self.between,
+            "group_sd": self.group_sd,
+        }
+        if self.lab_rows is not None:
+            found["persistence"] = self.persistence
+        if self.labels is not None:
+            before = dict(zip(KINDS, self.labels.prior.tolist(), strict=True))
+            found |= {"rows": dict(self.labels.rows), "before": before}
+        return found
+
+    def __str__(self) -> str:
+        weights = ", ".join(f"{HYPOTHESES[kind]} {self.weight(kind):.2f}" for kind in KINDS)
+        rows = "" if self.labels is None else f"{show.amount(self.labels.n)} labelled rows: "
+        return rows + weights
+
+
+def weight_without_labels(n: float) -> float:
+    """The weight that is left to the estimate without labels beside n of them: so few cannot decide much."""
+    return float(np.exp(-n / POLICY.first_labels))
+
+
+def _weights(logs: Floats) -> Floats:
+    """From logarithms; the largest of each row is one."""
+    return np.asarray(np.exp(logs - logs.max(axis=-1, keepdims=True)))
+
+
+def _logs(p: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(p, 1e-9)))
