@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from fieldcal.core.field_model import Counts
+from fieldcal.core.field_model import Counts, Model
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.offsets import Offsets
 from fieldcal.core.persistence import Persistence
@@ -26,6 +26,81 @@ class World:
 def unit(free):
     """Covariance of log-odds against the first class of independent effects of variance ½ of every class."""
     return (np.eye(free) + 1) / 2
+
+
+NEW = Persistence(np.zeros(1), np.ones(1))
+
+
+def without_lab_groups(
+    base, noise, V, field=None, *, hypotheses, changes, by_class=None, t=None, grouped=None
+):
+    """The model of a field whose groups the lab does not know, as `objects.model_of` builds it."""
+    (G, m), K = V.shape, base.shape[1]
+    nothing = Offsets(np.zeros((G, K - 1)), np.zeros((G, K - 1, K - 1)))
+    none = np.zeros((G, K, m))
+    counts = Counts(
+        base,
+        none,
+        none if field is None else np.asarray(field, float),
+        np.asarray(V, float),
+        nothing,
+        nothing if t is None else t,
+        np.zeros(G),
+        np.ones(G),
+        base_noise=noise,
+        by_class=by_class,
+    )
+    return Model(counts, hypotheses, NEW, grouped=G > 1 if grouped is None else grouped, changes=changes)
+
+
+def new_field(seed, *, G, hypotheses, changes, labels=100, by_class=0, K=2, m=8, rows=4000):
+    """A field without lab groups from the prior of its model: ``labels`` rows drawn at random, ``by_class`` by class.
+
+    Returns the model and the true shares (G, K).
+    """
+    rng = np.random.default_rng([seed, K, m, G])
+    k = K - 1
+    base = 0.9 * rng.dirichlet(np.full(K, 0.7), m) + 0.1 / K
+    noise = rng.uniform(0.002, 0.02, (m, K))
+    V = rng.multinomial(rows // G, rng.dirichlet(np.full(m, 3.0), G))
+    shift = hypotheses[rng.choice(len(hypotheses), p=[h.weight for h in hypotheses])]
+    slope = np.log(base) - np.log(base).mean(axis=1, keepdims=True)
+    slope = slope[:, 1:] - slope[:, :1]
+    slope = slope - V.sum(axis=0) @ slope / V.sum()
+    bins = rng.normal(0, np.sqrt(noise))
+    common = bins[:, 1:] - bins[:, :1] + rng.normal(0, POLICY.slope) * slope
+    common = common + rng.choice(changes[0], p=changes[1]) * rng.multivariate_normal(np.zeros(k), unit(k), m)
+    common = common + rng.multivariate_normal(shift.mean, shift.covariance)
+    eta = np.broadcast_to(np.log(base[:, 1:] / base[:, :1]) + common, (G, m, k))
+    t = None
+    if G > 1:
+        effects, t = _new_groups(rng, G, m, k)
+        eta = eta + effects
+    p = softmax(np.concatenate([np.zeros((G, m, 1)), eta], axis=2), axis=2)
+    classes = rng.multinomial(V, p).swapaxes(1, 2)  # (G, K, m)
+    field = rng.multivariate_hypergeometric(classes.ravel(), labels).reshape(classes.shape)
+    chosen = None
+    if by_class:
+        left = (classes - field).sum(axis=0)
+        chosen = np.stack([rng.multivariate_hypergeometric(x, by_class // K) for x in left]).astype(float)
+    model = without_lab_groups(
+        base, noise, V, field, hypotheses=hypotheses, changes=changes, by_class=chosen, t=t
+    )
+    return model, classes.sum(axis=2) / V.sum(axis=1, keepdims=True)
+
+
+def _new_groups(rng, G, m, k, spread=0.25, noise=0.1):
+    """Effects (G, m, k) of groups and their bins, and what label shift implies for each."""
+    beta, sigma, tau = _components(rng)
+    seen = Offsets(
+        rng.multivariate_normal(np.zeros(k), spread * unit(k), G), np.tile(noise * unit(k), (G, 1, 1))
+    )
+    t = seen.mean + rng.multivariate_normal(np.zeros(k), noise * unit(k), G)
+    heavy = np.sqrt(rng.chisquare(POLICY.outlying_freedom, G) / POLICY.outlying_freedom)
+    # The error of t has the heavy tails of the group's own effects.
+    u = beta * (t - seen.mean) + rng.multivariate_normal(np.zeros(k), sigma**2 * unit(k), G)
+    e = rng.multivariate_normal(np.zeros(k), tau**2 * unit(k), (G, m))
+    return beta * seen.mean[:, None] + (u[:, None] + e) / heavy[:, None, None], seen
 
 
 def world(

@@ -49,7 +49,7 @@ def points_of(model: Model, seed: int) -> tuple[Point, ...]:
         return _fitted_points(model, Components.of_one_population(deviations**2), np.log(weights))
     if not len(model.teaching):
         return _without_labels(model, seed)
-    theta, logs = _explored(model, seed)
+    theta, logs, evidence = _explored(model, seed)
     rng = np.random.default_rng([seed, 31])
     most = _KEPT if model.counts.shape[1] == 2 else _KEPT_OF_MANY
     chosen, share = _resampled(np.exp(logs - logsumexp(logs)), most, rng)
@@ -58,15 +58,15 @@ def points_of(model: Model, seed: int) -> tuple[Point, ...]:
     at, r, c = grid
     components = Components.of(theta[chosen[at]], rhos.values[r], changes[0, c] ** 2)
     prior = np.log(share[at]) + np.log(rhos.weights[r]) + np.log(changes[1, c])
-    return _fitted_points(model, components, prior, drawn=at)
+    return _fitted_points(model, components, prior, drawn=evidence[chosen[at]])
 
 
 def _fitted_points(
-    model: Model, components: Components, prior: Floats, drawn: Ints | None = None
+    model: Model, components: Components, prior: Floats, drawn: Floats | None = None
 ) -> tuple[Point, ...]:
     """Every hypothesis at points with logarithms of prior weights (P,), weighed by their evidence.
 
-    ``drawn`` (P,): numbers of the points of θ, where these were drawn in proportion to their evidence already.
+    ``drawn`` (P,): logarithms of the evidence in proportion to which θ was drawn already.
     """
     fits: list[Fitted] = []
     for hypothesis in model.hypotheses:
@@ -76,10 +76,7 @@ def _fitted_points(
     if not model.labelled_field:
         change[:] = 0.0
     elif drawn is not None:
-        # θ was drawn under one hypothesis, in the mean over persistence and changes.
-        lead = evidence[model.hypotheses.index(_widest(model))]
-        each = [np.average(lead[drawn == i], weights=np.exp(prior[drawn == i])) for i in drawn]
-        change -= np.array(each)
+        change -= drawn
     points = [
         Point(
             components.take(np.array([p])),
@@ -130,9 +127,9 @@ def _fit(model: Model, components: Components, hypothesis: Hypothesis, near: Fit
     return fit(labels, priors, None if near is None else _start(_one(near, 0), P))
 
 
-def _density(model: Model) -> Callable[[Floats], Floats]:
-    """Log of the posterior density of θ (P, 3), but for a constant; each call starts where the last one ended."""
-    (mean, sd), lead = _prior(model), _widest(model)
+def _evidence(model: Model) -> Callable[[Floats], Floats]:
+    """Log of the evidence of θ (P, 3) under one hypothesis; each call starts where the last one ended."""
+    lead = _widest(model)
     change = float(np.average(np.square(model.changes[0]), weights=model.changes[1]))
     last: list[Fitted] = []
 
@@ -140,15 +137,19 @@ def _density(model: Model) -> Callable[[Floats], Floats]:
         components = Components.of(theta, model.persistence.mean, change)
         found = _fit(model, components, lead, last[0] if last else None)
         last[:] = [_one(found, int(np.argmax(found.log_evidence)))]
-        return np.asarray(found.log_evidence - 0.5 * (((theta - mean) / sd) ** 2).sum(axis=1))
+        return found.log_evidence
 
     return of
 
 
-def _explored(model: Model, seed: int) -> tuple[Floats, Floats]:
-    """Points θ (P, 3) and the logarithms of their weights; the last is label shift between groups alone."""
-    density, (mean, sd) = _density(model), _prior(model)
-    mode, root = _mode(density, mean, sd)
+def _explored(model: Model, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Points θ (P, 3), the logarithms of their weights, and of their evidence; the last is label shift alone."""
+    evidence, (mean, sd) = _evidence(model), _prior(model)
+
+    def prior(theta: Floats) -> Floats:
+        return np.asarray(-0.5 * (((theta - mean) / sd) ** 2).sum(axis=1))
+
+    mode, root = _mode(lambda theta: evidence(theta) + prior(theta), mean, sd)
     rng = np.random.default_rng([seed, 29])
     even = np.clip(qmc.Sobol(len(mode) + 1, rng=rng).random(_POINTS), 1e-6, 1 - 1e-6)
     z, chi = ndtri(even[:, 1:]), chdtri(_FREEDOM, even[:, 0]) / _FREEDOM
@@ -158,11 +159,12 @@ def _explored(model: Model, seed: int) -> tuple[Floats, Floats]:
     drawn += gammaln((nu + D) / 2) - gammaln(nu / 2) - 0.5 * D * np.log(nu * np.pi)
     drawn -= np.linalg.slogdet(root)[1]
     normal = 0.5 * D * np.log(2 * np.pi) + np.log(sd).sum()
-    logs = density(theta) - normal - drawn - np.log(_POINTS) + np.log1p(-POLICY.label_shift_between)
+    found = evidence(theta)
+    logs = found + prior(theta) - normal - drawn - np.log(_POINTS) + np.log1p(-POLICY.label_shift_between)
     alone = np.array([[1.0, RANGE[0], RANGE[0]]])
-    back = 0.5 * (((alone - mean) / sd) ** 2).sum(axis=1)  # it is an atom: no density of θ
-    extra = density(alone) + back + np.log(POLICY.label_shift_between)
-    return np.concatenate([theta, alone]), np.concatenate([_capped(logs), extra])
+    other = evidence(alone)
+    logs = np.append(_capped(logs), other + np.log(POLICY.label_shift_between))
+    return np.concatenate([theta, alone]), logs, np.append(found, other)
 
 
 def _prior(model: Model) -> tuple[Floats, Floats]:
