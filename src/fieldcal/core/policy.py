@@ -68,8 +68,6 @@ class Policy:
     label_shift_off: tuple[float, float] = (0.2, 0.02)
     same_off: tuple[float, float] = (0.25, 0.02)
     other_off: tuple[float, float] = (1.0, 0.5)
-    #: A field that has not moved beyond noise may have moved within it: this share of the variance that URC has. (19)
-    unseen_by_histogram: float = 1.0
     #: How much further the first two may be off where all labels were chosen by class: none tells of the shares. (19)
     untested_off: tuple[float, float] = (0.4, 0.1)
     #: What no tilt explains, per bin: its possible scales, and how probable each is; moved, and not. (19)
@@ -86,11 +84,6 @@ class Policy:
     rows_of_a_prediction: float = 30.0
     #: The share of the lab's noise that bins have each for themselves. (19)
     lab_noise: float = 0.5
-    #: Groups that were not rehearsed: how far each may be off, on the logit scale, and how probable that is. (19)
-    group_off: tuple[float, ...] = (0.15, 0.6)
-    group_off_weights: tuple[float, ...] = (0.5, 0.5)
-    #: Where they were rehearsed, this is how probable it is that they do as the lab's own did. (19)
-    rehearsal_heard: float = 0.7
     #: Fewer labels leave what was believed without any: its weight falls by e with every so many. (19)
     first_labels: float = 6.0
     #: So many labels must have come before a verdict rests on them. (19)
