@@ -1,35 +1,38 @@
-"""Numbers that are derived from an estimate: intervals, rankings, comparisons of groups, and what pairs of items add.
+"""Numbers that are derived from an estimate: differences, ratios, comparisons, rankings and totals of groups.
 
-Each has its interval, the verdict it inherits, and what it rests on.
+All are functions of an estimate and its joint draws; the methods of `Prevalence` describe them. Each has its interval,
+the verdict it inherits, and what it rests on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fieldcal.errors import InputError
+from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.judged import Judged
+from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.verdict import WORDS, Level
-from fieldcal.options import check_choice
+from fieldcal.options import as_array, as_number, check_choice, check_level
 from fieldcal.types import Floats, Ints, Keys
+
+if TYPE_CHECKING:
+    from fieldcal.objects.prevalence import Prevalence
 
 #: What derived numbers rest on: the estimate after trust, or label shift.
 Assume = Literal["trust", "label_shift"]
+
+_MOST_COMPARED = 100  # groups, every two of them
+_NOTHING = 1e-12  # a share by which nothing is divided
 
 
 def check_assume(assume: object) -> None:
     """Refuse what is neither."""
     check_choice("assume", assume, ("trust", "label_shift"))
-
-
-def realised(share: Floats, rows: Floats, rng: np.random.Generator) -> Floats:
-    """Shares that so many rows may have by chance, each of them with this probability."""
-    return np.asarray(rng.beta(share * rows + 0.1, (1 - share) * rows + 0.1))
 
 
 def rests_on(assume: Assume, verdict: Level) -> str:
@@ -245,3 +248,171 @@ class Pairs:
         bins, classes = self.bins[:, group], self.classes[:, group]
         expected = judged.classes(np.array([row]))[0, bins, of]
         return np.where((classes >= 0) & (bins >= 0), (classes == of) - expected, np.nan)
+
+
+def level_of(prev: Prevalence, level: float | None) -> float:
+    """The level that is asked for, by default that of the estimate."""
+    level = prev.level or 0.9 if level is None else level
+    check_level(level)
+    return level
+
+
+def points(prev: Prevalence, assume: Assume) -> Floats:
+    """(G, K) shares that intervals are about."""
+    check_assume(assume)
+    return np.asarray(prev.estimate if assume == "trust" else prev.urc)
+
+
+def interval(
+    prev: Prevalence, point: float, draws: Floats, neutral: float, assume: Assume, level: float | None = None
+) -> Interval:
+    """A number and the interval of its draws, widened to hold it: a mode may lie at an end that no draw reaches."""
+    level = level_of(prev, level)
+    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(
+        estimate=float(point),
+        lower=float(min(lower, point)),
+        upper=float(max(upper, point)),
+        probability=float((draws > neutral).mean()),
+        level=level,
+        verdict=prev.verdict.level,
+        assume=assume,
+    )
+
+
+def contrast(
+    prev: Prevalence,
+    a: Hashable,
+    b: Hashable,
+    *,
+    of: Hashable,
+    kind: Literal["difference", "ratio"],
+    assume: Assume,
+    level: float | None,
+    pairs: Pairs | None,
+) -> Interval:
+    """Of the share of a class in two groups."""
+    check_choice("kind", kind, ("difference", "ratio"))
+    k = place_of_class(prev.classes, of)
+    at = [prev.row_of(a), prev.row_of(b)]
+    if at[0] == at[1]:
+        raise InputError(
+            f"contrast compares two groups, but got {group_keys.show(a)!r:.60} twice. Name another."
+        )
+    shares = points(prev, assume)[at, k]
+    draws = _paired_draws(prev, [a, b], k, pairs, assume)
+    if kind == "difference":
+        return interval(prev, shares[0] - shares[1], draws[0] - draws[1], 0.0, assume, level)
+    if shares[1] < _NOTHING:
+        raise InputError(
+            f"The estimate of group {group_keys.show(b)!r:.60} is 0, and there is no ratio to nothing. Use ",
+            Option("kind", "difference"),
+            ".",
+        )
+    ratios = draws[0] / np.maximum(draws[1], _NOTHING)
+    return interval(prev, shares[0] / shares[1], ratios, 1.0, assume, level)
+
+
+def compare(
+    prev: Prevalence,
+    reference: Hashable,
+    *,
+    of: Hashable,
+    pairs: Pairs | None,
+    errors: float,
+    assume: Assume,
+    level: float | None,
+) -> Comparison:
+    """All groups with a reference, or every two if it is ``...``."""
+    errors = as_number("errors", errors, least=0, most=1, words="a share from 0 to 1")
+    k, level = place_of_class(prev.classes, of), level_of(prev, level)
+    a, b = _compared(prev, reference).T
+    draws = _paired_draws(prev, list(prev.groups), k, pairs, assume)
+    shares = points(prev, assume)[:, k]
+    swap = shares[a] < shares[b] if reference is ... else np.zeros(len(a), dtype=bool)
+    a, b = np.where(swap, b, a), np.where(swap, a, b)
+    found = differences(
+        [(prev.groups[i], prev.groups[j]) for i, j in zip(a, b, strict=True)],
+        shares[a] - shares[b],
+        draws[a] - draws[b],
+        level=level,
+        errors=errors,
+    )
+    return Comparison(found, prev.classes[k], level, errors, prev.verdict.level, assume)
+
+
+def _compared(prev: Prevalence, reference: Hashable) -> Ints:
+    """(D, 2) places of the groups that are compared."""
+    G = len(prev.groups)
+    if G < 2:
+        raise InputError(
+            f"There is nothing to compare: the estimate has {G} group(s). Count by a group column."
+        )
+    if reference is not ...:
+        base = prev.row_of(reference)
+        return np.array([(g, base) for g in range(G) if g != base])
+    if G > _MOST_COMPARED:
+        raise InputError(
+            f"Every two of {G:,} groups are too many to compare. Name a ", Option("reference"), " group."
+        )
+    return np.column_stack(np.triu_indices(G, 1))
+
+
+def shares(
+    prev: Prevalence, groups: list[Hashable] | None, *, of: Hashable, assume: Assume, level: float | None
+) -> tuple[Interval, ...]:
+    """Of a class in each of several groups."""
+    k, level = place_of_class(prev.classes, of), level_of(prev, level)
+    draws = prev.draws(groups, assume=assume)[..., k]
+    rows = range(len(prev.groups)) if groups is None else [prev.row_of(group) for group in groups]
+    values = points(prev, assume)[:, k]
+    found = (interval(prev, values[g], own, 0.0, assume, level) for g, own in zip(rows, draws, strict=True))
+    if prev.lower is None or prev.upper is None or assume != "trust" or level != prev.level:
+        return tuple(found)
+    return tuple(
+        replace(share, lower=float(prev.lower[g, k]), upper=float(prev.upper[g, k]))
+        for g, share in zip(rows, found, strict=True)
+    )
+
+
+def ranking(prev: Prevalence, *, of: Hashable, assume: Assume, pairs: Pairs | None) -> Ranking:
+    """Probabilities of having the highest share of a class."""
+    k = place_of_class(prev.classes, of)
+    top = _paired_draws(prev, list(prev.groups), k, pairs, assume).argmax(axis=0)
+    probability = np.bincount(top, minlength=len(prev.groups)) / len(top)
+    return Ranking(prev.groups, probability, prev.classes[k], prev.verdict.level, assume)
+
+
+def poststratify(
+    prev: Prevalence, totals: Any, *, of: Hashable, assume: Assume, level: float | None
+) -> Interval:
+    """Of a class in a population with groups of other sizes."""
+    if hasattr(totals, "items"):
+        size = np.zeros(len(prev.groups))
+        for group, n in totals.items():
+            size[prev.row_of(group)] = n
+    else:
+        size = as_array("totals", totals)
+    sized = size.shape == (len(prev.groups),) and np.isfinite(size).all() and size.min() >= 0
+    if not sized or not size.sum():
+        raise InputError(
+            f"totals must be one size per group ({len(prev.groups)}), finite, not negative and not all zero."
+        )
+    k, weight = place_of_class(prev.classes, of), size / size.sum()
+    draws = prev.draws(assume=assume)[..., k]
+    return interval(prev, weight @ points(prev, assume)[:, k], weight @ draws, 0.0, assume, level)
+
+
+def _paired_draws(
+    prev: Prevalence, groups: list[Hashable], k: int, pairs: Pairs | None, assume: Assume
+) -> Floats:
+    """Joint draws of the share of a class, (groups, draws), with what rows of the same items have in common."""
+    if pairs is None:
+        return np.asarray(prev.draws(groups, assume=assume)[..., k])
+    if not isinstance(pairs, Pairs):
+        raise InputTypeError(f"pairs must be what fieldcal.pairs gives, but got {type(pairs).__name__}.")
+    if pairs.lab != prev.lab.digest:
+        raise InputError("These pairs were made with another lab. Make them with the lab of this estimate.")
+    rows = np.array([prev.row_of(group) for group in groups], dtype=np.intp)
+    together = pairs.correlations(prev.judged, groups, rows, k)
+    return np.asarray(prev.judged.draws(rows, together)[..., k])

@@ -16,13 +16,12 @@ from fieldcal.core.field_posterior import Posterior, posterior_of
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
-from fieldcal.core.response import rake, response_draws
 from fieldcal.core.reweight import BinStep, Step, steps_of
 from fieldcal.core.solve import Solution
 from fieldcal.core.stories import Story, posterior_alone, story_draws, tell
 from fieldcal.core.trust import Evidence, Trust
-from fieldcal.errors import InputError, InputTypeError, MissingExtraError, Option
-from fieldcal.objects import group_keys, show
+from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.objects import derived, frames, group_keys, performance, show
 from fieldcal.objects.artefact import (
     LARGEST,
     Artefact,
@@ -35,25 +34,15 @@ from fieldcal.objects.artefact import (
     check_shapes,
     record,
 )
-from fieldcal.objects.derived import (
-    Assume,
-    Comparison,
-    Interval,
-    Pairs,
-    Ranking,
-    check_assume,
-    differences,
-    realised,
-)
+from fieldcal.objects.derived import Assume, Comparison, Interval, Pairs, Ranking, check_assume
 from fieldcal.objects.field import Field
 from fieldcal.objects.from_model import FieldLabels, FromModel, weight_without_labels
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.model_of import UnderLabelShift, centres_of, model_of
-from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.objects.verdict import Verdict
-from fieldcal.options import as_array, as_number, check_choice, check_level
+from fieldcal.options import check_choice
 from fieldcal.types import SHAPES, Floats, Ints, Keys, Shape
 
 if TYPE_CHECKING:
@@ -79,8 +68,6 @@ _SHOWN_GROUPS = 12
 _SHOWN_LINES = 36  # of groups, where every class has one
 # Draws for each draw of M: many where that costs little memory.
 _FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
-_MOST_COMPARED = 100
-_NOTHING = 1e-12  # a share by which nothing is divided
 
 
 class Fit(Frozen):
@@ -445,7 +432,7 @@ class Prevalence(Artefact):
             return UnderLabelShift(self.urc, found.urc_sd, self.whole.urc, found.whole_sd)
         problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
         prior = self._prior if self._prior is not None else prior_from(self.prior)
-        level = self._level(None)
+        level = derived.level_of(self, None)
         sd = prior.posterior(problem, random_state=self.seed, learnt=self.learnt).summary(level).sd
         if len(self.groups) == 1:
             return UnderLabelShift(self.urc, sd, self.whole.urc, sd[0])
@@ -506,42 +493,7 @@ class Prevalence(Artefact):
         pairs : of values, the items that both groups were judged on, from `fieldcal.pairs`: an item that is hard for
             one is hard for the other, which makes the interval of their difference narrower
         """
-        check_choice("kind", kind, ("difference", "ratio"))
-        k = self._class(of)
-        at = [self.row_of(a), self.row_of(b)]
-        if at[0] == at[1]:
-            raise InputError(
-                f"contrast compares two groups, but got {group_keys.show(a)!r:.60} twice. Name another."
-            )
-        shares = self._points(assume)[at, k]
-        draws = self._paired_draws([a, b], k, pairs, assume)
-        if kind == "difference":
-            return self._interval(shares[0] - shares[1], draws[0] - draws[1], 0.0, assume, level)
-        if shares[1] < _NOTHING:
-            raise InputError(
-                f"The estimate of group {group_keys.show(b)!r:.60} is 0, and there is no ratio to nothing. Use ",
-                Option("kind", "difference"),
-                ".",
-            )
-        return self._interval(
-            shares[0] / shares[1], draws[0] / np.maximum(draws[1], _NOTHING), 1.0, assume, level
-        )
-
-    def _paired_draws(
-        self, groups: list[Hashable], k: int, pairs: Pairs | None, assume: Assume = "trust"
-    ) -> Floats:
-        """Joint draws of the share of a class, (groups, draws), with what rows of the same items have in common."""
-        if pairs is None:
-            return np.asarray(self.draws(groups, assume=assume)[..., k])
-        if not isinstance(pairs, Pairs):
-            raise InputTypeError(f"pairs must be what fieldcal.pairs gives, but got {type(pairs).__name__}.")
-        if pairs.lab != self.lab.digest:
-            raise InputError(
-                "These pairs were made with another lab. Make them with the lab of this estimate."
-            )
-        rows = np.array([self.row_of(group) for group in groups], dtype=np.intp)
-        together = pairs.correlations(self.judged, groups, rows, k)
-        return np.asarray(self.judged.draws(rows, together)[..., k])
+        return derived.contrast(self, a, b, of=of, kind=kind, assume=assume, level=level, pairs=pairs)
 
     def compare(
         self,
@@ -565,37 +517,7 @@ class Prevalence(Artefact):
         errors : the share of wrong signs that is expected among the differences found, at most
         of, pairs, assume, level : as in `contrast`
         """
-        errors = as_number("errors", errors, least=0, most=1, words="a share from 0 to 1")
-        k, level = self._class(of), self._level(level)
-        at = self._compared(reference)
-        draws = self._paired_draws(list(self.groups), k, pairs, assume)
-        points = self._points(assume)[:, k]
-        a, b = at.T
-        swap = points[a] < points[b] if reference is ... else np.zeros(len(a), dtype=bool)
-        a, b = np.where(swap, b, a), np.where(swap, a, b)
-        found = differences(
-            [(self.groups[i], self.groups[j]) for i, j in zip(a, b, strict=True)],
-            points[a] - points[b],
-            draws[a] - draws[b],
-            level=level,
-            errors=errors,
-        )
-        return Comparison(found, self.classes[k], level, errors, self.verdict.level, assume)
-
-    def _compared(self, reference: Hashable) -> Ints:
-        G = len(self.groups)
-        if G < 2:
-            raise InputError(
-                f"There is nothing to compare: the estimate has {G} group(s). Count by a group column."
-            )
-        if reference is not ...:
-            base = self.row_of(reference)
-            return np.array([(g, base) for g in range(G) if g != base])
-        if G > _MOST_COMPARED:
-            raise InputError(
-                f"Every two of {G:,} groups are too many to compare. Name a ", Option("reference"), " group."
-            )
-        return np.column_stack(np.triu_indices(G, 1))
+        return derived.compare(self, reference, of=of, pairs=pairs, errors=errors, assume=assume, level=level)
 
     def shares(
         self,
@@ -611,28 +533,13 @@ class Prevalence(Artefact):
         label shift is assumed, the interval is from the joint draws that `contrast` and `ranking` take. ``groups`` are
         by default all; ``of``, ``assume`` and ``level`` are as in `contrast`.
         """
-        k, level = self._class(of), self._level(level)
-        draws = self.draws(groups, assume=assume)[..., k]
-        rows = range(len(self.groups)) if groups is None else [self.row_of(group) for group in groups]
-        points = self._points(assume)[:, k]
-        found = (
-            self._interval(points[g], own, 0.0, assume, level) for g, own in zip(rows, draws, strict=True)
-        )
-        if self.lower is None or self.upper is None or assume != "trust" or level != self.level:
-            return tuple(found)
-        return tuple(
-            replace(share, lower=float(self.lower[g, k]), upper=float(self.upper[g, k]))
-            for g, share in zip(rows, found, strict=True)
-        )
+        return derived.shares(self, groups, of=of, assume=assume, level=level)
 
     def ranking(
         self, *, of: Hashable = None, assume: Assume = "trust", pairs: Pairs | None = None
     ) -> Ranking:
         """How likely each group has the highest prevalence of a class: arguments as in `contrast`; they sum to one."""
-        k = self._class(of)
-        top = self._paired_draws(list(self.groups), k, pairs, assume).argmax(axis=0)
-        probability = np.bincount(top, minlength=len(self.groups)) / len(top)
-        return Ranking(self.groups, probability, self.classes[k], self.verdict.level, assume)
+        return derived.ranking(self, of=of, assume=assume, pairs=pairs)
 
     def poststratify(
         self, totals: Any, *, of: Hashable = None, assume: Assume = "trust", level: float | None = None
@@ -646,20 +553,7 @@ class Prevalence(Artefact):
         totals : mapping from group to size, or (G,) sizes
         of, assume, level : as in `contrast`
         """
-        if hasattr(totals, "items"):
-            share = np.zeros(len(self.groups))
-            for group, size in totals.items():
-                share[self.row_of(group)] = size
-        else:
-            share = as_array("totals", totals)
-        sized = share.shape == (len(self.groups),) and np.isfinite(share).all() and share.min() >= 0
-        if not sized or not share.sum():
-            raise InputError(
-                f"totals must be one size per group ({len(self.groups)}), finite, not negative and not all zero."
-            )
-        k, weight = self._class(of), share / share.sum()
-        draws = self.draws(assume=assume)[..., k]
-        return self._interval(weight @ self._points(assume)[:, k], weight @ draws, 0.0, assume, level)
+        return derived.poststratify(self, totals, of=of, assume=assume, level=level)
 
     def performance(
         self, group: Hashable = ..., *, assume: Assume = "trust"
@@ -678,61 +572,7 @@ class Prevalence(Artefact):
         group : the group to ask about; by default all of them together
         assume : as in `contrast`
         """
-        at = list(self.groups) if group is ... else [group]
-        rows = np.array([self.row_of(g) for g in at])
-        size = np.asarray(self.n[rows], dtype=np.float64)
-        p = np.average(self.draws(at, assume=assume), axis=0, weights=np.maximum(size, 1e-300))  # (D, K)
-        if assume == "label_shift":
-            joint = p[:, :, None] * self._confusion_draws(len(p))
-        else:
-            joint = self._raked_decisions(p, np.asarray(self.field.V[rows], dtype=np.float64).sum(axis=0))
-        hits, decided, own = np.einsum("dkk->dk", joint), joint.sum(axis=1), joint.sum(axis=2)
-        tables = {
-            "count": p * size.sum(),
-            "precision": hits / np.maximum(decided, 1e-300),
-            "recall": hits / np.maximum(own, 1e-300),
-        }
-        if assume == "trust":  # of these rows, not of all that could have been
-            rng = np.random.default_rng([self.seed, 2])
-            tables["precision"] = realised(tables["precision"], decided * size.sum(), rng)
-            tables["recall"] = realised(tables["recall"], own * size.sum(), rng)
-        points = {name: table.mean(axis=0) for name, table in tables.items()}
-        points["count"] = size @ self._points(assume)[rows]
-        return {
-            name: {
-                c: self._interval(points[name][k], table[:, k], 0.0, assume)
-                for k, c in enumerate(self.classes)
-            }
-            for name, table in tables.items()
-        }
-
-    def _raked_decisions(self, p: Floats, v: Floats) -> Floats:
-        """Shares of class by decision, (D, K, K), for draws p (D, K) of the prevalences and a histogram v (m,)."""
-        rng = np.random.default_rng(self.seed)
-        M = response_draws(self.lab.A, N_DRAWS, rng)
-        cells = rake(
-            np.repeat(M, len(p) // len(M), axis=0) * self.lab.p_lab[:, None],
-            rows=p,
-            columns=v / max(v.sum(), 1e-300),
-        )
-        share = self.lab.decisions.sum(axis=0) + 1e-3
-        within = self.lab.decisions + 0.5 * share / share.sum(axis=1, keepdims=True)
-        return _decided(cells, within / within.sum(axis=2, keepdims=True))
-
-    def _confusion_draws(self, n_draws: int) -> Floats:
-        """Draws of P(decision | class), (D, K, K), that share their M with `draws`."""
-        rng = np.random.default_rng(self.seed)
-        M = response_draws(self.lab.A, N_DRAWS, rng)
-        share = self.lab.decisions.sum(axis=0) + 1e-3
-        rows = self.lab.decisions * (self.lab.n_effective / self.lab.F.sum(axis=1))[:, None, None]
-        within = rows + 0.5 * share / share.sum(axis=1, keepdims=True)  # half a row per class and bin
-
-        def one(M: Floats) -> Floats:  # at a time: for many classes, all of them would not fit into memory
-            D = rng.standard_gamma(within) + 1e-300
-            return np.asarray(_decided(M[None], D / D.sum(axis=2, keepdims=True))[0])
-
-        rounds = [[one(own) for own in M] for _ in range(n_draws // len(M))]
-        return np.stack(rounds, axis=1).reshape(n_draws, *self.lab.confusion.shape)
+        return performance.performance(self, group, assume=assume)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per class of the whole field, then one per group and class, as a table of pandas, polars or pyarrow.
@@ -742,42 +582,11 @@ class Prevalence(Artefact):
         field_labels (labelled rows of the group that the estimate rests on), status. One
         population has rows of the whole field only. The backend is by default the first that is installed.
         """
-        import narwhals as nw
-
-        if backend is not None:
-            check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
-        columns = self.to_dict()
-        for name in [backend] if backend else ["pandas", "polars", "pyarrow"]:
-            try:
-                return nw.from_dict(_for(name, columns), backend=name).to_native()  # type: ignore[arg-type]
-            except (ImportError, ModuleNotFoundError):
-                continue
-        install = backend if backend in ("pandas", "pyarrow") else "'fieldcal[polars]'"
-        raise MissingExtraError(
-            f"to_frame answers with a table of {backend or 'pandas, polars or pyarrow'}, which is not installed. "
-            f"Install it: pip install {install}; or use to_dict(), which needs nothing."
-        )
+        return frames.to_frame(self.to_dict(), backend)
 
     def to_dict(self) -> dict[str, list[Any]]:
         """The columns of `to_frame` as plain lists."""
-        groups = self.groups if self.field.grouped else ()
-        G, K = len(groups), len(self.classes)
-        table: dict[str, list[Any]] = {"scope": ["whole"] * K + ["group"] * (G * K)}
-        for name, keys in _key_columns(groups).items():
-            table[name] = [None] * K + [key for key in keys for _ in range(K)]
-        table["class"] = list(self.classes) * (G + 1)
-        table["n"] = np.repeat([np.sum(self.n), *self.n[:G]], K).tolist()
-        for name in ("mean_prediction", "urc", "estimate", "lower", "upper"):
-            whole, each = getattr(self.whole, name), getattr(self, name)
-            known = whole is not None and each is not None
-            table[name] = np.vstack([whole, each[:G]]).ravel().tolist() if known else [None] * (K * (G + 1))
-        table["trust_between"] = [self.trust_between] * (K * (G + 1))
-        table["trust_overall"] = [self.trust_overall] * (K * (G + 1))
-        table["lab_labels"] = [None] * K + [n for n in self.labelled_rows("lab")[:G] for _ in range(K)]
-        table["field_labels"] = [None] * K + [n for n in self.labelled_rows("field")[:G] for _ in range(K)]
-        first = None if self.field.grouped else self.status[0]
-        table["status"] = [status for status in (first, *self.status[:G]) for _ in range(K)]
-        return table
+        return frames.columns(self)
 
     def labelled_rows(self, where: Literal["lab", "field"]) -> list[float]:
         """How many labelled rows of each group the estimate rests on; with none of either, on the histogram alone."""
@@ -797,34 +606,6 @@ class Prevalence(Artefact):
                 f"There is no group {group_keys.show(group)!r} among the {len(self.groups):,} of this estimate."
             )
         return at
-
-    def _class(self, of: Hashable) -> int:
-        return place_of_class(self.classes, of)
-
-    def _level(self, level: float | None) -> float:
-        level = self.level or 0.9 if level is None else level
-        check_level(level)
-        return level
-
-    def _points(self, assume: Assume) -> Floats:
-        check_assume(assume)
-        return np.asarray(self.estimate if assume == "trust" else self.urc)
-
-    def _interval(
-        self, point: float, draws: Floats, neutral: float, assume: Assume, level: float | None = None
-    ) -> Interval:
-        """A number and the interval of its draws, widened to hold it: a mode may lie at an end that no draw reaches."""
-        level = self._level(level)
-        lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-        return Interval(
-            estimate=float(point),
-            lower=float(min(lower, point)),
-            upper=float(max(upper, point)),
-            probability=float((draws > neutral).mean()),
-            level=level,
-            verdict=self.verdict.level,
-            assume=assume,
-        )
 
     def interval_text(self, g: int | None, k: int) -> str:
         """The interval of one class in a group, or in the whole field, for people; empty where none was asked for."""
@@ -909,29 +690,3 @@ class Prevalence(Artefact):
 
     def _repr_html_(self) -> str:
         return show.prevalence_sheet(self).page() + show.verdict_page(self.verdict)
-
-
-def _key_columns(groups: Keys) -> dict[str, list[Any]]:
-    parts = {len(g) for g in groups if isinstance(g, tuple)}
-    if len(parts) == 1 and all(isinstance(g, tuple) for g in groups):
-        return {f"group_{i + 1}": [g[i] for g in groups] for i in range(parts.pop())}  # type: ignore[index]
-    mixed = len({type(g) for g in groups if g is not None}) > 1
-    return {"group": [group_keys.show(g) if mixed and g is not None else g for g in groups]}
-
-
-def _decided(cells: Floats, within: Floats) -> Floats:
-    """From class and bin, (D, K, m), and the decision in each of these cells, (K, m, K), to class and decision."""
-    return np.asarray((cells.swapaxes(0, 1) @ within).swapaxes(0, 1))
-
-
-def _for(library: str, columns: dict[str, list[Any]]) -> dict[str, Any]:
-    """Whole numbers with gaps as such: pandas would make floats of them; half a sign, which no library takes, as ?."""
-    columns = {name: [_valid(value) for value in values] for name, values in columns.items()}
-    if library != "pandas":
-        return columns
-    gaps = [n for n, v in columns.items() if None in v and {type(x) for x in v if x is not None} == {int}]
-    return columns | {name: np.array(columns[name], dtype=object) for name in gaps}
-
-
-def _valid(value: Any) -> Any:
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -22,6 +22,7 @@ from fieldcal.core.reweight import BinStep, Step, taken
 from fieldcal.errors import InputError, InputTypeError, Option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.from_model import HYPOTHESES
+from fieldcal.objects.outcome import place_of_class
 from fieldcal.options import as_array, as_number, check_kind
 from fieldcal.plots import style
 from fieldcal.types import Floats, Ints
@@ -65,7 +66,7 @@ _IN_BIN = 12  # letters of a class inside the label of a bin
 def focus(prev: Prevalence, of: Hashable = None) -> int:
     """The position of the class to look at: the one asked for, the second of two, or the one that is corrected most."""
     check_kind("prev", prev, Prevalence)
-    return prev.shown_class() if of is None else prev._class(of)
+    return prev.shown_class() if of is None else place_of_class(prev.classes, of)
 
 
 def trust(lab: Lab, *, used: float | None = None) -> Table:
