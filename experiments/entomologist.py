@@ -40,7 +40,7 @@ FOREST = {
 IN_MEADOW = Fraction(1, 5)
 EXACT = 0  # the replica that is the tables themselves
 #: A bin for each of the four predictions: .15, .4, .6 and .9.
-CUTS = fieldcal.Edges([0.25, 0.5, 0.75])
+CUTS = fieldcal.partitions.Edges([0.25, 0.5, 0.75])
 MEAN, GLOBAL, LOCAL, DEFAULTS = "mean prediction", "URC, both as one", "URC, by place", "fieldcal, by place"
 LOOKS = {
     MEAN: (COLOURS["vermilion"], "s"),

@@ -161,7 +161,7 @@ def test_a_lab_that_teaches_no_calibration_is_refused():
     for proba, y, options, words in (
         ([0, 1] * 20, [0, 1] * 20, {"calibration": "platt"}, "'sigmoid', 'isotonic' or 'temperature'"),
         ([0, 1] * 20, [0, 1] * 20, {"calibration": True}, "but got bool"),
-        ([0, 1] * 20, [0, 1] * 20, {"partition": fieldcal.Bins(2)}, "bins were given"),
+        ([0, 1] * 20, [0, 1] * 20, {"partition": fieldcal.partitions.Bins(2)}, "bins were given"),
         ([0.2, 0.7] * 9, [0, 1] * 9, {}, "at least 10 lab rows of each class"),
         ([0.0, 1.0] * 20, [0, 1] * 20, {}, "decisions"),
         (

@@ -72,7 +72,9 @@ def cases():
         "two bins": estimated(learnt(two.proba_lab, two.y_lab, partition=2), two.proba_field, trust=1),
         "three classes": estimated(learnt(three.proba_lab, three.y_lab), three.proba_field, trust=1, **short),
         "bin ids": estimated(
-            learnt(np.arange(1500) % 5, two.y_lab, partition=fieldcal.Bins(5)), np.arange(40) % 5, trust=1
+            learnt(np.arange(1500) % 5, two.y_lab, partition=fieldcal.partitions.Bins(5)),
+            np.arange(40) % 5,
+            trust=1,
         ),
         "a number": estimated(learnt(numbers, y, groups=y > 0), numbers, y > 0, trust=1, **short),
     }

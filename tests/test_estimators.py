@@ -334,7 +334,7 @@ def test_calibration_makes_probabilities_of_decision_values(train, lab, field):
 
 
 def test_fault_46_clone_keeps_parameters_and_forgets_the_rest(classifier, lab, field):
-    options = {"partition": fieldcal.Quantiles(5), "prior": fieldcal.KL(3.0), "trust": 0.5}
+    options = {"partition": fieldcal.partitions.Quantiles(5), "prior": fieldcal.priors.KL(3.0), "trust": 0.5}
     for estimator, feed in fitted_pair(classifier, lab, **options):
         copied = clone(estimator.adapt(feed(field.X)))
         assert {name: copied.get_params()[name] for name in options} == options

@@ -253,14 +253,14 @@ def test_fault_59_bins_are_limited_by_the_rows_of_the_lab():
 
 
 def test_fault_59_bins_beyond_reason_are_refused():
-    for recipe in (int, Quantiles, Simplex, fieldcal.Bins, fieldcal.Expected):
+    for recipe in (int, Quantiles, Simplex, fieldcal.partitions.Bins, fieldcal.partitions.Expected):
         with pytest.raises(InputError, match="1,000,000"):
             fieldcal.learn(*scored(100, 0.5), partition=recipe(10**9))
 
 
 def test_edges_of_the_caller_are_kept_and_found():
     scores, y = scored(2000, 0.3)
-    lab = fieldcal.learn(scores, y, partition=fieldcal.Edges(np.linspace(0, 1, 101)))
+    lab = fieldcal.learn(scores, y, partition=fieldcal.partitions.Edges(np.linspace(0, 1, 101)))
     assert lab.n_bins == 100
     found = verdict(lab, scored(2000, 0.3, seed=1)[0], point="mode", level=None).finding("many_bins")
     assert found.state == "care"

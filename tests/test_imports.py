@@ -26,6 +26,8 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
         {"errors", "types", "storage", "options", "metrics", "core", "objects"},
         {"numpy", "pydantic", "pydantic_core", "narwhals", "rich"},
     ),
+    "partitions": ({"core"}, set()),
+    "priors": ({"core"}, set()),
     "validation": ({"errors", "types", "storage", "options", "core", "objects"}, {"numpy"}),
     "regression": (
         {"errors", "types", "storage", "options", "alignment", "core", "objects", "regression"},

@@ -57,7 +57,7 @@ def numbers(take=slice(None), **options):
 
 def given_bins(take=slice(None), **options):
     ids = np.digitize(rows().proba_lab, [0.2, 0.5, 0.8])
-    return learnt(take, proba=ids, **{**options, "partition": fieldcal.Bins(4)})
+    return learnt(take, proba=ids, **{**options, "partition": fieldcal.partitions.Bins(4)})
 
 
 KINDS = {
@@ -117,7 +117,12 @@ def test_rows_without_a_bin_or_a_weight_are_in_no_group():
 def test_the_order_of_rows_changes_nothing_even_with_fractional_weights_and_ties(options):
     tied = np.round(rows().proba_lab, 1)
     for weight in (None, FRACTIONS):
-        given = {"proba": tied, "partition": fieldcal.Edges([0.25, 0.55]), "sample_weight": weight, **options}
+        given = {
+            "proba": tied,
+            "partition": fieldcal.partitions.Edges([0.25, 0.55]),
+            "sample_weight": weight,
+            **options,
+        }
         assert shuffled(**given).by_group == learnt(**given).by_group
 
 

@@ -53,7 +53,7 @@ def test_the_papers_estimate_of_three_classes_is_the_maximum_of_its_likelihood()
     )
     assert_allclose(lab.M, M, rtol=1e-12)
     prev = fieldcal.estimate(
-        lab, fieldcal.count(lab, data.proba_field), method="paper", prior=fieldcal.KL(20)
+        lab, fieldcal.count(lab, data.proba_field), method="paper", prior=fieldcal.priors.KL(20)
     )
     v, p_lab = np.bincount(data.proba_field.argmax(axis=1), minlength=3), np.bincount(data.y_lab) / 1200
 
@@ -132,10 +132,10 @@ def test_a_lab_group_whose_scores_are_all_zero_takes_no_part_in_the_rehearsal():
 
 def test_edges_of_the_callers_own_have_no_bin_for_zero_either():
     scores, y = np.array([0.0, 0.1, 0.3, 0.6, 0.9] * 20), np.array([0, 0, 1, 0, 1] * 20)
-    lab = fieldcal.learn(scores, y, method="reference", partition=fieldcal.Edges([0.2, 0.5]))
+    lab = fieldcal.learn(scores, y, method="reference", partition=fieldcal.partitions.Edges([0.2, 0.5]))
     assert lab.F.sum() == 80
     with pytest.raises(InputError, match="cuts the score of two classes into intervals"):
-        fieldcal.learn(scores, y, method="reference", partition=fieldcal.Simplex(4))
+        fieldcal.learn(scores, y, method="reference", partition=fieldcal.partitions.Simplex(4))
     with pytest.raises(InputError, match="All rows of class 0 have a score of exactly 0"):
         fieldcal.learn([0.0, 0.0, 0.5, 0.7], [0, 0, 1, 1], method="reference")
     with pytest.raises(InputError, match=r"two classes, but there are 3\. Use method='paper'"):
@@ -152,7 +152,7 @@ def test_edges_of_the_callers_own_have_no_bin_for_zero_either():
 def of_bins():
     data = binary(p_lab=[0.5, 0.3, 0.2])
     ids, field_ids = (proba.argmax(axis=1) for proba in (data.proba_lab, data.proba_field))
-    lab = fieldcal.learn(ids, data.y_lab, partition=fieldcal.Bins(3))
+    lab = fieldcal.learn(ids, data.y_lab, partition=fieldcal.partitions.Bins(3))
     return lab, fieldcal.estimate(lab, fieldcal.count(lab, field_ids), trust=1), field_ids
 
 
@@ -190,7 +190,7 @@ def test_what_are_no_bin_ids_is_refused():
 
 
 def rare(strength):
-    return fieldcal.Custom(
+    return fieldcal.priors.Custom(
         lambda p: strength * p[..., 1] ** 2, lambda p: 2 * strength * p * np.eye(p.shape[-1])[1]
     )
 
@@ -199,7 +199,7 @@ def test_any_sum_of_penalties_is_the_minimum_of_that_sum():
     data = binary()
     lab = fieldcal.learn(data.proba_lab, data.y_lab, method="paper")
     field = fieldcal.count(lab, data.proba_field)
-    prior = fieldcal.KL(30) + fieldcal.Continuity(20) + rare(100)
+    prior = fieldcal.priors.KL(30) + fieldcal.priors.Continuity(20) + rare(100)
     prev = fieldcal.estimate(lab, field, method="paper", prior=prior)
     v, p_lab = field.V[0], lab.p_lab
 
@@ -217,7 +217,9 @@ def test_a_gradient_that_is_not_the_penaltys_is_refused():
     for constant in (0.0, 1e6):
         data = binary()
         lab = fieldcal.learn(data.proba_lab, data.y_lab)
-        wrong = fieldcal.Custom(lambda p, c=constant: 50 * p[..., 1] ** 2 + c, lambda p: -100 * p * [0, 1])
+        wrong = fieldcal.priors.Custom(
+            lambda p, c=constant: 50 * p[..., 1] ** 2 + c, lambda p: -100 * p * [0, 1]
+        )
         with pytest.raises(InputError, match="The gradient is not that of the penalty"):
             fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field), prior=wrong)
 

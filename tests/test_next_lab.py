@@ -43,7 +43,7 @@ def numbers(take, partition=None):
 def given_bins(take, partition=None):
     data = rows()
     bins = np.digitize(data.proba_lab, [0.2, 0.5, 0.8])
-    return fieldcal.learn(bins[take], data.y_lab[take], partition=fieldcal.Bins(4))
+    return fieldcal.learn(bins[take], data.y_lab[take], partition=fieldcal.partitions.Bins(4))
 
 
 def with_zeros(take, partition=None):
@@ -110,13 +110,13 @@ def test_fractions_of_weights_add_up_but_for_rounding():
 def rehearsed(n_rows, seed):
     data = fieldcal.datasets.label_shift(n_lab=n_rows, n_groups=6, random_state=seed)
     return fieldcal.learn(
-        data.proba_lab, data.y_lab, groups=data.groups_lab, partition=fieldcal.Edges([0.3, 0.6])
+        data.proba_lab, data.y_lab, groups=data.groups_lab, partition=fieldcal.partitions.Edges([0.3, 0.6])
     )
 
 
 def test_the_larger_rehearsal_is_kept_in_any_order():
     small, large, as_large = rehearsed(400, 0), rehearsed(800, 1), rehearsed(800, 2)
-    plain = learnt(slice(None), fieldcal.Edges([0.3, 0.6]))
+    plain = learnt(slice(None), fieldcal.partitions.Edges([0.3, 0.6]))
     with pytest.warns(TrustWarning, match="Both labs were rehearsed, with 400 and 800 rows"):
         merged = small + large
     for each in (merged, large + plain, plain + large):
@@ -129,7 +129,7 @@ def test_the_larger_rehearsal_is_kept_in_any_order():
 def test_names_of_columns_are_kept_where_one_lab_has_them():
     data = rows()
     frame = pd.DataFrame({"p": data.proba_lab, "y": data.y_lab})
-    edges = fieldcal.Edges([0.3, 0.6])
+    edges = fieldcal.partitions.Edges([0.3, 0.6])
     named = tables.learn(frame, scores="p", label="y", partition=edges)
     plain = learnt(slice(None), edges)
     assert (named + plain).columns == (plain + named).columns == named.columns
@@ -180,7 +180,7 @@ def test_rows_of_a_random_sample_are_lab_rows():
 
 def test_rows_chosen_by_score_are_weighted_back_to_the_field():
     data = fieldcal.datasets.label_shift(n_lab=200, n_field=20_000, n_groups=1, random_state=8)
-    lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=fieldcal.Edges([0.25, 0.5, 0.75]))
+    lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=fieldcal.partitions.Edges([0.25, 0.5, 0.75]))
     chosen = np.random.default_rng(0).random(20_000) < np.where(data.proba_field > 0.75, 0.9, 0.1)
     y = np.where(chosen, data.y_field, np.nan)
     joint = np.zeros((2, 4))
@@ -263,7 +263,7 @@ def test_a_lab_that_learnt_from_the_field_estimates_a_like_field_better():
         return 1 / (1 + np.exp(-2 * (rng.normal(size=n) + 2 * y - 1 + shift))), y
 
     proba, y = drawn(500, 0.5, 0.0)
-    lab = fieldcal.learn(proba, y, partition=fieldcal.Edges([0.2, 0.4, 0.6, 0.8]))
+    lab = fieldcal.learn(proba, y, partition=fieldcal.partitions.Edges([0.2, 0.4, 0.6, 0.8]))
     field, truth = drawn(4000, 0.3, 1.0)
     new = lab.extended(fieldcal.count(lab, field, y=truth, design="by_class"))
     later, later_y = drawn(4000, 0.15, 1.0)

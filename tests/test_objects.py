@@ -118,7 +118,14 @@ def test_classes_of_all_kinds_survive_saving():
 
 
 def test_every_partition_survives_saving_and_assigns_the_same_bins():
-    for partition in ("auto", 3, 6, fieldcal.Simplex(3), fieldcal.Simplex(9), fieldcal.Expected(7)):
+    for partition in (
+        "auto",
+        3,
+        6,
+        fieldcal.partitions.Simplex(3),
+        fieldcal.partitions.Simplex(9),
+        fieldcal.partitions.Expected(7),
+    ):
         made = fieldcal.learn(data().proba_lab, data().y_lab, partition=partition)
         again = fieldcal.Lab.from_json(made.to_json())
         assert again.partition == made.partition
@@ -145,7 +152,7 @@ def test_the_digest_changes_with_every_field_of_the_content():
         "F": lab().F[:, ::-1],
         "bin_scores": lab().bin_scores + 1,
         "decisions": lab().decisions[:, :, ::-1],
-        "partition": fieldcal.Bins(lab().n_bins),
+        "partition": fieldcal.partitions.Bins(lab().n_bins),
     }
     with_it = {"F": {"decisions": lab().decisions[:, ::-1], "bin_scores": lab().bin_scores[::-1]}}
     digests = {lab().digest}
@@ -190,7 +197,7 @@ def test_an_object_does_not_share_memory_with_what_it_was_made_from():
     counts = np.array([[5, 3], [2, 6]])
     made = fieldcal.Lab(
         outcome=Classes(labels=("a", "b")),
-        partition=fieldcal.Bins(2),
+        partition=fieldcal.partitions.Bins(2),
         F=counts,
         weight_squares=counts.sum(axis=1),
         smoothing=1.0,

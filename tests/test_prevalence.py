@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -98,7 +99,9 @@ def test_the_interval_covers_the_prevalence_of_groups_where_the_assumption_holds
 # Draws
 
 
-@pytest.mark.parametrize("prior", [*PRIORS, fieldcal.Dirichlet(300.0), fieldcal.KL(300.0)], ids=str)
+@pytest.mark.parametrize(
+    "prior", [*PRIORS, fieldcal.priors.Dirichlet(300.0), fieldcal.priors.KL(300.0)], ids=str
+)
 def test_draws_are_of_the_posterior_that_the_interval_is_of(prior):
     for K in (2, 3):
         prev = full(K, prior)
@@ -319,3 +322,28 @@ def test_groups_of_several_columns_get_a_column_each():
     assert table["group_1"].dtype == pl.String
     assert table["group_2"].dtype == pl.Int64
     assert list(zip(table["group_1"], table["group_2"], strict=True))[2::2] == list(prev.groups)
+
+
+def test_a_group_is_looked_up_by_its_name_and_has_the_intervals_of_the_table():
+    prev = fieldcal.datasets.example().prev
+    assert 0 in prev
+    assert "Leeds" not in prev
+    for k, label in enumerate(prev.classes):
+        found = prev[1][label]
+        assert (found.lower, found.estimate, found.upper) == (
+            prev.lower[1, k],
+            prev.estimate[1, k],
+            prev.upper[1, k],
+        )
+    with pytest.raises(InputError, match="no group"):
+        prev["Leeds"]
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_the_wide_table_has_the_numbers_of_the_long_one_with_a_row_per_group(backend):
+    prev = fieldcal.datasets.example().prev
+    long, wide = (nw.from_native(prev.to_frame(backend, wide=w)) for w in (False, True))
+    assert wide["group"].to_list() == [None, *prev.groups]
+    for name in ("mean_prediction", "urc", "estimate", "lower", "upper"):
+        for label in prev.classes:
+            assert wide[f"{name}_{label}"].to_list() == long.filter(nw.col("class") == label)[name].to_list()

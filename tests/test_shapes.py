@@ -10,8 +10,9 @@ import pytest
 from scipy.special import expit, logit
 
 import fieldcal
-from fieldcal import Bins, Prevalence, regression
+from fieldcal import Prevalence, regression
 from fieldcal.errors import ArtefactError, InputError, UnseenGroupWarning
+from fieldcal.partitions import Bins
 
 
 def moved(n, rng, *, n_classes=2):

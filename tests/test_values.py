@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fieldcal
-from fieldcal import Bins, Field, Lab, Values
+from fieldcal import Field, Lab
 from fieldcal.core.policy import POLICY
 from fieldcal.core.values import canonical, fit_values, most_values
 from fieldcal.errors import (
@@ -26,6 +26,7 @@ from fieldcal.errors import (
     InputError,
     ValueWarning,
 )
+from fieldcal.partitions import Bins, Values
 from fieldcal.storage import digest
 
 

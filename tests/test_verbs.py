@@ -88,12 +88,12 @@ def test_classes_can_be_given_in_the_order_of_the_columns():
 def test_every_partition_recovers_the_prevalence():
     for partition in (
         3,
-        fieldcal.Quantiles(10),
-        fieldcal.Edges([0.2, 0.5, 0.8]),
-        fieldcal.Edges([0, 0.2, 0.5, 0.8, 1]),
-        fieldcal.Expected(8),
-        fieldcal.Simplex(2),
-        fieldcal.Simplex(9),
+        fieldcal.partitions.Quantiles(10),
+        fieldcal.partitions.Edges([0.2, 0.5, 0.8]),
+        fieldcal.partitions.Edges([0, 0.2, 0.5, 0.8, 1]),
+        fieldcal.partitions.Expected(8),
+        fieldcal.partitions.Simplex(2),
+        fieldcal.partitions.Simplex(9),
     ):
         data = binary()
         lab = fieldcal.learn(data.proba_lab, data.y_lab, partition=partition)

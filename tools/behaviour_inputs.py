@@ -33,6 +33,7 @@ from scipy import stats
 
 import fieldcal
 from fieldcal import regression, tables
+from fieldcal.core import partition, priors
 
 # The adapter of functions: the old one while there is one, else the new one.
 
@@ -107,7 +108,7 @@ def given_bins() -> Items:
     ids = rows._replace(
         lab=(5 * rows.lab).astype(int).clip(0, 4), field=(5 * rows.field).astype(int).clip(0, 4)
     )
-    return chain(ids, learn={"partition": fieldcal.Bins(5)}, applied=rows.field)
+    return chain(ids, learn={"partition": partition.Bins(5)}, applied=rows.field)
 
 
 def weighted(of: Callable[[int], Any]) -> Items:
@@ -243,9 +244,9 @@ def frames(engine: str, verbs: Verbs, columns: Any, *, count: Mapping[str, Any] 
 _PRIORS = {
     "flat": {"prior": "flat"},
     "kl": {"prior": "kl"},
-    "kl 10": {"prior": fieldcal.KL(10)},
+    "kl 10": {"prior": priors.KL(10)},
     "dirichlet": {"prior": "dirichlet"},
-    "dirichlet 10": {"prior": fieldcal.Dirichlet(10)},
+    "dirichlet 10": {"prior": priors.Dirichlet(10)},
     "pooled": {"prior": "pooled"},
 }
 _TRUST = {"trust 1": {"trust": 1}, "trust half": {"trust": 0.5}, "trust 0": {"trust": 0}}
@@ -258,7 +259,7 @@ _MODES = {
     "protected": {"protected": True},
 }
 _ORDERED = {
-    "continuity": {"prior": fieldcal.Continuity(100)},
+    "continuity": {"prior": priors.Continuity(100)},
     "smooth": {"prior": "smooth"},
     "pooled": {"prior": "pooled"},
     "flat mode": {"prior": "flat", "point": "mode"},
@@ -294,10 +295,10 @@ INPUTS: dict[str, Callable[[], Items]] = {
     "options, three classes": lambda: estimates(shifted(THREE), _MODES),
     "labelled, groups": lambda: with_labels(shifted(TWO), 2),
     "labelled, three classes": lambda: with_labels(shifted(THREE, (0.2, 0.3, 0.5)), 3),
-    "partition, edges": lambda: chain(shifted(TWO), learn={"partition": fieldcal.Edges([0.2, 0.5, 0.8])}),
-    "partition, quantiles": lambda: chain(shifted(TWO), learn={"partition": fieldcal.Quantiles(6)}),
-    "partition, simplex": lambda: chain(shifted(THREE), learn={"partition": fieldcal.Simplex(9)}),
-    "partition, expected": lambda: chain(shifted(THREE), learn={"partition": fieldcal.Expected(7)}),
+    "partition, edges": lambda: chain(shifted(TWO), learn={"partition": partition.Edges([0.2, 0.5, 0.8])}),
+    "partition, quantiles": lambda: chain(shifted(TWO), learn={"partition": partition.Quantiles(6)}),
+    "partition, simplex": lambda: chain(shifted(THREE), learn={"partition": partition.Simplex(9)}),
+    "partition, expected": lambda: chain(shifted(THREE), learn={"partition": partition.Expected(7)}),
     "partition, bins": given_bins,
     "numbers, quantiles": lambda: chain(
         numbers(lambda x: made_from("from_quantiles", quantiles_of(x), LEVELS)), verbs=NUMBERS

@@ -86,7 +86,10 @@ def draw_five(replica: int) -> QuantificationData:
 
 
 def five_rows() -> dict[str, Method]:
-    partitions = {"argmax": fieldcal.Simplex(K), f"{4 * K} cells": fieldcal.Simplex(4 * K)}
+    partitions = {
+        "argmax": fieldcal.partitions.Simplex(K),
+        f"{4 * K} cells": fieldcal.partitions.Simplex(4 * K),
+    }
     rows = {f"fieldcal, {name}": urc(partition) for name, partition in partitions.items()}
     rows |= {
         f"fieldcal, {name}, flat prior, mode": urc(partition, **FLAT)

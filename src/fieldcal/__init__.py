@@ -30,55 +30,25 @@ _WHERE = {
     "Lab": "objects",
     "Field": "objects",
     "Prevalence": "objects",
-    "Quantiles": "core.partition",
-    "Edges": "core.partition",
-    "Simplex": "core.partition",
-    "Expected": "core.partition",
-    "Bins": "core.partition",
-    "Values": "core.values",
-    "Flat": "core.priors",
-    "KL": "core.priors",
-    "KLBins": "core.priors",
-    "Dirichlet": "core.priors",
-    "Pooled": "core.priors",
-    "Smooth": "core.priors",
-    "Continuity": "core.priors",
-    "Custom": "core.priors",
-    "Prior": "core.priors",
     "Recalibrator": "estimators",
     "RecalibratedClassifier": "estimators",
     "RecalibratedRegressor": "estimators.regressor",
     "FieldcalError": "errors",
     "FieldcalWarning": "errors",
 }
-_MODULES = ("datasets", "errors", "metrics", "plots", "regression", "tables")
+_MODULES = ("datasets", "errors", "metrics", "partitions", "plots", "priors", "regression", "tables")
 
 __all__ = [
-    "KL",
     "AdaptedScorer",
-    "Bins",
-    "Continuity",
-    "Custom",
-    "Dirichlet",
-    "Edges",
-    "Expected",
     "Field",
     "FieldcalError",
     "FieldcalWarning",
-    "Flat",
-    "KLBins",
     "Lab",
-    "Pooled",
     "Prevalence",
-    "Prior",
-    "Quantiles",
     "RecalibratedClassifier",
     "RecalibratedRegressor",
     "Recalibrator",
     "Report",
-    "Simplex",
-    "Smooth",
-    "Values",
     "Verdict",
     "__version__",
     "change_prevalence",
@@ -92,8 +62,10 @@ __all__ = [
     "learn",
     "metrics",
     "pairs",
+    "partitions",
     "plan",
     "plots",
+    "priors",
     "recalibrate",
     "regression",
     "report",
@@ -104,10 +76,7 @@ __all__ = [
 if TYPE_CHECKING:
     from typing import Any
 
-    from fieldcal import datasets, errors, metrics, plots, regression, tables
-    from fieldcal.core.partition import Bins, Edges, Expected, Quantiles, Simplex
-    from fieldcal.core.priors import KL, Continuity, Custom, Dirichlet, Flat, KLBins, Pooled, Prior, Smooth
-    from fieldcal.core.values import Values
+    from fieldcal import datasets, errors, metrics, partitions, plots, priors, regression, tables
     from fieldcal.errors import FieldcalError, FieldcalWarning
     from fieldcal.estimators import AdaptedScorer, RecalibratedClassifier, Recalibrator
     from fieldcal.estimators.regressor import RecalibratedRegressor

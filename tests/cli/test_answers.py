@@ -174,9 +174,11 @@ def test_show_says_what_a_file_is_what_it_holds_and_what_comes_next(kind, words,
 
 def test_show_tells_what_speaks_against_use_and_what_was_set_by_hand(artefacts, call):
     prev = fieldcal.Prevalence.load("prevalence.json")
-    fieldcal.estimate(prev.lab, prev.field, prior=fieldcal.KL(3), trust=0.25, design_effect=2).model_copy(
-        update={"verdict": verdict_of("do_not_use", "It was said so."), "protected": True}
-    ).save("odd.json")
+    fieldcal.estimate(
+        prev.lab, prev.field, prior=fieldcal.priors.KL(3), trust=0.25, design_effect=2
+    ).model_copy(update={"verdict": verdict_of("do_not_use", "It was said so."), "protected": True}).save(
+        "odd.json"
+    )
     told = call("show odd.json").out
     for words in (
         "Do not use",

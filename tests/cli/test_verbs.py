@@ -32,9 +32,9 @@ def test_names_may_be_repeated_or_have_commas_between_them(given, expected):
 
 
 def test_priors_and_trust_are_read_from_text():
-    assert prior_of("kl:10") == fieldcal.KL(strength=10)
-    assert prior_of("dirichlet:2.5") == fieldcal.Dirichlet(strength=2.5)
-    assert prior_of("flat") == fieldcal.Flat()
+    assert prior_of("kl:10") == fieldcal.priors.KL(strength=10)
+    assert prior_of("dirichlet:2.5") == fieldcal.priors.Dirichlet(strength=2.5)
+    assert prior_of("flat") == fieldcal.priors.Flat()
     assert (trust_of("auto"), trust_of("0"), trust_of(".5")) == ("auto", 0.0, 0.5)
     with pytest.raises(fieldcal.FieldcalError, match="finite"):
         prior_of("kl:-1")
@@ -44,7 +44,7 @@ def test_estimate_does_what_its_options_say(artefacts, call):
     line = "estimate lab.json field.json --trust 0.5 --prior dirichlet:20 --level 0.8 --design-effect 2.5 -o new.json"
     assert call(line).code == 0
     lab, field = fieldcal.Lab.load("lab.json"), fieldcal.Field.load("field.json")
-    options = {"trust": 0.5, "prior": fieldcal.Dirichlet(20), "level": 0.8, "design_effect": 2.5}
+    options = {"trust": 0.5, "prior": fieldcal.priors.Dirichlet(20), "level": 0.8, "design_effect": 2.5}
     expected = fieldcal.estimate(lab, field, **options)
     assert fieldcal.Prevalence.load("new.json") == expected
 

@@ -227,7 +227,7 @@ def test_two_classes_have_no_order_to_speak_of():
     assert found[0].prior["name"] == "pooled"
 
 
-@pytest.mark.parametrize("prior", ["smooth", "continuity", fieldcal.Continuity(500)])
+@pytest.mark.parametrize("prior", ["smooth", "continuity", fieldcal.priors.Continuity(500)])
 def test_an_estimate_of_ordered_classes_survives_a_file_with_its_draws(prior, tmp_path):
     (C, y), (D, _) = world(n=300, K=5)
     lab = fieldcal.learn(C, y, ordered=True)
@@ -246,7 +246,9 @@ def test_the_papers_continuity_term_draws_neighbours_together_and_labels_are_bel
     lab = fieldcal.learn(C, y, ordered=True)
     field = fieldcal.count(lab, D)
     roughness = [
-        np.square(np.diff(fieldcal.estimate(lab, field, prior=fieldcal.Continuity(s), trust=1).urc)).sum()
+        np.square(
+            np.diff(fieldcal.estimate(lab, field, prior=fieldcal.priors.Continuity(s), trust=1).urc)
+        ).sum()
         for s in (0, 100, 10_000)
     ]
     assert roughness[0] > roughness[1] > roughness[2]

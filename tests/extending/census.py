@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fieldcal import Prior
 from fieldcal.core.priors import register
 from fieldcal.core.problem import Penalty
+from fieldcal.priors import Prior
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def test_as_pseudo_rows_it_is_the_built_in_prior_where_the_census_is_the_lab():
     lab, field = counted()
     own, built_in = (
         fieldcal.estimate(lab, field, prior=prior, trust=1)
-        for prior in (Census(tuple(lab.p_lab), rows=30), fieldcal.Dirichlet(30))
+        for prior in (Census(tuple(lab.p_lab), rows=30), fieldcal.priors.Dirichlet(30))
     )
     assert_allclose(own.urc, built_in.urc, rtol=0, atol=1e-12)
     assert_allclose(own.lower, built_in.lower, rtol=0, atol=1e-12)
@@ -74,7 +74,7 @@ def test_a_term_of_its_own_keeps_classes_below_what_it_allows(point):
 
 
 @pytest.mark.parametrize(
-    "prior", [*PRIORS, PRIORS[1] + fieldcal.KL(5)], ids=lambda prior: prior.spec()["name"]
+    "prior", [*PRIORS, PRIORS[1] + fieldcal.priors.KL(5)], ids=lambda prior: prior.spec()["name"]
 )
 def test_it_survives_a_file_with_its_draws(prior, tmp_path):
     lab, field = counted()
@@ -91,14 +91,14 @@ def test_it_survives_a_file_with_its_draws(prior, tmp_path):
 
 
 @dataclass(frozen=True)
-class Unregistered(fieldcal.Prior):
+class Unregistered(fieldcal.priors.Prior):
     name: ClassVar[str] = "unregistered"
 
     def penalty(self, problem):
         return Penalty.of(problem, classes=2.0)
 
 
-OWN = fieldcal.Custom(lambda p: 20 * (p**2).sum(axis=-1), lambda p: 40 * p)
+OWN = fieldcal.priors.Custom(lambda p: 20 * (p**2).sum(axis=-1), lambda p: 40 * p)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ OWN = fieldcal.Custom(lambda p: 20 * (p**2).sum(axis=-1), lambda p: 40 * p)
     [
         (Unregistered(), "is not known here. Import the module that defines it"),
         (OWN, "whose functions are not in the file"),
-        (fieldcal.KL(3) + OWN, "whose functions are not in the file"),
+        (fieldcal.priors.KL(3) + OWN, "whose functions are not in the file"),
     ],
     ids=["unregistered", "custom", "kl + custom"],
 )
@@ -125,7 +125,7 @@ def test_what_a_file_cannot_describe_is_drawn_from_in_memory_and_refused_after_l
 
 @register
 @dataclass(frozen=True)
-class Typical(fieldcal.Prior):
+class Typical(fieldcal.priors.Prior):
     """Learns from the field: pseudo-rows at the mean histogram's own maximum likelihood."""
 
     rows: float = 40.0
@@ -134,7 +134,7 @@ class Typical(fieldcal.Prior):
 
     def posterior(self, problem, *, random_state, learnt=None):
         if learnt is None:
-            common = fieldcal.Flat().posterior(problem.whole(), random_state=0).mode().p[0]
+            common = fieldcal.priors.Flat().posterior(problem.whole(), random_state=0).mode().p[0]
             learnt = {"centre": common}
         # What is learnt is a Dirichlet prior from then on.
         prior = Census(tuple(learnt["centre"]), rows=self.rows)
@@ -158,4 +158,4 @@ def test_one_that_learns_from_the_field_is_told_again_what_it_learnt(tmp_path):
     assert_array_equal(again.draws([3, 1]), prev.draws([3, 1]))
     assert_allclose(prev.draws([3]).mean(axis=1), everything[3:].mean(axis=1), atol=0.03)
     with pytest.raises(InputError, match="'typical' learns its numbers from the field and stands alone"):
-        Typical() + fieldcal.KL(1)
+        Typical() + fieldcal.priors.KL(1)

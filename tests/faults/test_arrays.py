@@ -78,7 +78,7 @@ def count(scores, **options):
 
 
 def of_bins(ids, labels, n, **options):
-    return fieldcal.learn(ids, labels, partition=fieldcal.Bins(n), **options)
+    return fieldcal.learn(ids, labels, partition=fieldcal.partitions.Bins(n), **options)
 
 
 def flags(prev, group=0):
@@ -302,7 +302,7 @@ def test_fault_05_exact_0_and_1_stay_even_of_a_class_that_the_estimate_rules_out
 
 def test_fault_07_every_type_of_number_is_compared_in_float64():
     exact, (scores, y) = [0.0, 0.125, 0.25, 0.5, 0.75, 1.0], (binary().proba_lab, binary().y_lab)
-    lab = fieldcal.learn(scores, y, partition=fieldcal.Edges([0.125, 0.25, 0.5, 0.75]))
+    lab = fieldcal.learn(scores, y, partition=fieldcal.partitions.Edges([0.125, 0.25, 0.5, 0.75]))
     for given in (
         *(np.array(exact, dtype=kind) for kind in (np.float16, np.float32, np.longdouble, object)),
         *([kind(x) for x in exact] for kind in (decimal.Decimal, fractions.Fraction)),
@@ -315,7 +315,7 @@ def test_fault_07_every_type_of_number_is_compared_in_float64():
         assert fieldcal.count(lab, given) == fieldcal.count(lab, np.array(exact))
     for kind in (int, np.int8, np.uint64, bool):
         assert fieldcal.count(lab, np.array([0, 1, 1], dtype=kind)) == fieldcal.count(lab, [0.0, 1.0, 1.0])
-    tenth = fieldcal.learn(scores, y, partition=fieldcal.Edges([0.1]))  # float32 0.1 is above 0.1
+    tenth = fieldcal.learn(scores, y, partition=fieldcal.partitions.Edges([0.1]))  # float32 0.1 is above 0.1
     assert fieldcal.count(tenth, np.array([0.1], dtype=np.float32)).V.tolist() == [[0, 1]]
     assert fieldcal.count(tenth, np.array([0.1], dtype=np.float64)).V.tolist() == [[1, 0]]
     half = three().proba_field.astype(np.float16)  # rows may miss a sum of one by rounding
@@ -465,7 +465,7 @@ def test_fault_23_columns_are_matched_by_name_and_predictions_worse_than_chance_
 def test_fault_24_numeric_0_and_1_labels_give_the_right_M():
     proba, labels = np.array([0.1, 0.2, 0.6, 0.3, 0.7, 0.8, 0.9, 0.4]), np.repeat([0, 1], 4)
     with pytest.warns(SmallSampleWarning):
-        lab = fieldcal.learn(proba, labels, partition=fieldcal.Edges([0.5]), smoothing=0)
+        lab = fieldcal.learn(proba, labels, partition=fieldcal.partitions.Edges([0.5]), smoothing=0)
     assert lab.F.tolist() == [[3, 1], [1, 3]]
     np.testing.assert_allclose(lab.M, [[0.75, 0.25], [0.25, 0.75]])
 

@@ -95,10 +95,10 @@ CALLS = {
     Predictions.ppf: lambda w: {"self": w.predicted, "u": [0.5]},
     Predictions.interval: lambda w: {"self": w.predicted, "coverage": 0.9},
     Predictions.sample: lambda w: {"self": w.predicted, "size": 3},
-    fieldcal.KL: lambda w: {},
-    fieldcal.Continuity: lambda w: {},
-    fieldcal.Edges: lambda w: {"edges": [0.5]},
-    fieldcal.Simplex: lambda w: {"cells": 3},
+    fieldcal.priors.KL: lambda w: {},
+    fieldcal.priors.Continuity: lambda w: {},
+    fieldcal.partitions.Edges: lambda w: {"edges": [0.5]},
+    fieldcal.partitions.Simplex: lambda w: {"cells": 3},
     fieldcal.RecalibratedClassifier: lambda w: with_classifier,
     fieldcal.RecalibratedRegressor: lambda w: with_regressor,
     Field.add: lambda w: {"self": w.field, "batch": w.field, "id": "x"},
@@ -226,7 +226,7 @@ def test_fault_59_62_arguments_of_another_verb_are_told_the_right_call_and_numbe
         ),
         (lambda: datasets.label_shift(n_field=10**9), "n_field must be at most"),
         (lambda: w.predicted.sample(10**9), "size must be at most"),
-        (lambda: fieldcal.Quantiles(10**9), "n"),
+        (lambda: fieldcal.partitions.Quantiles(10**9), "n"),
     ):
         with pytest.raises(FieldcalError, match=words):
             call()

@@ -37,7 +37,7 @@ def weights(n, seed, ties):
 def test_a_lab_and_its_field_have_one_digest_in_any_order_of_their_rows(partition, K, seed, ties, decimals):
     world, rng = data(K), np.random.default_rng(seed)
     if partition == 5 and K == 3:
-        partition = fieldcal.Simplex(5)
+        partition = fieldcal.partitions.Simplex(5)
     proba, moved = world.proba_lab.round(decimals), world.proba_field.round(decimals)
     weight, moved_weight = weights(400, seed, ties), weights(200, seed + 1, ties)
     labs, fields = [], []

@@ -222,7 +222,7 @@ def million():
     """1.2 million rows in a million groups, in no order; their counts, an estimate, and new scores as arrays."""
     rng = np.random.default_rng(15)
     groups = rng.permutation(np.concatenate([np.arange(1_000_000), rng.integers(0, 1_000_000, 200_000)]))
-    scores, lab = rng.uniform(size=len(groups)), truth.binary_lab(fieldcal.Edges([0.5]))
+    scores, lab = rng.uniform(size=len(groups)), truth.binary_lab(fieldcal.partitions.Edges([0.5]))
     field = fieldcal.count(lab, scores, groups=groups).model_copy(update={"by": ("g",)})
     prev = fieldcal.estimate(lab, field, **truth.PLAIN)
     return pa.table({"p": scores, "g": groups}), prev, fieldcal.recalibrate(prev, scores, groups=groups)

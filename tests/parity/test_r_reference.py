@@ -137,7 +137,7 @@ def test_estimates_of_all_groups_in_one_call_are_those_of_r():
 
 
 def preset(lab: fieldcal.Lab, field: fieldcal.Field, kl: float) -> fieldcal.Prevalence:
-    prior = fieldcal.KLBins(kl) if kl else "auto"
+    prior = fieldcal.priors.KLBins(kl) if kl else "auto"
     return fieldcal.estimate(lab, field, method="reference", prior=prior)
 
 
@@ -156,7 +156,7 @@ def test_recalibrated_scores_are_those_of_rs_formula_at_the_estimated_base_rate(
 def test_loss_is_that_of_r_and_the_minimum_is_not_above_it(case):
     for result in case.facts["results"]:
         V = np.array([result["field_histogram"]], dtype=float)
-        penalty = fieldcal.KLBins(result["kl_loss_weight"]).penalty(known(case.M, case.p_lab))
+        penalty = fieldcal.priors.KLBins(result["kl_loss_weight"]).penalty(known(case.M, case.p_lab))
         # KL(v ‖ q) = Σ v log v − Σ v log q; the first sum does not depend on p and is no part of L_reg.
         v = case.M.sum(axis=0)
         constant = result["kl_loss_weight"] * (v * np.log(v)).sum()

@@ -198,14 +198,19 @@ def test_bin_labels_say_what_falls_into_a_bin(binary_data, three, three_data):
             fieldcal.learn(binary_data.proba_lab, binary_data.y_lab, partition=partition)
         )
 
-    assert labels(fieldcal.Edges([0.123456, 0.5])) == ["0–0.12", "0.12–0.5", "0.5–1"]
-    assert labels(fieldcal.Edges([0.5, 0.998, 0.9991])) == ["0–0.5", "0.5–0.998", "0.998–0.999", "0.999–1"]
-    assert labels(fieldcal.Expected(3)) == ["bin 1", "bin 2", "bin 3"]
+    assert labels(fieldcal.partitions.Edges([0.123456, 0.5])) == ["0–0.12", "0.12–0.5", "0.5–1"]
+    assert labels(fieldcal.partitions.Edges([0.5, 0.998, 0.9991])) == [
+        "0–0.5",
+        "0.5–0.998",
+        "0.998–0.999",
+        "0.999–1",
+    ]
+    assert labels(fieldcal.partitions.Expected(3)) == ["bin 1", "bin 2", "bin 3"]
     simplex = tables.bin_labels(three.lab)
     assert len(simplex) == three.lab.n_bins
     assert simplex[:2] == ["cat 1", "cat 2"]
     assert simplex[-1].startswith("ox ")
-    argmax = fieldcal.learn(three_data.proba_lab, three_data.y_lab, partition=fieldcal.Simplex(3))
+    argmax = fieldcal.learn(three_data.proba_lab, three_data.y_lab, partition=fieldcal.partitions.Simplex(3))
     assert tables.bin_labels(argmax) == ["0 1", "1 1", "2 1"]
 
 
@@ -258,7 +263,9 @@ def test_a_curve_of_three_classes_is_what_both_steps_make_of_a_row(three, of):
 
 
 def test_reliability_of_a_lab_is_bin_by_bin(binary_data):
-    lab = fieldcal.learn(binary_data.proba_lab, binary_data.y_lab, partition=fieldcal.Edges([0.2, 0.5]))
+    lab = fieldcal.learn(
+        binary_data.proba_lab, binary_data.y_lab, partition=fieldcal.partitions.Edges([0.2, 0.5])
+    )
     table = tables.reliability(lab)
     (series,) = table["series"]
     score, y = binary_data.proba_lab, binary_data.y_lab
@@ -295,7 +302,7 @@ def test_labelled_rows_that_do_not_match_are_refused(three_data):
 
 
 def test_a_lab_of_bin_ids_has_no_reliability():
-    lab = fieldcal.learn([0, 1, 2] * 40, [0, 1, 1, 1, 0, 1] * 20, partition=fieldcal.Bins(3))
+    lab = fieldcal.learn([0, 1, 2] * 40, [0, 1, 1, 1, 0, 1] * 20, partition=fieldcal.partitions.Bins(3))
     with pytest.raises(InputError, match="learnt from bin ids"):
         tables.reliability(lab)
 

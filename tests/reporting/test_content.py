@@ -239,7 +239,7 @@ def test_a_lab_of_given_bins_is_reported_without_a_picture_of_its_calibration():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
     ids = np.clip(y * 2 + rng.integers(0, 2, 400), 0, 3)
-    lab = fieldcal.learn(ids, y, partition=fieldcal.Bins(4))
+    lab = fieldcal.learn(ids, y, partition=fieldcal.partitions.Bins(4))
     prev = fieldcal.estimate(lab, fieldcal.count(lab, ids[:100]), trust=1)
     found = reported(prev)
     assert found.dict()["figures"]["reliability"] is None

@@ -124,7 +124,7 @@ SCORE_COLUMNS = {
 
 @pytest.mark.conformance
 def test_scores_of_every_type_are_compared_in_float64(engine):
-    lab = truth.binary_lab(fieldcal.Edges([0.1, 0.125, 0.25, 0.3, 0.5, 0.75]))
+    lab = truth.binary_lab(fieldcal.partitions.Edges([0.1, 0.125, 0.25, 0.3, 0.5, 0.75]))
     rows = pa.table({k: column for k, column in SCORE_COLUMNS.items() if holds(engine.name, k)})
     frame = engine.make(rows)
     for name in rows.column_names:
@@ -172,8 +172,8 @@ def test_scores_outside_0_and_1_are_refused_with_the_likely_cause(local_engine):
 def test_several_classes_are_binned_as_numpy_does(engine):
     for partition, kind, bins in (
         ("auto", "simplex", 18),
-        (fieldcal.Simplex(3), "simplex", 3),
-        (fieldcal.Expected(9, values=(0.0, 0.1, 0.7)), "expected", 9),
+        (fieldcal.partitions.Simplex(3), "simplex", 3),
+        (fieldcal.partitions.Expected(9, values=(0.0, 0.1, 0.7)), "expected", 9),
     ):
         lab = truth.wide_lab(3, partition)
         assert (lab.partition.kind, lab.n_bins) == (kind, bins)
@@ -182,7 +182,9 @@ def test_several_classes_are_binned_as_numpy_does(engine):
         np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("partition", [fieldcal.Simplex(12), fieldcal.Simplex(48, min_rows=2)], ids=str)
+@pytest.mark.parametrize(
+    "partition", [fieldcal.partitions.Simplex(12), fieldcal.partitions.Simplex(48, min_rows=2)], ids=str
+)
 def test_a_dozen_classes_make_no_expression_too_long(local_engine, partition):
     """Written as one expression, the answer grows with the third power of the number of classes."""
     rng = np.random.default_rng(12)
@@ -196,9 +198,14 @@ def test_a_dozen_classes_make_no_expression_too_long(local_engine, partition):
 
 @pytest.mark.filterwarnings("ignore:DataFrame is highly fragmented")  # of pandas
 def test_any_partition_is_counted_from_one_column_even_of_two_hundred_edges(local_engine):
-    for partition in (fieldcal.Simplex(2), fieldcal.Simplex(6), fieldcal.Edges([0.5]), fieldcal.Expected(4)):
+    for partition in (
+        fieldcal.partitions.Simplex(2),
+        fieldcal.partitions.Simplex(6),
+        fieldcal.partitions.Edges([0.5]),
+        fieldcal.partitions.Expected(4),
+    ):
         both_agree(local_engine, truth.binary_lab(partition), field_rows(), ["town"])
-    lab = truth.binary_lab(fieldcal.Edges(np.linspace(0, 1, 201)))
+    lab = truth.binary_lab(fieldcal.partitions.Edges(np.linspace(0, 1, 201)))
     truth.assert_same_counts(
         tables.count(lab, local_engine.make(field_rows()), by="town"),
         truth.count(lab, field_rows(), ["town"]),

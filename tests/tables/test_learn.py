@@ -69,7 +69,11 @@ def test_the_lab_is_that_of_arrays_and_knows_its_columns(engine):
 
 
 def test_options_go_through_to_the_learning_of_arrays(local_engine):
-    rows, simplex, edges = binary_rows(), fieldcal.Simplex(4), fieldcal.Edges([0.3, 0.6])
+    rows, simplex, edges = (
+        binary_rows(),
+        fieldcal.partitions.Simplex(4),
+        fieldcal.partitions.Edges([0.3, 0.6]),
+    )
     for options in (
         {"partition": edges},
         {"partition": simplex, "smoothing": 0},

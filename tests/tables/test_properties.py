@@ -37,9 +37,12 @@ WORDS = ("g", "count", "group by", "fieldcal_rows")
 @functools.cache
 def lab_of(n_classes, partition):
     few = max(2, n_classes)
-    made = {"auto": "auto", "cells": fieldcal.Simplex(9), "argmax": fieldcal.Simplex(few), "few": few}[
-        partition
-    ]
+    made = {
+        "auto": "auto",
+        "cells": fieldcal.partitions.Simplex(9),
+        "argmax": fieldcal.partitions.Simplex(few),
+        "few": few,
+    }[partition]
     return truth.binary_lab(made) if n_classes == 1 else truth.wide_lab(n_classes, made)
 
 

@@ -21,10 +21,10 @@ from sqlglot import exp
 
 import fieldcal
 from confidence import confidence_cells
-from fieldcal import Bins, Edges, Expected, Simplex
 from fieldcal.core.reweight import Step
 from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.objects import Classes, Lab
+from fieldcal.partitions import Bins, Edges, Expected, Simplex
 from fieldcal.tables import read_counts
 from fieldcal.tables.sql import count_statement, decide_statement, recalibrate_statement, weights_table
 from tables import postgres as server

@@ -43,7 +43,7 @@ def id_lab(n: int = 4) -> Lab:
     rng = np.random.default_rng(3)
     y = rng.integers(0, 2, 800)
     ids = np.clip(rng.binomial(n - 1, 0.3 + 0.4 * y), 0, n - 1)
-    return with_columns(fieldcal.learn(ids, y, partition=fieldcal.Bins(n)), "bin")
+    return with_columns(fieldcal.learn(ids, y, partition=fieldcal.partitions.Bins(n)), "bin")
 
 
 def _columns(proba: Any) -> Any:
@@ -81,7 +81,7 @@ def count(
     names = lab.columns.scores if scores is None else scores
     given = (
         np.array(table[names[0]].to_pylist())
-        if isinstance(lab.partition, fieldcal.Bins)
+        if isinstance(lab.partition, fieldcal.partitions.Bins)
         else proba(table, names)
     )
     field = fieldcal.count(lab, given, groups=groups(table, by), **options)

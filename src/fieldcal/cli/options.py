@@ -619,12 +619,12 @@ def bins_of(text: str) -> Any:
     parts = [part for part in text.split(",") if part.strip()]
     cuts = [cut for part in parts if (cut := number(part)) is not None]
     if "," in text and parts and len(cuts) == len(parts):
-        return fieldcal.Edges(cuts)
+        return fieldcal.partitions.Edges(cuts)
     ways: dict[str, Callable[[int], Any]] = {
-        "quantiles": fieldcal.Quantiles,
-        "simplex": fieldcal.Simplex,
-        "expected": fieldcal.Expected,
-        "given": fieldcal.Bins,
+        "quantiles": fieldcal.partitions.Quantiles,
+        "simplex": fieldcal.partitions.Simplex,
+        "expected": fieldcal.partitions.Expected,
+        "given": fieldcal.partitions.Bins,
         "": int,
     }
     way, _, size = text.strip().rpartition(":")

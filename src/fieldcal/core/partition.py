@@ -186,7 +186,7 @@ class Edges(Partition):
     Examples
     --------
     >>> import numpy as np
-    >>> from fieldcal import Edges
+    >>> from fieldcal.partitions import Edges
     >>> Edges([0.2, 0.5]).assign(np.array([0.0, 0.2, 0.21, 0.5, 1.0])).tolist()
     [0, 0, 1, 1, 2]
     >>> Edges([0, 0.2, 0.5, 1]) == Edges([0.2, 0.5])
@@ -262,7 +262,7 @@ class Quantiles(Recipe):
     Examples
     --------
     >>> import numpy as np
-    >>> from fieldcal import Quantiles
+    >>> from fieldcal.partitions import Quantiles
     >>> Quantiles(2).fit(np.array([.125, .25, .5, .75]), np.array([0, 0, 1, 1]), 2).edges
     (0.375,)
     """
@@ -337,7 +337,7 @@ class Expected(Recipe):
     Examples
     --------
     >>> import numpy as np
-    >>> from fieldcal import Expected
+    >>> from fieldcal.partitions import Expected
     >>> proba = np.array([[0.8, 0.1, 0.1], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
     >>> Expected(2).fit(proba, np.array([0, 1, 2, 0]), 3).assign(proba).tolist()
     [0, 1, 1, 0]
@@ -442,7 +442,7 @@ class Simplex(Recipe):
     Examples
     --------
     >>> import numpy as np
-    >>> from fieldcal import Simplex
+    >>> from fieldcal.partitions import Simplex
     >>> proba = np.random.default_rng(0).dirichlet(np.ones(3), size=1000)
     >>> partition = Simplex(8).fit(proba, np.zeros(1000, dtype=int), 3)
     >>> partition.m, bool((partition.assign(proba) < 8).all())
@@ -472,7 +472,7 @@ class Bins(Partition):
     Examples
     --------
     >>> import numpy as np
-    >>> from fieldcal import Bins
+    >>> from fieldcal.partitions import Bins
     >>> Bins(3).assign(np.array([0, 2, 1])).tolist()
     [0, 2, 1]
     """

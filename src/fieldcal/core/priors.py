@@ -44,12 +44,12 @@ class Prior:
     >>> import numpy as np
     >>> import fieldcal
     >>> from fieldcal.core.problem import Penalty
-    >>> class Even(fieldcal.Prior):
+    >>> class Even(fieldcal.priors.Prior):
     ...     name = "even"
     ...     def penalty(self, problem):
     ...         return Penalty.of(problem, classes=np.array([10.0, 10.0]))
     >>> _, lab, field, _ = fieldcal.datasets.example()
-    >>> prev = fieldcal.estimate(lab, field, prior=Even() + fieldcal.KL(5), trust=1)
+    >>> prev = fieldcal.estimate(lab, field, prior=Even() + fieldcal.priors.KL(5), trust=1)
     >>> prev.prior["name"]
     'even + kl'
     """
@@ -131,7 +131,7 @@ class Flat(Prior):
     --------
     >>> import fieldcal
     >>> _, lab, field, _ = fieldcal.datasets.example()
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.Flat(), trust=1).prior["name"]
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.priors.Flat(), trust=1).prior["name"]
     'flat'
     """
 
@@ -153,7 +153,7 @@ class KL(_WithStrength):
     --------
     >>> import fieldcal
     >>> _, lab, field, _ = fieldcal.datasets.example()
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(strength=10), trust=1).prior
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.priors.KL(strength=10), trust=1).prior
     {'name': 'kl', 'strength': 10}
     """
 
@@ -177,7 +177,7 @@ class KLBins(_WithStrength):
     --------
     >>> import fieldcal
     >>> _, lab, field, _ = fieldcal.datasets.example()
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.KLBins(strength=10), trust=1).prior
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.priors.KLBins(strength=10), trust=1).prior
     {'name': 'kl_bins', 'strength': 10}
     """
 
@@ -199,7 +199,7 @@ class Dirichlet(_WithStrength):
     --------
     >>> import fieldcal
     >>> _, lab, field, _ = fieldcal.datasets.example()
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.Dirichlet(strength=10), trust=1).prior["name"]
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.priors.Dirichlet(strength=10), trust=1).prior["name"]
     'dirichlet'
     """
 
@@ -224,7 +224,8 @@ class Continuity(_WithStrength):
     >>> data = fieldcal.datasets.label_shift(p_lab=[0.4, 0.3, 0.3], n_field=200, n_groups=1, random_state=0)
     >>> lab = fieldcal.learn(data.proba_lab, data.y_lab, ordered=True)
     >>> field = fieldcal.count(lab, data.proba_field)
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(10) + fieldcal.Continuity(5), trust=1).prior["name"]
+    >>> prior = fieldcal.priors.KL(10) + fieldcal.priors.Continuity(5)
+    >>> fieldcal.estimate(lab, field, prior=prior, trust=1).prior["name"]
     'kl + continuity'
     """
 
@@ -258,8 +259,8 @@ class Custom(Prior):
     --------
     >>> import fieldcal
     >>> _, lab, field, _ = fieldcal.datasets.example()
-    >>> rare = fieldcal.Custom(lambda p: 50 * p[..., 1] ** 2, lambda p: 100 * p * [0, 1])
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.KL(1) + rare, trust=1).prior["name"]
+    >>> rare = fieldcal.priors.Custom(lambda p: 50 * p[..., 1] ** 2, lambda p: 100 * p * [0, 1])
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.priors.KL(1) + rare, trust=1).prior["name"]
     'kl + custom'
     """
 
@@ -329,7 +330,7 @@ class Pooled(Prior):
     --------
     >>> import fieldcal
     >>> _, lab, field, _ = fieldcal.datasets.example()
-    >>> fieldcal.estimate(lab, field, prior=fieldcal.Pooled(), trust=1).prior["name"]
+    >>> fieldcal.estimate(lab, field, prior=fieldcal.priors.Pooled(), trust=1).prior["name"]
     'pooled'
     """
 

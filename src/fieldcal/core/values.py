@@ -112,7 +112,7 @@ class Values(Partition):
 
     Examples
     --------
-    >>> from fieldcal import Values
+    >>> from fieldcal.partitions import Values
     >>> ratings = Values([[1, 2], 3, [4, 5]])
     >>> ratings.m, ratings.labels(())
     (3, ['1–2', '3', '4–5'])

@@ -358,6 +358,18 @@ def _compared(prev: Prevalence, reference: Hashable) -> Ints:
     return np.column_stack(np.triu_indices(G, 1))
 
 
+def shares_of(prev: Prevalence, g: int) -> dict[Hashable, Interval]:
+    """Of every class in a group, with the interval of the table."""
+    lower, upper = (
+        np.full(len(prev.classes), np.nan) if x is None else x[g] for x in (prev.lower, prev.upper)
+    )
+    level, verdict = prev.level or np.nan, prev.verdict.level
+    return {
+        c: Interval(float(prev.estimate[g, k]), float(lower[k]), float(upper[k]), 1.0, level, verdict)
+        for k, c in enumerate(prev.classes)
+    }
+
+
 def shares(
     prev: Prevalence, groups: list[Hashable] | None, *, of: Hashable, assume: Assume, level: float | None
 ) -> tuple[Interval, ...]:

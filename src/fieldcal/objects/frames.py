@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fieldcal.objects.prevalence import Prevalence
 
 _LIBRARIES = ("pandas", "polars", "pyarrow")
+_BY_CLASS = ("mean_prediction", "urc", "estimate", "lower", "upper")
 
 
 def columns(prev: Prevalence) -> dict[str, list[Any]]:
@@ -26,7 +27,7 @@ def columns(prev: Prevalence) -> dict[str, list[Any]]:
         table[name] = [None] * K + [key for key in keys for _ in range(K)]
     table["class"] = list(prev.classes) * (G + 1)
     table["n"] = np.repeat([np.sum(prev.n), *prev.n[:G]], K).tolist()
-    for name in ("mean_prediction", "urc", "estimate", "lower", "upper"):
+    for name in _BY_CLASS:
         whole, each = getattr(prev.whole, name), getattr(prev, name)
         known = whole is not None and each is not None
         table[name] = np.vstack([whole, each[:G]]).ravel().tolist() if known else [None] * (K * (G + 1))
@@ -37,6 +38,15 @@ def columns(prev: Prevalence) -> dict[str, list[Any]]:
     first = None if prev.field.grouped else prev.status[0]
     table["status"] = [status for status in (first, *prev.status[:G]) for _ in range(K)]
     return table
+
+
+def widened(table: dict[str, list[Any]], classes: Keys) -> dict[str, list[Any]]:
+    """The same with one row per group: what differs between classes has a column for each, ``estimate_<class>``."""
+    K = len(classes)
+    wide = {name: values[::K] for name, values in table.items() if name not in (*_BY_CLASS, "class")}
+    for k, label in enumerate(classes):
+        wide |= {f"{name}_{group_keys.show(label)}": table[name][k::K] for name in _BY_CLASS}
+    return wide
 
 
 def to_frame(table: dict[str, list[Any]], backend: str | None) -> Any:

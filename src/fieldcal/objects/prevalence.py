@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,7 +43,7 @@ from fieldcal.objects.lab import Lab
 from fieldcal.objects.model_of import UnderLabelShift, centres_of, model_of
 from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.objects.verdict import Verdict
-from fieldcal.options import check_choice
+from fieldcal.options import check_choice, check_flags
 from fieldcal.types import SHAPES, Floats, Ints, Keys, Shape
 
 if TYPE_CHECKING:
@@ -144,8 +145,10 @@ class Prevalence(Artefact):
     True
     >>> sorted(prev.performance())
     ['count', 'precision', 'recall']
-    >>> prev.to_frame("polars").shape
-    (6, 14)
+    >>> prev.to_frame("polars").shape, prev.to_frame("polars", wide=True).shape
+    ((6, 14), (3, 18))
+    >>> print(prev[0][1])
+    0.107 (90% interval 0.085 to 0.128; verdict: use with care)
     """
 
     kind: ClassVar[str] = "prevalence"
@@ -574,15 +577,30 @@ class Prevalence(Artefact):
         """
         return performance.performance(self, group, assume=assume)
 
-    def to_frame(self, backend: str | None = None) -> Any:
+    def __getitem__(self, group: Hashable) -> dict[Hashable, Interval]:
+        """The share of each class in a group, with its interval: ``prev["Leeds"]``."""
+        return derived.shares_of(self, self.row_of(group))
+
+    def __contains__(self, group: Hashable) -> bool:
+        return bool(group_keys.positions(self.groups, (group_keys.normalize(group),))[0] >= 0)
+
+    def plot(self, **options: Any) -> Any:
+        """The shares of all groups as a figure of matplotlib: `fieldcal.plots.forest`, with its options."""
+        # Pictures are made of estimates, so plots import objects; here they are loaded when somebody asks.
+        return importlib.import_module("fieldcal.plots").forest(self, **options)
+
+    def to_frame(self, backend: str | None = None, *, wide: bool = False) -> Any:
         """One row per class of the whole field, then one per group and class, as a table of pandas, polars or pyarrow.
 
         Columns: scope ("whole" or "group"), group (null for the whole field; one per part of the key if keys are
         tuples), class, n, mean_prediction, urc, estimate, lower, upper, trust_between, trust_overall, lab_labels and
         field_labels (labelled rows of the group that the estimate rests on), status. One
         population has rows of the whole field only. The backend is by default the first that is installed.
+        With ``wide=True`` a group has one row, and shares have a column for each class, ``estimate_<class>``.
         """
-        return frames.to_frame(self.to_dict(), backend)
+        check_flags(wide=wide)
+        table = self.to_dict()
+        return frames.to_frame(frames.widened(table, self.classes) if wide else table, backend)
 
     def to_dict(self) -> dict[str, list[Any]]:
         """The columns of `to_frame` as plain lists."""

@@ -126,7 +126,7 @@ def learn(
     partition : "auto", int, Quantiles, Edges, Simplex, Expected, Bins or Values
         How predictions are sent to bins. Distributions are binned by their means by default. More bins than the lab
         can fill, with ten rows of the rarer of two classes (of an average one of more) behind each, are not given.
-        Of values: how many bins at most, or `fieldcal.Values`.
+        Of values: how many bins at most, or `fieldcal.partitions.Values`.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
         two classes, one row per class for more.

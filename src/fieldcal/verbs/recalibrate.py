@@ -93,9 +93,9 @@ def recalibrate(
     Returns
     -------
     ndarray of the shape of the predictions, columns in their order; or distributions
-        Of bin ids (`fieldcal.Bins`), the probability of every class given the bin, (n, K). Where bins were counted, the
-        model's probabilities may be given all the same. Of values, the probability of every class given the value,
-        (n, K); NaN, with a warning, for a value that the lab has never seen and no bin takes in.
+        Of bin ids (`fieldcal.partitions.Bins`), the probability of every class given the bin, (n, K). Where bins were
+        counted, the model's probabilities may be given all the same. Of values, the probability of every class given
+        the value, (n, K); NaN, with a warning, for a value that the lab has never seen and no bin takes in.
         Distributions have other masses of the intervals and the same shape inside each. They come in the form that was
         given where that form can hold it (quantiles, a CDF, samples, masses); else as an object with ``cdf``, ``ppf``,
         ``mean`` and so on.
