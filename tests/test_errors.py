@@ -1,4 +1,4 @@
-"""Errors and warnings carry the options that they speak of, and each front end spells them its own way."""
+"""Errors and warnings mark the options in their texts, and each front end spells them its own way."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 import fieldcal
 from fieldcal import estimators, plots, regression, tables
 from fieldcal.cli.dispatch import command
-from fieldcal.cli.output import FLAGS, as_flag, explain
-from fieldcal.errors import FieldcalWarning, InputError, MissingExtraError, Option, Word
+from fieldcal.cli.output import FLAGS, explain
+from fieldcal.errors import FieldcalWarning, InputError, MissingExtraError, Word, option, spelled
 from fieldcal.objects import Classes, Intervals
 from sources import SOURCE, trees
 
@@ -91,7 +91,7 @@ def named_by_hand(path):
 @pytest.mark.usefixtures("parsed")
 def test_no_message_names_an_option_by_hand():
     by_hand = [found for path in modules() for found in named_by_hand(path)]
-    assert not by_hand, "Put an Option among the parts of the message: " + "\n".join(by_hand)
+    assert not by_hand, "Write {option(…)} in the message: " + "\n".join(by_hand)
 
 
 def named_options():
@@ -101,12 +101,20 @@ def named_options():
     yield from ((name, "tables/columns.py") for name in ("name", "recalibrated"))
     yield from ((name, "verbs/field_labels.py") for name in ("design", "only_labels", "y", "label"))
     for path, tree in trees().items():
+        if path.parent.name == "cli":  # its `option` is one of typer
+            continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Option":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("option", "Option")
+            ):
                 if isinstance(node.args[0], ast.Constant):
                     yield node.args[0].value, path
                 else:  # named by the tables above
-                    assert path.name in ("outcome.py", "options.py", "columns.py", "field_labels.py")
+                    assert path.name in (
+                        *("outcome.py", "options.py", "columns.py", "field_labels.py", "errors.py"),
+                    )
 
 
 def flags(group):
@@ -124,42 +132,53 @@ def test_every_option_of_a_message_is_a_flag_or_known_to_have_none():
 
 
 def test_an_option_is_spelled_for_python_and_for_the_command_line():
-    for option, python, flag in (
-        (Option("missing", "drop"), "missing='drop'", "--missing drop"),
-        (Option("acknowledge", True), "acknowledge=True", "--acknowledge"),
-        (Option("groups"), "groups=…", "--by"),
-        (Option("groups", verb="learn"), "learn(…, groups=…)", "fieldcal learn --by"),
-        (Option("partition", 1), "partition=1", "--bins 1"),
-        (Option("every", None), "every=None", "no --every"),
-        (Option("time", Word("<column>")), "time=<column>", "--time <column>"),
-        (Option("name", "{}_new"), "name='{}_new'", "--name {}_new"),
-        (Option("by", ["a", "b"]), "by=['a', 'b']", "--by a,b"),
+    for marked, python, flag in (
+        (option("missing", "drop"), "missing='drop'", "--missing drop"),
+        (option("acknowledge", True), "acknowledge=True", "--acknowledge"),
+        (option("groups"), "groups=…", "--by"),
+        (option("groups", verb="learn"), "learn(…, groups=…)", "fieldcal learn --by"),
+        (option("partition", 1), "partition=1", "--bins 1"),
+        (option("every", None), "every=None", "no --every"),
+        (option("time", Word("<column>")), "time=<column>", "--time <column>"),
+        (option("name", "{}_new"), "name='{}_new'", "--name {}_new"),
+        (option("by", ["a", "b"]), "by=['a', 'b']", "--by a,b"),
         (
-            Option("quantiles", {0.05: "low", 0.95: "high"}),
+            option("quantiles", {0.05: "low", 0.95: "high"}),
             "quantiles={0.05: 'low', 0.95: 'high'}",
             "--quantiles 0.05=low,0.95=high",
         ),
-        (Option("sample_weight"), "sample_weight=…", "sample_weight=…"),
+        (option("sample_weight"), "sample_weight=…", "sample_weight=…"),
+        (option("kind", "values", flag="predictions COLUMN"), "kind='values'", "--predictions COLUMN"),
     ):
-        error = InputError("Braces {} and % are text. Pass ", option, ".")
+        error = InputError(f"Braces {{}} and % are text. Pass {marked}.")
         assert str(error) == f"Braces {{}} and % are text. Pass {python}."
         assert explain(error) == f"Braces {{}} and % are text. Pass {flag}."
 
 
 def test_an_endless_value_is_cut():
-    assert len(str(Option("by", ["x" * 10_000]))) < 100
-    assert len(as_flag(Option("by", ["x" * 10_000]))) < 100
+    error = InputError(option("by", ["x" * 10_000]))
+    assert len(str(error)) < 100
+    assert len(explain(error)) < 100
     text = "There is no column \"missing='drop'\"."
     assert explain(InputError(text)) == text
 
 
 def test_a_message_survives_a_process_boundary():
     for kind in (InputError, MissingExtraError, fieldcal.errors.TrustWarning):
-        error = pickle.loads(pickle.dumps(kind("Pass ", Option("missing", "drop"), ".")))
+        error = pickle.loads(pickle.dumps(kind(f"Pass {option('missing', 'drop')}.")))
         assert type(error) is kind
         assert str(error) == "Pass missing='drop'."
+        assert repr(error) == f"{kind.__name__}(\"Pass missing='drop'.\")"
+        assert error.spelled(str) == "Pass --missing drop."
 
 
-def test_a_warning_in_parts_is_caught_by_its_text():
+def test_a_warning_with_an_option_is_caught_by_its_text():
     with pytest.warns(FieldcalWarning, match=r"^Pass groups=…\.$"):
-        warnings.warn(FieldcalWarning("Pass ", Option("groups"), "."), stacklevel=1)
+        warnings.warn(FieldcalWarning(f"Pass {option('groups')}."), stacklevel=1)
+
+
+def test_marks_of_somebody_else_are_left_alone():
+    text = "\ue000 a \ue001 b \ue002"
+    assert spelled(text) == spelled(text, str) == " a \ue001 b "
+    inside = f"Pass {option('by', Word('a' + chr(0xE001) + 'b' + chr(0xE002)))}."
+    assert spelled(inside) == "Pass by=ab."

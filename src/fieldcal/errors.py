@@ -1,13 +1,12 @@
 """One small tree of errors and warnings.
 
-Every error says what is wrong, which value shows it, and what to do next. Where it speaks of an option, the option is
-an `Option` among the parts of its text, so that a front end can spell it its own way.
+Every error says what is wrong, which value shows it, and what to do next. Options in its text are marked (`option`), so
+that the command line can spell them as flags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 __all__ = [
     "ArtefactError",
@@ -22,7 +21,6 @@ __all__ = [
     "InputTypeError",
     "LabelWarning",
     "MissingExtraError",
-    "Option",
     "PoolingWarning",
     "RecalibratedWarning",
     "RowError",
@@ -32,6 +30,8 @@ __all__ = [
     "ValueWarning",
     "WeightWarning",
     "Word",
+    "option",
+    "spelled",
 ]
 
 #: An option's value is shown up to here.
@@ -51,66 +51,104 @@ class Word(str):
 ANY = Word("…")
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option that a message speaks of. As text it is spelled as Python's keyword argument.
+#: Around an option in a text, and between its parts: characters for private use, which no message has otherwise.
+_OPEN, _NEXT, _CLOSE = "\ue000", "\ue001", "\ue002"
+
+
+def option(name: str, value: object = ANY, *, verb: str | None = None, flag: str | None = None) -> str:
+    """An option inside a message, as marked text: Python's keyword argument, or the flag of a command line.
 
     Parameters
     ----------
     name : of the keyword argument
     value : by default any, ``…``
-    verb : whose option it is, where another one is spoken of than the one that was called
+    verb : the function that has the option, if it is not the one that was called
+    flag : on the command line, with its value, if that is another option
 
     Examples
     --------
-    >>> from fieldcal.errors import Option
-    >>> print(Option("missing", "drop"), Option("acknowledge", True), Option("groups", verb="learn"))
-    missing='drop' acknowledge=True learn(…, groups=…)
+    >>> from fieldcal.errors import option, spelled
+    >>> text = f"Pass {option('missing', 'drop')} or {option('groups', verb='learn')}."
+    >>> spelled(text)
+    "Pass missing='drop' or learn(…, groups=…)."
+    >>> spelled(text, {"groups": "by", "missing": "missing"}.get)
+    'Pass --missing drop or fieldcal learn --by.'
     """
+    before = "no " if value is None else ""
+    typed = "" if value is None or value is True or value is ANY else f" {_typed(value)[:LONGEST_VALUE]}"
+    parts = (name, verb or "", repr(value)[:LONGEST_VALUE], before, typed, flag or "")
+    return f"{_OPEN}{_NEXT.join(part.replace(_CLOSE, '').replace(_NEXT, '') for part in parts)}{_CLOSE}"
 
-    name: str
-    value: object = ANY
-    verb: str | None = None
 
-    def __str__(self) -> str:
-        argument = f"{self.name}={repr(self.value)[:LONGEST_VALUE]}"
-        return argument if self.verb is None else f"{self.verb}(…, {argument})"
+def _typed(value: object) -> str:
+    """A value as people type it in a shell."""
+    if isinstance(value, Mapping):
+        value = [f"{key}={item}" for key, item in value.items()]
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def spelled(text: str, flag: Callable[[str], str | None] | None = None) -> str:
+    """A message with its options spelled out.
+
+    Parameters
+    ----------
+    flag : the flag of an option by its name, without the dashes, or None for an option without one; by default all are
+        spelled as in Python
+    """
+    first, *rest = text.split(_OPEN)
+    return first + "".join(_spelled(*part.partition(_CLOSE)[::2], flag) for part in rest)
+
+
+def _spelled(marked: str, following: str, flag: Callable[[str], str | None] | None) -> str:
+    if marked.count(_NEXT) != 5:  # somebody else's characters
+        return marked + following
+    name, verb, value, before, typed, other = marked.split(_NEXT)
+    known = None if flag is None else other or flag(name)
+    if known is None:
+        return (f"{verb}(…, {name}={value})" if verb else f"{name}={value}") + following
+    return f"{before}{f'fieldcal {verb} ' if verb else ''}--{known}{'' if other else typed}{following}"
+
+
+class Option(str):
+    """An option in the text of a finding, which is stored in Python's spelling."""
+
+    marked: str
+
+    def __new__(
+        cls, name: str, value: object = ANY, verb: str | None = None, flag: str | None = None
+    ) -> Option:
+        """Spelled as in Python, with the marked text beside it."""
+        marked = option(name, value, verb=verb, flag=flag)
+        made = super().__new__(cls, spelled(marked))
+        made.marked = marked
+        return made
 
 
 class _Message:
-    """A text in parts, some of which are options.
-
-    Parts, and not a template with holes: what an error quotes may hold braces.
-    """
+    """A text with marked options; as text they are spelled as Python's keyword arguments."""
 
     args: tuple[object, ...]
 
-    def __init__(self, *parts: str | Option) -> None:
-        super().__init__(*parts)
-
     def __str__(self) -> str:
-        return self.spelled(str)
+        return self.spelled()
 
-    def spelled(self, option: Callable[[Option], str]) -> str:
-        """The text, with its options as the function spells them."""
-        return "".join(option(part) if isinstance(part, Option) else str(part) for part in self.args)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def spelled(self, flag: Callable[[str], str | None] | None = None) -> str:
+        """The text with its options as flags; see `fieldcal.errors.spelled`."""
+        return spelled("".join(getattr(part, "marked", str(part)) for part in self.args), flag)
 
 
 class FieldcalError(_Message, Exception):
     """Base of everything fieldcal raises on purpose.
 
-    Parameters
-    ----------
-    *parts : the text, in pieces where it speaks of options
-
     Examples
     --------
-    >>> from fieldcal.errors import InputError, Option
-    >>> error = InputError("3 rows have no score. Pass ", Option("missing", "drop"), ".")
-    >>> print(error)
-    3 rows have no score. Pass missing='drop'.
-    >>> error.spelled(lambda option: f"--{option.name} {option.value}")
-    '3 rows have no score. Pass --missing drop.'
+    >>> from fieldcal.errors import InputError, option
+    >>> raise InputError(f"3 rows have no score. Pass {option('missing', 'drop')}.")
+    Traceback (most recent call last):
+    fieldcal.errors.InputError: 3 rows have no score. Pass missing='drop'.
     """
 
 
@@ -126,8 +164,8 @@ class RowError(InputError):
     row : which one, from 0; None where rows have no order
     """
 
-    def __init__(self, *parts: str | Option, row: int | None = None) -> None:
-        super().__init__(*parts)
+    def __init__(self, text: str, row: int | None = None) -> None:
+        super().__init__(text)
         self.row = row
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 
 #: More than a table in memory has rows, groups or bins; asked for, it is a slip of the keyboard.
 MOST = 10**8
@@ -80,6 +80,8 @@ def as_array(name: str, values: Any) -> NDArray[np.float64]:
         ) from None
 
 
+#: Predictions that are values, such as the verdicts of a judge; on the command line, by the option that names them.
+AS_VALUES = option("kind", "values", flag="predictions COLUMN")
 #: Where each artefact comes from.
 MADE_BY = {
     "Lab": "fieldcal.learn(predictions, y)",
@@ -97,21 +99,20 @@ def check_kind(name: str, value: Any, kind: type[Any]) -> None:
         raise InputTypeError(f"{name} must be a {what}, but got {type(value).__name__}.{comes}")
 
 
-def column_names(option: str, given: Any) -> tuple[str, ...]:
+def column_names(name: str, given: Any) -> tuple[str, ...]:
     """One name or several; none where nothing is given."""
     listed = () if given is None else (given,) if isinstance(given, str) else given
     without_length = isinstance(listed, np.ndarray) and listed.ndim == 0
     if isinstance(listed, Iterable) and not isinstance(listed, (bytes, Mapping)) and not without_length:
         found = tuple(listed)
-        if all(isinstance(name, str) for name in found):
+        if all(isinstance(each, str) for each in found):
             return found
-    raise no_name(option, given)
+    raise no_name(name, given)
 
 
-def no_name(option: str, given: object) -> InputTypeError:
+def no_name(name: str, given: object) -> InputTypeError:
     """Names are text: files and most engines know no others."""
     return InputTypeError(
-        Option(option, given),
-        " does not name a column by text. Rename columns that are named by numbers or tuples first: "
-        "frame.columns = [str(c) for c in frame.columns].",
+        f"{option(name, given)} does not name a column by text. Rename columns that are named by numbers or tuples "
+        "first: frame.columns = [str(c) for c in frame.columns]."
     )

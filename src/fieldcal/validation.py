@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from fieldcal.core import partition as parts
 from fieldcal.core.response import row_per_weight, whole
-from fieldcal.errors import InputError, InputTypeError, LabelWarning, Option, WeightWarning
+from fieldcal.errors import InputError, InputTypeError, LabelWarning, WeightWarning, option
 from fieldcal.objects import SCORE_UNIT, Lab, group_keys
 from fieldcal.objects.outcome import column_order, factorize_labels, listed, places_of
+from fieldcal.options import AS_VALUES
 from fieldcal.storage import refuse_repeats
 from fieldcal.types import Floats, Ints, Keys, Missing
 
@@ -31,11 +32,7 @@ SUM_TOLERANCE = 1e-3
 HALF_SUM_TOLERANCE = 1e-2
 #: What predictions of the lab are called, and what they may be besides probabilities.
 LAB = "lab predictions"
-_OR_VALUES = (
-    " If they are values, such as the verdicts or ratings of a judge, pass ",
-    Option("kind", "values"),
-    ".",
-)
+_OR_VALUES = f" If they are values, such as the verdicts or ratings of a judge, pass {AS_VALUES}."
 #: Far from what rows stand for, on both sides; squares of them and sums of those are neither infinite nor zero.
 _MIN_WEIGHT, _MAX_WEIGHT = 1e-25, 1e25
 
@@ -81,7 +78,7 @@ def as_scores(
     """
     tolerance = HALF_SUM_TOLERANCE if str(getattr(proba, "dtype", "")) == "float16" else SUM_TOLERANCE
     _refuse_first_class(proba, classes, name)
-    array = as_floats(_columns_by_name(proba, classes), name, *(_OR_VALUES if name == LAB else ()))
+    array = as_floats(_columns_by_name(proba, classes), name, otherwise=_OR_VALUES if name == LAB else "")
     if array.ndim == 2 and array.shape[1] == 1 and (n_classes is None or n_classes == 2):
         array = array[:, 0]
     if array.ndim not in (1, 2):
@@ -158,10 +155,8 @@ def check_order(classes: Keys) -> None:
     """Refuse an order that nobody gave: text sorts by the alphabet, in which "high" comes before "low"."""
     if len(classes) > 2 and any(isinstance(c, str) for c in classes):
         raise InputError(
-            Option("ordered", True),
-            f" needs the order of the classes, but they are text, {listed(classes)}, and were not given. Pass ",
-            Option("classes"),
-            " from the lowest to the highest, or use numbers.",
+            f"{option('ordered', True)} needs the order of the classes, but they are text, {listed(classes)}, and "
+            f"were not given. Pass {option('classes')} from the lowest to the highest, or use numbers."
         )
 
 
@@ -240,12 +235,12 @@ def _matrix(frame: Any, order: list[int]) -> Any:
     return np.column_stack([frame.column(i).to_numpy(zero_copy_only=False) for i in order])
 
 
-def as_floats(values: Any, name: str, *otherwise: str | Option) -> Floats:
+def as_floats(values: Any, name: str, *, otherwise: str = "") -> Floats:
     """As float64; strings and other non-numbers are refused, None and masked values become NaN.
 
     Parameters
     ----------
-    *otherwise : what else can be done, for the refusal of what are no numbers
+    otherwise : what else can be done, for the refusal of what are no numbers
     """
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
@@ -264,8 +259,7 @@ def as_floats(values: Any, name: str, *otherwise: str | Option) -> Floats:
         bad = array.ravel()[0] if array.size else array.dtype
     raise InputTypeError(
         f"The {name} must be numbers, but hold {str(bad)[:40]!r} of type {type(bad).__name__}. "
-        "Convert them with astype(float) first.",
-        *otherwise,
+        f"Convert them with astype(float) first.{otherwise}"
     )
 
 
@@ -284,13 +278,8 @@ def _is_number(value: Any) -> bool:
 
 
 #: What else can be done with rows without a score.
-MISSING_OTHERWISE = (
-    ", or say what to do with ",
-    Option("missing", "drop"),
-    " (count) or ",
-    Option("missing", "keep"),
-    " (recalibrate)",
-)
+_DROP, _KEEP = option("missing", "drop"), option("missing", "keep")
+MISSING_OTHERWISE = f", or say what to do with {_DROP} (count) or {_KEEP} (recalibrate)"
 
 
 def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool_] | None:
@@ -301,11 +290,10 @@ def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool
         return None
     absent = np.asarray(np.isnan(array) if array.ndim == 1 else np.isnan(array).any(axis=1))
     if missing == "error":
+        otherwise = MISSING_OTHERWISE if name.startswith("field") else ""
         raise InputError(
             f"{int(absent.sum())} of {len(array)} {name} are missing (NaN or null), the first in row "
-            f"{int(absent.argmax())}. Drop those rows",
-            *(MISSING_OTHERWISE if name.startswith("field") else ()),
-            ".",
+            f"{int(absent.argmax())}. Drop those rows{otherwise}."
         )
     return absent
 
@@ -322,8 +310,8 @@ def _clip(array: Floats, absent: NDArray[np.bool_] | None, name: str) -> tuple[F
         worst = high if high - 1.0 > -low else low
         rated = name == LAB and bool((present == np.floor(present)).all())
         raise InputError(
-            f"The {name} must be probabilities, but reach {worst:.4g}. {likely_cause(low, high)}",
-            *(_OR_VALUES if rated else ()),
+            f"The {name} must be probabilities, but reach {worst:.4g}. {likely_cause(low, high)}"
+            f"{_OR_VALUES if rated else ''}"
         )
     outside = int(((present < 0.0) | (present > 1.0)).sum())
     return np.clip(array, 0.0, 1.0), outside
@@ -360,9 +348,7 @@ def _check_sums(
     if len(total) and abs(total[worst] - 1.0) > tolerance:
         raise InputError(
             f"Rows of the {name} must sum to one, but row {worst} sums to {total[worst]:.6g}. Are these "
-            "one-against-rest scores? Pass ",
-            Option("normalize", True),
-            " to rescale each row.",
+            f"one-against-rest scores? Pass {option('normalize', True)} to rescale each row."
         )
     return array
 
@@ -402,18 +388,15 @@ def without_zeros(scores: Scores, *, missing: Missing) -> Scores:
         return scores
     if missing == "error":
         raise InputError(
-            f"{int(zero.sum()):,} of {len(zero):,} field predictions are exactly 0, ", *NO_BIN_FOR_ZERO
+            f"{int(zero.sum()):,} of {len(zero):,} field predictions are exactly 0, {NO_BIN_FOR_ZERO}"
         )
     return replace(scores, missing=zero if scores.missing is None else zero | scores.missing)
 
 
 #: What is said of scores of 0 where there is no bin for them.
 NO_BIN_FOR_ZERO = (
-    "for which this lab, learnt with ",
-    Option("method", "reference"),
-    ", has no bin. Leave them out with ",
-    Option("missing", "drop"),
-    ".",
+    f"for which this lab, learnt with {option('method', 'reference')}, has no bin. Leave them out with "
+    f"{_DROP}."
 )
 
 

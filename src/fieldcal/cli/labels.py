@@ -172,8 +172,8 @@ def lines_of(source: Source) -> Iterator[None]:
         line = None if error.row is None else source.line_of(error.row)
         if line is None:
             raise
-        parts: Any = error.args
-        raise RowError(*parts, f" The first is line {line} of {source.name!r}.", row=error.row) from None
+        where = f"The first is line {line} of {source.name!r}."
+        raise RowError(f"{error.args[0]} {where}", row=error.row) from None
 
 
 def label_column(lab: Lab, label: str | None) -> str:

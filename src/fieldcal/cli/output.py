@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fieldcal.errors import ANY, LONGEST_VALUE, FieldcalError, FieldcalWarning, InputError, Option, Word
+from fieldcal.errors import FieldcalError, FieldcalWarning, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -82,37 +82,16 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def as_flag(option: Option) -> str:
-    """An option as the command line spells it.
+def as_flag(name: str) -> str | None:
+    """The flag of an option of Python; None where the command line has none.
 
     Examples
     --------
     >>> from fieldcal.cli.output import as_flag
-    >>> from fieldcal.errors import Option
-    >>> as_flag(Option("missing", "drop")), as_flag(Option("acknowledge", True)), as_flag(Option("groups"))
-    ('--missing drop', '--acknowledge', '--by')
+    >>> as_flag("missing"), as_flag("groups"), as_flag("family")
+    ('missing', 'by', None)
     """
-    if (option.name, option.value) == ("kind", "values"):
-        option = Option("predictions", Word("COLUMN"), verb=option.verb)
-    if (option.name, option.value) == ("calibration", "lab.calibration_map"):
-        option = Option("calibration", Word("LAB.json"), verb=option.verb)
-    name = FLAGS.get(option.name, option.name)
-    if name is None:
-        return str(option)
-    command = "" if option.verb is None else f"fieldcal {option.verb} "
-    flag = f"{command}--{name}"
-    if option.value is None:
-        return f"no {flag}"
-    if option.value is True or option.value is ANY:
-        return flag
-    return f"{flag} {_as_typed(option.value)}"
-
-
-def _as_typed(value: object) -> str:
-    if isinstance(value, Mapping):
-        value = [f"{key}={item}" for key, item in value.items()]
-    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return text[:LONGEST_VALUE]
+    return FLAGS.get(name, name)
 
 
 def explain(error: BaseException) -> str:

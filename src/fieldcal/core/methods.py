@@ -19,7 +19,7 @@ from fieldcal.core.partition import (
     QuantilesAboveZero,
 )
 from fieldcal.core.priors import Continuity, Flat, PriorLike
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.options import check_choice
 from fieldcal.types import Point
 
@@ -53,18 +53,15 @@ class Method:
         if isinstance(partition, Edges):
             return EdgesAboveZero(partition.edges)
         raise InputError(
-            f"The authors' code cuts the score of two classes into intervals, but got {partition!r:.60}. Use ",
-            Option("method", "paper"),
-            ".",
+            f"The authors' code cuts the score of two classes into intervals, but got {partition!r:.60}. Use "
+            f"{option('method', 'paper')}."
         )
 
     def check(self, n_classes: int) -> None:
         """Refuse more classes than it is for."""
         if self.most_classes is not None and n_classes > self.most_classes:
             raise InputError(
-                f"The authors' code knows two classes, but there are {n_classes}. Use ",
-                Option("method", "paper"),
-                ".",
+                f"The authors' code knows two classes, but there are {n_classes}. Use {option('method', 'paper')}."
             )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from fieldcal.core.backend import Backend, Expr, at_largest, bin_between, clipped, every_class, total
 from fieldcal.core.policy import POLICY
 from fieldcal.core.simplex import TreeNodes, grow
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.options import as_array
 from fieldcal.types import Floats, Ints
 
@@ -538,7 +538,7 @@ def _as_many(n: int, n_classes: int, *, ordered: bool) -> Recipe:
     """The recipe for so many bins, whatever the number of classes."""
     if n > _MOST_BINS:
         raise InputError(
-            Option("partition", n), f" asks for more than {_MOST_BINS:,} bins. Ask for a few, 8 for instance."
+            f"{option('partition', n)} asks for more than {_MOST_BINS:,} bins. Ask for a few, 8 for instance."
         )
     if n_classes == 2:
         return Quantiles(n)
@@ -546,9 +546,8 @@ def _as_many(n: int, n_classes: int, *, ordered: bool) -> Recipe:
         return Expected(n)
     if n < n_classes:
         raise InputError(
-            Option("partition", n),
-            f" asks for fewer bins than the {n_classes} classes, which they could not tell apart. Ask for "
-            f"{n_classes} at least.",
+            f"{option('partition', n)} asks for fewer bins than the {n_classes} classes, which they could not tell "
+            f"apart. Ask for {n_classes} at least."
         )
     return Simplex(n, min_rows=1)
 

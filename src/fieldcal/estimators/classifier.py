@@ -17,7 +17,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike
 from fieldcal.core.priors import PriorLike
-from fieldcal.errors import InputTypeError, Option, WeightWarning
+from fieldcal.errors import InputTypeError, WeightWarning, option
 from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, distinct
 from fieldcal.estimators.cross_fitting import (
     AsItIs,
@@ -205,9 +205,8 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     def _check_estimator(self, fit_params: dict[str, Any]) -> None:
         if not hasattr(self.estimator, "predict_proba") and self.calibration is None:
             raise InputTypeError(
-                f"{type(unfrozen(self.estimator)).__name__} has no predict_proba. Set ",
-                Option("calibration", "sigmoid"),
-                " to make probabilities of its decision_function.",
+                f"{type(unfrozen(self.estimator)).__name__} has no predict_proba. Set "
+                f"{option('calibration', 'sigmoid')} to make probabilities of its decision_function."
             )
         check_fit_or_frozen(self.estimator, fit_params)
 

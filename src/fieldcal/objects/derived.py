@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.judged import Judged
 from fieldcal.objects.outcome import place_of_class
@@ -305,9 +305,8 @@ def contrast(
         return interval(prev, shares[0] - shares[1], draws[0] - draws[1], 0.0, assume, level)
     if shares[1] < _NOTHING:
         raise InputError(
-            f"The estimate of group {group_keys.show(b)!r:.60} is 0, and there is no ratio to nothing. Use ",
-            Option("kind", "difference"),
-            ".",
+            f"The estimate of group {group_keys.show(b)!r:.60} is 0, and there is no ratio to nothing. Use "
+            f"{option('kind', 'difference')}."
         )
     ratios = draws[0] / np.maximum(draws[1], _NOTHING)
     return interval(prev, shares[0] / shares[1], ratios, 1.0, assume, level)
@@ -353,7 +352,7 @@ def _compared(prev: Prevalence, reference: Hashable) -> Ints:
         return np.array([(g, base) for g in range(G) if g != base])
     if G > _MOST_COMPARED:
         raise InputError(
-            f"Every two of {G:,} groups are too many to compare. Name a ", Option("reference"), " group."
+            f"Every two of {G:,} groups are too many to compare. Name a {option('reference')} group."
         )
     return np.column_stack(np.triu_indices(G, 1))
 

@@ -12,7 +12,7 @@ from pydantic import Field as Slot
 from pydantic import model_validator
 
 from fieldcal.core.response import row_per_weight
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import group_keys, show
 from fieldcal.objects.artefact import Artefact, KeyTuple, Texts, check_shapes, sealed
 from fieldcal.objects.batches import (
@@ -258,8 +258,8 @@ class Field(Artefact):
         counted without a name is in no window.
         """
         if not self.batch_ids:
-            ways = Option("batch"), ", or with ", Option("time"), " and ", Option("every")
-            raise InputError("This field has no batches, so no windows. Count with ", *ways, ", first.")
+            ways = f"{option('batch')}, or with {option('time')} and {option('every')}"
+            raise InputError(f"This field has no batches, so no windows. Count with {ways}, first.")
         return self.only(within(self.batch_ids, start, end))
 
     @cached_property

@@ -17,7 +17,7 @@ from fieldcal.core.policy import POLICY
 from fieldcal.core.posterior import Summary, summarise_draws
 from fieldcal.core.response import in_class_rows
 from fieldcal.core.reweight import Step, matched_tilt
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.next_lab import has_labels_of
@@ -272,9 +272,7 @@ def verdicts_of(lab: Lab, field: Field, *, design_effect: float = 1.0) -> Verdic
     elif lab.design == "by_score":
         raise InputError(
             "The labelled rows of this lab were chosen by their values: they tell of the rows that they were chosen "
-            "from, and these were counted without labels. Count them with their labels, ",
-            Option("y"),
-            ".",
+            f"from, and these were counted without labels. Count them with their labels, {option('y')}."
         )
     outside = (lab.design == "by_class" and not has_labels_of(lab, field)) or not field.labelled
     given_class = by_class.sum(axis=0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.response import whole
-from fieldcal.errors import InputError, Option, TrustWarning, Word
+from fieldcal.errors import InputError, TrustWarning, Word, option
 from fieldcal.objects import group_keys, lab_groups
 from fieldcal.objects.artefact import SCORE_UNIT
 from fieldcal.objects.batches import Labelled, added
@@ -54,9 +54,7 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
         )
     if not field.labelled:
         raise InputError(
-            "This field has no labelled rows, so nothing to extend the lab by. Count it with ",
-            Option("y"),
-            ".",
+            f"This field has no labelled rows, so nothing to extend the lab by. Count it with {option('y')}."
         )
     _refuse_own_rows(lab, field)
     groups, places = _groups_with_labels(lab, field)
@@ -105,9 +103,8 @@ def _refuse_own_rows(lab: Lab, field: Field) -> None:
     if has_labels_of(lab, field):
         raise InputError(
             "The labelled rows of this field are those that the lab was learnt from: as rows of the next lab they "
-            "would count twice. Extend it by labels that came later, counted with ",
-            Option("only_labels", True),
-            ", or learn from all labelled rows together.",
+            f"would count twice. Extend it by labels that came later, counted with {option('only_labels', True)}, or "
+            "learn from all labelled rows together."
         )
 
 
@@ -351,31 +348,23 @@ def _check_mergeable(one: Lab, two: Lab) -> None:
     if one.partition.spec() != two.partition.spec():
         raise InputError(
             f"These labs have different bins, {one.n_bins} and {two.n_bins}, or cut them elsewhere. Learn the second "
-            "with ",
-            Option("partition"),
-            " of the first.",
+            f"with {option('partition')} of the first."
         )
     if one.design != two.design:
         raise InputError(
             f"The labelled rows of these labs were chosen in different ways, {one.design!r} and {two.design!r}, and "
-            "say different things. Learn both with the same ",
-            Option("design"),
-            ".",
+            f"say different things. Learn both with the same {option('design')}."
         )
     if not _read_alike(one, two):
         raise InputError(
             "These labs read predictions in different ways: one is calibrated, or both are by other knots, so that "
-            "their mean predictions do not add up. Learn the second with the "
-            "map of the first: ",
-            Option("calibration", Word("lab.calibration_map")),
-            ".",
+            "their mean predictions do not add up. Learn the second with the map of the first: "
+            f"{option('calibration', Word('lab.calibration_map'), flag='calibration LAB.json')}."
         )
     if one.smoothing != two.smoothing:
         raise InputError(
             f"These labs are smoothed by {one.smoothing:g} and {two.smoothing:g} rows per class. Learn both with the "
-            "same ",
-            Option("smoothing"),
-            ".",
+            f"same {option('smoothing')}."
         )
     if one.columns is not None and two.columns is not None and one.columns != two.columns:
         raise InputError(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, model_validator
 from pydantic import Field as Slot
 
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import group_keys
 from fieldcal.objects.artefact import Flags, Frozen, KeyTuple, Numbers, Texts, sealed
 from fieldcal.storage import did_you_mean
@@ -45,39 +45,39 @@ class Columns(Frozen):
 
 
 #: Options that go with one outcome alone: what they are when nobody gives them, and what to do instead.
-Foreign = dict[str, tuple[Any, tuple[str | Option, ...]]]
+Foreign = dict[str, tuple[Any, str]]
 
-_LEAVE_OUT = ("Leave it out.",)
-_EACH_WINDOW = ("Count every window by itself, with ", Option("batch"), ", and merge.")
+_LEAVE_OUT = "Leave it out."
+_EACH_WINDOW = f"Count every window by itself, with {option('batch')}, and merge."
 _OF_NUMBERS: Foreign = {
-    "quantiles": (None, ("Name the columns with ", Option("scores"), ".")),
-    "predictions": (None, ("Name the columns with ", Option("scores"), ".")),
+    "quantiles": (None, f"Name the columns with {option('scores')}."),
+    "predictions": (None, f"Name the columns with {option('scores')}."),
     "intervals": ("auto", _LEAVE_OUT),
     "atoms": ("auto", _LEAVE_OUT),
     "crossing": ("error", _LEAVE_OUT),
 }
 _OF_CLASSES: Foreign = {
-    "scores": (None, ("Name the columns with ", Option("quantiles"), ".")),
-    "predictions": (None, ("Name the columns with ", Option("quantiles"), ".")),
-    "classes": (None, ("Use ", Option("intervals"), ".")),
+    "scores": (None, f"Name the columns with {option('quantiles')}."),
+    "predictions": (None, f"Name the columns with {option('quantiles')}."),
+    "classes": (None, f"Use {option('intervals')}."),
     "positive": (None, _LEAVE_OUT),
-    "ordered": (False, ("Intervals of a number are in order anyway: leave it out.",)),
+    "ordered": (False, "Intervals of a number are in order anyway: leave it out."),
     "normalize": (False, _LEAVE_OUT),
     "calibration": (None, _LEAVE_OUT),
-    "missing": ("error", ("Drop rows without a prediction first.",)),
+    "missing": ("error", "Drop rows without a prediction first."),
     "time": (None, _EACH_WINDOW),
     "every": (None, _EACH_WINDOW),
 }
 _NOT_OF_VALUES: Foreign = {
-    "scores": (None, ("Name the columns with ", Option("predictions"), ".")),
-    "quantiles": (None, ("Name the columns with ", Option("predictions"), ".")),
+    "scores": (None, f"Name the columns with {option('predictions')}."),
+    "quantiles": (None, f"Name the columns with {option('predictions')}."),
     "crossing": ("error", _LEAVE_OUT),
     "normalize": (False, _LEAVE_OUT),
     "calibration": (None, _LEAVE_OUT),
     "intervals": ("auto", _LEAVE_OUT),
     "atoms": ("auto", _LEAVE_OUT),
     "method": ("default", _LEAVE_OUT),
-    "positive": (None, ("Give the order of the classes with ", Option("classes"), ".")),
+    "positive": (None, f"Give the order of the classes with {option('classes')}."),
 }
 
 
@@ -91,7 +91,7 @@ def _refuse(foreign: Foreign, predictions: str, options: dict[str, Any]) -> None
         given, (unset, way_out) = options[name], foreign[name]
         if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
             raise InputError(
-                Option(name, given), f" does not go with {predictions}, which this is about. ", *way_out
+                f"{option(name, given)} does not go with {predictions}, which this is about. {way_out}"
             )
 
 

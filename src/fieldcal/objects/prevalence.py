@@ -21,7 +21,7 @@ from fieldcal.core.reweight import BinStep, Step, steps_of
 from fieldcal.core.solve import Solution
 from fieldcal.core.stories import Story, posterior_alone, story_draws, tell
 from fieldcal.core.trust import Evidence, Trust
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import derived, frames, group_keys, performance, show
 from fieldcal.objects.artefact import (
     LARGEST,
@@ -299,15 +299,13 @@ class Prevalence(Artefact):
             return Correction(self.steps, self.steps_unseen, *about)
         if self.is_judged:
             raise InputError(
-                Option("shape", "bins"),
-                " is for probabilities: values are told class by class anyway. Leave it out.",
+                f"{option('shape', 'bins')} is for probabilities: values are told class by class anyway. Leave it out."
             )
         if self.by_model is None:
             raise InputError(
-                Option("shape", "bins"),
-                " corrects predictions bin by bin, which takes labels of the field or of the lab's groups, but none "
-                "were counted. Label some rows (see fieldcal plan), count them with their labels and estimate again; "
-                "or leave it out.",
+                f"{option('shape', 'bins')} corrects predictions bin by bin, which takes labels of the field or of "
+                "the lab's groups, but none were counted. Label some rows (see fieldcal plan), count them with their "
+                "labels and estimate again; or leave it out."
             )
         found, partition = self.by_model, self.lab.partition
         seen, unseen = (found.steps_by_bin(partition, unseen=u) for u in (not self.field.grouped, True))

@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal.core.sample_size import rows_behind
 from fieldcal.core.values import Values, canonical
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import group_keys
 from fieldcal.objects.next_lab import of_given_bins
 from fieldcal.objects.outcome import Classes
@@ -35,9 +35,8 @@ def lab_of_rates(
     two = [sensitivity, specificity]
     given = [rate is not None for rate in two]
     if (confusion is None) != all(given) or any(given) != all(given):
-        rates = Option("sensitivity"), " and ", Option("specificity")
-        table_of = Option("confusion"), " matrix of classes by values."
-        raise InputError("Give ", *rates, " of a test, or a ", *table_of)
+        rates = f"{option('sensitivity')} and {option('specificity')}"
+        raise InputError(f"Give {rates} of a test, or a {option('confusion')} matrix of classes by values.")
     if confusion is None:
         se, sp = (as_number(name, x, least=0, most=1) for name, x in zip(_NAMES, two, strict=True))
         table = np.array([[sp, 1 - sp], [1 - se, se]])
@@ -66,12 +65,8 @@ _NAMES = ("sensitivity", "specificity")
 def _rows_of_two(table: Floats, n: Any, intervals: Any, level: float) -> Floats:
     if (n is None) == (intervals is None):
         raise InputError(
-            "Rates are known from so many rows, or so well: give ",
-            Option("n"),
-            ", the numbers of positive and negative rows behind them, or their ",
-            Option("intervals"),
-            f" {'and not both' if n is not None else ''}".rstrip(),
-            ".",
+            f"Rates are known from so many rows, or so well: give {option('n')}, the numbers of positive and negative "
+            f"rows behind them, or their {option('intervals')}{'' if n is None else ' and not both'}."
         )
     if n is not None:
         return _checked_rows(n, 2)[::-1].copy()
@@ -107,10 +102,7 @@ def _of_confusion(confusion: Any, n: Any, intervals: Any) -> tuple[Floats, Float
     table = as_array("confusion", confusion)
     if intervals is not None:
         raise InputError(
-            Option("intervals"),
-            " go with sensitivity and specificity. Give ",
-            Option("n"),
-            " or rows instead.",
+            f"{option('intervals')} go with sensitivity and specificity. Give {option('n')} or rows instead."
         )
     if table.ndim != 2 or min(table.shape) < 2 or not np.isfinite(table).all() or table.min() < 0:
         raise InputError(
@@ -121,16 +113,12 @@ def _of_confusion(confusion: Any, n: Any, intervals: Any) -> tuple[Floats, Float
     if n is None:
         if np.allclose(total, 1.0, atol=1e-3) or np.any(total < 1):
             raise InputError(
-                "confusion holds shares, which are known from so many rows: give ",
-                Option("n"),
-                ", one per class.",
+                f"confusion holds shares, which are known from so many rows: give {option('n')}, one per class."
             )
         return table / total[:, None], total
     if not np.allclose(total, 1.0, atol=1e-3):
         raise InputError(
-            "With ",
-            Option("n"),
-            f" the rows of confusion are shares and sum to one, but they sum to {total}.",
+            f"With {option('n')} the rows of confusion are shares and sum to one, but they sum to {total}."
         )
     return table / total[:, None], _checked_rows(n, len(table))
 
@@ -159,8 +147,7 @@ def _values(values: Any, m: int) -> list[Any]:
     listed = [] if values is None else list(values)
     if len(listed) != m or len({canonical(v) for v in listed}) < m:
         raise InputError(
-            f"There are {m} columns of values, so that ",
-            Option("values"),
-            f" must be {m} different ones, but got {values!r:.80}.",
+            f"There are {m} columns of values, so that {option('values')} must be {m} different ones, but got "
+            f"{values!r:.80}."
         )
     return listed

@@ -19,7 +19,7 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core.hypotheses import KINDS
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.core.reweight import BinStep, Step, taken
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.from_model import HYPOTHESES
 from fieldcal.objects.outcome import place_of_class
@@ -75,10 +75,8 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
     rehearsal = lab.rehearsal
     if rehearsal is None:
         raise InputError(
-            "This lab has no rehearsal to draw: it was learnt without groups, or with too few of them. "
-            "Learn it with groups: fieldcal.learn(proba, y, ",
-            Option("groups"),
-            ").",
+            "This lab has no rehearsal to draw: it was learnt without groups, or with too few of them. Learn it with "
+            f"groups: fieldcal.learn(proba, y, {option('groups')})."
         )
     return {
         "trust": plain(rehearsal.grid),
@@ -98,9 +96,7 @@ def explanations(prev: Prevalence) -> Table:
     if model is None or labels is None:
         raise InputError(
             "This estimate has no labels that could decide between explanations. Count some rows of the field with "
-            "their labels: fieldcal.count(lab, predictions, ",
-            Option("y"),
-            ").",
+            f"their labels: fieldcal.count(lab, predictions, {option('y')})."
         )
     meanings = {
         "label_shift": f"only the mix of {prev.lab.outcome.plural} changed",
@@ -307,9 +303,8 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
     check_kind("prev", prev, Prevalence)
     if not prev.lab.ordered:
         raise InputError(
-            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with ",
-            Option("ordered", True),
-            " if they have one, or draw plots.forest.",
+            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with "
+            f"{option('ordered', True)} if they have one, or draw plots.forest."
         )
     at = None if group is ... else prev.row_of(group)
     held = {name: getattr(prev.whole if at is None else prev, name) for name in _DISTRIBUTION}

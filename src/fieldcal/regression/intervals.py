@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fieldcal.core.goodness_of_fit import homogeneity
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import Intervals
 from fieldcal.options import as_array
 from fieldcal.types import Floats, Ints
@@ -162,9 +162,7 @@ def find_intervals(
         one, two = support.labels[alike[0]], support.labels[alike[0] + 1]
         raise InputError(
             f"The predictions cannot tell the intervals {one} and {two} apart ({len(alike)} of {support.size - 1} "
-            "pairs of neighbours). Use fewer intervals, or ",
-            Option("intervals", "auto"),
-            ".",
+            f"pairs of neighbours). Use fewer intervals, or {option('intervals', 'auto')}."
         )
     return support
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from fieldcal.alignment import check_alignment
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.regression.predictions import Predictions, numbers, vector
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Floats, Ints
@@ -266,20 +266,17 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
             centre <= 0.0,
             centre,
             f"means of the family {family!r}",
-            "Use ",
-            Option("family", "normal"),
-            " for such rows.",
+            f"Use {option('family', 'normal')} for such rows.",
         )
     return Distribution(build(centre, spread), n)
 
 
-def _refuse(bad: Any, values: Floats, what: str, *next_step: str | Option) -> None:
+def _refuse(bad: Any, values: Floats, what: str, next_step: str) -> None:
     if bad.any():
         row = int(bad.argmax())
         raise InputError(
             f"The {what} must be positive, but {int(bad.sum()):,} of {len(values):,} are not, the first is row {row} "
-            f"with {values[row]:.4g}. ",
-            *next_step,
+            f"with {values[row]:.4g}. {next_step}"
         )
 
 

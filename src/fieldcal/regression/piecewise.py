@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldcal.errors import InputError, Option, Word
+from fieldcal.errors import InputError, Word, option
 from fieldcal.objects import Intervals
 from fieldcal.options import as_number, check_choice, check_flags, check_kind
 from fieldcal.regression.intervals import check_masses
@@ -222,9 +222,8 @@ def from_quantiles(values: ArrayLike, levels: ArrayLike, *, crossing: Crossing =
     if crossing == "error" and crossed.any():
         raise InputError(
             f"The quantiles cross in {int(crossed.sum()):,} of {len(q):,} rows, the first is row "
-            f"{int(crossed.argmax())}. Pass ",
-            Option("crossing", "sort"),
-            " to sort the quantiles of such rows, or check the order of the levels.",
+            f"{int(crossed.argmax())}. Pass {option('crossing', 'sort')} to sort the quantiles of such rows, or check "
+            "the order of the levels."
         )
     q = np.sort(q, axis=1)
     low = u[0] * (q[:, 1] - q[:, 0]) / (u[1] - u[0])
@@ -374,12 +373,9 @@ def _scale(masses: Floats, support: Intervals, *, first: bool) -> Floats:
         return np.zeros(len(own))
     if not len(wide):
         raise InputError(
-            f"The support {support.labels} has no inner interval with a width, so nothing says how far its open "
-            "ends reach. Pass ",
-            Option("low", Word("...")),
-            " and ",
-            Option("high", Word("...")),
-            ", or a support with more edges.",
+            f"The support {support.labels} has no inner interval with a width, so nothing says how far its open ends "
+            f"reach. Pass {option('low', Word('...'))} and {option('high', Word('...'))}, or a support with more "
+            "edges."
         )
     near = wide[0] if first else wide[-1]
     neighbour = masses[:, near + 1]
@@ -427,7 +423,5 @@ def _refuse_bad_cdf(c: Floats) -> None:
             raise InputError(
                 f"The distribution function {what} in {int(bad.sum()):,} of {len(c):,} rows, the first is row {row} "
                 f"(from {c[row].min():.6g} to {c[row].max():.6g}, ending at {c[row, -1]:.6g}). Extend the grid or "
-                "check the columns, or pass ",
-                Option("repair", True),
-                " to straighten and rescale such rows.",
+                f"check the columns, or pass {option('repair', True)} to straighten and rescale such rows."
             )

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldcal import storage
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Prevalence, show
 from fieldcal.objects.derived import Pairs
 from fieldcal.options import check_kind
@@ -185,15 +185,13 @@ def report(
         check_kind("pairs", pairs, Pairs)
     if not prev.is_judged:
         if pairs is not None:
-            raise InputError(Option("pairs"), " go with values of a judge or a test. Leave them out.")
+            raise InputError(f"{option('pairs')} go with values of a judge or a test. Leave them out.")
         found = None if y is None else evaluate(prev, proba, y, groups)
         return Report(report_content(prev, of=of, found=found, title=title, about=about))
     if y is not None:
         raise InputError(
             "Labels of values are part of the estimate, so that they do not go with its report. Count them: "
-            "fieldcal.count(lab, values, ",
-            Option("y"),
-            ").",
+            f"fieldcal.count(lab, values, {option('y')})."
         )
     return Report(judged_content(prev, of=of, title=title, pairs=pairs, about=about))
 

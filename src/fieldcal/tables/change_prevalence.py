@@ -6,7 +6,7 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import Correction
 from fieldcal.options import check_choice, column_names
 from fieldcal.storage import refuse_repeats
@@ -116,7 +116,7 @@ def known_columns(
     columns = column_names("scores", scores)
     refuse_repeats(columns)
     if not columns:
-        raise InputError("No column of predictions is named. Pass ", Option("scores"), ".")
+        raise InputError(f"No column of predictions is named. Pass {option('scores')}.")
     if len(columns) == 1:
         return columns, known
     if known is not None and len(known) != len(columns):

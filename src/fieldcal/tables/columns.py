@@ -14,7 +14,7 @@ import numpy as np
 
 from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.partition import takes_ids
-from fieldcal.errors import InputError, InputTypeError, Option, RecalibratedWarning, Word
+from fieldcal.errors import InputError, InputTypeError, RecalibratedWarning, Word, option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.outcome import refuse_with_values
 from fieldcal.options import column_names
@@ -65,9 +65,7 @@ class Scores(OfClasses):
             if not (dtype.is_numeric() or dtype == nw.Boolean) and self.table.has_rows():
                 raise InputTypeError(
                     f"The scores in column {name!r:.60} must be numbers, but are {dtype}. Cast the column first; "
-                    "verdicts, ratings and other values are named with ",
-                    Option("predictions"),
-                    ".",
+                    f"verdicts, ratings and other values are named with {option('predictions')}."
                 )
         return self
 
@@ -161,9 +159,8 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
     """The columns that are asked for, or the lab's: as many as the classes need."""
     if scores is None and lab.columns is None:
         raise InputError(
-            "This lab was learnt from arrays and knows no column names. Pass ",
-            Option("scores"),
-            f", in the order of the classes {lab.classes!r:.200}.",
+            f"This lab was learnt from arrays and knows no column names. Pass {option('scores')}, in the order of the "
+            f"classes {lab.classes!r:.200}."
         )
     asked = scores if scores is not None else lab.columns.scores  # type: ignore[union-attr]
     columns = column_names("scores", asked)
@@ -176,23 +173,21 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
     return columns
 
 
-def new_names(columns: Sequence[str], taken: Iterable[str], name: str, *, option: str = "name") -> list[str]:
+def new_names(
+    columns: Sequence[str], taken: Iterable[str], name: str, *, named_by: str = "name"
+) -> list[str]:
     """The names of the new columns, none of which may be there already."""
     if not isinstance(name, str) or not name or any("\ud800" <= c <= "\udfff" for c in name):
         raise InputError(
-            Option(option, name),
-            " cannot name a column: it is empty or no text. Write ",
-            Option(option, "{}_new"),
-            ".",
+            f"{option(named_by, name)} cannot name a column: it is empty or no text. Write "
+            f"{option(named_by, '{}_new')}."
         )
     new, there = [name.replace("{}", c) for c in columns], set(taken)
     clash = [n for n in new if n in there]
     if clash or len(set(new)) < len(new):
         raise InputError(
             f"The new column would be named {(clash or new)[0]!r:.60}, which the table already has. Choose another "
-            "with ",
-            Option(option, "{}_new"),
-            ", where {} stands for the old name.",
+            f"with {option(named_by, '{}_new')}, where {{}} stands for the old name."
         )
     return new
 
@@ -241,11 +236,7 @@ def _by_pattern(pattern: str, names: Sequence[str], classes: Sequence[Hashable])
     if len(classes) == 2 and present == wanted[:1]:
         raise InputError(
             f"Of the classes {classes!r:.200} the pattern {pattern!r:.60} finds a column of {classes[0]!r:.60} alone. "
-            "Say so: ",
-            Option("scores", wanted[0]),
-            " ",
-            Option("positive", classes[0]),
-            ".",
+            f"Say so: {option('scores', wanted[0])} {option('positive', classes[0])}."
         )
     lost = next((w for w in wanted if w not in names), None)
     if lost is not None:
@@ -276,11 +267,8 @@ def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order:
     if in_order:
         return columns
     raise InputError(
-        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass ",
-        Option("classes"),
-        " in the order of the columns, or ",
-        Option("scores", Word("{class: column}")),
-        ".",
+        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass {option('classes')} in "
+        f"the order of the columns, or {option('scores', Word('{class: column}'))}."
     )
 
 
@@ -318,12 +306,11 @@ def warn_if_recalibrated(names: Sequence[str], lab: Lab) -> None:
     learnt = () if lab.columns is None else lab.columns.scores
     again = [name for name in names if name.endswith(_RECALIBRATED) and name not in learnt]
     if again:
+        named = option("scores") if lab.outcome.kind == "classes" else option("quantiles")
         warnings.warn(
             RecalibratedWarning(
                 f"The column {again[0]!r:.80} seems to hold predictions that were recalibrated before, which the lab's "
-                "were not. Name the model's own predictions with ",
-                Option("scores") if lab.outcome.kind == "classes" else Option("quantiles"),
-                ".",
+                f"were not. Name the model's own predictions with {named}."
             ),
             stacklevel=4,
         )
@@ -336,16 +323,12 @@ def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str
         return asked
     if asked:
         raise InputError(
-            "This prevalence is of one population, but ",
-            Option("by", list(asked)),
-            " was given. Count with ",
-            Option("by"),
-            " first, or leave it out here.",
+            f"This prevalence is of one population, but {option('by', list(asked))} was given. Count with "
+            f"{option('by')} first, or leave it out here."
         )
     raise InputError(
-        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass ",
-        Option("by"),
-        ", the column or columns of the groups.",
+        f"This prevalence is per group ({len(prev.groups):,} of them), counted from arrays: pass {option('by')}, the "
+        "column or columns of the groups."
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fieldcal import verbs
 from fieldcal.core.values import Values
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import Field, Lab
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import Pairs
@@ -264,7 +264,7 @@ def _count_values(plan: ValuePlan, missing: str) -> Field:
     columns, rows = plan.values.listed(small), np.asarray(small[count_table.ROWS], dtype=np.int64)
     found, all_rows = Unseen.of(partition, columns, rows), int(rows.sum())
     if found.missing and missing == "error":
-        way_out = ("Drop those rows", *MISSING_OTHERWISE, ".")
+        way_out = f"Drop those rows{MISSING_OTHERWISE}."
         plan.values.refuse_missing(columns, found.missing, what=f"{all_rows:,} rows", way_out=way_out)
     counted = count_table.Counted.of_bins(plan.lab, plan.groups(small), rows, found.placed.ids)
     counted = plan.with_keys(replace(counted, unseen=np.where(found.placed.unseen, rows, 0)), small)
@@ -317,7 +317,7 @@ def pairs(
     )
     if not groups.columns or not items.columns:
         raise InputError(
-            "Pairs need groups to compare, ", Option("by"), ", and what rows are about, ", Option("item"), "."
+            f"Pairs need groups to compare, {option('by')}, and what rows are about, {option('item')}."
         )
     columns = prediction_columns(table, lab, scores=None, quantiles=None, predictions=predictions)
     others = {f"item_{i}": x for i, x in enumerate(items.expressions())}

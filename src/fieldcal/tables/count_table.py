@@ -14,7 +14,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Classes, Field, Lab, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.batches import ByDesign, labels_of_counts
@@ -351,9 +351,8 @@ def _refuse(read: dict[str, Any], missing: str) -> None:
         )
     if _sum(read, MISSING) and missing == "error":
         raise InputError(
-            f"{_sum(read, MISSING):,} of {rows:,} rows have no score (null or NaN). Pass ",
-            Option("missing", "drop"),
-            " to go on without them.",
+            f"{_sum(read, MISSING):,} of {rows:,} rows have no score (null or NaN). Pass {option('missing', 'drop')} "
+            "to go on without them."
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fieldcal import verbs
 from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike, takes_ids
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import Classes, Intervals, Lab, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.outcome import refuse_with_values
@@ -152,13 +152,11 @@ def learn(
 def _one_kind(**given: object) -> None:
     named = [name for name, columns in given.items() if columns is not None]
     if len(named) != 1:
-        kinds = Option("scores"), ", ", Option("quantiles"), " and ", Option("predictions")
         raise InputError(
-            "Of ",
-            *kinds,
-            f" {' and '.join(named) + ' are' if named else 'none is'} given, but one is needed: the first names "
+            f"Of {option('scores')}, {option('quantiles')} and {option('predictions')} "
+            f"{' and '.join(named) + ' are' if named else 'none is'} given, but one is needed: the first names "
             "columns with probabilities of classes, the second columns with quantiles of a number, the third columns "
-            "with values, such as the verdicts of a judge.",
+            "with values, such as the verdicts of a judge."
         )
 
 
@@ -170,7 +168,7 @@ def _read_values(columns: ValueColumns, grouping: Grouping, label: str) -> tuple
     every = columns.listed(found)
     has, human = has_value(columns.split(rows.predictions)), columns.label(label)
     if not all(has):
-        way_out = ("Correct it, or drop those rows.",)
+        way_out = "Correct it, or drop those rows."
         what, among = f"{len(has):,} labelled rows", ~human.is_null()
         columns.refuse_missing(every, has.count(False), what=what, way_out=way_out, among=among)
     refuse_alike(y, lambda text: table.first(human == text))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Columns, Lab
 from fieldcal.tables.engines import Table
 from fieldcal.tables.engines.base import floats
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 QuantilesLike = str | Mapping[float, str]
 
 _LEVEL = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
-_OUTRIGHT = Option("quantiles", {0.05: "low", 0.95: "high"})
-_WAY_OUT = ("Say it outright: ", _OUTRIGHT, ".")
+_OUTRIGHT = option("quantiles", {0.05: "low", 0.95: "high"})
+_WAY_OUT = f"Say it outright: {_OUTRIGHT}."
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,8 @@ class QuantileColumns:
             return cls.find(table, quantiles, crossing=crossing)
         if lab.columns is None or lab.columns.levels is None:
             raise InputError(
-                "This lab was learnt from arrays and knows no quantile columns. Pass ",
-                Option("quantiles"),
-                ", a pattern such as 'q_*' or a mapping from level to column.",
+                f"This lab was learnt from arrays and knows no quantile columns. Pass {option('quantiles')}, a "
+                "pattern such as 'q_*' or a mapping from level to column."
             )
         return cls(table, lab.columns.scores, lab.columns.levels, crossing).checked()
 
@@ -127,8 +126,7 @@ def levels_by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
     """
     if pattern.count("*") != 1:
         raise InputError(
-            f"The pattern {pattern!r:.60} must have one *, where names have the level, such as 'q_*'. ",
-            *_WAY_OUT,
+            f"The pattern {pattern!r:.60} must have one *, where names have the level, such as 'q_*'. {_WAY_OUT}"
         )
     head, _, tail = pattern.partition("*")
     fitting = [n for n in names if isinstance(n, str) and n.startswith(head) and n.endswith(tail)]
@@ -142,8 +140,7 @@ def levels_by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
         other = found.setdefault(float(number / scale), name)
         if other != name:
             raise InputError(
-                f"The columns {other!r:.60} and {name!r:.60} are both of level {float(number / scale):g}. ",
-                *_WAY_OUT,
+                f"The columns {other!r:.60} and {name!r:.60} are both of level {float(number / scale):g}. {_WAY_OUT}"
             )
     return found
 
@@ -165,13 +162,12 @@ def _scale(pattern: str, numbers: Mapping[str, Decimal]) -> int:
     if numbers[high] > 100:
         raise InputError(
             f"In {high!r:.60} the pattern {pattern!r:.60} finds {numbers[high]}, which is neither a level nor a "
-            "percentage. ",
-            *_WAY_OUT,
+            f"percentage. {_WAY_OUT}"
         )
     if 0 < numbers[low] < 1:
         raise InputError(
-            f"With the pattern {pattern!r:.60}, {high!r:.60} looks like a percentage and {low!r:.60} like a level. ",
-            *_WAY_OUT,
+            f"With the pattern {pattern!r:.60}, {high!r:.60} looks like a percentage and {low!r:.60} like a level. "
+            f"{_WAY_OUT}"
         )
     return 100
 
@@ -180,9 +176,8 @@ def _by_level(quantiles: Mapping[float, str]) -> dict[float, str]:
     for level in quantiles:
         if isinstance(level, bool) or not isinstance(level, (int, float, np.integer, np.floating)):
             raise InputTypeError(
-                f"The keys of quantiles must be levels between 0 and 1, but one is {level!r:.60}. Write ",
-                _OUTRIGHT,
-                ".",
+                f"The keys of quantiles must be levels between 0 and 1, but one is {level!r:.60}. Write "
+                f"{_OUTRIGHT}."
             )
     return {float(level): name for level, name in quantiles.items()}
 

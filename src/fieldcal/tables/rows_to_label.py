@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal import verbs
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_choice, check_flags, check_whole, column_names
@@ -112,9 +112,7 @@ def _label_name(lab: Lab, label: str | None) -> str:
     """The column of labels: the one that is named, or the lab's."""
     if label is None and lab.columns is None:
         raise InputError(
-            "This lab was learnt from arrays and knows no column of labels. Pass ",
-            Option("label"),
-            ", its name.",
+            f"This lab was learnt from arrays and knows no column of labels. Pass {option('label')}, its name."
         )
     name = label if label is not None else lab.columns.label  # type: ignore[union-attr]
     if not isinstance(name, str) or not name:

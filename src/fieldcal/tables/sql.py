@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from fieldcal.core.decision import Goal
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Correction, Lab, Prevalence
 from fieldcal.options import column_names
 from fieldcal.storage import refuse_repeats, require
@@ -218,17 +218,15 @@ def decide_statement(
     wanted, values = Goal.of(goal, len(prev.classes)), [backend.label(c) for c in plain_classes(prev.classes)]
     columns = _prediction_names(prev.lab, scores)
     grouped = _names(group_columns(prev, by), "by")
-    new = new_names(columns, [*columns, *grouped], recalibrated, option="recalibrated")
+    new = new_names(columns, [*columns, *grouped], recalibrated, named_by="recalibrated")
     (decision,) = new_names(columns[:1], [*columns, *grouped, *new], name)
     correction = prev.correction(shape)
     course, (own, others) = Course.of(correction, unseen), assumed_shares(prev, unseen)
     shares = own if wanted.costs is None and prev.field.grouped and len(prev.groups) else None
     if shares is not None and weights is not None:
         raise InputError(
-            Option("goal", "balanced"),
-            " needs the prevalences of the groups, which the table of ",
-            Option("weights"),
-            " does not hold. Leave it out: both are then written into the statement.",
+            f"{option('goal', 'balanced')} needs the prevalences of the groups, which the table of "
+            f"{option('weights')} does not hold. Leave it out: both are then written into the statement."
         )
     joins = course.joins or shares is not None
     source = _weight_source(backend, correction, grouped, weights, joins=joins, shares=shares)
@@ -324,9 +322,8 @@ def _in_statement(scores: str | Sequence[str], classes: Sequence[Hashable] | Non
         return column_names("scores", scores)
     if classes is None:
         raise InputError(
-            f"The table is not seen from here, and so not what fits the pattern {scores!r:.60}. Pass ",
-            Option("classes"),
-            ", or name the columns.",
+            f"The table is not seen from here, and so not what fits the pattern {scores!r:.60}. Pass "
+            f"{option('classes')}, or name the columns."
         )
     return tuple(scores.replace("*", str(c), 1) for c in as_classes(classes))
 

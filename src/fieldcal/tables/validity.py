@@ -7,7 +7,7 @@ from typing import Any
 
 import narwhals as nw
 
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import group_keys
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Scores
@@ -81,14 +81,13 @@ def refuse(quality: Quality, scores: Scores, *, missing: str) -> None:
     named = ", ".join(f"{c!r:.60}" for c in scores.columns[:4]) + (", …" if len(scores.columns) > 4 else "")
     if quality.missing and missing == "error" and not scores.counts_zeros:
         raise InputError(
-            f"{quality.missing:,} of {quality.rows:,} rows have no score in {named}, or one of exactly 0, ",
-            *NO_BIN_FOR_ZERO,
+            f"{quality.missing:,} of {quality.rows:,} rows have no score in {named}, or one of exactly 0, "
+            f"{NO_BIN_FOR_ZERO}"
         )
     if quality.missing and missing == "error":
         raise InputError(
-            f"{quality.missing:,} of {quality.rows:,} rows have no score (null or NaN) in {named}. Drop those rows",
-            *MISSING_OTHERWISE,
-            ".",
+            f"{quality.missing:,} of {quality.rows:,} rows have no score (null or NaN) in {named}. Drop those rows"
+            f"{MISSING_OTHERWISE}."
         )
     if quality.outside and scores.n_ids is not None:
         raise InputError(
@@ -108,7 +107,5 @@ def refuse(quality: Quality, scores: Scores, *, missing: str) -> None:
         worst = max(quality.sums, key=lambda s: abs(s - 1.0))
         raise InputError(
             f"The scores {named} of a row must sum to one, but in {quality.unsummed:,} rows they do not (one sums to "
-            f"{worst:.6g}). Are these one-against-rest scores? Pass ",
-            Option("normalize", True),
-            " to rescale each row.",
+            f"{worst:.6g}). Are these one-against-rest scores? Pass {option('normalize', True)} to rescale each row."
         )

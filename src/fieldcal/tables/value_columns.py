@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import narwhals as nw
 
 from fieldcal.core.values import LEFT_OUT, MISSING, Placed, Value, Values, canonical_texts, rows_of_values
-from fieldcal.errors import InputError, InputTypeError, Option, RowError
+from fieldcal.errors import InputError, InputTypeError, RowError, option
 from fieldcal.objects import Columns, Lab
 from fieldcal.options import column_names
 from fieldcal.tables.engines import Table
@@ -53,8 +53,8 @@ class ValueColumns(OfClasses):
         names = column_names("predictions", predictions)
         if not names or len(set(names)) < len(names):
             raise InputError(
-                Option("predictions", list(names)),
-                " must name one column of values per judge, at least one, and each once.",
+                f"{option('predictions', list(names))} must name one column of values per judge, at least one, and "
+                "each once."
             )
         return cls(table, names).checked()
 
@@ -63,9 +63,8 @@ class ValueColumns(OfClasses):
         """Those that are asked for, or the lab's."""
         if predictions is None and lab.columns is None:
             raise InputError(
-                "This lab was learnt from arrays and knows no column names. Pass ",
-                Option("predictions"),
-                ", the column of values, or one per judge.",
+                f"This lab was learnt from arrays and knows no column names. Pass {option('predictions')}, the column "
+                "of values, or one per judge."
             )
         found = cls.find(table, lab.columns.scores if predictions is None else predictions)  # type: ignore[union-attr]
         assert isinstance(lab.partition, Values)
@@ -157,7 +156,7 @@ class ValueColumns(OfClasses):
         rows: int,
         *,
         what: str,
-        way_out: Sequence[str | Option],
+        way_out: str,
         among: nw.Expr | None = None,
     ) -> NoReturn:
         """Refuse a table so many rows of which, ``among`` all that ``what`` speaks of, have no value.
@@ -169,7 +168,7 @@ class ValueColumns(OfClasses):
         first = self.table.first(missing if among is None else missing & among)
         where = "" if first is None else f", the first is row {first}"
         raise RowError(
-            f"{rows:,} of {what} have no value in {named} (null or blank){where}. ", *way_out, row=first
+            f"{rows:,} of {what} have no value in {named} (null or blank){where}. {way_out}", row=first
         )
 
 

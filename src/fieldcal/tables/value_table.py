@@ -79,7 +79,7 @@ class ValueTable:
         has = np.array(has_value(found.columns), dtype=bool)
         if options.missing == "error" and not has.all():
             rows, what = int(found.rows[~has].sum()), f"{int(found.rows.sum()):,} rows"
-            way_out = ("Drop those rows", *MISSING_OTHERWISE, ".")
+            way_out = f"Drop those rows{MISSING_OTHERWISE}."
             columns.refuse_missing(found.columns, rows, what=what, way_out=way_out)
         return found
 
@@ -179,8 +179,8 @@ def _told_by_rows(prev: Prevalence, found: ValueTable, options: RecalibrateOptio
             one = group_keys.show(names[int(lost.argmax())])
             what = f"the groups of {int(found.rows[lost[codes]].sum()):,} rows (one is {one!r})"
             if options.unseen == "error":
-                raise InputError(*unseen_words(what, "error"))
-            warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=7)
+                raise InputError(unseen_words(what, "error"))
+            warnings.warn(UnseenGroupWarning(unseen_words(what, "global")), stacklevel=7)
     with (  # theirs would be of the rows of our own small table
         warnings.catch_warnings(action="ignore", category=ValueWarning),
         warnings.catch_warnings(action="ignore", category=UnseenGroupWarning),

@@ -16,7 +16,7 @@ import narwhals as nw
 import numpy as np
 
 from fieldcal.core.reweight import BinStep, Step
-from fieldcal.errors import InputError, Option, UnseenGroupWarning
+from fieldcal.errors import InputError, UnseenGroupWarning, option
 from fieldcal.objects import Correction, Lab, Prevalence, group_keys
 from fieldcal.options import check_choice, check_flags
 from fieldcal.tables import count_table
@@ -71,10 +71,7 @@ class RecalibrateOptions:
         check_flags(normalize=self.normalize, acknowledge=self.acknowledge, check=self.check)
         if self.unseen == "error" and not self.check:
             raise InputError(
-                Option("unseen", "error"),
-                " needs ",
-                Option("check", True),
-                ": without it no group is looked at.",
+                f"{option('unseen', 'error')} needs {option('check', True)}: without it no group is looked at."
             )
 
 
@@ -244,8 +241,8 @@ class Groups:
         key = group_keys.normalize(tuple(parts) if len(parts) > 1 else parts[0])
         what = f"the groups of {rows:,} rows (one is {group_keys.show(key)!r})"
         if options.unseen == "error":
-            raise InputError(*unseen_words(what, "error", known=self.job.correction.known))
-        warnings.warn(UnseenGroupWarning(*unseen_words(what, "global")), stacklevel=6)
+            raise InputError(unseen_words(what, "error", known=self.job.correction.known))
+        warnings.warn(UnseenGroupWarning(unseen_words(what, "global")), stacklevel=6)
 
 
 def bind(
@@ -361,8 +358,7 @@ def _key_texts(key: Hashable, n_parts: int, has_truth: bool) -> KeyTexts:
     if len(parts) != n_parts:
         raise InputError(
             f"The group {group_keys.show(key)!r} has {len(parts)} parts, but {n_parts} columns are to hold it. Name "
-            "one per part with ",
-            Option("by"),
+            f"one per part with {option('by')}"
         )
     return tuple(_text(part, has_truth) for part in parts)
 

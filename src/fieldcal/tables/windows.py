@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fieldcal.errors import InputError, InputTypeError, Option, Word
+from fieldcal.errors import InputError, InputTypeError, Word, option
 from fieldcal.objects import Field, Lab, group_keys
 from fieldcal.tables.count_table import Counted, as_field
 from fieldcal.tables.engines import Table
@@ -38,16 +38,12 @@ class Window:
         """Checked: both are given, and understood."""
         if time is None or every is None or not _EVERY.fullmatch(every):
             length = Word("<length such as '1d', '1w', '1mo', '6h'>")
-            needed = Option("time", Word("<column>")), " and ", Option("every", length)
-            given = Option("time", time), ", ", Option("every", every)
-            raise InputError("Windows need ", *needed, ", but got ", *given, ".")
+            needed = f"{option('time', Word('<column>'))} and {option('every', length)}"
+            given = f"{option('time', time)}, {option('every', every)}"
+            raise InputError(f"Windows need {needed}, but got {given}.")
         if batch is not None:
             raise InputError(
-                "Windows are named after their start: give ",
-                Option("batch"),
-                " or ",
-                Option("time"),
-                ", not both.",
+                f"Windows are named after their start: give {option('batch')} or {option('time')}, not both."
             )
         table.require([time], role="time")
         dtype = table.dtype(time)

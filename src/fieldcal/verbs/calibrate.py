@@ -9,8 +9,8 @@ import numpy as np
 
 from fieldcal.core.calibration import CALIBRATIONS, CalibrationMap, CalibrationName
 from fieldcal.core.response import equal_rows
-from fieldcal.errors import InputError, InputTypeError, Option
-from fieldcal.options import check_choice
+from fieldcal.errors import InputError, InputTypeError, option
+from fieldcal.options import AS_VALUES, check_choice
 from fieldcal.types import Floats, Ints, Keys
 from fieldcal.validation import Scores, order_of_rows
 
@@ -34,9 +34,8 @@ def check_calibration(calibration: object, *, given_bins: bool) -> None:
     if given_bins:
         shown = calibration if isinstance(calibration, str) else calibration.method
         raise InputError(
-            Option("calibration", shown),
-            " needs predictions, but bins were given in their place: of these the lab knows the shares of the classes "
-            "anyway. Leave it out.",
+            f"{option('calibration', shown)} needs predictions, but bins were given in their place: of these the lab "
+            "knows the shares of the classes anyway. Leave it out."
         )
     if isinstance(calibration, str):
         check_choice("calibration", calibration, CALIBRATIONS)
@@ -111,11 +110,9 @@ class _LabRows:
 def _refuse_foreign(given: CalibrationMap, names: Keys) -> None:
     if (fault := given.fault(names)) is not None:
         raise InputError(
-            Option("calibration"),
-            f" is no map for these predictions: {fault}. Give that of a lab with the same classes in the same order, "
-            "or fit one: ",
-            Option("calibration", given.method if given.method in CALIBRATIONS else CALIBRATIONS[0]),
-            ".",
+            f"{option('calibration')} is no map for these predictions: {fault}. Give that of a lab with the same "
+            "classes in the same order, or fit one: "
+            f"{option('calibration', given.method if given.method in CALIBRATIONS else CALIBRATIONS[0])}."
         )
 
 
@@ -129,16 +126,12 @@ def _refuse_unfit(lab: _LabRows, names: Keys) -> None:
     if rows.min() < 2 * FOLDS:
         raise InputError(
             f"Calibration needs at least {2 * FOLDS} lab rows of each class, but class {names[int(rows.argmin())]!r} "
-            f"has {rows.min()}. Label more rows of it, or leave ",
-            Option("calibration", lab.method),
-            " out.",
+            f"has {rows.min()}. Label more rows of it, or leave {option('calibration', lab.method)} out."
         )
     if np.isin(lab.values, (0.0, 1.0)).all():
         raise InputError(
             "All lab predictions are exactly 0 or 1: these are decisions, and no calibration makes probabilities of "
-            "them. Pass the model's probabilities, or let them be values: ",
-            Option("kind", "values"),
-            ".",
+            f"them. Pass the model's probabilities, or let them be values: {AS_VALUES}."
         )
 
 
@@ -149,7 +142,6 @@ def _refuse_falling(curves: tuple[Curve, ...], names: Keys) -> None:
             whose = "" if shared else f" for class {names[k if len(curves) > 1 else 1]!r}"
             raise InputError(
                 f"The predictions{whose} are no higher on rows of the class than on others, so that there is nothing "
-                f"to calibrate. Are the columns in the order of the classes {names!r:.200}? If not, pass ",
-                Option("classes"),
-                " in their order.",
+                f"to calibrate. Are the columns in the order of the classes {names!r:.200}? If not, pass "
+                f"{option('classes')} in their order."
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal.alignment import check_alignment
 from fieldcal.core.reweight import Step, class_weights
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Correction, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.options import as_array, as_number, check_choice, check_flags
@@ -149,7 +149,7 @@ def _named(given: Any) -> Any:
 def _in_order(name: str, given: Mapping[Any, Any], classes: Keys | None) -> list[Any]:
     """The values of a mapping from class to number, in the order of the columns."""
     if classes is None:
-        raise InputError(f"{name} names classes, but their order is not known. Pass ", Option("classes"), ".")
+        raise InputError(f"{name} names classes, but their order is not known. Pass {option('classes')}.")
     values = {group_keys.normalize(key): value for key, value in given.items()}
     if not set(values) & set(classes):  # names of columns are text, classes need not be
         by_text = {str(c): c for c in classes}

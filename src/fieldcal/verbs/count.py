@@ -11,7 +11,7 @@ import numpy as np
 from fieldcal.alignment import check_alignment
 from fieldcal.core.response import count_cells
 from fieldcal.core.values import Values
-from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option, Word
+from fieldcal.errors import GroupWarning, InputError, InputTypeError, Word, option
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.batches import ByDesign, count_labels
@@ -227,9 +227,7 @@ def check_batch(batch: object) -> None:
     """Batches are named by text."""
     if batch is not None and not isinstance(batch, str):
         raise InputTypeError(
-            f"batch must be a name, a string, but got {batch!r:.60}. Use ",
-            Option("batch", Word("str(…)")),
-            ".",
+            f"batch must be a name, a string, but got {batch!r:.60}. Use {option('batch', Word('str(…)'))}."
         )
 
 

@@ -17,7 +17,7 @@ from fieldcal.core.reweight import Step
 from fieldcal.core.solve import Solution
 from fieldcal.core.stories import Doubt, mixture_interval, moments, posterior_alone, tell
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.from_model import FieldLabels, FromModel, weight_without_labels
@@ -257,9 +257,7 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
     if level is None:
         if point == "mean":
             raise InputError(
-                "Without a level there is no posterior to average. Use ",
-                Option("point", "mode"),
-                ", or give a level.",
+                f"Without a level there is no posterior to average. Use {option('point', 'mode')}, or give a level."
             )
     else:
         check_level(level)

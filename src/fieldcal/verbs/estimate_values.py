@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fieldcal.core.trust import Trust, measure
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.judged import Judged
 from fieldcal.objects.prevalence import JUDGE
@@ -22,11 +22,10 @@ def is_judged(prior: Any, method: Any, trust: Any, point: Any) -> bool:
 def trust_in_values(field: Field, trust: Any) -> Any:
     """Of a caller who chose a prior or a point: values have no probabilities that could be left alone."""
     if field.labelled:
-        options = Option("prior"), ", ", Option("trust"), ", ", Option("method"), " and ", Option("point")
         raise InputError(
-            "Labels of values are heard by the default prior and point alone. Leave ",
-            *options,
-            " out, or count without labels.",
+            "With labelled field rows, categories support only the default prior and point estimate. Leave "
+            f"{option('prior')}, {option('trust')}, {option('method')} and {option('point')} out, or count without "
+            "labels."
         )
     return 1.0 if is_auto(trust) else trust
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.errors import FieldcalError, InputError, InputTypeError, Option, RowError
+from fieldcal.errors import FieldcalError, InputError, InputTypeError, RowError, option
 from fieldcal.objects import Classes, Intervals, Outcome, group_keys
 from fieldcal.objects.outcome import listed, n_labels, places_among, refuse_several_columns
 from fieldcal.options import check_choice, check_flags
@@ -19,7 +19,7 @@ from fieldcal.validation import as_floats
 UNKNOWN, STRAY = -1, -2
 
 
-def check_label_options(option: str, given: object, *, design: Design | None, only_labels: bool) -> None:
+def check_label_options(labels: str, given: object, *, design: Design | None, only_labels: bool) -> None:
     """Refuse what says something about labels where the option that brings them is not given."""
     if design is not None:
         check_choice("design", design, DESIGNS)
@@ -29,10 +29,8 @@ def check_label_options(option: str, given: object, *, design: Design | None, on
     for name, value, unset in (("design", design, (None, "random")), ("only_labels", only_labels, (False,))):
         if value not in unset:
             raise InputError(
-                Option(name, value),
-                " is about labels, but none are given. Give them with ",
-                Option(option),
-                ", or leave it out.",
+                f"{option(name, value)} is about labels, but none are given. Give them with {option(labels)}, or "
+                "leave it out."
             )
 
 
@@ -96,9 +94,8 @@ def stray_label(outcome: Classes, y: Any, at: int, *, where: str, row: int | Non
 def no_labels() -> InputError:
     """That only labels are asked for where there are none."""
     return InputError(
-        "There are no labels: of no row that has a prediction the class is known. With ",
-        Option("only_labels", True),
-        " nothing else is taken. Fill the labels in, or check the filter before this.",
+        f"There are no labels: of no row that has a prediction the class is known. With {option('only_labels', True)} "
+        "nothing else is taken. Fill the labels in, or check the filter before this."
     )
 
 

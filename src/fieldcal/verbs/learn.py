@@ -32,13 +32,13 @@ from fieldcal.core.response import (
 from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
 from fieldcal.core.values import Values
-from fieldcal.errors import BinsWarning, InputError, Option, TrustWarning
+from fieldcal.errors import BinsWarning, InputError, TrustWarning, option
 from fieldcal.objects import SCORE_UNIT, Classes, Intervals, Lab, Outcome, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.lab_groups import GroupCounts, count_by_group
 from fieldcal.objects.next_lab import class_shares
 from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels, refuse_with_values
-from fieldcal.options import as_number, check_choice, check_flags, check_whole, is_auto
+from fieldcal.options import AS_VALUES, as_number, check_choice, check_flags, check_whole, is_auto
 from fieldcal.types import Design, Floats, Ints, Keys, Kind
 from fieldcal.validation import (
     LAB,
@@ -193,10 +193,8 @@ def learn(
         groups, weight = given.of_labelled(groups, weight)
     elif design is not None:
         raise InputError(
-            Option("design", design),
-            " is about labelled rows of the field, which `count` takes, or of a lab of values. Leave it out, or pass ",
-            Option("kind", "values"),
-            ".",
+            f"{option('design', design)} is about labelled rows of the field, which `count` takes, or of a lab of "
+            f"values. Leave it out, or pass {AS_VALUES}."
         )
     elif are_of_a_number(predictions, intervals=intervals, atoms=atoms):
         Intervals.refuse(
@@ -310,10 +308,9 @@ def _fitted(given: LabRows, values: Floats, weight: Floats | None) -> parts.Part
         return fitted
     warnings.warn(
         BinsWarning(
-            f"{fitted.m:,} bins are more than the lab's {len(given.y):,} rows can fill: noise in them would draw every "
-            f"estimate to the lab. {most:,} are used. Ask for that many at most, with ",
-            Option("partition", most),
-            ", or label more rows.",
+            f"{fitted.m:,} bins are more than the lab's {len(given.y):,} rows can fill: noise in them would draw "
+            f"every estimate to the lab. {most:,} are used. Ask for that many at most, with "
+            f"{option('partition', most)}, or label more rows."
         ),
         stacklevel=5,
     )
@@ -345,9 +342,7 @@ def _refuse_weightless(F: Any, names: Keys, left_out: Any) -> None:
     if left_out is not None and (lost & (left_out > 0)).any():
         raise InputError(
             f"All rows of class {names[int(lost.argmax())]!r} have a score of exactly 0, for which the authors' code "
-            "has no bin. Use ",
-            Option("method", "paper"),
-            ".",
+            f"has no bin. Use {option('method', 'paper')}."
         )
     if lost.any():
         raise InputError(
@@ -546,7 +541,7 @@ def with_classes(
         check_order(names)
     method.check(len(names))
     if isinstance(partition, Values):
-        raise InputError("Values(…) is a partition of values. Pass ", Option("kind", "values"), " with it.")
+        raise InputError(f"Values(…) is a partition of values. Pass {AS_VALUES} with it.")
     partition = method.partition(len(names)) if is_auto(partition) else partition
     outcome = Classes(labels=names, ordered=ordered)
     return LabRows(outcome, predictions, codes, method.cut(partition), method.limits_bins)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fieldcal.alignment import check_alignment
-from fieldcal.errors import GroupWarning, InputError, InputTypeError, Option
+from fieldcal.errors import GroupWarning, InputError, InputTypeError
 from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import NONE, Pairs
-from fieldcal.options import check_choice
+from fieldcal.options import AS_VALUES, check_choice
 from fieldcal.types import Missing
 from fieldcal.verbs.count import scores_of
 from fieldcal.verbs.field_labels import field_labels
@@ -52,9 +52,7 @@ def pairs(
     """
     check_call("fieldcal.pairs(lab, values, groups, items)", (lab, Lab), (predictions, "values"))
     if not lab.of_values:
-        raise InputTypeError(
-            "pairs takes a Lab of values, learnt with ", Option("kind", "values"), ", and not of others."
-        )
+        raise InputTypeError(f"pairs takes a Lab of values, learnt with {AS_VALUES}, and not of others.")
     check_choice("missing", missing, ("error", "drop"))
     check_alignment(predictions=predictions, groups=groups, items=items, y=y)
     scores = scores_of(lab, predictions, normalize=False, missing=missing)

@@ -15,7 +15,7 @@ from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.stories import mixture_interval, posterior_alone, tell
 from fieldcal.core.trust import Trust, skill, without_labels
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import Assume, check_assume
@@ -180,7 +180,7 @@ def plan(
         )
     if width is not None or apart is not None:
         raise InputError(
-            Option("width"), " and ", Option("apart"), " are planned for an estimate of values, by default."
+            f"{option('width')} and {option('apart')} are planned for an estimate of values, by default."
         )
     outlook, numbers = _outlook(
         prev, labels, told=n is not None or prevalence is not None or assume != "trust"
@@ -228,9 +228,8 @@ def _outlook(
     labels = checked_labels(labels)
     if len(labels) and (prev is None or told):
         raise InputError(
-            Option("labels"),
-            " are planned for the field of an estimate, as it is. Give a Prevalence, and neither n, prevalence nor "
-            "assume.",
+            f"{option('labels')} are planned for the field of an estimate, as it is. Give a Prevalence, and neither "
+            "n, prevalence nor assume."
         )
     if prev is None or not len(labels) or not float(np.sum(prev.n)):
         return None, ()

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from fieldcal.core import categories, field_posterior, judge_plan
 from fieldcal.core.judge import Posterior
 from fieldcal.core.judge_plan import largest, part_of
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Prevalence, group_keys, show
 from fieldcal.objects.judged import Judged, LabelledRows
 from fieldcal.options import as_number, check_whole
@@ -287,7 +287,7 @@ def _pair(prev: Prevalence, apart: Any) -> Ints:
         raise InputTypeError(f"apart must be two groups, such as ('a', 'b'), but got {apart!r:.60}.")
     at = np.array([prev.row_of(group) for group in apart], dtype=np.intp)
     if at[0] == at[1]:
-        raise InputError(Option("apart"), " names one group twice. Name two.")
+        raise InputError(f"{option('apart')} names one group twice. Name two.")
     return at
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.errors import InputError, InputTypeError, Option
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import group_keys
 from fieldcal.objects.outcome import factorize_labels, listed, places_among
 from fieldcal.storage import did_you_mean
@@ -26,20 +26,15 @@ def classes_with_positive(
     present, _ = factorize_labels(y)
     if len(present) != 2:
         raise InputError(
-            Option("positive", positive),
-            f" says which of two classes a single column is about, but the labels hold {len(present):,}: "
-            f"{listed(present)}. Give one column per class, in the order of ",
-            Option("classes"),
-            ".",
+            f"{option('positive', positive)} says which of two classes a single column is about, but the labels hold "
+            f"{len(present):,}: {listed(present)}. Give one column per class, in the order of {option('classes')}."
         )
     at = _place(present, positive)
     found = (present[1 - at], present[at])
     if classes is not None and tuple(map(group_keys.normalize, classes)) != found:
         raise InputError(
-            Option("positive", positive),
-            " makes it the second class, but ",
-            Option("classes"),
-            f" says {listed(tuple(classes))}. Leave one of them out.",
+            f"{option('positive', positive)} makes it the second class, but {option('classes')} says "
+            f"{listed(tuple(classes))}. Leave one of them out."
         )
     return found
 
@@ -48,11 +43,8 @@ def refuse_columns(width: int, positive: Hashable) -> None:
     """Of several columns each has its own class."""
     if positive is not None and width > 1:
         raise InputError(
-            Option("positive", positive),
-            f" says which class a single column of probabilities is about, but there are {width:,} columns. Leave it "
-            "out; the order of the columns is that of ",
-            Option("classes"),
-            ".",
+            f"{option('positive', positive)} says which class a single column of probabilities is about, but there "
+            f"are {width:,} columns. Leave it out; the order of the columns is that of {option('classes')}."
         )
 
 
@@ -60,9 +52,8 @@ def refuse_other_class(column: str, found: Hashable, positive: Hashable) -> None
     """A column that a pattern found by its class is that class's."""
     if positive is not None and str(positive) != str(found):
         raise InputError(
-            f"The pattern finds {column!r:.60}, the column of {found!r:.60}, but ",
-            Option("positive", positive),
-            " says that it is about another. Leave one of the two out.",
+            f"The pattern finds {column!r:.60}, the column of {found!r:.60}, but {option('positive', positive)} says "
+            "that it is about another. Leave one of the two out."
         )
 
 
@@ -73,11 +64,8 @@ def refuse_name_of_other(column: str, classes: Keys) -> None:
     if first in parts and second not in parts:
         raise InputError(
             f"The column {column!r:.60} is named after the class {classes[0]!r:.60}, but a single column is taken for "
-            f"the probability of the second class in sorted order, {classes[1]!r:.60}. Say which it is: ",
-            Option("positive", classes[0]),
-            " or ",
-            Option("positive", classes[1]),
-            ".",
+            f"the probability of the second class in sorted order, {classes[1]!r:.60}. Say which it is: "
+            f"{option('positive', classes[0])} or {option('positive', classes[1])}."
         )
 
 
@@ -91,8 +79,8 @@ def _place(present: Keys, positive: Hashable) -> int:
     at = int(places_among((key,), present)[0])
     if at < 0:
         raise InputError(
-            Option("positive", positive),
-            f" is none of the labels, {listed(present)}.{did_you_mean(positive, present)} Name one of them.",
+            f"{option('positive', positive)} is none of the labels, "
+            f"{listed(present)}.{did_you_mean(positive, present)} Name one of them."
         )
     return at
 
@@ -110,9 +98,8 @@ def refuse_swapped(predictions: Any, y: Any) -> None:
     """Refuse probabilities in the place of labels, with what can be labels in that of predictions."""
     if isinstance(y, str):
         raise InputTypeError(
-            f"y must be the labels, one per row, but got the text {y!r:.60}. If it is the name of a column, write ",
-            Option("label", y, verb="fieldcal.tables.learn"),
-            ".",
+            f"y must be the labels, one per row, but got the text {y!r:.60}. If it is the name of a column, write "
+            f"{option('label', y, verb='fieldcal.tables.learn')}."
         )
     if _between(y) and _may_be_labels(predictions):
         raise InputError(

@@ -15,7 +15,7 @@ from fieldcal.core.decision import Goal, divisors, largest
 from fieldcal.core.partition import as_columns
 from fieldcal.core.reweight import BinStep, Step
 from fieldcal.core.values import Values
-from fieldcal.errors import InputError, Option, UnseenGroupWarning, VerdictWarning
+from fieldcal.errors import InputError, UnseenGroupWarning, VerdictWarning, option
 from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_choice, check_flags, check_kind
@@ -148,9 +148,8 @@ def recalibrated_masses(
         return apply(correction, groups, RowScores(known[ids], binary=False, bins=ids), unseen=unseen)
     if shape == "bins" and not partition.takes_probabilities:
         raise InputError(
-            "These are probabilities, but bins were counted by their ids, and ",
-            Option("shape", "bins"),
-            " needs to know the bin of each row. Give the ids as integers, or leave it out.",
+            f"These are probabilities, but bins were counted by their ids, and {option('shape', 'bins')} needs to "
+            "know the bin of each row. Give the ids as integers, or leave it out."
         )
     scores = field_scores(prev.lab, masses, normalize=normalize, missing=missing)
     bins = partition.assign(scores.values) if shape == "bins" else None
@@ -217,18 +216,14 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "aut
     if prev.protected and not acknowledge:
         raise InputError(
             "These groups were declared protected: their prevalences are estimated but not applied, because "
-            "predictions would depend on the group. Pass ",
-            Option("acknowledge", True),
-            " if that is meant.",
+            f"predictions would depend on the group. Pass {option('acknowledge', True)} if that is meant."
         )
     prev.correction(shape)
     if prev.verdict.level == "do_not_use" and prev.steps and not acknowledge:
         warnings.warn(
             VerdictWarning(
-                f"The verdict on this estimate is not to use it: {prev.verdict.reasons[0]} The original "
-                "predictions are the safer choice. Pass ",
-                Option("acknowledge", True),
-                " to apply it without this warning.",
+                f"The verdict on this estimate is not to use it: {prev.verdict.reasons[0]} The original predictions "
+                f"are the safer choice. Pass {option('acknowledge', True)} to apply it without this warning."
             ),
             stacklevel=3,
         )
@@ -284,9 +279,9 @@ def apply(correction: Correction, groups: Any, given: RowScores, *, unseen: Unse
     first = group_keys.show(names[int(lost.argmax())])
     what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r})"
     if unseen == "error":
-        raise InputError(*unseen_words(what, unseen, known=correction.known))
+        raise InputError(unseen_words(what, unseen, known=correction.known))
     if unseen == "global":
-        warnings.warn(UnseenGroupWarning(*unseen_words(what, unseen)), stacklevel=5)
+        warnings.warn(UnseenGroupWarning(unseen_words(what, unseen)), stacklevel=5)
     seen, new = place >= 0, np.empty(given.values.shape)
     new[seen] = given.of(seen).after([step.of(place[seen]) for step in correction.steps])
     new[~seen] = given.of(~seen).after(correction.steps_unseen if unseen == "global" else ())
@@ -298,16 +293,15 @@ def _copied(values: Floats) -> Floats:
     return np.array(values) if values.ndim == 1 else values + 0.0 * values.sum(axis=1, keepdims=True)
 
 
-def unseen_words(what: str, unseen: Unseen, *, known: bool = False) -> tuple[str | Option, ...]:
+def unseen_words(what: str, unseen: Unseen, *, known: bool = False) -> str:
     """What is said of groups whose prevalences nobody knows, and what can be done."""
-    raw = Option("unseen", "raw")
+    raw = option("unseen", "raw")
     if known:
-        return (f"Of {what} no prevalence was given. Add them to ", Option("new"), ", or pass ", raw, ".")
+        return f"Of {what} no prevalence was given. Add them to {option('new')}, or pass {raw}."
     words = f"{what[0].upper()}{what[1:]} were not in the field"
     if unseen == "error":
-        ways = Option("unseen", "global"), " or ", raw
-        return (f"{words}. Count and estimate them too, or pass ", *ways, ".")
-    return (f"{words}: they get the estimate of the whole field. Pass ", raw, " not to correct them.")
+        return f"{words}. Count and estimate them too, or pass {option('unseen', 'global')} or {raw}."
+    return f"{words}: they get the estimate of the whole field. Pass {raw} not to correct them."
 
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
@@ -325,16 +319,13 @@ def row_groups(correction: Correction, groups: Any, *, n: int) -> tuple[Keys, In
     if not correction.grouped:
         if groups is not None:
             raise InputError(
-                "This prevalence is of one population, but groups were given. Count with ",
-                Option("groups"),
-                " first, or leave groups out here.",
+                f"This prevalence is of one population, but groups were given. Count with {option('groups')} first, "
+                "or leave groups out here."
             )
         return None
     if groups is None:
         raise InputError(
-            f"This prevalence is per group ({len(correction.groups):,} of them): pass ",
-            Option("groups"),
-            ", one per row.",
+            f"This prevalence is per group ({len(correction.groups):,} of them): pass {option('groups')}, one per row."
         )
     names, codes = group_keys.factorize(groups, n=n)
     return names, codes, group_keys.positions(correction.groups, names)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal.alignment import check_alignment
 from fieldcal.core.allocation import cells_to_label, spaced
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_choice, check_flags, check_kind, check_whole
@@ -106,9 +106,7 @@ def check_choosable(prev: Prevalence) -> None:
     if prev.lab.of_values:
         raise InputError(
             "Rows to label are chosen by predictions that are probabilities, but these are values. Of values, label "
-            "rows at random, in every group as many as you can, and say so with ",
-            Option("design", "random"),
-            ".",
+            f"rows at random, in every group as many as you can, and say so with {option('design', 'random')}."
         )
 
 

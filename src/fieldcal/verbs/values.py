@@ -20,10 +20,10 @@ from fieldcal.core.values import (
     most_values,
     rows_of_values,
 )
-from fieldcal.errors import BinsWarning, InputError, InputTypeError, Option, RowError, ValueWarning
+from fieldcal.errors import BinsWarning, InputError, InputTypeError, RowError, ValueWarning, option
 from fieldcal.objects import group_keys
 from fieldcal.objects.outcome import are_distributions, n_labels, refuse_several_columns
-from fieldcal.options import check_choice, check_whole, is_auto
+from fieldcal.options import AS_VALUES, check_choice, check_whole, is_auto
 from fieldcal.storage import did_you_mean
 from fieldcal.types import DESIGNS, Design, Floats, Ints, Missing
 from fieldcal.validation import MISSING_OTHERWISE, Scores
@@ -38,14 +38,10 @@ def design_of_values(design: Any) -> Design:
     """How labelled rows were chosen, which nobody else can know."""
     if design is None:
         raise InputError(
-            "Values need to be told how the labelled rows were chosen. ",
-            Option("design", "random"),
-            ": at random among the rows in question. ",
-            Option("design", "by_score"),
-            ": among these rows, by looking at their values or groups. ",
-            Option("design", "by_class"),
-            ": by their class, such as half of each, or elsewhere, so that only what the judge says of each class "
-            "carries over.",
+            f"Values need to be told how the labelled rows were chosen. {option('design', 'random')}: at random among "
+            f"the rows in question. {option('design', 'by_score')}: among these rows, by looking at their values or "
+            f"groups. {option('design', 'by_class')}: by their class, such as half of each, or elsewhere, so that "
+            "only what the judge says of each class carries over."
         )
     check_choice("design", design, DESIGNS)
     return design  # type: ignore[no-any-return]
@@ -96,9 +92,7 @@ def _check_present(absent: Any, missing: Missing) -> None:
     if missing == "error" and absent.any():
         raise InputError(
             f"{int(absent.sum()):,} of {len(absent):,} field predictions are missing (null or blank), the first in row "
-            f"{int(absent.argmax())}. Drop those rows",
-            *MISSING_OTHERWISE,
-            ".",
+            f"{int(absent.argmax())}. Drop those rows{MISSING_OTHERWISE}."
         )
 
 
@@ -219,9 +213,8 @@ class LabValues:
         if len(self.columns) == 1 and len(seen) > _MOST_VALUES:
             raise InputError(
                 f"There are {len(seen):,} different values, such as {min(seen)[0]!r:.60}: these are scores or free "
-                "text, not values of few kinds. Round them, or leave ",
-                Option("kind", "values"),
-                " out if they are probabilities.",
+                f"text, not values of few kinds. Round them, or leave {AS_VALUES} out if they are "
+                "probabilities."
             )
         most = (
             most_values(class_rows, judges=len(self.columns), ordered=ordered)
@@ -236,9 +229,7 @@ class LabValues:
                 BinsWarning(
                     f"{fitted.m:,} values are more than the lab's {len(self.rows):,} labelled rows can fill. The "
                     f"rarest are merged, so that {most:,} bins are left. Label more rows to keep them apart, or say "
-                    "how many with ",
-                    Option("partition", most),
-                    ".",
+                    f"how many with {option('partition', most)}."
                 ),
                 stacklevel=4,
             )

@@ -25,7 +25,7 @@ CLASSES, POSITIVE, GROUPS = Option("classes"), Option("positive"), Option("group
 SIGMOID, ISOTONIC = (Option("calibration", name, verb="learn") for name in ("sigmoid", "isotonic"))
 PROTECTED = Option("protected", True)
 DESIGN = Option("design_effect")
-VALUES = Option("kind", "values", verb="learn")
+VALUES = Option("kind", "values", verb="learn", flag="predictions COLUMN")
 BALANCED = Option("goal", "balanced", verb="decide")
 BINS = Option("shape", "bins", verb="recalibrate")
 BY_SCORE, BY_CLASS = Option("design", "by_score"), Option("design", "by_class")
