@@ -480,7 +480,7 @@ def test_weights_of_hypotheses_sum_to_one_and_a_trust_that_the_caller_sets_leave
     def of(trust, n=0.0):
         rows = LabelledRows(np.zeros(1, int), np.full((1, 3, 2), n / 6), np.zeros((1, 3, 2)))
         shift, covariance = np.array([0.6, 0.2]), 0.01 * unit(2)
-        return hypotheses(shift, covariance, trust=trust, moved=moved, labels=rows, weighed=True)
+        return hypotheses(shift, covariance, trust=trust, shifted=moved, labels=rows, weighed=True)
 
     for n in (0.0, 10.0, 1000.0):
         found = of(Trust(0.4, 0.5), n)

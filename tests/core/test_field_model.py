@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, log_softmax, softmax
 
 from core.model_worlds import unit, world
+from fieldcal.core.field_blocks import expected_softmax
 from fieldcal.core.field_model import Counts, Model
-from fieldcal.core.field_posterior import expected_softmax, posterior_of
+from fieldcal.core.field_posterior import posterior_of
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.intervals import interval_of_mixture
 from fieldcal.core.offsets import Offsets

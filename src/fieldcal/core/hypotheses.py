@@ -1,13 +1,17 @@
 """Hypotheses about how the whole field came about, with their prior weights and the shift that each implies.
 
-*Label shift*: predictions of a class are distributed as in the lab, and the classes' shares moved. *Unchanged*: a
+*Label shift*: predictions of a class are distributed as in the lab, and the classes' shares changed. *Unchanged*: a
 prediction means what it meant in the lab. *Other*: anything around the two. A histogram cannot tell them apart for
 sure, so that each has a weight in the interval; in the estimate only the first two have one until labels decide.
+
+Where there are no labels, groups have the first two hypotheses twice: about the shift of the whole field, and about
+their differences.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -33,7 +37,7 @@ class Hypothesis:
 
 
 def hypotheses(
-    shift: Floats, covariance: Floats, *, trust: Trust, moved: bool, labels: LabelledRows, weighed: bool
+    shift: Floats, covariance: Floats, *, trust: Trust, shifted: bool, labels: LabelledRows, weighed: bool
 ) -> tuple[Hypothesis, ...]:
     """The hypotheses about a field, their weights summing to one.
 
@@ -41,21 +45,21 @@ def hypotheses(
     ----------
     shift, covariance : what label shift implies for the whole field, (K − 1,) and (K − 1, K − 1)
     trust : the probability of label shift, from the histogram or from the caller, who leaves no third hypothesis
-    moved : whether the field's histogram differs from the lab's beyond noise
+    shifted : whether the field's histogram differs from the lab's beyond noise
     labels : of the field; from a few on they decide, and all three enter the estimate
     weighed : whether labels weigh the hypotheses, so that all three must be open
     """
-    place, n = 0 if moved else 1, labels.n
+    place, n = 0 if shifted else 1, labels.n
     unit = (np.eye(len(shift)) + 1) / 2
     # Rows that were all chosen by class cannot show a shift of the shares.
     untested = POLICY.untested_off[place] ** 2 * unit if labels.only_by_class else 0 * unit
     loose = (np.abs(shift).max() / 2 + POLICY.other_off[place]) ** 2 * unit
     around = POLICY.label_shift_off[place] ** 2 * unit + untested
     still = POLICY.same_off[place] ** 2 * unit + untested
-    if not moved:  # it may have moved within the noise of its histogram
+    if not shifted:  # it may have shifted within the noise of its histogram
         small = POLICY.unseen_shift**2 * unit
         still = still + small @ np.linalg.solve(small + covariance, covariance)
-    weights, estimates = _weights(trust, moved=moved, weighed=weighed)
+    weights, estimates = _weights(trust, shifted=shifted, weighed=weighed)
     alone = float(np.exp(-n / POLICY.first_labels))
     near = [alone * e + (1 - alone) * w for e, w in zip(estimates, weights, strict=True)]
     found = (
@@ -69,13 +73,78 @@ def hypotheses(
 _Weights = tuple[float, float, float]
 
 
-def _weights(trust: Trust, *, moved: bool, weighed: bool) -> tuple[_Weights, _Weights]:
+def _weights(trust: Trust, *, shifted: bool, weighed: bool) -> tuple[_Weights, _Weights]:
     """Of the hypotheses in the interval and in the estimate."""
     t = trust.overall
     if trust.set_by_caller:
         return (t, 1 - t, 0.0), (t, 1 - t, 0.0)
-    if not moved:
+    if not shifted:
         return (POLICY.explanations[1] if weighed else (0.0, 1.0, 0.0)), (0.0, 1.0, 0.0)
-    first = max(t, POLICY.story_label_shift)
-    other = (1 - first) * POLICY.story_other
+    first = max(t, POLICY.least_label_shift)
+    other = (1 - first) * POLICY.share_of_other
     return (first, 1 - first - other, other), (t, 1 - t, 0.0)
+
+
+@dataclass(frozen=True)
+class ShareHypothesis:
+    """One of the hypotheses about shares of groups that no label decides between."""
+
+    weight: float  # in the interval
+    overall: float = 0.0  # how much of the shift of the whole field is label shift
+    between: float = 0.0  # how much of the differences between groups is
+    #: "lab_groups": they differ as the lab's groups did in cross-validation; "other": neither label shift nor unchanged
+    kind: Literal["histogram", "lab_groups", "other"] = "histogram"
+
+
+def share_hypotheses(
+    trust: Trust, *, shifted: bool, grouped: bool, validated: bool
+) -> tuple[ShareHypothesis, ...]:
+    """Hypotheses without labels, their weights summing to one.
+
+    Parameters
+    ----------
+    trust : from histograms and lab groups, or from the caller, who leaves no third hypothesis
+    shifted : whether the field's histogram differs from the lab's beyond noise
+    validated : whether cross-validation over lab groups measured how far estimates of groups miss
+    """
+    if trust.set_by_caller and validated:
+        return (ShareHypothesis(1.0, trust.overall, trust.between, "lab_groups"),)
+    if trust.set_by_caller:
+        return _likely(_pairs(trust.overall, trust.between, grouped=grouped))
+    known = trust.rehearsed if grouped else 0.0
+    open_ = [replace(h, weight=(1 - known) * h.weight) for h in _undecided(trust, shifted, grouped)]
+    return _likely([*_after_validation(trust, known, shifted), *open_])
+
+
+def _likely(found: Sequence[ShareHypothesis]) -> tuple[ShareHypothesis, ...]:
+    return tuple(h for h in found if h.weight > 0)
+
+
+def _pairs(overall: float, between: float, *, grouped: bool) -> list[ShareHypothesis]:
+    """Label shift or unchanged, overall and between groups; unchanged in both comes first."""
+    if not grouped:  # one question alone
+        return [ShareHypothesis(w, o, o) for o, w in _either(overall)]
+    return [ShareHypothesis(w * v, o, b) for o, w in _either(overall) for b, v in _either(between)]
+
+
+def _either(probability: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    return (0.0, 1 - probability), (1.0, probability)
+
+
+def _undecided(trust: Trust, shifted: bool, grouped: bool) -> list[ShareHypothesis]:
+    least = POLICY.least_label_shift
+    # Groups of a field that has not shifted have no hypothesis about how it shifted.
+    overall = max(trust.overall, least) if shifted or not grouped else 0.0
+    unchanged, *others = _pairs(overall, max(trust.between, least), grouped=grouped)
+    rest = POLICY.share_of_other if shifted or grouped else 0.0
+    near = replace(unchanged, weight=unchanged.weight * (1 - rest))
+    return [near, *others, ShareHypothesis(unchanged.weight * rest, kind="other")]
+
+
+def _after_validation(trust: Trust, known: float, shifted: bool) -> list[ShareHypothesis]:
+    """Groups differ as the lab's own did; how the whole field shifted is still open."""
+    overall = max(trust.overall, POLICY.least_label_shift) if shifted else 0.0
+    rest = POLICY.share_of_other if shifted else 0.0
+    weights = (0.0, (1 - overall) * (1 - rest)), (1.0, overall)
+    found = [ShareHypothesis(known * w, o, trust.between, "lab_groups") for o, w in weights]
+    return [*found, ShareHypothesis(known * (1 - overall) * rest, kind="other")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,39 @@ _STEPS = 40  # halvings of the range in which a quantile of a mixture lies
 _WIDEST = 10.0  # standard deviation on the logit scale: anything at all
 #: Half a row of more rows than there are; closer to 0 or 1 the logarithm of the odds has no digits left.
 _LEAST = 1e-14
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of the classes, as a mixture over hypotheses: one normal each on the logit scale."""
+
+    weights: Floats  # (H,)
+    means: Floats  # (H, n, K)
+    variances: Floats  # (H, n, K)
+    estimate: Floats  # (n, K)
+
+    def beside(self, weight: float, other: Shares) -> Shares:
+        """The same beside another mixture, which has this weight."""
+        if not weight:
+            return self
+        return Shares(
+            np.concatenate([(1 - weight) * self.weights, weight * other.weights]),
+            np.concatenate([self.means, other.means]),
+            np.concatenate([self.variances, other.variances]),
+            (1 - weight) * self.estimate + weight * other.estimate,
+        )
+
+    def interval(self, level: float, n: Floats) -> tuple[Floats, Floats]:
+        """Equal-tailed, of shares of so many rows (n,)."""
+        return interval_of_mixture(
+            list(self.means), list(self.variances), self.weights, level, n=n, holds=self.estimate
+        )
+
+    @property
+    def deviation(self) -> Floats:
+        """(n, K) standard deviations around the estimate."""
+        square = self.variances + (self.means - self.estimate) ** 2
+        return np.asarray(np.sqrt(np.einsum("h,hnk->nk", self.weights, square)))
 
 
 def interval_of_mixture(
@@ -74,7 +108,7 @@ def _beta(mean: Floats, variance: Floats, n: Floats) -> tuple[Floats, Floats]:
 
 
 def _quantile(curves: list[tuple[Floats, Floats]], weights: Floats, at: Floats) -> Floats:
-    """By halving between the lowest and the highest of the stories' own quantiles."""
+    """By halving between the lowest and the highest of the quantiles of single normals."""
     own = [m + s * ndtri(at) for m, s in curves]
     low, high = np.minimum.reduce(own), np.maximum.reduce(own)
     for _ in range(_STEPS):

@@ -44,15 +44,13 @@ class Policy:
 
     # What an interval holds until labels decide -----------------------------------------------------------
     #: Label shift has at least this weight in it. (12)
-    story_label_shift: float = 0.35
-    #: A story of at least this weight takes the interval to the end that it reaches itself. (12)
-    story_heard: float = 0.1
-    #: Where the field moved, this share of the rest is that neither label shift nor the model is right. (12)
-    story_other: float = 0.5
+    least_label_shift: float = 0.35
+    #: Where the field shifted, this share of the rest is that neither label shift nor the model is right. (12)
+    share_of_other: float = 0.5
     #: How far that one goes, on the logit scale: this much, and this share of the distance between the other two. (12)
     other_logit: tuple[float, float] = (0.5, 0.6)
     #: How far off the mean prediction may be, on the logit scale, where the field moved and where it did not. (12)
-    same_logit: tuple[float, float] = (0.3, 0.05)
+    unchanged_logit: tuple[float, float] = (0.3, 0.05)
     #: A field that has not moved beyond noise may have moved within it: this many times the noise of its labels. (12)
     unseen_movement: float = 2.0
 

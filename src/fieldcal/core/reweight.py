@@ -1,7 +1,7 @@
 """The known-bias lemma, ``C'_i ∝ C_i · p_i / p_lab_i``, mixed with what the model said by the trust in it.
 
-Trust ``ω`` is the probability that label shift holds: the prediction is ``(1 − ω) · C + ω · reweight(C)``, the mean
-over both stories. No row can lose more than ``−log(1 − ω)``, whatever the field does. Groups have two such steps, one
+Trust ``ω`` is the probability of label shift: the prediction is ``(1 − ω) · C + ω · reweight(C)``, the mean over both
+hypotheses. No row can lose more than ``−log(1 − ω)``, whatever the field does. Groups have two such steps, one
 inside the other: the movement of the whole field, then the difference of the group. Where labels of the field say that
 the scores themselves are off, weights of the row's bin come first.
 """

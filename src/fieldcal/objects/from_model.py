@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core.field_posterior import Posterior, Predicted, prior_predictive
 from fieldcal.core.hypotheses import KINDS, Kind
 from fieldcal.core.partition import Partition
 from fieldcal.core.policy import POLICY
-from fieldcal.core.reweight import BinStep, Step, matched_tilt
+from fieldcal.core.reweight import BinStep, Step
 from fieldcal.core.trust import Trust
 from fieldcal.objects import show
 from fieldcal.objects.artefact import Frozen, Numbers, record
@@ -25,11 +24,6 @@ class PriorPredictive(Frozen):
 
     expected: Numbers  # (K,)
     p_value: float  # of so large a difference to the observed shares
-
-    @classmethod
-    def of(cls, found: Predicted | None) -> PriorPredictive | None:
-        """From core; None where there is nothing to compare."""
-        return None if found is None else cls(expected=found.expected, p_value=found.p_value)
 
     @property
     def rarity(self) -> str:
@@ -54,35 +48,6 @@ class FieldLabels(Frozen):
     looks_random: float | None  # p-value of "random" rows being so, by their predictions; None without any
     beyond: int  # groups with more labels in a bin than rows: their labels cannot all be rows of the field
 
-    @classmethod
-    def of(
-        cls,
-        posterior: Posterior,
-        *,
-        rows: dict[Design, float],
-        before: Trust,
-        looks_random: float | None,
-    ) -> FieldLabels:
-        """From the posterior."""
-        model, counts = posterior.model, posterior.model.counts
-        given = counts.field[: len(counts.V)]
-        n = given.sum(axis=(0, 2))
-        weights = np.array([sum(h.weight for h in model.hypotheses if h.kind == kind) for kind in KINDS])
-        beyond = (given.sum(axis=1) > counts.V * (1 + 1e-9) + 1e-9).any(axis=1)
-        return cls(
-            rows=rows,
-            before=before,
-            prior=weights / weights.sum(),
-            unchanged=posterior.unchanged,
-            change=posterior.change,
-            changed=posterior.probability_of_change(POLICY.bins_clearly_off),
-            observed=n / n.sum() if n.sum() else None,
-            label_shift=PriorPredictive.of(prior_predictive(posterior, "label_shift")),
-            same=PriorPredictive.of(prior_predictive(posterior, "unchanged")),
-            looks_random=looks_random,
-            beyond=int(beyond.sum()),
-        )
-
     @property
     def n(self) -> float:
         """Labelled rows."""
@@ -100,7 +65,6 @@ class FromModel(Frozen):
     group_sd: float  # σ: standard deviation of the model's error for a group, log-odds
     bin_sd: float  # τ: the same of a bin of a group
     weights: Numbers  # (3,) probabilities of the hypotheses of `KINDS`
-    moved: bool
     urc_sd: Numbers  # (G, K) standard deviation of the shares under label shift
     whole_sd: Numbers  # (K,)
     trust: float  # how far predictions are reweighted with ``shape="tilt"``
@@ -109,53 +73,6 @@ class FromModel(Frozen):
     bins: Numbers  # (m, K) logarithms of class weights of every bin
     bins_tilt: Numbers  # (G, K) what comes on top of these
     whole_bins_tilt: Numbers  # (K,)
-
-    @classmethod
-    def of(
-        cls,
-        posterior: Posterior,
-        *,
-        centres: Floats,
-        rates: tuple[Floats, Floats],
-        sd: tuple[Floats, Floats],
-        moved: bool,
-        labels: FieldLabels | None,
-        given: float | None,
-    ) -> FromModel:
-        """From the posterior: predictions are tilted until their mean is the rate of the group.
-
-        Parameters
-        ----------
-        centres : (m, K) mean prediction in each bin
-        rates : probabilities of the classes for a row that comes next, of groups (G, K) and of the whole field (K,)
-        sd : standard deviations of the shares under label shift, likewise
-        """
-        counts = posterior.model.counts
-        G, total, size = len(counts.V), counts.V.sum(axis=0), counts.V.sum(axis=1)
-        V = np.where(size[:, None] > 0, counts.V, total)
-        corrected = posterior.classes_by_bin()
-        known = posterior.model.lab_groups
-        # Where labels say that nothing changed, predictions stay nearer to what the model said.
-        left_alone = 0.0 if known or labels is None else POLICY.same_left_alone * labels.unchanged
-        return cls(
-            lab_rows=counts.lab[:G].sum(axis=(1, 2)) if known else None,
-            labels=labels,
-            persistence=posterior.model.persistence.mean,
-            given_persistence=given,
-            between=posterior.mean("beta"),
-            group_sd=float(np.sqrt(posterior.mean("group"))),
-            bin_sd=float(np.sqrt(posterior.mean("bins"))),
-            weights=np.array([posterior.weight(kind) for kind in KINDS]),
-            moved=moved,
-            urc_sd=sd[0],
-            whole_sd=sd[1],
-            trust=1 - left_alone,
-            tilt=matched_tilt(centres, V, rates[0]),
-            whole_tilt=matched_tilt(centres, total[None], rates[1][None])[0],
-            bins=_logs(corrected) - _logs(centres),
-            bins_tilt=matched_tilt(corrected, V, rates[0]),
-            whole_bins_tilt=matched_tilt(corrected, total[None], rates[1][None])[0],
-        )
 
     def fits(self, *, n_groups: int, n_bins: int, n_classes: int) -> bool:
         """Whether the tables are of so many groups, bins and classes, and finite."""
@@ -235,7 +152,3 @@ def weight_without_labels(n: float) -> float:
 def _weights(logs: Floats) -> Floats:
     """From logarithms; the largest of each row is one."""
     return np.asarray(np.exp(logs - logs.max(axis=-1, keepdims=True)))
-
-
-def _logs(p: Floats) -> Floats:
-    return np.asarray(np.log(np.maximum(p, 1e-9)))

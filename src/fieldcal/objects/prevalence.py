@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 from pydantic import Field as Slot
 from pydantic import PrivateAttr, model_validator
 
-from fieldcal.core.field_posterior import Posterior, posterior_of
 from fieldcal.core.goodness_of_fit import ShiftExplained
-from fieldcal.core.priors import N_DRAWS, Prior, prior_from
-from fieldcal.core.problem import Problem
+from fieldcal.core.priors import Prior
 from fieldcal.core.reweight import BinStep, Step, steps_of
 from fieldcal.core.solve import Solution
-from fieldcal.core.stories import Story, posterior_alone, story_draws, tell
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import derived, frames, group_keys, performance, show
@@ -37,17 +34,17 @@ from fieldcal.objects.artefact import (
 )
 from fieldcal.objects.derived import Assume, Comparison, Interval, Pairs, Ranking, check_assume
 from fieldcal.objects.field import Field
-from fieldcal.objects.from_model import FieldLabels, FromModel, weight_without_labels
+from fieldcal.objects.from_model import FieldLabels, FromModel
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.model_of import UnderLabelShift, centres_of, model_of
-from fieldcal.objects.problem import Rows, as_problem
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import check_choice, check_flags
-from fieldcal.types import SHAPES, Floats, Ints, Keys, Shape
+from fieldcal.types import SHAPES, Floats, Keys, Shape
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+    from fieldcal.core.field_posterior import Posterior
 
 
 @dataclass(frozen=True)
@@ -67,8 +64,11 @@ class Correction:
 JUDGE = "judge"
 _SHOWN_GROUPS = 12
 _SHOWN_LINES = 36  # of groups, where every class has one
-# Draws for each draw of M: many where that costs little memory.
-_FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
+
+
+def _posteriors() -> Any:
+    """Posteriors are made of estimates, so `verbs` imports objects; here they are loaded when somebody asks."""
+    return importlib.import_module("fieldcal.verbs.posteriors")
 
 
 class Fit(Frozen):
@@ -314,38 +314,19 @@ class Prevalence(Artefact):
     def draws(self, groups: list[Hashable] | None = None, *, assume: Assume = "trust") -> Floats:
         """Joint draws of the prevalences, (groups, draws, K), after trust.
 
-        Every draw tells one story of all groups, as probable as trust makes it: that the model is right, that label
-        shift holds, or neither. Where label shift is told, draw ``s`` of every group uses the same draw of M, so that
-        draws of two groups may be subtracted. They are made anew, and are the same, at every call.
+        Every draw is under one hypothesis for all groups, as probable as the estimate makes it: predictions are
+        unchanged, label shift holds, or neither. Under label shift, draw ``s`` of every group uses the same draw of M,
+        so that draws of two groups may be subtracted. They are made anew, and are the same, at every call.
         Of ``groups``, by default all. ``assume="label_shift"`` is the posterior if that assumption holds.
         """
         check_assume(assume)
         if groups is not None and not isinstance(groups, (list, tuple, np.ndarray)):
             raise InputTypeError(f"groups must be a list of groups, but got {groups!r:.60}.")
-        at = (
-            np.arange(len(self.groups))
-            if groups is None
-            else np.array([self.row_of(g) for g in groups], dtype=int)
-        )
+        named = self.groups if groups is None else groups
+        at = np.arange(len(named)) if groups is None else np.array([self.row_of(g) for g in named], dtype=int)
         # In one order, each group once: a group asked for twice, or in another place, has the same draws.
         rows, back = np.unique(at, return_inverse=True)
-        per_draw = _DRAWS_OF_FEW if len(at) <= _FEW else _DRAWS_OF_MANY
-        n = N_DRAWS * per_draw
-        if self.is_judged:
-            return np.asarray(self.judged.draws(rows)[back])
-        if self.rests_on_lab_groups and assume == "trust":
-            return np.asarray(self.posterior.draws(rows, n)[back])
-        draws = self._draws_with_labels(rows, n if assume == "trust" else 0)
-        if draws.shape[1] == n:
-            return np.asarray(draws[back])
-        prior = self._prior if self._prior is not None else prior_from(self.prior)
-        problem = as_problem(self.lab, self.field, design_effect=self.design_effect, rows=rows)
-        posterior = prior.posterior(problem, random_state=self.seed, learnt=self.learnt)
-        urc = np.asarray(posterior.draws(per_draw=per_draw))
-        if assume == "label_shift":
-            return np.asarray(urc[back])
-        told = self._told(problem, rows, urc)[:, draws.shape[1] :]
-        return np.concatenate([draws, told], axis=1)[back]
+        return np.asarray(_posteriors().draws(self, rows, assume)[back])
 
     @property
     def is_judged(self) -> bool:
@@ -375,95 +356,25 @@ class Prevalence(Artefact):
         before: Trust = self.trust if self.labels is None else self.labels.before
         return before
 
-    def _draws_with_labels(self, rows: Ints, n: int) -> Floats:
-        """So many of n draws as labels have made; none without labels."""
-        if self.labels is None or not n:
-            return np.zeros((len(rows), 0, len(self.classes)))
-        return self.posterior.draws(rows, round((1 - weight_without_labels(self.labels.n)) * n))
-
     @cached_property
     def posterior(self) -> Posterior:
         """The posterior of the multilevel model, made anew."""
-        return self._posterior(weighed=bool(self.field.labelled))
+        found: Posterior = _posteriors().of_estimate(self, weighed=bool(self.field.labelled))
+        return found
 
     @cached_property
     def open_posterior(self) -> Posterior:
         """The same with all hypotheses open, which further labels can decide between."""
-        return self.posterior if self.field.labelled else self._posterior(weighed=True)
+        found: Posterior = self.posterior
+        return found if self.field.labelled else _posteriors().of_estimate(self, weighed=True)
 
-    def _posterior(self, *, weighed: bool) -> Posterior:
-        return posterior_of(
-            model_of(
-                self.lab,
-                self.field,
-                as_problem(self.lab, self.field, design_effect=self.design_effect),
-                shift=self._under_label_shift,
-                trust=self.trust_before,
-                moved=self.overall_shift.shifted,
-                given=None if self.by_model is None else self.by_model.given_persistence,
-                weighed=weighed,
-            ),
-            self.seed,
-        )
-
-    def model_with(self, posterior: Posterior) -> FromModel:
-        """How predictions would be reweighted if this were the posterior."""
-        shift, counts = self._under_label_shift, posterior.model.counts
-        rates, n = posterior.rates(), counts.V.sum(axis=1)
-        labels = None
-        if self.labels is not None and not posterior.model.lab_groups:
-            by_class = 0.0 if counts.by_class is None else float(counts.by_class.sum())
-            left = weight_without_labels(float(counts.field.sum()) + by_class)
-            rates = (1 - left) * rates + left * self.before_labels
-            labels = self.labels.model_copy(update={"unchanged": posterior.unchanged})
-        return FromModel.of(
-            posterior,
-            centres=centres_of(self.lab, posterior.model),
-            rates=(rates, np.average(rates, axis=0, weights=np.maximum(n, 1e-300))),
-            sd=(shift.sd, shift.whole_sd),
-            moved=self.overall_shift.shifted,
-            labels=labels,
-            given=None if self.by_model is None else self.by_model.given_persistence,
-        )
-
-    @cached_property
-    def _under_label_shift(self) -> UnderLabelShift:
-        found = self.by_model
-        if found is not None:
-            return UnderLabelShift(self.urc, found.urc_sd, self.whole.urc, found.whole_sd)
-        problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
-        prior = self._prior if self._prior is not None else prior_from(self.prior)
-        level = derived.level_of(self, None)
-        sd = prior.posterior(problem, random_state=self.seed, learnt=self.learnt).summary(level).sd
-        if len(self.groups) == 1:
-            return UnderLabelShift(self.urc, sd, self.whole.urc, sd[0])
-        whole = prior.posterior(problem.whole(), random_state=self.seed)
-        return UnderLabelShift(self.urc, sd, self.whole.urc, whole.summary(level).sd[0])
-
-    @cached_property
-    def before_labels(self) -> Floats:
-        """The shares that are estimated without labels, (G, K)."""
-        problem = as_problem(self.lab, self.field, design_effect=self.design_effect)
-        stories = self._stories(problem, np.arange(len(self.groups)))
-        if not stories:
-            return np.asarray(self.urc)
-        total = sum(story.weight for story in stories)
-        return np.asarray(sum(story.weight / total * story.centre(self.urc) for story in stories))
-
-    def _stories(self, problem: Problem, rows: Ints) -> list[Story]:
-        """That no label has weighed; none where URC's posterior is all there is."""
-        grouped, trust = self.field.grouped, self.trust_before
-        doubt = Rows.of(self.lab, self.field, problem, rows).doubt(self.urc[rows], self.whole.urc, trust)
-        if posterior_alone(doubt, trust):
-            return []
-        return tell(doubt, trust, moved=self.overall_shift.shifted, grouped=grouped)
-
-    def _told(self, problem: Problem, rows: Ints, urc: Floats) -> Floats:
-        stories = self._stories(problem, rows)
-        return story_draws(stories, urc, np.random.default_rng([self.seed, 1])) if stories else urc
+    @property
+    def own_prior(self) -> Prior | None:
+        """The prior, where it is at hand: one made of functions is in no file."""
+        return self._prior
 
     def remembering(self, prior: Prior) -> Self:
-        """The same, with the prior itself at hand: one made of functions is in no file."""
+        """The same with the prior itself at hand."""
         self._prior = prior
         return self
 

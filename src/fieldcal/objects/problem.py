@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fieldcal.core.goodness_of_fit import chance_of, outlying
 from fieldcal.core.labelled_rows import LabelledRows
-from fieldcal.core.posterior import Summary
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import row_per_weight, rows_worth
-from fieldcal.core.reweight import steps_of
-from fieldcal.core.stories import Doubt, Parts
-from fieldcal.core.trust import Trust, excess_variance, mean_recalibrated
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.types import Design, Floats, Ints
@@ -100,50 +96,3 @@ def _worth(lab: Lab, V: Floats, squares: Floats) -> Floats:
     n = V.sum(axis=1)
     worth = rows_worth(V, squares, lab.M, lab.p_lab)
     return np.asarray(V * np.divide(worth, n, out=np.ones_like(n), where=n > 0)[:, None])
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What is known of the rows of each group, in core's letters, beside URC's estimate of it."""
-
-    lab: Lab
-    V: Floats  # (G, m) in rows that they are worth
-    mean_prediction: Floats  # (G, K); that of the whole field where a group has no rows
-    average: Floats  # (K,) that of the whole field
-    grouped: bool
-
-    @classmethod
-    def of(cls, lab: Lab, field: Field, problem: Problem, rows: Ints | slice = slice(None)) -> Rows:
-        """Of the groups that the problem is about."""
-        sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
-        average = sums / sums.sum() if sums.sum() > 0 else np.asarray(lab.p_lab)
-        has_rows = np.asarray(field.n)[rows, None] > 0
-        mean = np.where(has_rows, field.mean_prediction[rows], average)
-        return cls(lab, problem.V, mean, average, field.grouped)
-
-    def together(self, total: Floats) -> Rows:
-        """Of the field as one population, its histogram in rows that they are worth."""
-        return Rows(self.lab, total[None], self.average[None], self.average, grouped=False)
-
-    def doubt(self, urc: Floats, whole: Floats, trust: Trust, *, spread: Summary | None = None) -> Doubt:
-        """What makes the prevalences of these groups uncertain."""
-        lab, n = self.lab, self.V.sum(axis=1)
-        steps = steps_of(
-            urc=urc,
-            whole=whole,
-            p_lab=lab.p_lab,
-            overall=trust.overall,
-            between=trust.between,
-            grouped=self.grouped,
-        )
-        rehearsal = lab.rehearsal if self.grouped else None
-        return Doubt(
-            parts=Parts(self.mean_prediction, urc, whole, self.average, n),
-            spread=np.zeros(urc.shape) if spread is None else spread.sd,
-            at_zero=np.zeros(urc.shape, dtype=bool) if spread is None else spread.lower <= 0,
-            at_one=np.zeros(urc.shape, dtype=bool) if spread is None else spread.upper >= 1,
-            labels=mean_recalibrated(lab.bin_means, self.V, steps)[1],
-            steps=steps,
-            miscalibrated=lab.miscalibration,
-            excess=None if rehearsal is None else excess_variance(rehearsal, trust.between),
-        )

@@ -15,6 +15,7 @@ from fieldcal.objects import Prevalence, show
 from fieldcal.options import check_kind, check_whole
 from fieldcal.types import Design, Floats, Ints
 from fieldcal.verbs.recalibrate import RowScores
+from fieldcal.verbs.reweighting import reweighting_with
 
 #: Rows that were chosen by class are not the field's mix of classes, and cannot judge.
 JUDGES: tuple[Design, ...] = ("random", "by_score")
@@ -165,7 +166,7 @@ def _judging(prev: Prevalence) -> Ints:
 def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Floats]:
     """Of the rows of each fold, (n, 3): by the predictions as the lab reads them, and recalibrated in both shapes."""
     for fold in folds(prev.posterior, counts, n_folds, rng):
-        made = prev.model_with(fold.posterior)
+        made = reweighting_with(prev, fold.posterior)
         unseen = not prev.field.grouped
         steps = made.steps(unseen=unseen), made.steps_by_bin(prev.lab.partition, unseen=unseen)
         own = np.maximum(prev.lab.bin_means, 1e-6)[fold.bins]

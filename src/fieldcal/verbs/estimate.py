@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from fieldcal.core.field_posterior import Shares, posterior_of
+from fieldcal.core.intervals import Shares
 from fieldcal.core.methods import MethodName, as_method
-from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
-from fieldcal.core.reweight import Step
-from fieldcal.core.solve import Solution
-from fieldcal.core.stories import Doubt, mixture_interval, moments, posterior_alone, tell
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.artefact import check_call
-from fieldcal.objects.from_model import FieldLabels, FromModel, weight_without_labels
-from fieldcal.objects.model_of import PersistenceLike, UnderLabelShift, centres_of, knows_groups, model_of
-from fieldcal.objects.problem import Rows, as_problem, label_rows, looks_random
+from fieldcal.objects.problem import as_problem
 from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
 from fieldcal.types import Floats, Point, PointLike
 from fieldcal.verbs.estimate_values import estimate_values, is_judged, judged_by, trust_in_values
 from fieldcal.verbs.findings import Seen
-
-DEFAULT_LEVEL = 0.9
+from fieldcal.verbs.model_of import PersistenceLike, knows_groups, model_of
+from fieldcal.verbs.posteriors import DEFAULT_LEVEL as DEFAULT_LEVEL
+from fieldcal.verbs.posteriors import (
+    LabelShift,
+    mean_of_field,
+    under_label_shift,
+    with_labels,
+    without_labels,
+)
+from fieldcal.verbs.reweighting import field_labels, reweighting
 
 
 def estimate(
@@ -139,40 +141,46 @@ def estimate(
         )
     if lab.of_values:
         trust = trust_in_values(field, trust)
-    problem = as_problem(lab, field, design_effect=design_effect)
-    posterior = chosen.posterior(problem, random_state=random_state)
     given = as_persistence(persistence)
+    problem = as_problem(lab, field, design_effect=design_effect)
+    urc = chosen.posterior(problem, random_state=random_state)
     # Labels are weighed against the spread under label shift, also where no interval is asked for.
-    found = _solved(posterior, shown, level or DEFAULT_LEVEL if field.labelled else level, max_iter, progress)
-    whole = _whole_field(chosen, problem, found, shown, level or DEFAULT_LEVEL, random_state, max_iter)
+    spread = level or DEFAULT_LEVEL if field.labelled else level
+    shift = under_label_shift(
+        chosen, urc, shown, spread, seed=random_state, max_iter=max_iter, progress=progress
+    )
     evidence = measure(
         problem,
-        urc=found.urc,
-        whole=whole.urc[0],
+        urc=shift.each.p,
+        whole=shift.whole.p[0],
         rehearsal=lab.rehearsal,
-        edge=posterior.edge,
-        mode=found.mode,
+        edge=urc.edge,
+        mode=shift.each.mode,
     )
-    before = _trust(trust, lab, problem, evidence, found.urc, whole.urc[0])
-    each, together = _after_trust(lab, field, problem, found, whole, before, evidence, level)
-    believed, by_model = before, None
-    groups = knows_groups(lab, field) and method == "default" and is_auto(trust) and shown == "mean" and level
-    if field.labelled or (groups and not evidence.unlike_any_mixture):
-        each, together, by_model = _after_model(
-            lab, field, problem, (each, together), before, evidence, level, given, random_state
-        )
-        believed = by_model.trust_after(before, grouped=field.grouped)
-    row = together.row(float(np.sum(field.n)))
+    before, shifted = _trust(trust, lab, problem, evidence, shift), evidence.overall.shifted
+    found, by_model = without_labels(lab, field, problem, shift, before, shifted=shifted), None
+    default = method == "default" and is_auto(trust) and shown == "mean" and level is not None
+    if field.labelled or (default and knows_groups(lab, field) and not evidence.unlike_any_mixture):
+        moments = shift.moments
+        model = model_of(lab, field, problem, shift=moments, trust=before, shifted=shifted, given=given)
+        found = with_labels(found, model, field, random_state)
+        by_model = reweighting(lab, found, moments, field_labels(lab, field, found, before), given)
+    each, whole = (
+        _Answer.of(found.shares(), problem.V, level),
+        _Answer.of(found.whole(), problem.total[None], level),
+    )
     seen = Seen(
         lab,
         field,
         evidence,
-        believed,
+        before if by_model is None else by_model.trust_after(before, grouped=field.grouped),
         protected,
-        whole=row,
+        whole=whole.row(lab, field, shift.whole.p[0]),
         width=each.width,
         V=problem.V,
-        steps=each.steps,
+        steps=found.histograms.histograms.steps
+        if by_model is None
+        else by_model.steps(unseen=not field.grouped),
         shares=each.estimate,
         design_effect=design_effect,
         by_model=by_model,
@@ -180,16 +188,16 @@ def estimate(
     prev = judged_by(
         seen,
         prior=chosen.spec(),
-        learnt=posterior.learnt,
+        learnt=urc.learnt,
         point=shown,
         level=level,
         seed=random_state,
-        urc=found.urc,
-        whole=row,
+        urc=shift.each.p,
+        whole=seen.whole,
         estimate=each.estimate,
         lower=each.lower,
         upper=each.upper,
-        fit=Fit.of(found.mode, evidence),
+        fit=Fit.of(shift.each.mode, evidence),
     )
     return prev.remembering(chosen)
 
@@ -268,69 +276,11 @@ def _check(lab: Lab, field: Field, prior: Prior, *, level: float | None, point: 
         )
 
 
-@dataclass(frozen=True)
-class _Solved:
-    urc: Floats  # (G, K)
-    spread: Summary | None  # None where no interval is asked for
-    mode: Solution | None  # where the mode is the estimate
-
-
-def _solved(
-    posterior: Posterior,
-    point: Point,
-    level: float | None,
-    max_iter: int = 200,
-    progress: Callable[[int, int], None] | None = None,
-) -> _Solved:
-    """Point, spread and interval; the mode only where it is asked for."""
-    if point == "mean":
-        spread = posterior.summary(level or DEFAULT_LEVEL, _counting(progress, len(posterior.V)))
-        return _Solved(spread.mean, spread, None)
-    mode = posterior.mode(max_iter)
-    if level is None:
-        return _Solved(mode.p, None, mode)
-    spread = posterior.summary(level, _counting(progress, len(posterior.V)))
-    lower, upper = np.minimum(spread.lower, mode.p), np.maximum(spread.upper, mode.p)
-    return _Solved(mode.p, replace(spread, lower=lower, upper=upper), mode)
-
-
-def _counting(tell: Callable[[int, int], None] | None, total: int) -> Callable[[int], None] | None:
-    if tell is None:
-        return None
-    done = 0
-
-    def more(finished: int) -> None:
-        nonlocal done
-        done += finished
-        tell(done, total)
-
-    return more
-
-
-def _whole_field(
-    prior: Prior,
-    problem: Problem,
-    found: _Solved,
-    point: Point,
-    level: float | None,
-    random_state: int,
-    max_iter: int,
-) -> _Solved:
-    """The field as one population; the lab's prevalences where no row says anything."""
-    if len(found.urc) == 1:
-        return found
-    if not problem.V.sum():
-        nowhere = Summary(
-            problem.p_lab[None], *(np.full((1, len(problem.p_lab)), x) for x in (0.5, 0.0, 1.0))
-        )
-        return _Solved(nowhere.mean, nowhere, None)
-    whole = prior.posterior(problem.whole(), random_state=random_state)
-    return _solved(whole, point, level, max_iter)
-
-
-def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, urc: Floats, whole: Floats) -> Trust:
+def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, shift: LabelShift) -> Trust:
     if is_auto(trust):
-        return decide_trust(problem, evidence, urc=urc, whole=whole, centres=lab.bin_means)
+        return decide_trust(
+            problem, evidence, urc=shift.each.p, whole=shift.whole.p[0], centres=lab.bin_means
+        )
     if isinstance(trust, bool) or not isinstance(trust, (int, float, np.number)) or not 0 <= trust <= 1:
         raise InputError(
             f"trust must be 'auto' or a probability from 0 (leave alone) to 1 (label shift holds), but got {trust!r}."
@@ -339,59 +289,33 @@ def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, urc: Floa
 
 
 @dataclass(frozen=True)
-class _Mixed:
-    """The prevalence after trust, with its interval; what it is made of."""
+class _Answer:
+    """Estimates with their intervals, of groups or of one population."""
 
-    doubt: Doubt
-    estimate: Floats
+    estimate: Floats  # (G, K)
     lower: Floats | None
     upper: Floats | None
-    steps: tuple[Step, ...]  # that predictions take
 
-    def row(self, n: float) -> WholeField:
-        """Of the field as one population, of n rows."""
-        parts, ends = self.doubt.parts, (self.lower, self.upper)
-        lower, upper = (None if end is None else end[0] for end in ends)
+    @classmethod
+    def of(cls, shares: Shares, V: Floats, level: float | None) -> _Answer:
+        lower, upper = (None, None) if level is None else shares.interval(level, V.sum(axis=1))
+        return cls(shares.estimate, lower, upper)
+
+    @property
+    def width(self) -> Floats | None:
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+    def row(self, lab: Lab, field: Field, urc: Floats) -> WholeField:
+        """Of the whole field, whose shares under label shift are urc (K,)."""
+        lower, upper = (None if end is None else end[0] for end in (self.lower, self.upper))
         return WholeField(
-            n=n,
-            mean_prediction=parts.mean_prediction[0],
-            urc=parts.urc[0],
+            n=float(np.sum(field.n)),
+            mean_prediction=mean_of_field(lab, field),
+            urc=urc,
             estimate=self.estimate[0],
             lower=lower,
             upper=upper,
         )
-
-    def without_labels(self, trust: Trust, evidence: Evidence, *, grouped: bool) -> Shares:
-        """The mixture over hypotheses that no label has weighed."""
-        if posterior_alone(self.doubt, trust):
-            p = self.doubt.parts.urc
-            return Shares(np.ones(1), p[None], (self.doubt.label_shift() + self.doubt.spread**2)[None], p)
-        stories = tell(self.doubt, trust, moved=evidence.overall.shifted, grouped=grouped)
-        means, variances, weights = moments(stories, self.doubt)
-        mean = np.tensordot(weights, np.array(means), axes=1)
-        return Shares(weights, np.array(means), np.array(variances), mean)
-
-    @property
-    def width(self) -> Floats | None:
-        """Of the intervals, where there are any."""
-        return None if self.lower is None or self.upper is None else self.upper - self.lower
-
-
-def _after_trust(
-    lab: Lab,
-    field: Field,
-    problem: Problem,
-    found: _Solved,
-    whole: _Solved,
-    trust: Trust,
-    evidence: Evidence,
-    level: float | None,
-) -> tuple[_Mixed, _Mixed]:
-    moved, rows, common = evidence.overall.shifted, Rows.of(lab, field, problem), whole.urc[0]
-    each = _mixed(rows, found, common, trust, level, moved=moved)
-    if len(found.urc) == 1:
-        return each, each
-    return each, _mixed(rows.together(problem.total), whole, common, trust, level, moved=moved)
 
 
 def as_persistence(given: Any) -> float | None:
@@ -404,68 +328,3 @@ def as_persistence(given: Any) -> float | None:
             f"name) to 1, but got {given!r:.60}."
         )
     return float(given)
-
-
-def _after_model(
-    lab: Lab,
-    field: Field,
-    problem: Problem,
-    before: tuple[_Mixed, _Mixed],
-    trust: Trust,
-    evidence: Evidence,
-    level: float | None,
-    given: float | None,
-    seed: int,
-) -> tuple[_Mixed, _Mixed, FromModel]:
-    """The estimate and its interval with the labels of lab groups and field rows."""
-    each, together = before
-    moved = evidence.overall.shifted
-    sd = each.doubt.spread, together.doubt.spread[0]
-    shift = UnderLabelShift(each.doubt.parts.urc, sd[0], together.doubt.parts.urc[0], sd[1])
-    model = model_of(lab, field, problem, shift=shift, trust=trust, moved=moved, given=given)
-    posterior = posterior_of(model, seed)
-    labels = None
-    if field.labelled:
-        labels = FieldLabels.of(
-            posterior, rows=label_rows(field), before=trust, looks_random=looks_random(lab, field)
-        )
-    shares, whole, rates = posterior.shares(), posterior.whole(), posterior.rates()
-    if labels is not None and not model.lab_groups:
-        left = weight_without_labels(labels.n)
-        others = [
-            x.without_labels(trust, evidence, grouped=g)
-            for x, g in ((each, field.grouped), (together, False))
-        ]
-        shares, whole = shares.beside(left, others[0]), whole.beside(left, others[1])
-        rates = (1 - left) * rates + left * others[0].estimate
-    n = problem.V.sum(axis=1)
-    found = FromModel.of(
-        posterior,
-        centres=centres_of(lab, model),
-        rates=(rates, np.average(rates, axis=0, weights=np.maximum(n, 1e-300))),
-        sd=sd,
-        moved=moved,
-        labels=labels,
-        given=given,
-    )
-    mixed = []
-    for old, now, rows in ((each, shares, n), (together, whole, n.sum(keepdims=True))):
-        lower, upper = (None, None) if level is None else now.interval(level, rows)
-        steps = found.steps(unseen=old is together)
-        mixed.append(replace(old, estimate=now.estimate, lower=lower, upper=upper, steps=steps))
-    return mixed[0], mixed[1], found
-
-
-def _mixed(
-    rows: Rows, found: _Solved, whole: Floats, trust: Trust, level: float | None, *, moved: bool
-) -> _Mixed:
-    spread = found.spread
-    doubt = rows.doubt(found.urc, whole, trust, spread=spread)
-    between = trust.between if rows.grouped else trust.overall
-    value = doubt.parts.mixed(trust.overall, between)
-    if spread is None or level is None:
-        return _Mixed(doubt, value, None, None, doubt.steps)
-    if posterior_alone(doubt, trust):
-        return _Mixed(doubt, value, spread.lower, spread.upper, doubt.steps)
-    stories = tell(doubt, trust, moved=moved, grouped=rows.grouped)
-    return _Mixed(doubt, value, *mixture_interval(stories, doubt, level, estimate=value), doubt.steps)

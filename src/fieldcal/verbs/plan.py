@@ -10,21 +10,21 @@ import numpy as np
 from scipy.special import ndtri
 
 from fieldcal.core.goodness_of_fit import overall_shift
+from fieldcal.core.histogram_posterior import HistogramPosterior
 from fieldcal.core.label_plan import Outlook
 from fieldcal.core.posterior import Summary
 from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
-from fieldcal.core.stories import mixture_interval, posterior_alone, tell
 from fieldcal.core.trust import Trust, skill, without_labels
 from fieldcal.errors import InputError, option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.outcome import place_of_class
-from fieldcal.objects.problem import Rows
 from fieldcal.options import as_array, as_number, check_level, check_whole
 from fieldcal.types import DESIGNS, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL, check_progress
 from fieldcal.verbs.plan_values import MoreLabels, ValuesPlan, checked_labels, label_lines, plan_values
+from fieldcal.verbs.posteriors import histograms
 
 #: Numbers of further labels that an estimate is planned for.
 LABELS = (50, 100, 200)
@@ -295,12 +295,16 @@ class _Scene:
         half = ndtri((1 + level) / 2) * sd
         spread = Summary(*(x[None] for x in (p, sd, p - half, p + half)))
         whole, average = (lab.p_lab, at_lab) if self.grouped else (p, mean)
-        rows = Rows(lab, n * (p @ lab.M)[None], mean[None], average, self.grouped)
-        doubt = rows.doubt(p[None], whole, self.trust, spread=spread)
-        if posterior_alone(doubt, self.trust):
+        V = n * (p @ lab.M)[None]
+        found = HistogramPosterior(
+            histograms(
+                lab, V, mean[None], average, p[None], whole, self.trust, grouped=self.grouped, summary=spread
+            ),
+            self.trust,
+            self.moved,
+            self.grouped,
+        )
+        if found.alone:
             return np.minimum(1.0, 2 * half)
-        stories = tell(doubt, self.trust, moved=self.moved, grouped=self.grouped)
-        between = self.trust.between if self.grouped else self.trust.overall
-        value = doubt.parts.mixed(self.trust.overall, between)
-        lower, upper = mixture_interval(stories, doubt, level, estimate=value)
+        lower, upper = found.shares().interval(level, V.sum(axis=1))
         return np.asarray((upper - lower)[0])

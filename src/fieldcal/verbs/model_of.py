@@ -57,7 +57,7 @@ def model_of(
     *,
     shift: UnderLabelShift,
     trust: Trust,
-    moved: bool,
+    shifted: bool,
     given: float | None = None,
     weighed: bool | None = None,
 ) -> Model:
@@ -72,19 +72,19 @@ def model_of(
     weighed = labels.n > 0 if weighed is None else weighed
     offset = Offsets.of(shift.whole[None], shift.whole_sd[None], lab.p_lab)
     found = hypotheses(
-        offset.mean[0], offset.covariance[0], trust=trust, moved=moved, labels=labels, weighed=weighed
+        offset.mean[0], offset.covariance[0], trust=trust, shifted=shifted, labels=labels, weighed=weighed
     )
     if knows_groups(lab, field) and not trust.set_by_caller:
-        counts, resembling = _with_lab_groups(lab, field, problem, shift, trust, moved=moved, given=given)
+        counts, resembling = _with_lab_groups(lab, field, problem, shift, trust, shifted=shifted, given=given)
         model = Model(counts, found, resembling)
         changes: tuple[tuple[float, ...], tuple[float, ...]] = (
-            (POLICY.calibration_change[0 if moved else 1],),
+            (POLICY.calibration_change[0 if shifted else 1],),
             (1.0,),
         )
     else:
         model = _without_lab_groups(lab, field, problem, shift, trust)
         model = replace(model, hypotheses=found)
-        place = 0 if moved else 1
+        place = 0 if shifted else 1
         changes = POLICY.bins_off, POLICY.bins_off_weights[place]
         if field.grouped:
             changes = POLICY.group_bins_off, POLICY.group_bins_off_weights[place]
@@ -106,7 +106,7 @@ def _without_lab_groups(
     t = Offsets(np.broadcast_to(0.0, (G, free)), np.broadcast_to(0.0, (G, free, free)))
     in_field = Offsets.of(shift.urc, shift.sd, shift.whole) if field.grouped else t
     counts = Counts(base, nothing, nothing, problem.V, t, in_field, np.zeros(G), np.ones(G), base_noise=noise)
-    follow = trust.between if trust.set_by_caller else max(trust.between, POLICY.story_label_shift)
+    follow = trust.between if trust.set_by_caller else max(trust.between, POLICY.least_label_shift)
     components = ((follow, POLICY.components[0][1]), *POLICY.components[1:])
     new = Persistence(np.zeros(1), np.ones(1))
     return Model(counts, (), new, grouped=field.grouped, components=components)
@@ -119,7 +119,7 @@ def _with_lab_groups(
     shift: UnderLabelShift,
     trust: Trust,
     *,
-    moved: bool,
+    shifted: bool,
     given: float | None,
 ) -> tuple[Counts, Persistence]:
     """Of groups that lab and field share, or not, and how far they persist."""
@@ -132,9 +132,9 @@ def _with_lab_groups(
     rows = lab.group_counts(places) * lab.effective_per_row
     of_lab = _lab_offsets(lab, rows.sum(axis=1), places >= 0, problem)
     groups = np.where(np.arange(len(places)) < len(at), np.arange(len(places)), -1)
-    # Where the field moved as no mixture of classes does, it is another population: what the lab's groups show of
+    # Where the field shifted as no mixture of classes does, it is another population: what the lab's groups show of
     # differences between groups is no evidence for groups that the lab has never seen.
-    explained = trust.overall / POLICY.most_without_labels if moved else 1.0
+    explained = trust.overall / POLICY.most_without_labels if shifted else 1.0
     follow = np.where(places >= 0, 1.0, min(explained, 1.0))
     base = np.clip(lab.bin_means, _LEAST, 1.0)
     base = base / base.sum(axis=1, keepdims=True)
@@ -146,7 +146,7 @@ def _with_lab_groups(
         of_lab,
         Offsets.of(shift.urc, shift.sd, shift.whole).take(groups).followed(follow),
         ((places >= 0) & (groups >= 0) & rows.any(axis=(1, 2))).astype(np.float64),
-        np.where((places >= 0) | (not moved), 1.0, POLICY.calibration_of_new),
+        np.where((places >= 0) | (not shifted), 1.0, POLICY.calibration_of_new),
     )
     shared = at >= 0
     if problem.outlying is not None:

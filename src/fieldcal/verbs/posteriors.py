@@ -1,0 +1,285 @@
+"""The posteriors behind an estimate: under label shift, from histograms, and with labels; anew for draws and plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fieldcal.core.field_model import Model
+from fieldcal.core.field_posterior import FieldPosterior, Posterior, posterior_of
+from fieldcal.core.histogram_posterior import HistogramPosterior, Histograms
+from fieldcal.core.posterior import Posterior as UrcPosterior
+from fieldcal.core.posterior import Summary
+from fieldcal.core.priors import N_DRAWS, Prior, prior_from
+from fieldcal.core.problem import Problem
+from fieldcal.core.reweight import steps_of
+from fieldcal.core.solve import Solution
+from fieldcal.core.trust import Trust, excess_variance, mean_recalibrated
+from fieldcal.objects import Field, Lab, Prevalence
+from fieldcal.objects.derived import Assume
+from fieldcal.objects.from_model import weight_without_labels
+from fieldcal.objects.problem import as_problem, label_rows
+from fieldcal.types import Floats, Ints, Point
+from fieldcal.verbs.model_of import UnderLabelShift, model_of
+
+DEFAULT_LEVEL = 0.9
+# Draws for each draw of M: many where that costs little memory.
+_FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Shares under label shift, of groups or of one population."""
+
+    p: Floats  # (G, K)
+    summary: Summary | None  # None where no interval is asked for
+    mode: Solution | None  # where the mode is the estimate
+
+    @classmethod
+    def of(
+        cls,
+        posterior: UrcPosterior,
+        point: Point,
+        level: float | None,
+        *,
+        max_iter: int = 200,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Solved:
+        """The mean, or the mode with the interval around it."""
+        counting = _counting(progress, len(posterior.V))
+        if point == "mean":
+            summary = posterior.summary(level or DEFAULT_LEVEL, counting)
+            return cls(summary.mean, summary, None)
+        mode = posterior.mode(max_iter)
+        if level is None:
+            return cls(mode.p, None, mode)
+        summary = posterior.summary(level, counting)
+        lower, upper = np.minimum(summary.lower, mode.p), np.maximum(summary.upper, mode.p)
+        return cls(mode.p, replace(summary, lower=lower, upper=upper), mode)
+
+
+def _counting(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+    done = 0
+
+    def more(finished: int) -> None:
+        nonlocal done
+        done += finished
+        progress(done, total)
+
+    return more
+
+
+@dataclass(frozen=True)
+class LabelShift:
+    """What label shift implies for every group, and for the field as one population."""
+
+    each: Solved
+    whole: Solved
+
+    @property
+    def moments(self) -> UnderLabelShift:
+        """Means and standard deviations."""
+        assert self.each.summary is not None
+        assert self.whole.summary is not None
+        sd = self.each.summary.sd, self.whole.summary.sd[0]
+        return UnderLabelShift(self.each.p, sd[0], self.whole.p[0], sd[1])
+
+
+def under_label_shift(
+    prior: Prior,
+    posterior: UrcPosterior,
+    point: Point,
+    level: float | None,
+    *,
+    seed: int,
+    max_iter: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> LabelShift:
+    """Of groups, and of the field as one population: the lab's prevalences where it has no effective rows."""
+    problem = posterior.problem
+    each = Solved.of(posterior, point, level, max_iter=max_iter, progress=progress)
+    if len(each.p) == 1:
+        return LabelShift(each, each)
+    if not problem.V.sum():
+        flat = (np.full((1, len(problem.p_lab)), x) for x in (0.5, 0.0, 1.0))
+        return LabelShift(each, Solved(problem.p_lab[None], Summary(problem.p_lab[None], *flat), None))
+    whole = prior.posterior(problem.whole(), random_state=seed)
+    return LabelShift(each, Solved.of(whole, point, level or DEFAULT_LEVEL, max_iter=max_iter))
+
+
+def histograms(
+    lab: Lab,
+    V: Floats,
+    mean_prediction: Floats,
+    average: Floats,
+    urc: Floats,
+    whole: Floats,
+    trust: Trust,
+    *,
+    grouped: bool,
+    summary: Summary | None = None,
+) -> Histograms:
+    """Of groups with effective rows V (G, m)."""
+    steps = steps_of(
+        urc=urc,
+        whole=whole,
+        p_lab=lab.p_lab,
+        overall=trust.overall,
+        between=trust.between,
+        grouped=grouped,
+    )
+    validated = lab.rehearsal if grouped else None
+    return Histograms(
+        mean_prediction,
+        urc,
+        average,
+        whole,
+        V.sum(axis=1),
+        summary,
+        steps,
+        mean_recalibrated(lab.bin_means, V, steps)[1],
+        lab.miscalibration,
+        None if validated is None else excess_variance(validated, trust.between),
+    )
+
+
+def mean_of_field(lab: Lab, field: Field) -> Floats:
+    """Mean prediction of the whole field, (K,)."""
+    sums = field.score_sums.sum(axis=0, dtype=np.float64)  # over all groups the units can pass 64 bits
+    return np.asarray(sums / sums.sum() if sums.sum() > 0 else lab.p_lab)
+
+
+def _of_groups(
+    lab: Lab,
+    field: Field,
+    problem: Problem,
+    urc: Floats,
+    whole: Floats,
+    trust: Trust,
+    *,
+    shifted: bool,
+    rows: Ints | slice = slice(None),
+    summary: Summary | None = None,
+) -> HistogramPosterior:
+    """Of the groups that the problem is about; one without rows has the mean prediction of the whole field."""
+    average = mean_of_field(lab, field)
+    mean = np.where(np.asarray(field.n)[rows, None] > 0, field.mean_prediction[rows], average)
+    found = histograms(
+        lab, problem.V, mean, average, urc, whole, trust, grouped=field.grouped, summary=summary
+    )
+    return HistogramPosterior(found, trust, shifted, field.grouped)
+
+
+def without_labels(
+    lab: Lab, field: Field, problem: Problem, shift: LabelShift, trust: Trust, *, shifted: bool
+) -> FieldPosterior:
+    """From the histograms of the field alone."""
+    each, whole = shift.each, shift.whole
+    groups = _of_groups(lab, field, problem, each.p, whole.p[0], trust, shifted=shifted, summary=each.summary)
+    if len(each.p) == 1:
+        return FieldPosterior(groups, groups)
+    average, V = mean_of_field(lab, field), problem.total[None]
+    together = histograms(
+        lab,
+        V,
+        average[None],
+        average,
+        whole.p,
+        whole.p[0],
+        trust,
+        grouped=False,
+        summary=whole.summary,
+    )
+    return FieldPosterior(groups, HistogramPosterior(together, trust, shifted, False))
+
+
+def with_labels(found: FieldPosterior, model: Model, field: Field, seed: int) -> FieldPosterior:
+    """The posterior of the multilevel model; beside it that of histograms has weight if field labels are few."""
+    left = 0.0
+    if field.labelled and not model.lab_groups:
+        left = weight_without_labels(sum(label_rows(field).values()))
+    return replace(found, labelled=posterior_of(model, seed), left=left)
+
+
+def of_estimate(prev: Prevalence, *, weighed: bool) -> Posterior:
+    """The posterior of the multilevel model, made anew.
+
+    ``weighed``: whether labels of the field weigh the hypotheses, now or later, so that all of them are open.
+    """
+    model = model_of(
+        prev.lab,
+        prev.field,
+        as_problem(prev.lab, prev.field, design_effect=prev.design_effect),
+        shift=_label_shift(prev),
+        trust=prev.trust_before,
+        shifted=prev.overall_shift.shifted,
+        given=None if prev.by_model is None else prev.by_model.given_persistence,
+        weighed=weighed,
+    )
+    return posterior_of(model, prev.seed)
+
+
+def _label_shift(prev: Prevalence) -> UnderLabelShift:
+    found = prev.by_model
+    if found is not None:
+        return UnderLabelShift(prev.urc, found.urc_sd, prev.whole.urc, found.whole_sd)
+    problem = as_problem(prev.lab, prev.field, design_effect=prev.design_effect)
+    prior, level = _prior(prev), prev.level or DEFAULT_LEVEL
+    sd = prior.posterior(problem, random_state=prev.seed, learnt=prev.learnt).summary(level).sd
+    if len(prev.groups) == 1:
+        return UnderLabelShift(prev.urc, sd, prev.whole.urc, sd[0])
+    whole = prior.posterior(problem.whole(), random_state=prev.seed)
+    return UnderLabelShift(prev.urc, sd, prev.whole.urc, whole.summary(level).sd[0])
+
+
+def _prior(prev: Prevalence) -> Prior:
+    return prior_from(prev.prior) if prev.own_prior is None else prev.own_prior
+
+
+def histograms_of(prev: Prevalence, rows: Ints) -> tuple[Problem, HistogramPosterior]:
+    """Of some groups of an estimate, as before labels were seen."""
+    problem = as_problem(prev.lab, prev.field, design_effect=prev.design_effect, rows=rows)
+    return problem, _of_groups(
+        prev.lab,
+        prev.field,
+        problem,
+        prev.urc[rows],
+        prev.whole.urc,
+        prev.trust_before,
+        shifted=prev.overall_shift.shifted,
+        rows=rows,
+    )
+
+
+def beside_histograms(prev: Prevalence, posterior: Posterior, n: float) -> FieldPosterior:
+    """A posterior of n field labels beside the one without them, which few labels leave some weight."""
+    _, groups = histograms_of(prev, np.arange(len(prev.groups)))
+    left = 0.0 if posterior.model.lab_groups else weight_without_labels(n)
+    return FieldPosterior(groups, groups, posterior, left)
+
+
+def draws(prev: Prevalence, rows: Ints, assume: Assume) -> Floats:
+    """Joint draws (groups, n, K) of the shares of different groups, in ascending order."""
+    per_draw = _DRAWS_OF_FEW if len(rows) <= _FEW else _DRAWS_OF_MANY
+    n = N_DRAWS * per_draw
+    if prev.is_judged:
+        return np.asarray(prev.judged.draws(rows))
+    found = np.zeros((len(rows), 0, len(prev.classes)))
+    if prev.by_model is not None and assume == "trust":
+        left = (
+            0.0 if prev.labels is None or prev.rests_on_lab_groups else weight_without_labels(prev.labels.n)
+        )
+        found = prev.posterior.draws(rows, round((1 - left) * n))
+    if found.shape[1] == n:
+        return found
+    problem, unlabelled = histograms_of(prev, rows)
+    posterior = _prior(prev).posterior(problem, random_state=prev.seed, learnt=prev.learnt)
+    urc = np.asarray(posterior.draws(per_draw=per_draw))
+    if assume == "label_shift":
+        return urc
+    rest = unlabelled.draws(urc, np.random.default_rng([prev.seed, 1]))[:, found.shape[1] :]
+    return np.concatenate([found, rest], axis=1)
