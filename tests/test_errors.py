@@ -14,9 +14,9 @@ import pytest
 import fieldcal
 from fieldcal import estimators, plots, regression, tables
 from fieldcal.cli.dispatch import command
-from fieldcal.cli.output import FLAGS, explain
+from fieldcal.cli.output import explain
 from fieldcal.errors import FieldcalWarning, InputError, MissingExtraError, Word, option, spelled
-from fieldcal.objects import Classes, Intervals
+from fieldcal.options import OPTIONS, flag_of
 from sources import SOURCE, trees
 
 #: Where ``name=`` is no advice that a front end could spell: markup, statements, and what is stored or shown as Python.
@@ -27,6 +27,10 @@ NOT_MESSAGES = {
     "tables/files/text.py": "SQL",
     "_NOT_FITTED": "a text of scikit-learn's check_is_fitted",
 }
+
+
+#: Options of functions that the command line does not have.
+OF_PYTHON = {"cv", "family", "group_input", "high", "low", "one_column", "sample_weight"}
 
 
 def public_options():
@@ -96,10 +100,7 @@ def test_no_message_names_an_option_by_hand():
 
 def named_options():
     """Every option that a message may speak of, and where."""
-    for outcome in (Classes, Intervals):
-        yield from ((name, "objects/outcome.py") for name in outcome.foreign)
-    yield from ((name, "tables/columns.py") for name in ("name", "recalibrated"))
-    yield from ((name, "verbs/field_labels.py") for name in ("design", "only_labels", "y", "label"))
+    yield from ((name, "options.py") for name in OPTIONS if "." not in name)
     for path, tree in trees().items():
         if path.parent.name == "cli":  # its `option` is one of typer
             continue
@@ -108,13 +109,8 @@ def named_options():
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)
                 and node.func.id in ("option", "Option")
-            ):
-                if isinstance(node.args[0], ast.Constant):
-                    yield node.args[0].value, path
-                else:  # named by the tables above
-                    assert path.name in (
-                        *("outcome.py", "options.py", "columns.py", "field_labels.py", "errors.py"),
-                    )
+            ) and isinstance(node.args[0], ast.Constant):
+                yield node.args[0].value, path
 
 
 def flags(group):
@@ -127,8 +123,9 @@ def test_every_option_of_a_message_is_a_flag_or_known_to_have_none():
     named = list(named_options())
     assert len(named) > 40
     for name, path in named:
-        flag = FLAGS.get(name, name)
+        flag = flag_of(name)
         assert flag is None or f"--{flag}" in known, f"{path}: {name}"
+        assert flag is not None or name in OPTIONS or name in OF_PYTHON, f"{path}: {name} has no row"
 
 
 def test_an_option_is_spelled_for_python_and_for_the_command_line():

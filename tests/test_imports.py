@@ -17,7 +17,8 @@ STANDARD = sys.stdlib_module_names
 ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "types": (set(), {"numpy"}),
-    "options": ({"errors"}, {"numpy"}),
+    "texts": (set(), set()),
+    "options": ({"errors", "texts"}, {"numpy"}),
     "core": ({"errors", "types", "options", "core"}, {"numpy", "scipy"}),
     "storage": ({"errors"}, set()),
     "alignment": ({"errors"}, set()),

@@ -51,17 +51,6 @@ def test_numbers_that_are_none_are_refused():
             as_numbers(y)
 
 
-def test_options_of_the_other_outcome_are_refused_and_unset_ones_are_not():
-    ABC.refuse(intervals="auto", crossing="error", normalize=True, classes=["a"])
-    HALVES.refuse(classes=None, ordered=np.bool_(False), missing="error", intervals=[0.0])
-    with pytest.raises(InputError, match=r"intervals=.* does not go with probabilities of classes"):
-        ABC.refuse(intervals=np.array([0.0, 1.0]))
-    with pytest.raises(
-        InputError, match=r"classes=.* does not go with distributions of a number.*Use intervals=…"
-    ):
-        HALVES.refuse(classes=np.array(["a", "b"]))
-
-
 def test_the_file_of_a_lab_says_what_its_outcome_is():
     data = fieldcal.datasets.label_shift(n_lab=500)
     classes = fieldcal.learn(data.proba_lab, data.y_lab)

@@ -30,6 +30,7 @@ __all__ = [
     "ValueWarning",
     "WeightWarning",
     "Word",
+    "named",
     "option",
     "spelled",
 ]
@@ -80,6 +81,11 @@ def option(name: str, value: object = ANY, *, verb: str | None = None, flag: str
     return f"{_OPEN}{_NEXT.join(part.replace(_CLOSE, '').replace(_NEXT, '') for part in parts)}{_CLOSE}"
 
 
+def named(name: str) -> str:
+    """An option inside a message by its name alone: ``trust``, or ``--trust``."""
+    return f"{_OPEN}{_NEXT.join((name, '', '', '', '', ''))}{_CLOSE}"
+
+
 def _typed(value: object) -> str:
     """A value as people type it in a shell."""
     if isinstance(value, Mapping):
@@ -105,7 +111,8 @@ def _spelled(marked: str, following: str, flag: Callable[[str], str | None] | No
     name, verb, value, before, typed, other = marked.split(_NEXT)
     known = None if flag is None else other or flag(name)
     if known is None:
-        return (f"{verb}(…, {name}={value})" if verb else f"{name}={value}") + following
+        python = f"{name}={value}" if value else name
+        return (f"{verb}(…, {python})" if verb else python) + following
     return f"{before}{f'fieldcal {verb} ' if verb else ''}--{known}{'' if other else typed}{following}"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fieldcal.errors import FieldcalError, FieldcalWarning, InputError
+from fieldcal.options import flag_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -50,30 +51,6 @@ _EXTRAS = {
     "polars": "polars",
     "pyspark": "spark",
 }
-#: Options that the command line names otherwise than Python; None where it has none, and Python's name is shown.
-FLAGS: dict[str, str | None] = {
-    "groups": "by",
-    "partition": "bins",
-    "design_effect": "design-effect",
-    "max_iter": "max-iter",
-    "random_state": "seed",
-    "only_labels": "labelled",
-    "y": "label",
-    "pairs": "item",
-    **dict.fromkeys(
-        (
-            "check",
-            "cv",
-            "family",
-            "group_input",
-            "high",
-            "low",
-            "one_column",
-            "repair",
-            "sample_weight",
-        )
-    ),
-}
 
 
 def one_line(text: str) -> str:
@@ -82,25 +59,13 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def as_flag(name: str) -> str | None:
-    """The flag of an option of Python; None where the command line has none.
-
-    Examples
-    --------
-    >>> from fieldcal.cli.output import as_flag
-    >>> as_flag("missing"), as_flag("groups"), as_flag("family")
-    ('missing', 'by', None)
-    """
-    return FLAGS.get(name, name)
-
-
 def explain(error: BaseException) -> str:
     """What is wrong and what to do about it."""
     if hasattr(error, "format_message"):  # of typer: the arguments cannot be understood
         path = getattr(getattr(error, "ctx", None), "command_path", "fieldcal")
         return f"{_sentence(error.format_message())} Try '{path} --help'."
     if isinstance(error, FieldcalError):
-        return error.spelled(as_flag)
+        return error.spelled(flag_of)
     if isinstance(error, MemoryError):
         return _MEMORY
     if isinstance(error, OSError):
@@ -140,7 +105,7 @@ def warnings_in_one_line(settings: Settings) -> Iterator[None]:
     """Python's warnings as ``warning: …``, each text once."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        warn(settings, message.spelled(as_flag) if isinstance(message, FieldcalWarning) else str(message))
+        warn(settings, message.spelled(flag_of) if isinstance(message, FieldcalWarning) else str(message))
 
     with warnings.catch_warnings(action="always", category=FieldcalWarning):
         warnings.showwarning = show  # put back by catch_warnings
@@ -212,7 +177,7 @@ def verdict(answer: Verdict) -> list[RenderableType]:
 def _reasons(answer: Verdict) -> list[str]:
     from fieldcal.verbs.findings import in_parts
 
-    return [FieldcalError(*in_parts(reason)).spelled(as_flag) for reason in answer.reasons]
+    return [FieldcalError(*in_parts(reason)).spelled(flag_of) for reason in answer.reasons]
 
 
 def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from fieldcal.core.partition import PartitionLike, as_columns
 from fieldcal.core.priors import PriorLike
 from fieldcal.errors import InputError
 from fieldcal.objects import Field, Lab, Prevalence, group_keys
-from fieldcal.options import check_choice, check_flags
+from fieldcal.options import check_choice, check_options
 from fieldcal.types import Design, Floats, PointLike, Unseen
 from fieldcal.validation import as_scores, check_order
 from fieldcal.verbs import count, estimate, learn, recalibrate
@@ -165,8 +165,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check the options that no verb looks at during `fit`; forget the old lab, and the field counted with it."""
         if self.calibration is not None:
             check_choice("calibration", self.calibration, get_args(Calibration))
-        check_choice("unseen", self.unseen, get_args(Unseen))
-        check_flags(ordered=self.ordered)
+        check_options(unseen=self.unseen, ordered=self.ordered)
         for stale in ("lab_", "field_", "prevalence_"):
             self.__dict__.pop(stale, None)
 

@@ -17,7 +17,7 @@ from fieldcal.objects import group_keys, show
 from fieldcal.objects.judged import Judged
 from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.verdict import WORDS, Level
-from fieldcal.options import as_array, as_number, check_choice, check_level
+from fieldcal.options import as_array, as_number, check_level, check_options
 from fieldcal.types import Floats, Ints, Keys
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _NOTHING = 1e-12  # a share by which nothing is divided
 
 def check_assume(assume: object) -> None:
     """Refuse what is neither."""
-    check_choice("assume", assume, ("trust", "label_shift"))
+    check_options(assume=assume)
 
 
 def rests_on(assume: Assume, verdict: Level) -> str:
@@ -292,7 +292,7 @@ def contrast(
     pairs: Pairs | None,
 ) -> Interval:
     """Of the share of a class in two groups."""
-    check_choice("kind", kind, ("difference", "ratio"))
+    check_options(kind=kind)
     k = place_of_class(prev.classes, of)
     at = [prev.row_of(a), prev.row_of(b)]
     if at[0] == at[1]:

@@ -35,6 +35,7 @@ from fieldcal.objects.artefact import (
 )
 from fieldcal.objects.lab_groups import GroupCounts
 from fieldcal.objects.outcome import Columns, Outcome
+from fieldcal.options import Predicted
 from fieldcal.types import Design, Keys
 
 if TYPE_CHECKING:
@@ -251,6 +252,11 @@ class Lab(Artefact):
     def of_values(self) -> bool:
         """Whether predictions are values, such as the verdicts of a judge, and not probabilities."""
         return self.partition.takes == "values"
+
+    @property
+    def predicted(self) -> Predicted:
+        """What the predictions are: probabilities, distributions of a number, or values."""
+        return "values" if self.of_values else self.outcome.predicted
 
     @cached_property
     def bin_predictions(self) -> NDArray[np.float64]:

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, model_validator
 from pydantic import Field as Slot
 
-from fieldcal.errors import InputError, InputTypeError, option
+from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import group_keys
 from fieldcal.objects.artefact import Flags, Frozen, KeyTuple, Numbers, Texts, sealed
+from fieldcal.options import Predicted
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Floats, Ints, Keys
 
@@ -44,76 +45,12 @@ class Columns(Frozen):
         return self
 
 
-#: Options that go with one outcome alone: what they are when nobody gives them, and what to do instead.
-Foreign = dict[str, tuple[Any, str]]
-
-_LEAVE_OUT = "Leave it out."
-_EACH_WINDOW = f"Count every window by itself, with {option('batch')}, and merge."
-_OF_NUMBERS: Foreign = {
-    "quantiles": (None, f"Name the columns with {option('scores')}."),
-    "predictions": (None, f"Name the columns with {option('scores')}."),
-    "intervals": ("auto", _LEAVE_OUT),
-    "atoms": ("auto", _LEAVE_OUT),
-    "crossing": ("error", _LEAVE_OUT),
-}
-_OF_CLASSES: Foreign = {
-    "scores": (None, f"Name the columns with {option('quantiles')}."),
-    "predictions": (None, f"Name the columns with {option('quantiles')}."),
-    "classes": (None, f"Use {option('intervals')}."),
-    "positive": (None, _LEAVE_OUT),
-    "ordered": (False, "Intervals of a number are in order anyway: leave it out."),
-    "normalize": (False, _LEAVE_OUT),
-    "calibration": (None, _LEAVE_OUT),
-    "missing": ("error", "Drop rows without a prediction first."),
-    "time": (None, _EACH_WINDOW),
-    "every": (None, _EACH_WINDOW),
-}
-_NOT_OF_VALUES: Foreign = {
-    "scores": (None, f"Name the columns with {option('predictions')}."),
-    "quantiles": (None, f"Name the columns with {option('predictions')}."),
-    "crossing": ("error", _LEAVE_OUT),
-    "normalize": (False, _LEAVE_OUT),
-    "calibration": (None, _LEAVE_OUT),
-    "intervals": ("auto", _LEAVE_OUT),
-    "atoms": ("auto", _LEAVE_OUT),
-    "method": ("default", _LEAVE_OUT),
-    "positive": (None, f"Give the order of the classes with {option('classes')}."),
-}
-
-
-def refuse_with_values(**options: Any) -> None:
-    """Refuse options that go with probabilities or distributions alone, if anybody gave them."""
-    _refuse(_NOT_OF_VALUES, "values, such as the verdicts of a judge", options)
-
-
-def _refuse(foreign: Foreign, predictions: str, options: dict[str, Any]) -> None:
-    for name in filter(options.__contains__, foreign):
-        given, (unset, way_out) = options[name], foreign[name]
-        if given is not unset and not (isinstance(given, (str, bool, np.bool_)) and given == unset):
-            raise InputError(
-                f"{option(name, given)} does not go with {predictions}, which this is about. {way_out}"
-            )
-
-
-class _Words(Frozen):
-    noun: ClassVar[str]
-    plural: ClassVar[str]
-    predictions: ClassVar[str]  # what a model predicts of it
-    foreign: ClassVar[Foreign]
-
-    @classmethod
-    def refuse(cls, **options: Any) -> None:
-        """Refuse options that go with the other outcome alone, if anybody gave them."""
-        _refuse(cls.foreign, cls.predictions, options)
-
-
-class Classes(_Words):
+class Classes(Frozen):
     """Classes, predicted by their probabilities: the masses are the predictions themselves."""
 
     noun: ClassVar[str] = "class"
     plural: ClassVar[str] = "classes"
-    predictions: ClassVar[str] = "probabilities of classes"
-    foreign: ClassVar[Foreign] = _OF_NUMBERS
+    predicted: ClassVar[Predicted] = "probabilities"
 
     kind: Literal["classes"] = "classes"
     labels: KeyTuple
@@ -169,7 +106,7 @@ class Classes(_Words):
             raise ValueError(f"{len(columns.scores)} columns of scores for {self.size} classes")
 
 
-class Intervals(_Words):
+class Intervals(Frozen):
     """Intervals of a number, predicted by distributions: where the line of numbers is cut.
 
     Boundary ``i`` lies just after ``points[i]``, or just before it where ``before[i]``. So intervals are right-closed,
@@ -179,8 +116,7 @@ class Intervals(_Words):
 
     noun: ClassVar[str] = "interval"
     plural: ClassVar[str] = "intervals"
-    predictions: ClassVar[str] = "distributions of a number"
-    foreign: ClassVar[Foreign] = _OF_CLASSES
+    predicted: ClassVar[Predicted] = "distributions"
     ordered: ClassVar[bool] = True
 
     kind: Literal["intervals"] = "intervals"

@@ -38,8 +38,8 @@ from fieldcal.objects.from_model import FieldLabels, FromModel
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.verdict import Verdict
-from fieldcal.options import check_choice, check_flags
-from fieldcal.types import SHAPES, Floats, Keys, Shape
+from fieldcal.options import check_options
+from fieldcal.types import Floats, Keys, Shape
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -286,7 +286,7 @@ class Prevalence(Artefact):
 
     def shape_of(self, shape: Shape) -> Literal["tilt", "bins"]:
         """What ``shape="auto"`` is: bins where the lab's groups correct the calibration that they have in common."""
-        check_choice("shape", shape, SHAPES)
+        check_options(shape=shape)
         if shape != "auto":
             return shape
         return "bins" if self.rests_on_lab_groups and self.lab.partition.takes_probabilities else "tilt"
@@ -507,7 +507,7 @@ class Prevalence(Artefact):
         population has rows of the whole field only. The backend is by default the first that is installed.
         With ``wide=True`` a group has one row, and shares have a column for each class, ``estimate_<class>``.
         """
-        check_flags(wide=wide)
+        check_options(wide=wide)
         table = self.to_dict()
         return frames.to_frame(frames.widened(table, self.classes) if wide else table, backend)
 

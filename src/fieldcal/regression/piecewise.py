@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError, Word, option
 from fieldcal.objects import Intervals
-from fieldcal.options import as_number, check_choice, check_flags, check_kind
+from fieldcal.options import as_number, check_kind, check_options
 from fieldcal.regression.intervals import check_masses
 from fieldcal.regression.predictions import Form, Predictions, chunks, matrix, vector
 from fieldcal.regression.transport import Transport, follow, ratio, slope
@@ -212,7 +212,7 @@ def from_quantiles(values: ArrayLike, levels: ArrayLike, *, crossing: Crossing =
     [[1.0, 2.0, 3.0]]
     """
     u, q = _levels(levels), matrix(values, "quantiles")
-    check_choice("crossing", crossing, ("error", "sort"))
+    check_options(crossing=crossing)
     if q.shape[1] != len(u):
         raise InputError(
             f"There are {q.shape[1]} columns of quantiles but {len(u)} levels. Pass one level per column."
@@ -255,7 +255,7 @@ def from_cdf(values: ArrayLike, grid: ArrayLike, *, repair: bool = False) -> Pie
     >>> from_cdf([[0.0, 0.6, 0.5, 0.8]], [0.0, 1.0, 2.0, 3.0], repair=True).values.round(3).tolist()
     [[0.0, 0.75, 0.75, 1.0]]
     """
-    check_flags(repair=repair)
+    check_options(repair=repair)
     x, c = _grid(grid), matrix(values, "distribution functions")
     if c.shape[1] != len(x):
         raise InputError(

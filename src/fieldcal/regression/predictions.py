@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Intervals
-from fieldcal.options import MOST, as_number, check_flags, check_whole
+from fieldcal.options import MOST, as_number, check_options, check_whole
 from fieldcal.regression.intervals import check_masses, without_new_support
 from fieldcal.regression.transport import Transport
 from fieldcal.types import Floats, Ints
@@ -164,7 +164,7 @@ class Predictions(ABC):
 
     def cdf(self, x: ArrayLike, *, before: bool = False) -> Floats:
         """The probability of a number up to x; of one below x where ``before``. They differ at atoms alone."""
-        check_flags(before=before)
+        check_options(before=before)
         return self._in_blocks(lambda part, at: part._cdf(at, before), _points(x, len(self), "points"))
 
     def pdf(self, x: ArrayLike) -> Floats:

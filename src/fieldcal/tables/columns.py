@@ -16,8 +16,7 @@ from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.partition import takes_ids
 from fieldcal.errors import InputError, InputTypeError, RecalibratedWarning, Word, option
 from fieldcal.objects import Lab, Prevalence, group_keys
-from fieldcal.objects.outcome import refuse_with_values
-from fieldcal.options import column_names
+from fieldcal.options import check_goes_with, column_names
 from fieldcal.storage import did_you_mean
 from fieldcal.tables import expressions as row
 from fieldcal.tables.engines import Table
@@ -287,11 +286,10 @@ def prediction_columns(
     crossing: Crossing = "error",
 ) -> PredictionColumns:
     """The columns that are asked for, or the lab's, of the kind that the lab was learnt from."""
-    given: dict[str, Any] = {"scores": scores, "quantiles": quantiles}
+    named = {"scores": scores, "quantiles": quantiles, "predictions": predictions}
+    check_goes_with(lab.predicted, **named, normalize=normalize, crossing=crossing)
     if lab.of_values:
-        refuse_with_values(**given, normalize=normalize, crossing=crossing)
         return ValueColumns.of(table, lab, predictions)
-    lab.outcome.refuse(**given, predictions=predictions, normalize=normalize, crossing=crossing)
     columns: Scores | QuantileColumns
     if lab.outcome.kind == "intervals":
         columns = QuantileColumns.of(table, lab, quantiles, crossing=crossing)

@@ -15,7 +15,7 @@ from fieldcal.errors import InputError, option
 from fieldcal.objects import Field, Lab
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import Pairs
-from fieldcal.options import check_choice, check_flags, column_names
+from fieldcal.options import check_choice, check_goes_with, check_options, column_names
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, Scores, prediction_columns, read_rows
@@ -84,10 +84,10 @@ def count(
     """
     check_call("fieldcal.tables.count(lab, frame)", (lab, Lab), (frame, "a table"))
     check_choice("missing", missing, ("error", "drop"))
-    check_flags(normalize=normalize)
+    check_options(normalize=normalize)
     check_batch(batch)
     check_label_options("label", label, design=design, only_labels=only_labels)
-    lab.outcome.refuse(missing=missing, time=time, every=every)
+    check_goes_with(lab.predicted, missing=missing, time=time, every=every)
     table = open_table(frame)
     window = None if time is None and every is None else Window.of(table, time, every, batch)
     grouping = Grouping.of(table, group_names(lab, by))

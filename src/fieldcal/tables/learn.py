@@ -9,10 +9,9 @@ from fieldcal import verbs
 from fieldcal.core.methods import MethodName
 from fieldcal.core.partition import PartitionLike, takes_ids
 from fieldcal.errors import InputError, option
-from fieldcal.objects import Classes, Intervals, Lab, group_keys
+from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.artefact import check_call
-from fieldcal.objects.outcome import refuse_with_values
-from fieldcal.options import check_flags, column_names
+from fieldcal.options import check_goes_with, check_options, column_names
 from fieldcal.tables.columns import (
     Grouping,
     PredictionColumns,
@@ -93,22 +92,27 @@ def learn(
     check_call("fieldcal.tables.learn(frame, …)", (frame, "a table"))
     _one_kind(scores=scores, quantiles=quantiles, predictions=predictions)
     table = open_table(frame)
-    check_flags(ordered=ordered, normalize=normalize)
+    check_options(ordered=ordered, normalize=normalize)
     column_names("label", [label])
     names = column_names("by", by)
     grouping = Grouping.of(table, names)
     columns: PredictionColumns
     kind: Kind = "probabilities"
     if predictions is not None:
-        refuse_with_values(crossing=crossing, positive=positive)
+        check_goes_with("values", crossing=crossing, positive=positive)
         columns, kind = ValueColumns.find(table, predictions), "values"
     elif quantiles is not None:
-        Intervals.refuse(
-            classes=classes, positive=positive, ordered=ordered, normalize=normalize, calibration=calibration
+        check_goes_with(
+            "distributions",
+            classes=classes,
+            positive=positive,
+            ordered=ordered,
+            normalize=normalize,
+            calibration=calibration,
         )
         columns = QuantileColumns.find(table, quantiles, crossing=crossing)
     else:
-        Classes.refuse(intervals=intervals, atoms=atoms, crossing=crossing)
+        check_goes_with("probabilities", intervals=intervals, atoms=atoms, crossing=crossing)
         ids = partition.m if takes_ids(partition) else None
         if isinstance(scores, str) and ("*" not in scores or scores in table.names):
             table.require([label], role="label")

@@ -13,6 +13,7 @@ from fieldcal import verbs
 from fieldcal.errors import InputError
 from fieldcal.objects import Correction, Prevalence
 from fieldcal.objects.artefact import check_call
+from fieldcal.options import check_goes_with
 from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns, read_rows
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
@@ -96,7 +97,7 @@ def apply(
 ) -> Any:
     """Recalibrate a table that is open; of one in files, ``row`` is the column that will say where a row stands."""
     check_applicable(prev, acknowledge=options.acknowledge, shape=options.shape)
-    prev.lab.outcome.refuse(missing=options.missing)
+    check_goes_with(prev.lab.predicted, missing=options.missing)
     kept: dict[str, Any] = {"normalize": options.normalize, "crossing": options.crossing}
     columns = prediction_columns(table, prev.lab, **named, **kept)
     if isinstance(columns, ValueColumns):

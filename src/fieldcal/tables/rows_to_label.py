@@ -13,7 +13,7 @@ from fieldcal import verbs
 from fieldcal.errors import InputError, option
 from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
-from fieldcal.options import check_choice, check_flags, check_whole, column_names
+from fieldcal.options import check_choice, check_goes_with, check_options, check_whole, column_names
 from fieldcal.storage import DESIGN_COLUMN
 from fieldcal.tables.columns import (
     Grouping,
@@ -84,9 +84,8 @@ def rows_to_label(
     check_choosable(prev)
     check_whole("n", n, least=1)
     check_choice("missing", missing, ("error", "drop"))
-    check_flags(normalize=normalize)
-    check_whole("random_state", random_state, least=0)
-    prev.lab.outcome.refuse(missing=missing)
+    check_options(normalize=normalize, random_state=random_state)
+    check_goes_with(prev.lab.predicted, missing=missing)
     table = open_table(frame)
     name = _label_name(prev.lab, label)
     if DESIGN_COLUMN in table.names:

@@ -18,7 +18,7 @@ import numpy as np
 from fieldcal.core.reweight import BinStep, Step
 from fieldcal.errors import InputError, UnseenGroupWarning, option
 from fieldcal.objects import Correction, Lab, Prevalence, group_keys
-from fieldcal.options import check_choice, check_flags
+from fieldcal.options import check_choice, check_options
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Grouping, LookUp, Scores, group_columns
@@ -65,10 +65,14 @@ class RecalibrateOptions:
     shape: Shape = "auto"
 
     def __post_init__(self) -> None:
-        check_choice("unseen", self.unseen, ("global", "raw", "error"))
         check_choice("missing", self.missing, ("error", "keep"))
-        check_choice("crossing", self.crossing, ("error", "sort"))
-        check_flags(normalize=self.normalize, acknowledge=self.acknowledge, check=self.check)
+        check_options(
+            unseen=self.unseen,
+            crossing=self.crossing,
+            normalize=self.normalize,
+            acknowledge=self.acknowledge,
+            check=self.check,
+        )
         if self.unseen == "error" and not self.check:
             raise InputError(
                 f"{option('unseen', 'error')} needs {option('check', True)}: without it no group is looked at."

@@ -12,7 +12,7 @@ from fieldcal.core.reweight import Step, class_weights
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Correction, group_keys
 from fieldcal.objects.artefact import check_call
-from fieldcal.options import as_array, as_number, check_choice, check_flags
+from fieldcal.options import as_array, as_number, check_choice, check_options
 from fieldcal.types import Floats, Keys
 from fieldcal.validation import as_scores
 from fieldcal.verbs.recalibrate import RowScores, apply
@@ -79,7 +79,7 @@ def change_prevalence(
     check_call("fieldcal.change_prevalence(predictions, …)", (predictions, "predictions"))
     check_choice("unseen", unseen, ("error", "raw"))
     check_choice("missing", missing, ("error", "keep"))
-    check_flags(normalize=normalize)
+    check_options(normalize=normalize)
     check_alignment(predictions=predictions, groups=groups)
     names = _class_names(predictions, classes)
     correction = known_correction(old, new, classes=names, grouped=groups is not None)

@@ -15,8 +15,7 @@ from fieldcal.errors import GroupWarning, InputError, InputTypeError, Word, opti
 from fieldcal.objects import UNNAMED, Batch, Field, Lab, Outcome, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.batches import ByDesign, count_labels
-from fieldcal.objects.outcome import refuse_with_values
-from fieldcal.options import check_choice, check_flags
+from fieldcal.options import check_choice, check_goes_with, check_options
 from fieldcal.types import Design, Floats, Ints, Keys, Missing
 from fieldcal.validation import (
     Scores,
@@ -98,7 +97,7 @@ def count(
     """
     check_call("fieldcal.count(lab, predictions)", (lab, Lab), (predictions, "predictions"))
     check_choice("missing", missing, ("error", "drop"))
-    check_flags(normalize=normalize)
+    check_options(normalize=normalize)
     check_batch(batch)
     check_label_options("y", y, design=design, only_labels=only_labels)
     check_alignment(predictions=predictions, groups=groups, sample_weight=sample_weight, y=y)
@@ -249,9 +248,7 @@ def understood(outcome: Outcome, predictions: Any) -> Any:
 
 def masses_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> Any:
     """The masses of predictions of the kind that the lab was learnt from; the options must go with that kind."""
-    lab.outcome.refuse(normalize=normalize, missing=missing)
-    if lab.of_values:
-        refuse_with_values(normalize=normalize)
+    check_goes_with(lab.predicted, normalize=normalize, missing=missing)
     return lab.outcome.masses(understood(lab.outcome, predictions))
 
 

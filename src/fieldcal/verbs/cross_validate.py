@@ -12,7 +12,7 @@ from fieldcal.core.cross_validation import Fold, folds, paired
 from fieldcal.core.reweight import BinStep, Step
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, show
-from fieldcal.options import check_kind, check_whole
+from fieldcal.options import check_kind, check_options, check_whole
 from fieldcal.types import Design, Floats, Ints
 from fieldcal.verbs.recalibrate import RowScores
 from fieldcal.verbs.reweighting import reweighting_with
@@ -119,7 +119,7 @@ def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 
     (200, 'better')
     """
     check_kind("prev", prev, Prevalence)
-    check_whole("random_state", random_state, least=0)
+    check_options(random_state=random_state)
     if (reason := cannot_judge(prev)) is not None:
         raise InputError(reason)
     counts = _judging(prev)

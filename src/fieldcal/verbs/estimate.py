@@ -17,7 +17,7 @@ from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.problem import as_problem
-from fieldcal.options import as_number, check_choice, check_flags, check_level, check_whole, is_auto
+from fieldcal.options import as_number, check_level, check_options, is_auto
 from fieldcal.types import Floats, Point, PointLike
 from fieldcal.verbs.estimate_values import estimate_values, is_judged, judged_by, trust_in_values
 from fieldcal.verbs.findings import Seen
@@ -247,10 +247,7 @@ def check_progress(progress: Any) -> None:
 
 
 def _check_options(point: Any, protected: Any, random_state: Any, max_iter: Any, progress: Any) -> None:
-    check_choice("point", point, ("auto", "mean", "mode"))
-    check_flags(protected=protected)
-    check_whole("random_state", random_state, least=0)
-    check_whole("max_iter", max_iter, least=1)
+    check_options(point=point, protected=protected, random_state=random_state, max_iter=max_iter)
     check_progress(progress)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fieldcal.errors import FieldcalError, InputError, InputTypeError, RowError, option
 from fieldcal.objects import Classes, Intervals, Outcome, group_keys
 from fieldcal.objects.outcome import listed, n_labels, places_among, refuse_several_columns
-from fieldcal.options import check_choice, check_flags
+from fieldcal.options import check_choice, check_options
 from fieldcal.storage import did_you_mean
 from fieldcal.types import DESIGNS, Design, Ints
 from fieldcal.validation import as_floats
@@ -23,7 +23,7 @@ def check_label_options(labels: str, given: object, *, design: Design | None, on
     """Refuse what says something about labels where the option that brings them is not given."""
     if design is not None:
         check_choice("design", design, DESIGNS)
-    check_flags(only_labels=only_labels)
+    check_options(only_labels=only_labels)
     if given is not None:
         return
     for name, value, unset in (("design", design, (None, "random")), ("only_labels", only_labels, (False,))):

@@ -33,12 +33,12 @@ from fieldcal.core.shrinkage import approximate_posterior_mean
 from fieldcal.core.trust import rehearse
 from fieldcal.core.values import Values
 from fieldcal.errors import BinsWarning, InputError, TrustWarning, option
-from fieldcal.objects import SCORE_UNIT, Classes, Intervals, Lab, Outcome, group_keys
+from fieldcal.objects import SCORE_UNIT, Classes, Lab, Outcome, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.lab_groups import GroupCounts, count_by_group
 from fieldcal.objects.next_lab import class_shares
-from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels, refuse_with_values
-from fieldcal.options import AS_VALUES, as_number, check_choice, check_flags, check_whole, is_auto
+from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
+from fieldcal.options import AS_VALUES, as_number, check_choice, check_goes_with, check_options, is_auto
 from fieldcal.types import Design, Floats, Ints, Keys, Kind
 from fieldcal.validation import (
     LAB,
@@ -166,13 +166,13 @@ def learn(
     check_choice("kind", kind, get_args(Kind))
     if kind != "values":
         refuse_swapped(predictions, y)
-    check_flags(ordered=ordered, normalize=normalize)
-    check_whole("random_state", random_state, least=0)
+    check_options(ordered=ordered, normalize=normalize, random_state=random_state)
     check_alignment(predictions=predictions, y=y, groups=groups, sample_weight=sample_weight)
     weight = as_weights(sample_weight, n=n_labels(y))
     preset = as_method(method)
     if kind == "values":
-        refuse_with_values(
+        check_goes_with(
+            "values",
             normalize=normalize,
             calibration=calibration,
             intervals=intervals,
@@ -197,8 +197,13 @@ def learn(
             f"values. Leave it out, or pass {AS_VALUES}."
         )
     elif are_of_a_number(predictions, intervals=intervals, atoms=atoms):
-        Intervals.refuse(
-            classes=classes, positive=positive, ordered=ordered, normalize=normalize, calibration=calibration
+        check_goes_with(
+            "distributions",
+            classes=classes,
+            positive=positive,
+            ordered=ordered,
+            normalize=normalize,
+            calibration=calibration,
         )
         given = with_numbers(
             predictions, y, preset, intervals=intervals, atoms=atoms, weight=weight, partition=partition

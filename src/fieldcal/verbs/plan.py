@@ -20,7 +20,7 @@ from fieldcal.objects import Lab, Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.derived import Assume, check_assume
 from fieldcal.objects.outcome import place_of_class
-from fieldcal.options import as_array, as_number, check_level, check_whole
+from fieldcal.options import as_array, as_number, check_level, check_options
 from fieldcal.types import DESIGNS, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL, check_progress
 from fieldcal.verbs.plan_values import MoreLabels, ValuesPlan, checked_labels, label_lines, plan_values
@@ -167,7 +167,7 @@ def plan(
     )
     k = place_of_class(lab.classes, of)
     check_assume(assume)
-    check_whole("random_state", random_state, least=0)
+    check_options(random_state=random_state)
     check_progress(progress)
     if prev is not None and prev.is_judged:
         if n is not None or prevalence is not None or assume != "trust":

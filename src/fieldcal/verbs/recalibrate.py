@@ -18,7 +18,7 @@ from fieldcal.core.values import Values
 from fieldcal.errors import InputError, UnseenGroupWarning, VerdictWarning, option
 from fieldcal.objects import Correction, Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
-from fieldcal.options import check_choice, check_flags, check_kind
+from fieldcal.options import check_choice, check_kind, check_options
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Shape, Unseen
 from fieldcal.validation import as_read, field_scores, given_ids
 from fieldcal.verbs.count import masses_of, understood
@@ -108,8 +108,8 @@ def recalibrate(
     (4000,)
     """
     check_call("fieldcal.recalibrate(prev, predictions)", (prev, Prevalence), (predictions, "predictions"))
-    check_options(unseen, missing)
-    check_flags(normalize=normalize)
+    check_choice("missing", missing, ("error", "keep"))
+    check_options(unseen=unseen, normalize=normalize)
     check_applicable(prev, acknowledge=acknowledge, shape=shape)
     check_alignment(predictions=predictions, groups=groups)
     outcome = prev.lab.outcome
@@ -190,7 +190,7 @@ def decide(
     array([0, 1])
     """
     check_call("fieldcal.decide(prev, predictions)", (prev, Prevalence), (predictions, "predictions"))
-    check_options(unseen)
+    check_options(unseen=unseen)
     check_decidable(prev, acknowledge=acknowledge, shape=shape)
     wanted = Goal.of(goal, len(prev.classes))
     check_alignment(predictions=predictions, groups=groups)
@@ -203,16 +203,10 @@ def decide(
     return np.where(unknown, None, decided) if unknown.any() else np.asarray(decided)  # type: ignore[call-overload]
 
 
-def check_options(unseen: object, missing: object = "error") -> None:
-    """Refuse words that are none of the choices."""
-    check_choice("unseen", unseen, ("global", "raw", "error"))
-    check_choice("missing", missing, ("error", "keep"))
-
-
 def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "auto") -> None:
     """Refuse protected groups and a verdict "do not use" (a warning) unless acknowledged, and an impossible shape."""
     check_kind("prev", prev, Prevalence)
-    check_flags(acknowledge=acknowledge)
+    check_options(acknowledge=acknowledge)
     if prev.protected and not acknowledge:
         raise InputError(
             "These groups were declared protected: their prevalences are estimated but not applied, because "

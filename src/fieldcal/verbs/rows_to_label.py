@@ -12,7 +12,7 @@ from fieldcal.core.allocation import cells_to_label, spaced
 from fieldcal.errors import InputError, option
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.artefact import check_call
-from fieldcal.options import check_choice, check_flags, check_kind, check_whole
+from fieldcal.options import check_choice, check_kind, check_options, check_whole
 from fieldcal.types import Floats, Ints, Keys, Missing
 from fieldcal.verbs.count import scores_of
 from fieldcal.verbs.field_labels import UNKNOWN, field_labels
@@ -79,8 +79,7 @@ def rows_to_label(
     check_choosable(prev)
     check_whole("n", n, least=1)
     check_choice("missing", missing, ("error", "drop"))
-    check_flags(normalize=normalize)
-    check_whole("random_state", random_state, least=0)
+    check_options(normalize=normalize, random_state=random_state)
     check_alignment(predictions=predictions, groups=groups, y=y)
     lab = prev.lab
     scores = scores_of(lab, predictions, normalize=normalize, missing=missing)
