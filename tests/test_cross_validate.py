@@ -101,8 +101,11 @@ def test_a_fold_by_hand_with_the_public_functions_says_the_same(groups):
     whole = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, groups=keys, y=y.tolist()))
     found = fieldcal.cross_validate(whole, random_state=7)
     for compared, changes in ((found.tilt, change["tilt"]), (found.bins, change["bins"])):
-        assert_allclose(compared.change, np.mean(changes), rtol=1e-6)
-        assert_allclose(compared.se, np.std(changes, ddof=1) / np.sqrt(40), rtol=1e-6)
+        se = np.std(changes, ddof=1) / np.sqrt(40)
+        # Folds of groups keep the variance components that were drawn with all labels, and weigh them anew.
+        exact = {"rtol": 0, "atol": 0.1 * se} if groups else {"rtol": 1e-6}
+        assert_allclose(compared.change, np.mean(changes), **exact)
+        assert_allclose(compared.se, se, **exact)
 
 
 def test_where_the_mix_of_classes_moved_recalibration_is_found_to_help():

@@ -193,9 +193,10 @@ class Model:
         return m * (K - 1) <= _FINE
 
     @cached_property
-    def labelled_field(self) -> bool:
-        """Whether any field row has a label."""
-        return bool(self.counts.field.any()) or self.counts.by_class is not None
+    def n_field_labels(self) -> float:
+        """How many field rows have a label, those that were chosen by class among them."""
+        by_class = self.counts.by_class
+        return float(self.counts.field.sum() + (0.0 if by_class is None else by_class.sum()))
 
     @property
     def lab_groups(self) -> bool:

@@ -73,7 +73,7 @@ def _fitted_points(
         fits.append(_fit(model, components, hypothesis, fits[-1] if fits else None))
     evidence = np.array([found.log_evidence for found in fits])
     change = evidence.copy()
-    if not model.labelled_field:
+    if not model.n_field_labels:
         change[:] = 0.0
     elif drawn is not None:
         change -= drawn
@@ -84,13 +84,13 @@ def _fitted_points(
             found.d[p],
             np.linalg.inv(found.S[p]),
             hypothesis.weight,
-            hypothesis.estimate,
+            0.0,
             float(found.log_evidence[p]),
         )
         for hypothesis, found in zip(model.hypotheses, fits, strict=True)
         for p in range(len(prior))
     ]
-    return _weighed(points, (prior + change).ravel())
+    return _weighed(model, points, (prior + change).ravel())
 
 
 def updated(model: Model, points: Sequence[Point]) -> tuple[Point, ...]:
@@ -103,7 +103,7 @@ def updated(model: Model, points: Sequence[Point]) -> tuple[Point, ...]:
         for p, d, S, log in zip(some, fitted.d, fitted.S, fitted.log_evidence, strict=True):
             found.append(replace(p, d=d, S=np.linalg.inv(S), log_evidence=float(log)))
             logs.append(float(log) - p.log_evidence)
-    return _weighed(found, np.array(logs))
+    return _weighed(model, found, np.array(logs))
 
 
 def _components(points: Sequence[Point]) -> Components:
@@ -230,10 +230,11 @@ def _start(found: Fitted, P: int) -> tuple[Floats, Floats, Floats]:
     return d, u, e
 
 
-def _weighed(points: Sequence[Point], logs: Floats) -> tuple[Point, ...]:
-    """Points with their weights in the interval and in the estimate, each times exp(logs) and summing to one."""
-    times = np.exp(logs - logs.max())
-    wide, near = (times * np.array([getattr(p, name) for p in points]) for name in ("weight", "estimate"))
+def _weighed(model: Model, points: Sequence[Point], logs: Floats) -> tuple[Point, ...]:
+    """Points with their weights times exp(logs), and those in the estimate; each sum to one."""
+    wide = np.exp(logs - logs.max()) * np.array([p.weight for p in points])
+    n = model.n_field_labels
+    near = wide * np.array([p.hypothesis.in_estimate(n) / p.hypothesis.weight for p in points])
     wide, near = wide / max(wide.sum(), _TINY), near / max(near.sum(), _TINY)
     kept = np.maximum(wide, near) > 1e-4
     wide, near = (x / max(x[kept].sum(), _TINY) for x in (wide, near))

@@ -31,9 +31,14 @@ class Hypothesis:
 
     kind: Kind
     weight: float  # in the interval
-    estimate: float  # in the estimate
+    estimate: float  # in the estimate, as long as there are no labels
     mean: Floats  # (K − 1,)
     covariance: Floats  # (K − 1, K − 1)
+
+    def in_estimate(self, n: float) -> float:
+        """Its weight in the estimate beside n labels of the field: from a few on they decide, and all enter it."""
+        alone = float(np.exp(-n / POLICY.first_labels))
+        return alone * self.estimate + (1 - alone) * self.weight
 
 
 def hypotheses(
@@ -46,10 +51,10 @@ def hypotheses(
     shift, covariance : what label shift implies for the whole field, (K − 1,) and (K − 1, K − 1)
     trust : the probability of label shift, from the histogram or from the caller, who leaves no third hypothesis
     shifted : whether the field's histogram differs from the lab's beyond noise
-    labels : of the field; from a few on they decide, and all three enter the estimate
+    labels : of the field
     weighed : whether labels weigh the hypotheses, so that all three must be open
     """
-    place, n = 0 if shifted else 1, labels.n
+    place = 0 if shifted else 1
     unit = (np.eye(len(shift)) + 1) / 2
     # Rows that were all chosen by class cannot show a shift of the shares.
     untested = POLICY.untested_off[place] ** 2 * unit if labels.only_by_class else 0 * unit
@@ -59,9 +64,7 @@ def hypotheses(
     if not shifted:  # it may have shifted within the noise of its histogram
         small = POLICY.unseen_shift**2 * unit
         still = still + small @ np.linalg.solve(small + covariance, covariance)
-    weights, estimates = _weights(trust, shifted=shifted, weighed=weighed)
-    alone = float(np.exp(-n / POLICY.first_labels))
-    near = [alone * e + (1 - alone) * w for e, w in zip(estimates, weights, strict=True)]
+    weights, near = _weights(trust, shifted=shifted, weighed=weighed)
     found = (
         Hypothesis("label_shift", weights[0], near[0], shift, covariance + around),
         Hypothesis("unchanged", weights[1], near[1], 0 * shift, still),
