@@ -150,7 +150,7 @@ def test_labs_with_the_same_map_are_merged_and_others_refused():
     assert (one + two).calibration_map.method == "sigmoid"
     assert one + two == two + one
     three = fieldcal.learn(p[2000:], data.y_lab[2000:], calibration="isotonic", **given)
-    with pytest.raises(InputError, match="read predictions in different ways"):
+    with pytest.raises(InputError, match="have different calibrations"):
         one + three
 
 
@@ -221,7 +221,7 @@ def test_a_map_for_another_number_of_classes_is_refused():
     for fitted, other in ((3, 2), (2, 3)):
         one, two = shifted(fitted, n_lab=900), shifted(other, n_lab=900)
         found = fieldcal.learn(one.proba_lab, one.y_lab, calibration="sigmoid").calibration_map
-        with pytest.raises(InputError, match=r"is no map for these predictions.*same classes in the same"):
+        with pytest.raises(InputError, match=r"does not fit these predictions.*same classes in the same"):
             fieldcal.learn(two.proba_lab, two.y_lab, calibration=found)
     with pytest.raises(InputError, match=r"the classes \(0, 1\), and these are \(1, 0\)"):
         fieldcal.learn(1 - one.proba_lab, one.y_lab, positive=0, calibration=found)
@@ -246,7 +246,7 @@ def test_with_trust_0_predictions_are_calibrated_and_the_estimate_knows():
     assert (prev.untouched, prev.only_calibrated) == (False, True)
     raw = fieldcal.recalibrate(prev, p, groups=np.full(len(p), 9), unseen="raw")
     np.testing.assert_array_equal(raw, new)
-    with pytest.warns(fieldcal.errors.UnseenGroupWarning, match="unseen='raw' not to correct them"):
+    with pytest.warns(fieldcal.errors.UnseenGroupWarning, match="unseen='raw' to leave them uncorrected"):
         fieldcal.recalibrate(prev, p, groups=np.full(len(p), 9))
     plain = fieldcal.learn(data.proba_lab, data.y_lab)
     for trust, untouched in ((0, True), (1, False)):

@@ -142,7 +142,7 @@ def test_rows_chosen_by_class_teach_but_do_not_judge():
     assert found.tilt.change != alone.tilt.change  # and more have taught
     assert "200 rows chosen by class teach, but cannot judge" in repr(found)
     only = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field) + more)
-    with pytest.raises(InputError, match=r"0 labelled rows are too few .* chosen by class cannot judge"):
+    with pytest.raises(InputError, match=r"0 labelled rows are too few .* chosen by class do not count"):
         fieldcal.cross_validate(only)
 
 

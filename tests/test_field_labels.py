@@ -122,8 +122,8 @@ def test_labels_that_cannot_be_are_refused_with_their_value_and_row():
         with pytest.raises(FieldcalError, match=words):
             fieldcal.count(lab, [0.1, 0.2, 0.3], y=y)
     for given, words in (
-        ({"design": "by_class"}, "design.* is about labels, but none are given.*y"),
-        ({"only_labels": True}, "only_labels.* is about labels, but none are given.*y"),
+        ({"design": "by_class"}, "design.* describes labels, but none are given.*y"),
+        ({"only_labels": True}, "only_labels.* describes labels, but none are given.*y"),
         (
             {"y": [0, 1], "design": "best"},
             "design must be 'random', 'by_score' or 'by_class', but got 'best'",
@@ -196,7 +196,7 @@ def test_a_file_whose_labels_cannot_be_is_refused():
     for wrong, words in (
         ({"at": [5]}, "more groups than the batch has"),
         ({"at": [-1]}, "counts must not be negative"),
-        ({"at": [0.5]}, "at must be places"),
+        ({"at": [0.5]}, "at must be positions"),
         ({"at": [0, 1]}, "a table of classes and bins for each"),
         ({"counts": [[[1] * 5] * 3]}, "other classes or bins"),
     ):

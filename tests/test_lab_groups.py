@@ -180,7 +180,7 @@ def test_counts_that_do_not_fit_the_lab_are_refused():
     ):
         with pytest.raises(ValidationError, match="by_group"):
             Lab(**{**fields, "by_group": wrong})
-    with pytest.raises(InputError, match="places from -1 to 3"):
+    with pytest.raises(InputError, match="positions from -1 to 3"):
         lab.group_counts([4])
 
 
@@ -199,7 +199,7 @@ def test_some_groups_are_read_without_the_others():
 
 
 def test_groups_of_a_row_each_are_counted_though_nothing_is_rehearsed():
-    with pytest.warns(TrustWarning, match="hardly two each"):
+    with pytest.warns(TrustWarning, match="fewer than two each"):
         lab = learnt(groups=np.arange(N))
     assert lab.rehearsal is None
     assert lab.groups == tuple(range(N))

@@ -142,9 +142,9 @@ def test_labs_that_do_not_belong_together_are_refused():
     for other, words in (
         (lambda: learnt(slice(None), 4), "different bins, 6 and 4"),
         (lambda: learnt(slice(0, 800), 6), "Learn the second with partition"),
-        (lambda: learnt(slice(None), 6, n_classes=3), "tell different things apart"),
+        (lambda: learnt(slice(None), 6, n_classes=3), "have different outcomes"),
         (lambda: learnt(slice(None), 6, smoothing=1.0), "smoothed by 3 and 1 rows"),
-        (lambda: numbers(slice(None)), "tell different things apart"),
+        (lambda: numbers(slice(None)), "have different outcomes"),
     ):
         with pytest.raises(InputError, match=words):
             learnt(slice(None), 6) + other()

@@ -63,7 +63,7 @@ def test_what_it_cannot_be_is_refused(data, words, options, message):
 
 def test_it_is_about_one_column_of_two_classes(data, words):
     both = np.column_stack([data.proba_lab, 1 - data.proba_lab])
-    with pytest.raises(FieldcalError, match="a single column of probabilities is about, but there are 2"):
+    with pytest.raises(FieldcalError, match="a single column of probabilities, but there are 2"):
         fieldcal.learn(both, words, positive="ja")
     three = np.where(np.arange(len(words)) % 3 == 0, "vielleicht", words)
     with pytest.raises(FieldcalError, match="the labels hold 3"):

@@ -122,7 +122,7 @@ def test_the_same_id_with_other_counts_asks_to_retract_first():
     made = field([]).add(field([(0.1, "a", 1)]), "monday")
     others = ([(0.1, "b", 1)], [(0.9, "a", 1)], [(0.1, "a", 1), (np.nan, "a", 1)], [(0.1, "a", 1)] * 2)
     for other in others:
-        with pytest.raises(InputError, match=r"'monday' is here already, with other.*retract\('monday'\)"):
+        with pytest.raises(InputError, match=r"'monday' exists already, with other.*retract\('monday'\)"):
             made.add(field(other), "monday")
     assert made.retract("monday").add(field([(0.9, "a", 1)]), "monday").n.tolist() == [1]
     for group, other in ((1, True), (("a", 1), ("a", True))):  # that look alike

@@ -206,9 +206,7 @@ def test_several_judges_say_one_value_together():
 def test_more_combinations_than_the_lab_can_fill_are_merged_with_a_warning():
     rng = np.random.default_rng(0)
     judges, y = rng.integers(3, size=(300, 3)), rng.integers(2, size=300)
-    with pytest.warns(
-        BinsWarning, match=r"\d+ values are more than the lab's 300 labelled rows can fill"
-    ) as told:
+    with pytest.warns(BinsWarning, match=r"\d+ values are too many for the lab's 300 labelled rows") as told:
         lab = learnt(judges, y)
     assert told[0].filename == __file__
     assert lab.n_bins == most_values(lab.n_effective, judges=3)
@@ -236,7 +234,7 @@ def test_an_unseen_word_is_left_out_counted_and_named_with_the_likely_spelling()
         field = fieldcal.count(lab, said, y=["good", "good", None, None, None])
     text = str(told[0].message)
     assert told[0].filename == __file__
-    assert "2 of the values, in 3 of 5 rows" in text
+    assert "2 of the values are not in the lab, in 3 of 5 rows" in text
     assert "'passd' (2 rows, the first is row 1). Did you mean 'pass'?" in text
     assert "'??' (1 row, the first is row 4)" in text
     assert "Left out: 3 rows" in text
@@ -267,7 +265,7 @@ def test_unseen_rows_add_up_are_taken_out_again_and_are_in_the_file():
     assert both.retract("tuesday") == monday
     with pytest.raises(InputError, match="with other counts"):
         fieldcal.count(lab, ["pass"], batch="monday").add(monday, "monday")
-    with pytest.raises(InputError, match="None of the 2 rows has a value that the lab knows"):
+    with pytest.raises(InputError, match="None of the 2 rows has a category of the lab"):
         fieldcal.count(lab, ["x", "y"])
 
 
@@ -405,7 +403,7 @@ def test_rows_that_do_not_fit_are_refused():
         (few, y, {"atoms": [0]}, "atoms=.* does not go with values"),
         (few, y, {"method": "paper"}, "method=.* does not go with values"),
         (few, y, {"design": None}, "design='random'.*design='by_score'.*design='by_class'"),
-        (few, y, {"kind": "probabilities"}, r"design='random' is about labelled rows .* kind='values'"),
+        (few, y, {"kind": "probabilities"}, r"design='random' describes labelled rows .* kind='values'"),
         (
             np.random.default_rng(0).random(1500),
             [0, 1] * 750,

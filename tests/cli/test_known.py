@@ -88,7 +88,7 @@ def test_standard_output_has_the_table_and_nothing_else(table, shell):
         (["--old", "0.5", "--new", "0.1", "--by", "place"], "With --by, --new names a table"),
         (["--old", "0.5", "--new", "lacking.csv", "--by", "place"], "has no column 'place'"),
         (["--old", "0.5", "--new", "twice.csv", "--by", "place"], "has the group 'forest' twice"),
-        (["--old", "0.5", "--new", "half.csv", "--by", "place"], "(one is 'meadow') no prevalence was given"),
+        (["--old", "0.5", "--new", "half.csv", "--by", "place"], "No prevalence was given for"),
         (["--old", "0.2,0.3,0.5", "--new", "1,1,1"], "prevalences of 3 classes, but 1 columns"),
         (["--old", "0.5", "--new", "noted.csv", "--by", "place"], "has 'rough' in its column 'note'"),
         (

@@ -184,7 +184,7 @@ def test_a_script_sees_how_many_rows_of_each_design_have_labels(known, call):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("count lab.json field.csv --design by_score", "is about labels, but none are given"),
+        ("count lab.json field.csv --design by_score", "describes labels, but none are given"),
         ("count lab.json field.csv --labelled field.csv", "no column 'y' for the label"),
         ("count lab.json - --labelled -", "Only one of the tables can come from standard input"),
         ("count lab.json field.csv --labelled told.csv --design random", "leave --design out"),

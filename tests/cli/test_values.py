@@ -212,7 +212,7 @@ def test_standard_input_may_be_json_lines(judged, shell):
             "run lab.csv field.csv --scores p --label y --recalibrated -o out",
             "--recalibrated goes with --pred",
         ),
-        ("learn lab.csv --scores p --label y --design random -o lab.json", "is about labelled rows"),
+        ("learn lab.csv --scores p --label y --design random -o lab.json", "describes labelled rows"),
         ("learn judged.csv --predictions , --label human --design random -o l.json", "empty name"),
         ("learn judged.csv --scores verdict --label human -o l.json", "--predictions"),
         (f"run judged.csv {ASKED} --normalize -o out", "does not go with values"),

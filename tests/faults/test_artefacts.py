@@ -230,7 +230,7 @@ WRONG = {
     "loss_of_other_classes": ("lab", "loss", [1, 2, 3], r"loss has shape \(3,\), not \(2,\)"),
     "scores_of_other_bins": ("lab", "bin_scores", [[1]], "bin_scores has shape"),
     "groups_twice": ("field", "groups", ["a", "a", "b", "c"], "a key appears twice"),
-    "groups_in_another_order": ("field", "groups", lambda x: x[::-1], "in another order"),
+    "groups_in_another_order": ("field", "groups", lambda x: x[::-1], "not in canonical order"),
     "groups_without_rows": ("field", "V", [[1] * 8] * 3, "V has shape"),
     "other_bins": ("field", "n_bins", 7, "V has shape"),
     "dropped_below_zero": ("field", "dropped", -1, "dropped"),

@@ -64,7 +64,7 @@ class Life(RuleBasedStateMachine):
     @rule(id=st.sampled_from(IDS), some=rows)
     def a_batch_comes(self, id, some):
         if id in self.model and Counter(map(repr, self.model[id])) != Counter(map(repr, some)):
-            with pytest.raises(InputError, match="is here already, with other counts"):
+            with pytest.raises(InputError, match="exists already, with other counts"):
                 self.field.add(counted(some), id)
             return
         self.field = self.field.add(counted(some), id)

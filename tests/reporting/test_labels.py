@@ -92,7 +92,7 @@ def test_it_is_judged_as_cross_validation_says():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n": 6}, "6 labelled rows are too few to judge"),
+        ({"n": 6}, "6 labelled rows are too few to evaluate"),
         ({"weight": 0.7}, "weights, of which only the sums are known"),
     ],
 )
@@ -124,7 +124,7 @@ def test_rows_that_were_all_chosen_by_class_have_no_shares_to_compare():
     said = found.dict()["labels"]
     assert said["shares"] == []
     assert "chosen by class" in said["sentences"][0]
-    assert "too few to judge" in said["judged"][0]
+    assert "too few to evaluate" in said["judged"][0]
     assert "Label shift said" not in found.html()
 
 

@@ -1,4 +1,4 @@
-"""Lab, Field and Prevalence: the small frozen objects that pass between the verbs, and nothing else does."""
+"""Lab, Field and Prevalence: the frozen objects that the verbs pass to each other."""
 
 from fieldcal.objects.artefact import SCORE_UNIT
 from fieldcal.objects.batches import Batch, Labelled

@@ -1,7 +1,7 @@
-"""What Lab, Field and Prevalence have in common: frozen, strict, and a file format.
+"""Base class of Lab, Field and Prevalence: frozen, strictly validated, with a file format.
 
-A file is JSON with a schema version and a digest of its content; saving, loading and saving again gives the
-same bytes. Arrays inside are read-only; classes and group keys keep their Python types.
+A file is JSON with a schema version and a digest of its content; saving, loading and saving again gives the same
+bytes. Arrays are read-only; classes and group keys keep their Python types.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 SCHEMA_VERSION = 1
-#: No count, weight or sum of them is above this, or, if there is any, below its inverse: their squares and products
-#: stay within what floats hold.
+#: Counts, weights and their sums are zero or between 1 / LARGEST and LARGEST, so that squares and products of them
+#: neither overflow nor underflow.
 LARGEST = 1e60
-#: Sums of predictions are kept in whole units of 2**-30, so that merging is exact in any order.
+#: Sums of predictions are kept as integers in units of 2**-30, so that merging is exact in any order.
 SCORE_UNIT = 2.0**-30
-#: Whole numbers that stand alone in a file, such as rows, are below this.
+#: Single whole numbers in a file, such as numbers of rows, are below this.
 MOST = 2**62
 
 
@@ -66,7 +66,9 @@ def _read_only(values: Any) -> NDArray[Any]:
     if array.ndim == 0:
         raise ValueError("a list expected")
     if array.size == 0:
-        array = array.astype(np.int64)  # nothing is a whole number, and must not make floats of others
+        array = array.astype(
+            np.int64
+        )  # an empty array is integer, so that it does not turn others into floats
     if array.dtype.kind not in "iuf":
         raise ValueError(f"numbers expected, got {array.dtype}")
     array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
@@ -77,7 +79,7 @@ def _read_only(values: Any) -> NDArray[Any]:
 
 
 def count_array(values: Any) -> NDArray[Any]:
-    """Finite, not negative, of a size that can be, read-only; integers stay integers."""
+    """Counts as a read-only array: finite, not negative, within `LARGEST`; integers stay integers."""
     array = _read_only(values)
     if array.size and array.min() < 0:
         raise ValueError("counts must not be negative")
@@ -87,7 +89,7 @@ def count_array(values: Any) -> NDArray[Any]:
 
 
 def float_array(values: Any) -> NDArray[np.float64]:
-    """Finite and read-only."""
+    """A read-only array of finite floats."""
     array = _read_only(values).astype(np.float64)
     array.setflags(write=False)
     return array
@@ -108,7 +110,7 @@ def _key_tuple(values: Any) -> tuple[Hashable, ...]:
     if not isinstance(values, (tuple, list)):
         raise ValueError("a list of keys expected")
     found = tuple(values)
-    if not set(map(type, found)) <= {str, int, bool, type(None)}:  # these are keys as they are
+    if not set(map(type, found)) <= {str, int, bool, type(None)}:  # plain keys need no decoding
         found = tuple(map(group_keys.normalize if isinstance(values, tuple) else group_keys.decode, found))
     if not group_keys.distinct(found):
         raise ValueError("a key appears twice")
@@ -116,7 +118,7 @@ def _key_tuple(values: Any) -> tuple[Hashable, ...]:
 
 
 def _list_of(*types: str) -> WithJsonSchema:
-    """What the JSON schema says of a list; tables are lists of lists."""
+    """JSON schema of a list; tables are lists of lists."""
     return WithJsonSchema({"type": "array", "items": {"type": list(types)}})
 
 
@@ -169,7 +171,7 @@ Learnt = Annotated[
 
 
 def check_shapes(held: object, shapes: Mapping[str, tuple[int, ...]], where: str = "") -> None:
-    """Refuse arrays of an object that do not have the shapes they need; those that are None are left out."""
+    """Refuse arrays of the wrong shape; fields that are None are skipped."""
     for name, shape in shapes.items():
         table = getattr(held, name)
         if table is not None and table.shape != shape:
@@ -177,14 +179,14 @@ def check_shapes(held: object, shapes: Mapping[str, tuple[int, ...]], where: str
 
 
 def sealed(values: Any) -> NDArray[Any]:
-    """An array that nobody writes to: what an object derives must stay true to it."""
+    """The array, read-only."""
     array = np.asarray(values)
     array.setflags(write=False)
     return array
 
 
 def record(cls: type[Any]) -> Any:
-    """The annotation of a field that holds a frozen dataclass of numbers, arrays and keys, such as core returns."""
+    """Field annotation for a frozen dataclass of numbers, arrays and keys, as core returns."""
     names, kinds = [f.name for f in dataclasses.fields(cls)], get_type_hints(cls)
 
     def load(value: Any) -> Any:
@@ -209,7 +211,7 @@ def record(cls: type[Any]) -> Any:
 
 
 def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of the type that a dataclass gives: true or false, (whole) numbers, text, keys or arrays."""
+    """Whether a value matches the type annotation of a dataclass field."""
     if get_origin(kind) in (Union, UnionType):
         return any(_is_of(value, one) for one in get_args(kind))
     if kind is type(None):
@@ -243,7 +245,7 @@ def _record_value(value: Any, kind: Any = None) -> Any:
 
 
 class ReadOnly(dict[_Key, _Value]):
-    """A dictionary that stays as it is, like everything that an artefact holds."""
+    """A read-only dictionary."""
 
     refusal: ClassVar[str]
 
@@ -257,7 +259,7 @@ class ReadOnly(dict[_Key, _Value]):
 
 
 class Frozen(BaseModel):
-    """Strict, frozen, without unknown fields or NaN."""
+    """Strict and frozen model without unknown fields or NaN."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
@@ -273,11 +275,11 @@ class Frozen(BaseModel):
         return hash(storage.digest(self.content()))
 
     def content(self) -> dict[str, Any]:
-        """Everything in it as plain JSON values."""
+        """The content as plain JSON values."""
         try:
             return self.model_dump(mode="json")
         except PydanticSerializationError as error:
-            if isinstance(error.__cause__, FieldcalError):  # a key that JSON cannot hold: our own words
+            if isinstance(error.__cause__, FieldcalError):  # a key that JSON cannot hold: use our own message
                 raise error.__cause__ from None
             raise
 
@@ -289,41 +291,41 @@ class Artefact(Frozen):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content; equal content, equal digest."""
+        """SHA-256 of the content: equal content has equal digests."""
         return storage.digest(self.content())
 
     def to_json(self) -> bytes:
-        """The file's bytes: the same content gives the same bytes."""
+        """The bytes of the file; they depend on the content only."""
         content = self.content()
         envelope = {"fieldcal": self.kind, "schema": SCHEMA_VERSION, "digest": storage.digest(content)}
         return storage.canonical({**envelope, "content": content}) + b"\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a JSON file, atomically."""
+        """Write a JSON file, atomically."""
         storage.as_path(path)
         storage.write_atomically(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote; anything damaged or foreign raises `ArtefactError`."""
+        """The object in a file that `save` wrote; raises `ArtefactError` if it is damaged or of another kind."""
         data, name = storage.read_bytes(path), os.path.basename(path)
         if storage.is_table(name):
             raise ArtefactError(
-                f"{name} is a table, but a {cls.kind!r} was expected, a .json file that fieldcal wrote. Check which "
-                "file stands where."
+                f"{name} is a table, but a {cls.kind!r} was expected, a .json file that fieldcal wrote. Check the "
+                "order of the files."
             )
         return cls.from_json(data, name=name)
 
     @classmethod
     def from_json(cls, data: bytes, *, name: str = "the artefact") -> Self:
-        """Read what `to_json` gave."""
+        """The object from the bytes that `to_json` returned."""
         if not isinstance(data, (bytes, bytearray)):
             raise InputTypeError(f"data must be the bytes of an artefact, but got {type(data).__name__}.")
         try:
             return cls._from_envelope(storage.parse(data, name=name), name)
         except RecursionError:
             raise ArtefactError(
-                f"{name} is nested deeper than any artefact: corrupt, or not one of ours."
+                f"{name} is nested deeper than any artefact: it is corrupt, or fieldcal did not write it."
             ) from None
 
     @classmethod
@@ -333,7 +335,7 @@ class Artefact(Frozen):
         if envelope["fieldcal"] != cls.kind:
             raise ArtefactError(
                 f"{name} holds a {envelope['fieldcal']!r:.40}, but a {cls.kind!r} was expected. "
-                "Check which file stands where."
+                "Check the order of the files."
             )
         if type(envelope["schema"]) is not int or not 1 <= envelope["schema"] <= SCHEMA_VERSION:
             raise ArtefactError(
@@ -355,21 +357,21 @@ class Artefact(Frozen):
 def _matches(content: Any, digest: object) -> bool:
     try:
         return storage.digest(content) == digest
-    except ValueError:  # a number such as 1e999, which is infinite and in no artefact
+    except ValueError:  # a number such as 1e999, which is infinite
         return False
 
 
-#: What is expected: an artefact of a class, or of one of several; or something else, in words.
+#: An expected argument: an artefact of a class, or of one of several; or anything else, described in words.
 Expected = type[Artefact] | tuple[type[Artefact], ...] | str
 
 
 def check_call(call: str, *given: tuple[Any, Expected]) -> None:
-    """Refuse arguments that are not what the call takes, or not in its order.
+    """Refuse arguments of the wrong type or in the wrong order.
 
     Parameters
     ----------
-    call : as it should be written
-    *given : each argument with what is expected of it
+    call : the correct call, for the message
+    *given : each argument with its expected type
     """
     if all(_fits(value, wanted) for value, wanted in given):
         return

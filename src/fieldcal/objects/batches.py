@@ -1,7 +1,7 @@
-"""Batches: counts of rows that came together and of those whose class is known, their sums, differences and windows.
+"""Batches: counts of rows that arrived together, with labels; their sums, differences and time windows.
 
-Labelled rows are few where groups may be a million, so that only groups with labels are held. How the rows were
-chosen, their design, decides what they say; each design has a table of its own.
+Labelled rows are few even if there are a million groups, so only groups with labels are stored. How the rows were
+chosen (their design) decides how they enter the likelihood, so each design has a table of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fieldcal.objects import group_keys
 from fieldcal.objects.artefact import MOST, Counts, Frozen, KeyTuple, ReadOnly, sealed
 from fieldcal.types import DESIGNS, Design, Floats, Ints, Keys
 
-#: Whole numbers from here on go on as floats: two that are smaller add up within 64 bits.
+#: Counts from here on become floats: two smaller integers add up within 64 bits.
 _LIMIT = 2**62
 Table = NDArray[Any]
 
@@ -32,25 +32,25 @@ Table = NDArray[Any]
 class Labelled(Frozen):
     """Counts of labelled rows of one design."""
 
-    at: Counts  # (L,) places among the groups, ascending: those that have labels
-    counts: Counts  # (L, K, m) rows per group, class and bin, or sums of their weights
+    at: Counts  # (L,) positions of the groups with labels, ascending
+    counts: Counts  # (L, K, m) rows per group, class and bin, or sums of weights
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
         if self.at.ndim != 1 or self.at.dtype.kind != "i" or not len(self.at):
-            raise ValueError("at must be places of groups, at least one")
+            raise ValueError("at must be positions of groups, at least one")
         if self.counts.ndim != 3 or len(self.counts) != len(self.at):
             raise ValueError("counts must be a table of classes and bins for each of at")
         return self
 
     def same(self, other: Labelled) -> bool:
-        """Whether both hold the same counts at the same places, whole numbers or floats."""
+        """Whether both hold the same counts of the same type."""
         pairs = ((self.at, other.at), (self.counts, other.counts))
         return all(mine.dtype == its.dtype and np.array_equal(mine, its) for mine, its in pairs)
 
 
 class ByDesign(ReadOnly[Design, Labelled]):
-    """Labelled rows by their design; a design without any is not there."""
+    """Labelled rows by design; designs without labels are absent."""
 
     refusal: ClassVar[str] = "The labels of a Field cannot be changed. Count them with their rows."
 
@@ -60,7 +60,7 @@ class ByDesign(ReadOnly[Design, Labelled]):
 
     @property
     def is_exact(self) -> bool:
-        """Whether all counts are whole numbers."""
+        """Whether all counts are integers."""
         return all(found.counts.dtype.kind == "i" for found in self.values())
 
     def same(self, other: ByDesign) -> bool:
@@ -71,16 +71,18 @@ class ByDesign(ReadOnly[Design, Labelled]):
 def count_labels(
     groups: Ints, y: Ints, bins: Ints, *, design: Design, shape: tuple[int, int], weight: Floats | None
 ) -> ByDesign:
-    """Labelled rows counted, from the places of their groups, classes and bins; ``shape``: how many of the last two."""
+    """Counts of labelled rows, from the positions of their groups, classes and bins; ``shape``: numbers of classes and
+    bins.
+    """
     at, row = np.unique(groups, return_inverse=True)
     cells = count_cells(row, y * shape[1] + bins, shape=(len(at), shape[0] * shape[1]), weight=weight)
     return ByDesign(_one(design, at, cells.reshape(-1, *shape)))
 
 
 def labels_of_counts(groups: Ints, y: Ints, V: Table, *, design: Design, n_classes: int) -> ByDesign:
-    """Labelled rows that were counted per bin, from the places of their groups and classes.
+    """Counts of labelled rows, from histograms per group and class.
 
-    Each row of V, (n, m), is of one group and class; the same pair may come again.
+    Each row of V, (n, m), belongs to one group and class; pairs may repeat.
     """
     at, row = np.unique(groups, return_inverse=True)
     counts = np.zeros((len(at), n_classes, V.shape[1]), dtype=V.dtype)
@@ -89,7 +91,7 @@ def labels_of_counts(groups: Ints, y: Ints, V: Table, *, design: Design, n_class
 
 
 def add_labels(parts: Sequence[ByDesign], places: Sequence[Ints | slice]) -> ByDesign:
-    """All parts together, each with its groups at other places; floats are added in the order given."""
+    """The sum of all parts, whose groups move to the given positions; floats are added in the order given."""
     out: dict[Design, Labelled] = {}
     for design in DESIGNS:
         found = [
@@ -107,7 +109,7 @@ def add_labels(parts: Sequence[ByDesign], places: Sequence[Ints | slice]) -> ByD
 def subtract_labels(
     total: ByDesign, gone: ByDesign, place: Ints | slice, stay: NDArray[np.bool_]
 ) -> ByDesign:
-    """What `add_labels` makes of the parts that stay, for whole numbers, when some of the groups go."""
+    """The counts without one part, for integers; ``stay`` are the groups that remain."""
     out: dict[Design, Labelled] = {}
     after = np.cumsum(stay) - 1
     for design, found in total.items():
@@ -119,7 +121,7 @@ def subtract_labels(
 
 
 def added(n_rows: int, at: Sequence[Ints | slice], tables: Sequence[Table]) -> Table:
-    """The sum of tables whose rows stand at the given places; floats where integers would overflow."""
+    """The sum of tables whose rows stand at the given positions; floats if integers would overflow."""
     out = np.zeros((n_rows, *tables[0].shape[1:]), dtype=np.result_type(*tables))
     for rows, table in zip(at, tables, strict=True):
         out = _wide(out, table)
@@ -128,7 +130,6 @@ def added(n_rows: int, at: Sequence[Ints | slice], tables: Sequence[Table]) -> T
 
 
 def _wide(out: Table, table: Table) -> Table:
-    """The first of two tables, as floats where whole numbers of either reach the limit."""
     large = out.dtype.kind == "i" and max(out.max(initial=0), table.max(initial=0)) >= _LIMIT
     return out.astype(np.float64) if large else out
 
@@ -138,7 +139,6 @@ def _moved(at: Ints, place: Ints | slice) -> Ints:
 
 
 def _one(design: Design, at: Ints, counts: Table) -> dict[Design, Labelled]:
-    """The labels of a design, of groups that have any; nothing if none has."""
     some = counts.any(axis=(1, 2))
     if not some.any():
         return {}
@@ -146,20 +146,21 @@ def _one(design: Design, at: Ints, counts: Table) -> dict[Design, Labelled]:
     return {design: Labelled.model_construct(**dict[str, Any](tables))}
 
 
-#: The tables of a batch: the axes of each after the groups; m bins, K classes. One more is a line here and in `Batch`.
+#: The tables of a batch, with their axes after the groups (m bins, K classes). A new table needs a line here and in
+#: `Batch`.
 AXES: dict[str, tuple[str, ...]] = {"V": ("m",), "score_sums": ("K",), "weight_squares": ("m",)}
 
-#: Rows, or predictions, that something is said of besides, whatever their group.
+#: Numbers of rows (or predictions) that a batch reports besides its tables.
 ROWS = ("dropped", "clipped", "unseen")
 
 
 class Batch(Frozen):
-    """Counts per group of the rows that came together, in canonical order of the groups."""
+    """Counts per group of rows that arrived together; groups are in canonical order."""
 
     groups: KeyTuple
     V: Counts  # (G, m)
     score_sums: Counts  # (G, K) sums of the predictions, in units of SCORE_UNIT
-    weight_squares: Counts  # (G, m) sums of the squared weights; rows where they have none
+    weight_squares: Counts  # (G, m) sums of the squared weights; numbers of rows if unweighted
     dropped: int = Slot(default=0, ge=0, lt=MOST)
     clipped: int = Slot(default=0, ge=0, lt=MOST)
     unseen: int = Slot(default=0, ge=0, lt=MOST)
@@ -168,7 +169,7 @@ class Batch(Frozen):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not group_keys.in_order(self.groups):
-            raise ValueError("the groups of a batch are in another order than ours")
+            raise ValueError("the groups of a batch are not in canonical order")
         for found in self.labelled.values():
             if found.at[-1] >= len(self.groups):
                 raise ValueError("there are labels of more groups than the batch has")
@@ -177,25 +178,25 @@ class Batch(Frozen):
 
     @cached_property
     def holders(self) -> Ints:
-        """How many batches have each group. A sum counts them here, so that `difference` knows who is left."""
+        """Number of batches that contain each group; `difference` uses it to find the groups that remain."""
         return sealed(np.ones(len(self.groups), dtype=np.intp))
 
     def alone(self) -> Batch:
-        """The same counts as one batch, of however many they are the sum."""
+        """The same counts as a single batch."""
         return Batch.model_construct(**{name: getattr(self, name) for name in Batch.model_fields})
 
     @property
     def is_exact(self) -> bool:
-        """Whether all counts are whole numbers, which add up alike in any order."""
+        """Whether all counts are integers, whose sums do not depend on the order."""
         return self.labels.is_exact and all(getattr(self, name).dtype.kind == "i" for name in AXES)
 
     @property
     def labels(self) -> ByDesign:
-        """What `labelled` holds, by its own type."""
+        """`labelled` as its own type."""
         return self.labelled  # type: ignore[return-value]
 
     def same(self, other: Batch) -> bool:
-        """Whether both hold the same counts of the same groups, whole numbers or floats."""
+        """Whether both hold the same counts of the same groups, of the same type."""
         tables = [(getattr(self, name), getattr(other, name)) for name in AXES]
         return (
             all(getattr(self, name) == getattr(other, name) for name in ROWS)
@@ -222,7 +223,7 @@ def made_batch(
     labelled: ByDesign | None = None,
     rows: dict[str, int] | None = None,
 ) -> Batch:
-    """A batch of what is known to fit; ``holders`` may be among the tables, and none of the `ROWS` is 0 of each."""
+    """A batch of checked tables; ``holders`` may be among them, and ``rows`` default to 0."""
     rest = {"labelled": ByDesign() if labelled is None else labelled, **(rows or dict.fromkeys(ROWS, 0))}
     made = Batch.model_construct(**dict[str, Any](groups=groups, **rest))
     made.__dict__.update({name: sealed(table) for name, table in tables.items()})
@@ -230,7 +231,7 @@ def made_batch(
 
 
 def sum_of(parts: Sequence[Batch]) -> Batch:
-    """All parts together; where they hold floats, added in the order given."""
+    """The sum of all parts; floats are added in the order given."""
     groups = group_keys.union(*(part.groups for part in parts))
     at = _places(groups, [part.groups for part in parts])
     return made_batch(
@@ -242,9 +243,9 @@ def sum_of(parts: Sequence[Batch]) -> Batch:
 
 
 def difference(total: Batch, gone: Batch) -> Batch:
-    """What `sum_of` makes of the parts that stay: for whole numbers only, whose differences are exact.
+    """The sum without one part, for integers only, whose differences are exact.
 
-    A group goes with the last batch that has it, and stays, even without rows, where another one has it.
+    A group is removed with the last batch that contains it; it stays, even with zero rows, while another batch does.
     """
     (at,) = _places(total.groups, [gone.groups])
     tables = {name: getattr(total, name).copy() for name in (*AXES, "holders")}
@@ -261,7 +262,7 @@ def difference(total: Batch, gone: Batch) -> Batch:
 
 
 def _places(groups: Keys, lists: Sequence[Keys]) -> list[Ints | slice]:
-    """Where the keys of each list stand among the groups; the dictionary of all of them is made once."""
+    """Positions of each list of keys among the groups."""
     if all(group_keys.same(groups, wanted) for wanted in lists if wanted):
         return [slice(None) if wanted else slice(0) for wanted in lists]
     everywhere = group_keys.positions(groups, tuple(chain.from_iterable(lists)))
@@ -274,15 +275,15 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
-    """The ids, which are dates or times in ISO format, that lie in [start, end)."""
+    """The ids, dates or times in ISO format, within [start, end)."""
     times = {id: _instant(id, "the batch id") for id in ids}
     low = None if start is None else _instant(start, "start")
     high = None if end is None else _instant(end, "end")
     bounds = [bound for bound in (low, high) if bound is not None]
     if len({time.utcoffset() is None for time in (*times.values(), *bounds)}) > 1:
         raise InputError(
-            "Times with and without an offset from UTC cannot be compared, and the batch ids, start and end have "
-            "both. Give all of them one, such as '2020-01-01T00:00+00:00', or none."
+            "Times with and without an offset from UTC cannot be compared, but the batch ids, start and end mix "
+            "them. Give all of them an offset, such as '2020-01-01T00:00+00:00', or none."
         )
     if low is not None and high is not None and low > high:
         raise InputError(f"The window starts at {low} and ends before that, at {high}. Swap start and end.")
@@ -292,7 +293,7 @@ def within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
 
 
 def _instant(value: Any, name: str) -> dt.datetime:
-    """A date, a time, or either in ISO format; a date is its midnight."""
+    """A date or time, or either in ISO format; a date means its midnight."""
     given = group_keys.normalize(value) if isinstance(value, (str, dt.date, np.datetime64)) else None
     if isinstance(given, dt.datetime):
         return given

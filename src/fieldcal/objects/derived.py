@@ -1,7 +1,7 @@
-"""Numbers that are derived from an estimate: differences, ratios, comparisons, rankings and totals of groups.
+"""Quantities derived from an estimate: differences, ratios, comparisons, rankings and totals of groups.
 
-All are functions of an estimate and its joint draws; the methods of `Prevalence` describe them. Each has its interval,
-the verdict it inherits, and what it rests on.
+All are functions of an estimate and its joint draws; the methods of `Prevalence` document them. Each has an interval
+and the verdict of the estimate.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from fieldcal.types import Floats, Ints, Keys
 if TYPE_CHECKING:
     from fieldcal.objects.prevalence import Prevalence
 
-#: What derived numbers rest on: the estimate after trust, or label shift.
+#: Assumption behind derived quantities: the estimate after trust, or label shift.
 Assume = Literal["trust", "label_shift"]
 
-_MOST_COMPARED = 100  # groups, every two of them
-_NOTHING = 1e-12  # a share by which nothing is divided
+_MOST_COMPARED = 100  # groups whose pairs are all compared
+_NOTHING = 1e-12  # shares below this are not divided by
 
 
 def check_assume(assume: object) -> None:
-    """Refuse what is neither."""
+    """Refuse any other assumption."""
     check_options(assume=assume)
 
 
 def rests_on(assume: Assume, verdict: Level) -> str:
-    """In words, for people."""
+    """The assumption or the verdict behind a derived quantity, in words."""
     return "if label shift holds" if assume == "label_shift" else f"verdict: {WORDS[verdict].lower()}"
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its interval, the probability that it is above the point where nothing differs, and the verdict."""
+    """A derived quantity: estimate, interval, posterior probability of exceeding the neutral value, and verdict."""
 
     estimate: float
     lower: float
@@ -57,13 +57,13 @@ class Interval:
         return f"{self.estimate:.3f} ({ends}; {rests_on(self.assume, self.verdict)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """As plain data, for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """How likely each group is the one with the highest prevalence of a class, and the verdict behind it."""
+    """The probability of each group to have the highest prevalence of a class."""
 
     groups: Keys
     probability: Floats  # (G,), sums to one
@@ -81,7 +81,7 @@ class Ranking:
         return f"Highest prevalence of {of}: {named}{more} ({rests_on(self.assume, self.verdict)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """As plain data, for JSON."""
         names = [group_keys.show(g) for g in self.groups]
         probability = dict(zip(names, self.probability.tolist(), strict=True))
         return {"of": self.of, "probability": probability, "verdict": self.verdict, "assume": self.assume}
@@ -89,14 +89,14 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Difference:
-    """Of the share of a class in two groups.
+    """Difference between the shares of a class in two groups.
 
     Attributes
     ----------
-    estimate, lower, upper : of a less b, with an interval of its own
-    all_lower, all_upper : an interval that holds together with those of all other differences
-    probability : that a is above b
-    found : whether its own interval excludes zero and it is among the surest, see `Comparison`
+    estimate, lower, upper : of a minus b, with a marginal interval
+    all_lower, all_upper : simultaneous interval over all differences
+    probability : that a exceeds b
+    found : whether the marginal interval excludes zero and the difference passes the error control of `Comparison`
     """
 
     a: Hashable
@@ -112,12 +112,12 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Differences between groups, the surest first.
+    """Differences between groups, most certain first.
 
     Attributes
     ----------
-    differences : each with its interval, alone and together with all others
-    errors : of the differences that are found, the share whose sign is expected to be wrong, at most
+    differences : each with its marginal and its simultaneous interval
+    errors : upper bound on the expected share of wrong signs among the differences that are found
     """
 
     differences: tuple[Difference, ...]
@@ -129,7 +129,7 @@ class Comparison:
 
     @property
     def found(self) -> tuple[Difference, ...]:
-        """Those whose interval excludes zero, as many of the surest as keep to ``errors``."""
+        """Differences whose interval excludes zero, as many of the most certain as ``errors`` allows."""
         return tuple(d for d in self.differences if d.found)
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Comparison:
         return "\n".join([head, *lines, *(["  …"] if n > 12 else [])])
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """As plain data, for JSON."""
         rows = [asdict(d) | {"a": group_keys.show(d.a), "b": group_keys.show(d.b)} for d in self.differences]
         return {
             "of": self.of,
@@ -160,7 +160,7 @@ class Comparison:
 def differences(
     pairs: list[tuple[Hashable, Hashable]], points: Floats, draws: Floats, *, level: float, errors: float
 ) -> tuple[Difference, ...]:
-    """Of pairs (a, b) whose differences have estimates (D,) and draws (D, n); the surest first."""
+    """Differences of pairs (a, b) from estimates (D,) and draws (D, n), most certain first."""
     tail = (1 - level) / 2
     lower, upper = np.quantile(draws, [tail, 1 - tail], axis=1)
     sd = np.maximum(draws.std(axis=1), 1e-12)
@@ -187,18 +187,18 @@ def differences(
     )
 
 
-NONE = -1  # in place of a bin or a class
+NONE = -1  # no bin, or no class
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """What was said of every item in every group. Made by `fieldcal.pairs`.
+    """Category of every item in every group. Made by `fieldcal.pairs`.
 
     Attributes
     ----------
     groups : the groups
-    bins, classes : (items, G) the bin of the value, and the class where it is known; −1 for none
-    lab : digest of the lab whose bins these are
+    bins, classes : (items, G) the bin of the category, and the class if it is known; −1 for none
+    lab : digest of the lab with these bins
     """
 
     groups: Keys
@@ -213,11 +213,11 @@ class Pairs:
         )
 
     def correlations(self, judged: Judged, groups: list[Hashable], rows: Ints, of: int) -> Floats:
-        """(G, G) correlations of the noise that rows bring into the shares of a class, between groups.
+        """(G, G) correlations between groups of the sampling noise in the shares of a class.
 
-        A row moves the estimate of its group by a score: ``P(k | value) / p_k − 1``, or ``1 / p_k − 1`` and −1 where
-        the class is known. Over shared items the scores of two groups correlate; the rest of their rows do not. What is
-        not known of a group's own judge is no noise of rows, and does not correlate.
+        A row contributes a score to the estimate of its group: ``P(k | category) / p_k − 1``, or ``1 / p_k − 1`` and
+        −1 if the class is known. Over shared items the scores of two groups correlate; their other rows do not.
+        Uncertainty about a group's own judge is not noise of rows, and does not correlate.
         """
         at = group_keys.positions(self.groups, tuple(map(group_keys.normalize, groups)))
         if (at < 0).any():
@@ -233,7 +233,7 @@ class Pairs:
         return judged.together(scores, residuals, rows)
 
     def _scores(self, judged: Judged, group: int, row: int, of: int) -> Floats:
-        """(items,) of one group; NaN for items that it does not have."""
+        """Scores of one group, (items,); NaN for items that it does not have."""
         M = judged.rates.mean(axis=0)
         p = judged.draws(np.array([row]))[0].mean(axis=0)
         bins, classes = self.bins[:, group], self.classes[:, group]
@@ -244,21 +244,21 @@ class Pairs:
         return np.asarray(scores - np.nanmean(scores) if (bins >= 0).any() else scores)
 
     def _residuals(self, judged: Judged, group: int, row: int, of: int) -> Floats:
-        """(items,) of labelled rows, by how much they differ from the probability of the class given their category."""
+        """Residuals of labelled rows, (items,): the label minus the probability of the class given the category."""
         bins, classes = self.bins[:, group], self.classes[:, group]
         expected = judged.classes(np.array([row]))[0, bins, of]
         return np.where((classes >= 0) & (bins >= 0), (classes == of) - expected, np.nan)
 
 
 def level_of(prev: Prevalence, level: float | None) -> float:
-    """The level that is asked for, by default that of the estimate."""
+    """The requested level, by default that of the estimate."""
     level = prev.level or 0.9 if level is None else level
     check_level(level)
     return level
 
 
 def points(prev: Prevalence, assume: Assume) -> Floats:
-    """(G, K) shares that intervals are about."""
+    """Point estimates (G, K) under the assumption."""
     check_assume(assume)
     return np.asarray(prev.estimate if assume == "trust" else prev.urc)
 
@@ -266,7 +266,7 @@ def points(prev: Prevalence, assume: Assume) -> Floats:
 def interval(
     prev: Prevalence, point: float, draws: Floats, neutral: float, assume: Assume, level: float | None = None
 ) -> Interval:
-    """A number and the interval of its draws, widened to hold it: a mode may lie at an end that no draw reaches."""
+    """Point and interval of draws, widened to contain the point: a mode may lie at an end that no draw reaches."""
     level = level_of(prev, level)
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return Interval(
@@ -291,7 +291,7 @@ def contrast(
     level: float | None,
     pairs: Pairs | None,
 ) -> Interval:
-    """Of the share of a class in two groups."""
+    """The difference or ratio of a class's shares in two groups."""
     check_options(kind=kind)
     k = place_of_class(prev.classes, of)
     at = [prev.row_of(a), prev.row_of(b)]
@@ -305,7 +305,7 @@ def contrast(
         return interval(prev, shares[0] - shares[1], draws[0] - draws[1], 0.0, assume, level)
     if shares[1] < _NOTHING:
         raise InputError(
-            f"The estimate of group {group_keys.show(b)!r:.60} is 0, and there is no ratio to nothing. Use "
+            f"The estimate of group {group_keys.show(b)!r:.60} is 0, so the ratio is undefined. Use "
             f"{option('kind', 'difference')}."
         )
     ratios = draws[0] / np.maximum(draws[1], _NOTHING)
@@ -322,7 +322,7 @@ def compare(
     assume: Assume,
     level: float | None,
 ) -> Comparison:
-    """All groups with a reference, or every two if it is ``...``."""
+    """Differences of all groups to a reference, or of all pairs if it is ``...``."""
     errors = as_number("errors", errors, least=0, most=1, words="a share from 0 to 1")
     k, level = place_of_class(prev.classes, of), level_of(prev, level)
     a, b = _compared(prev, reference).T
@@ -341,7 +341,7 @@ def compare(
 
 
 def _compared(prev: Prevalence, reference: Hashable) -> Ints:
-    """(D, 2) places of the groups that are compared."""
+    """(D, 2) positions of the compared groups."""
     G = len(prev.groups)
     if G < 2:
         raise InputError(
@@ -358,7 +358,7 @@ def _compared(prev: Prevalence, reference: Hashable) -> Ints:
 
 
 def shares_of(prev: Prevalence, g: int) -> dict[Hashable, Interval]:
-    """Of every class in a group, with the interval of the table."""
+    """Share of every class in a group, with its interval."""
     lower, upper = (
         np.full(len(prev.classes), np.nan) if x is None else x[g] for x in (prev.lower, prev.upper)
     )
@@ -372,7 +372,7 @@ def shares_of(prev: Prevalence, g: int) -> dict[Hashable, Interval]:
 def shares(
     prev: Prevalence, groups: list[Hashable] | None, *, of: Hashable, assume: Assume, level: float | None
 ) -> tuple[Interval, ...]:
-    """Of a class in each of several groups."""
+    """Share of a class in each of several groups."""
     k, level = place_of_class(prev.classes, of), level_of(prev, level)
     draws = prev.draws(groups, assume=assume)[..., k]
     rows = range(len(prev.groups)) if groups is None else [prev.row_of(group) for group in groups]
@@ -387,7 +387,7 @@ def shares(
 
 
 def ranking(prev: Prevalence, *, of: Hashable, assume: Assume, pairs: Pairs | None) -> Ranking:
-    """Probabilities of having the highest share of a class."""
+    """Probability of each group to have the highest share of a class."""
     k = place_of_class(prev.classes, of)
     top = _paired_draws(prev, list(prev.groups), k, pairs, assume).argmax(axis=0)
     probability = np.bincount(top, minlength=len(prev.groups)) / len(top)
@@ -397,7 +397,7 @@ def ranking(prev: Prevalence, *, of: Hashable, assume: Assume, pairs: Pairs | No
 def poststratify(
     prev: Prevalence, totals: Any, *, of: Hashable, assume: Assume, level: float | None
 ) -> Interval:
-    """Of a class in a population with groups of other sizes."""
+    """Share of a class in a population with other group sizes."""
     if hasattr(totals, "items"):
         size = np.zeros(len(prev.groups))
         for group, n in totals.items():
@@ -417,11 +417,11 @@ def poststratify(
 def _paired_draws(
     prev: Prevalence, groups: list[Hashable], k: int, pairs: Pairs | None, assume: Assume
 ) -> Floats:
-    """Joint draws of the share of a class, (groups, draws), with what rows of the same items have in common."""
+    """Joint draws of the share of a class, (groups, draws), with the correlation of shared items."""
     if pairs is None:
         return np.asarray(prev.draws(groups, assume=assume)[..., k])
     if not isinstance(pairs, Pairs):
-        raise InputTypeError(f"pairs must be what fieldcal.pairs gives, but got {type(pairs).__name__}.")
+        raise InputTypeError(f"pairs must come from fieldcal.pairs, but got {type(pairs).__name__}.")
     if pairs.lab != prev.lab.digest:
         raise InputError("These pairs were made with another lab. Make them with the lab of this estimate.")
     rows = np.array([prev.row_of(group) for group in groups], dtype=np.intp)

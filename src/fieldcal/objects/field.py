@@ -1,4 +1,4 @@
-"""Field: histograms of predictions per group, batch by batch, so that batches merge and are taken out exactly."""
+"""Field: histograms of predictions per group, stored by batch, so that batches are merged and removed exactly."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
 
     from fieldcal.objects.lab import Lab
 
-#: The id of what was counted without a name. It sorts before all others.
+#: The id of counts without a name. It sorts before all others.
 UNNAMED = ""
 
 
 class Field(Artefact):
-    """What the field shows: a histogram of predictions per group, and labels of the rows whose class is known.
+    """Histogram of predictions per group, and labels of the rows whose class is known.
 
     Made by `fieldcal.count`. `Field + Field` merges exactly, in any order.
 
     Attributes
     ----------
-    batches : the counts by the id they were added under, in the order of the ids; what has no name is under ``""``
-    by : names of the columns that the keys come from; empty if they came from arrays
+    batches : the counts by batch id, in the order of the ids; counts without a name have the id ``""``
+    by : names of the columns of the group keys; empty if the keys came from arrays
 
     Notes
     -----
-    A field is its batches; everything else is summed from them when it is first asked for. A group belongs to each
-    batch that has it, with rows or without. So `retract` brings back what was there before `add`, to the last byte.
-    A sum of whole numbers is carried on from field to field, and a batch is added to it or subtracted, which is exact;
-    floats (weights that are not whole) are added up again, in the order of the ids. Batches give the same bytes in any
-    order, weighted or not. Only shards *without* a name whose weights are not multiples of a power of two can differ,
-    by rounding, with the order of merging.
+    A field stores its batches only; all totals are computed on first use. A group belongs to each batch that contains
+    it, with or without rows, so `retract` restores the state before `add`, to the last byte.
+    Integer totals are updated when a batch is added or removed, which is exact; floats (weights that are not whole) are
+    summed again, in the order of the ids. So named batches give the same bytes in any order, weighted or not. Only
+    counts *without* a name whose weights are not multiples of a power of two can depend on the order of merging, by
+    rounding.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Field(Artefact):
         return self
 
     def _checked(self, id: str, batch: Batch) -> Batch:
-        """The batch, if it fits; JSON cannot tell the width of a table without rows, so that it is given here."""
+        """The validated batch; restores the width of tables without rows, which JSON loses."""
         where = f"the batch {id!r:.60}"
         if id != UNNAMED:
             check_id(id)
@@ -111,18 +111,18 @@ class Field(Artefact):
         return batch
 
     def is_of(self, lab: Lab) -> bool:
-        """Whether it was counted with this lab: by the digest, and by the classes and bins that it has itself."""
+        """Whether it was counted with this lab: same digest, and same numbers of classes and bins."""
         same = self.n_bins == lab.n_bins and group_keys.same(self.classes, lab.classes)
         return same and self.lab == lab.digest
 
     @property
     def batch_ids(self) -> tuple[str, ...]:
-        """The ids of the batches that have a name, in order."""
+        """Ids of the named batches, in order."""
         return tuple(id for id in self.batches if id != UNNAMED)
 
     @property
     def groups(self) -> Keys:
-        """The G keys of all batches, in canonical order; the single key None when there are no groups."""
+        """The G keys of all batches in canonical order; the single key None without groups."""
         return self._total.groups
 
     @property
@@ -132,37 +132,37 @@ class Field(Artefact):
 
     @property
     def score_sums(self) -> Table:
-        """(G, K) sums of the predictions, in units of 2**-30."""
+        """(G, K) sums of predictions, in units of 2**-30."""
         return self._total.score_sums
 
     @property
     def weight_squares(self) -> Table:
-        """(G, m) sums of the squared weights; the number of rows where they have none."""
+        """(G, m) sums of squared weights; numbers of rows if unweighted."""
         return self._total.weight_squares
 
     @property
     def labelled(self) -> dict[Design, Labelled]:
-        """Rows whose class is known, by how they were chosen; places are those among `groups`."""
+        """Labelled rows by design; positions refer to `groups`."""
         return self._total.labelled
 
     @cached_property
     def n_labelled(self) -> float:
-        """Rows (or their weights) whose class is known, of all designs."""
+        """Number of labelled rows (or sum of their weights), of all designs."""
         return float(sum(found.counts.sum(dtype=np.float64) for found in self.labelled.values()))
 
     @property
     def dropped(self) -> int:
-        """Rows left out for missing predictions."""
+        """Number of rows left out because their prediction is missing."""
         return self._total.dropped
 
     @property
     def clipped(self) -> int:
-        """Predictions moved into [0, 1]."""
+        """Number of predictions clipped to [0, 1]."""
         return self._total.clipped
 
     @property
     def unseen(self) -> int:
-        """Rows with a value that the lab has never seen, in the bin that takes it in or in none."""
+        """Number of rows with a category that is not in the lab."""
         return self._total.unseen
 
     @cached_property
@@ -177,20 +177,22 @@ class Field(Artefact):
 
     @cached_property
     def n_effective(self) -> NDArray[np.float64]:
-        """(G,) how many rows of equal weight would say as much: Kish's (1965) ``(Σ w)² / Σ w²``."""
+        """(G,) effective sample size per group: Kish's (1965) ``(Σ w)² / Σ w²``."""
         return sealed(self.n * row_per_weight(self.n, self.weight_squares.sum(axis=1)))
 
     @cached_property
     def mean_prediction(self) -> NDArray[np.float64]:
         """(G, K) mean prediction per group."""
-        # As floats: the sum over many classes can pass 64 bits where no single one does.
+        # As floats: the sum over many classes can exceed 64 bits.
         total = self.score_sums.sum(axis=1, keepdims=True, dtype=np.float64)
         equal = np.full(self.score_sums.shape, 1.0 / max(1, len(self.classes)))
         return sealed(np.divide(self.score_sums, total, out=equal, where=total > 0))
 
     def __add__(self, other: object) -> Field:
         if isinstance(other, Artefact) and not isinstance(other, Field):
-            raise InputTypeError(f"A Field and a {type(other).__name__} do not add up. Fields of one lab do.")
+            raise InputTypeError(
+                f"A Field and a {type(other).__name__} cannot be added. Add fields of the same lab."
+            )
         if not isinstance(other, Field):
             return NotImplemented
         _check_mergeable(self, other)
@@ -203,11 +205,11 @@ class Field(Artefact):
         return self._of(batches, known, by=self.by or other.by)
 
     def __radd__(self, other: object) -> Field:
-        """So that ``sum(fields)`` works: it starts from 0."""
+        """Supports ``sum(fields)``, which starts from 0."""
         return self if other == 0 else NotImplemented
 
     def named(self, id: str) -> Field:
-        """The same counts as one batch, as from ``count(…, batch=id)``; the field must not have batches yet."""
+        """The same counts as one named batch, as from ``count(…, batch=id)``; the field must not have named batches."""
         check_id(id)
         if self.batch_ids:
             raise InputError(
@@ -217,9 +219,9 @@ class Field(Artefact):
         return self._of({id: self._total.alone()})
 
     def add(self, batch: Field, id: str) -> Field:
-        """A new field with a batch under a name; once, however often it is sent.
+        """A new field with one more named batch; adding the same batch again changes nothing.
 
-        If the name is here already with the same counts, nothing changes; with others, it is an error.
+        If the name exists with other counts, this is an error.
         """
         if not isinstance(batch, Field):
             raise InputTypeError(
@@ -232,30 +234,30 @@ class Field(Artefact):
         _check_alike(self, new)
         if not self.batches[id].same(new.batches[id]):
             raise InputError(
-                f"The batch {id!r:.60} is here already, with other counts. If these replace them, retract it first: "
+                f"The batch {id!r:.60} exists already, with other counts. To replace it, retract it first: "
                 f"field.retract({id!r:.60}).add(…)."
             )
         return self
 
     def retract(self, id: str) -> Field:
-        """A new field without a batch, exactly: what there would be without it. Groups that only it had are gone."""
+        """A new field without a batch, exactly as if it had never been added. Groups of this batch only are removed."""
         gone = self.batches[self._find(id)]
         batches = {i: batch for i, batch in self.batches.items() if i != id}
         left = difference(self._total, gone) if self._adds_up and len(batches) > 1 else None
         return self._of(batches, left)
 
     def only(self, ids: Iterable[str]) -> Field:
-        """Some of the batches, by their names, and nothing that was counted without a name."""
+        """A field of the named batches only, without unnamed counts."""
         if not isinstance(ids, Iterable):
             raise InputTypeError(f"only takes the names of batches, but got {ids!r:.60}.")
         wanted = {self._find(id) for id in ([ids] if isinstance(ids, str) else ids)}
         return self._of({id: batch for id, batch in self.batches.items() if id in wanted})
 
     def window(self, start: Time = None, end: Time = None) -> Field:
-        """The batches of a stretch of time, where their names are dates or times in ISO format.
+        """A field of the batches within a time window, if their names are dates or times in ISO format.
 
-        Those whose name is at ``start`` or later, and before ``end``; a date is its midnight, None no bound. What was
-        counted without a name is in no window.
+        The window contains names from ``start`` on and before ``end``; a date means its midnight, None is no bound.
+        Unnamed counts are in no window.
         """
         if not self.batch_ids:
             ways = f"{option('batch')}, or with {option('time')} and {option('every')}"
@@ -269,12 +271,11 @@ class Field(Artefact):
 
     @cached_property
     def _adds_up(self) -> bool:
-        """Whether the total can be carried on. Halves that add up to whole numbers cannot: the next sum may not."""
+        """Whether the total can be updated in place. Fractions that happen to sum to integers cannot."""
         return self._total.is_exact and all(batch.is_exact for batch in self.batches.values())
 
     @property
     def _blank(self) -> Batch:
-        """Nothing counted; one population is there even so."""
         groups = () if self.grouped else (None,)
         tables = {n: np.zeros(shape, np.int64) for n, shape in self._shapes(len(groups)).items()}
         return made_batch(groups, tables)
@@ -284,16 +285,16 @@ class Field(Artefact):
         return {name: (n_groups, *(sizes[axis] for axis in axes)) for name, axes in AXES.items()}
 
     def _without_blank(self, batches: dict[str, Batch]) -> Batches:
-        """What has no name is a batch where there is something, so that equal fields have equal bytes."""
+        """Batches without an empty unnamed one, so that equal fields have equal bytes."""
         nothing = UNNAMED in batches and batches[UNNAMED].same(self._blank)
         return Batches({id: batch for id, batch in batches.items() if not (nothing and id == UNNAMED)})
 
     def _of(
         self, batches: dict[str, Batch], total: Batch | None = None, *, by: tuple[str, ...] | None = None
     ) -> Field:
-        """The field of these batches; their total saves adding them up, unless it became floats on the way.
+        """A field of these batches, with their total if it is exact.
 
-        Not validated: to check all batches whenever one is added would make a long stream slow.
+        Not validated: checking all batches at every addition would slow down long streams.
         """
         made = Field.model_construct(
             lab=self.lab,
@@ -322,7 +323,7 @@ class Field(Artefact):
         batches = f", {n:,} batch{'es' * (n > 1)}" if n else ""
         labelled = f", {show.amount(self.n_labelled)} labelled" if self.labelled else ""
         dropped = f", {self.dropped:,} rows dropped (without a usable prediction)" if self.dropped else ""
-        unseen = f", {self.unseen:,} rows with a value that the lab has never seen" if self.unseen else ""
+        unseen = f", {self.unseen:,} rows with a value that is not in the lab" if self.unseen else ""
         counted = f"{show.amount(self.n.sum())} rows, {groups}, {self.n_bins} bins"
         return f"Field: {counted}{labelled}{batches}{dropped}{unseen}"
 
@@ -333,7 +334,7 @@ class Field(Artefact):
         return show.field_sheet(self).page()
 
 
-# Which fields belong together
+# Checks that fields can be merged
 
 
 def _check_mergeable(one: Field, two: Field) -> None:
@@ -364,7 +365,7 @@ def _check_alike(one: Field, two: Field) -> None:
 
 
 def _check_columns(one: Field, two: Field) -> None:
-    """Counts of arrays have no names of columns; they can join others whose keys have as many parts."""
+    """Refuse different group columns; fields from arrays match any with as many key parts."""
     if one.by and two.by:
         raise InputError(
             f"One of these fields was counted by {_listed(one.by)} and the other by {_listed(two.by)}. "
@@ -390,10 +391,10 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def check_id(id: Any) -> None:
-    """Refuse what cannot name a batch."""
+    """Refuse invalid batch names."""
     if not isinstance(id, str):
         raise InputTypeError(f"A batch is named by a string, but got {id!r:.60}. Use str(…).")
-    if not id or any("\ud800" <= c <= "\udfff" for c in id):  # half of a pair: no file can hold it
+    if not id or any("\ud800" <= c <= "\udfff" for c in id):  # a lone surrogate cannot be written
         raise InputError(
             f"{id!r:.60} cannot name a batch: it is empty or no valid text. Choose another name."
         )

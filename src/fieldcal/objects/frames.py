@@ -1,4 +1,4 @@
-"""An estimate as columns, and as a table of pandas, polars or pyarrow."""
+"""An estimate as plain columns, and as a table of pandas, polars or pyarrow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_CLASS = ("mean_prediction", "urc", "estimate", "lower", "upper")
 
 
 def columns(prev: Prevalence) -> dict[str, list[Any]]:
-    """A row per class of the whole field, then one per group and class."""
+    """One row per class of the whole field, then one per group and class."""
     groups = prev.groups if prev.field.grouped else ()
     G, K = len(groups), len(prev.classes)
     table: dict[str, list[Any]] = {"scope": ["whole"] * K + ["group"] * (G * K)}
@@ -41,7 +41,7 @@ def columns(prev: Prevalence) -> dict[str, list[Any]]:
 
 
 def widened(table: dict[str, list[Any]], classes: Keys) -> dict[str, list[Any]]:
-    """The same with one row per group: what differs between classes has a column for each, ``estimate_<class>``."""
+    """The table with one row per group and a column per class, ``estimate_<class>``."""
     K = len(classes)
     wide = {name: values[::K] for name, values in table.items() if name not in (*_BY_CLASS, "class")}
     for k, label in enumerate(classes):
@@ -50,7 +50,7 @@ def widened(table: dict[str, list[Any]], classes: Keys) -> dict[str, list[Any]]:
 
 
 def to_frame(table: dict[str, list[Any]], backend: str | None) -> Any:
-    """A table of the library that is asked for, or of the first that is installed."""
+    """A table of the requested library, or of the first that is installed."""
     import narwhals as nw
 
     if backend is not None:
@@ -62,8 +62,8 @@ def to_frame(table: dict[str, list[Any]], backend: str | None) -> Any:
             continue
     install = backend if backend in ("pandas", "pyarrow") else "'fieldcal[polars]'"
     raise MissingExtraError(
-        f"to_frame answers with a table of {backend or 'pandas, polars or pyarrow'}, which is not installed. "
-        f"Install it: pip install {install}; or use to_dict(), which needs nothing."
+        f"to_frame returns a table of {backend or 'pandas, polars or pyarrow'}, which is not installed. "
+        f"Install it: pip install {install}; or use to_dict(), which needs no library."
     )
 
 
@@ -76,7 +76,7 @@ def _key_columns(groups: Keys) -> dict[str, list[Any]]:
 
 
 def _for(library: str, table: dict[str, list[Any]]) -> dict[str, Any]:
-    """Whole numbers with gaps as such: pandas would make floats of them; half a sign, which no library takes, as ?."""
+    """Adapts a table to a library: nullable integers for pandas; lone surrogates, which no library accepts, as ?."""
     table = {name: [_valid(value) for value in values] for name, values in table.items()}
     if library != "pandas":
         return table

@@ -1,4 +1,4 @@
-"""FromModel: what the multilevel model of lab groups and field labels makes of an estimate."""
+"""FromModel: results of the multilevel model of lab groups and field labels."""
 
 from __future__ import annotations
 
@@ -15,67 +15,67 @@ from fieldcal.objects import show
 from fieldcal.objects.artefact import Frozen, Numbers, record
 from fieldcal.types import Design, Floats
 
-#: The hypotheses in words, where room is short.
+#: Short names of the hypotheses.
 HYPOTHESES: dict[Kind, str] = {"label_shift": "label shift", "unchanged": "unchanged", "other": "other"}
 
 
 class PriorPredictive(Frozen):
-    """Shares of the classes among labelled rows as a hypothesis predicts them from their predictions."""
+    """Prior predictive distribution of the class shares among labelled rows under a hypothesis, from their
+    predictions.
+    """
 
     expected: Numbers  # (K,)
-    p_value: float  # of so large a difference to the observed shares
+    p_value: float  # of the difference between expected and observed shares
 
     @property
     def rarity(self) -> str:
-        """How often chance makes so large a difference."""
+        """The p-value in words."""
         return "fewer than one in 1,000" if self.p_value < 1e-3 else f"{self.p_value:.1%}"
 
 
 class FieldLabels(Frozen):
-    """What labelled rows of the field say about the hypotheses."""
+    """Evidence of the labelled field rows about the hypotheses."""
 
     rows: dict[Design, float]  # labelled, by their design
     before: record(Trust)  # type: ignore[valid-type]  # trust without labels
-    prior: Numbers  # (3,) the hypotheses of `KINDS`, before labels were seen
-    unchanged: float  # the probability that a prediction means what it meant in the lab, in every group
-    change: (
-        float  # change of calibration between lab and field beside any offset, standard deviation of log-odds
-    )
-    changed: float  # the probability that this change is large
+    prior: Numbers  # (3,) prior weights of the hypotheses of `KINDS`
+    unchanged: float  # probability that the class probabilities given the prediction are those of the lab
+    change: float  # change of calibration between lab and field beyond offsets, sd of log-odds
+    changed: float  # probability that this change is large
     observed: Numbers | None  # (K,) shares of the classes of labelled rows; None if all were chosen by class
-    label_shift: PriorPredictive | None  # None where the hypothesis was not asked
-    same: PriorPredictive | None  # the same of unchanged predictions
-    looks_random: float | None  # p-value of "random" rows being so, by their predictions; None without any
-    beyond: int  # groups with more labels in a bin than rows: their labels cannot all be rows of the field
+    label_shift: PriorPredictive | None  # None if the hypothesis is excluded
+    same: PriorPredictive | None  # under unchanged predictions
+    looks_random: float | None  # p-value of "random" rows being a random sample, by their predictions
+    beyond: int  # groups with more labels than rows in some bin: not all labels are rows of the field
 
     @property
     def n(self) -> float:
-        """Labelled rows."""
+        """Number of labelled rows."""
         return sum(self.rows.values())
 
 
 class FromModel(Frozen):
-    """What was learned from lab groups and field labels, and what predictions are reweighted by."""
+    """Results learned from lab groups and field labels, and the class weights that reweight predictions."""
 
     lab_rows: Numbers | None  # (G,) labelled lab rows of each group of the field; None without lab groups
     labels: FieldLabels | None  # None without field labels
     persistence: float  # expected correlation of a group's error between lab and field
-    given_persistence: float | None  # as the caller set it
+    given_persistence: float | None  # if set by the caller
     between: float  # β: how much of the differences between groups is label shift
     group_sd: float  # σ: standard deviation of the model's error for a group, log-odds
-    bin_sd: float  # τ: the same of a bin of a group
+    bin_sd: float  # τ: the same per bin of a group
     weights: Numbers  # (3,) probabilities of the hypotheses of `KINDS`
     urc_sd: Numbers  # (G, K) standard deviation of the shares under label shift
     whole_sd: Numbers  # (K,)
-    trust: float  # how far predictions are reweighted with ``shape="tilt"``
+    trust: float  # exponent of the reweighting with ``shape="tilt"``
     tilt: Numbers  # (G, K) logarithms of class weights of each group
-    whole_tilt: Numbers  # (K,) of a group that was never seen
+    whole_tilt: Numbers  # (K,) for a group that is not in the field
     bins: Numbers  # (m, K) logarithms of class weights of every bin
-    bins_tilt: Numbers  # (G, K) what comes on top of these
+    bins_tilt: Numbers  # (G, K) logarithms of additional class weights of each group
     whole_bins_tilt: Numbers  # (K,)
 
     def fits(self, *, n_groups: int, n_bins: int, n_classes: int) -> bool:
-        """Whether the tables are of so many groups, bins and classes, and finite."""
+        """Whether the tables are finite and have the right shape."""
         by_group = dict.fromkeys(("urc_sd", "tilt", "bins_tilt"), (n_groups, n_classes))
         whole = dict.fromkeys(("whole_sd", "whole_tilt", "whole_bins_tilt"), (n_classes,))
         shapes: dict[str, tuple[int, ...]] = {**by_group, **whole, "bins": (n_bins, n_classes)}
@@ -92,17 +92,17 @@ class FromModel(Frozen):
         return all(tables[n].shape == shape and np.isfinite(tables[n]).all() for n, shape in shapes.items())
 
     def weight(self, kind: Kind) -> float:
-        """Of a hypothesis about the whole field."""
+        """Weight of a hypothesis about the whole field."""
         return float(self.weights[KINDS.index(kind)])
 
     def steps(self, *, unseen: bool) -> tuple[Step, ...]:
-        """Class weights of every group, or of one that was never seen."""
+        """Class weights of every group, or of an unknown one."""
         if self._nothing:
             return ()
         return (Step(self.trust, _weights(self.whole_tilt if unseen else self.tilt)),)
 
     def steps_by_bin(self, partition: Partition, *, unseen: bool) -> tuple[BinStep | Step, ...]:
-        """Weights of the bins, common to all groups, and class weights of the group."""
+        """Class weights of the bins, common to all groups, and of the group."""
         if self._nothing:
             return ()
         tilt = self.whole_bins_tilt if unseen else self.bins_tilt
@@ -110,13 +110,13 @@ class FromModel(Frozen):
 
     @property
     def _nothing(self) -> bool:
-        """Whether the caller set a trust of 0, so that no prediction changes."""
+        """Whether the caller set a trust of 0, so that predictions do not change."""
         return bool(
             self.labels is not None and self.labels.before.set_by_caller and self.labels.before.nothing
         )
 
     def trust_after(self, before: Trust, *, grouped: bool) -> Trust:
-        """The probability of label shift, overall and between groups."""
+        """Posterior probability of label shift, overall and between groups."""
         if self.labels is None:
             return Trust(before.overall, min(self.between, 1.0), before.set_by_caller, before.rehearsed)
         left = weight_without_labels(self.labels.n)
@@ -125,7 +125,7 @@ class FromModel(Frozen):
         return Trust(min(overall, 1.0), min(between, 1.0), before.set_by_caller, before.rehearsed)
 
     def summary(self) -> dict[str, Any]:
-        """For people, as plain data."""
+        """Summary as plain data."""
         found: dict[str, Any] = {
             "hypotheses": dict(zip(KINDS, self.weights.tolist(), strict=True)),
             "between": self.between,
@@ -145,10 +145,10 @@ class FromModel(Frozen):
 
 
 def weight_without_labels(n: float) -> float:
-    """The weight that is left to the estimate without labels beside n of them: so few cannot decide much."""
+    """Weight of the estimate without labels beside n labels, of which few cannot decide much."""
     return float(np.exp(-n / POLICY.first_labels))
 
 
 def _weights(logs: Floats) -> Floats:
-    """From logarithms; the largest of each row is one."""
+    """Weights from their logarithms; the largest of each row is one."""
     return np.asarray(np.exp(logs - logs.max(axis=-1, keepdims=True)))

@@ -1,9 +1,9 @@
-"""Group keys and classes: of a few types, which are kept apart, in one canonical order, to JSON and back.
+"""Group keys and classes: allowed types, canonical order, and their form in JSON.
 
-A key is text, a whole number, true or false, a date, a time, null, or a tuple of such. ``1``, ``"1"`` and ``True`` are
-three groups. ``None``, NaN and every other null are one group, ``None``; ``""`` is not null. Several columns make
-tuples, never joined strings. Floats that are whole numbers are whole numbers: pandas has no others in a column with
-gaps, where 1, 2 and null come as 1.0, 2.0 and NaN. Anything else is refused.
+A key is text, a whole number, true or false, a date, a time, null, or a tuple of these. ``1``, ``"1"`` and ``True``
+are three groups. ``None``, NaN and every other null are one group, ``None``; ``""`` is not null. Several columns make
+tuples, never joined strings. Floats that are whole numbers become whole numbers, because pandas stores 1, 2 and null
+as 1.0, 2.0 and NaN. Other types are refused.
 """
 
 from __future__ import annotations
@@ -21,14 +21,19 @@ from fieldcal.core.nulls import is_null as is_null
 from fieldcal.errors import ArtefactError, FieldcalError, InputError, InputTypeError
 from fieldcal.types import Ints, Keys
 
-#: What every refusal says, here and in engines and warehouses.
+#: Part of every refusal, here and in the engines.
 KINDS = "Groups and classes are text, whole numbers, true or false, dates, times, null, or tuples of these"
 _PLAIN = (str, int, bool)
-_ONE_TYPE: tuple[set[type], ...] = ({int}, {str}, {dt.date}, set())  # whose values Python sorts as we do
+_ONE_TYPE: tuple[set[type], ...] = (
+    {int},
+    {str},
+    {dt.date},
+    set(),
+)  # types whose Python order is the canonical one
 _MAX_DEPTH = 16  # of tuples in tuples, in a file
-_EXACT = 2.0**53  # from here on floats leave out whole numbers
+_EXACT = 2.0**53  # beyond this, floats skip whole numbers
 _TAGS = {"date": dt.date, "datetime": dt.datetime}
-_NEAR = ("ns", "ps", "fs", "as")  # units of numpy in which no time is far from 1970
+_NEAR = ("ns", "ps", "fs", "as")  # numpy units whose times all lie within Python's range
 _TOO_FAR = (
     "The time {} is outside the years 1 to 9999, which Python's times have. Format such times as text first."
 )
@@ -51,7 +56,7 @@ def factorize(groups: Any, *, n: int, name: str = "groups") -> tuple[Keys, Ints]
 
 
 def arrange(values: Any) -> tuple[Keys, Ints]:
-    """What `factorize` gives, sooner where keys are plain and hardly any of them repeats."""
+    """As `factorize`, but faster if keys are plain and mostly distinct."""
     listed = values.tolist() if isinstance(values, np.ndarray) and values.dtype == object else values
     order = _plain_order(listed) if isinstance(listed, list) else None
     if order is not None:
@@ -64,7 +69,7 @@ def arrange(values: Any) -> tuple[Keys, Ints]:
 
 
 def known(column: Any) -> tuple[Ints, Any]:
-    """Where a column is not null, and its values there."""
+    """Indices and values of a column where it is not null."""
     values = _unwrap(column)
     if isinstance(values, np.ndarray):
         values = values.reshape(len(values))
@@ -77,7 +82,7 @@ def known(column: Any) -> tuple[Ints, Any]:
 
 
 def is_key(value: Any) -> bool:
-    """Whether it is of a type that keys have."""
+    """Whether the value is of an allowed type."""
     try:
         normalize(value)
     except FieldcalError:
@@ -86,13 +91,13 @@ def is_key(value: Any) -> bool:
 
 
 def positions(keys: Keys, wanted: Keys) -> Ints:
-    """Where each wanted key stands among ``keys``; −1 if it does not."""
+    """Position of each wanted key among ``keys``; −1 if absent."""
     where = {identity(k): i for i, k in enumerate(keys)}
     return np.fromiter((where.get(identity(k), -1) for k in wanted), dtype=np.intp, count=len(wanted))
 
 
 def union(*lists: Keys) -> Keys:
-    """All keys of lists that are in canonical order, once, in that order; a list that repeats costs a comparison."""
+    """The distinct keys of lists in canonical order, in that order."""
     found: list[Keys] = []
     for keys in lists:
         if keys and not (found and same(found[-1], keys)):
@@ -103,7 +108,7 @@ def union(*lists: Keys) -> Keys:
 
 
 def same(one: Keys, two: Keys) -> bool:
-    """Whether the keys are the same, in the same order; 1 and True are not, although Python has them equal."""
+    """Whether the keys are equal in value and type, in the same order: 1 is not True."""
     if one is two:
         return True
     types = list(map(type, one))
@@ -113,8 +118,8 @@ def same(one: Keys, two: Keys) -> bool:
 
 
 def in_order(keys: Keys) -> bool:
-    """Whether keys are in canonical order; where Python's own order shows it, a million take an instant."""
-    known: tuple[Any, ...] = keys[:-1] if keys and keys[-1] is None else keys  # null is last
+    """Whether keys are in canonical order."""
+    known: tuple[Any, ...] = keys[:-1] if keys and keys[-1] is None else keys  # null sorts last
     columns: list[Any] = [known]
     if set(map(type, known)) == {tuple}:
         widths = set(map(len, known))
@@ -132,7 +137,7 @@ def distinct(keys: Keys) -> bool:
 
 
 def encode(key: Hashable, depth: int = 0) -> Any:
-    """A key as JSON that remembers its type."""
+    """A key as JSON, with its type."""
     if type(key) is tuple and depth < _MAX_DEPTH:
         return [encode(part, depth + 1) for part in key]
     if type(key) is dt.datetime or type(key) is dt.date:
@@ -143,7 +148,7 @@ def encode(key: Hashable, depth: int = 0) -> Any:
 
 
 def decode(value: Any, depth: int = 0) -> Hashable:
-    """The key that `encode` wrote."""
+    """The key from its JSON form."""
     if isinstance(value, list):
         if depth == _MAX_DEPTH:
             raise ArtefactError("A group key is a tuple nested too deep.")
@@ -156,7 +161,7 @@ def decode(value: Any, depth: int = 0) -> Hashable:
     except (KeyError, TypeError, ValueError):
         raise ArtefactError(f"A group key of unknown kind: {_short(value)}.") from None
     if encode(normalize(key)) != value:
-        raise ArtefactError(f"A group key in another spelling than ours: {_short(value)}.")
+        raise ArtefactError(f"A group key that fieldcal did not write: {_short(value)}.")
     return key
 
 
@@ -168,12 +173,12 @@ def show(key: Hashable, *, width: int = 40) -> str:
 
 
 def short(key: Hashable) -> str:
-    """A key under an axis; an empty text is seen as such."""
+    """A key as an axis label; visible even if it is an empty text."""
     return show(key, width=28).strip() or '""'
 
 
 def normalize(key: Any) -> Hashable:
-    """Nulls become None, numpy scalars and enums plain Python; other types than those of keys are refused."""
+    """The key as a plain Python value; nulls become None, other types are refused."""
     if key is None or type(key) in _PLAIN:
         return key  # type: ignore[no-any-return]
     if isinstance(key, tuple):
@@ -182,7 +187,7 @@ def normalize(key: Any) -> Hashable:
         return None
     if isinstance(key, np.datetime64):
         return _datetimes(np.array([key]))[0]  # type: ignore[no-any-return]
-    if isinstance(key, np.generic) and not isinstance(key, np.longdouble):  # whose own item is a longdouble
+    if isinstance(key, np.generic) and not isinstance(key, np.longdouble):  # whose .item() is a longdouble
         key = key.item()
     if isinstance(key, (float, np.longdouble)):
         return _whole(float(key))
@@ -196,7 +201,6 @@ def normalize(key: Any) -> Hashable:
 
 
 def _whole(value: float) -> int:
-    """A whole number that came as a float, as those of a pandas column with gaps do."""
     if not (value.is_integer() and abs(value) < _EXACT):
         raise InputTypeError(
             f"The key {value!r} is a float and no whole number. {KINDS}: use str(…), or round it. Whole numbers may be "
@@ -206,7 +210,7 @@ def _whole(value: float) -> int:
 
 
 def _moment(key: dt.date) -> dt.date:
-    """A date or a time of Python's own; equal moments of two zones get one spelling."""
+    """A date or time; equal moments in two zones have one form."""
     if getattr(key, "nanosecond", 0):
         raise InputError(_TOO_FINE.format(key))
     try:
@@ -218,7 +222,6 @@ def _moment(key: dt.date) -> dt.date:
 
 
 def _datetimes(values: NDArray[np.datetime64]) -> NDArray[Any]:
-    """As Python's datetimes, which are as fine as microseconds and have years of four digits; others are refused."""
     if np.datetime_data(values.dtype)[0] not in _NEAR:
         years = values.astype("datetime64[Y]").astype(np.int64) + 1970
         outside = ((years < dt.MINYEAR) | (years > dt.MAXYEAR)) & ~np.isnat(values)
@@ -232,7 +235,7 @@ def _datetimes(values: NDArray[np.datetime64]) -> NDArray[Any]:
 
 
 def _plain_order(values: list[Any]) -> list[int] | None:
-    """The canonical order of text, or of tuples whose parts are each of one plain type; None for anything else."""
+    """Sorting permutation for text, or for tuples whose parts are each of one plain type; None otherwise."""
     kinds = set(map(type, values))
     if kinds == {str}:
         return sorted(range(len(values)), key=values.__getitem__)
@@ -249,7 +252,7 @@ def _plain_order(values: list[Any]) -> list[int] | None:
 
 
 def _factorize_integers(values: NDArray[Any]) -> tuple[Keys, Ints]:
-    """Whole numbers: a lookup table where their range allows, a sort elsewhere."""
+    """Distinct integers and codes: by a lookup table if their range allows, else by sorting."""
     boolean = values.dtype.kind == "b"
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if len(values) and high - low < max(4 * len(values), 1024) and high < 2**62:
@@ -264,7 +267,7 @@ def _factorize_integers(values: NDArray[Any]) -> tuple[Keys, Ints]:
 
 
 def _factorize_objects(values: Sequence[Any]) -> tuple[Keys, Ints]:
-    """Any keys, through a dictionary; the type is part of the key."""
+    """Distinct keys and codes of any type, by a dictionary keyed on type and value."""
     uniform = _uniform(values)
     values = values if uniform else list(map(normalize, values))
     identities = values if uniform else list(map(identity, values))
@@ -274,13 +277,13 @@ def _factorize_objects(values: Sequence[Any]) -> tuple[Keys, Ints]:
 
 
 def _uniform(values: Sequence[Any]) -> bool:
-    """Whether all are text, or all whole numbers: compared as they are."""
+    """Whether all are text, or all whole numbers."""
     kinds = set(map(type, values))
     return kinds <= {str} or kinds <= {int}
 
 
 def identity(key: Hashable) -> Hashable:
-    """Equal for keys of one type and value only: Python itself merges 1, 1.0 and True."""
+    """A hashable that differs between types: Python itself merges 1, 1.0 and True."""
     if type(key) is str:
         return key
     if isinstance(key, tuple):
@@ -294,7 +297,7 @@ def _ordered(keys: Iterable[Hashable]) -> Keys:
 
 
 def _sort_key(key: Any) -> tuple[Any, ...]:
-    """Null last; types apart; tuples part by part; times of no zone, which others do not compare with, first."""
+    """Sort key: null last; by type; tuples by part; naive times before aware ones, which are not comparable."""
     if key is None:
         return (1,)
     if isinstance(key, tuple):
@@ -305,7 +308,7 @@ def _sort_key(key: Any) -> tuple[Any, ...]:
 
 
 def _unwrap(groups: Any) -> NDArray[Any] | list[Any]:
-    """A numpy array where its type is safe, a list where numpy would change values."""
+    """A numpy array if its type is safe, else a list, as numpy would change values."""
     if isinstance(groups, np.ndarray) and groups.ndim and not isinstance(groups, np.ma.MaskedArray):
         return _datetimes(groups) if groups.dtype.kind == "M" else groups
     columns = table_columns(groups)
@@ -318,7 +321,7 @@ def _unwrap(groups: Any) -> NDArray[Any] | list[Any]:
 
 
 def table_columns(frame: Any) -> list[list[Any]] | None:
-    """The columns of a table; None of anything else."""
+    """The columns of a table; None for anything else."""
     if not (hasattr(frame, "columns") and hasattr(frame, "shape") and len(frame.shape) == 2):
         return None
     return [as_list(_column(frame, i)) for i in range(frame.shape[1])]
@@ -331,7 +334,7 @@ def _column(frame: Any, i: int) -> Any:
 
 
 def as_list(values: Any, *, name: str = "groups", each: str = "key") -> list[Any]:
-    """A list of what a column, an array or anything iterable holds; text and what cannot be iterated are refused."""
+    """A list from any iterable column; refuses text and objects that are not iterable."""
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(values, method):
             values = getattr(values, method)()

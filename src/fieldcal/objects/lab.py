@@ -1,4 +1,4 @@
-"""Lab: what labelled predictions teach."""
+"""Lab: the distribution of predictions within each class, from labelled rows."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ if TYPE_CHECKING:
 
     from fieldcal.objects.field import Field
 
-#: A lab without these is written as before there were any, so that its digest stays.
+#: Fields that are left out of the file when unused, so that digests of older labs stay the same.
 _LEFT_OUT_IF_EMPTY = ("calibration_map", "groups", "by_group")
 
 
 class Lab(Artefact):
-    """What the lab teaches: how predictions are distributed given the class.
+    """The distribution of predictions within each class, learned from labelled data.
 
-    Made by `fieldcal.learn`. Holds the counts `F` behind `M`, the partition, and what was seen on the way. `Lab + Lab`
-    merges labs with the same bins, exactly and in any order; of two rehearsals, which need rows, the larger is kept.
+    Made by `fieldcal.learn`. Holds the counts `F` behind `M`, the partition, and diagnostics. `Lab + Lab` merges labs
+    with the same bins, exactly and in any order; of two rehearsals, which need the rows, that of the larger lab is
+    kept.
 
     Examples
     --------
@@ -68,33 +69,35 @@ class Lab(Artefact):
 
     kind: ClassVar[str] = "lab"
 
-    outcome: Outcome  # what is told apart: classes, or intervals of a number
+    outcome: Outcome  # classes, or intervals of a number
     partition: PartitionField
-    F: Counts  # (K, m) rows per class and bin, or sums of their weights
-    weight_squares: Counts  # (K,) sums of the squared weights; rows where they have none
+    F: Counts  # (K, m) rows per class and bin, or sums of weights
+    weight_squares: Counts  # (K,) sums of the squared weights; numbers of rows if unweighted
     smoothing: float = Slot(ge=0, le=LARGEST)
     bin_scores: Counts  # (m, K) sums of the predictions in each bin, in units of SCORE_UNIT
     n: int = Slot(ge=1, lt=MOST)
-    left_out: Counts | None = None  # (K,) rows that are in no bin, or sums of their weights
+    left_out: Counts | None = None  # (K,) rows in no bin, or sums of weights
     clipped: int = Slot(default=0, ge=0, lt=MOST)
     loss: Counts | None = None  # (K,) sums of −log of the class's prediction, in SCORE_UNIT; None: infinite
     decisions: Counts  # (K, m, K) lab rows by class, bin and largest prediction
     rehearsal: record(Rehearsal) | None = None  # type: ignore[valid-type]
     homogeneity: record(Homogeneity) | None = None  # type: ignore[valid-type]
     bias: record(GroupBias) | None = None  # type: ignore[valid-type]
-    bias_groups: KeyTuple = ()  # that `bias` speaks of
-    groups: KeyTuple = ()  # that the lab has rows of; empty where it was learnt without groups
+    bias_groups: KeyTuple = ()  # the groups of `bias`
+    groups: KeyTuple = ()  # groups of the lab rows; empty without groups
     by_group: GroupCounts | None = None  # rows of each of `groups` by class and bin
-    columns: Columns | None = None  # where a table had it all
-    design: Design | None = None  # of values: how the labelled rows were chosen among the rows in question
-    judge_spread: Numbers | None = None  # of values: log likelihood of how far judges of the groups differ
+    columns: Columns | None = None  # column names, if learnt from a table
+    design: Design | None = None  # for categories: how the labelled rows were chosen
+    judge_spread: Numbers | None = (
+        None  # for categories: log likelihood of the spread between judges of the groups
+    )
     calibration_map: record(CalibrationMap) | None = None  # type: ignore[valid-type]  # what predictions are read as
 
     @model_serializer(mode="wrap")
     def _without_unused(self, content: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        """Without a calibration and without groups, a lab is written as before there were any: its digest stays.
+        """Leave unused optional fields out of the file, so that digests of older labs stay the same.
 
-        Without a type, so that the JSON schema is that of the fields.
+        Without a return type, so that the JSON schema is that of the fields.
         """
         return {k: v for k, v in content(self).items() if v or k not in _LEFT_OUT_IF_EMPTY}
 
@@ -120,7 +123,7 @@ class Lab(Artefact):
         return self
 
     def _check_columns(self, columns: Columns) -> None:
-        """Columns hold probabilities or quantiles, as the outcome asks, or values, one column per judge."""
+        """Check that columns fit the outcome: probabilities, quantiles, or categories with one column per judge."""
         if not isinstance(self.partition, Values):
             self.outcome.check_columns(columns)
         elif columns.levels is not None or len(columns.scores) != self.partition.judges:
@@ -130,12 +133,12 @@ class Lab(Artefact):
 
     @cached_property
     def classes(self) -> Keys:
-        """What is told apart, in order: the classes, or the intervals as people write them."""
+        """The classes in order; for a number, the labels of its intervals."""
         return self.outcome.labels
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of the classes means something."""
+        """Whether the order of the classes is meaningful."""
         return self.outcome.ordered
 
     @cached_property
@@ -145,18 +148,18 @@ class Lab(Artefact):
 
     @cached_property
     def A(self) -> NDArray[np.float64]:
-        """The rows behind M with their smoothing: the Dirichlet parameters of M's own posterior."""
+        """Smoothed counts behind M: the Dirichlet parameters of its posterior."""
         return sealed(in_class_rows(self.F, self.n_effective) + smoothing_cells(self.F, self.smoothing))
 
     @cached_property
     def n_effective(self) -> NDArray[np.float64]:
-        """How many rows of equal weight would say as much, per class: Kish's ``(Σ w)² / Σ w²``."""
+        """Effective sample size per class: Kish's ``(Σ w)² / Σ w²``."""
         rows = self.F.sum(axis=1)
         return sealed(rows * row_per_weight(rows, self.weight_squares))
 
     @cached_property
     def F_effective(self) -> NDArray[np.float64]:
-        """F as effective rows of the whole lab: the shares of classes and bins are those of the weights."""
+        """`F` in effective rows of the whole lab; class and bin shares are those of the weights."""
         return sealed(self.F * self.effective_per_row)
 
     @cached_property
@@ -167,34 +170,34 @@ class Lab(Artefact):
     def group_counts(self, groups: Any = None) -> NDArray[np.float64]:
         """Rows by class and bin of each group, (n, K, m), in the units of `F`.
 
-        Summed over all groups they are `F`, until `extended` adds rows without a group, or those that do not show how
-        frequent the classes of a group are.
+        Summed over all groups they equal `F`, until `extended` adds rows without a group, or rows that carry no
+        information on the class frequencies of a group.
 
         Parameters
         ----------
-        groups : places among `Lab.groups`, as from `row_of_group`, by default all; −1 stands for a group without rows
+        groups : positions among `Lab.groups`, as from `row_of_group`, by default all; −1 means a group without rows
         """
         places = np.arange(len(self.groups)) if groups is None else np.asarray(groups, dtype=np.intp)
         if len(places) and not -1 <= places.min() <= places.max() < len(self.groups):
             raise InputError(
-                f"groups must be places from -1 to {len(self.groups) - 1}, but got {groups!r:.60}."
+                f"groups must be positions from -1 to {len(self.groups) - 1}, but got {groups!r:.60}."
             )
         if self.by_group is None:
             return np.zeros((len(places), *self.F.shape))
         return lab_groups.dense(self.by_group, places, self._cells_shape)
 
     def row_of_group(self, key: Hashable) -> int:
-        """The place of a group among `Lab.groups`; −1 if the lab has no rows of it."""
+        """The position of a group among `Lab.groups`; −1 if the lab has no rows of it."""
         return self._place_of_group.get(group_keys.identity(group_keys.normalize(key)), -1)
 
     @cached_property
     def group_rows(self) -> NDArray[np.float64]:
-        """(G,) labelled rows of each of `groups`, or sums of their weights."""
+        """(G,) labelled rows of each of `groups`, or sums of weights."""
         return sealed(self._sums_by_group(np.ones((self.n_bins, 1)))[:, 0])
 
     @cached_property
     def group_mean_predictions(self) -> NDArray[np.float64]:
-        """(G, K) mean prediction of each of `groups`; where predictions are bins or values, as `bin_predictions`."""
+        """(G, K) mean prediction of each of `groups`; for bins or categories, mean of `bin_predictions`."""
         found = None if self.by_group is None else self.by_group.prediction_sums
         sums = self._sums_by_group(self.bin_predictions) if found is None else found.astype(np.float64)
         equal = np.full(sums.shape, 1.0 / sums.shape[1])
@@ -216,7 +219,7 @@ class Lab(Artefact):
 
     @cached_property
     def p_lab(self) -> NDArray[np.float64]:
-        """Class prevalences in the lab, rows that are in no bin included."""
+        """Class prevalences in the lab, including rows in no bin."""
         rows = self.F.sum(axis=1) + (0 if self.left_out is None else self.left_out)
         return sealed(rows / rows.sum())
 
@@ -237,12 +240,12 @@ class Lab(Artefact):
 
     @property
     def log_loss(self) -> float | None:
-        """Of the predictions of the lab; None where it is infinite."""
+        """Log loss of the lab's predictions; None if it is infinite."""
         return None if self.loss is None else float(self.loss.sum() * SCORE_UNIT / self.F.sum())
 
     @cached_property
     def bin_means(self) -> NDArray[np.float64]:
-        """The mean prediction in each bin, (m, K); of all bins together where one is empty."""
+        """The mean prediction in each bin, (m, K); the overall mean for an empty bin."""
         total = self.bin_scores.sum(axis=1, keepdims=True).astype(np.float64)
         overall = self.bin_scores.sum(axis=0) / max(float(self.bin_scores.sum()), 1e-300)
         empty = np.broadcast_to(overall, self.bin_scores.shape).copy()
@@ -250,19 +253,19 @@ class Lab(Artefact):
 
     @property
     def of_values(self) -> bool:
-        """Whether predictions are values, such as the verdicts of a judge, and not probabilities."""
+        """Whether predictions are categories, such as the verdicts of a judge, rather than probabilities."""
         return self.partition.takes == "values"
 
     @property
     def predicted(self) -> Predicted:
-        """What the predictions are: probabilities, distributions of a number, or values."""
+        """The kind of predictions: probabilities, distributions of a number, or values."""
         return "values" if self.of_values else self.outcome.predicted
 
     @cached_property
     def bin_predictions(self) -> NDArray[np.float64]:
-        """Where bins or values are given: what a row of each counts as in a mean prediction, (m, K).
+        """For bins or categories: the class probabilities that a row of each contributes to a mean prediction, (m, K).
 
-        The lab's share of each class in the bin; of a value that is the name of a class, that class.
+        The lab's class shares in the bin; for a category that is the name of a class, that class.
         """
         rows = self.F.sum(axis=0)[:, None]
         shares = self.F.T / np.maximum(rows, 1e-300)
@@ -274,38 +277,38 @@ class Lab(Artefact):
 
     @cached_property
     def bin_classes(self) -> NDArray[np.float64]:
-        """P(class | bin) among the lab's rows, (m, K), with the smoothing of M; the lab's shares in an empty bin."""
+        """P(class | bin) in the lab, (m, K), with the smoothing of M; the lab's class shares in an empty bin."""
         joint = (self.p_lab[:, None] * self.M).T
         total = joint.sum(axis=1, keepdims=True)
         return sealed(np.divide(joint, total, out=np.tile(self.p_lab, (len(joint), 1)), where=total > 0))
 
     @property
     def positive_column(self) -> str | None:
-        """The single column that is the probability of the second of two classes; None where there are others."""
+        """The single column with the probability of the second class; None if there are several columns."""
         held = self.columns
         single = held is not None and len(held.scores) == 1 and held.levels is None and len(self.classes) == 2
         return held.scores[0] if held is not None and single and self.partition.takes_probabilities else None
 
     @property
     def only_decisions(self) -> bool:
-        """Whether every prediction was exactly 0 or 1: only then are all means of bins."""
+        """Whether every prediction was exactly 0 or 1."""
         means = self.bin_means[self.bin_scores.any(axis=1)]
         return self.partition.takes_probabilities and bool(np.isin(means, (0.0, 1.0)).all())
 
     @cached_property
     def calibration(self) -> Calibration:
-        """How well the predictions match the labels, bin by bin."""
+        """Calibration of the predictions against the labels, by bin."""
         return bin_calibration(self.F_effective, self.bin_means)
 
     @cached_property
     def miscalibration(self) -> NDArray[np.float64]:
-        """The share of each class in the lab less its mean prediction there, (K,)."""
+        """Share of each class in the lab minus its mean prediction there, (K,)."""
         rows = self.F.sum(axis=0)
         return sealed(self.p_lab - rows @ self.bin_means / rows.sum())
 
     @property
     def n_bins(self) -> int:
-        """The number of bins that the partition really has."""
+        """The number of bins of the partition."""
         return int(self.partition.m)
 
     @classmethod
@@ -321,7 +324,29 @@ class Lab(Artefact):
         classes: Sequence[Hashable] | None = None,
         values: Sequence[Any] | None = None,
     ) -> Lab:
-        """A lab without rows, from published rates of a test or a judge.
+        """A lab without rows, from published error rates of a test or a judge.
+
+        Parameters
+        ----------
+        sensitivity, specificity : float
+            Share of positive results among positive rows, and of negative results among negative rows.
+        confusion : array-like (K, values), instead of the two
+            For each class, the share of its rows with each result, or their number: whole numbers are rows.
+        n : rows behind the rates
+            Of the positive and the negative class, ``(120, 400)``; for more classes one number each, in order. Not
+            with numbers of rows.
+        intervals : instead of ``n``
+            Of sensitivity and specificity, ``((.85, .96), (.95, .98))``: converted to the number of rows that gives
+            intervals of this width (Beta).
+        level : probability content of these intervals
+        classes : by default ``("negative", "positive")``; for a confusion matrix ``0, 1, …``
+        values : the results of the test, by default the names of the classes; one for every column
+
+        Returns
+        -------
+        Lab
+            Of categories, with the design "by_class": the error rates carry over to the field, the class shares do not.
+            With ``estimate(…, prior="flat", point="mode")`` it gives Rogan and Gladen's estimator.
 
         Parameters
         ----------
@@ -373,45 +398,45 @@ class Lab(Artefact):
         )
 
     def extended(self, field: Field) -> Lab:
-        """The next lab: this one, and the labelled rows of a field as rows of it.
+        """A new lab: this one extended by the labelled rows of a field.
 
-        What a labelled row says depends on how it was chosen. One of a *random* sample is a lab row like any other. One
-        that was chosen *by score* says which class its bin holds: it stands for as many rows as the field has in the
-        bin for each label there, so that all of them together are a sample of the field; bins without a label keep the
-        lab's classes and add no knowledge, and where the choice looked at groups, these are taken to agree given the
-        bin. One that was chosen *by class* says which bins its class has, and nothing of how frequent the class is:
-        `p_lab` stays, and `M` is known from more rows.
+        How a labelled row enters depends on its design. A row of a *random* sample is a lab row like any other. A row
+        chosen *by score* informs the class probabilities of its bin: rows are weighted to the field's histogram, so
+        that together they represent the field; bins without a label keep the lab's class shares, and if the choice
+        depended on groups, class probabilities given the bin are assumed equal in all groups. A row chosen *by class*
+        informs the bins of its class, but not the frequency of the class: `p_lab` stays, and `M` gets more rows.
 
         Parameters
         ----------
         field : Field
-            Counted with this lab, with labels. Of values: with labels that the lab does not have yet. The lab's own
-            rows, which may be rows of the field, are refused where they are all that the field has.
+            Counted with this lab, with labels. For a lab of categories: with labels that are not yet in the lab. The
+            lab's own rows, which may be rows of the field, are refused if the field has no others.
 
         Returns
         -------
         Lab
-            With the same bins. Fields are counted anew with it, so that no label counts twice.
+            With the same bins. Count fields again with it, so that no label is used twice.
 
         Notes
         -----
-        Of a labelled row a field knows the bin, not the prediction: mean predictions, decisions and log loss take it at
-        the mean of its bin in the lab. A rehearsal needs rows, so that the rehearsal is that of the lab before; learn
-        from all rows together for a new one.
+        A field stores the bin of a labelled row, not its prediction: mean predictions, decisions and log loss use the
+        mean of its bin in the lab. Cross-validation over lab groups needs rows, so the result is that of the original
+        lab; learn from all rows together for a new one.
         """
         return Lab(**next_lab.extended(self, field))
 
     def __add__(self, other: object) -> Lab:
-        """The lab of the rows of both, which have the same bins; exact and in any order."""
+        """A lab of the rows of both, which must have the same bins; exact and in any order."""
         if isinstance(other, Artefact) and not isinstance(other, Lab):
             raise InputTypeError(
-                f"A Lab and a {type(other).__name__} do not add up. Labs do, and fields do; labelled rows of a field "
+                f"A Lab and a {type(other).__name__} cannot be added. Add labs to labs and fields to "
+                "fields; labelled rows of a field "
                 "become lab rows with lab.extended(field)."
             )
         return Lab(**next_lab.merged(self, other)) if isinstance(other, Lab) else NotImplemented
 
     def __radd__(self, other: object) -> Lab:
-        """So that ``sum(labs)`` works: it starts from 0."""
+        """Supports ``sum(labs)``, which starts from 0."""
         return self if other == 0 else NotImplemented
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Lab rows by group, class and bin: most cells are empty where groups are many, and only the others are held."""
+"""Lab rows by group, class and bin, stored sparsely: with many groups most cells are empty."""
 
 from __future__ import annotations
 
@@ -21,15 +21,13 @@ class GroupCounts(Frozen):
     """Counts of lab rows by group, class and bin, in the order of ``Lab.groups``."""
 
     cells: Counts  # (N,) ascending: cell (g, k, j) of G groups, K classes and m bins is (g·K + k)·m + j
-    rows: Counts  # (N,) rows of each cell, or sums of their weights
-    prediction_sums: Counts | None = (
-        None  # (G, K) in units of SCORE_UNIT; None where there are no probabilities
-    )
+    rows: Counts  # (N,) rows of each cell, or sums of weights
+    prediction_sums: Counts | None = None  # (G, K) in units of SCORE_UNIT; None without probabilities
 
     @model_validator(mode="after")
     def _sparse(self) -> Self:
         if self.cells.ndim != 1 or self.cells.dtype.kind != "i" or np.any(np.diff(self.cells) <= 0):
-            raise ValueError("cells must be places in a table of groups, classes and bins, ascending")
+            raise ValueError("cells must be ascending positions in a table of groups, classes and bins")
         check_shapes(self, {"rows": self.cells.shape})
         return self
 
@@ -43,7 +41,7 @@ class GroupCounts(Frozen):
 def count_by_group(
     groups: Ints, y: Ints, bins: Ints, *, shape: tuple[int, int], weight: Floats | None
 ) -> Cells:
-    """Rows counted from the places of their groups, classes and bins; ``shape``: how many of the last two.
+    """Rows counted from the positions of their groups, classes and bins; ``shape``: numbers of classes and bins.
 
     Weights that are not whole are added in the order of the rows.
     """
@@ -54,7 +52,7 @@ def count_by_group(
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows (or weights) by group, class and bin, of the cells that have any."""
+    """Rows (or weights) by group, class and bin, of the cells that are not empty."""
 
     at: Ints  # ascending, as in `GroupCounts`
     rows: NDArray[Any]
@@ -62,7 +60,7 @@ class Cells:
 
     @classmethod
     def of_labels(cls, labelled: Labelled, rows: NDArray[Any], places: Ints) -> Cells:
-        """Labelled rows of a field, (L, K, m), whose groups stand at these places."""
+        """Labelled rows of a field, (L, K, m), whose groups have these positions."""
         g, k, j = np.nonzero(rows)
         shape = rows.shape[1], rows.shape[2]
         at = (places[labelled.at[g]] * shape[0] + k) * shape[1] + j
@@ -71,7 +69,7 @@ class Cells:
 
     @property
     def group(self) -> Ints:
-        """The place of each cell's group."""
+        """The position of each cell's group."""
         return np.asarray(self.at // (self.shape[0] * self.shape[1]))
 
     @property
@@ -85,12 +83,12 @@ class Cells:
         return np.asarray(self.at % self.shape[1])
 
     def moved(self, places: Ints) -> Cells:
-        """The same cells with each group at another place; the order of groups stays."""
+        """The same cells with new positions of their groups, in the same order."""
         size = self.shape[0] * self.shape[1]
         return Cells(places[self.group] * size + self.at % size, self.rows, self.shape)
 
     def scaled(self, by: Floats) -> Cells:
-        """Rows times factors of their classes and bins, broadcast to (K, m); cells without rows are dropped."""
+        """Rows times factors by class and bin, broadcast to (K, m); cells without rows are dropped."""
         rows = self.rows * np.broadcast_to(by, self.shape)[self.of_class, self.bin]
         return Cells(self.at[rows > 0], rows[rows > 0], self.shape)
 
@@ -101,19 +99,19 @@ class Cells:
         return Cells(at, added(len(at), places, [self.rows, other.rows]), self.shape)
 
     def sums(self, n_groups: int, values: Floats) -> Floats:
-        """Sums over the rows of each group of what a row of each bin stands for, (m, C) to (G, C)."""
+        """Sums per group of a value that each bin has, (m, C) to (G, C)."""
         group, of_bin = self.group, values[self.bin] * self.rows[:, None]
         columns = [np.bincount(group, weights=column, minlength=n_groups) for column in of_bin.T]
         return np.column_stack(columns)
 
 
 def cells_of(found: GroupCounts, shape: tuple[int, int]) -> Cells:
-    """The counts of a lab with so many classes and bins."""
+    """The counts of a lab as `Cells`, for these numbers of classes and bins."""
     return Cells(found.cells, found.rows, shape)
 
 
 def merged(groups: Keys, parts: Sequence[tuple[Keys, GroupCounts]], shape: tuple[int, int]) -> GroupCounts:
-    """The counts of two labs together, whose groups are among these."""
+    """The counts of two labs together; their groups are among these."""
     places = [group_keys.positions(groups, keys) for keys, _ in parts]
     one, two = (cells_of(found, shape).moved(at) for (_, found), at in zip(parts, places, strict=True))
     total = one.plus(two)
@@ -127,7 +125,7 @@ def merged(groups: Keys, parts: Sequence[tuple[Keys, GroupCounts]], shape: tuple
 
 
 def dense(found: GroupCounts, groups: Ints, shape: tuple[int, int]) -> Floats:
-    """Tables of classes and bins of these groups, (n, K, m); of zeros where a place is −1."""
+    """Tables of classes and bins of these groups, (n, K, m); zeros for the position −1."""
     size = shape[0] * shape[1]
     low, high = (np.searchsorted(found.cells, (groups + i) * size) for i in (0, 1))
     low, high = (np.where(groups < 0, 0, edge) for edge in (low, high))

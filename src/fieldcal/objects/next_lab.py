@@ -1,4 +1,4 @@
-"""The next lab: two labs together, or a lab and the labelled rows of a field."""
+"""Merging two labs, and extending a lab by the labelled rows of a field."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from fieldcal.types import Floats, Ints, Keys
 if TYPE_CHECKING:
     from fieldcal.objects.lab import Lab
 
-#: What the lab's own groups said. It needs their rows, and cannot be added up.
+#: Results per lab group. They need the rows of the groups, so they cannot be added up.
 _OF_GROUPS = ("rehearsal", "homogeneity", "bias", "bias_groups", "judge_spread")
 
 
 def merged(one: Lab, two: Lab) -> dict[str, Any]:
-    """What a lab of the rows of both holds: sums, and what the groups of one of them said."""
+    """The fields of a merged lab: sums, and the group results of one of the two."""
     _check_mergeable(one, two)
     F = _sum(one.F, two.F)
     return {
@@ -46,15 +46,15 @@ def merged(one: Lab, two: Lab) -> dict[str, Any]:
 
 
 def extended(lab: Lab, field: Field) -> dict[str, Any]:
-    """What the lab holds when labelled rows of the field are rows of it, each design for what it is worth."""
+    """The fields of a lab extended by labelled field rows, each design by its information."""
     check_kind("field", field, Field)
     if not field.is_of(lab):
         raise InputError(
-            "This field was counted with another lab, so that its bins are others. Count its rows with this lab."
+            "This field was counted with another lab, with other bins. Count its rows with this lab."
         )
     if not field.labelled:
         raise InputError(
-            f"This field has no labelled rows, so nothing to extend the lab by. Count it with {option('y')}."
+            f"This field has no labelled rows, so there is nothing to add to the lab. Count it with {option('y')}."
         )
     _refuse_own_rows(lab, field)
     groups, places = _groups_with_labels(lab, field)
@@ -81,7 +81,7 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
 
 
 def _groups_with_labels(lab: Lab, field: Field) -> tuple[Keys, Ints | None]:
-    """Groups of the extended lab, and where those of the field stand among them; None where rows have no group."""
+    """Groups of the extended lab, and the positions of the field's groups among them; None without groups."""
     if not lab.groups or not field.grouped:
         return lab.groups, None
     at = sorted({int(g) for rows in field.labelled.values() for g in rows.at})
@@ -93,17 +93,17 @@ def _groups_with_labels(lab: Lab, field: Field) -> tuple[Keys, Ints | None]:
 
 
 def has_labels_of(lab: Lab, field: Field) -> bool:
-    """Whether the labelled rows of a field of values are those of the lab: as many in every class and bin."""
+    """Whether a field of categories has the same labelled rows as the lab, judged by the counts of classes and bins."""
     found = None if lab.design is None else field.labelled.get(lab.design)
     return found is not None and bool(np.allclose(found.counts.sum(axis=0), lab.F))
 
 
 def _refuse_own_rows(lab: Lab, field: Field) -> None:
-    """Labelled rows of a lab of values may be rows of the field: those must not become lab rows again."""
+    """Refuse labels of a field of categories that are already in the lab."""
     if has_labels_of(lab, field):
         raise InputError(
-            "The labelled rows of this field are those that the lab was learnt from: as rows of the next lab they "
-            f"would count twice. Extend it by labels that came later, counted with {option('only_labels', True)}, or "
+            "The labelled rows of this field are those that the lab was learnt from: in the extended lab they "
+            f"would count twice. Extend it by later labels, counted with {option('only_labels', True)}, or "
             "learn from all labelled rows together."
         )
 
@@ -112,14 +112,14 @@ def _refuse_own_rows(lab: Lab, field: Field) -> None:
 class _Labels:
     weights: Floats  # (K, m)
     squares: Floats  # (K, m)
-    rows: Floats  # (K, m) of equal weight that say as much
-    weight_cells: Cells | None  # weights and rows by group, class and bin; None where rows have no group
+    rows: Floats  # (K, m) effective sample sizes
+    weight_cells: Cells | None  # weights and rows by group, class and bin; None without groups
     row_cells: Cells | None
 
     @classmethod
     def of(cls, field: Field, labelled: Labelled, places: Ints | None) -> _Labels:
         V, squares = (table[labelled.at].astype(np.float64) for table in (field.V, field.weight_squares))
-        everywhere = np.full(V.shape, _weight_of_a_row(field))  # where only labels were counted
+        everywhere = np.full(V.shape, _weight_of_a_row(field))  # if only labels were counted
         one_row = np.divide(squares, V, out=everywhere, where=V > 0)[:, None, :]
         counts = labelled.counts.astype(np.float64)
         rows = counts / one_row
@@ -129,23 +129,23 @@ class _Labels:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a lab as weights by class and bin, (K, m), their squares by class, (K,), and weights by group."""
+    """Lab rows as weights by class and bin, (K, m), their squares by class, (K,), and weights by group."""
 
     F: Floats
     squares: Floats
     cells: Cells | None = None
 
     def with_random(self, labels: _Labels) -> _Rows:
-        """Rows like those of the lab."""
+        """Adds a random sample, which is like the lab's own rows."""
         cells = self._cells(labels.weight_cells)
         return _Rows(self.F + labels.weights, self.squares + labels.squares.sum(axis=1), cells)
 
     def with_stratified(self, labels: _Labels, field: Field) -> _Rows:
-        """Rows that say which class a bin holds: weighted to the field's histogram, as strata of a sample are.
+        """Adds rows chosen by score, weighted to the field's histogram like strata of a sample.
 
-        A labelled row of bin j stands for ``V_j / n_j`` rows. Bins without a label keep the classes that the lab has
-        there, and say nothing new: all count as so many rows as the labelled ones are worth, times the share of the
-        field that lies in their bins. They belong to no group.
+        A labelled row of bin j represents ``V_j / n_j`` rows. Bins without a label keep the lab's class shares and add
+        no information: together they count as many rows as the labelled ones are worth, times the share of the field
+        in their bins. They belong to no group.
 
         References
         ----------
@@ -170,10 +170,10 @@ class _Rows:
         return _Rows(self.F + more, self.squares + weight * more.sum(axis=1), cells)
 
     def with_given_classes(self, labels: _Labels, *, of_classes: bool) -> _Rows:
-        """Rows that say which bins a class has, and nothing of how frequent it is: its share in the lab stays.
+        """Adds rows chosen by class: they inform the bins of a class, while its share in the lab stays.
 
-        Groups get these rows only if those of the lab were chosen by class too. Otherwise the share of a class in the
-        rows of a group would be that of the choice.
+        Groups get these rows only if the lab's rows were chosen by class too. Otherwise the class shares of a group
+        would reflect the choice.
         """
         total, b = self.F.sum(axis=1), labels.rows.sum(axis=1)
         n = total**2 / self.squares
@@ -198,13 +198,12 @@ class _Rows:
 
 
 def _weight_of_a_row(field: Field) -> float:
-    """Exactly 1 where rows have no weights."""
     total = float(field.V.sum(dtype=np.float64))
     return float(field.weight_squares.sum(dtype=np.float64)) / total if total > 0 else 1.0
 
 
 def class_shares(F: NDArray[Any]) -> Floats:
-    """Of the classes in each bin, (K, m); of the whole lab where a bin is empty."""
+    """Class shares in each bin, (K, m); those of the whole lab for an empty bin."""
     overall = np.tile(F.sum(axis=1, keepdims=True) / F.sum(), F.shape[1])
     rows = np.broadcast_to(F.sum(axis=0), F.shape)
     return np.asarray(np.divide(F, rows, out=overall, where=rows > 0))
@@ -217,7 +216,7 @@ def _kept(lab: Lab) -> dict[str, Any]:
     }
 
 
-# What goes with F
+# Fields that are computed from F
 
 
 def _added_scores(one: Lab, two: Lab) -> dict[str, Any]:
@@ -229,7 +228,7 @@ def _added_scores(one: Lab, two: Lab) -> dict[str, Any]:
 
 
 def _at_bin_means(lab: Lab, F: NDArray[Any]) -> dict[str, Any]:
-    """Predictions of labelled rows are not known beyond their bins: they stand at the means that the lab has there."""
+    """Predictions of labelled rows, known by bin only: the lab's mean of the bin stands in."""
     more, means = F - lab.F, lab.bin_means
     scores = lab.bin_scores + np.rint(more.sum(axis=0)[:, None] * means / SCORE_UNIT)
     with np.errstate(divide="ignore"):
@@ -244,7 +243,7 @@ def _at_bin_means(lab: Lab, F: NDArray[Any]) -> dict[str, Any]:
 
 
 def _cells_at(lab: Lab, groups: Keys) -> Cells | None:
-    """The lab's rows by group, class and bin, with its groups where they stand among these."""
+    """The lab's rows by group, class and bin, with the groups at their new positions."""
     if lab.by_group is None:
         return None
     cells = lab_groups.cells_of(lab.by_group, (len(lab.F), lab.n_bins))
@@ -252,7 +251,7 @@ def _cells_at(lab: Lab, groups: Keys) -> Cells | None:
 
 
 def _by_group(lab: Lab, groups: Keys, before: Cells | None, after: Cells | None) -> GroupCounts | None:
-    """The counts of the extended lab; of its new rows the predictions stand at the means of their bins, as above."""
+    """Counts by group of the extended lab; predictions of new rows are the means of their bins."""
     if lab.by_group is None or before is None or after is None:
         return None
     sums: NDArray[Any] | None = None
@@ -276,7 +275,7 @@ def _decided(lab: Lab) -> Floats:
 
 
 def of_given_bins(F: NDArray[Any]) -> dict[str, Any]:
-    """With given bin ids there are no predictions: the shares of the classes in a bin stand in, and so all is in F."""
+    """Fields of a lab of bin ids, where the class shares of the bin stand in for predictions."""
     shares = class_shares(F.astype(np.float64))
     units = np.floor(shares.T / SCORE_UNIT + 0.5).astype(np.int64)
     decided = np.eye(len(F), dtype=np.int64)[shares.argmax(axis=0)]
@@ -297,7 +296,7 @@ def _sum_or_none(one: NDArray[Any] | None, two: NDArray[Any] | None) -> NDArray[
 
 
 def _of_groups(one: Lab, two: Lab) -> dict[str, Any]:
-    """Of the lab that rehearsed with more rows, in whatever order labs are merged."""
+    """Group results of the lab whose rehearsal had more rows, in whatever order labs are merged."""
     if one.rehearsal is not None and two.rehearsal is not None:
         warnings.warn(
             f"Both labs were rehearsed, with {one.rehearsal.n_rows:,} and {two.rehearsal.n_rows:,} rows. A rehearsal "
@@ -311,7 +310,7 @@ def _of_groups(one: Lab, two: Lab) -> dict[str, Any]:
 
 
 def _merged_groups(one: Lab, two: Lab) -> dict[str, Any]:
-    """Groups and their counts, where both labs have them: otherwise not every row has a known group."""
+    """Groups and their counts if both labs have them: otherwise the group of some rows is unknown."""
     if not one.groups or not two.groups:
         return {}
     groups = group_keys.union(one.groups, two.groups)
@@ -321,9 +320,9 @@ def _merged_groups(one: Lab, two: Lab) -> dict[str, Any]:
 
 
 def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
-    """By the rows and groups of the rehearsal; among equals by what was found, so that the order is total.
+    """Sort key of a lab by the size of its rehearsal; ties are broken by its content, so that the order is total.
 
-    Values are not rehearsed: by the rows whose groups told how far judges differ.
+    Labs of categories, which have no rehearsal, by the rows behind the spread between judges.
     """
     found = canonical(lab.model_dump(mode="json", include=set(_OF_GROUPS)))
     if lab.rehearsal is not None:
@@ -331,7 +330,7 @@ def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
     return 0 if lab.judge_spread is None else lab.n, 0, found
 
 
-# Which labs belong together
+# Checks that labs can be merged
 
 
 def _read_alike(one: Lab, two: Lab) -> bool:
@@ -342,22 +341,22 @@ def _read_alike(one: Lab, two: Lab) -> bool:
 def _check_mergeable(one: Lab, two: Lab) -> None:
     if one.outcome != two.outcome:
         raise InputError(
-            f"These labs tell different things apart: {one.outcome.plural} {one.classes!r:.80} and "
+            f"These labs have different outcomes: {one.outcome.plural} {one.classes!r:.80} and "
             f"{two.outcome.plural} {two.classes!r:.80}. Learn both with the same."
         )
     if one.partition.spec() != two.partition.spec():
         raise InputError(
-            f"These labs have different bins, {one.n_bins} and {two.n_bins}, or cut them elsewhere. Learn the second "
+            f"These labs have different bins, {one.n_bins} and {two.n_bins}, or other edges. Learn the second "
             f"with {option('partition')} of the first."
         )
     if one.design != two.design:
         raise InputError(
-            f"The labelled rows of these labs were chosen in different ways, {one.design!r} and {two.design!r}, and "
-            f"say different things. Learn both with the same {option('design')}."
+            f"The labelled rows of these labs have different designs, {one.design!r} and {two.design!r}, and "
+            f"carry different information. Learn both with the same {option('design')}."
         )
     if not _read_alike(one, two):
         raise InputError(
-            "These labs read predictions in different ways: one is calibrated, or both are by other knots, so that "
+            "These labs have different calibrations: one has none, or their maps differ, so that "
             "their mean predictions do not add up. Learn the second with the map of the first: "
             f"{option('calibration', Word('lab.calibration_map'), flag='calibration LAB.json')}."
         )
@@ -368,6 +367,6 @@ def _check_mergeable(one: Lab, two: Lab) -> None:
         )
     if one.columns is not None and two.columns is not None and one.columns != two.columns:
         raise InputError(
-            "These labs were learnt from columns of different names, and later steps could not tell which to read. "
+            "These labs were learnt from columns of different names, so that later steps would not know which to read. "
             "Rename the columns of one table as those of the other, and learn again."
         )

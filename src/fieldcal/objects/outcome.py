@@ -1,7 +1,7 @@
-"""Outcome: what a lab tells apart, classes or intervals of a number; and where a table has it all.
+"""Outcome: the classes of a lab, or the intervals of a number; and the names of the columns.
 
-The verbs work on masses, one number per row and class or interval. An outcome says what they are of predictions, and
-makes predictions of new ones.
+The verbs work on masses, one number per row and class or interval. An outcome turns predictions into masses, and new
+masses into predictions.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MOST_DIGITS = 17  # enough to tell any two floats apart
 
 
 class Columns(Frozen):
-    """The names of the columns that a lab was learnt from, so that later steps need none.
+    """Names of the columns that a lab was learnt from, so that later steps need not be given them.
 
-    ``scores`` holds one name per class in the order of the classes, or the one name of the second of two. In a
-    regression it holds the names of the quantile columns, and ``levels`` their levels, which increase; of values, one
+    ``scores`` holds one name per class in the order of the classes, or the single name of the second of two. In a
+    regression it holds the names of the quantile columns, and ``levels`` their ascending levels; for categories, one
     name per judge.
     """
 
@@ -54,7 +54,7 @@ class Classes(Frozen):
 
     kind: Literal["classes"] = "classes"
     labels: KeyTuple
-    ordered: bool = False  # whether their order means something
+    ordered: bool = False  # whether their order is meaningful
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -69,16 +69,16 @@ class Classes(Frozen):
 
     @property
     def short_labels(self) -> tuple[str, ...]:
-        """The classes for people, short and on one line."""
+        """The classes as short text on one line."""
         return tuple(map(group_keys.short, self.labels))
 
     def codes(self, y: Any) -> Ints:
-        """The class of each label, as its place; not all of them need appear."""
+        """The class of each label, as its position; not every class need appear."""
         present, codes = factorize_labels(y)
         return np.asarray(places_of(present, self.labels)[codes])
 
     def masses(self, predictions: Any) -> Any:
-        """The probabilities as they were given; distributions of a number are refused."""
+        """The probabilities unchanged; distributions of a number are refused."""
         if are_distributions(predictions):
             raise InputTypeError(
                 f"This lab was learnt from class probabilities, but a {type(predictions).__name__} holds predictive "
@@ -88,7 +88,7 @@ class Classes(Frozen):
         return predictions
 
     def rebuild(self, predictions: Any, masses: Floats) -> Floats:
-        """New probabilities, (n,) or (n, K) in the order of the classes, in the shape and order of the given ones."""
+        """New probabilities, (n,) or (n, K), with the shape and column order of the given ones."""
         if masses.ndim == 1:  # given as (n,) or (n, 1)
             return masses.reshape(tuple(getattr(predictions, "shape", None) or np.shape(predictions)))
         order = column_order(predictions, self.labels)
@@ -99,7 +99,7 @@ class Classes(Frozen):
         return new
 
     def check_columns(self, columns: Columns) -> None:
-        """Refuse columns that cannot hold the predictions."""
+        """Refuse column names that do not fit the classes."""
         if columns.levels is not None:
             raise ValueError("levels of quantiles, but the outcome is classes and has no intervals")
         if len(columns.scores) not in (1, self.size):
@@ -107,11 +107,11 @@ class Classes(Frozen):
 
 
 class Intervals(Frozen):
-    """Intervals of a number, predicted by distributions: where the line of numbers is cut.
+    """Intervals of a number, predicted by distributions.
 
-    Boundary ``i`` lies just after ``points[i]``, or just before it where ``before[i]``. So intervals are right-closed,
+    Boundary ``i`` lies just after ``points[i]``, or just before it if ``before[i]``. So intervals are right-closed,
     and a value with an atom, which has a boundary on either side, is an interval of its own. The first and the last
-    interval are open to infinity.
+    interval are unbounded.
     """
 
     noun: ClassVar[str] = "interval"
@@ -131,7 +131,7 @@ class Intervals(Frozen):
 
     @classmethod
     def of(cls, edges: ArrayLike, *, atoms: ArrayLike = ()) -> Intervals:
-        """Cut after each of the edges, and around each of the atoms."""
+        """Intervals with a boundary after each edge, and around each atom."""
         cuts, own = (np.asarray(x, dtype=np.float64).ravel() for x in (edges, atoms))
         if not (np.isfinite(cuts).all() and np.isfinite(own).all()):
             raise InputError(
@@ -141,7 +141,7 @@ class Intervals(Frozen):
         points = np.concatenate([np.unique(own), after])
         before = np.repeat([True, False], [len(np.unique(own)), len(after)])
         if not len(points):
-            raise InputError("Intervals need at least one edge, or there is nothing to tell apart.")
+            raise InputError("Intervals need at least one edge, else there is only one interval.")
         order = np.lexsort((~before, points))
         return cls(points=sealed(points[order]), before=sealed(before[order]))
 
@@ -152,7 +152,7 @@ class Intervals(Frozen):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The intervals as people write them."""
+        """The intervals as text."""
         ends = [f"{x:.10g}" for x in self.points]
         if len(set(ends)) < len(set(self.points.tolist())):
             ends = [repr(float(x)) for x in self.points]
@@ -169,7 +169,7 @@ class Intervals(Frozen):
 
     @property
     def short_labels(self) -> tuple[str, ...]:
-        """The intervals with as few digits as keep their ends apart, three at least."""
+        """The intervals as text, with the fewest digits (at least three) that keep their ends distinct."""
         short = self.points
         for digits in range(3, MOST_DIGITS + 1):
             short = np.array([float(f"{x:.{digits}g}") for x in self.points])
@@ -178,7 +178,7 @@ class Intervals(Frozen):
         return Intervals(points=sealed(short), before=self.before).labels
 
     def codes(self, y: ArrayLike) -> Ints:
-        """The interval of each number; NaN is in none, and refused."""
+        """The interval of each number; NaN is refused."""
         values = np.asarray(y, dtype=np.float64)
         if np.isnan(values).any():
             raise InputError(f"{int(np.isnan(values).sum()):,} of the numbers are missing. Drop those rows.")
@@ -187,15 +187,15 @@ class Intervals(Frozen):
         return np.asarray(passed, dtype=np.intp)
 
     def masses(self, predictions: Any) -> Floats:
-        """The probability of each interval, (n, K), of predictions such as `fieldcal.regression` has."""
+        """The probability of each interval, (n, K), from distributions such as those of `fieldcal.regression`."""
         return np.asarray(predictions.masses(self))
 
     def rebuild(self, predictions: Any, masses: Floats) -> Any:
-        """The distributions with new masses, of the form that was given; the shape inside each interval is kept."""
+        """The distributions with new masses, in the given form; the shape inside each interval is kept."""
         return predictions.reshaped(self, masses)
 
     def check_columns(self, columns: Columns) -> None:
-        """Refuse columns that cannot hold the predictions."""
+        """Refuse column names that do not fit distributions."""
         if columns.levels is None:
             raise ValueError("columns of quantiles without their levels")
 
@@ -204,13 +204,13 @@ Outcome = Annotated[Classes | Intervals, Slot(discriminator="kind")]
 
 
 def are_distributions(predictions: Any) -> bool:
-    """Whether these are predictive distributions, by what they can do: no module of theirs is loaded to ask."""
+    """Whether predictions are predictive distributions, judged by their methods, without importing scipy or skpro."""
     one = predictions[0] if isinstance(predictions, (list, tuple)) and len(predictions) else predictions
     return callable(getattr(one, "cdf", None)) and callable(getattr(one, "ppf", None))
 
 
 def as_numbers(y: Any) -> Floats:
-    """The true numbers as float64, one column, none missing."""
+    """The true numbers as float64, in one column, none missing."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -229,7 +229,7 @@ def as_numbers(y: Any) -> Floats:
 
 
 def factorize_labels(y: Any) -> tuple[Keys, Ints]:
-    """The distinct labels, sorted, and each row's place among them."""
+    """The distinct labels, sorted, and each row's position among them."""
     refuse_several_columns(y)
     present, codes = group_keys.factorize(y, n=n_labels(y), name="labels")
     if None in present:
@@ -238,7 +238,7 @@ def factorize_labels(y: Any) -> tuple[Keys, Ints]:
 
 
 def refuse_several_columns(y: Any) -> None:
-    """Labels are one column."""
+    """Refuse labels in several columns."""
     shape = tuple(getattr(y, "shape", ()))
     if len(shape) > 1 and shape[1:] != (1,):
         raise InputError(
@@ -247,15 +247,15 @@ def refuse_several_columns(y: Any) -> None:
 
 
 def places_among(labels: Keys, classes: Keys) -> Ints:
-    """Where each label stands among the classes; −1 if it is none of them."""
+    """Position of each label among the classes; −1 if it is not a class."""
     where = group_keys.positions(classes, labels)
-    for i in np.flatnonzero(where < 0):  # 1.0 or True may stand for the class 1: equal, of another type
+    for i in np.flatnonzero(where < 0):  # 1.0 or True may mean the class 1: equal, but of another type
         where[i] = next((k for k, c in enumerate(classes) if c == labels[i]), -1)
     return where
 
 
 def places_of(labels: Keys, classes: Keys) -> Ints:
-    """Where each label stands among the classes, of which it must be one."""
+    """Position of each label among the classes; refuses other labels."""
     where = places_among(labels, classes)
     if (where < 0).any():
         stray = labels[int(np.argmax(where < 0))]
@@ -266,7 +266,7 @@ def places_of(labels: Keys, classes: Keys) -> Ints:
 
 
 def place_of_class(classes: Keys, of: Hashable) -> int:
-    """Where a class stands among all; the last if none is named."""
+    """Position of a class; the last class by default."""
     at = -1 if of is None else int(group_keys.positions(classes, (group_keys.normalize(of),))[0])
     if of is not None and at < 0:
         raise InputError(f"There is no class {of!r}. The classes are {classes!r:.200}.")
@@ -274,7 +274,7 @@ def place_of_class(classes: Keys, of: Hashable) -> int:
 
 
 def n_labels(y: Any) -> int:
-    """How many labels there are."""
+    """Number of labels."""
     try:
         return len(y)
     except TypeError:
@@ -282,7 +282,7 @@ def n_labels(y: Any) -> int:
 
 
 def column_order(proba: Any, classes: Sequence[Hashable]) -> list[int] | None:
-    """Where a table has the column of each class; None for anything without columns named after the classes."""
+    """Column positions of the classes in a table; None without columns named after the classes."""
     names = getattr(proba, "columns", None) if not isinstance(proba, np.ndarray) else None
     if names is None or not hasattr(proba, "shape"):
         return None
@@ -304,6 +304,6 @@ def _places(names: list[Any], classes: Sequence[Hashable]) -> list[int]:
 
 
 def listed(values: Sequence[Any]) -> str:
-    """The first of them, for a message."""
+    """The first values as text, for a message."""
     shown = ", ".join(repr(v)[:40] for v in values[:8])
     return f"[{shown}{', …' if len(values) > 8 else ''}]"

@@ -1,4 +1,4 @@
-"""Rows, precision and recall of the model's decisions in the field, without labels, from an estimate's draws."""
+"""Rows, precision and recall of the model's decisions in the field, without labels, from the posterior draws."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TINY = 1e-300
 
 
 def performance(prev: Prevalence, group: Hashable, *, assume: Assume) -> dict[str, dict[Hashable, Interval]]:
-    """Of one group, or of all together if it is ``...``."""
+    """Performance in one group, or in the whole field if it is ``...``."""
     at = list(prev.groups) if group is ... else [group]
     rows = np.array([prev.row_of(g) for g in at])
     size = np.asarray(prev.n[rows], dtype=np.float64)
@@ -36,7 +36,7 @@ def performance(prev: Prevalence, group: Hashable, *, assume: Assume) -> dict[st
         "precision": hits / np.maximum(decided, _TINY),
         "recall": hits / np.maximum(own, _TINY),
     }
-    if assume == "trust":  # of these rows, not of all that could have been
+    if assume == "trust":  # conditional on these rows, not on a superpopulation
         rng = np.random.default_rng([prev.seed, 2])
         tables["precision"] = realised(tables["precision"], decided * size.sum(), rng)
         tables["recall"] = realised(tables["recall"], own * size.sum(), rng)
@@ -51,12 +51,12 @@ def performance(prev: Prevalence, group: Hashable, *, assume: Assume) -> dict[st
 
 
 def realised(share: Floats, rows: Floats, rng: np.random.Generator) -> Floats:
-    """Shares of rows, each of which has the property with this probability."""
+    """Share of rows with a property that each has with this probability, by binomial draws."""
     return np.asarray(rng.beta(share * rows + 0.1, (1 - share) * rows + 0.1))
 
 
 def _raked_decisions(lab: Lab, seed: int, p: Floats, v: Floats) -> Floats:
-    """Shares of class by decision, (D, K, K), for draws p (D, K) of the prevalences and a histogram v (m,)."""
+    """Class-by-decision tables of shares, (D, K, K), for draws p (D, K) of the prevalences and a histogram v (m,)."""
     M = response_draws(lab.A, N_DRAWS, np.random.default_rng(seed))
     cells = rake(
         np.repeat(M, len(p) // len(M), axis=0) * lab.p_lab[:, None],
@@ -76,7 +76,7 @@ def _confusion_draws(lab: Lab, seed: int, n_draws: int) -> Floats:
     rows = lab.decisions * (lab.n_effective / lab.F.sum(axis=1))[:, None, None]
     within = rows + 0.5 * share / share.sum(axis=1, keepdims=True)  # half a row per class and bin
 
-    def one(M: Floats) -> Floats:  # at a time: for many classes, all of them would not fit into memory
+    def one(M: Floats) -> Floats:  # one draw at a time, as all of them need too much memory with many classes
         D = rng.standard_gamma(within) + _TINY
         return np.asarray(_decided(M[None], D / D.sum(axis=2, keepdims=True))[0])
 
@@ -85,5 +85,5 @@ def _confusion_draws(lab: Lab, seed: int, n_draws: int) -> Floats:
 
 
 def _decided(cells: Floats, within: Floats) -> Floats:
-    """From class and bin, (D, K, m), and the decision in each of these cells, (K, m, K), to class and decision."""
+    """Class-by-decision tables from class-by-bin tables (D, K, m) and decisions in each cell (K, m, K)."""
     return np.asarray((cells.swapaxes(0, 1) @ within).swapaxes(0, 1))

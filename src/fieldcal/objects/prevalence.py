@@ -1,4 +1,4 @@
-"""Prevalence: the answer, per group."""
+"""Prevalence: estimated class prevalences per group."""
 
 from __future__ import annotations
 
@@ -49,46 +49,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Correction:
-    """The steps that predictions take: those of an estimate, or of prevalences that the caller knows."""
+    """The steps that turn predictions into recalibrated ones, from an estimate or from known prevalences."""
 
-    #: At most two; the weights of each are (K,), the same for all, or (G, K), or of bins, which come first.
+    #: At most two. Weights are (K,) for all groups, or (G, K), or by bin; those by bin come first.
     steps: tuple[Step | BinStep, ...]
-    steps_unseen: tuple[Step | BinStep, ...]  # of a group that is not among these
+    steps_unseen: tuple[Step | BinStep, ...]  # for a group that is not among these
     groups: Keys
     grouped: bool
     n_classes: int
-    known: bool = False  # by the caller: there is no whole field that an unseen group could go with
+    known: bool = (
+        False  # prevalences are the caller's, so there is no whole field to use for an unknown group
+    )
 
 
-#: The name of the posterior of values, in place of a prior's.
+#: The posterior of categories has this name in place of a prior's.
 JUDGE = "judge"
 _SHOWN_GROUPS = 12
-_SHOWN_LINES = 36  # of groups, where every class has one
+_SHOWN_LINES = 36  # group lines, if every class has one
 
 
 def _posteriors() -> Any:
-    """Posteriors are made of estimates, so `verbs` imports objects; here they are loaded when somebody asks."""
+    """`verbs.posteriors`, imported late because it imports objects."""
     return importlib.import_module("fieldcal.verbs.posteriors")
 
 
 class Fit(Frozen):
-    """How the estimate was reached and how well it fits, per group."""
+    """Convergence and goodness of fit of the estimate, per group."""
 
-    gap: Numbers | None  # (G,) optimality gap of the mode, per row; None where the mean is the estimate
+    gap: Numbers | None  # (G,) optimality gap of the mode, per row; None if the estimate is the mean
     n_iter: Counts | None  # (G,)
     converged: Flags | None  # (G,)
-    novel: Counts  # (G,) rows in bins that the lab never filled
-    statistic: Numbers  # (G,) of the misfit, chi-square if the assumption holds
+    novel: Counts  # (G,) rows in bins without lab rows
+    statistic: Numbers  # (G,) goodness of fit, chi-square under label shift
     df: int
     p_value: Numbers  # (G,)
-    adjusted: Numbers  # (G,) under false-discovery control
+    adjusted: Numbers  # (G,) p-value under false-discovery control
     effect: Numbers  # (G,) Cohen's w of the misfit
-    whole_effect: float  # the same of the field as one population
+    whole_effect: float  # effect in the field as one population
     whole_p_value: float
 
     @classmethod
     def of(cls, mode: Solution | None, evidence: Evidence) -> Self:
-        """From what was measured, and the solver where the mode is the estimate."""
+        """From the goodness of fit, and from the solver if the estimate is the mode."""
         misfit = evidence.misfit
         return cls(
             gap=None if mode is None else mode.gap,
@@ -106,20 +108,32 @@ class Fit(Frozen):
 
 
 class WholeField(Frozen):
-    """The field as one population, each number per class, (K,)."""
+    """Estimates for the field as one population, one number per class, (K,)."""
 
     n: float
     mean_prediction: Numbers
-    urc: Numbers  # whatever the trust
-    estimate: Numbers  # after trust
+    urc: Numbers  # estimate under label shift
+    estimate: Numbers  # weighted by trust
     lower: Numbers | None
     upper: Numbers | None
 
 
 class Prevalence(Artefact):
-    """Class prevalences per group: the mean prediction, URC's, and the one to use, with an interval.
+    """Class prevalences per group: mean prediction, estimate under label shift, and the estimate with its interval.
 
-    Made by `fieldcal.estimate`; handed to `fieldcal.recalibrate`.
+    Made by `fieldcal.estimate`; passed to `fieldcal.recalibrate`.
+
+    Attributes
+    ----------
+    design_effect : variance of the field's counts relative to independent rows
+    urc : (G, K) estimate under label shift (unsupervised recalibration, URC), whatever the trust
+    estimate : (G, K) the prevalence: the mean prediction at trust 0, `urc` at trust 1; with labels, the posterior of
+        the multilevel model
+    lower, upper : (G, K) interval of ``estimate`` at ``level``
+    whole : the same for the field as one population: ``whole.estimate`` and so on, each (K,)
+    status : (G,) "ok", or cautions about the group
+    verdict : whether to use the estimate, and why
+    fit : convergence and goodness of fit
 
     Attributes
     ----------
@@ -156,7 +170,7 @@ class Prevalence(Artefact):
     lab: Lab
     field: Field
     prior: dict[str, Any]  # its name and parameters
-    learnt: Learnt  # what the field taught of it
+    learnt: Learnt  # its hyperparameters, as estimated from the field
     point: Literal["mean", "mode"]
     level: float | None = Slot(gt=0, lt=1)
     seed: int = Slot(ge=0)
@@ -178,7 +192,7 @@ class Prevalence(Artefact):
     @model_validator(mode="before")
     @classmethod
     def _empty_shapes(cls, values: Any) -> Any:
-        """JSON cannot tell the width of a table without rows."""
+        """Restore the width of tables without rows, which JSON loses."""
         whole = values.get("whole") if isinstance(values, dict) else None
         width = np.size(whole.get("urc", 0)) if isinstance(whole, dict) else 0
         if width < 2:
@@ -208,7 +222,7 @@ class Prevalence(Artefact):
 
     @property
     def groups(self) -> Keys:
-        """The G group keys; the single key None when the field has no groups."""
+        """The G group keys; the single key None without groups."""
         return self.field.groups
 
     @property
@@ -218,7 +232,7 @@ class Prevalence(Artefact):
 
     @property
     def n(self) -> NDArray[Any]:
-        """(G,) rows per group, or sums of their weights."""
+        """(G,) rows per group, or sums of weights."""
         return self.field.n
 
     @property
@@ -228,19 +242,19 @@ class Prevalence(Artefact):
 
     @property
     def trust_overall(self) -> float:
-        """The probability that the whole field moved by label shift."""
+        """The probability that label shift explains the change of the whole field."""
         return float(self.trust.overall)
 
     @property
     def trust_between(self) -> float:
-        """The probability that groups differ by label shift; that of the whole field where there are no groups."""
+        """The probability that label shift explains the differences between groups; `trust_overall` without groups."""
         return float(self.trust.between)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What happens to the predictions of every group: at most two mixtures, the weights of each (K,) or (G, K).
+        """Class weights applied to the predictions of every group: at most two steps, each (K,) or (G, K).
 
-        Those of ``shape="tilt"``; `correction` has also those of bins.
+        Those of ``shape="tilt"``; `correction` also has those by bin.
         """
         if self.is_judged:
             grouped = self.field.grouped
@@ -258,7 +272,7 @@ class Prevalence(Artefact):
 
     @property
     def untouched(self) -> bool:
-        """Whether every prediction stays what the model said: nothing is corrected, nor calibrated on the lab."""
+        """Whether predictions stay as they are: neither corrected nor calibrated."""
         return not self.steps and self.lab.calibration_map is None
 
     @property
@@ -268,7 +282,7 @@ class Prevalence(Artefact):
 
     @cached_property
     def steps_unseen(self) -> tuple[Step, ...]:
-        """The same for a group that was never seen: it moves as the whole field does."""
+        """`steps` for an unknown group, which follows the whole field."""
         if self.is_judged:
             total = self.field.V.sum(axis=0, dtype=np.float64)
             (step,) = steps_to_shares(self.lab, total[None], self.whole.estimate[None])
@@ -285,25 +299,26 @@ class Prevalence(Artefact):
         )
 
     def shape_of(self, shape: Shape) -> Literal["tilt", "bins"]:
-        """What ``shape="auto"`` is: bins where the lab's groups correct the calibration that they have in common."""
+        """The shape that ``shape="auto"`` selects: bins if the lab's groups correct the calibration that they share."""
         check_options(shape=shape)
         if shape != "auto":
             return shape
         return "bins" if self.rests_on_lab_groups and self.lab.partition.takes_probabilities else "tilt"
 
     def correction(self, shape: Shape = "auto") -> Correction:
-        """What `recalibrate` does to predictions."""
+        """The steps that `recalibrate` applies."""
         shape = self.shape_of(shape)
         about = (self.groups, self.field.grouped, len(self.classes))
         if shape == "tilt":
             return Correction(self.steps, self.steps_unseen, *about)
         if self.is_judged:
             raise InputError(
-                f"{option('shape', 'bins')} is for probabilities: values are told class by class anyway. Leave it out."
+                f"{option('shape', 'bins')} is for probabilities: each category has its own class probabilities "
+                "anyway. Leave it out."
             )
         if self.by_model is None:
             raise InputError(
-                f"{option('shape', 'bins')} corrects predictions bin by bin, which takes labels of the field or of "
+                f"{option('shape', 'bins')} corrects predictions bin by bin, which needs labels of the field or of "
                 "the lab's groups, but none were counted. Label some rows (see fieldcal plan), count them with their "
                 "labels and estimate again; or leave it out."
             )
@@ -312,37 +327,37 @@ class Prevalence(Artefact):
         return Correction(seen, unseen, *about)
 
     def draws(self, groups: list[Hashable] | None = None, *, assume: Assume = "trust") -> Floats:
-        """Joint draws of the prevalences, (groups, draws, K), after trust.
+        """Joint draws of the prevalences, (groups, draws, K), from the posterior of `estimate`.
 
-        Every draw is under one hypothesis for all groups, as probable as the estimate makes it: predictions are
-        unchanged, label shift holds, or neither. Under label shift, draw ``s`` of every group uses the same draw of M,
-        so that draws of two groups may be subtracted. They are made anew, and are the same, at every call.
-        Of ``groups``, by default all. ``assume="label_shift"`` is the posterior if that assumption holds.
+        Each draw assumes one hypothesis for all groups, with its posterior probability: unchanged predictions, label
+        shift, or neither. Under label shift, draw ``s`` of every group uses the same draw of M, so draws of two groups
+        may be subtracted. Repeated calls return the same draws. ``groups``: by default all. ``assume="label_shift"``
+        returns the posterior under that assumption.
         """
         check_assume(assume)
         if groups is not None and not isinstance(groups, (list, tuple, np.ndarray)):
             raise InputTypeError(f"groups must be a list of groups, but got {groups!r:.60}.")
         named = self.groups if groups is None else groups
         at = np.arange(len(named)) if groups is None else np.array([self.row_of(g) for g in named], dtype=int)
-        # In one order, each group once: a group asked for twice, or in another place, has the same draws.
+        # In a fixed order, each group once: a group that is repeated or moved has the same draws.
         rows, back = np.unique(at, return_inverse=True)
         return np.asarray(_posteriors().draws(self, rows, assume)[back])
 
     @property
     def is_judged(self) -> bool:
-        """Whether these are shares behind the values of a judge or a test."""
+        """Whether the estimate is of shares behind the categories of a judge or a test."""
         return self.prior.get("name") == JUDGE
 
     @cached_property
     def judged(self) -> Judged:
-        """The posterior of the shares behind values, made anew; where the prior is the caller's own there is none."""
+        """The posterior of the shares behind categories, computed again; unavailable with a custom prior."""
         if not self.is_judged:
-            raise InputError("This estimate is not of values, or was made with a prior of the caller's own.")
+            raise InputError("This estimate is not of values, or has a custom prior.")
         return Judged.of(self.lab, self.field, design_effect=self.design_effect, seed=self.seed)
 
     @property
     def labels(self) -> FieldLabels | None:
-        """What labelled rows of the field say; None where there are none."""
+        """Summary of the labelled field rows; None without any."""
         return None if self.by_model is None else self.by_model.labels
 
     @property
@@ -352,29 +367,29 @@ class Prevalence(Artefact):
 
     @property
     def trust_before(self) -> Trust:
-        """The trust without labels of the field."""
+        """The trust before field labels."""
         before: Trust = self.trust if self.labels is None else self.labels.before
         return before
 
     @cached_property
     def posterior(self) -> Posterior:
-        """The posterior of the multilevel model, made anew."""
+        """The posterior of the multilevel model, computed again."""
         found: Posterior = _posteriors().of_estimate(self, weighed=bool(self.field.labelled))
         return found
 
     @cached_property
     def open_posterior(self) -> Posterior:
-        """The same with all hypotheses open, which further labels can decide between."""
+        """The posterior with all hypotheses open, for planning with further labels."""
         found: Posterior = self.posterior
         return found if self.field.labelled else _posteriors().of_estimate(self, weighed=True)
 
     @property
     def own_prior(self) -> Prior | None:
-        """The prior, where it is at hand: one made of functions is in no file."""
+        """The prior object if available: a prior made of functions cannot be saved."""
         return self._prior
 
     def remembering(self, prior: Prior) -> Self:
-        """The same with the prior itself at hand."""
+        """The same estimate with its prior object attached."""
         self._prior = prior
         return self
 
@@ -389,21 +404,20 @@ class Prevalence(Artefact):
         level: float | None = None,
         pairs: Pairs | None = None,
     ) -> Interval:
-        """How much more prevalent a class is in group ``a`` than in group ``b``, with an interval.
+        """The difference or ratio of a class's prevalence between groups ``a`` and ``b``, with an interval.
 
-        The estimate is that of the table: the difference, or the ratio, of the two groups' estimates. The interval is
-        from joint draws: what both groups share, the noise of M for one, mostly cancels, so it is narrower than the
-        two groups' own intervals suggest.
+        The point is that of the two groups' estimates. The interval is from joint draws: errors that both groups
+        share, such as those of M, mostly cancel, so it is narrower than the two groups' own intervals suggest.
 
         Parameters
         ----------
         a, b : two groups
         of : class, by default the last
         kind : "difference" or "ratio"
-        assume : "trust", or "label_shift" for what URC says if the assumption holds
+        assume : "trust", or "label_shift" for the result under that assumption
         level : probability content of the interval, by default that of the estimate
-        pairs : of values, the items that both groups were judged on, from `fieldcal.pairs`: an item that is hard for
-            one is hard for the other, which makes the interval of their difference narrower
+        pairs : for categories, the items that both groups were judged on, from `fieldcal.pairs`: errors on shared items
+            are correlated, which makes the interval of the difference narrower
         """
         return derived.contrast(self, a, b, of=of, kind=kind, assume=assume, level=level, pairs=pairs)
 
@@ -417,16 +431,16 @@ class Prevalence(Artefact):
         assume: Assume = "trust",
         level: float | None = None,
     ) -> Comparison:
-        """Many differences at once: of all groups to a reference, or of every two, and what may be said of all of them.
+        """Differences of all groups to a reference, or of all pairs, with control of errors over all of them.
 
-        Each difference has an interval of its own, as from `contrast`, and one that holds together with those of
-        all others (family-wise: from the largest standardised deviation of joint draws). Those that are *found* are as
-        many of the surest as keep the expected share of wrong signs among them below ``errors`` (false discovery).
+        Each difference has a marginal interval, as from `contrast`, and a simultaneous one (family-wise, from the
+        largest standardised deviation of joint draws). *Found* are as many of the most certain as keep the expected
+        share of wrong signs among them below ``errors`` (false discovery rate).
 
         Parameters
         ----------
-        reference : the group that all others are compared with; by default every two groups are compared
-        errors : the share of wrong signs that is expected among the differences found, at most
+        reference : the group that all others are compared with; by default all pairs are compared
+        errors : largest expected share of wrong signs among the differences found
         of, pairs, assume, level : as in `contrast`
         """
         return derived.compare(self, reference, of=of, pairs=pairs, errors=errors, assume=assume, level=level)
@@ -441,24 +455,24 @@ class Prevalence(Artefact):
     ) -> tuple[Interval, ...]:
         """The prevalence of a class in each of several groups.
 
-        The estimate is that of the table, and so is the interval at the estimate's own level. At another level, or if
-        label shift is assumed, the interval is from the joint draws that `contrast` and `ranking` take. ``groups`` are
-        by default all; ``of``, ``assume`` and ``level`` are as in `contrast`.
+        Point and interval are those of the table. At another level, or under label shift, the interval is from the
+        joint draws that `contrast` and `ranking` use. ``groups``: by default all; ``of``, ``assume`` and ``level`` as
+        in `contrast`.
         """
         return derived.shares(self, groups, of=of, assume=assume, level=level)
 
     def ranking(
         self, *, of: Hashable = None, assume: Assume = "trust", pairs: Pairs | None = None
     ) -> Ranking:
-        """How likely each group has the highest prevalence of a class: arguments as in `contrast`; they sum to one."""
+        """The probability of each group to have the highest prevalence of a class; arguments as in `contrast`."""
         return derived.ranking(self, of=of, assume=assume, pairs=pairs)
 
     def poststratify(
         self, totals: Any, *, of: Hashable = None, assume: Assume = "trust", level: float | None = None
     ) -> Interval:
-        """The prevalence of a class in a population made of these groups in other proportions, with an interval.
+        """The prevalence of a class in a population with other group sizes, with an interval.
 
-        The estimate is the weighted mean of those of the table; the interval is from joint draws.
+        The point is the weighted mean of the group estimates; the interval is from joint draws.
 
         Parameters
         ----------
@@ -472,16 +486,16 @@ class Prevalence(Artefact):
     ) -> dict[str, dict[Hashable, Interval]]:
         """Rows, precision and recall of decisions by the largest prediction, per class, without labels.
 
-        Predictions are those before recalibration: the model's, as calibrated where the lab is.
+        Predictions are those before recalibration: the model's, or as calibrated if the lab is.
 
-        Of every draw of the prevalences: the table of classes by bins that has the field's histogram and these
-        prevalences, and is nearest to the lab's (raking); the lab says what is decided in each cell. If label shift
-        holds that leaves recall as it is in the lab; if the model is right, precision within a bin. The rows
-        of each class are those of the table's estimate.
+        For every draw of the prevalences, the lab's class-by-bin table is raked to the field's histogram and these
+        prevalences; the lab's decisions in each cell then give the counts. Under label shift this leaves recall as in
+        the lab; under unchanged predictions, precision within a bin. The rows of each class are those of the table's
+        estimate.
 
         Parameters
         ----------
-        group : the group to ask about; by default all of them together
+        group : by default all groups together
         assume : as in `contrast`
         """
         return performance.performance(self, group, assume=assume)
@@ -494,18 +508,19 @@ class Prevalence(Artefact):
         return bool(group_keys.positions(self.groups, (group_keys.normalize(group),))[0] >= 0)
 
     def plot(self, **options: Any) -> Any:
-        """The shares of all groups as a figure of matplotlib: `fieldcal.plots.forest`, with its options."""
-        # Pictures are made of estimates, so plots import objects; here they are loaded when somebody asks.
+        """Forest plot of all groups, a matplotlib figure; options as in `fieldcal.plots.forest`."""
+        # Imported late, because plots import objects.
         return importlib.import_module("fieldcal.plots").forest(self, **options)
 
     def to_frame(self, backend: str | None = None, *, wide: bool = False) -> Any:
         """One row per class of the whole field, then one per group and class, as a table of pandas, polars or pyarrow.
 
         Columns: scope ("whole" or "group"), group (null for the whole field; one per part of the key if keys are
-        tuples), class, n, mean_prediction, urc, estimate, lower, upper, trust_between, trust_overall, lab_labels and
-        field_labels (labelled rows of the group that the estimate rests on), status. One
-        population has rows of the whole field only. The backend is by default the first that is installed.
-        With ``wide=True`` a group has one row, and shares have a column for each class, ``estimate_<class>``.
+        tuples), class, n, mean_prediction, urc (the estimate under label shift), estimate, lower, upper,
+        trust_between, trust_overall, lab_labels and field_labels (labelled rows of the group behind the estimate),
+        status. A field without groups has rows of the whole field only. The backend is by default the first that is
+        installed. With ``wide=True`` a group has one row, and shares have a column for each class,
+        ``estimate_<class>``.
         """
         check_options(wide=wide)
         table = self.to_dict()
@@ -516,7 +531,7 @@ class Prevalence(Artefact):
         return frames.columns(self)
 
     def labelled_rows(self, where: Literal["lab", "field"]) -> list[float]:
-        """How many labelled rows of each group the estimate rests on; with none of either, on the histogram alone."""
+        """Labelled rows of each group that enter the estimate, from the lab or the field."""
         rows = np.zeros(len(self.groups))
         if where == "lab" and self.by_model is not None and self.by_model.lab_rows is not None:
             rows = np.asarray(self.by_model.lab_rows, dtype=np.float64)
@@ -526,7 +541,7 @@ class Prevalence(Artefact):
         return rows.tolist()
 
     def row_of(self, group: Hashable) -> int:
-        """The place of a group."""
+        """The position of a group."""
         at = int(group_keys.positions(self.groups, (group_keys.normalize(group),))[0])
         if at < 0:
             raise InputError(
@@ -535,7 +550,7 @@ class Prevalence(Artefact):
         return at
 
     def interval_text(self, g: int | None, k: int) -> str:
-        """The interval of one class in a group, or in the whole field, for people; empty where none was asked for."""
+        """The interval of one class in a group, or in the whole field, as text; empty without a level."""
         lower, upper = (self.whole.lower, self.whole.upper) if g is None else (self.lower, self.upper)
         if lower is None or upper is None:
             return ""
@@ -543,7 +558,7 @@ class Prevalence(Artefact):
         return f"{lower[at]:.3f} – {upper[at]:.3f}"
 
     def shown_class(self) -> int:
-        """The second of two classes, or the one for which most rows are corrected; if none are, that moved most."""
+        """The second of two classes; of more, the one with the largest correction."""
         if len(self.classes) == 2:
             return 1
         rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.estimate - self.mean_prediction)
@@ -551,11 +566,11 @@ class Prevalence(Artefact):
 
     @property
     def shows_one_class(self) -> bool:
-        """Whether a table of the groups has one line each: of two classes one says it all."""
+        """Whether a table of the groups has one line each, as the second of two classes is enough."""
         return self.field.grouped and len(self.classes) == 2
 
     def shown(self) -> list[tuple[Hashable, int | None, int]]:
-        """The lines of `table`: what each is called, its group's row (None: the whole field) and its class's column."""
+        """The lines of `table`: name, position of the group (None: the whole field) and of the class."""
         moved = show.largest(np.abs(self.whole.urc - self.lab.p_lab), show.SHOWN_CLASSES)
         classes = [1] if self.shows_one_class else sorted(moved)
         if not self.field.grouped:
@@ -566,7 +581,7 @@ class Prevalence(Artefact):
         return [(name, g, k) for name, g in lines for k in classes]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows for people: the whole field and the largest groups, every class of more than two."""
+        """Head and rows of the table for people: the whole field and the largest groups."""
         interval = "" if self.level is None else f"{self.level:.0%} interval"
         first = [self.words()[0], "class"] if self.field.grouped else ["class"]
         names = ["mean prediction", "under label shift", "estimate"]
@@ -575,7 +590,7 @@ class Prevalence(Artefact):
         head = [*first, "n", *names, interval, "trust", "status"]
         lines = [self._line(*line) for line in self.shown()]
         left_out = {"class"} if self.shows_one_class else set()
-        if self.is_judged:  # nothing is assumed, and no trust is asked for
+        if self.is_judged:  # no assumption about the shift, so no trust
             left_out |= {"under label shift", "trust"}
         kept = [i for i, title in enumerate(head) if title not in left_out]
         return [head[i] for i in kept], [[line[i] for i in kept] for line in lines]
@@ -592,11 +607,11 @@ class Prevalence(Artefact):
         return [*names, *numbers, f"{trust:.2f}", status]
 
     def words(self) -> tuple[str, str]:
-        """What a group is called, and several are."""
+        """What a group is called: singular and plural."""
         return ("slice", "slices") if self.is_judged else ("group", "groups")
 
     def title(self) -> str:
-        """What the table is about, in one line."""
+        """The title of the table."""
         rows = f"{float(np.sum(self.n)):,.0f} rows"
         what = "Share" if self.is_judged else "Prevalence"
         if not self.field.grouped:

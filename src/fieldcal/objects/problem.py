@@ -1,4 +1,4 @@
-"""From artefacts to arrays: the lab's and the field's counts as effective rows, in core's letters."""
+"""From Lab and Field to core's arrays: counts in effective rows."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from fieldcal.types import Design, Floats, Ints
 def as_problem(
     lab: Lab, field: Field, *, design_effect: float = 1.0, rows: Ints | slice = slice(None)
 ) -> Problem:
-    """What is asked, of all groups or of some rows of them.
+    """The estimation problem of all groups, or of some.
 
-    Weights enter with Kish's effective sample size, on both sides; rows of the field that are not independent with
-    their design effect.
+    Weights enter by Kish's effective sample size, in lab and field; dependent rows of the field by their design
+    effect.
     """
     V, squares = (np.asarray(counts[rows], dtype=np.float64) for counts in (field.V, field.weight_squares))
     whole = V
     if field.weighted:
-        # A group whose weights are unequal has fewer effective rows, but is no smaller a part of the field.
+        # Unequal weights reduce the effective rows of a group, but not its share of the field.
         V = _worth(lab, V, squares)
     problem = Problem(
         lab.F_effective, V / design_effect, lab.smoothing, field.grouped, class_rows=lab.n_effective
@@ -43,7 +43,7 @@ def as_problem(
 
 
 def labelled_rows(field: Field, problem: Problem) -> LabelledRows:
-    """The labelled rows of a field, worth as much as its other rows are."""
+    """Labelled rows of a field, in the same effective rows as its other rows."""
     given, (_, K, m) = field.labelled, problem.shape
     groups = np.unique(np.concatenate([np.zeros(0, np.intp), *(found.at for found in given.values())]))
     worth = _label_worth(field, problem, groups)
@@ -59,7 +59,7 @@ def labelled_rows(field: Field, problem: Problem) -> LabelledRows:
 
 
 def _label_worth(field: Field, problem: Problem, groups: Ints) -> Floats:
-    """How many effective rows a labelled row of these groups is worth: as many as another row of the group."""
+    """Effective rows per labelled row of these groups."""
     n = np.asarray(field.n, dtype=np.float64)[groups]
     typical = problem.V.sum() / max(float(np.sum(field.n)), 1e-300)
     worth = np.full(len(n), typical or 1.0)
@@ -67,16 +67,16 @@ def _label_worth(field: Field, problem: Problem, groups: Ints) -> Floats:
 
 
 def label_rows(field: Field) -> dict[Design, float]:
-    """How many rows of each design have a label; of weighted ones, how many of equal weight would say as much."""
+    """Labelled rows of each design; for weighted ones, the effective sample size."""
     n, squares = float(np.sum(field.n)), float(np.sum(field.weight_squares, dtype=np.float64))
     worth = float(row_per_weight(n, squares)) if field.weighted and n > 0 else 1.0
     return {design: worth * float(found.counts.sum()) for design, found in field.labelled.items()}
 
 
 def looks_random(lab: Lab, field: Field) -> float | None:
-    """p-value of rows that are said to be drawn at random, if they are, by where their predictions fall.
+    """p-value for labelled rows being a random sample of their group, by their histogram.
 
-    Within groups: how many rows each group has is the caller's choice. Neighbouring bins of few rows count together.
+    Within groups, because the caller chooses how many rows each group has. Neighbouring bins of few rows are merged.
     """
     found = field.labelled.get("random")
     if found is None:
@@ -92,7 +92,7 @@ def looks_random(lab: Lab, field: Field) -> float | None:
 
 
 def _worth(lab: Lab, V: Floats, squares: Floats) -> Floats:
-    """Histograms (G, m) of weighted rows, scaled to the rows that they are worth."""
+    """Histograms (G, m) of weighted rows, scaled to their effective sample size."""
     n = V.sum(axis=1)
     worth = rows_worth(V, squares, lab.M, lab.p_lab)
     return np.asarray(V * np.divide(worth, n, out=np.ones_like(n), where=n > 0)[:, None])

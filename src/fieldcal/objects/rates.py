@@ -1,4 +1,4 @@
-"""A lab without rows: published rates of a test, as the rows that they are worth."""
+"""A lab without rows: published rates of a test, as equivalent rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lab_of_rates(
     classes: Sequence[Hashable] | None,
     values: Sequence[Any] | None,
 ) -> dict[str, Any]:
-    """What a lab is made of, from rates and how well they are known."""
+    """The fields of a lab, from rates and their precision."""
     check_level(level)
     two = [sensitivity, specificity]
     given = [rate is not None for rate in two]
@@ -65,7 +65,7 @@ _NAMES = ("sensitivity", "specificity")
 def _rows_of_two(table: Floats, n: Any, intervals: Any, level: float) -> Floats:
     if (n is None) == (intervals is None):
         raise InputError(
-            f"Rates are known from so many rows, or so well: give {option('n')}, the numbers of positive and negative "
+            f"Rates need their precision: give {option('n')}, the numbers of positive and negative "
             f"rows behind them, or their {option('intervals')}{'' if n is None else ' and not both'}."
         )
     if n is not None:

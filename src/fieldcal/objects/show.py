@@ -1,7 +1,7 @@
-"""What people see of an object: one table, in a terminal and in a notebook.
+"""Tables of objects for people, in a terminal and in a notebook.
 
-Names come from data. They are shortened and lose what is not printable in `group_keys.show`, reach rich as `Text`,
-which reads no markup, and HTML escaped. Rich is imported where it is used: it is not there in a plain installation.
+Names come from data. They are shortened and stripped of unprintable characters in `group_keys.show`, passed to rich as
+`Text`, which does not interpret markup, and escaped in HTML. Rich is imported late, because it is optional.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ SHOWN_GROUPS = 8
 SHOWN_BINS = 24
 SHOWN_VALUES = 8
 NAME = 24  # characters of a name
-#: Where Python has all of a table that is shown in part.
+#: Where Python has the full table.
 TO_FRAME = "to_frame()"
-#: Of a verdict: its sign, and its colour in a terminal and in a notebook.
+#: Verdict: sign, and colours in a terminal and in a notebook.
 SIGNS = {
     "ok": ("✓", "green", "#009e73"),
     "care": ("!", "yellow", "#e69f00"),
     "do_not_use": ("✕", "red", "#cc3311"),
 }
-#: Of labelled rows: how each design chose them.
+#: Designs of labelled rows, in words.
 CHOSEN: dict[Design, str] = {"random": "at random", "by_score": "by score", "by_class": "by class"}
 _REASONS = 20
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
@@ -48,16 +48,16 @@ _NEXT_TO_NOTHING = 0.005
 
 @dataclass(frozen=True)
 class Sheet:
-    """An object for people: a table under its title, and notes below it."""
+    """A table with a title, and notes below it."""
 
     title: str
     head: list[str]
     rows: list[list[str]]
-    notes: tuple[str, ...]  # the empty ones are left out
-    names: int = 1  # columns of names, which come first
+    notes: tuple[str, ...]  # empty ones are skipped
+    names: int = 1  # number of leading columns with names
 
     def parts(self) -> list[RenderableType]:
-        """For a terminal, from top to bottom."""
+        """The parts for a terminal, from top to bottom."""
         from rich.table import Table
         from rich.text import Text
 
@@ -69,7 +69,7 @@ class Sheet:
         return [Text(self.title), table, *(Text(note) for note in self.notes if note)]
 
     def page(self) -> str:
-        """For a notebook, which paints its own tables: only what it would get wrong is styled."""
+        """HTML for a notebook; styles only what notebooks get wrong."""
         # ``bdi`` keeps right-to-left names from turning the numbers beside them around.
         rows = [
             [f"<td{self._side(i)}><bdi>{html.escape(cell)}</bdi></td>" for i, cell in enumerate(row)]
@@ -84,12 +84,12 @@ class Sheet:
         )
 
     def _side(self, column: int) -> str:
-        """Names to the left, numbers to the right; bins that are empty keep their place."""
+        """The alignment of a column: names left, numbers right; histograms keep their spaces."""
         return f' style="text-align:{"left" if column < self.names else "right"};white-space:pre"'
 
 
 def lab_sheet(lab: Lab) -> Sheet:
-    """The most frequent classes in the order that the lab has them, each with its row of M."""
+    """The most frequent classes in the lab's order, each with its row of M."""
     at = sorted(largest(lab.p_lab, SHOWN_CLASSES))
     says = lab.of_values and lab.n_bins <= SHOWN_VALUES
     shown = _rates(lab.M[at]) if says else [[bars] for bars in _heights(together(lab.M[at]))]
@@ -119,16 +119,16 @@ def field_sheet(field: Field) -> Sheet:
 
 
 def prevalence_sheet(prev: Prevalence, *, all_in: str = TO_FRAME) -> Sheet:
-    """The table of prevalences; ``all_in`` says where the lines are that it leaves out."""
+    """The table of prevalences; ``all_in`` names the place of the full table."""
     head, rows = prev.table()
-    used = [i for i, title in enumerate(head) if title]  # no interval, no column
+    used = [i for i, title in enumerate(head) if title]  # without an interval, no column
     cells = [[row[i] for i in used] for row in rows]
     notes = prevalence_notes(prev, all_in=all_in)
     return Sheet(prev.title(), [head[i] for i in used], cells, notes, names=head.index("n"))
 
 
 def prevalence_notes(prev: Prevalence, *, all_in: str = TO_FRAME) -> tuple[str, ...]:
-    """What is said below the table of prevalences."""
+    """Notes below the table of prevalences."""
     return hidden_text(prev, all_in), positive_text(prev.lab), labels_text(prev)
 
 
@@ -138,7 +138,7 @@ def prevalence_parts(prev: Prevalence, *, all_in: str = TO_FRAME) -> list[Render
 
 
 def verdict_parts(verdict: Verdict, *, reasons: Sequence[str] | None = None) -> list[RenderableType]:
-    """The verdict and its reasons, as they are or in other words, for a terminal."""
+    """The verdict and its reasons, for a terminal."""
     from rich.text import Text
 
     head, *lines = verdict.text(reasons).split("\n")
@@ -146,7 +146,7 @@ def verdict_parts(verdict: Verdict, *, reasons: Sequence[str] | None = None) -> 
 
 
 def verdict_page(verdict: Verdict) -> str:
-    """The verdict in words, with a sign and a colour beside them, and its reasons, for a notebook."""
+    """The verdict and its reasons, as HTML for a notebook."""
     sign, _, colour = SIGNS[verdict.level]
     head = html.escape(repr(verdict).partition("\n")[0])
     reasons = [group_keys.show(reason, width=1_000) for reason in verdict.reasons[:_REASONS]]
@@ -157,7 +157,7 @@ def verdict_page(verdict: Verdict) -> str:
 
 
 def stacked(parts: Iterable[RenderableType]) -> Group:
-    """Parts for a terminal as one thing to print."""
+    """Parts for a terminal as one printable object."""
     from rich.console import Group
 
     return Group(*parts)
@@ -169,27 +169,27 @@ def amount(n: Any) -> str:
 
 
 def name(key: Hashable) -> str:
-    """A group or a class, in a table."""
+    """A group or a class, as shown in a table."""
     return group_keys.show(key, width=NAME)
 
 
 def status(flags: str, *, width: int = 80) -> str:
-    """The status of a group for people: ``few_rows,novel`` is few rows, novel."""
+    """The status of a group in words: ``few_rows,novel`` is "few rows, novel"."""
     return group_keys.show(flags.replace("_", " ").replace(",", ", "), width=width)
 
 
 def largest(sizes: NDArray[Any], at_most: int) -> list[int]:
-    """Where the largest are, the first of equals first."""
+    """Positions of the largest sizes; ties by position."""
     return [int(i) for i in np.argsort(-np.asarray(sizes), kind="stable")[:at_most]]
 
 
 def more(n: int, shown: int) -> str:
-    """What is left out, if anything is."""
+    """The number left out, as text; empty if nothing is."""
     return f"… and {n - shown:,} more" if n > shown else ""
 
 
 def together(table: NDArray[Any], at_most: int = SHOWN_BINS) -> Floats:
-    """The columns of a table, neighbours added up until there are few."""
+    """The columns of a table, with neighbours added up until there are few."""
     edges = np.linspace(0, table.shape[1], min(table.shape[1], at_most) + 1).astype(int)
     return np.add.reduceat(np.asarray(table, dtype=np.float64), edges[:-1], axis=1)
 
@@ -209,12 +209,12 @@ def lab_title(lab: Lab, classes: str = "") -> str:
 
 
 def bins_word(lab: Lab) -> str:
-    """What the bins of a lab are called: values where it is of them."""
+    """ "values" or "bins"."""
     return "values" if lab.of_values else "bins"
 
 
 def rehearsal_text(lab: Lab) -> str:
-    """What the rehearsal said, if there was one."""
+    """The result of the rehearsal, if there was one."""
     r = lab.rehearsal
     if r is None:
         return ""
@@ -225,7 +225,7 @@ def rehearsal_text(lab: Lab) -> str:
 
 
 def positive_text(lab: Lab) -> str:
-    """Which class a single column of predictions is about, and why, if there is one."""
+    """The class of a single column of predictions, and why; empty for several columns."""
     if lab.positive_column is None:
         return ""
     why = "the second class in sorted order" if group_keys.in_order(lab.classes) else "as told"
@@ -233,20 +233,20 @@ def positive_text(lab: Lab) -> str:
 
 
 def labelled_text(field: Field) -> str:
-    """How many rows have a label, by how they were chosen, if any have."""
+    """Numbers of labelled rows by design; empty without any."""
     found = [f"{amount(d.counts.sum())} chosen {CHOSEN[design]}" for design, d in field.labelled.items()]
     return f"labelled rows: {', '.join(found)}" if found else ""
 
 
 def labels_text(prev: Prevalence) -> str:
-    """What labelled rows decided, or of values how many there are, if there are any."""
+    """The effect of labelled rows on the estimate; for categories their number; empty without any."""
     if prev.is_judged:
         return labelled_text(prev.field)
     return "" if prev.labels is None else str(prev.by_model)
 
 
 def hidden_text(prev: Prevalence, all_in: str) -> str:
-    """How many groups and classes the table of prevalences leaves out, if any, and where they are."""
+    """The number of groups and classes that the table leaves out, and where they are."""
     lines = prev.shown()
     outcome = prev.lab.outcome
     hidden = 0 if prev.shows_one_class else len(prev.classes) - len({k for *_, k in lines})
@@ -271,7 +271,7 @@ def _rates(M: Floats) -> list[list[str]]:
 
 
 def _heights(probabilities: Floats) -> list[str]:
-    """Each row as bars, all on one scale; next to nothing, as from smoothing alone, has none."""
+    """Each row as bars on a common scale; cells of smoothing alone are blank."""
     top = max(probabilities.max(initial=0.0), 1e-300)
     least = np.where(probabilities < _NEXT_TO_NOTHING, 0, 1)
     steps = np.maximum(np.rint(probabilities / top * (len(_HEIGHTS) - 1)).astype(int), least)

@@ -1,4 +1,4 @@
-"""Finding: one thing that was seen, judged once. Verdict: all of them, and the worst."""
+"""Finding: the result of one check. Verdict: all findings, and the worst of them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 Level = Literal["ok", "care", "do_not_use"]
-#: Only people can answer where it says "ask": such a finding is on the checklist, and decides nothing.
+#: Findings in state "ask" are questions that only people can answer; they do not affect the verdict.
 State = Literal["ok", "ask", "care", "do_not_use"]
 
 WORDS = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
 _ORDER: tuple[State, ...] = ("ok", "ask", "care", "do_not_use")
-#: What is told among the reasons although nothing is wrong with it: what trust rests on.
+#: Codes listed among the reasons even if they are no problem: the basis of trust.
 _TOLD = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
 
 
 class Finding(Frozen):
-    """All that is ever said about an estimate, in one shape.
+    """The result of one check of an estimate.
 
     Attributes
     ----------
     code : stable and documented, such as ``"not_rehearsed"``
-    question : what was asked, such as "Did the whole field move only in its mix of classes?"
-    state : ``"ok"``, ``"care"``, ``"do_not_use"``; ``"ask"`` where only people can know
-    text : what was seen, with its numbers
-    remedy : what to do next; empty where there is nothing to do
-    groups : whom it concerns, the worst first, at most twenty; empty for all
+    question : the question of the check, such as "Did the whole field move only in its mix of classes?"
+    state : ``"ok"``, ``"care"``, ``"do_not_use"``; ``"ask"`` if only people can answer
+    text : the answer, with its numbers
+    remedy : what to do next; empty if there is nothing to do
+    groups : the groups concerned, the worst first, at most twenty; empty for all
     """
 
     code: str
@@ -72,28 +72,28 @@ class Verdict(Frozen):
 
     @property
     def told(self) -> tuple[Finding, ...]:
-        """The findings that speak against use, the weightiest first, and those that trust rests on."""
+        """Findings against use, most severe first, and those that trust rests on."""
         found = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
         return tuple(sorted(found, key=lambda f: -_ORDER.index(f.state)))
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What speaks against use and what to do about it, the weightiest first; and what trust rests on."""
+        """Reasons against use and their remedies, most severe first; then the basis of trust."""
         return tuple(f"{f.text} {f.remedy}".strip() for f in self.told)
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What to do next, the weightiest first, each once."""
+        """Distinct remedies, most severe first."""
         ranked = sorted(self.findings, key=lambda f: -_ORDER.index(f.state))
         return tuple(dict.fromkeys(f.remedy for f in ranked if f.remedy))
 
     def finding(self, code: str) -> Finding | None:
-        """The finding of this code, if it was made."""
+        """The finding with this code, or None."""
         return next((f for f in self.findings if f.code == code), None)
 
     def text(self, reasons: Sequence[str] | None = None) -> str:
-        """The verdict, and below it its reasons, as they are or in other words."""
-        # They may come from a file: none of them is two lines, or a command to the terminal.
+        """The verdict, followed by its reasons, or by others if given."""
+        # Reasons may come from a file: `show` removes line breaks and terminal commands.
         told = self.reasons if reasons is None else reasons
         return "\n".join([WORDS[self.level], *(f"  - {group_keys.show(why, width=1_000)}" for why in told)])
 

@@ -1,11 +1,11 @@
-"""The four verbs on arrays and on predictive distributions, one file each, and what goes with them.
+"""The verbs on arrays and predictive distributions, one file each.
 
-learn            count             estimate                  recalibrate
-lab scores  ──►  field scores ──►  prevalence per group ──►  new predictions
-+ labels         (any size)        + interval + verdict      (same rows, order and kind)
-  = Lab            = Field           = Prevalence
+    learn            count             estimate                  recalibrate
+    lab scores  ──►  field scores ──►  prevalence per group ──►  new predictions
+    + labels         (any size)        + interval + verdict      (same rows, order and kind)
+      = Lab            = Field           = Prevalence
 
-What scores and labels are, probabilities and classes or distributions and numbers, the lab's outcome knows.
+The lab's outcome holds what predictions and labels are: probabilities and classes, or distributions and numbers.
 """
 
 from fieldcal.verbs.change_prevalence import change_prevalence

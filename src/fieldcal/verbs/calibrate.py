@@ -1,4 +1,4 @@
-"""Calibration of the lab's predictions, and what the lab's own rows are read as: by curves that have not seen them."""
+"""Calibration of the lab's predictions; lab rows are calibrated out of fold."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from fieldcal.core.calibration_fit import Curve
 
 CalibrationLike = CalibrationName | CalibrationMap | None
-#: Lab rows are read by curves that were fitted to the others, in so many parts.
+#: Number of folds of the out-of-fold calibration.
 FOLDS = 5
 
 
 def check_calibration(calibration: object, *, given_bins: bool) -> None:
-    """Refuse what is no way to calibrate, and any where bin ids stand in place of predictions."""
+    """Refuse unknown calibrations, and any calibration of bin ids."""
     if calibration is None:
         return
     if not isinstance(calibration, (str, CalibrationMap)):
@@ -34,7 +34,7 @@ def check_calibration(calibration: object, *, given_bins: bool) -> None:
     if given_bins:
         shown = calibration if isinstance(calibration, str) else calibration.method
         raise InputError(
-            f"{option('calibration', shown)} needs predictions, but bins were given in their place: of these the lab "
+            f"{option('calibration', shown)} needs predictions, but bins were given instead: of these the lab "
             "knows the shares of the classes anyway. Leave it out."
         )
     if isinstance(calibration, str):
@@ -51,15 +51,15 @@ def calibrated(
     groups: Ints | None,
     random_state: int,
 ) -> tuple[CalibrationMap | None, Scores]:
-    """The map, and what the lab's own predictions are read as; without one, as they are.
+    """The calibration map (None without one), and the lab's predictions calibrated out of fold.
 
-    A map that is given is read as it is: it was fitted to other rows. One that is fitted here reads no row that it was
-    fitted to: rows are dealt into parts, and those of each are read by curves that were fitted to the others.
+    A given map was fitted to other rows and is applied as it is. A map that is fitted here is never applied to the
+    rows that it was fitted to: each fold is calibrated by curves from the other folds.
 
     Parameters
     ----------
     names : the classes
-    groups : (n,) places; the same rows in another order are dealt alike
+    groups : (n,) positions; folds do not depend on the order of the rows
     """
     if calibration is None:
         return None, scores
@@ -87,10 +87,10 @@ class _LabRows:
     values: Floats  # (n,) or (n, K)
     y: Ints
     n_classes: int
-    weight: Floats  # as rows of equal weight would count
+    weight: Floats  # effective sample sizes
 
     def curves(self, rows: Ints) -> tuple[Curve, ...]:
-        """Fitted to these rows, in an order of their own, on which sums depend; those without weight are none."""
+        """Curves fitted to these rows, without those of weight zero, in an order that depends on their content only."""
         from fieldcal.core.calibration_fit import fit_curves
 
         rows = rows[self.weight[rows] > 0]
@@ -98,7 +98,7 @@ class _LabRows:
         return fit_curves(self.method, self.values[rows], self.y[rows], self.n_classes, self.weight[rows])
 
     def dealt(self, order: Ints, rng: np.random.Generator) -> Ints:
-        """The part of every row: at random, and of every class, and of rows with weight, as many in each."""
+        """The fold of every row: random, stratified by class and by whether the weight is zero."""
         shuffled = order[rng.permutation(len(order))]
         kinds = 2 * self.y[shuffled] + (self.weight[shuffled] > 0)
         shuffled = shuffled[np.argsort(kinds, kind="stable")]
@@ -110,8 +110,8 @@ class _LabRows:
 def _refuse_foreign(given: CalibrationMap, names: Keys) -> None:
     if (fault := given.fault(names)) is not None:
         raise InputError(
-            f"{option('calibration')} is no map for these predictions: {fault}. Give that of a lab with the same "
-            "classes in the same order, or fit one: "
+            f"{option('calibration')} does not fit these predictions: {fault}. Pass the map of a lab with the same "
+            "classes in the same order, or fit a new one: "
             f"{option('calibration', given.method if given.method in CALIBRATIONS else CALIBRATIONS[0])}."
         )
 
@@ -130,8 +130,8 @@ def _refuse_unfit(lab: _LabRows, names: Keys) -> None:
         )
     if np.isin(lab.values, (0.0, 1.0)).all():
         raise InputError(
-            "All lab predictions are exactly 0 or 1: these are decisions, and no calibration makes probabilities of "
-            f"them. Pass the model's probabilities, or let them be values: {AS_VALUES}."
+            "All lab predictions are exactly 0 or 1: these are decisions, which cannot be calibrated to "
+            f"probabilities. Pass the model's probabilities, or treat them as categories: {AS_VALUES}."
         )
 
 
@@ -141,7 +141,7 @@ def _refuse_falling(curves: tuple[Curve, ...], names: Keys) -> None:
             shared = len(curves) == 1 and len(names) > 2
             whose = "" if shared else f" for class {names[k if len(curves) > 1 else 1]!r}"
             raise InputError(
-                f"The predictions{whose} are no higher on rows of the class than on others, so that there is nothing "
+                f"The predictions{whose} are no higher on rows of the class than on others, so there is nothing "
                 f"to calibrate. Are the columns in the order of the classes {names!r:.200}? If not, pass "
                 f"{option('classes')} in their order."
             )

@@ -1,4 +1,4 @@
-"""change_prevalence: the paper's known-bias lemma, for prevalences that the caller knows."""
+"""`change_prevalence`: the paper's known-bias lemma, for known prevalences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fieldcal.types import Floats, Keys
 from fieldcal.validation import as_scores
 from fieldcal.verbs.recalibrate import RowScores, apply
 
-#: One number, of the second of two classes; one per class, in their order; or by the name of the class.
+#: One number for the second of two classes; one per class, in order; or a mapping by class.
 PrevalenceLike = float | Sequence[float] | Mapping[Any, Any]
 
 _LARGEST = 1e60
@@ -34,11 +34,27 @@ def change_prevalence(
     normalize: bool = False,
     missing: Literal["error", "keep"] = "error",
 ) -> Floats:
-    """Predictions of a model that was made for one mix of classes, as they should be for another that is known.
+    """Predictions corrected from one known mix of classes to another.
 
-    Also known as prior correction, or adjusting for prior probability shift: ``C_i · new_i / old_i``, made to sum to
-    one. No lab, no field and no estimate are needed, and nothing is checked but the numbers: it is right as far as
-    they are, if classes look the same in both populations.
+    Also known as prior correction, or adjusting for prior probability shift: ``C_i · new_i / old_i``, normalised to
+    sum to one. It needs no lab, field or estimate. The result is exact under label shift and correct prevalences,
+    neither of which is checked.
+
+    Parameters
+    ----------
+    predictions : array-like (n,) or (n, K), or a table of columns named after the classes
+    old, new : prevalences of the classes: those that the predictions assume, and those of the rows
+        One number, for the second of two classes; one per class, in order; or a mapping or pandas Series by class.
+        Only ratios count, so numbers of rows will do. To undo resampling, ``old`` are the rows per class that the
+        model was trained on, ``new`` those of the original data. To undo class weights, ``old`` are the weights and
+        ``new`` are ones. With ``groups``, ``new`` is a mapping from group to prevalences.
+    groups : array-like (n,), optional
+        The group of each row, if prevalences differ between groups.
+    classes : sequence, optional
+        The classes in the order of the columns, to which mappings in ``old`` and ``new`` refer. By default the columns
+        of a table.
+    unseen : "error" or "raw"
+        Refuse rows of a group that is not in ``new``, or leave their predictions unchanged.
 
     Parameters
     ----------
@@ -94,12 +110,12 @@ def change_prevalence(
 
 
 def known_correction(old: Any, new: Any, *, classes: Keys | None, grouped: bool) -> Correction:
-    """The lemma's step, with one row of weights or one per group."""
+    """The lemma's step, with one row of weights, or one per group."""
     trained = as_prevalences("old", old, classes)
     if (trained <= 0).any():
         raise InputError(
-            f"old is 0 for class number {int(trained.argmin())}: a model that has never seen a class says nothing of "
-            "it that could be corrected. Leave the class out of the predictions."
+            f"old is 0 for class number {int(trained.argmin())}: a model that was not trained on a class gives no "
+            "prediction of it to correct. Leave the class out of the predictions."
         )
     if not grouped:
         weights = class_weights(_same_classes("new", as_prevalences("new", new, classes), trained), trained)
@@ -109,7 +125,7 @@ def known_correction(old: Any, new: Any, *, classes: Keys | None, grouped: bool)
     if not isinstance(new, Mapping) or not new:
         raise InputError(
             "With groups, new must be a mapping from each group to its prevalences, such as {'north': 0.1, 'south': "
-            f"0.3}}, but got {new!r:.60}. If they are the same for all, leave groups out."
+            f"0.3}}, but got {new!r:.60}. If all groups have the same prevalences, leave groups out."
         )
     keys = tuple(group_keys.normalize(key) for key in new)
     if len(set(keys)) < len(keys):
@@ -123,7 +139,7 @@ def known_correction(old: Any, new: Any, *, classes: Keys | None, grouped: bool)
 
 
 def as_prevalences(name: str, given: Any, classes: Keys | None = None) -> Floats:
-    """Shares of the classes, or numbers that are proportional to them, (K,)."""
+    """Shares of the classes (K,), or numbers proportional to them."""
     given = _named(given)
     if isinstance(given, Mapping):
         given = _in_order(name, given, classes)
@@ -141,17 +157,16 @@ def as_prevalences(name: str, given: Any, classes: Keys | None = None) -> Floats
 
 
 def _named(given: Any) -> Any:
-    """A pandas Series, such as value_counts gives, as a mapping: its order is not that of the classes."""
+    """A pandas Series as a mapping from class to number, as its order is not that of the classes."""
     is_series = hasattr(given, "index") and hasattr(given, "items") and getattr(given, "ndim", 0) == 1
     return dict(given.items()) if is_series else given
 
 
 def _in_order(name: str, given: Mapping[Any, Any], classes: Keys | None) -> list[Any]:
-    """The values of a mapping from class to number, in the order of the columns."""
     if classes is None:
         raise InputError(f"{name} names classes, but their order is not known. Pass {option('classes')}.")
     values = {group_keys.normalize(key): value for key, value in given.items()}
-    if not set(values) & set(classes):  # names of columns are text, classes need not be
+    if not set(values) & set(classes):  # column names are text, classes need not be
         by_text = {str(c): c for c in classes}
         values = {by_text.get(str(key), key): value for key, value in values.items()}
     odd = [*(c for c in classes if c not in values), *(c for c in values if c not in classes)]
@@ -172,7 +187,7 @@ def _same_classes(name: str, shares: Floats, trained: Floats) -> Floats:
 
 
 def as_classes(classes: Any) -> Keys:
-    """The names of the classes, in the order of the columns."""
+    """Names of the classes, in the order of the columns."""
     if isinstance(classes, (str, bytes)) or not isinstance(classes, (Sequence, np.ndarray)):
         raise InputTypeError(f"classes must be names in the order of the columns, but got {classes!r:.60}.")
     return tuple(group_keys.normalize(c) for c in classes)

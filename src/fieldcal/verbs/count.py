@@ -1,4 +1,4 @@
-"""count: from field predictions to a Field."""
+"""`count`: from field predictions to a Field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fieldcal.verbs.values import value_bins
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions
 
-#: Fewer rows may well be as many groups.
+#: With fewer rows, about as many groups as rows are plausible.
 _MANY_ROWS = 100
 
 
@@ -50,38 +50,36 @@ def count(
     normalize: bool = False,
     batch: str | None = None,
 ) -> Field:
-    """Count field predictions per group and bin. Only this table is needed from the field.
+    """Histograms of field predictions per group. The estimate needs nothing else from the field.
 
     Parameters
     ----------
     lab : Lab
     predictions : array-like (n,) or (n, K), a table of columns named after the classes, or predictive distributions
-        Predictions in the field, of the kind that was given to `learn`. Rows with a value that the lab has never seen
-        are counted in ``Field.unseen``, with a warning: a number goes to the bin of the nearest, other values to the
-        bin of other rare ones, if the lab has one, and else to none.
+        Predictions in the field, of the kind that was given to `learn`. With ``kind="values"``, rows with a category
+        that is not in the lab are counted in ``Field.unseen``, with a warning: numbers go to the nearest bin, other
+        categories to the bin of rare ones, if the lab has one, else to none.
     groups : array-like (n,), optional
         The subpopulation of each row: text, whole numbers, true or false, dates, times, or tuples of them; null is a
         group of its own.
     sample_weight : array-like (n,), optional
         Sampling weights, as in `learn`; unequal ones widen the intervals (`Field.n_effective`).
     y : array-like (n,), optional
-        The true class of the rows whose class is known, and missing (None, NaN, null) elsewhere; of distributions, the
-        true number. These rows count like all others, and their labels besides, in ``Field.labelled``.
+        The true class of labelled rows, missing (None, NaN, null) elsewhere; for distributions, the true number.
+        Labelled rows enter the histogram like all others; their labels are counted in ``Field.labelled``.
     design : "random", "by_score" or "by_class", optional
-        How the rows with a label were chosen: as a random sample of the field, or of a group; by looking at their
-        predictions or groups; or by their class, such as half of each. By default as the lab's, if it is of values,
-        and else at random.
+        How the labelled rows were chosen: as a random sample of the field, or of a group; by their predictions or
+        groups; or by their class, such as half of each. By default the design of a lab of categories, else "random".
     only_labels : bool
-        These rows were counted before, without their labels: only those are taken, and rows without one are skipped.
-        ``field + fieldcal.count(lab, labelled, y=y, only_labels=True)`` brings them together.
+        Count the labels only, because the rows themselves were counted before; rows without a label are skipped.
+        ``field + fieldcal.count(lab, labelled, y=y, only_labels=True)`` combines both.
     missing : "error" or "drop"
         What to do with rows whose prediction is NaN or null. Dropped rows are counted in ``Field.dropped``, and
-        their labels are left out too.
+        their labels are dropped too.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
     batch : str, optional
-        A name for these rows, by which `Field.retract` takes them out again. Two fields that share a batch refuse
-        to merge.
+        A name for these rows, by which `Field.retract` removes them. Two fields that share a batch cannot be merged.
 
     Returns
     -------
@@ -109,7 +107,7 @@ def count(
     )
     rows = _Rows(scores, codes, weight, None if y is None else field_labels(lab.outcome, y, n=n))
     if scores.missing is not None:
-        rows = rows.take(np.flatnonzero(~scores.missing))  # a group that loses all its rows stays, with none
+        rows = rows.take(np.flatnonzero(~scores.missing))  # a group without usable rows stays, with zero rows
     if only_labels:
         names, rows = rows.with_labels(names)
     elif groups is None and not len(rows.groups):
@@ -127,7 +125,7 @@ def count(
 
 
 def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> Scores:
-    """Field predictions, checked, as they are binned."""
+    """Checked field predictions, in the form that is binned."""
     masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
     if isinstance(lab.partition, Values):
         return value_bins(lab.partition, masses, missing=missing)
@@ -141,23 +139,23 @@ def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) 
 @dataclass(frozen=True)
 class _Rows:
     scores: Scores
-    groups: Ints  # places
+    groups: Ints  # positions among the groups
     weight: Floats | None
-    y: Ints | None  # places of the classes, `UNKNOWN` where they are
+    y: Ints | None  # positions of the classes; `UNKNOWN` without a label
 
     def take(self, rows: Ints) -> _Rows:
-        """Some of the rows, or all in another order."""
+        """The given rows, in the given order."""
         weight = None if self.weight is None else self.weight[rows]
         y = None if self.y is None else self.y[rows]
         return _Rows(self.scores.take(rows), self.groups[rows], weight, y)
 
     @property
     def labelled(self) -> Ints:
-        """Which rows have a label."""
+        """Indices of the rows with a label."""
         return np.empty(0, np.intp) if self.y is None else np.flatnonzero(self.y != UNKNOWN)
 
     def with_labels(self, names: Keys) -> tuple[Keys, _Rows]:
-        """The rows that have a label, and the names of their groups."""
+        """The labelled rows, and the names of their groups."""
         rows = self.take(self.labelled)
         if not len(rows.groups):
             raise no_labels()
@@ -165,7 +163,7 @@ class _Rows:
         return tuple(names[g] for g in present), replace(rows, groups=codes)
 
     def in_one_order(self) -> _Rows:
-        """Sums of fractions depend on the order in which they are added."""
+        """Sorted by content, as floating-point sums depend on the order of addition."""
         if self.weight is None:
             return self
         return self.take(order_of_rows(self.scores.values, self.groups, weight=self.weight))
@@ -211,19 +209,17 @@ def _counted(lab: Lab, names: Keys, rows: _Rows, *, design: Design, only_labels:
 
 
 def empty_field(rows: int, left_out: int = 0) -> InputError:
-    """That no row is left to count, of so many that were left out for their values."""
+    """The error for a field without usable rows."""
     if left_out:
         return InputError(
-            f"None of the {rows:,} rows has a value that the lab knows, so there is nothing to count. Are these the "
+            f"None of the {rows:,} rows has a category of the lab, so there is nothing to count. Are these the "
             "same judge's?"
         )
-    return InputError(
-        "The field is empty: it has no rows, so nothing to count. Check the filter before this."
-    )
+    return InputError("The field is empty: it has no rows to count. Check the filter before this.")
 
 
 def check_batch(batch: object) -> None:
-    """Batches are named by text."""
+    """Refuse batch names that are not text."""
     if batch is not None and not isinstance(batch, str):
         raise InputTypeError(
             f"batch must be a name, a string, but got {batch!r:.60}. Use {option('batch', Word('str(…)'))}."
@@ -231,29 +227,29 @@ def check_batch(batch: object) -> None:
 
 
 def warn_if_ids(n_groups: int, n_rows: int) -> None:
-    """Groups of one row each say nothing about themselves: the column is an id, probably."""
+    """Warn if groups have about one row each, as an id column gives."""
     if n_rows >= _MANY_ROWS and n_groups > 0.9 * n_rows:
         warnings.warn(
-            f"The {n_rows:,} rows fall into {n_groups:,} groups, hardly one row each: every estimate will be that of "
-            "the whole field. Is this an id? Use a coarser grouping.",
+            f"The {n_rows:,} rows fall into {n_groups:,} groups, about one row each: every estimate will be close to "
+            "that of the whole field. Is this an id? Use a coarser grouping.",
             GroupWarning,
             stacklevel=3,
         )
 
 
 def understood(outcome: Outcome, predictions: Any) -> Any:
-    """Predictions as the outcome takes them: probabilities as they are, distributions in a form that we know."""
+    """Predictions in the form that the outcome expects: probabilities unchanged, distributions as `Predictions`."""
     return predictions if outcome.kind == "classes" else as_distributions(predictions)
 
 
 def masses_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> Any:
-    """The masses of predictions of the kind that the lab was learnt from; the options must go with that kind."""
+    """Masses of predictions; they must be of the kind that the lab was learnt from."""
     check_goes_with(lab.predicted, normalize=normalize, missing=missing)
     return lab.outcome.masses(understood(lab.outcome, predictions))
 
 
 def as_distributions(predictions: Any) -> Predictions:
-    """Anything that stands for predictive distributions."""
+    """Predictive distributions from any supported object."""
     from fieldcal.regression import as_predictions  # loads scipy.stats, which classes do not need
 
     return as_predictions(predictions)

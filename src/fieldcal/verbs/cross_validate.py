@@ -1,4 +1,4 @@
-"""cross_validate: whether labelled rows of the field say that recalibration helps, by rows that did not teach it."""
+"""`cross_validate`: whether recalibration lowers the log loss on held-out labelled field rows."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from fieldcal.types import Design, Floats, Ints
 from fieldcal.verbs.recalibrate import RowScores
 from fieldcal.verbs.reweighting import reweighting_with
 
-#: Rows that were chosen by class are not the field's mix of classes, and cannot judge.
+#: Rows chosen by class do not have the field's mix of classes, so they cannot be evaluated on.
 JUDGES: tuple[Design, ...] = ("random", "by_score")
 FOLDS = 5
-#: Fewer rows judge nothing.
+#: The smallest number of labelled rows to evaluate on.
 LEAST = 10
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The log loss of new predictions, and how it differs from that before recalibration.
+    """Log loss of new predictions, and its change by recalibration.
 
     Attributes
     ----------
-    log_loss : mean over the rows; less is better
-    change : the same less that before recalibration: below zero it is better
-    se : standard error of the change, rows as the unit
+    log_loss : mean over the rows
+    change : log loss after minus before recalibration; negative is an improvement
+    se : standard error of the change, over rows
     """
 
     log_loss: float
@@ -41,7 +41,7 @@ class Compared:
 
     @property
     def word(self) -> str:
-        """What the change says, beyond two standard errors."""
+        """ "better" or "worse" if the change exceeds two standard errors, else "no different beyond noise"."""
         if self.change < -2 * self.se:
             return "better"
         return "worse" if self.change > 2 * self.se else "no different beyond noise"
@@ -49,14 +49,14 @@ class Compared:
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """What labelled rows of the field say of predictions that these rows did not teach.
+    """Log loss of held-out labelled field rows before and after recalibration.
 
     Attributes
     ----------
-    rows, folds : how many rows judge, in how many parts, each held out once
-    not_judging : labelled rows that were chosen by class: they teach, but cannot judge
-    log_loss : before recalibration: of the model's predictions, as calibrated where the lab is
-    tilt, bins : of recalibrated ones, by ``shape`` of `fieldcal.recalibrate`
+    rows, folds : number of rows evaluated and of folds, each held out once
+    not_judging : labelled rows that were chosen by class: used for fitting only
+    log_loss : before recalibration: of the model's predictions, calibrated if the lab is
+    tilt, bins : of recalibrated predictions, by ``shape`` of `fieldcal.recalibrate`
     """
 
     rows: int
@@ -67,7 +67,7 @@ class CrossValidation:
     bins: Compared
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """As plain data, for JSON."""
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -78,7 +78,9 @@ class CrossValidation:
             f"  recalibrated bin by bin (bins): {_words(self.bins)}",
         ]
         if self.not_judging:
-            lines.append(f"  {show.amount(self.not_judging)} rows chosen by class teach, but cannot judge")
+            lines.append(
+                f"  {show.amount(self.not_judging)} rows chosen by class are used for fitting, not for evaluation"
+            )
         return "\n".join(lines)
 
 
@@ -87,25 +89,26 @@ def _words(found: Compared) -> str:
 
 
 def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 0) -> CrossValidation:
-    """Does recalibration help, by the field's own labels? The same rows never judge what they taught.
+    """Does recalibration lower the log loss on the field's labelled rows? Each row is predicted by a fit without it.
 
-    The labelled rows are dealt into folds. For each, the posterior is learnt from the others, and what it makes of the
-    predictions of the rows that were held out is compared with their labels. A field holds counts: every row stands at
-    the mean prediction of its bin in the lab. Rows that were chosen by class teach in every fold and judge in none.
+    The labelled rows are split into folds. For each fold, the posterior from the other rows recalibrates the held-out
+    ones, and the log loss is compared before and after. A field holds counts, so a row's prediction is taken to be the
+    mean of its bin in the lab. Rows that were chosen by class are used for fitting in every fold, never for
+    evaluation.
 
     Parameters
     ----------
     prev : Prevalence
         Of a field with labels: ``fieldcal.count(…, y=…)``.
     folds : int
-        As many as there are rows leave one out at a time.
+        As many as there are rows is leave-one-out.
     random_state : int
-        Seed of the dealing.
+        Seed of the split.
 
     Returns
     -------
     CrossValidation
-        The means are over the labelled rows. Where these were chosen by score, they are not means over the field.
+        Means over the labelled rows; with labels chosen by score these are not means over the field.
 
     Examples
     --------
@@ -114,8 +117,8 @@ def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 
     >>> lab = fieldcal.learn(data.proba_lab, data.y_lab)
     >>> y = [label if i < 200 else None for i, label in enumerate(data.y_field)]
     >>> prev = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field, y=y))
-    >>> found = fieldcal.cross_validate(prev)
-    >>> found.rows, found.tilt.word
+    >>> result = fieldcal.cross_validate(prev)
+    >>> result.rows, result.tilt.word
     (200, 'better')
     """
     check_kind("prev", prev, Prevalence)
@@ -133,18 +136,18 @@ def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 
 
 
 def cannot_judge(prev: Prevalence) -> str | None:
-    """Why there is nothing to cross-validate; None where there is."""
+    """Why cross-validation is impossible; None if it is possible."""
     if prev.labels is None:
-        return "No row of this field has a label, so that none can judge. Count some rows with their labels."
+        return "No row of this field has a label. Count some rows with their labels."
     n = sum(prev.labels.rows.get(design, 0.0) for design in JUDGES)
     if n < LEAST:
-        aside = "" if not _not_judging(prev) else " Rows that were chosen by class cannot judge."
-        few = f"{show.amount(n)} labelled rows are too few to judge predictions by"
-        return f"{few}: {LEAST} are the least.{aside} Label more."
+        aside = "" if not _not_judging(prev) else " Rows chosen by class do not count."
+        few = f"{show.amount(n)} labelled rows are too few to evaluate predictions"
+        return f"{few}: at least {LEAST} are needed.{aside} Label more."
     if any(found.counts.dtype.kind != "i" for found in prev.field.labelled.values()):
         return (
-            "Labelled rows were counted with weights, of which only the sums are known: they cannot be dealt into "
-            "those that teach and those that judge. Evaluate on other labelled rows, in a report."
+            "Labelled rows were counted with weights, of which only the sums are known, so they cannot be split into "
+            "folds. Evaluate on other labelled rows, in a report."
         )
     return None
 
@@ -154,7 +157,7 @@ def _not_judging(prev: Prevalence) -> float:
 
 
 def _judging(prev: Prevalence) -> Ints:
-    """Rows that can judge, (L, K, m), of the groups that have any labels."""
+    """Labelled rows to evaluate on, (L, K, m), of groups that have any."""
     counts = np.zeros(prev.posterior.model.counts.field[: len(prev.groups)].shape, dtype=np.int64)
     for design in JUDGES:
         if design in prev.field.labelled:
@@ -164,7 +167,7 @@ def _judging(prev: Prevalence) -> Ints:
 
 
 def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """Of the rows of each fold, (n, 3): by the predictions as the lab reads them, and recalibrated in both shapes."""
+    """Log losses of each fold, (n, 3): before recalibration, and after it in both shapes."""
     for fold in folds(prev.posterior, counts, n_folds, rng):
         made = reweighting_with(prev, fold.posterior)
         unseen = not prev.field.grouped
@@ -174,6 +177,5 @@ def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generat
 
 
 def _predictions(shapes: Iterable[tuple[BinStep | Step, ...]], fold: Fold, own: Floats) -> tuple[Floats, ...]:
-    """Predictions of the rows as the lab reads them, (n, K), those of their bins, and new ones in both shapes."""
     rows = RowScores(own / own.sum(axis=1, keepdims=True), binary=False, bins=fold.bins)
     return rows.values, *(rows.after([step.of(fold.groups) for step in steps]) for steps in shapes)

@@ -1,4 +1,4 @@
-"""Labels of field rows: known for some of them, missing for most."""
+"""Labels of field rows, most of which are missing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fieldcal.storage import did_you_mean
 from fieldcal.types import DESIGNS, Design, Ints
 from fieldcal.validation import as_floats
 
-#: The class of a row without a label, and of one whose label is none of the classes.
+#: The class of a row without a label, and of a row whose label is not a class.
 UNKNOWN, STRAY = -1, -2
 
 
 def check_label_options(labels: str, given: object, *, design: Design | None, only_labels: bool) -> None:
-    """Refuse what says something about labels where the option that brings them is not given."""
+    """Refuse options about labels if no labels are given."""
     if design is not None:
         check_choice("design", design, DESIGNS)
     check_options(only_labels=only_labels)
@@ -29,13 +29,13 @@ def check_label_options(labels: str, given: object, *, design: Design | None, on
     for name, value, unset in (("design", design, (None, "random")), ("only_labels", only_labels, (False,))):
         if value not in unset:
             raise InputError(
-                f"{option(name, value)} is about labels, but none are given. Give them with {option(labels)}, or "
+                f"{option(name, value)} describes labels, but none are given. Give them with {option(labels)}, or "
                 "leave it out."
             )
 
 
 def field_labels(outcome: Outcome, y: Any, *, n: int) -> Ints:
-    """The class of each of n rows, as its place; `UNKNOWN` where the label is missing."""
+    """The position of each row's class, (n,); `UNKNOWN` without a label."""
     if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
         raise InputTypeError(
             f"y must be one label per row, missing where it is not known, but got {y!r:.60}."
@@ -56,7 +56,7 @@ def field_labels(outcome: Outcome, y: Any, *, n: int) -> Ints:
 
 
 def label_places(outcome: Classes, y: Any) -> Ints:
-    """The class of each label, as its place; `UNKNOWN` where it is missing, `STRAY` where it is no class."""
+    """The position of each label's class; `UNKNOWN` if missing, `STRAY` if it is not a class."""
     rows, values = group_keys.known(y)
     codes = np.full(n_labels(y), UNKNOWN, dtype=np.intp)
     try:
@@ -73,12 +73,12 @@ def label_places(outcome: Classes, y: Any) -> Ints:
 
 
 def stray_label(outcome: Classes, y: Any, at: int, *, where: str, row: int | None) -> RowError:
-    """That the label at this place is no class.
+    """The error for a label that is not a class.
 
     Parameters
     ----------
     where : the rows that have it, in words
-    row : the first of them, where rows have an order
+    row : the first of them, if rows have an order
     """
     rows, values = group_keys.known(y)
     label = values[int(np.searchsorted(rows, at))]
@@ -86,16 +86,16 @@ def stray_label(outcome: Classes, y: Any, at: int, *, where: str, row: int | Non
     label = group_keys.normalize(label) if group_keys.is_key(label) else label
     return RowError(
         f"The label {label!r:.60} in {where} is not among the classes {listed(outcome.labels)}."
-        f"{did_you_mean(label, outcome.labels)} Correct it; where the class is not known, let it be missing.",
+        f"{did_you_mean(label, outcome.labels)} Correct it; if the class is unknown, leave it missing.",
         row=row,
     )
 
 
 def no_labels() -> InputError:
-    """That only labels are asked for where there are none."""
+    """The error if only labels are requested and there are none."""
     return InputError(
-        f"There are no labels: of no row that has a prediction the class is known. With {option('only_labels', True)} "
-        "nothing else is taken. Fill the labels in, or check the filter before this."
+        f"There are no labels: no row with a prediction has a known class. With {option('only_labels', True)} "
+        "nothing else is counted. Fill the labels in, or check the filter before this."
     )
 
 

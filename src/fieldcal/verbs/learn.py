@@ -1,4 +1,4 @@
-"""learn: from labelled lab predictions to a Lab."""
+"""`learn`: from labelled lab predictions to a Lab."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from fieldcal.verbs.findings import warn_about_lab
 from fieldcal.verbs.positive import classes_with_positive, refuse_swapped
 from fieldcal.verbs.values import LabValues, design_of_values
 
-#: The largest lab groups that are compared with each other; more would add memory, not knowledge.
+#: Lab groups compared with each other, largest first; more would cost memory without adding information.
 _HOMOGENEITY_GROUPS = 2_000
 _SMOOTHING = "'auto' or a number of pseudo-rows"
 
@@ -83,77 +83,74 @@ def learn(
     atoms: Sequence[float] | Literal["auto"] = "auto",
     random_state: int = 0,
 ) -> Lab:
-    """Learn from labelled lab data how predictions are distributed given the class, or the number.
+    """Learn from labelled lab data how predictions are distributed within each class (or interval of a number).
 
     Parameters
     ----------
     predictions : array-like (n,) or (n, K), a table of columns named after the classes, or predictive distributions
         Predictions of the model on rows it was not trained on. Shape (n,): the probability of the second class, or of
-        the one that ``positive`` names.
+        the class named by ``positive``.
         Distributions of a number: made by `fieldcal.regression.from_quantiles` and its like, or objects with ``cdf``
         and ``ppf`` such as scipy's and skpro's.
     y : array-like (n,)
-        The true classes; of distributions, the true numbers. Rows are matched by position: pandas objects whose indexes
-        disagree are refused, here and wherever several are given. Of values, labels may be missing (None, NaN, null):
-        such rows only tell which values there are.
+        The true classes; for distributions, the true numbers. Rows are matched by position; pandas objects with
+        different indexes are refused. With ``kind="values"``, labels may be missing (None, NaN, null): such rows only
+        add to the known categories.
     kind : "probabilities" or "values"
-        Whether predictions are probabilities (or distributions), or values: what a judge or a test says, such as
-        "pass", 4 or true, in one column, or in one column per judge. Values need not be classes. Each is a bin; those
-        with few labelled rows are merged, numbers with the nearest and others together. Blanks and case do not tell
-        values apart.
+        Whether predictions are probabilities (or distributions), or the categories that a judge or a test reports, such
+        as "pass", 4 or true: one column, or one column per judge. Categories need not be classes. Each is a bin; rare
+        ones are merged, numbers with the nearest, others together. Blanks and case are ignored.
     design : "random", "by_score" or "by_class"
-        Of values, and needed there: how the labelled rows were chosen among the rows in question. At random; by looking
-        at their values or groups; or by their class, such as half of each, which also stands for labels from elsewhere:
-        then only what the judge says of each class carries over.
+        With ``kind="values"``, required: how the labelled rows were chosen. At random among the rows of interest; by
+        their categories or groups; or by their class, such as half of each. Labels from elsewhere count as "by_class":
+        then only the judge's error rates within each class carry over.
     groups : array-like (n,), optional
-        Any grouping of the lab rows, best the one that the field will have. With it, `learn` rehearses: the lab's own
-        groups play the field, and ``Lab.rehearsal`` holds how far the correction helped on labels held out.
+        Any grouping of the lab rows, ideally the one of the field. With it, `learn` cross-validates over the lab groups
+        (the rehearsal): ``Lab.rehearsal`` holds how much recalibration improved predictions on held-out groups.
     classes : sequence, optional
         The classes in the order of the columns. By default the sorted labels.
     positive : class, optional
-        With predictions of shape (n,): which of the two classes they are the probability of. By default the second in
-        sorted order.
+        With predictions of shape (n,): the class whose probability they are. By default the second in sorted order.
     sample_weight : array-like (n,), optional
-        Sampling weights: how many rows of the population each row stands for. Only their ratios count: equal weights
-        say the same as none, and unequal ones are worth fewer rows (`Lab.n_effective`). A row that was seen twice is
-        given twice.
+        Sampling weights: how many rows of the population each row represents. Only their ratios count: equal weights
+        change nothing, unequal ones reduce the effective sample size (`Lab.n_effective`). A row that was observed twice
+        is given twice.
     method : "default", "paper" or "reference"
-        What "auto" means. "paper" is the paper's: of two classes 4 intervals that are equally likely in the lab
-        (equation 11), of more the regions of the predicted class, of ordered classes and numbers as many quantiles of
-        the expected value as there are classes or intervals (Section 5); counted as they are, ``smoothing=0``
-        (equation 9); as many bins as are asked for, whether the lab can fill them or not. "reference" is the same as
-        the authors' R code has it, for two classes: scores of exactly 0 are in no bin. Estimate with the same method.
+        What "auto" means. "paper": for two classes 4 intervals that are equally likely in the lab (equation 11), for
+        more classes the regions of the predicted class, for ordered classes and numbers as many quantiles of the
+        expected value as there are classes or intervals (Section 5); no smoothing (equation 9); and no limit on the
+        number of bins. "reference": the same as the authors' R code implements it, for two classes; scores of exactly 0
+        are in no bin. Estimate with the same method.
     partition : "auto", int, Quantiles, Edges, Simplex, Expected, Bins or Values
-        How predictions are sent to bins. Distributions are binned by their means by default. More bins than the lab
-        can fill, with ten rows of the rarer of two classes (of an average one of more) behind each, are not given.
-        Of values: how many bins at most, or `fieldcal.partitions.Values`.
+        How predictions are assigned to bins; distributions by default by their means. The number of bins is limited so
+        that each has ten rows of the rarer of two classes (of an average class, if there are more).
+        With ``kind="values"``: the largest number of bins, or `fieldcal.partitions.Values`.
     smoothing : "auto" or float
         Pseudo-rows per class that keep every cell of M above zero; 0 for none. By default half a row per cell for
         two classes, one row per class for more.
     ordered : bool
-        Whether the order of the classes means something, as in grades or age bands; give text in its order with
-        ``classes``. Bins are then of the expected place in the order, and `estimate` lets neighbours inform each other.
+        Whether the order of the classes is meaningful, as in grades or age bands; pass text labels in order with
+        ``classes``. Bins are then of the expected rank, and `estimate` uses a prior that smooths over neighbours.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one.
     calibration : None, "sigmoid", "isotonic" or "temperature"
-        Calibrate the predictions on the lab: whatever is read as a probability, here and in the field, is then the
-        calibrated prediction, while bins stay those of what the model said. "sigmoid" (Platt's, on the logit) and
-        "isotonic" are fitted to each class against the rest, "temperature" is one number for all. The lab's own rows
-        are read by fits to the other rows. Also the ``calibration_map`` of another lab of the same classes, to
-        merge the two.
+        Calibrate the predictions on the lab. Probabilities, here and in the field, are then the calibrated ones; bins
+        still use the original predictions. "sigmoid" (Platt scaling) and "isotonic" fit each class against the rest,
+        "temperature" is one number for all. Lab rows are calibrated out of fold. To merge two labs, pass the
+        ``calibration_map`` of the other one.
     intervals : "auto", int or edges
-        Of distributions: how many intervals, equally filled by the lab's numbers; or where to cut. By default 20, fewer
-        where rows are few or where predictions cannot tell neighbours apart. Asked for explicitly, intervals that
-        cannot be told apart are refused.
+        For distributions: the number of intervals, equally filled by the lab's numbers, or their edges. By default 20,
+        fewer if rows are few or predictions cannot separate neighbours. An explicit request that cannot be separated
+        is refused.
     atoms : "auto" or values
-        Of distributions: values with an interval of their own, by default those of a twentieth of the rows or more.
+        For distributions: values with an interval of their own, by default those of at least a twentieth of the rows.
     random_state : int
-        Seed of whatever is drawn.
+        Seed of all random choices.
 
     Returns
     -------
     Lab
-        Of distributions, its classes are the intervals in order, and ``lab.outcome`` says where they lie.
+        For distributions, its classes are the ordered intervals; ``lab.outcome`` holds their edges.
 
     Examples
     --------
@@ -193,7 +190,7 @@ def learn(
         groups, weight = given.of_labelled(groups, weight)
     elif design is not None:
         raise InputError(
-            f"{option('design', design)} is about labelled rows of the field, which `count` takes, or of a lab of "
+            f"{option('design', design)} describes labelled rows of the field, which `count` takes, or of a lab of "
             f"values. Leave it out, or pass {AS_VALUES}."
         )
     elif are_of_a_number(predictions, intervals=intervals, atoms=atoms):
@@ -295,7 +292,6 @@ def _learn(
 
 
 def _fitted(given: LabRows, values: Floats, weight: Floats | None) -> parts.Partition:
-    """The partition that was asked for, with no more bins than the lab's rows can fill."""
     K, ordered = given.outcome.size, given.outcome.ordered
 
     def fit(partition: PartitionLike) -> parts.Partition:
@@ -323,16 +319,16 @@ def _fitted(given: LabRows, values: Floats, weight: Floats | None) -> parts.Part
 
 
 def _with_rows(names: Keys, codes: Ints) -> tuple[Keys, Ints]:
-    """The groups that have rows left, and the place of each row's group among them."""
+    """Names of the groups that have rows, and the position of each row's group among them."""
     present, codes = np.unique(codes, return_inverse=True)
     return tuple(names[g] for g in present), codes
 
 
 def _left_out(y: Ints, zero: NDArray[np.bool_], weight: Floats | None, n_classes: int) -> NDArray[Any]:
-    """Rows per class that are in no bin; told, as nothing is dropped in silence."""
+    """Rows per class that fall in no bin, with a warning."""
     warnings.warn(
         f"{int(zero.sum()):,} of {len(y):,} lab rows have a score of exactly 0. The authors' code has no bin for them: "
-        "they count for the classes' prevalences and for nothing else.",
+        "they enter the class prevalences only.",
         BinsWarning,
         stacklevel=4,
     )
@@ -351,8 +347,8 @@ def _refuse_weightless(F: Any, names: Keys, left_out: Any) -> None:
         )
     if lost.any():
         raise InputError(
-            f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so that nothing can be "
-            "learnt about it. Give them weight, or leave the class out."
+            f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so its response "
+            "cannot be estimated. Give them weight, or leave the class out."
         )
 
 
@@ -364,18 +360,17 @@ class _Rows:
     weight: Floats | None
 
     def in_one_order(self, groups: Ints) -> tuple[_Rows, Ints]:
-        """Sorted by what they hold: no fold, sum or digest may depend on the order in which the rows came."""
+        """Sorted by their content, so that no fold, sum or digest depends on the input order."""
         order = order_of_rows(self.proba, self.bins, self.y, groups, weight=self.weight)
         return self.take(order), groups[order]
 
     def take(self, order: Ints) -> _Rows:
-        """The same rows in another order."""
         weight = None if self.weight is None else self.weight[order]
         return _Rows(self.proba[order], self.y[order], self.bins[order], weight)
 
 
 def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
-    """One column per class. With given bin ids, the lab's share of each class in the bin stands in."""
+    """Predictions with one column per class; for given bin ids, the lab's class shares of the bin."""
     if not given_ids:
         proba = as_columns(values)
         return np.asarray(proba / proba.sum(axis=1, keepdims=True))
@@ -391,7 +386,7 @@ def _decisions(rows: _Rows, *, n_bins: int) -> Any:
 def _counts_of_groups(
     rows: _Rows, groups: tuple[Keys, Ints] | None, scores: Scores | None, *, n_bins: int
 ) -> dict[str, Any]:
-    """The lab's groups, those with weight, and their rows by class and bin; without scores no sums of predictions."""
+    """Lab groups with weight, and their rows by class and bin; sums of predictions if there are scores."""
     if groups is None:
         return {}
     names, codes = groups
@@ -420,17 +415,17 @@ def _of_groups(
     rehearsed: bool,
     random_state: int,
 ) -> dict[str, Any]:
-    """What the lab's own groups say: a rehearsal of the field, and whether classes look alike in all of them.
+    """Results per lab group: the rehearsal, and whether the response differs between groups.
 
-    Values are not rehearsed: a rehearsal asks what becomes of probabilities.
+    Categories are not rehearsed, as the rehearsal compares probabilities.
     """
     if groups is None:
         return {}
     names, codes = groups
     if len(names) > len(rows.y) / 2:
         warnings.warn(
-            f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, hardly two each: nothing can be "
-            "rehearsed. Is this an id? Use a coarser grouping.",
+            f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, fewer than two each on average: no "
+            "cross-validation over groups is possible. Is this an id? Use a coarser grouping.",
             TrustWarning,
             stacklevel=4,
         )
@@ -487,9 +482,9 @@ def _by_group(rows: _Rows, codes: Ints, n_groups: int, n_bins: int) -> NDArray[A
 
 
 def _loss(rows: _Rows) -> NDArray[Any] | None:
-    """Log loss summed by class, in whole units; None if it is infinite."""
+    """Log loss summed by class, in units of SCORE_UNIT; None if it is infinite."""
     rows, _ = rows.in_one_order(np.zeros_like(rows.y))
-    # A row without weight is no row, however wrong its prediction.
+    # Rows of weight zero are excluded, however wrong their prediction.
     used = slice(None) if rows.weight is None else rows.weight > 0
     proba, y, weight = rows.proba[used], rows.y[used], None if rows.weight is None else rows.weight[used]
     with np.errstate(divide="ignore"):
@@ -506,16 +501,16 @@ def _loss(rows: _Rows) -> NDArray[Any] | None:
 
 @dataclass(frozen=True)
 class LabRows:
-    """Lab rows, and what they are of."""
+    """Lab rows in the form that `learn` bins: masses per class or interval."""
 
     outcome: Outcome
-    masses: Any  # probabilities as they were given (or bin ids in their place), or the masses of intervals
+    masses: Any  # probabilities as given (or bin ids instead), or the masses of intervals
     y: Ints
     partition: PartitionLike
-    limited: bool  # whether there may be no more bins than the lab's rows can fill
-    design: Design | None = None  # of values
-    rows: Ints | None = None  # of values: which of the rows that were given have a label
-    given: int = 0  # of values: how many were given
+    limited: bool  # whether the number of bins is limited by the number of lab rows
+    design: Design | None = None  # for kind="values"
+    rows: Ints | None = None  # for kind="values": the given rows that have a label
+    given: int = 0  # for kind="values": number of given rows
 
     def of_labelled(self, groups: Any, weight: Floats | None) -> tuple[Any, Floats | None]:
         """The groups and weights of the rows that have a label."""
@@ -526,7 +521,7 @@ class LabRows:
 
 
 def are_of_a_number(predictions: Any, *, intervals: Any, atoms: Any) -> bool:
-    """Whether distributions were given, or what only goes with them."""
+    """Whether predictions are distributions, or an option for distributions was given."""
     told = not (isinstance(intervals, str) and isinstance(atoms, str) and intervals == atoms == "auto")
     return told or are_distributions(predictions)
 
@@ -540,7 +535,7 @@ def with_classes(
     ordered: bool,
     partition: PartitionLike,
 ) -> LabRows:
-    """Probabilities and the true classes."""
+    """Lab rows from probabilities and true classes."""
     names, codes = as_labels(y, classes=classes)
     if ordered and classes is None:
         check_order(names)
@@ -563,7 +558,7 @@ def with_values(
     weight: Floats | None,
     partition: PartitionLike,
 ) -> LabRows:
-    """Values of judges and the true classes of some of the rows."""
+    """Lab rows from categories of judges and the true classes of some rows."""
     chosen = design_of_values(design)
     found = LabValues.of(predictions, y)
     names, codes = as_labels(found.y, classes=classes)
@@ -596,7 +591,7 @@ def with_numbers(
     weight: Floats | None,
     partition: PartitionLike,
 ) -> LabRows:
-    """Distributions and the true numbers: a classification over intervals, binned by the expected number."""
+    """Lab rows from distributions and true numbers: a classification over intervals, binned by the expected number."""
     from fieldcal.regression.intervals import find_intervals
 
     known, numbers = as_distributions(predictions), as_numbers(y)
@@ -614,7 +609,7 @@ def with_numbers(
 
 
 def _by_mean(partition: PartitionLike, y: Floats, codes: Ints, size: int) -> PartitionLike:
-    """Bins of the expected number, unless something else than their number is asked for."""
+    """Bins of the expected number, unless a partition object was given."""
     if is_auto(partition):
         partition = int(np.clip(len(y) // 50, 4, max(8, 3 * size // 2))) if size > 2 else partition
     if size == 2 or isinstance(partition, bool) or not isinstance(partition, (int, np.integer)):

@@ -1,4 +1,4 @@
-"""Which of two classes a single column of probabilities is about, and labels where predictions should be."""
+"""The class that a single column of probabilities refers to, and checks for swapped arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fieldcal.types import Keys
 def classes_with_positive(
     predictions: Any, y: Any, *, positive: Hashable, classes: Sequence[Hashable] | None
 ) -> Sequence[Hashable] | None:
-    """The two classes in their order, the positive one last; as they were given where none is named."""
+    """The two classes in order, with the positive class last; ``classes`` unchanged without ``positive``."""
     told = classes is not None
     if positive is None or (told and (isinstance(classes, str) or not isinstance(classes, Iterable))):
         return classes  # what are no classes is refused by those who read them
@@ -26,45 +26,45 @@ def classes_with_positive(
     present, _ = factorize_labels(y)
     if len(present) != 2:
         raise InputError(
-            f"{option('positive', positive)} says which of two classes a single column is about, but the labels hold "
+            f"{option('positive', positive)} names one of two classes, but the labels hold "
             f"{len(present):,}: {listed(present)}. Give one column per class, in the order of {option('classes')}."
         )
     at = _place(present, positive)
     found = (present[1 - at], present[at])
     if classes is not None and tuple(map(group_keys.normalize, classes)) != found:
         raise InputError(
-            f"{option('positive', positive)} makes it the second class, but {option('classes')} says "
+            f"{option('positive', positive)} makes it the second class, but {option('classes')} is "
             f"{listed(tuple(classes))}. Leave one of them out."
         )
     return found
 
 
 def refuse_columns(width: int, positive: Hashable) -> None:
-    """Of several columns each has its own class."""
+    """Refuse ``positive`` with several columns, each of which has its own class."""
     if positive is not None and width > 1:
         raise InputError(
-            f"{option('positive', positive)} says which class a single column of probabilities is about, but there "
+            f"{option('positive', positive)} names the class of a single column of probabilities, but there "
             f"are {width:,} columns. Leave it out; the order of the columns is that of {option('classes')}."
         )
 
 
-def refuse_other_class(column: str, found: Hashable, positive: Hashable) -> None:
-    """A column that a pattern found by its class is that class's."""
-    if positive is not None and str(positive) != str(found):
+def refuse_other_class(column: str, matched: Hashable, positive: Hashable) -> None:
+    """Refuse a column that a pattern matched to another class than ``positive``."""
+    if positive is not None and str(positive) != str(matched):
         raise InputError(
-            f"The pattern finds {column!r:.60}, the column of {found!r:.60}, but {option('positive', positive)} says "
-            "that it is about another. Leave one of the two out."
+            f"The pattern matches {column!r:.60}, the column of {matched!r:.60}, but "
+            f"{option('positive', positive)} names another class. Leave one of the two out."
         )
 
 
 def refuse_name_of_other(column: str, classes: Keys) -> None:
-    """Refuse a single column that is named after the first class, where nobody said that it is about the second."""
+    """Refuse a single column that is named after the first class, unless ``positive`` was given."""
     parts = set(re.split(r"[^\w]|_", column.casefold()))
     first, second = (str(c).casefold() for c in classes)
     if first in parts and second not in parts:
         raise InputError(
-            f"The column {column!r:.60} is named after the class {classes[0]!r:.60}, but a single column is taken for "
-            f"the probability of the second class in sorted order, {classes[1]!r:.60}. Say which it is: "
+            f"The column {column!r:.60} is named after the class {classes[0]!r:.60}, but a single column is read as "
+            f"the probability of the second class in sorted order, {classes[1]!r:.60}. Name its class: "
             f"{option('positive', classes[0])} or {option('positive', classes[1])}."
         )
 
@@ -86,7 +86,6 @@ def _place(present: Keys, positive: Hashable) -> int:
 
 
 def _width(predictions: Any) -> int:
-    """How many columns there are, as far as can be seen; what is no table at all is refused later."""
     try:
         shape = np.shape(predictions)
     except (ValueError, TypeError):
@@ -95,7 +94,7 @@ def _width(predictions: Any) -> int:
 
 
 def refuse_swapped(predictions: Any, y: Any) -> None:
-    """Refuse probabilities in the place of labels, with what can be labels in that of predictions."""
+    """Refuse labels and predictions in swapped order."""
     if isinstance(y, str):
         raise InputTypeError(
             f"y must be the labels, one per row, but got the text {y!r:.60}. If it is the name of a column, write "
@@ -109,7 +108,7 @@ def refuse_swapped(predictions: Any, y: Any) -> None:
 
 
 def _between(values: Any) -> bool:
-    """Whether these are numbers from 0 to 1, most of them neither."""
+    """Whether most values are strictly between 0 and 1, and none outside."""
     numbers = _array(values)
     if numbers is None or numbers.dtype.kind != "f" or numbers.ndim > 2:
         return False

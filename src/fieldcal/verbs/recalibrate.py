@@ -1,4 +1,4 @@
-"""recalibrate: from prevalences to new predictions, and decide: to hard decisions."""
+"""`recalibrate`: new predictions from estimated prevalences. `decide`: classes from new predictions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def recalibrate(
     acknowledge: bool = False,
     shape: Shape = "auto",
 ) -> Any:
-    """New predictions for the same rows, in the same order, of the kind that was given.
+    """Recalibrated predictions of the same rows, in the same order and of the same kind.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def recalibrate(
     groups : array-like (n,), optional
         The group of each row; needed if and only if the prevalence has groups.
     unseen : "global", "raw" or "error"
-        Rows of a group that `estimate` never saw: use the estimate of the whole field (with a warning), do not
-        correct them, or refuse. What is not corrected is as the model said, or as calibrated where the lab is.
+        Rows of a group that is not in the estimate: use the estimate of the whole field (with a warning), leave their
+        predictions uncorrected, or refuse. Uncorrected predictions are still calibrated if the lab is.
     normalize : bool
         Rescale rows of (n, K) predictions to sum to one first.
     missing : "error" or "keep"
@@ -85,19 +85,19 @@ def recalibrate(
         Apply an estimate over groups that were declared ``protected``, and apply one whose verdict is "do not use"
         without a warning.
     shape : "auto", "tilt" or "bins"
-        Of an estimate that rests on labels: whether predictions are multiplied with class weights of the row's group
-        alone ("tilt"), or with those of the bin that its scores fall into, too ("bins"). Bins correct scores that are
-        themselves miscalibrated, such as overconfident ones, which no tilt does; new predictions then jump where a bin
-        ends. "auto" is "bins" where the estimate rests on the labels of the lab's groups, and "tilt" elsewhere.
+        For an estimate from labels: multiply predictions by class weights of the row's group ("tilt"), or also by those
+        of the bin of its score ("bins"). Bins also correct miscalibrated scores, such as overconfident ones, which no
+        class weights can; new predictions then jump at the edges of bins. "auto" is "bins" if the estimate rests on
+        labels of the lab's groups, else "tilt".
 
     Returns
     -------
     ndarray of the shape of the predictions, columns in their order; or distributions
-        Of bin ids (`fieldcal.partitions.Bins`), the probability of every class given the bin, (n, K). Where bins were
-        counted, the model's probabilities may be given all the same. Of values, the probability of every class given
-        the value, (n, K); NaN, with a warning, for a value that the lab has never seen and no bin takes in.
-        Distributions have other masses of the intervals and the same shape inside each. They come in the form that was
-        given where that form can hold it (quantiles, a CDF, samples, masses); else as an object with ``cdf``, ``ppf``,
+        For bin ids (`fieldcal.partitions.Bins`), the probability of every class given the bin, (n, K); the model's
+        probabilities are accepted too. For categories, the probability of every class given the category, (n, K); NaN,
+        with a warning, for one that has no bin.
+        Distributions get new masses of the intervals and keep their shape inside each. They are returned in the given
+        form if it can hold the result (quantiles, a CDF, samples, masses); else as an object with ``cdf``, ``ppf``,
         ``mean`` and so on.
 
     Examples
@@ -130,9 +130,9 @@ def recalibrated_masses(
     missing: Missing = "error",
     shape: Shape = "auto",
 ) -> Floats:
-    """New masses in the order of the classes, (n, K); (n,), of the second of two, if predictions are one column.
+    """Recalibrated masses in the order of the classes: (n, K), or (n,) for one column of predictions.
 
-    Of bin ids and values there are always K.
+    Bin ids and categories always give (n, K).
     """
     masses = masses_of(prev.lab, predictions, normalize=normalize, missing=missing)
     partition, ids = prev.lab.partition, None
@@ -142,9 +142,9 @@ def recalibrated_masses(
         ids = given_ids(masses, partition, missing=missing)
     shape = prev.shape_of(shape)
     correction = prev.correction(shape)
-    if ids is not None:  # of a bin the lab knows the shares of the classes
+    if ids is not None:  # the lab's class shares of the bin
         classes = prev.lab.bin_classes if prev.lab.of_values else prev.lab.bin_means
-        known = np.vstack([classes, np.full(len(prev.classes), np.nan)])  # the last for no bin
+        known = np.vstack([classes, np.full(len(prev.classes), np.nan)])  # the last row stands for no bin
         return apply(correction, groups, RowScores(known[ids], binary=False, bins=ids), unseen=unseen)
     if shape == "bins" and not partition.takes_probabilities:
         raise InputError(
@@ -167,20 +167,20 @@ def decide(
     acknowledge: bool = False,
     shape: Shape = "auto",
 ) -> NDArray[Any]:
-    """Hard decisions from recalibrated probabilities (the paper's section on contraindications).
+    """Decided classes from recalibrated probabilities (the paper's section on contraindications).
 
     Parameters
     ----------
-    prev, predictions, groups, unseen, acknowledge, shape : as in `recalibrate`; of classes, not of a number
+    prev, predictions, groups, unseen, acknowledge, shape : as in `recalibrate`; for classes, not for a number
     goal : "accuracy", "balanced" or (K, K) costs
-        Decide for the most probable class; for the class that is most over-represented relative to its
-        prevalence, which serves all classes equally (the best mean recall); or for the lowest expected cost,
-        where ``costs[i, d]`` is what deciding ``d`` costs when the class is ``i``.
+        Choose the most probable class; or the class that is most over-represented relative to its prevalence, which
+        maximises the mean recall; or the class of the lowest expected cost, where ``costs[i, d]`` is the cost of
+        deciding ``d`` when the class is ``i``.
 
     Returns
     -------
-    ndarray (n,) of classes; of those that are equally good, but for rounding, the first
-        None, with a warning, for a value that the lab has never seen and no bin takes in.
+    ndarray (n,) of classes; the first of several that are equally good up to rounding
+        None, with a warning, for a category that has no bin.
 
     Examples
     --------
@@ -204,13 +204,13 @@ def decide(
 
 
 def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "auto") -> None:
-    """Refuse protected groups and a verdict "do not use" (a warning) unless acknowledged, and an impossible shape."""
+    """Refuse protected groups and impossible shapes; warn of a verdict "do not use"; ``acknowledge`` allows both."""
     check_kind("prev", prev, Prevalence)
     check_options(acknowledge=acknowledge)
     if prev.protected and not acknowledge:
         raise InputError(
             "These groups were declared protected: their prevalences are estimated but not applied, because "
-            f"predictions would depend on the group. Pass {option('acknowledge', True)} if that is meant."
+            f"predictions would depend on the group. Pass {option('acknowledge', True)} if this is intended."
         )
     prev.correction(shape)
     if prev.verdict.level == "do_not_use" and prev.steps and not acknowledge:
@@ -224,7 +224,7 @@ def check_applicable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "aut
 
 
 def check_decidable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "auto") -> None:
-    """The same for decisions, which are for one of several classes."""
+    """As `check_applicable`; also refuse estimates of a number, as decisions are for classes."""
     check_applicable(prev, acknowledge=acknowledge, shape=shape)
     if prev.lab.outcome.kind == "intervals":
         raise InputError(
@@ -235,18 +235,18 @@ def check_decidable(prev: Prevalence, *, acknowledge: bool, shape: Shape = "auto
 
 @dataclass(frozen=True)
 class RowScores:
-    """Predictions of rows that take steps."""
+    """Predictions of rows to be recalibrated."""
 
-    values: Floats  # (n, K), or (n,) of the second class
-    binary: bool  # whether they are the latter, and stay so
-    bins: Ints | None = None  # (n,) the bin of each, where the caller worked it out
+    values: Floats  # (n, K), or (n,) probability of the second class
+    binary: bool  # whether there is one column
+    bins: Ints | None = None  # (n,) the bin of each, if already computed
 
     def of(self, chosen: NDArray[Any]) -> RowScores:
-        """Some of them."""
+        """The chosen rows."""
         return RowScores(self.values[chosen], self.binary, None if self.bins is None else self.bins[chosen])
 
     def after(self, steps: Sequence[Step | BinStep]) -> Floats:
-        """New predictions, one step inside the other."""
+        """New predictions after all steps."""
         values = self.values
         if not steps:
             return _copied(values)
@@ -260,7 +260,7 @@ class RowScores:
 
 
 def apply(correction: Correction, groups: Any, given: RowScores, *, unseen: Unseen) -> Floats:
-    """The steps of each row's group, one after the other."""
+    """New predictions: each row takes the steps of its group in turn."""
     rows = row_groups(correction, groups, n=len(given.values))
     if rows is None:
         return given.after(correction.steps)
@@ -283,23 +283,22 @@ def apply(correction: Correction, groups: Any, given: RowScores, *, unseen: Unse
 
 
 def _copied(values: Floats) -> Floats:
-    """Rows that take no step; those with a gap are missing as a whole, as after a step."""
+    """The values, with every row that has a gap missing as a whole, as after a step."""
     return np.array(values) if values.ndim == 1 else values + 0.0 * values.sum(axis=1, keepdims=True)
 
 
 def unseen_words(what: str, unseen: Unseen, *, known: bool = False) -> str:
-    """What is said of groups whose prevalences nobody knows, and what can be done."""
+    """The message about rows whose group has no prevalence, and how to handle them."""
     raw = option("unseen", "raw")
     if known:
-        return f"Of {what} no prevalence was given. Add them to {option('new')}, or pass {raw}."
+        return f"No prevalence was given for {what}. Add them to {option('new')}, or pass {raw}."
     words = f"{what[0].upper()}{what[1:]} were not in the field"
     if unseen == "error":
         return f"{words}. Count and estimate them too, or pass {option('unseen', 'global')} or {raw}."
-    return f"{words}: they get the estimate of the whole field. Pass {raw} not to correct them."
+    return f"{words}: they get the estimate of the whole field. Pass {raw} not to leave them uncorrected."
 
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
-    """The prevalences that the recalibrated predictions of each row assume; raw ones assume the lab's."""
     rows = row_groups(prev.correction(), groups, n=n)
     if rows is None:
         return np.asarray(prev.estimate[0])
@@ -309,11 +308,11 @@ def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) ->
 
 
 def row_groups(correction: Correction, groups: Any, *, n: int) -> tuple[Keys, Ints, Ints] | None:
-    """The groups of rows, the place of each row's among them, and theirs in the estimate; None without groups."""
+    """The groups of the rows, each row's position among them, and the groups' positions in the estimate."""
     if not correction.grouped:
         if groups is not None:
             raise InputError(
-                f"This prevalence is of one population, but groups were given. Count with {option('groups')} first, "
+                f"This prevalence is for one population, but groups were given. Count with {option('groups')} first, "
                 "or leave groups out here."
             )
         return None
@@ -326,10 +325,10 @@ def row_groups(correction: Correction, groups: Any, *, n: int) -> tuple[Keys, In
 
 
 def _as_array(classes: Keys) -> NDArray[Any]:
-    """Of numpy's type where all are of one that it has; else objects, so that none is changed."""
+    """An array of a native numpy type if all classes share one, else of objects."""
     if {type(c) for c in classes} in ({bool}, {int}, {float}, {str}):
         return np.array(classes)
     array = np.empty(len(classes), dtype=object)
-    for k, name in enumerate(classes):  # one by one: numpy would take tuples apart
+    for k, name in enumerate(classes):  # one by one: numpy would split tuples
         array[k] = name
     return array

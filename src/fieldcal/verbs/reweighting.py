@@ -1,4 +1,4 @@
-"""What posteriors make of predictions: class weights of groups and bins, and what field labels show."""
+"""Class weights of groups and bins from a posterior, and summaries of field labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fieldcal.verbs.posteriors import beside_histograms
 
 
 def field_labels(lab: Lab, field: Field, found: FieldPosterior, before: Trust) -> FieldLabels | None:
-    """What labelled rows of the field show; None without any."""
+    """Summary of the labelled field rows; None without any."""
     posterior = found.labelled
     if not field.labelled or posterior is None:
         return None
@@ -49,12 +49,12 @@ def _predictive(found: Predicted | None) -> PriorPredictive | None:
 def reweighting(
     lab: Lab, found: FieldPosterior, shift: UnderLabelShift, labels: FieldLabels | None, given: float | None
 ) -> FromModel:
-    """Predictions are tilted until their mean is the rate of the group.
+    """Class weights that tilt the mean prediction of each group to its estimated share.
 
     Parameters
     ----------
-    shift : under label shift
-    given : the persistence that the caller set
+    shift : posterior under label shift
+    given : the persistence set by the caller
     """
     posterior, rates = found.labelled, found.rates()
     assert posterior is not None
@@ -64,7 +64,7 @@ def reweighting(
     corrected = posterior.classes_by_bin()
     whole = np.average(rates, axis=0, weights=np.maximum(size, 1e-300))
     known = posterior.model.lab_groups
-    # Where labels support that nothing changed, predictions stay nearer to those of the model.
+    # If labels support unchanged predictions, new predictions stay nearer to those of the model.
     left_alone = 0.0 if known or labels is None else POLICY.same_left_alone * labels.unchanged
     return FromModel(
         lab_rows=counts.lab[:G].sum(axis=(1, 2)) if known else None,
@@ -87,7 +87,7 @@ def reweighting(
 
 
 def reweighting_with(prev: Prevalence, posterior: Posterior) -> FromModel:
-    """How predictions would be reweighted if this were the posterior of an estimate from field labels."""
+    """Class weights that follow from another posterior of the same estimate."""
     assert prev.by_model is not None
     counts, labels = posterior.model.counts, prev.by_model.labels
     n = float(counts.field.sum()) + (0.0 if counts.by_class is None else float(counts.by_class.sum()))

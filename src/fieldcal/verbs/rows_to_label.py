@@ -1,4 +1,4 @@
-"""rows_to_label: which rows of the field to label next."""
+"""`rows_to_label`: the field rows to label next."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def rows_to_label(
     normalize: bool = False,
     random_state: int = 0,
 ) -> Ints:
-    """Which rows of the field to label next, so that their labels narrow the estimate most.
+    """The field rows to label next, chosen to narrow the estimate most.
 
-    Label them, and count them with ``design="by_score"``: they were chosen by their predictions and groups.
+    Label them and count them with ``design="by_score"``, as they were chosen by their predictions and groups.
 
     Parameters
     ----------
@@ -43,23 +43,23 @@ def rows_to_label(
         How many rows to label.
     groups, normalize : as in `recalibrate`
     y : array-like (rows,), optional
-        The true class where it is known, and missing elsewhere: rows with a label are not chosen again.
+        The true class of labelled rows, missing elsewhere: rows with a label are not chosen again.
     missing : "error" or "drop"
         Whether rows without a prediction are refused, or never chosen.
     random_state : int
-        Other rows of the same kind for another seed.
+        Another seed gives other rows of the same groups and bins.
 
     Returns
     -------
-    array of n places of rows, ascending
+    array of n row indices, ascending
 
     Notes
     -----
-    Groups get labels by the square root of their size, which serves the mean group and the whole field both. Bins get
-    them where a label takes most from the variance of the share of the whole field, as far as the estimate is sure of
-    the classes in the bins: it is where the field has not moved, or labels have decided. Otherwise they get them by
-    their rows. In a group and bin, rows are evenly spaced by their prediction. The same rows in another order give the
-    same answer, but for rows with equal predictions.
+    Labels are allocated to groups by the square root of their size, a compromise between the mean group and the
+    whole field. Within a group they are allocated to bins by the expected reduction of the variance of the field's
+    share, if the class probabilities of the bins are certain (the field is unchanged, or labels have decided), else
+    in proportion to rows. Within a group and bin, rows are evenly spaced by their prediction. The choice does not
+    depend on the order of the rows, except between equal predictions.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def rows_to_label(
     if scores.missing is not None:
         free &= ~scores.missing
     rng = np.random.default_rng(random_state)
-    rows = rng.permutation(np.flatnonzero(free))  # so that none is favoured among equal predictions
+    rows = rng.permutation(np.flatnonzero(free))  # breaks ties between equal predictions at random
     values = scores.take(rows).values
     cells = codes[rows] * lab.n_bins + lab.partition.assign(values)
     room = np.bincount(cells, minlength=len(names) * lab.n_bins).reshape(len(names), lab.n_bins)
@@ -100,18 +100,18 @@ def rows_to_label(
 
 
 def check_choosable(prev: Prevalence) -> None:
-    """Refuse what is no estimate, and one of values: these have no order in a bin, and no trust that labels decide."""
+    """Refuse anything but an estimate from probabilities: categories have no order within a bin."""
     check_kind("prev", prev, Prevalence)
     if prev.lab.of_values:
         raise InputError(
-            "Rows to label are chosen by predictions that are probabilities, but these are values. Of values, label "
-            f"rows at random, in every group as many as you can, and say so with {option('design', 'random')}."
+            "Rows to label are chosen by probabilities, but these are values. With values, label "
+            f"rows at random, as many as you can in every group, and pass {option('design', 'random')}."
         )
 
 
 @dataclass(frozen=True)
 class Picks:
-    """How many rows of each cell, a group and a bin, are chosen, and where the first of them stands."""
+    """Number of rows to choose in each cell (group and bin), and the position of the first."""
 
     size: Ints  # (G · m,) rows without a label
     take: Ints
@@ -119,7 +119,7 @@ class Picks:
 
     @classmethod
     def of(cls, prev: Prevalence, names: Keys, room: Ints, n: int, seed: int) -> Picks:
-        """For n rows, of (G, m) without a label in these groups."""
+        """Allocation of n rows over (G, m) unlabelled rows."""
         if n > room.sum():
             raise InputError(
                 f"n is {n:,}, but there are {room.sum():,} rows with a prediction and without a label. Ask for fewer."
@@ -131,21 +131,21 @@ class Picks:
         return cls(room.ravel(), take, start.astype(np.int64))
 
     def among(self, cells: Ints) -> Ints:
-        """Places of the chosen rows, of rows in the order of their cells and, within them, of their predictions."""
+        """Indices of the chosen rows, among rows ordered by cell and then by prediction."""
         rank = np.arange(len(cells)) - (np.cumsum(self.size) - self.size)[cells]
         chosen = spaced(rank, size=self.size[cells], take=self.take[cells], start=self.start[cells])
         return np.flatnonzero(chosen)
 
 
 def ordering_class(prev: Prevalence) -> int:
-    """The class by whose prediction rows of a bin are ordered: the one that is most uncertain in the field."""
+    """The class that is most uncertain in the field: rows within a bin are ordered by its prediction."""
     posterior = prev.open_posterior
     P, v = posterior.classes_by_bin(), posterior.model.counts.V.sum(axis=0)
     return int((v @ (P * (1 - P))).argmax())
 
 
 def _held(prev: Prevalence, names: Keys) -> Floats:
-    held = np.zeros(len(prev.groups) + 1)  # the last is of groups that were never seen
+    held = np.zeros(len(prev.groups) + 1)  # the last is for unknown groups
     for found in prev.field.labelled.values():
         held[found.at] += found.counts.sum(axis=(1, 2))
     return held[group_keys.positions(prev.groups, names)] if prev.field.grouped else held[:1]

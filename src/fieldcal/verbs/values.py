@@ -1,4 +1,4 @@
-"""Values in place of predictions: the verdicts of judges and the results of tests, as rows give them."""
+"""Categories as predictions: the columns of judges and tests, and their bins."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from fieldcal.storage import did_you_mean
 from fieldcal.types import DESIGNS, Design, Floats, Ints, Missing
 from fieldcal.validation import MISSING_OTHERWISE, Scores
 
-#: Values that a warning names.
+#: Unknown categories that a warning lists.
 _NAMED = 3
-#: More different values of a single judge are scores, or free text.
+#: More categories of a single judge than this are scores, or free text.
 _MOST_VALUES = 1_000
 
 
 def design_of_values(design: Any) -> Design:
-    """How labelled rows were chosen, which nobody else can know."""
+    """The design of the labelled rows, which has no default for categories."""
     if design is None:
         raise InputError(
-            f"Values need to be told how the labelled rows were chosen. {option('design', 'random')}: at random among "
-            f"the rows in question. {option('design', 'by_score')}: among these rows, by looking at their values or "
-            f"groups. {option('design', 'by_class')}: by their class, such as half of each, or elsewhere, so that "
-            "only what the judge says of each class carries over."
+            f"With kind='values', say how the labelled rows were chosen. {option('design', 'random')}: at random among "
+            f"the rows in question. {option('design', 'by_score')}: among these rows, by their values or "
+            f"groups. {option('design', 'by_class')}: by their class, such as half of each, or from elsewhere, so that "
+            "only the judge's error rates within each class carry over."
         )
     check_choice("design", design, DESIGNS)
     return design  # type: ignore[no-any-return]
 
 
 def value_columns(predictions: Any) -> list[list[Any]]:
-    """One column of values per judge, of (n,) or (n, J) values, a table, or a list of tuples."""
+    """One column of categories per judge, from (n,) or (n, J) values, a table, or a list of tuples."""
     if isinstance(predictions, Mapping) or are_distributions(predictions):
         raise InputTypeError(
             f"predictions must be one value per row, but got {type(predictions).__name__}. Pass a list, an array or a "
@@ -59,7 +59,7 @@ def value_columns(predictions: Any) -> list[list[Any]]:
         rows = group_keys.as_list(predictions, name="predictions", each="value")
         columns = _columns(rows) if rows and all(isinstance(row, (tuple, list)) for row in rows) else [rows]
     if not columns:
-        raise InputError("predictions have no column, so no values. Name at least one.")
+        raise InputError("predictions have no column. Name at least one.")
     return columns
 
 
@@ -72,7 +72,7 @@ def _columns(rows: list[Any]) -> list[list[Any]]:
 
 
 def value_bins(partition: Values, predictions: Any, *, missing: Missing) -> Scores:
-    """The bins of field values in place of predictions; rows of none are marked as missing."""
+    """Bins of field categories; rows without a bin are marked as missing."""
     columns = value_columns(predictions)
     placed = partition.place(columns)
     _check_present(placed.ids == MISSING, missing)
@@ -114,9 +114,9 @@ def warn_unseen(
     first: Mapping[Value, int] | None = None,
     stacklevel: int,
 ) -> None:
-    """Name the most frequent values that the lab has never seen, and say what becomes of their rows.
+    """Warn about categories that are not in the lab: the most frequent ones, and how their rows are counted.
 
-    ``left_out`` of the rows are in no bin; ``first`` is the first row of each value, where rows have an order.
+    ``left_out`` of the rows are in no bin; ``first`` is the first row of each category, if rows have an order.
     """
     if not unseen:
         return
@@ -129,7 +129,7 @@ def warn_unseen(
     more = len(unseen) - len(named)
     warnings.warn(
         ValueWarning(
-            f"The lab has never seen {len(unseen):,} of the values, in {sum(unseen.values()):,} of {n_rows:,} "
+            f"{len(unseen):,} of the values are not in the lab, in {sum(unseen.values()):,} of {n_rows:,} "
             f"rows: {' '.join(named)}{f' And {more:,} more values.' if more else ''} {_fate(left_out)}"
         ),
         stacklevel=stacklevel,
@@ -144,7 +144,7 @@ def _fate(left: int) -> str:
 
 
 def refuse_alike(labels: Iterable[Any], first: Callable[[str], int | None]) -> None:
-    """Refuse labels that people take for one: they differ in case or blanks alone, or are blank."""
+    """Refuse labels that differ only in case or blanks, or are blank."""
     rows = Counter(label for label in labels if isinstance(label, str))
     often: dict[str | None, str] = {}
     for label, n in sorted(rows.items(), key=lambda pair: (-pair[1], pair[0])):
@@ -165,15 +165,15 @@ def refuse_alike(labels: Iterable[Any], first: Callable[[str], int | None]) -> N
 
 @dataclass(frozen=True)
 class LabValues:
-    """Labelled rows of a lab of values."""
+    """Labelled rows of a lab of categories."""
 
     columns: list[list[Any]]  # of all rows
-    rows: Ints  # (n,) places of the rows that have a label
+    rows: Ints  # (n,) indices of the labelled rows
     y: Any  # their labels
 
     @classmethod
     def of(cls, predictions: Any, y: Any) -> LabValues:
-        """Of all rows, some of them without a label: these only tell which values there are."""
+        """From all rows; those without a label only add to the known categories."""
         columns = value_columns(predictions)
         refuse_several_columns(y)
         n = len(columns[0])
@@ -193,13 +193,13 @@ class LabValues:
 
     @property
     def seen(self) -> dict[Value, int]:
-        """Labelled rows of every value that was seen."""
+        """Labelled rows per category."""
         values = rows_of_values(self.columns)
         labelled = Counter(values[i] for i in self.rows)
         return {value: labelled[value] for value in set(values) if value is not None}
 
     def fitted(self, asked: Any, class_rows: Floats, *, ordered: bool) -> Values:
-        """The bins that were asked for, with no more than the lab's rows can fill."""
+        """The requested bins, at most as many as the lab's labelled rows support."""
         if isinstance(asked, Values):
             return asked
         if not is_auto(asked):
@@ -227,16 +227,16 @@ class LabValues:
         if is_auto(asked):
             warnings.warn(
                 BinsWarning(
-                    f"{fitted.m:,} values are more than the lab's {len(self.rows):,} labelled rows can fill. The "
-                    f"rarest are merged, so that {most:,} bins are left. Label more rows to keep them apart, or say "
-                    f"how many with {option('partition', most)}."
+                    f"{fitted.m:,} values are too many for the lab's {len(self.rows):,} labelled rows. The "
+                    f"rarest are merged, so that {most:,} bins remain. Label more rows to keep them apart, or set "
+                    f"their number with {option('partition', most)}."
                 ),
                 stacklevel=4,
             )
         return fit_values(seen, most=most)
 
     def placed(self, partition: Values) -> Ints:
-        """The bins of the labelled rows, none of which may be missing."""
+        """Bins of the labelled rows; refuses rows without a category or bin."""
         columns = [[column[i] for i in self.rows] for column in self.columns]
         found = partition.place(columns)
         for fault, what in (
