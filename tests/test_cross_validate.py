@@ -127,7 +127,7 @@ def test_where_nothing_moved_the_difference_is_within_noise():
     assert words.count("no different beyond noise") >= 5
 
 
-def test_rows_chosen_by_class_teach_but_do_not_judge():
+def test_rows_chosen_by_class_are_used_for_fitting_but_not_for_evaluation():
     data = label_shift(prevalence=[[0.9, 0.1]], n_field=4000, random_state=1)
     lab = fieldcal.learn(data.proba_lab, data.y_lab)
     by_class = np.concatenate([np.flatnonzero(data.y_field == k)[:100] for k in (0, 1)])
@@ -140,7 +140,7 @@ def test_rows_chosen_by_class_teach_but_do_not_judge():
     assert (found.rows, found.not_judging, alone.not_judging) == (40, 200, 0)
     assert found.log_loss == pytest.approx(alone.log_loss)  # the same rows judge
     assert found.tilt.change != alone.tilt.change  # and more have taught
-    assert "200 rows chosen by class teach, but cannot judge" in repr(found)
+    assert "200 rows chosen by class are used for fitting, not for evaluation" in repr(found)
     only = fieldcal.estimate(lab, fieldcal.count(lab, data.proba_field) + more)
     with pytest.raises(InputError, match=r"0 labelled rows are too few .* chosen by class do not count"):
         fieldcal.cross_validate(only)

@@ -262,7 +262,7 @@ def test_rates_that_cannot_be_are_refused():
     for options, message in (
         ({}, "Give sensitivity"),
         ({"sensitivity": 0.9}, "Give sensitivity"),
-        ({"sensitivity": 0.9, "specificity": 0.9}, "known from so many rows"),
+        ({"sensitivity": 0.9, "specificity": 0.9}, "need their precision"),
         (
             {"sensitivity": 0.9, "specificity": 0.9, "n": (10, 20), "intervals": ((0.8, 1), (0.8, 1))},
             "not both",

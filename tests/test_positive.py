@@ -47,7 +47,7 @@ def test_tables_take_it_too_and_the_lab_remembers_the_column(data, words):
         ({"positive": "Ja"}, r"positive='Ja' is none of the labels, \['ja', 'nein'\]"),
         (
             {"positive": "ja", "classes": ["ja", "nein"]},
-            "second class, but classes=… says .*Leave one of them out",
+            "second class, but classes=… is .*Leave one of them out",
         ),
         ({"positive": object()}, "positive must be one of the labels"),
         (
@@ -107,7 +107,7 @@ def test_people_are_told_which_class_the_column_is_about(data, words):
 
 def test_a_pattern_that_finds_the_column_of_one_class_is_not_told_another(data, words):
     table = frame(data, np.where(words == "ja", "sick", "fit"), "p_sick")
-    with pytest.raises(FieldcalError, match="the column of 'sick', but positive='fit' says"):
+    with pytest.raises(FieldcalError, match="the column of 'sick', but positive='fit' names"):
         tables.learn(table, scores="p_*", label="label", positive="fit")
     lab = tables.learn(table, scores="p_*", label="label", positive="sick")
     assert lab.classes == ("fit", "sick")

@@ -239,7 +239,7 @@ def test_an_unseen_word_is_left_out_counted_and_named_with_the_likely_spelling()
     assert "'??' (1 row, the first is row 4)" in text
     assert "Left out: 3 rows" in text
     assert (field.unseen, field.dropped, field.n.sum(), field.n_labelled) == (3, 0, 2, 1)
-    assert "3 rows with a value that the lab has never seen" in repr(field)
+    assert "3 rows with a value that is not in the lab" in repr(field)
 
 
 def test_an_unseen_number_goes_to_the_nearest_and_is_counted_as_unseen():

@@ -1,6 +1,6 @@
-"""fieldcal: recalibrate a deployed model from nothing but the predictions it makes in the field.
+"""fieldcal: recalibrate a deployed model from its unlabelled predictions in the field.
 
-Four verbs, one direction: `learn`, `count`, `estimate`, `recalibrate`. Everything else loads on first use.
+Four verbs, one direction: `learn`, `count`, `estimate`, `recalibrate`. Everything else is imported on first use.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import importlib
 
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False  # the command line catches Ctrl-C from its first line on: what loads before is small
+TYPE_CHECKING = False  # keeps the import small, so that the command line can handle Ctrl-C early
 
 _WHERE = {
     "learn": "verbs",
@@ -104,7 +104,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _module(name: str) -> Any:
-    """A module of ours; what it needs and is not installed is told with the line that installs it."""
+    """A submodule; if an optional dependency is missing, the error names the line that installs it."""
     try:
         return importlib.import_module(f"fieldcal.{name}")
     except ModuleNotFoundError as error:

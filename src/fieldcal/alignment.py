@@ -1,4 +1,4 @@
-"""Rows that are given in several objects are matched by position: pandas objects must not say otherwise."""
+"""Rows of several arguments are matched by position, so pandas indexes must agree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fieldcal.errors import InputError
 
 
 def check_alignment(**given: Any) -> None:
-    """Refuse pandas objects of one length whose indexes disagree; what has no index is taken by position.
+    """Refuse pandas objects of one length with different indexes; other objects are matched by position.
 
     Examples
     --------
@@ -29,8 +29,8 @@ def check_alignment(**given: Any) -> None:
             )
             raise InputError(
                 f"The indexes of {first} and {name} disagree: row {at} is {_short(expected[at])} in the one and "
-                f"{_short(index[at])} in the other. Rows are matched by position. If that is meant, drop the indexes "
-                f"with .reset_index(drop=True); if indexes say what belongs together, pass {name}.loc[{first}.index]."
+                f"{_short(index[at])} in the other. Rows are matched by position. If that is right, drop the indexes "
+                f"with .reset_index(drop=True); to match them by index instead, pass {name}.loc[{first}.index]."
             )
 
 

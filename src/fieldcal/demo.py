@@ -1,9 +1,8 @@
-"""The main job on real data, end to end: what ``fieldcal demo`` shows.
+"""The main use case on real data, end to end, as ``fieldcal demo`` shows it.
 
-Rodents of the Portal Project. A small classifier tells the species from the measurements; it is trained and
-learnt on captures before 1988 and used on later ones. The trap plots differ in their species, and so do the
-years, but a kangaroo rat looks like a kangaroo rat: the consistency assumption is plausible here. The later
-labels are used for one thing only, to say at the end whether it helped.
+Rodents of the Portal Project. A small classifier predicts the species from the measurements; it is trained on captures
+before 1988, learnt on other ones, and used on later ones. Trap plots and years differ in their species, but each
+species looks the same, so label shift is plausible. The later labels are used only at the end, to evaluate the result.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from fieldcal.datasets import Portal, portal
 
 LAST_LAB_YEAR = 1987
 SHOWN = "DM"  # Merriam's kangaroo rat, the most frequent species
-#: How often `run` says what comes next.
+#: Number of steps that `run` announces.
 STEPS = 6
 
 
@@ -33,11 +32,13 @@ class Split:
     proba_field: NDArray[np.float64]
     species_field: NDArray[np.str_]
     plots_field: NDArray[np.int64]
-    unknown: int  # field captures of species that the lab never saw
+    unknown: int  # field captures of species that are not in the lab
 
 
 def predictions(captures: Portal, *, random_state: int = 0) -> Split:
-    """Train on 60 % of the early captures; predict the others (lab) and the later ones (field)."""
+    """Predictions for lab and field: trained on 60 % of the early captures, applied to the others and to the later
+    ones.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     features = np.column_stack(
@@ -64,7 +65,7 @@ def predictions(captures: Portal, *, random_state: int = 0) -> Split:
 
 @dataclass(frozen=True)
 class Demo:
-    """What was learnt, estimated and recalibrated, and the labels to compare it with."""
+    """Lab, field, estimate and recalibrated predictions, with the labels to compare them with."""
 
     lab: fieldcal.Lab
     prev: fieldcal.Prevalence
@@ -77,7 +78,7 @@ class Demo:
         return np.searchsorted(np.array(self.prev.classes), self.data.species_field)
 
     def losses(self, rows: NDArray[np.bool_] | slice = slice(None)) -> tuple[float, float]:
-        """Log loss before and after."""
+        """Mean log loss of these rows before and after."""
         from sklearn.metrics import log_loss
 
         y, labels = self.y[rows], np.arange(len(self.prev.classes))
@@ -87,7 +88,7 @@ class Demo:
         return float(before), float(after)
 
     def report(self) -> fieldcal.Report:
-        """The page, with the labels of the field, which nothing else has seen."""
+        """The report, evaluated on the labels of the field, which the estimate did not use."""
         data = self.data
         return fieldcal.report(
             self.prev,
@@ -103,12 +104,12 @@ class Demo:
 
 
 def run(*, random_state: int = 0, step: Callable[[str], None] = lambda text: None) -> Demo:
-    """The four verbs on the captures; ``step`` is told what comes next."""
+    """The result of the four verbs on the captures; ``step`` is called with a description of each."""
     step("read 32,534 captures")
     captures = portal()
     step("train a classifier on early captures")
     data = predictions(captures, random_state=random_state)
-    step("learn: early captures that it has not seen, and their species")
+    step("learn: other early captures, and their species")
     lab = fieldcal.learn(data.proba_lab, data.species_lab, groups=data.plots_lab)
     step("count: predictions for later captures, per trap plot")
     field = fieldcal.count(lab, data.proba_field, groups=data.plots_field)
@@ -139,21 +140,20 @@ def table(found: Demo) -> str:
 
 
 def introduction(found: Demo) -> str:
-    """What the table shows."""
+    """The text above the table."""
     lab, data = found.lab, found.data
     return "\n".join(
         [
             f"{lab}\n{found.prev.field}",
             f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n",
-            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. That plots differ by label",
-            f"shift has the probability {found.prev.trust_between:.2f}, as the lab's own plots taught: so far the "
-            "estimate follows it.",
+            f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. By cross-validation over the",
+            f"lab's own plots, label shift explains their differences with probability {found.prev.trust_between:.2f}.",
         ]
     )
 
 
 def errors(found: Demo) -> tuple[float, float]:
-    """Mean distance from the true shares, over plots and species: of the mean prediction, and of the estimate."""
+    """Mean absolute error over plots and species: of the mean prediction, and of the estimate."""
     from sklearn.metrics import mean_absolute_error
 
     prev, y = found.prev, found.y
@@ -164,7 +164,7 @@ def errors(found: Demo) -> tuple[float, float]:
 
 
 def sentences(found: Demo) -> list[str]:
-    """What was found, in three sentences."""
+    """The result in three sentences."""
     prev, (predicted, estimated), (before, after) = found.prev, errors(found), found.losses()
     better = sum(b > a for b, a in (found.losses(found.data.plots_field == plot) for plot in prev.groups))
     words = {"ok": "fine to use", "care": "to be used with care", "do_not_use": "not to be used"}
@@ -174,6 +174,6 @@ def sentences(found: Demo) -> list[str]:
         f"predictions by {100 * predicted:.1f}.",
         f"Recalibrated predictions are better in {better} of {len(prev.groups)} plots: log loss {before:.3f} before, "
         f"{after:.3f} after.",
-        "The verdict, which has seen no label of the field either, is that the result is "
+        "The verdict, without labels of the field, is that the result is "
         f"{words[prev.verdict.level]}; the report says why.",
     ]

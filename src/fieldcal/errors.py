@@ -1,7 +1,7 @@
-"""One small tree of errors and warnings.
+"""Errors and warnings.
 
-Every error says what is wrong, which value shows it, and what to do next. Options in its text are marked (`option`), so
-that the command line can spell them as flags.
+Every error names the problem, the value, and the next step. Options in its text are marked (`option`), so that the
+command line can write them as flags.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "spelled",
 ]
 
-#: An option's value is shown up to here.
+#: Values of options are cut to this length.
 LONGEST_VALUE = 80
 
 
@@ -52,7 +52,7 @@ class Word(str):
 ANY = Word("…")
 
 
-#: Around an option in a text, and between its parts: characters for private use, which no message has otherwise.
+#: Delimiters of an option and of its parts in a text: private-use characters.
 _OPEN, _NEXT, _CLOSE = "\ue000", "\ue001", "\ue002"
 
 
@@ -106,7 +106,7 @@ def spelled(text: str, flag: Callable[[str], str | None] | None = None) -> str:
 
 
 def _spelled(marked: str, following: str, flag: Callable[[str], str | None] | None) -> str:
-    if marked.count(_NEXT) != 5:  # somebody else's characters
+    if marked.count(_NEXT) != 5:  # not written by `option`
         return marked + following
     name, verb, value, before, typed, other = marked.split(_NEXT)
     known = None if flag is None else other or flag(name)
@@ -124,7 +124,7 @@ class Option(str):
     def __new__(
         cls, name: str, value: object = ANY, verb: str | None = None, flag: str | None = None
     ) -> Option:
-        """Spelled as in Python, with the marked text beside it."""
+        """The text in Python's spelling, with the marked text as an attribute."""
         marked = option(name, value, verb=verb, flag=flag)
         made = super().__new__(cls, spelled(marked))
         made.marked = marked
@@ -148,7 +148,7 @@ class _Message:
 
 
 class FieldcalError(_Message, Exception):
-    """Base of everything fieldcal raises on purpose.
+    """Base class of all errors that fieldcal raises.
 
     Examples
     --------
@@ -160,15 +160,15 @@ class FieldcalError(_Message, Exception):
 
 
 class InputError(FieldcalError, ValueError):
-    """A value that cannot be right."""
+    """An invalid value."""
 
 
 class RowError(InputError):
-    """A row of a table that cannot be used.
+    """An invalid row of a table.
 
     Parameters
     ----------
-    row : which one, from 0; None where rows have no order
+    row : its position, from 0; None if rows have no order
     """
 
     def __init__(self, text: str, row: int | None = None) -> None:
@@ -177,7 +177,7 @@ class RowError(InputError):
 
 
 class InputTypeError(FieldcalError, TypeError):
-    """A value of a kind that cannot be used."""
+    """A value of an unsupported type."""
 
 
 class ArtefactError(InputError):
@@ -189,19 +189,19 @@ class MissingExtraError(FieldcalError, ImportError):
 
 
 class FieldcalWarning(_Message, UserWarning):
-    """Base of everything fieldcal warns about: there is an answer, and it is shaky."""
+    """Base class of all warnings: there is a result, but it is uncertain."""
 
 
 class GroupWarning(FieldcalWarning):
-    """A grouping that cannot be what was meant."""
+    """A grouping that is probably a mistake."""
 
 
 class IdentifiabilityWarning(FieldcalWarning):
-    """The bins hardly tell some classes apart."""
+    """The bins hardly separate some classes."""
 
 
 class SmallSampleWarning(FieldcalWarning):
-    """A class has so few lab rows that its row of M is mostly noise."""
+    """A class has too few lab rows to estimate its row of M."""
 
 
 class BinsWarning(FieldcalWarning):
@@ -217,11 +217,11 @@ class LabelWarning(FieldcalWarning):
 
 
 class RecalibratedWarning(FieldcalWarning):
-    """Predictions that seem to have been recalibrated before."""
+    """Predictions that were probably recalibrated already."""
 
 
 class WeightWarning(FieldcalWarning):
-    """A few sample weights carry almost everything."""
+    """A few sample weights dominate the sum."""
 
 
 class ConvergenceWarning(FieldcalWarning):
@@ -229,25 +229,25 @@ class ConvergenceWarning(FieldcalWarning):
 
 
 class UnseenGroupWarning(FieldcalWarning):
-    """Rows of groups that the estimate never saw."""
+    """Rows of groups that are not in the estimate."""
 
 
 class ValueWarning(FieldcalWarning):
-    """Values of a judge that the lab has never seen."""
+    """Categories of a judge that are not in the lab."""
 
 
 class PoolingWarning(FieldcalWarning):
-    """The strength of the pooling sits at the edge of its range."""
+    """The strength of pooling is at the boundary of its range."""
 
 
 class TrustWarning(FieldcalWarning):
-    """The consistency assumption was not, or could not be, put to the test."""
+    """Label shift was not, or could not be, tested."""
 
 
 class VerdictWarning(FieldcalWarning):
-    """An estimate is applied although its verdict is not to use it."""
+    """An estimate is applied although its verdict is "do not use"."""
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Why a path cannot be used, in the system's words; a path that no system has is a ValueError."""
+    """The system's reason why a path cannot be used; invalid paths raise ValueError instead of OSError."""
     return str(getattr(error, "strerror", None) or error)

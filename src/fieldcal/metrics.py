@@ -1,4 +1,4 @@
-"""How good predictions and prevalences are, as the paper reports it: what `sklearn.metrics` does not have."""
+"""Quality of predictions and prevalences, as the paper reports it, where `sklearn.metrics` has no function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BrierParts:
-    """The Brier score and its two parts by bins of the prediction (deciles, as the paper reports them)."""
+    """The Brier score and its two parts, by deciles of the prediction, as the paper reports them."""
 
     score: float
     calibration: float
@@ -33,9 +33,9 @@ class BrierParts:
 def brier_parts(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> BrierParts:
     """Brier score with its calibration and refinement parts, over equally filled bins of the prediction.
 
-    Calibration is the mean squared distance between the mean prediction and the observed share in each
-    bin; refinement the mean of ``share · (1 − share)``. The two add up to the score but for the spread of the
-    predictions within bins. Binary only.
+    Calibration is the mean squared difference between the mean prediction and the observed share in each bin;
+    refinement the mean of ``share · (1 − share)``. Their sum is the score up to the spread of predictions within bins.
+    Binary only.
 
     Examples
     --------
@@ -48,8 +48,8 @@ def brier_parts(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> BrierParts
     proba, codes = _checked(proba, y)
     if proba.shape[1] != 2:
         raise InputError(
-            f"The parts of the Brier score are for two classes, but there are {proba.shape[1]}. "
-            "Ask for each class against the rest."
+            f"The parts of the Brier score are defined for two classes, but there are {proba.shape[1]}. "
+            "Compute them for each class against the rest."
         )
     score, hit = proba[:, 1], codes.astype(np.float64)
     inside = _equal_bins(score, bins)
@@ -63,9 +63,9 @@ def brier_parts(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> BrierParts
 
 
 def calibration_error(proba: ArrayLike, y: ArrayLike, *, bins: int = 10) -> float:
-    """Expected calibration error: mean distance of prediction and share over equally filled bins.
+    """Expected calibration error: mean absolute difference of prediction and share over equally filled bins.
 
-    Binary: of the probability of class 1. More classes: averaged over the classes, each against the rest.
+    Binary: for the probability of class 1. More classes: averaged over the classes, each against the rest.
 
     Examples
     --------

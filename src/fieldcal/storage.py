@@ -1,4 +1,4 @@
-"""Files that are read and written whole, JSON that can be trusted, words for what is misspelt, optional imports."""
+"""Atomic files and folders, canonical JSON, suggestions for misspelt names, and optional imports."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ from fieldcal.errors import (
     reason,
 )
 
-#: Larger artefacts than this are refused before they are read.
+#: Larger artefacts are refused before they are read.
 MAX_BYTES = 2**30
-#: The column in which a table of labels says how each row was chosen.
+#: The column of a table of labels with the design of each row.
 DESIGN_COLUMN = "fieldcal_design"
-#: Prefix of the hidden folders, beside the targets, that hold unfinished files; a killed process leaves its own.
+#: Prefix of the hidden folders, beside the targets, that hold unfinished files; a killed process leaves them behind.
 UNFINISHED = ".fieldcal-"
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The whole file, if it is a plain one, of a size that an artefact can have, and does not grow meanwhile."""
+    """The content of a regular file of plausible size that does not grow while it is read."""
     target = as_path(path)
     try:
         size = plain_size(target)
-        if not size:  # also what a system makes up as it is read, perhaps without end
+        if not size:  # also pseudo-files such as those in /proc
             raise ArtefactError(f"{target.name!r} is corrupt: it is empty. Make it again.")
         if size > MAX_BYTES:
-            raise ArtefactError(f"{target.name!r} has {size:,} bytes, more than any artefact: not read.")
+            raise ArtefactError(
+                f"{target.name!r} has {size:,} bytes, more than any artefact can have. Check the path."
+            )
         with target.open("rb") as stream:
             data = stream.read(size + 1)
     except (OSError, ValueError) as error:
@@ -57,13 +59,13 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees all of it or none."""
+    """Write a file so that a reader, or a crash, finds either the old or the new content."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write several files: all are on the disk before the first of them takes its place."""
+    """Write several files: all are on disk before the first one is renamed to its target."""
     with contextlib.ExitStack() as stack:
         for path, data in contents.items():
             temporary = stack.enter_context(atomic_path(path))
@@ -73,10 +75,10 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary file to write to, which replaces the target at the end; an error removes it.
+    """A temporary file that replaces the target at the end; it is removed after an error.
 
-    It is in a hidden folder beside the target, on the same file system. If the target is a link, the file at its end is
-    replaced and the link stays.
+    It is in a hidden folder beside the target, on the same file system. If the target is a link, the file that it
+    points to is replaced and the link stays.
     """
     target = writable(Path(path))
     try:
@@ -100,19 +102,20 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(folder: Path, *, own: Sequence[str]) -> Iterator[Path]:
-    """A temporary folder to write to, which replaces the target at the end; an error removes it.
+    """A temporary folder that replaces the target at the end; it is removed after an error.
 
-    A new target appears with one rename, and so do the folders above it. An existing one takes two: it is renamed to
-    ``<name>.old-…``, the new folder gets its name, and the old one is removed. A kill between the two leaves the old
-    folder whole under that name. Files in it that are not ``own`` are hard links to the same files in both.
+    A new target appears by one rename, with its parent folders. Replacing an existing one takes two: it is renamed to
+    ``<name>.old-…``, the new folder takes its name, and the old one is removed. A kill between the two leaves the old
+    folder whole under that name. Files that are not ``own`` are hard-linked into the new folder.
 
-    A folder that cannot be renamed gets its files one by one, after all are written: a mount point, the working folder,
-    one in a read-only folder, one with subfolders. There a kill between two renames leaves old files beside new ones.
+    A folder that cannot be renamed gets its files one by one, after all are written: a mount point, the working
+    folder, one in a read-only folder, one with subfolders. A kill between two renames then leaves old files beside new
+    ones.
 
     Parameters
     ----------
     folder : the target
-    own : names that only this writer uses; a file of an earlier time that is not written again is removed
+    own : names that only this writer uses; an earlier file of such a name that is not written again is removed
     """
     target = Path(os.path.realpath(folder))
     there = target.is_dir()
@@ -124,7 +127,7 @@ def atomic_folder(folder: Path, *, own: Sequence[str]) -> Iterator[Path]:
             inside.mkdir(parents=True)
             try:
                 yield inside
-            except FieldcalError as error:  # it names the place where the file would have been
+            except FieldcalError as error:  # already names the file
                 error.args = tuple(
                     part.replace(str(inside), str(folder)) if isinstance(part, str) else part
                     for part in error.args
@@ -142,7 +145,7 @@ def atomic_folder(folder: Path, *, own: Sequence[str]) -> Iterator[Path]:
 
 
 def _swap(new: Path, target: Path, own: Sequence[str]) -> bool:
-    """Put a new folder in the place of another; False if it cannot be renamed, and is as it was."""
+    """Put a new folder in the place of another; False, with no change, if it cannot be renamed."""
     old = target.with_name(f"{target.name}.old-{os.urandom(4).hex()}")
     names = os.listdir(target)
     try:
@@ -152,7 +155,7 @@ def _swap(new: Path, target: Path, own: Sequence[str]) -> bool:
             _keep_mode(target / name, new / name)
         os.rename(target, old)
         os.rename(new, target)
-    except (OSError, NotImplementedError):  # it has subfolders, or the file system no links
+    except (OSError, NotImplementedError):  # subfolders, or a file system without links
         return False
     finally:
         if not target.exists():
@@ -166,7 +169,7 @@ def _swap(new: Path, target: Path, own: Sequence[str]) -> bool:
 
 
 def _remove(folder: Path, names: Sequence[str]) -> None:
-    """Remove a folder with these files; others, which came just now, stay."""
+    """Remove a folder with these files, unless it contains others."""
     with contextlib.suppress(OSError):
         for name in names:
             (folder / name).unlink(missing_ok=True)
@@ -208,23 +211,23 @@ def _can_be_renamed(folder: Path) -> bool:
 
 
 def nearest(folder: Path) -> Path:
-    """The folder itself, or the first above it that exists."""
+    """The folder itself, or its nearest existing parent."""
     return next(path for path in (folder, *folder.parents) if os.path.lexists(path))
 
 
 def check_own(folder: Path, own: Sequence[str]) -> None:
-    """Refuse what cannot be replaced: folders, devices and links that have the name of a file to come."""
+    """Refuse names that cannot be replaced because they are folders, devices or links."""
     for path in (folder / name for name in own):
         if path.is_symlink():
             raise InputError(
-                f"Cannot write {str(path)!r}: it is a link, and would not be one any more. Remove it, or choose "
+                f"Cannot write {str(path)!r}: it is a link, which the new file would replace. Remove it, or choose "
                 "another folder."
             )
         writable(path)
 
 
 def writable(path: Path) -> Path:
-    """The file that is written under this name, at the end of links; what must not be replaced is refused."""
+    """The file to write under this name, after following links; refuses folders and devices."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -234,67 +237,65 @@ def writable(path: Path) -> Path:
                 "link, or make the file."
             ) from None
         return Path(os.path.realpath(path))
-    except (OSError, ValueError) as error:  # a loop of links, a name that is too long or holds a null
+    except (OSError, ValueError) as error:  # a loop of links, or a name that is too long or contains a null
         raise InputError(f"Cannot write {str(path)!r}: {reason(error)}. Choose another name.") from None
     if stat.S_ISDIR(mode):
         raise InputError(f"Cannot write {str(path)!r}: it is a folder. Add the name of a file.")
     if not stat.S_ISREG(mode) or _of_the_system(path):
-        raise InputError(
-            f"Cannot write {str(path)!r}: it is no plain file, but a device or a pipe. Name a file."
-        )
+        raise InputError(f"Cannot write {str(path)!r}: it is a device or a pipe. Name a regular file.")
     if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
         raise InputError(f"Cannot write {str(path)!r}: it is read-only. Choose another name.")
     return Path(os.path.realpath(path))
 
 
 def _of_the_system(path: Path) -> bool:
-    """/dev/stdout is a plain file if the shell sent it into one, which would be replaced under the shell's feet."""
+    """Whether the path is in /dev, /proc or /sys, where a file cannot be replaced by a rename."""
     place = Path(os.path.realpath(path.parent))
     return str(place) == "/dev" or any(str(p) in ("/proc", "/sys") for p in (place, *place.parents))
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a table, by its name."""
+    """Whether a file is a table, judged by its name."""
     return Path(path).suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".gz", ".zst")
 
 
 def as_path(path: Any) -> Path:
-    """Where something lies, if this can be the name of a file."""
+    """The path, if it can be one."""
     if not isinstance(path, (str, os.PathLike)):
         raise InputTypeError(f"path must be the path of a file, but got {path!r:.60}.")
     return Path(path)
 
 
 def plain_size(path: Path) -> int:
-    """The bytes of a plain file. Devices and pipes have no size, and may have no end."""
+    """The size of a regular file; refuses devices and pipes, which have no size."""
     found = path.stat()
     if stat.S_ISDIR(found.st_mode):
         here = next((f", such as {str(f)!r}" for f in sorted(path.glob("prevalence.json"))), "")
         raise ArtefactError(f"Cannot read {str(path)!r}: it is a folder. Add the name of a file{here}.")
     if not stat.S_ISREG(found.st_mode):
-        raise ArtefactError(f"Cannot read {str(path)!r}: it is no plain file. Save it to one first.")
+        raise ArtefactError(f"Cannot read {str(path)!r}: it is a device or a pipe. Save it to a file first.")
     return found.st_size
 
 
 def canonical(content: Any) -> bytes:
-    """One spelling of each content: sorted keys, no spaces, ASCII, no NaN."""
+    """Canonical JSON: sorted keys, no spaces, ASCII, no NaN."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.encode("ascii")
 
 
 def digest(content: Any) -> str:
-    """SHA-256 of the canonical spelling."""
+    """SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical(content)).hexdigest()
 
 
 def parse(data: bytes, *, name: str) -> Any:
-    """JSON without duplicate keys or NaN literals; nested too deep, it raises RecursionError."""
+    """JSON without duplicate keys or NaN literals; raises RecursionError if nested too deeply."""
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
     except ArtefactError as error:
         raise ArtefactError(f"{name} is corrupt: {error}") from None
     except ValueError as error:
-        raise ArtefactError(f"{name} is corrupt, it is no valid JSON: {error}.") from None
+        raise ArtefactError(f"{name} is corrupt, it is not valid JSON: {error}.") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -310,13 +311,13 @@ def _no_constant(literal: str) -> Any:
 
 
 def did_you_mean(value: Any, options: Sequence[Any]) -> str:
-    """A sentence with the closest option; empty if none is close."""
+    """A suggestion of the closest option; empty if none is close."""
     close = difflib.get_close_matches(str(value), [str(o) for o in options], n=1)
     return f" Did you mean {close[0]!r:.60}?" if close and close[0] != str(value) else ""
 
 
 def refuse_repeats(names: Sequence[Any]) -> None:
-    """Every column name must say which column is meant."""
+    """Refuse column names that appear more than once."""
     twice = [(name, times) for name, times in Counter(names).items() if times > 1]
     if twice:
         listed = ", ".join(f"{name!r:.60} ({times} times)" for name, times in twice[:6])
@@ -326,13 +327,13 @@ def refuse_repeats(names: Sequence[Any]) -> None:
 
 
 def require(module: str, extra: str, *, purpose: str) -> ModuleType:
-    """The module, or an error that says how to get it.
+    """The module, or an error with the command that installs it.
 
     Parameters
     ----------
-    module : what is imported
-    extra : the extra of fieldcal that brings it
-    purpose : what it is needed for, as the middle of a sentence
+    module : name of the module
+    extra : the extra of fieldcal that installs it
+    purpose : what needs it, as the middle of a sentence
     """
     try:
         return importlib.import_module(module)
@@ -340,5 +341,5 @@ def require(module: str, extra: str, *, purpose: str) -> ModuleType:
         if (error.name or "").partition(".")[0] != module.partition(".")[0]:
             raise
         raise MissingExtraError(
-            f"{module} is needed {purpose}, and is not installed. Install it: pip install 'fieldcal[{extra}]'"
+            f"{module} is needed {purpose}, but is not installed. Install it: pip install 'fieldcal[{extra}]'"
         ) from None

@@ -1,7 +1,6 @@
-"""Validators that return what they checked: predictions, labels, weights.
+"""Validators of predictions, labels and weights; each returns the validated value.
 
-Everything a caller can get wrong on arrays is met here, once, with an error that says what, which value, and
-what next.
+Errors name the problem, the offending value and the next step.
 """
 
 from __future__ import annotations
@@ -25,36 +24,36 @@ from fieldcal.options import AS_VALUES
 from fieldcal.storage import refuse_repeats
 from fieldcal.types import Floats, Ints, Keys, Missing
 
-#: Scores this far outside [0, 1] are rounding and are clipped; further out is an error.
+#: Scores this far outside [0, 1] are rounding errors and are clipped; further out is an error.
 CLIP = 1e-6
-#: Rows of probabilities may miss a sum of one by this much (half-precision needs about 1e-2).
+#: Tolerance for the sum of a row of probabilities (half precision needs about 1e-2).
 SUM_TOLERANCE = 1e-3
 HALF_SUM_TOLERANCE = 1e-2
-#: What predictions of the lab are called, and what they may be besides probabilities.
+#: Name of the lab's predictions in messages, and the alternative to probabilities.
 LAB = "lab predictions"
 _OR_VALUES = f" If they are values, such as the verdicts or ratings of a judge, pass {AS_VALUES}."
-#: Far from what rows stand for, on both sides; squares of them and sums of those are neither infinite nor zero.
+#: Bounds of weights; their squares and the sums of those neither overflow nor underflow.
 _MIN_WEIGHT, _MAX_WEIGHT = 1e-25, 1e25
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Checked predictions: ``values`` of shape (n,) if binary, else (n, K); rows that are missing are marked."""
+    """Validated predictions: ``values`` of shape (n,) if binary, else (n, K); missing rows are marked."""
 
     values: Floats
     missing: NDArray[np.bool_] | None  # rows with a null or NaN, None if there are none
     clipped: int
-    columns: bool  # whether the caller gave one column per class
-    unseen: int = 0  # rows with a value that the lab has never seen
-    left_out: int = 0  # of these, marked as missing: in no bin
+    columns: bool  # whether there was one column per class
+    unseen: int = 0  # rows with a category that is not in the lab
+    left_out: int = 0  # those of them without a bin, which are marked as missing
 
     @property
     def n_missing(self) -> int:
-        """How many rows have no usable prediction."""
+        """Number of rows without a usable prediction."""
         return 0 if self.missing is None else int(self.missing.sum())
 
     def take(self, rows: Ints) -> Scores:
-        """The same rows in another order, or some of them."""
+        """The rows at these indices."""
         return replace(self, values=self.values[rows])
 
 
@@ -71,10 +70,10 @@ def as_scores(
 
     Parameters
     ----------
-    proba : (n,) probability of the second class, or (n, K); a table has its columns matched by name
-    classes : the classes in order, to match the columns of a table by name
+    proba : (n,) probability of the second class, or (n, K); columns of a table are matched by name
+    classes : the classes in order, to match the columns of a table
     normalize : rescale rows of (n, K) to sum to one
-    missing : what to do with NaN: raise, or mark the rows (to drop or keep them)
+    missing : raise an error on NaN, or mark the rows (to drop or keep them)
     """
     tolerance = HALF_SUM_TOLERANCE if str(getattr(proba, "dtype", "")) == "float16" else SUM_TOLERANCE
     _refuse_first_class(proba, classes, name)
@@ -98,7 +97,7 @@ def as_scores(
 
 
 def order_of_rows(scores: NDArray[Any], *others: NDArray[Any], weight: Floats | None = None) -> Ints:
-    """An order that depends on what rows hold and not on how they came: whatever is summed in it is the same."""
+    """A permutation that depends on the content of the rows only, so that sums in this order are reproducible."""
     columns = scores[None] if scores.ndim == 1 else scores.T
     return np.lexsort((*(() if weight is None else (weight,)), *columns, *others))
 
@@ -106,12 +105,12 @@ def order_of_rows(scores: NDArray[Any], *others: NDArray[Any], weight: Floats | 
 def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Keys, Ints]:
     """The classes in order and each row's class code.
 
-    Without ``classes``, the sorted distinct labels, as scikit-learn orders them.
+    By default the classes are the sorted distinct labels, as in scikit-learn.
     """
     present, codes = factorize_labels(y)
     if not present:
         raise InputError(
-            "The lab has no rows: there are no labels to learn from. Check the filter before this."
+            "The lab has no rows: there are no labels to learn from. Check how the table was filtered."
         )
     _warn_of_spellings(present)
     if classes is None:
@@ -124,26 +123,24 @@ def as_labels(y: Any, *, classes: Sequence[Hashable] | None = None) -> tuple[Key
         unseen = [c for i, c in enumerate(given) if i not in set(where.tolist())]
         if unseen:
             raise InputError(
-                f"The lab data have no row of class {unseen[0]!r}. Its predictions cannot be learnt: add rows "
+                f"The lab data have no row of class {unseen[0]!r}. Its predictions cannot be learnt. Add rows "
                 "of it, or leave it out of the classes and the predictions."
             )
         codes = where[codes]
     if len(given) < 2:
-        raise InputError(
-            f"The labels hold a single class, {listed(given)}. At least two are needed to tell them apart."
-        )
+        raise InputError(f"The labels hold a single class, {listed(given)}. At least two are needed.")
     return given, codes
 
 
 def _warn_of_spellings(labels: Keys) -> None:
-    """Labels that differ by blanks or case only are kept apart, but are likely one class."""
+    """Warn of labels that differ by blanks or case only."""
     first: dict[str, str] = {}
     for label in labels:
         if isinstance(label, str):
             other = first.setdefault("".join(label.split()).casefold(), label)
             if other is not label:
                 warnings.warn(
-                    f"The labels {other!r:.60} and {label!r:.60} differ by blanks or case only. They are kept apart, "
+                    f"The labels {other!r:.60} and {label!r:.60} differ by blanks or case only. They are treated "
                     "as two classes. If they are one, spell them alike first.",
                     LabelWarning,
                     stacklevel=5,
@@ -152,7 +149,7 @@ def _warn_of_spellings(labels: Keys) -> None:
 
 
 def check_order(classes: Keys) -> None:
-    """Refuse an order that nobody gave: text sorts by the alphabet, in which "high" comes before "low"."""
+    """Refuse to sort text classes into an order: alphabetically, "high" comes before "low"."""
     if len(classes) > 2 and any(isinstance(c, str) for c in classes):
         raise InputError(
             f"{option('ordered', True)} needs the order of the classes, but they are text, {listed(classes)}, and "
@@ -161,7 +158,7 @@ def check_order(classes: Keys) -> None:
 
 
 def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
-    """Checked weights, None if all rows count once."""
+    """Validated weights; None if there are none."""
     if sample_weight is None:
         return None
     weight = as_floats(sample_weight, "sample_weight")
@@ -181,7 +178,7 @@ def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
     odd = (weight > _MAX_WEIGHT) | ((weight > 0) & (weight < _MIN_WEIGHT))
     if odd.any():
         raise InputError(
-            f"Sample weights say how many rows a row stands for, but row {int(odd.argmax())} has "
+            f"Sample weights are numbers of rows, but row {int(odd.argmax())} has the implausible value "
             f"{weight[odd][0]:.4g}. Rescale them."
         )
     _warn_if_uneven(weight)
@@ -194,11 +191,11 @@ def effective_size(weight: Floats) -> float:
 
 
 def _warn_if_uneven(weight: Floats) -> None:
-    """One weight that outweighs all others together: the sample is smaller than it looks."""
+    """Warn if one weight exceeds all others together."""
     used = weight[weight > 0]
     if len(used) > 2 and used.max() > 0.5 * used.sum():
         warnings.warn(
-            f"One sample weight ({used.max():.4g}) outweighs all {len(used) - 1} others together: the effective "
+            f"One sample weight ({used.max():.4g}) exceeds the sum of all {len(used) - 1:,} others: the effective "
             f"sample size is {effective_size(weight):.1f} of {len(weight)} rows.",
             WeightWarning,
             stacklevel=4,
@@ -206,7 +203,7 @@ def _warn_if_uneven(weight: Floats) -> None:
 
 
 def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
-    """The columns of a table in the order of the classes; anything without named columns as it is."""
+    """The columns of a table in the order of the classes; other objects unchanged."""
     names = getattr(proba, "columns", None) if not isinstance(proba, np.ndarray) else None
     if names is None or not hasattr(proba, "shape"):
         return proba
@@ -217,7 +214,7 @@ def _columns_by_name(proba: Any, classes: Sequence[Hashable] | None) -> Any:
 
 
 def _refuse_first_class(proba: Any, classes: Sequence[Hashable] | None, name: str) -> None:
-    """A single column that is named after the first class is not the probability of the second."""
+    """Refuse a single column that is named after the first class."""
     columns = getattr(proba, "columns", None)
     label = columns[0] if columns is not None and len(columns) == 1 else getattr(proba, "name", None)
     if isinstance(label, str) and classes is not None and len(classes) == 2 and label == str(classes[0]):
@@ -236,11 +233,11 @@ def _matrix(frame: Any, order: list[int]) -> Any:
 
 
 def as_floats(values: Any, name: str, *, otherwise: str = "") -> Floats:
-    """As float64; strings and other non-numbers are refused, None and masked values become NaN.
+    """The values as float64; None and masked values become NaN, text is refused.
 
     Parameters
     ----------
-    otherwise : what else can be done, for the refusal of what are no numbers
+    otherwise : alternative for values that are not numbers, for the message
     """
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
@@ -264,7 +261,7 @@ def as_floats(values: Any, name: str, *, otherwise: str = "") -> Floats:
 
 
 def _float(value: Any) -> float:
-    """As float64; a whole number or fraction that is too large for it is infinite."""
+    """As float64; integers that are too large become infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -277,13 +274,13 @@ def _is_number(value: Any) -> bool:
     )
 
 
-#: What else can be done with rows without a score.
+#: Options for rows without a score.
 _DROP, _KEEP = option("missing", "drop"), option("missing", "keep")
 MISSING_OTHERWISE = f", or say what to do with {_DROP} (count) or {_KEEP} (recalibrate)"
 
 
 def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool_] | None:
-    # A sum is NaN if any of its terms is: one pass, no mask, for the usual case of none.
+    # A sum is NaN if any term is: the usual case of no NaN takes one pass and no mask.
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum()
     if not np.isnan(total) or not np.isnan(array).any():
@@ -299,7 +296,7 @@ def _missing_rows(array: Floats, missing: Missing, name: str) -> NDArray[np.bool
 
 
 def _clip(array: Floats, absent: NDArray[np.bool_] | None, name: str) -> tuple[Floats, int]:
-    """Rounding beyond 0 and 1 is clipped and counted; anything further out is an error."""
+    """Clips rounding errors beyond 0 and 1 and counts them; larger deviations are refused."""
     present = array if absent is None else array[~absent]
     if not present.size:
         return array, 0
@@ -318,7 +315,7 @@ def _clip(array: Floats, absent: NDArray[np.bool_] | None, name: str) -> tuple[F
 
 
 def likely_cause(low: float, high: float) -> str:
-    """What numbers beyond [0, 1] probably are, and what to do with them."""
+    """The probable cause of scores outside [0, 1], and the remedy."""
     if not (np.isfinite(low) and np.isfinite(high)):
         return "Infinite scores are often the logarithm of 0: apply exp or a sigmoid first."
     if low >= 0.0 and 1.0 < high <= 100.0 + 1e-6:
@@ -331,7 +328,7 @@ def likely_cause(low: float, high: float) -> str:
 def _check_sums(
     array: Floats, absent: NDArray[np.bool_] | None, *, normalize: bool, tolerance: float, name: str
 ) -> Floats:
-    # From left to right, not in pairs as numpy would: the order in which every engine adds, to the last bit.
+    # Added from left to right, not pairwise as numpy would, so that every engine gets the same last bits.
     total = array[:, 0].copy()
     for k in range(1, array.shape[1]):
         total += array[:, k]
@@ -358,7 +355,7 @@ _EXACT_ROWS = 2**22
 
 
 def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> Scores:
-    """Field predictions, checked against the classes of the lab."""
+    """Field predictions, validated against the classes of the lab."""
     return as_scores(
         proba,
         classes=lab.classes,
@@ -370,19 +367,19 @@ def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> 
 
 
 def as_read(lab: Lab, scores: Scores) -> Scores:
-    """Predictions as probabilities: calibrated, where the lab is. Bins are those of what the model said."""
+    """The predictions calibrated, if the lab is; bins always use the original predictions."""
     if lab.calibration_map is None:
         return scores
     return replace(scores, values=lab.calibration_map.read(scores.values))
 
 
 def is_zero(values: Floats) -> NDArray[np.bool_]:
-    """Whether the binary score is exactly 0, of one column or two."""
+    """Whether the score of the second class is exactly 0."""
     return np.asarray((values if values.ndim == 1 else values[:, 1]) == 0.0)
 
 
 def without_zeros(scores: Scores, *, missing: Missing) -> Scores:
-    """Rows of score 0 taken for missing: the lab has no bin for them."""
+    """Rows of score 0 marked as missing, as the lab has no bin for them."""
     zero = is_zero(scores.values)
     if not zero.any():
         return scores
@@ -393,7 +390,7 @@ def without_zeros(scores: Scores, *, missing: Missing) -> Scores:
     return replace(scores, missing=zero if scores.missing is None else zero | scores.missing)
 
 
-#: What is said of scores of 0 where there is no bin for them.
+#: Message about scores of 0 that have no bin.
 NO_BIN_FOR_ZERO = (
     f"for which this lab, learnt with {option('method', 'reference')}, has no bin. Leave them out with "
     f"{_DROP}."
@@ -401,13 +398,13 @@ NO_BIN_FOR_ZERO = (
 
 
 def bin_ids(ids: Any, partition: parts.Partition) -> Scores:
-    """Bin ids in place of predictions."""
+    """Bin ids as predictions."""
     checked = partition.assign(np.asarray(ids))
     return Scores(checked, None, 0, columns=False)  # type: ignore[arg-type]
 
 
 def given_ids(predictions: Any, partition: parts.Partition, *, missing: Missing) -> Ints | None:
-    """Bin ids of whole numbers in one column, −1 where one is missing; None where these are probabilities."""
+    """Bin ids from one column of whole numbers, −1 where missing; None if the predictions are probabilities."""
     values = as_floats(predictions, "field predictions")
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     absent = np.isnan(values)
@@ -434,19 +431,19 @@ def score_sums(
     shares: NDArray[Any] | None = None,
     bins: Ints | None = None,
 ) -> NDArray[Any]:
-    """Sums of predictions per group in whole units, so that any order of rows gives the same integers.
+    """Sums of predictions per group in whole units, the same integers for any order of rows.
 
-    With given bin ids, or values, there are no predictions.
+    Without predictions (bin ids or categories), ``shares`` of each row's bin are summed.
 
     Parameters
     ----------
-    shares : (m, K) what a row of each bin stands for in their place
+    shares : (m, K) class probabilities of each bin, in place of predictions
     """
     if shares is not None:
         columns = [shares[scores.values if bins is None else bins, k] for k in range(shares.shape[1])]
     elif scores.values.ndim == 1:
         columns = [scores.values]
-    elif scores.values.shape[1] == 2:  # the same sums, to the last unit, as from the second class alone
+    elif scores.values.shape[1] == 2:  # the same sums as from the second class alone
         columns = [scores.values[:, 1]]
     else:
         columns = list(scores.values.T)
@@ -459,7 +456,7 @@ def score_sums(
 
 def _unit_sum(codes: Ints, n_rows: int, column: Floats, weight: Floats | None) -> NDArray[Any]:
     """Sums per group in whole units; integers unless weighted."""
-    # Half up, not half to even: the one rounding rule that every SQL engine can spell with floor.
+    # Half up, not half to even: every SQL engine can write it with floor.
     units = np.floor(column / SCORE_UNIT + 0.5)
     if weight is not None:
         return np.bincount(codes, weights=units * weight, minlength=n_rows)

@@ -114,7 +114,7 @@ def spelled(one, two):
 @pytest.mark.parametrize(("one", "two"), SPELLINGS.values(), ids=SPELLINGS)
 def test_labels_that_differ_by_blanks_or_case_are_kept_apart_and_told(one, two):
     proba, y = spelled(one, two)
-    with pytest.warns(LabelWarning, match="differ by blanks or case only. They are kept apart") as said:
+    with pytest.warns(LabelWarning, match="differ by blanks or case only. They are treated") as said:
         lab = fieldcal.learn(proba, y)
     assert set(lab.classes) == {"other", one, two}
     text = str(next(w.message for w in said if w.category is LabelWarning))

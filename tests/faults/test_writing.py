@@ -370,7 +370,7 @@ NO_FILES = {
     "dangling": ("is a link to 'nowhere', which is not there", lambda path: path.symlink_to("nowhere")),
     "loop": ("Too many levels of symbolic links", lambda path: path.symlink_to(path.name)),
     "to_a_folder": ("it is a folder", lambda path: path.symlink_to(".")),
-    "to_a_device": ("it is no plain file, but a device or a pipe", lambda path: path.symlink_to("/dev/null")),
+    "to_a_device": ("it is a device or a pipe", lambda path: path.symlink_to("/dev/null")),
     "to_a_fifo": ("it is no plain file", lambda path: (os.mkfifo("pipe"), path.symlink_to("pipe"))),
     "fifo": ("it is no plain file", os.mkfifo),
     "folder": ("it is a folder", os.mkdir),
@@ -395,7 +395,7 @@ def test_fault_58_devices_are_no_files_wherever_they_lead(device, refused):
     with open("told.txt", "w", encoding="utf-8") as stream:
         name = device.format(stream.fileno())
         assert refused(f"merge field.json -o {name}") == (
-            f"error: Cannot write {name!r}: it is no plain file, but a device or a pipe. Name a file.\n"
+            f"error: Cannot write {name!r}: it is a device or a pipe. Name a regular file.\n"
         )
 
 

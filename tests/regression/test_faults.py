@@ -60,7 +60,7 @@ BAD = {
     "masses-of-others": (lambda: from_masses([[0.2, 0.3, 0.5]], HALVES), r"shape \(n, 2\).*have \(1, 3\)"),
     "negative-masses": (lambda: from_masses([[0.5, 0.5], [-0.2, 1.2]], HALVES), r"row 1 holds -0\.2"),
     "masses-short-of-one": (lambda: from_masses([[0.5, 0.4]], HALVES), r"row 0 sum to 0\.9.*Divide"),
-    "endless-masses": (lambda: from_masses([[0.5, 0.5]], HALVES), r"how far its open ends reach.*Pass low"),
+    "endless-masses": (lambda: from_masses([[0.5, 0.5]], HALVES), r"extent of its open ends is unknown.*Pass low"),
     "low-too-high": (lambda: from_masses([[0.5, 0.5]], HALVES, low=0.0, high=1.0), r"low=0 must be finite and below"),
     "high-infinite": (lambda: from_masses([[0.5, 0.5]], HALVES, low=-1.0, high=INF), r"high must be a finite number"),
     "no-spread": (
@@ -120,7 +120,7 @@ def test_what_is_no_number_is_refused():
         with pytest.raises(InputTypeError, match=r"samples must be numbers.*np\.asarray"):
             from_samples(values)
     for thing in ([stats.norm(), 3], 3, stats.norm):
-        with pytest.raises(InputTypeError, match="no distribution of numbers"):
+        with pytest.raises(InputTypeError, match="not a distribution of numbers"):
             from_distribution(thing)
 
 

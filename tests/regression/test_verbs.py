@@ -194,7 +194,7 @@ def test_a_lab_of_classes_has_no_intervals():
 def test_a_lab_of_numbers_takes_no_probabilities_and_decides_nothing():
     prev, old, _, _ = world(n_lab=500, n=200)
     for verb, given in ((fieldcal.count, prev.lab), (fieldcal.recalibrate, prev)):
-        with pytest.raises(InputTypeError, match="which predictive distributions it stands for"):
+        with pytest.raises(InputTypeError, match="cannot be read as predictive distributions"):
             verb(given, np.full((10, prev.lab.outcome.size), 1 / prev.lab.outcome.size))
         with pytest.raises(InputError, match=r"normalize=.* does not go with distributions of a number"):
             verb(given, old, normalize=True)

@@ -1,4 +1,4 @@
-"""A generator with known truth, and one small real data set."""
+"""A generator with known prevalences, and a small real data set."""
 
 from fieldcal.datasets.portal import Portal, portal
 from fieldcal.datasets.synthetic import Example, ShiftedData, example, label_shift

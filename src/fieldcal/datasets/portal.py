@@ -1,7 +1,7 @@
-"""Rodents of the Portal Project: the nearest real thing to the paper's beetles.
+"""Rodents of the Portal Project, a real data set close to the paper's beetles.
 
-32,534 captures in trap plots in Arizona, 1977 to 2002: species, measurements, plot, date (Portal Project
-Teaching Database, CC0). The species causes the measurements, and the groups are places.
+32,534 captures in trap plots in Arizona, 1977 to 2002: species, measurements, plot, date (Portal Project Teaching
+Database, CC0). The species causes the measurements, and the groups are places.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lab and field with a known label shift between groups: the consistency assumption holds exactly."""
+"""Lab and field with a known label shift between groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShiftedData:
-    """Predictions of a calibrated classifier, and the truth.
+    """Predictions of a calibrated classifier, with true labels and prevalences.
 
     ``proba_…`` has shape (n,) for two classes, (n, K) for more.
     """
@@ -29,7 +29,7 @@ class ShiftedData:
     proba_field: Floats
     y_field: NDArray[np.intp]
     groups_field: NDArray[np.intp]
-    prevalence: Floats  # (G, K) from which the field's labels were drawn
+    prevalence: Floats  # (G, K) true prevalences, from which the field's labels were drawn
     p_lab: Floats  # (K,)
 
 
@@ -44,7 +44,17 @@ def label_shift(
     separation: float = 1.5,
     random_state: int = 0,
 ) -> ShiftedData:
-    """Draw labels, then scores given the label alone; classes are normal, with means ``separation`` apart.
+    """Simulated labels, and scores given the label alone; classes are normal, with means ``separation`` apart.
+
+    Parameters
+    ----------
+    n_lab, n_field : numbers of rows
+    p_lab : (K,) prevalences in the lab; the lab's own groups vary around them
+    prevalence : (G, K), optional
+        Prevalences of the field's groups; by default drawn from a Dirichlet around ``p_lab``.
+    n_groups, concentration : number of groups to draw, and concentration of that Dirichlet
+    separation : distance between the means of the classes
+    random_state : seed
 
     Parameters
     ----------
@@ -92,14 +102,14 @@ def label_shift(
         return (proba[:, 1] if len(p_lab) == 2 else proba), y, groups
 
     lab_table = rng.dirichlet(concentration * len(p_lab) * p_lab, size=n_groups)
-    for _ in range(50):  # in turns until both hold: the groups average to p_lab, each sums to one
+    for _ in range(50):  # alternates until groups average to p_lab and each sums to one
         lab_table *= p_lab / lab_table.mean(axis=0)
         lab_table /= lab_table.sum(axis=1, keepdims=True)
     return ShiftedData(*draw(n_lab, lab_table), *draw(n_field, truth), truth, p_lab)
 
 
 class Example(NamedTuple):
-    """One small example: the data, and what `learn`, `count` and `estimate` make of them."""
+    """A small example: the data and the results of `learn`, `count` and `estimate`."""
 
     data: ShiftedData
     lab: Lab
@@ -110,7 +120,7 @@ class Example(NamedTuple):
 def example() -> Example:
     """Two groups of 2,000 rows with 10 % and 60 % of class 1, a lab with 50 %, and the estimate under label shift.
 
-    The examples of this documentation start from it.
+    Examples in the documentation start from it.
 
     Examples
     --------

@@ -1,12 +1,11 @@
-"""The scikit-learn contract: the four verbs as `fit`, `adapt` and `predict_proba`. No formulas.
+"""scikit-learn estimators: the four verbs as `fit`, `adapt` and `predict_proba`.
 
     fit              adapt, partial_adapt             predict_proba, predict
     learn        ──► count ──► estimate           ──► recalibrate
     = lab_           = field_    = prevalence_
 
-`Recalibrator` is fed with probabilities, `RecalibratedClassifier` with features: it fits the classifier itself, or
-takes one that is fitted as scikit-learn's `FrozenEstimator`. Before `adapt` no field has been seen, and both answer
-what the model itself says.
+`Recalibrator` takes probabilities, `RecalibratedClassifier` features: it fits the classifier itself, or takes a fitted
+one as scikit-learn's `FrozenEstimator`. Before `adapt`, both return the predictions of the model itself.
 """
 
 from fieldcal.estimators.classifier import RecalibratedClassifier

@@ -1,4 +1,4 @@
-"""What every estimator here does after its model has spoken: learn the lab, adapt to the field, predict."""
+"""Base class of the estimators: learn the lab, adapt to the field, predict."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ Calibration = Literal["sigmoid", "isotonic", "temperature"]
 
 
 class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Everything after the model: learn the lab, adapt to the field, predict.
+    """Learning the lab, adapting to the field and predicting, given a model.
 
-    A subclass fits ``model_``, whatever turns its input into probabilities, and says in `_input` how the input is
-    checked.
+    A subclass fits ``model_``, which turns its input into probabilities, and validates input in `_input`.
     """
 
     method: MethodName
@@ -60,18 +59,18 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: Any = None,
         design: Design = "random",
     ) -> Self:
-        """Adapt to the field, given as rows without labels, or with a few. An earlier field is forgotten.
+        """Adapt to the field, from rows with few labels or none. Replaces an earlier field.
 
         Parameters
         ----------
         X : array-like (n, n_features)
             Rows from the field, as given to `fit`.
         groups : array-like (n,), optional
-            The subpopulation of each row: one prevalence for each. `predict_proba` needs them then, too.
+            The subpopulation of each row: one prevalence for each. `predict_proba` then needs them, too.
         sample_weight : array-like (n,), optional
-            Sampling weights, as in `fieldcal.count`: equal weights say the same as none.
+            Sampling weights, as in `fieldcal.count`; equal weights change nothing.
         y : array-like (n,), optional
-            The classes of the rows whose class is known, missing elsewhere.
+            The classes of labelled rows, missing elsewhere.
         design : "random", "by_score" or "by_class"
             How those rows were chosen, as in `fieldcal.count`.
 
@@ -92,9 +91,9 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         only_labels: bool = False,
         batch: str | None = None,
     ) -> Self:
-        """Adapt to more of the field: its rows are counted with those seen since `fit` or `adapt`.
+        """Adapt to further rows of the field, in addition to those since `fit` or `adapt`.
 
-        Batches in any order give what one `adapt` with all rows gives, exactly.
+        Batches in any order give exactly the result of one `adapt` with all rows.
 
         Parameters
         ----------
@@ -102,7 +101,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         only_labels : bool
             Whether these rows were counted before and only their labels are new.
         batch : str, optional
-            A name for these rows. A name that was counted before is refused, so that no row counts twice.
+            A name for these rows. A name that was used before is refused, so that no row counts twice.
 
         Returns
         -------
@@ -162,7 +161,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return checked_proba(self.model_.predict_proba(self._input(X)), len(self.classes_))
 
     def _begin(self) -> None:
-        """Check the options that no verb looks at during `fit`; forget the old lab, and the field counted with it."""
+        """Check options that only later verbs use; remove an old lab and field."""
         if self.calibration is not None:
             check_choice("calibration", self.calibration, get_args(Calibration))
         check_options(unseen=self.unseen, ordered=self.ordered)
@@ -190,14 +189,14 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "lab_")
         check_alignment(X=X, groups=groups, sample_weight=sample_weight, y=y)
         scores = verb_shape(self._model_proba(X))
-        # The predictions are whole: what can be missing is a bin, of scores of 0, where the authors' code has none.
+        # Predictions are never missing here; bins are, for scores of 0 with method="reference".
         missing: Literal["error", "drop"] = "error" if self.lab_.partition.counts_zeros else "drop"
         return count(
             self.lab_, scores, groups=groups, sample_weight=sample_weight, y=y, missing=missing, **options
         )
 
     def _settle(self, field: Field) -> Self:
-        """Estimate, and only then remember: a refused field leaves everything as it was."""
+        """Estimate, then store: a refused field changes nothing."""
         prevalence = estimate(
             self.lab_,
             field,
@@ -213,7 +212,7 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def checked_labels(estimator: Any, y: Any) -> NDArray[Any]:
-    """Labels by scikit-learn's rules."""
+    """Labels, checked by scikit-learn."""
     y = validate_data(estimator, y=y)
     check_classification_targets(y)
     return np.asarray(y)
@@ -223,25 +222,23 @@ def distinct(y: NDArray[Any]) -> NDArray[Any]:
     """The classes, at least two."""
     classes = np.unique(y)
     if len(classes) == 1:
-        raise InputError(
-            f"The labels hold only one class, {classes.tolist()[0]!r}. At least two are needed to tell them apart."
-        )
+        raise InputError(f"The labels hold only one class, {classes.tolist()[0]!r}. At least two are needed.")
     return classes
 
 
 def checked_proba(proba: Any, n_classes: int, classes: NDArray[Any] | None = None) -> Floats:
-    """Probabilities with one column per class; the columns of a table matched by name if classes are given."""
+    """Probabilities with one column per class; columns of a table are matched by name if classes are given."""
     names = None if classes is None else classes.tolist()
     return as_columns(as_scores(proba, classes=names, n_classes=n_classes).values)
 
 
 def verb_shape(proba: Floats) -> Floats:
-    """The verbs take the score of the second of two classes."""
+    """Predictions in the shape that the verbs expect: for two classes, the score of the second."""
     return proba[:, 1] if proba.shape[1] == 2 else proba
 
 
 def seed(random_state: Any) -> int:
-    """The verbs take a number; scikit-learn's users may give a generator."""
+    """The seed as a number; scikit-learn also allows a generator."""
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
     try:

@@ -43,52 +43,49 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     ----------
     estimator : classifier
         The classifier with ``predict_proba``; ``decision_function`` will do if ``calibration`` is set. It is fitted
-        here, on the rows of `fit`. One that was fitted elsewhere goes in as
-        `sklearn.frozen.FrozenEstimator`: it is never refitted, and the rows of `fit`, which it must not have been
-        trained on, are the lab. There is no default: which classifier is to adapt is the caller's to say.
+        on the rows of `fit`. Pass a fitted one as `sklearn.frozen.FrozenEstimator`: it is not refitted, and the
+        rows of `fit`, which it must not have been trained on, are the lab.
     cv : None, int, cross-validation splitter or iterable, default=None
-        Where the lab's predictions come from: copies of the estimator predict the rows that they were not fitted on,
-        and one copy is fitted on all rows and used from then on. None is 5 folds, stratified by class; pass
-        `GroupKFold` to keep groups together. A `FrozenEstimator` needs no folds.
+        Folds of the lab's out-of-fold predictions; the final model is fitted on all rows. None is 5 folds,
+        stratified by class; pass `GroupKFold` to keep groups together. A `FrozenEstimator` needs no folds.
     method : "default", "paper" or "reference", default="default"
         What "auto" means in the options below; see `fieldcal.learn` and `fieldcal.estimate`.
     partition : "auto", int, Quantiles, Edges, Simplex or Expected, default="auto"
-        How predictions are sent to bins; see `fieldcal.learn`.
+        How predictions are assigned to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
         Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.
     ordered : bool, default=False
-        Whether the order of the classes means something; see `fieldcal.learn`.
+        Whether the order of the classes is meaningful; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
-        What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
+        Prior distribution of the prevalences; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
-        The probability that label shift holds, from 0 (leave predictions alone) to 1; see `fieldcal.estimate`.
+        The probability of label shift, from 0 (leave predictions unchanged) to 1; see `fieldcal.estimate`.
     point : "auto", "mean" or "mode", default="auto"
         The point estimate; see `fieldcal.estimate`.
     level : float, default=0.9
         Probability content of the intervals in ``prevalence_``.
     unseen : "global", "raw" or "error", default="global"
-        Rows of groups that `adapt` did not have: use the estimate of the whole field (with a warning), leave them
-        alone, or refuse.
+        Rows of groups that `adapt` did not have: use the estimate of the whole field (with a warning), leave their
+        predictions unchanged, or refuse.
     calibration : None, "sigmoid", "isotonic" or "temperature", default=None
         Calibrate the classifier on the lab first, with scikit-learn's `CalibratedClassifierCV`. The lab is then
-        learnt from cross-fitted predictions: no calibrator speaks about rows it has seen. An estimator that is fitted
-        here is fitted six times per fold then. "isotonic" makes exact 0 and 1, which nothing that the field shows can
-        move.
+        learnt from cross-fitted predictions: no calibrator is applied to its own training rows. An estimator that is
+        not frozen is then fitted six times per fold. "isotonic" gives exact 0 and 1, which no correction changes.
     random_state : int, RandomState instance or None, default=0
-        Seed of whatever is drawn.
+        Seed of all random choices.
 
     Attributes
     ----------
     model_ : classifier
-        What predicts: the estimator, fitted, behind a calibrator if one was asked for.
+        The fitted estimator, with its calibrator if one was requested.
     classes_ : ndarray (n_classes,)
         The classes: the order of the columns.
     n_features_in_ : int
-        Number of features, if the estimator tells.
+        Number of features, if the estimator has them.
     feature_names_in_ : ndarray (n_features_in_,)
-        Names of the features, if the estimator tells.
+        Names of the features, if the estimator has them.
     lab_ : Lab
-        What the lab teaches.
+        Response matrix, partition and diagnostics from the labelled rows.
     field_ : Field
         Counts of the field's predictions; after `adapt`.
     prevalence_ : Prevalence
@@ -96,12 +93,12 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
 
     See Also
     --------
-    Recalibrator : the same for probabilities, where the model itself is out of reach.
+    Recalibrator : the same for probabilities, without the model itself.
     AdaptedScorer : to choose options with `GridSearchCV`.
 
     Notes
     -----
-    A `Pipeline` has no ``adapt``: put the pipeline inside, ``RecalibratedClassifier(pipeline)``, and not around.
+    A `Pipeline` has no ``adapt``: use ``RecalibratedClassifier(pipeline)``, not a pipeline with it inside.
 
     Examples
     --------
@@ -149,20 +146,20 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
     def fit(
         self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, **fit_params: Any
     ) -> Self:
-        """Learn the lab from the classifier's predictions of it.
+        """Learn the lab from out-of-fold predictions of the classifier.
 
         Parameters
         ----------
         X : array-like (n, n_features)
-            Features of labelled rows; of a `FrozenEstimator`, rows that it was not trained on.
+            Features of labelled rows; for a `FrozenEstimator`, rows that it was not trained on.
         y : array-like (n,)
             The true classes. Unlike scikit-learn, pandas objects whose indexes disagree are refused.
         groups : array-like (n,), optional
-            Any grouping of the lab rows, best the one that the field will have. A ``cv`` that splits by groups
+            Any grouping of the lab rows, ideally the one of the field. A ``cv`` that splits by groups
             gets them, too.
         sample_weight : array-like (n,), optional
-            Sampling weights, as in `fieldcal.learn`: equal weights say the same as none. The estimator gets them, too,
-            if it is fitted here and takes them.
+            Sampling weights, as in `fieldcal.learn`: equal weights change nothing. The estimator gets them, too,
+            if it is fitted here and accepts them.
         **fit_params
             For the estimator's ``fit``, if it is fitted here.
 
@@ -187,7 +184,7 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         return self._learn(lab_proba, y, groups=groups, sample_weight=sample_weight)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Which metadata go where: ``groups`` and ``sample_weight`` stay here, the estimator's own go to it."""
+        """Metadata routing: ``groups`` and ``sample_weight`` are used here, others go to the estimator."""
         router = MetadataRouter(owner=self).add_self_request(self)
         if not self._frozen:
             router.add(

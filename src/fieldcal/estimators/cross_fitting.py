@@ -1,4 +1,4 @@
-"""Predictions of lab rows by a model, or a calibrator, that has not seen them."""
+"""Out-of-fold predictions of lab rows, by models and by calibrators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fieldcal.validation import as_labels
 
 Splits = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
-#: Folds for predictions of lab rows by a calibrator that has not seen them.
+#: Folds for out-of-fold predictions by a calibrator.
 _FOLDS = 5
 
 
@@ -37,7 +37,7 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes = classes
 
     def fit(self, X: Floats, y: Any, sample_weight: Any = None) -> Self:
-        """Nothing to learn."""
+        """No-op."""
         self.classes_ = self.classes
         return self
 
@@ -51,40 +51,40 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class AsItIs(FrozenEstimator):  # type: ignore[misc]
-    """A frozen classifier that may be anything that predicts, and whose ``fit`` names the weights of the calibrators.
+    """A frozen classifier of any library, whose ``fit`` accepts the weights of the calibrators.
 
-    Differs from scikit-learn's: whether it is fitted is not asked again, which only estimators of scikit-learn can
-    answer, and no calibrator warns that ``sample_weight`` is not among the parameters of ``fit``.
+    Differs from scikit-learn's `FrozenEstimator`: it does not check whether the classifier is fitted, which only
+    scikit-learn's own can answer, and calibrators do not warn about ``sample_weight``.
     """
 
     __metadata_request__fit: ClassVar = {"sample_weight": True}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Nothing to learn."""
+        """No-op."""
         return self
 
 
 def is_frozen(estimator: Any) -> bool:
-    """Whether the estimator was fitted elsewhere and stays as it is: scikit-learn's way to say so."""
+    """Whether the estimator is a `FrozenEstimator`."""
     return isinstance(estimator, FrozenEstimator)
 
 
 def unfrozen(estimator: Any) -> Any:
-    """What a `FrozenEstimator` holds; any other estimator itself."""
+    """The estimator inside a `FrozenEstimator`; any other estimator itself."""
     return estimator.estimator if is_frozen(estimator) else estimator
 
 
 def check_fit_or_frozen(estimator: Any, fit_params: dict[str, Any]) -> None:
-    """Refuse what can neither be fitted here nor was fitted elsewhere, and parameters for a fit that never happens."""
+    """Refuse an estimator that neither is fitted nor can be, and fit parameters for a frozen one."""
     kind = type(unfrozen(estimator)).__name__
     if not is_frozen(estimator):
         if not hasattr(estimator, "fit"):
             raise InputTypeError(
-                f"{kind} has no fit, so that it cannot be fitted here. If it can predict as it is, wrap it: "
+                f"{kind} has no fit, so it cannot be fitted here. If it is fitted already, wrap it: "
                 "sklearn.frozen.FrozenEstimator(…)."
             )
         return
-    if hasattr(unfrozen(estimator), "__sklearn_tags__"):  # of others it is not known whether they are fitted
+    if hasattr(unfrozen(estimator), "__sklearn_tags__"):  # others cannot be asked whether they are fitted
         check_is_fitted(
             unfrozen(estimator),
             msg=f"The FrozenEstimator holds a {kind} that is not fitted yet. Fit it first, on other rows than those "
@@ -98,13 +98,13 @@ def check_fit_or_frozen(estimator: Any, fit_params: dict[str, Any]) -> None:
 
 
 def calibrated(base: Any, method: Calibration, *, fitted: bool) -> CalibratedClassifierCV:
-    """One calibrator on the predictions of ``base``, out of fold unless it is fitted already."""
-    # A fitted base predicts the same in any fold: as few as scikit-learn allows.
+    """A calibrator for the predictions of ``base``, out of fold unless ``base`` is fitted already."""
+    # A fitted base predicts the same in any fold, so two folds suffice.
     return CalibratedClassifierCV(base, method=method, ensemble=False, cv=KFold(2) if fitted else _FOLDS)
 
 
 def calibration_splits(X: Any, y: NDArray[Any], classes: NDArray[Any]) -> Splits:
-    """Folds for the calibrator: every class in each of them."""
+    """Folds for the calibrator, each with every class."""
     names, codes = as_labels(y, classes=classes.tolist())
     rows = np.bincount(codes, minlength=len(names))
     if rows.min() < _FOLDS:
@@ -116,9 +116,9 @@ def calibration_splits(X: Any, y: NDArray[Any], classes: NDArray[Any]) -> Splits
 
 
 def out_of_fold(model: Any, X: Any, y: NDArray[Any], splits: Splits, params: dict[str, Any]) -> Floats:
-    """Probabilities of each row by a model that was fitted on others.
+    """Out-of-fold probabilities.
 
-    scikit-learn's `cross_val_predict` renames the classes on the way, which a fitted classifier cannot follow.
+    scikit-learn's `cross_val_predict` recodes the classes, which a fitted classifier cannot follow.
     """
     tests = tested_once(splits, len(y))
     classes = np.unique(y)
@@ -136,7 +136,7 @@ def out_of_fold(model: Any, X: Any, y: NDArray[Any], splits: Splits, params: dic
 
 
 def splits_of(cv: Any, X: Any, y: NDArray[Any], groups: Any, *, classifier: bool) -> Splits:
-    """The folds that ``cv`` stands for, None for five, by groups where it splits by them."""
+    """The folds of ``cv``, by default five; by groups if it splits by them."""
     try:
         splitter = check_cv(cv, y, classifier=classifier)
         by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
@@ -152,17 +152,17 @@ def splits_of(cv: Any, X: Any, y: NDArray[Any], groups: Any, *, classifier: bool
 
 
 def tested_once(splits: Splits, n: int) -> NDArray[np.intp]:
-    """The rows in the order in which the folds predict them; each must come once."""
+    """Row indices in the order of the folds; each row must occur once."""
     tests = np.concatenate([test for _, test in splits])
     if len(tests) != n or len(np.unique(tests)) != n:
         raise InputError(
-            "cv must predict each row exactly once, as KFold and its relatives do; this one does not."
+            "cv must predict each row exactly once, as KFold does; this one does not. Use such a splitter."
         )
     return tests
 
 
 def take_features(wrapper: Any, model: Any) -> None:
-    """The features of a wrapper are those of its model."""
+    """Copies the feature names of its model to a wrapper."""
     for name in ("n_features_in_", "feature_names_in_"):
         wrapper.__dict__.pop(name, None)
         if hasattr(model, name):
@@ -170,8 +170,8 @@ def take_features(wrapper: Any, model: Any) -> None:
 
 
 def with_input_of(tags: Any, estimator: Any) -> Any:
-    """Tags of a wrapper that takes what its estimator takes."""
-    # skpro's regressors, and whatever else a FrozenEstimator may hold, have no tags.
+    """Tags of a wrapper with the input of its estimator."""
+    # skpro's regressors and others have no tags.
     if hasattr(unfrozen(estimator), "__sklearn_tags__"):
         taken = get_tags(unfrozen(estimator)).input_tags
         tags.input_tags.sparse, tags.input_tags.allow_nan = taken.sparse, taken.allow_nan
@@ -179,7 +179,7 @@ def with_input_of(tags: Any, estimator: Any) -> Any:
 
 
 def _rows(value: Any, at: NDArray[np.intp], n: int) -> Any:
-    """The rows of a parameter that has one value per row, anything else as it is."""
+    """The rows of a parameter with one value per row; other parameters unchanged."""
     if isinstance(value, (str, dict)) or not (hasattr(value, "__len__") or hasattr(value, "__array__")):
         return value
     (values,) = indexable(value)
@@ -187,16 +187,23 @@ def _rows(value: Any, at: NDArray[np.intp], n: int) -> Any:
 
 
 def without_none(**values: Any) -> dict[str, Any]:
-    """The parameters that were given."""
+    """The arguments that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class AdaptedScorer:
-    """Score an estimator after it has adapted to the very rows that it is scored on, without their labels.
+    """A scorer that adapts a copy of the estimator to the scored rows, without their labels, before scoring.
 
-    `GridSearchCV` fits and predicts, but does not adapt, so that with any other scorer ``partition``, ``prior`` and
-    ``trust`` make no difference. The estimator itself is left as it was.
+    `GridSearchCV` fits and predicts, but does not adapt, so with any other scorer ``partition``, ``prior`` and
+    ``trust`` make no difference. The estimator itself does not change.
+
+    Parameters
+    ----------
+    scoring : str, default="neg_log_loss"
+        The name of one of scikit-learn's scorers.
+    groups : bool, default=True
+        Whether to request ``groups`` if scikit-learn's metadata routing is enabled.
 
     Parameters
     ----------
@@ -220,13 +227,13 @@ class AdaptedScorer:
     groups: bool = True
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, groups: Any = None) -> float:
-        """The score of a copy of the fitted estimator that has adapted to ``X``."""
+        """The score of a copy of the fitted estimator, adapted to ``X``."""
         adapted = copy.copy(estimator).adapt(X, groups=groups)
         proba = adapted.predict_proba(X, groups=groups)
         return float(get_scorer(self.scoring)(GivenProbabilities(adapted.classes_).fit(proba, y), proba, y))
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Ask for ``groups``, or refuse them."""
+        """Request ``groups``, or refuse them."""
         request = MetadataRequest(owner=self)
         request.score.add_request(param="groups", alias=self.groups)
         return request

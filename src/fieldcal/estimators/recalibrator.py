@@ -36,28 +36,28 @@ class Recalibrator(Adaptive):
     method : "default", "paper" or "reference", default="default"
         What "auto" means in the options below; see `fieldcal.learn` and `fieldcal.estimate`.
     partition : "auto", int, Quantiles, Edges, Simplex or Expected, default="auto"
-        How predictions are sent to bins; see `fieldcal.learn`.
+        How predictions are assigned to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
         Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.
     ordered : bool, default=False
-        Whether the order of the classes means something; see `fieldcal.learn`.
+        Whether the order of the classes is meaningful; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
-        What is believed about the prevalences before the field is seen; see `fieldcal.estimate`.
+        Prior distribution of the prevalences; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
-        The probability that label shift holds, from 0 (leave predictions alone) to 1; see `fieldcal.estimate`.
+        The probability of label shift, from 0 (leave predictions unchanged) to 1; see `fieldcal.estimate`.
     point : "auto", "mean" or "mode", default="auto"
         The point estimate; see `fieldcal.estimate`.
     level : float, default=0.9
         Probability content of the intervals in ``prevalence_``.
     unseen : "global", "raw" or "error", default="global"
-        Rows of groups that `adapt` did not have: use the estimate of the whole field (with a warning), leave them
-        alone, or refuse.
+        Rows of groups that `adapt` did not have: use the estimate of the whole field (with a warning), leave their
+        predictions unchanged, or refuse.
     calibration : None, "sigmoid", "isotonic" or "temperature", default=None
         Calibrate the predictions on the lab first, with scikit-learn's `CalibratedClassifierCV`. The lab is then
-        learnt from cross-fitted predictions: no calibrator speaks about rows it has seen. "isotonic" makes exact
-        0 and 1, which nothing that the field shows can move.
+        learnt from cross-fitted predictions: no calibrator is applied to its own training rows. "isotonic" gives
+        exact 0 and 1, which no correction changes.
     random_state : int, RandomState instance or None, default=0
-        Seed of whatever is drawn.
+        Seed of all random choices.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Recalibrator(Adaptive):
     feature_names_in_ : ndarray (n_features_in_,)
         Their names, if the predictions came as a table with named columns.
     lab_ : Lab
-        What the lab teaches.
+        Response matrix, partition and diagnostics from the labelled rows.
     field_ : Field
         Counts of the field's predictions; after `adapt`.
     prevalence_ : Prevalence
@@ -76,13 +76,13 @@ class Recalibrator(Adaptive):
 
     See Also
     --------
-    RecalibratedClassifier : the same around a classifier, fed with features.
+    RecalibratedClassifier : the same for a classifier and features.
     fieldcal.learn, fieldcal.count, fieldcal.estimate, fieldcal.recalibrate : the stages as functions.
 
     Notes
     -----
     Predictions have shape (n, n_classes), or (n, 1) or (n,) with the probability of the second of two classes. The
-    columns of a table are matched with the classes by name. A table with one column, and arrays, go by position.
+    columns of a table are matched with the classes by name; arrays, and tables with one column, by position.
 
     Examples
     --------
@@ -154,13 +154,12 @@ class Recalibrator(Adaptive):
         return self._learn(lab_proba, y, groups=groups, sample_weight=sample_weight)
 
     def _input(self, X: Any, *, reset: bool = False) -> Floats:
-        """Probabilities with one column per class, checked by scikit-learn's rules and by fieldcal's."""
+        """Validated probabilities with one column per class."""
         X = _as_matrix(X) if reset or self.n_features_in_ == 1 else X
         validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
         return checked_proba(X, len(self.classes_), self.classes_)
 
 
 def _as_matrix(X: Any) -> Any:
-    """A single score per row as a column; anything else as it is."""
     dims = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
     return np.asarray(X).reshape(-1, 1) if dims == 1 else X

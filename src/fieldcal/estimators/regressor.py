@@ -33,7 +33,7 @@ from fieldcal.regression.predictions import Predictions
 from fieldcal.types import Design, Floats, Unseen
 from fieldcal.verbs import count, estimate, learn, recalibrate
 
-#: Levels of the quantiles that stand for a distribution.
+#: Quantile levels that represent a distribution.
 LEVELS = np.arange(1, 40) / 40
 
 
@@ -45,10 +45,10 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     estimator : regressor
         With ``predict_quantiles(X, alpha)``, or ``predict(X, return_std=True)``, its own distributions are used. Any
         other regressor gets the distribution of its errors on rows that it was not fitted on, the same for all rows.
-        One that was fitted elsewhere, on other rows than those of `fit`, goes in as `sklearn.frozen.FrozenEstimator`.
+        Pass a regressor fitted on other rows as `sklearn.frozen.FrozenEstimator`.
     cv : None, int, cross-validation splitter or iterable, default=None
-        Where the lab's predictions come from, as in `RecalibratedClassifier`: copies predict the rows that they were
-        not fitted on, and one copy is fitted on all rows. None is 5 folds. A `FrozenEstimator` needs none.
+        Folds of the lab's out-of-fold predictions; the final model is fitted on all rows. None is 5 folds.
+        A `FrozenEstimator` needs none.
     method : "default", "paper" or "reference", default="default"
         What "auto" means in the options below; see `fieldcal.learn` and `fieldcal.estimate`.
     intervals : "auto", int or edges, default="auto"
@@ -64,9 +64,9 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     Attributes
     ----------
     model_ : regressor
-        What predicts.
+        The fitted regressor.
     errors_ : ndarray or None
-        Quantiles of its errors, where it predicts no distribution itself.
+        Quantiles of its errors, if it predicts no distributions.
     lab_ : Lab
     field_ : Field
     prevalence_ : Prevalence
@@ -117,7 +117,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
-        """Learn the lab from predictions of rows that the model was not fitted on.
+        """Learn the lab from out-of-fold predictions.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         y : array-like (n,)
             The true numbers. Unlike scikit-learn, pandas objects whose indexes disagree are refused.
         groups : array-like (n,), optional
-            Any grouping of the lab rows, best the one that the field will have: the correction is rehearsed on it.
+            Any grouping of the lab rows, ideally the one of the field: used for cross-validation over lab groups.
 
         Returns
         -------
@@ -133,11 +133,11 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         """
         for name in ("field_", "prevalence_"):
             self.__dict__.pop(name, None)
-        # skpro's regressors have no tags of scikit-learn, and are no classifiers.
+        # skpro's regressors have no scikit-learn tags, and are no classifiers.
         wrapped = unfrozen(self.estimator)
         if hasattr(wrapped, "__sklearn_tags__") and is_classifier(wrapped):
             raise InputTypeError(
-                f"{type(wrapped).__name__} is a classifier, but numbers are to be predicted here. Use "
+                f"{type(wrapped).__name__} is a classifier, but this estimator predicts numbers. Use "
                 "RecalibratedClassifier, or a regressor."
             )
         check_fit_or_frozen(self.estimator, {})
@@ -163,13 +163,13 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         return self
 
     def adapt(self, X: Any, *, groups: Any = None, y: Any = None, design: Design = "random") -> Self:
-        """Adapt to the field, given as rows without labels, or with a few. An earlier field is forgotten.
+        """Adapt to the field, from rows with few labels or none. Replaces an earlier field.
 
         Parameters
         ----------
         X, groups, design : as in `RecalibratedClassifier.adapt`
         y : array-like (n,), optional
-            The numbers of the rows whose number is known, missing elsewhere.
+            The true numbers of labelled rows, missing elsewhere.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         return self
 
     def predict_distribution(self, X: Any, *, groups: Any = None) -> Predictions:
-        """Recalibrated distributions; before `adapt`, those of the model. Groups if and only if `adapt` had some."""
+        """Recalibrated distributions; before `adapt`, those of the model. Groups are needed if `adapt` had some."""
         check_is_fitted(self, "lab_")
         check_alignment(X=X, groups=groups)
         predicted = self._predicted(X)
@@ -219,7 +219,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         return with_input_of(super().__sklearn_tags__(), self.estimator)
 
     def _raw(self, model: Any, X: Any) -> tuple[Floats, ...]:
-        """What the model says: quantiles at LEVELS and nothing, mean and deviation, or the point alone."""
+        """Predictions of the model: quantiles at LEVELS, or mean and standard deviation, or the point alone."""
         if hasattr(model, "predict_quantiles"):
             return np.asarray(model.predict_quantiles(X, LEVELS.tolist()), dtype=np.float64), np.empty(0)
         if "return_std" in inspect.signature(model.predict).parameters:

@@ -1,4 +1,4 @@
-"""Predictive distributions of a number, in the forms people have them, and with new masses of intervals."""
+"""Predictive distributions of a number, from several forms of input, and their reweighting over intervals."""
 
 from fieldcal.regression.parametric import Distribution, as_predictions, from_distribution, from_moments
 from fieldcal.regression.piecewise import PiecewiseLinear, from_cdf, from_masses, from_quantiles, from_samples

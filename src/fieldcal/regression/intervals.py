@@ -1,4 +1,4 @@
-"""Intervals: where to cut the support, whether predictions can tell neighbours apart, and masses, checked."""
+"""Intervals of a number: choice of the boundaries, distinguishability of neighbours, and checks of masses."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from fieldcal.objects import Intervals
 from fieldcal.options import as_array
 from fieldcal.types import Floats, Ints
 
-#: Rows of masses may miss a sum of one by this much, and are rescaled.
+#: Tolerance for the sum of a row of masses, which is then rescaled.
 SUM_TOLERANCE = 1e-6
-#: A mass below this, in an interval that had none, is rounding; more is an error.
+#: A mass below this in an interval that had none is a rounding error; more is refused.
 NO_MASS = 1e-9
-#: Intervals by default, and lab rows that each of them needs.
+#: Default number of intervals, and lab rows that each needs.
 INTERVALS, ROWS = 20, 50
-#: How often the outermost intervals are halved, where the choice is ours.
+#: How often the outermost of automatic intervals are halved.
 TAIL_CUTS = 3
-#: A value that so many of the rows have is an atom, and gets an interval of its own.
+#: A value with at least this share of the rows is an atom with an interval of its own.
 ATOM = 0.05
-#: Neighbours that look alike with at least this probability cannot be told apart.
+#: Neighbours whose predictions look alike with at least this p-value are merged.
 ALIKE = 0.01
-#: Bins in which neighbours are compared.
+#: Bins in which predictions of neighbours are compared.
 _BINS = 10
 
 
 def choose_support(
     y: Floats, intervals: int | None, atoms: Sequence[float] | Literal["auto"], weight: Floats | None
 ) -> Intervals:
-    """Intervals that hold equally many of the lab's numbers, atoms apart; as many as rows allow if not told."""
+    """Intervals with equally many of the lab's numbers, and atoms; their number is limited by the rows."""
     if not len(y):
         raise InputError(
             "The lab has no rows: there are no numbers to cut into intervals. Check the filter before this."
@@ -45,7 +45,7 @@ def choose_support(
     tails = TAIL_CUTS if intervals is None else 0
     cuts = _quantiles(y[rest], size[rest], number, tails) if rest.any() and number > 1 else np.empty(0)
     if not len(cuts) and (not len(own) or not rest.any()) and len(own) < 2:
-        raise InputError(f"All {len(y):,} numbers are the same, {y[0]:g}: there is nothing to tell apart.")
+        raise InputError(f"All {len(y):,} numbers are the same, {y[0]:g}: there is nothing to predict.")
     return _without_empty(Intervals.of(cuts, atoms=own), y)
 
 
@@ -55,7 +55,7 @@ def _atoms(y: Floats, size: Floats) -> Floats:
 
 
 def _levels(number: int, rows: float, tails: int) -> Floats:
-    """Equal steps, and halves of the outermost as long as rows last: a field that moves needs its ends resolved."""
+    """Levels in equal steps, with the outermost halved while rows suffice, because shifts affect the tails most."""
     levels = np.arange(1, number) / number
     end = 1 / number
     for _ in range(tails):
@@ -67,7 +67,7 @@ def _levels(number: int, rows: float, tails: int) -> Floats:
 
 
 def _quantiles(y: Floats, size: Floats, number: int, tails: int) -> Floats:
-    """Cuts at the quantiles; the largest value is never a cut, as nothing would lie above."""
+    """Cuts at the quantiles; never at the largest value, above which there is nothing."""
     order = np.argsort(y, kind="stable")
     share = np.cumsum(size[order]) / size.sum()
     at = np.searchsorted(share, _levels(number, size.sum(), tails) - 1e-12)
@@ -76,7 +76,7 @@ def _quantiles(y: Floats, size: Floats, number: int, tails: int) -> Floats:
 
 
 def _round(cuts: Floats) -> Floats:
-    """With no more digits than keep neighbours apart by far: people read them."""
+    """Cuts rounded to the fewest digits that keep them clearly distinct."""
     if len(cuts) < 2:
         return cuts
     digits = int(np.clip(1 - np.floor(np.log10(np.diff(cuts).min())), -12, 12))
@@ -92,18 +92,18 @@ def _without_empty(support: Intervals, y: Floats) -> Intervals:
 
 
 def given_support(edges: Any, atoms: Sequence[float]) -> Intervals:
-    """The support that the caller asked for."""
+    """The support given by the caller."""
     cuts = as_array("intervals", edges).ravel()
     if np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
         raise InputError(
             f"Edges must strictly increase, but got {cuts.tolist()!r:.80}. Sort them, drop repeats."
         )
-    # Open ends may be written out as infinity.
+    # The open ends may be given as infinity.
     return Intervals.of(cuts[np.isfinite(cuts)], atoms=as_array("atoms", atoms))
 
 
 def indistinguishable_neighbours(expected: Floats, codes: Ints, size: int) -> list[int]:
-    """The intervals whose predictions look like those of the next one, as far as rows tell."""
+    """Intervals whose predictions cannot be distinguished from those of the next interval."""
     bins = np.searchsorted(np.quantile(expected, np.arange(1, _BINS) / _BINS), expected)
     table = np.zeros((size, _BINS))
     np.add.at(table, (codes, bins), 1)
@@ -111,9 +111,9 @@ def indistinguishable_neighbours(expected: Floats, codes: Ints, size: int) -> li
 
 
 def _joint(support: Intervals, k: int) -> int:
-    """The boundary to give up so that interval k, or the next, is merged: of an atom's two rather the far side's."""
+    """The boundary to remove so that interval k merges with the next; keeps the near side of an atom."""
     points = support.points
-    own = np.zeros(len(points), dtype=bool)  # boundaries of atoms
+    own = np.zeros(len(points), dtype=bool)  # whether a boundary belongs to an atom
     own[:-1] |= points[:-1] == points[1:]
     own[1:] |= own[:-1]
     beyond = [b for b in (k, k + 1, k - 1) if 0 <= b < len(points) and not own[b]]
@@ -121,14 +121,14 @@ def _joint(support: Intervals, k: int) -> int:
 
 
 def merge_indistinguishable(support: Intervals, expected: Floats, y: Floats) -> Intervals:
-    """Fewer intervals, until each looks different from the next; at least two."""
+    """Intervals merged until each can be distinguished from the next; at least two."""
     while support.size > 2:
         alike = indistinguishable_neighbours(expected, support.codes(y), support.size)
         if not alike:
             break
         keep = np.ones(len(support.points), dtype=bool)
         keep[[_joint(support, k) for k in alike[::2]]] = (
-            False  # every other: merging changes who the neighbours are
+            False  # every other one, as merging changes the neighbours
         )
         if not keep.any():
             keep[len(keep) // 2] = True
@@ -139,7 +139,7 @@ def merge_indistinguishable(support: Intervals, expected: Floats, y: Floats) -> 
 def find_intervals(
     expected: Floats, y: Floats, intervals: Any, atoms: Any, weight: Floats | None
 ) -> Intervals:
-    """The intervals that are asked for, if predictions with these means can tell them apart; or as many as they can."""
+    """The requested intervals, if predictions can distinguish them; "auto" merges those that they cannot."""
     if isinstance(intervals, str):
         if intervals != "auto":
             raise InputError(f"intervals must be 'auto', a number or edges, but got {intervals!r}.")
@@ -168,7 +168,7 @@ def find_intervals(
 
 
 def check_masses(array: Floats, support: Intervals, *, n: int | None = None) -> Floats:
-    """Checked masses of the intervals, (n, K); every row sums to one."""
+    """Validated masses of the intervals, (n, K); every row sums to one."""
     if array.shape[1] != support.size or (n is not None and len(array) != n):
         rows = "n" if n is None else f"{n}"
         raise InputError(
@@ -186,13 +186,13 @@ def check_masses(array: Floats, support: Intervals, *, n: int | None = None) -> 
         row = int(np.abs(total - 1.0).argmax())
         raise InputError(
             f"The masses of a row must sum to one, but those of row {row} sum to {total[row, 0]:.6g}. "
-            "Divide each row by its sum if that is what you mean."
+            "Divide each row by its sum if they are unnormalised."
         )
     return np.asarray(array / total)
 
 
 def without_new_support(new: Floats, old: Floats, support: Intervals) -> Floats:
-    """New masses where there was mass before; a shape that does not exist cannot be kept."""
+    """New masses where there was mass before; other intervals have no shape to keep, so their mass is refused."""
     shapeless = (old <= 0.0) & (new > 0.0)
     if not shapeless.any():
         return new

@@ -1,6 +1,6 @@
-"""Distribution: anything that has a distribution and a quantile function, of scipy, of skpro, or your own.
+"""Distribution: predictive distributions from objects with ``cdf`` and ``ppf``, such as scipy's and skpro's.
 
-Means and standard deviations are a family of scipy with these moments. `as_predictions` is the way in for all forms.
+`from_moments` makes scipy distributions from means and standard deviations. `as_predictions` accepts all forms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fieldcal.regression.predictions import Predictions, numbers, vector
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Floats, Ints
 
-#: Whole numbers that are told apart in integrals; of more, that many are picked.
+#: Whole numbers evaluated one by one in integrals; of more, this many are selected.
 _MOST_STEPS = 200
 
 
@@ -27,10 +27,10 @@ _MOST_STEPS = 200
 class Distribution(Predictions):
     """n distributions with functions ``cdf`` and ``ppf`` of their own. Build it with `from_distribution`.
 
-    ``given`` is a frozen distribution of scipy with parameters (n,); or a tuple of n distributions, which need not be
-    of one family; or an object such as skpro's, which takes and gives arrays or frames of n rows. If that has a
-    ``shape``, points go in as arrays of that shape, (n, 1), one column after the other, as skpro wants it. Otherwise
-    all columns go in at once.
+    ``given`` is a frozen distribution of scipy with parameters (n,); or a tuple of n distributions, possibly of
+    different families; or an object such as skpro's, which takes and returns arrays or frames of n rows. If it has a
+    ``shape``, points are passed as arrays of that shape, (n, 1), one column after the other, as skpro requires.
+    Otherwise all columns are passed at once.
     """
 
     given: Any
@@ -44,7 +44,7 @@ class Distribution(Predictions):
             rows = [_evaluate(d, name, row) for d, row in zip(self.given, at, strict=True)]
             return np.array(rows).reshape(at.shape)
         if is_frozen(self.given):
-            # scipy broadcasts parameters (n,) along the last axis, so points go in with rows last.
+            # scipy broadcasts parameters (n,) along the last axis, so points are passed with rows last.
             return _evaluate(self.given, name, at.T).T
         if hasattr(self.given, "shape"):
             columns = [_evaluate(self.given, name, at[:, [j]]).reshape(-1, 1) for j in range(at.shape[1])]
@@ -53,8 +53,8 @@ class Distribution(Predictions):
             answer = _evaluate(self.given, name, at)
         if answer.shape != at.shape:
             raise InputError(
-                f"{type(self.given).__name__}.{name} was asked at points of shape {at.shape} but gave "
-                f"{answer.shape}. Wrap it so that it gives one row per prediction and one column per point."
+                f"{type(self.given).__name__}.{name} was called with points of shape {at.shape} but returned "
+                f"{answer.shape}. Wrap it so that it returns one row per prediction and one column per point."
             )
         return answer
 
@@ -73,7 +73,7 @@ class Distribution(Predictions):
         return any(_is_discrete(d) for d in (self.given if isinstance(self.given, tuple) else (self.given,)))
 
     def _breaks(self) -> Floats:
-        """The levels between which a whole number stays the same; some of them if there are many."""
+        """Levels between which a discrete quantile function is constant; a selection if there are many."""
         if not self._has_atoms:
             return super()._breaks()
         first, last = np.hsplit(self._ppf(np.tile([1e-9, 1.0 - 1e-9], (self.n, 1))), 2)
@@ -91,19 +91,19 @@ class Distribution(Predictions):
             return Distribution(_refrozen(self.given, self.n, rows), len(rows))
         if not hasattr(self.given, "iloc"):
             raise InputTypeError(
-                f"{type(self.given).__name__} has no iloc, so its rows cannot be taken one by one. Pass a list with "
+                f"{type(self.given).__name__} has no iloc, so its rows cannot be selected. Pass a list with "
                 "one distribution per row instead."
             )
         return Distribution(self.given.iloc[rows], len(rows))
 
     def mean(self) -> Floats:
-        """The means, (n,), from scipy where the family is scipy's."""
+        """The means, (n,), by scipy for its own families."""
         if not is_frozen(self.given):
             return super().mean()
         return np.array(np.broadcast_to(self.given.mean(), (self.n,)), dtype=np.float64)
 
     def var(self) -> Floats:
-        """The variances, (n,), from scipy where the family is scipy's."""
+        """The variances, (n,), by scipy for its own families."""
         if not is_frozen(self.given):
             return super().var()
         return np.array(np.broadcast_to(self.given.var(), (self.n,)), dtype=np.float64)
@@ -141,7 +141,7 @@ def from_distribution(dist: Any) -> Distribution:
         known = Distribution(tuple(dist), len(dist))
     else:
         raise InputTypeError(
-            f"A {type(dist).__name__} is no distribution of numbers. Pass a frozen scipy distribution, a list of "
+            f"A {type(dist).__name__} is not a distribution of numbers. Pass a frozen scipy distribution, a list of "
             "them with one per row, or an object of n rows with the methods cdf and ppf."
         )
     _check_parameters(known)
@@ -149,27 +149,27 @@ def from_distribution(dist: Any) -> Distribution:
 
 
 def is_frozen(dist: Any) -> bool:
-    """Whether this is a frozen distribution of scipy."""
+    """Whether this is a frozen scipy distribution."""
     return all(hasattr(dist, name) for name in ("dist", "args", "kwds", "cdf", "ppf"))
 
 
 def has_functions(dist: Any, *, rows: bool = True) -> bool:
-    """Whether this has a distribution and a quantile function, and a length if it shall have rows."""
+    """Whether an object has ``cdf`` and ``ppf``, and a length if it must have rows."""
     methods = callable(getattr(dist, "cdf", None)) and callable(getattr(dist, "ppf", None))
     return methods and (not rows or hasattr(dist, "__len__"))
 
 
 def _is_discrete(dist: Any) -> bool:
-    # skpro's continuous distributions have a pmf too, which is 0; they are told by their kind of measure.
+    # skpro's continuous distributions have a pmf too, which is 0; their kind of measure distinguishes them.
     if hasattr(dist, "get_tag"):
         return bool(dist.get_tag("distr:measuretype", "mixed", raise_error=False) == "discrete")
-    # scipy's frozen continuous distributions have no pmf in some versions, and one that fails in others.
+    # scipy's frozen continuous distributions have no pmf in some versions, and a failing one in others.
     family = getattr(dist, "dist", dist)
     return hasattr(family, "pmf") and not hasattr(family, "pdf")
 
 
 def _evaluate(dist: Any, name: str, at: Floats) -> Floats:
-    """The function of that name, where continuous distributions have no masses and whole numbers no density."""
+    """The named function; continuous distributions have no pmf, discrete ones no pdf."""
     if name == ("pdf" if _is_discrete(dist) else "pmf"):
         return np.zeros(at.shape)
     if not hasattr(dist, name):
@@ -229,7 +229,7 @@ _POSITIVE = ("lognormal", "gamma")
 def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "normal") -> Distribution:
     """Predictive distributions of a family, from their means and standard deviations.
 
-    After reshaping they are no longer of the family; ``moments()`` gives the new means and standard deviations.
+    Reweighted distributions leave the family; ``moments()`` returns their means and standard deviations.
 
     Parameters
     ----------
@@ -259,7 +259,10 @@ def from_moments(mean: ArrayLike, sd: ArrayLike, *, family: Family | str = "norm
     spread = numbers(sd, "standard deviations")
     spread = vector(np.full(n, spread) if spread.ndim == 0 else spread, "standard deviations", n=n)
     _refuse(
-        spread <= 0.0, spread, "standard deviations", "Give certain predictions as from_samples, one each."
+        spread <= 0.0,
+        spread,
+        "standard deviations",
+        "Pass certain predictions as from_samples, one sample each.",
     )
     if family in _POSITIVE:
         _refuse(
@@ -281,7 +284,7 @@ def _refuse(bad: Any, values: Floats, what: str, next_step: str) -> None:
 
 
 def as_predictions(thing: Any) -> Predictions:
-    """Predictions as they are; distributions of scipy and skpro wrapped; anything else refused with the way out.
+    """Predictions from any supported object: unchanged, or wrapped if they are distributions of scipy or skpro.
 
     Examples
     --------
@@ -296,7 +299,7 @@ def as_predictions(thing: Any) -> Predictions:
     if is_frozen(thing) or has_functions(thing) or objects:
         return from_distribution(thing)
     raise InputTypeError(
-        f"A {type(thing).__name__} does not say which predictive distributions it stands for. Use "
+        f"A {type(thing).__name__} cannot be read as predictive distributions. Use "
         "from_quantiles(values, levels), from_cdf(values, grid), from_samples(samples), from_masses(masses, support), "
         "from_moments(mean, sd) or from_distribution(dist)."
     )

@@ -1,7 +1,6 @@
-"""PiecewiseLinear: distribution functions that run straight from knot to knot, and the forms that are such knots.
+"""PiecewiseLinear: piecewise linear distribution functions, from quantiles, grids, masses or samples.
 
-Quantiles, a distribution function on a grid, masses of intervals and samples all become the same knots. Each
-constructor says what lies between and beyond its columns.
+All of these forms become knots of the same function. Each constructor documents how it interpolates and extrapolates.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from fieldcal.regression.predictions import Form, Predictions, chunks, matrix, v
 from fieldcal.regression.transport import Transport, follow, ratio, slope
 from fieldcal.types import Crossing, Floats, Ints
 
-#: Quantiles that cross by less than this share of the row's range, and a distribution function that falls by less
-#: than this, are rounding and are straightened; more is an error.
+#: Quantiles that cross by less than this share of the row's range, and distribution functions that fall by less than
+#: this, are rounding errors and are straightened; more is refused.
 ROUNDING = 1e-9
-#: How far from 1 a distribution function may end.
+#: Tolerance for the end of a distribution function.
 END_TOLERANCE = 1e-6
-#: Levels this many samples above a step are rounding, and still belong to the step.
+#: Levels this many samples above a step are rounding errors, and still belong to the step.
 _STEP = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear(Predictions):
-    """The distribution function runs straight through the knots (``x``, ``c``), both (n, P), increasing.
+    """Distribution functions that are linear between the knots (``x``, ``c``), both (n, P), increasing.
 
-    Two knots at the same x are an atom. Below the first knot lies ``c[:, 0]`` in an exponential tail of scale ``low``,
-    above the last one the rest in one of scale ``high``, both (n,). Means, variances and the CRPS are exact. Build it
-    with `from_quantiles`, `from_cdf`, `from_masses` or `from_samples`, which also remember the columns as ``form``; of
-    other knots, with ``through``.
+    Two knots at the same x are an atom. The mass ``c[:, 0]`` below the first knot has an exponential tail of scale
+    ``low``, the mass above the last one a tail of scale ``high``, both (n,). Means, variances and the CRPS are exact.
+    Build it with `from_quantiles`, `from_cdf`, `from_masses` or `from_samples`, which also keep the columns as
+    ``form``; from other knots, with ``through``.
     """
 
     x: Floats
@@ -48,7 +47,7 @@ class PiecewiseLinear(Predictions):
     def through(
         cls, x: Floats, c: Floats, *, low: Floats, high: Floats, form: Form | None = None
     ) -> PiecewiseLinear:
-        """Lines through knots, where a scale of 0 makes the mass beyond an end an atom at that end.
+        """Distributions through these knots; with a scale of 0 the mass beyond an end is an atom at that end.
 
         Examples
         --------
@@ -73,7 +72,7 @@ class PiecewiseLinear(Predictions):
 
     @property
     def _tails(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Mass and scale of either tail, (n, 1); a tail without mass has some scale."""
+        """Mass and scale of either tail, (n, 1); scales of tails without mass are arbitrary."""
         low, high = (np.where(s > 0.0, s, 1.0)[:, None] for s in (self.low, self.high))
         return self.c[:, :1], low, 1.0 - self.c[:, -1:], high
 
@@ -87,7 +86,7 @@ class PiecewiseLinear(Predictions):
     def _pdf(self, x: Floats) -> Floats:
         if self._samples:
             raise InputError(
-                "Samples have no density, and so no log score. Use crps(y), or give the predictions in another form, "
+                "Samples have no density, so no log score. Use crps(y), or pass the predictions in another form, "
                 "such as from_quantiles or from_moments."
             )
         below, low, above, high = self._tails
@@ -129,7 +128,7 @@ class PiecewiseLinear(Predictions):
         return np.asarray(inside + outside[:, 0])
 
     def var(self) -> Floats:
-        """The variances, (n,), exact; of samples divided by their number."""
+        """The variances, (n,), exact; for samples with divisor S."""
         below, low, above, high = self._tails
         centre = self.mean()[:, None]
         inside = self._inside(lambda x, c, rows: np.diff(c, axis=1) * _squares(x - centre[rows])) / 3.0
@@ -147,15 +146,16 @@ class PiecewiseLinear(Predictions):
         return np.asarray(tails[:, 0] + inside)
 
     def reshaped(self, support: Intervals, masses: ArrayLike) -> Predictions:
-        """As of all predictions; samples become samples, as near to the new masses as S of them come.
+        """As in `Predictions.reshaped`; samples give samples.
 
-        Each cumulative mass is then met within 1/(2 S), and so is the shape inside an interval, relative to its mass.
+        S samples approximate each cumulative mass to 1/(2 S), and likewise the shape inside an interval, relative to
+        its mass.
         """
         new = super().reshaped(support, masses)
         return _steps(new.values) if self._samples else new
 
     def _transported(self, support: Intervals, T: Transport) -> Predictions:
-        """Lines again, unless a boundary cuts through a tail; the boundaries become knots, as the line bends there."""
+        """Piecewise linear again, with the boundaries as new knots, unless a boundary cuts through a tail."""
         below, _, above, _ = self._tails
         cut_low = (support.points[0] < self.x[:, :1]) & (below > 0.0)
         cut_high = (support.points[-1] > self.x[:, -1:]) & (above > 0.0)
@@ -174,7 +174,7 @@ def _squares(x: Floats) -> Floats:
 
 
 def _tail_crps(mass: Floats, scale: Floats, depth: Floats) -> Floats:
-    """What a tail adds; ``depth`` is how far the truth lies inside of it."""
+    """Contribution of a tail to the CRPS; ``depth`` is how far inside of it the truth lies."""
     return depth - 2.0 * mass * scale * -np.expm1(-depth / scale) + mass**2 * scale / 2.0
 
 
@@ -192,9 +192,9 @@ def _inner_crps(x: Floats, c: Floats, truth: Floats) -> Floats:
 def from_quantiles(values: ArrayLike, levels: ArrayLike, *, crossing: Crossing = "error") -> PiecewiseLinear:
     """Predictive distributions from quantile columns.
 
-    Between two levels the quantile function is a straight line; equal quantiles are an atom. Beyond the outermost
-    levels lie exponential tails that continue the density of the outermost segment. If that segment is an atom, the
-    rest belongs to the atom.
+    The quantile function is linear between two levels; equal quantiles are an atom. Beyond the outermost levels there
+    are exponential tails that continue the density of the outermost segment. If that segment is an atom, the mass
+    beyond it is added to the atom.
 
     Parameters
     ----------
@@ -235,8 +235,8 @@ def from_quantiles(values: ArrayLike, levels: ArrayLike, *, crossing: Crossing =
 def from_cdf(values: ArrayLike, grid: ArrayLike, *, repair: bool = False) -> PiecewiseLinear:
     """Predictive distributions from distribution functions on a grid.
 
-    Between two grid points they are straight lines. What lies below the first grid point is an atom at it. For an
-    atom elsewhere, repeat its grid point: first the probability below it, then the one up to it.
+    They are linear between grid points. Mass below the first grid point is an atom at it. For an atom elsewhere,
+    repeat its grid point: first with the probability below it, then with the probability up to it.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def from_cdf(values: ArrayLike, grid: ArrayLike, *, repair: bool = False) -> Pie
 def from_samples(samples: ArrayLike) -> PiecewiseLinear:
     """Predictive distributions from samples, such as posterior draws or the members of an ensemble.
 
-    The distribution function is the usual step function; there is no density.
+    The distribution function is the empirical step function; there is no density.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def from_samples(samples: ArrayLike) -> PiecewiseLinear:
 
 
 def _steps(values: Floats) -> PiecewiseLinear:
-    """Each of the sorted samples is an atom: two knots, of which the columns are every other."""
+    """Each sorted sample as an atom: two knots each."""
     n, S = values.shape
     x = np.repeat(values, 2, axis=1)
     levels = np.repeat(np.arange(S + 1) / S, 2)[1:-1]
@@ -314,10 +314,10 @@ def from_masses(
 ) -> PiecewiseLinear:
     """Predictive distributions from the probabilities of intervals.
 
-    Inside an interval the distribution is uniform; an atom is exact. The first and the last interval are open: they
-    get exponential tails that continue the density of the nearest interval with a width, or end at ``low`` and
-    ``high``. The scale of a tail is never wider than all inner intervals together, so that a nearly empty
-    neighbour does not throw it to infinity.
+    Inside an interval the distribution is uniform; an atom is exact. The first and the last interval are unbounded:
+    they get exponential tails that continue the density of the nearest interval with a width, or end at ``low`` and
+    ``high``. The scale of a tail is at most the width of all inner intervals together, so that a nearly empty
+    neighbour does not make it arbitrarily long.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ def _end(end: float | None, support: Intervals, *, below: bool) -> Floats:
 
 
 def _scale(masses: Floats, support: Intervals, *, first: bool) -> Floats:
-    """Scale of an open end: its mass, over the density of the nearest interval with a width."""
+    """Scale of an open end: its mass over the density of the nearest interval with a width."""
     own = masses[:, 0] if first else masses[:, -1]
     widths = np.diff(support.points)
     wide = np.flatnonzero(widths > 0.0)
@@ -373,8 +373,8 @@ def _scale(masses: Floats, support: Intervals, *, first: bool) -> Floats:
         return np.zeros(len(own))
     if not len(wide):
         raise InputError(
-            f"The support {support.labels} has no inner interval with a width, so nothing says how far its open ends "
-            f"reach. Pass {option('low', Word('...'))} and {option('high', Word('...'))}, or a support with more "
+            f"The support {support.labels} has no inner interval with a width, so the extent of its open ends is "
+            f"unknown. Pass {option('low', Word('...'))} and {option('high', Word('...'))}, or a support with more "
             "edges."
         )
     near = wide[0] if first else wide[-1]

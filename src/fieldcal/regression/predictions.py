@@ -1,7 +1,7 @@
-"""Predictions: what predictive distributions of a number can do, for n rows at once, in whatever form they come.
+"""Predictions: the common interface of n predictive distributions of a number, in any form.
 
-`Form` remembers the columns in which they were given, `Reshaped` is any of them with new masses of intervals, and the
-functions at the end check what callers pass.
+`Form` keeps the columns in which they were given, `Reshaped` is any of them with new masses of intervals, and the
+functions at the end validate input.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIRST, LAST = 1e-300, 1.0 - 2.0**-53
 
 
 def _rule() -> tuple[Floats, Floats]:
-    """Gauss–Legendre after a substitution that crowds the nodes at both ends, where quantiles run to infinity."""
+    """Gauss–Legendre nodes, concentrated by a substitution at both ends, where quantiles may be infinite."""
     t, w = np.polynomial.legendre.leggauss(_ORDER)
     t, w = (t + 1.0) / 2.0, w / 2.0
     return t**3 * (10.0 - 15.0 * t + 6.0 * t**2), w * 30.0 * t**2 * (1.0 - t) ** 2
@@ -37,15 +37,15 @@ _NODES, _WEIGHTS = _rule()
 
 
 def width(n_breaks: int) -> int:
-    """How many levels a row needs with that many breaks."""
+    """Number of levels for a row with that many breaks."""
     return (n_breaks + 1) * _ORDER
 
 
 def panels(breaks: Floats) -> tuple[Floats, Floats]:
     """Levels and weights, (n, P), for integrals over (0, 1) of functions that are smooth between the breaks.
 
-    Exact where the function is a polynomial of degree 8 between breaks. With a logarithmic or square-root infinity
-    at 0 or 1, as quantile functions of the usual families have it, the error is about 1e-7.
+    Exact for polynomials of degree 8 between breaks. For logarithmic or square-root singularities at 0 or 1, as in
+    quantile functions of the usual families, the error is about 1e-7.
 
     Examples
     --------
@@ -63,18 +63,18 @@ def panels(breaks: Floats) -> tuple[Floats, Floats]:
     return np.clip(u.reshape(shape), FIRST, LAST), (gaps * _WEIGHTS).reshape(shape)
 
 
-#: Work arrays hold about this many numbers, however many rows there are.
+#: Approximate size of work arrays, whatever the number of rows.
 WORK = 4_000_000
-#: A jump of the distribution function below this is rounding, not an atom.
+#: A smaller jump of the distribution function is a rounding error, not an atom.
 _ATOM = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """The columns ``values``, (n, P), in which distributions were given, so that new ones come back in the same.
+    """The columns ``values``, (n, P), in which distributions were given, so that results have the same form.
 
-    ``at`` says where: the levels of "quantiles", the grid of a "cdf", the support of "masses". "samples" are in order,
-    and stand at the levels (i + 1/2) / S.
+    ``at`` are their positions: the levels of "quantiles", the grid of a "cdf", the support of "masses". "samples" are
+    sorted, with levels (i + 1/2) / S.
     """
 
     kind: Literal["quantiles", "cdf", "masses", "samples"]
@@ -82,21 +82,23 @@ class Form:
     at: Any
 
     def read(self, new: Predictions, support: Intervals, masses: ArrayLike) -> Form:
-        """The same columns of ``new``, which were made to have these masses."""
+        """The same columns of ``new``, distributions with these masses."""
         if self.kind == "masses":
             own = np.array_equal(support.points, self.at.points) and np.array_equal(
                 support.before, self.at.before
             )
             return replace(self, values=numbers(masses, "masses") if own else new.masses(self.at))
         if self.kind == "cdf":
-            left = np.append(self.at[:-1] == self.at[1:], False)  # of two equal points the limit from below
+            left = np.append(
+                self.at[:-1] == self.at[1:], False
+            )  # the first of two equal points is the limit from below
             values = np.where(left, new.cdf(self.at, before=True), new.cdf(self.at))
         else:
             values = new.ppf(self.at)
         return replace(self, values=np.maximum.accumulate(values, axis=1))
 
     def take(self, rows: Ints) -> Form:
-        """Some of the rows."""
+        """The given rows."""
         return replace(self, values=self.values[rows])
 
 
@@ -104,10 +106,9 @@ class Form:
 class Predictions(ABC):
     """n predictive distributions of a number.
 
-    Points are (P,), the same for all rows, or (n, P); answers are (n, P). Means, variances and the CRPS are exact
-    where the distributions allow it. Otherwise they are integrals over quantile levels, with a relative error below
-    1e-4 for normal, logistic, Laplace, gamma and Student (5) distributions, and of at most 3e-3 for a lognormal one as
-    skew as σ = 1.5.
+    Points are (P,), the same for all rows, or (n, P); results are (n, P). Means, variances and the CRPS are exact if
+    the form allows it. Otherwise they are integrals over quantile levels, with a relative error below 1e-4 for normal,
+    logistic, Laplace, gamma and Student (5) distributions, and of at most 3e-3 for a lognormal one with σ = 1.5.
 
     Examples
     --------
@@ -144,16 +145,16 @@ class Predictions(ABC):
         return True
 
     def _breaks(self) -> Floats:
-        """Levels, (n, B), where the quantile function bends or jumps."""
+        """Levels, (n, B), at which the quantile function has a kink or a jump."""
         return np.empty((len(self), 0))
 
     @property
     def values(self) -> Floats:
-        """The columns in the form that was given: quantiles, distribution functions, masses or samples.
+        """The columns in the given form: quantiles, distribution functions, masses or samples.
 
-        After reshaping they are those of the new distributions, which also keep the boundaries between columns: so
-        masses stay exact as long as the object is used. Reading the values alone back in draws straight lines across
-        such boundaries.
+        After reweighting they are those of the new distributions. The object also keeps the boundaries between
+        columns, so masses stay exact; distributions made from the values alone interpolate linearly across such
+        boundaries.
         """
         if self.form is None:
             raise InputError(
@@ -163,12 +164,12 @@ class Predictions(ABC):
         return self.form.values
 
     def cdf(self, x: ArrayLike, *, before: bool = False) -> Floats:
-        """The probability of a number up to x; of one below x where ``before``. They differ at atoms alone."""
+        """The probability of a number up to x, or below x with ``before``; the two differ at atoms only."""
         check_options(before=before)
         return self._in_blocks(lambda part, at: part._cdf(at, before), _points(x, len(self), "points"))
 
     def pdf(self, x: ArrayLike) -> Floats:
-        """The density; that of the part without atoms where there are some."""
+        """The density; with atoms, that of the continuous part."""
         return self._in_blocks(lambda part, at: part._pdf(at), _points(x, len(self), "points"))
 
     def ppf(self, u: ArrayLike) -> Floats:
@@ -176,18 +177,18 @@ class Predictions(ABC):
         return self._in_blocks(lambda part, at: part._ppf(at), _levels(u, len(self)))
 
     def predict_quantiles(self, alpha: ArrayLike) -> Floats:
-        """The same as ``ppf``, under its name in skpro."""
+        """As ``ppf``, under skpro's name."""
         return self.ppf(alpha)
 
     def interval(self, coverage: float) -> Floats:
-        """The central interval that holds the number with this probability, (n, 2)."""
+        """The central interval with this probability, (n, 2)."""
         share = as_number("coverage", coverage, least=0, words="a probability")
         if not 0.0 < share < 1.0:
             raise InputError(f"A coverage lies between 0 and 1, but is {share:g}. For 90 %, pass 0.9.")
         return self.ppf([(1.0 - share) / 2.0, (1.0 + share) / 2.0])
 
     def predict_interval(self, coverage: float) -> Floats:
-        """The same as ``interval``, under its name in skpro."""
+        """As ``interval``, under skpro's name."""
         return self.interval(coverage)
 
     def sample(self, size: int, *, random_state: int | np.random.Generator = 0) -> Floats:
@@ -216,7 +217,7 @@ class Predictions(ABC):
         return self.mean(), self.sd()
 
     def crps(self, y: ArrayLike) -> Floats:
-        """The continuous ranked probability score, twice the integral of the pinball loss over all levels; (n,)."""
+        """The continuous ranked probability score, (n,): twice the integral of the pinball loss over all levels."""
         truth = vector(y, "numbers y", n=len(self))[:, None]
         breaks = np.hstack([self._breaks(), self._cdf(truth, False)])
         return self._expectation(
@@ -224,10 +225,10 @@ class Predictions(ABC):
         )
 
     def log_score(self, y: ArrayLike) -> Floats:
-        """Minus the logarithm of the density at y, (n,); infinite where a prediction excludes y.
+        """Minus the logarithm of the density at y, (n,); infinite if a prediction excludes y.
 
-        At an atom it is minus the logarithm of its mass. A mass is not a density: average such scores, and compare
-        them, only among predictions with atoms at the same numbers.
+        At an atom, minus the logarithm of its mass. A mass is not a density: average and compare such scores only
+        among predictions with atoms at the same numbers.
         """
         truth = vector(y, "numbers y", n=len(self))[:, None]
         mass = self._cdf(truth, False) - self._cdf(truth, True)
@@ -250,7 +251,7 @@ class Predictions(ABC):
         return np.diff(c, axis=1, prepend=0.0, append=1.0)
 
     def take(self, rows: Any) -> Self:
-        """Some of the rows: a slice, a mask, or their numbers, which may repeat."""
+        """The given rows: a slice, a mask, or indices, which may repeat."""
         try:
             index = np.atleast_1d(np.arange(len(self), dtype=np.intp)[rows])
         except (IndexError, ValueError, TypeError):
@@ -258,11 +259,10 @@ class Predictions(ABC):
         return self._take(index)
 
     def reshaped(self, support: Intervals, masses: ArrayLike) -> Predictions:
-        """The distributions with new masses of the intervals, and the same shape inside each of them.
+        """The distributions with new masses of the intervals and the same shape inside each interval.
 
-        If they were given in columns, so is the answer: quantiles at the same levels, distribution functions on the
-        same grid, masses of the same intervals, as many samples. An interval without mass has no shape, so it cannot
-        get any.
+        Columns stay columns: quantiles at the same levels, distribution functions on the same grid, masses of the same
+        intervals, as many samples. An interval without mass has no shape, so its new mass must be 0.
 
         Examples
         --------
@@ -308,9 +308,9 @@ class Predictions(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Reshaped(Predictions):
-    """Any predictive distributions, ``base``, seen through the map T from old to new cumulative masses.
+    """Predictive distributions, ``base``, transformed by the map T from old to new cumulative masses.
 
-    Nothing is computed before it is asked for. Reshaping again puts one map after the other.
+    Evaluated lazily. Reshaping again composes the maps.
 
     Examples
     --------
@@ -338,7 +338,7 @@ class Reshaped(Predictions):
 
     def _ppf(self, u: Floats) -> Floats:
         levels = self.T.backward(u)
-        # A level inside (0, 1) must not round to an end, where quantiles are infinite.
+        # A level inside (0, 1) must not be rounded to an end, where quantiles are infinite.
         inside = np.clip(levels, FIRST, LAST)
         return self.base._ppf(np.where((u > 0.0) & (u < 1.0), inside, levels))
 
@@ -355,14 +355,14 @@ class Reshaped(Predictions):
 
 
 def chunks(n: int, width: int) -> Iterator[Ints]:
-    """Rows in blocks, so that an array of that width stays below the bound for work arrays."""
+    """Row indices in blocks, so that arrays of that width stay below the size of work arrays."""
     step = max(1, WORK // max(width, 1))
     for start in range(0, n, step):
         yield np.arange(start, min(start + step, n), dtype=np.intp)
 
 
 def numbers(values: Any, what: str) -> Floats:
-    """As float64; anything that is not a number is refused."""
+    """The values as float64; anything that is not a number is refused."""
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     if isinstance(values, np.ma.MaskedArray):
@@ -381,7 +381,7 @@ def numbers(values: Any, what: str) -> Floats:
 
 
 def matrix(values: Any, what: str) -> Floats:
-    """One row per prediction, every number finite."""
+    """A matrix with one row per prediction, all finite."""
     array = numbers(values, what)
     if array.ndim != 2:
         raise InputError(
@@ -393,7 +393,7 @@ def matrix(values: Any, what: str) -> Floats:
 
 
 def vector(values: Any, what: str, *, n: int | None = None) -> Floats:
-    """One finite number per row (or per column)."""
+    """A vector with one finite number per row (or per column)."""
     array = numbers(values, what)
     if array.ndim != 1 or (n is not None and len(array) != n):
         wanted = "in one list" if n is None else f"one for each of the {n:,} rows"
@@ -413,7 +413,7 @@ def _refuse_infinite(array: Floats, what: str) -> None:
 
 
 def _points(x: ArrayLike, n: int, what: str) -> Floats:
-    """Where to evaluate: (P,) for all rows alike, or (n, P); NaN is refused, infinity is not."""
+    """Points of evaluation, (P,) or (n, P); NaN is refused, infinity is not."""
     array = numbers(x, what)
     if np.isnan(array).any():
         raise InputError(f"{int(np.isnan(array).sum()):,} of the {what} are NaN. Drop them.")

@@ -1,8 +1,8 @@
-"""The map T from old to new cumulative masses, and the broken lines it is made of.
+"""The map T from old to new cumulative masses, and piecewise linear interpolation.
 
-If a distribution F has the cumulative masses ``C`` at the boundaries of a support, and shall have ``C'``, with its
-shape inside every interval kept, then the new distribution is ``T(F(x))``: T runs in straight lines through (0, 0),
-the points (C, C') and (1, 1).
+Let a distribution F have cumulative masses ``C`` at the boundaries of a support. The distribution with masses ``C'``
+and the same shape inside every interval is ``T(F(x))``, where T is piecewise linear through (0, 0), the points (C, C')
+and (1, 1).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fieldcal.types import Floats, Ints
 
 
 def passed(knots: Floats, at: Floats, *, equal: bool | NDArray[np.bool_]) -> Ints:
-    """How many of the row's increasing knots lie below each point, or on it where ``equal``.
+    """Number of the row's knots below each point, or up to it with ``equal``.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def passed(knots: Floats, at: Floats, *, equal: bool | NDArray[np.bool_]) -> Int
     """
     rows = np.arange(len(knots))[:, None]
     low, high = np.zeros(at.shape, dtype=np.intp), np.full(at.shape, knots.shape[1], dtype=np.intp)
-    for _ in range(knots.shape[1].bit_length()):  # bisection, for all points at once
+    for _ in range(knots.shape[1].bit_length()):  # bisection, vectorised over all points
         middle = (low + high) // 2
         knot = knots[rows, np.minimum(middle, knots.shape[1] - 1)]
         further = (low < high) & ((knot < at) | (equal & (knot == at)))
@@ -42,13 +42,13 @@ def passed(knots: Floats, at: Floats, *, equal: bool | NDArray[np.bool_]) -> Int
 
 
 def ends(knots: Floats, after: Ints) -> tuple[Floats, Floats]:
-    """The two ends of the segment that each point lies on; one end twice outside of all segments."""
+    """The ends of the segment of each point; one end twice outside of all segments."""
     rows, last = np.arange(len(knots))[:, None], knots.shape[1] - 1
     return knots[rows, np.clip(after - 1, 0, last)], knots[rows, np.clip(after, 0, last)]
 
 
 def follow(x: Floats, y: Floats, at: Floats, *, equal: bool | NDArray[np.bool_]) -> Floats:
-    """The line through the row's knots at each point, constant outside; ``equal`` says which side of a jump.
+    """Piecewise linear interpolation of the row's knots, constant outside; ``equal`` selects the side of a jump.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def follow(x: Floats, y: Floats, at: Floats, *, equal: bool | NDArray[np.bool_])
 
 
 def slope(x: Floats, y: Floats, at: Floats) -> Floats:
-    """How steep the line is on the segment that ends at, or goes through, each point; 0 outside."""
+    """Slope of the segment that ends at, or contains, each point; 0 outside."""
     after = passed(x, at, equal=False)
     (left, right), (bottom, top) = ends(x, after), ends(y, after)
     return ratio(top - bottom, right - left)
@@ -106,17 +106,17 @@ class Transport:
         return cls(np.hstack([zero, old, one]), np.hstack([zero, new, one]))
 
     def forward(self, c: Floats) -> Floats:
-        """Old levels to new ones."""
+        """New cumulative levels of old ones."""
         return follow(self.old, self.new, c, equal=True)
 
     def backward(self, u: Floats) -> Floats:
-        """New levels to the smallest old ones that reach them; 0 to the largest that is still 0."""
+        """The smallest old levels that reach the new ones; for 0 the largest that is still 0."""
         return follow(self.new, self.old, u, equal=u <= 0.0)
 
     def steepness(self, c: Floats) -> Floats:
-        """By which factor densities grow; intervals are right-closed."""
+        """Factor by which densities change; intervals are right-closed."""
         return slope(self.old, self.new, np.maximum(c, np.finfo(np.float64).tiny))
 
     def take(self, rows: Ints) -> Transport:
-        """Some of the rows."""
+        """The given rows."""
         return Transport(self.old[rows], self.new[rows])

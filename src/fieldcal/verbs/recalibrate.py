@@ -295,7 +295,7 @@ def unseen_words(what: str, unseen: Unseen, *, known: bool = False) -> str:
     words = f"{what[0].upper()}{what[1:]} were not in the field"
     if unseen == "error":
         return f"{words}. Count and estimate them too, or pass {option('unseen', 'global')} or {raw}."
-    return f"{words}: they get the estimate of the whole field. Pass {raw} not to leave them uncorrected."
+    return f"{words}: they get the estimate of the whole field. Pass {raw} to leave them uncorrected."
 
 
 def _row_prevalence(prev: Prevalence, groups: Any, *, n: int, unseen: Unseen) -> Floats:
