@@ -215,7 +215,7 @@ def test_the_demo_ends_with_three_sentences_and_the_path_of_its_report(shown):
     assert two.startswith("Recalibrated predictions are better in")
     assert three.startswith("The verdict")
     page = (folder / "fieldcal-demo" / "report.html").read_text("utf-8")
-    assert "Was it right? What labels of the field say" in page
+    assert "Evaluation on labelled rows of the field" in page
     assert [path.name for path in folder.iterdir()] == ["fieldcal-demo"]
 
 

@@ -75,8 +75,8 @@ def test_explanations_are_pairs_of_bars_below_their_names(hostile):
     assert not any(bar.get_fill() and bar.get_facecolor()[3] for bar in hollow)
     written = [text.get_text() for text in ax.texts]
     assert written[:3] == [
-        "label shift: only the mix of classes changed",
-        "unchanged: a prediction means what it meant in the lab",
+        "label shift: only the class shares changed",
+        "unchanged: class probabilities given a prediction are those of the lab",
         "other: neither",
     ]
     assert written[3:] == [f"{share:.2f}" for share in [*table["before"], *table["after"]]]

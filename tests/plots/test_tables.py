@@ -46,7 +46,7 @@ def test_the_rehearsal_is_told_as_it_was(binary):
 
 
 def test_a_lab_without_a_rehearsal_says_what_to_do(single):
-    with pytest.raises(InputError, match=r"no rehearsal.*groups=…"):
+    with pytest.raises(InputError, match=r"no cross-validation over groups.*groups=…"):
         tables.trust(single.lab)
 
 

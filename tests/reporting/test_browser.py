@@ -752,7 +752,7 @@ def test_everything_but_verdict_changes_and_table_is_folded_with_a_sentence(brow
         assert browser.visible("#table tbody tr")
         assert not browser.visible(".folded")
         assert not browser.visible("main > section:not(.fold) ~ section figure:not(#changes figure)")
-        told = browser.texts(".fold summary .told")
+        told = browser.texts(".fold summary .summary")
         assert len(told) == len(browser.texts("main > .fold")) >= 5
         assert all(len(sentence) > 20 and sentence.endswith(".") for sentence in told)
 

@@ -29,7 +29,7 @@ def test_real_data_of_each_verdict_say_what_to_do(level):
     verdict = reported(prev).dict()["verdict"]
     assert verdict["level"] == prev.verdict.level == level
     assert verdict["reasons"] == [finding.text for finding in prev.verdict.told]
-    first = {"ok": "Apply it", "care": "Settle the points below", "do_not_use": "Keep using the raw"}[level]
+    first = {"ok": "Apply it", "care": "Resolve the points below", "do_not_use": "Keep using the raw"}[level]
     assert verdict["advice"][0].startswith(first)
 
 
@@ -117,9 +117,9 @@ def test_nothing_changed_is_said_where_trust_is_zero():
     content = reported(simple(trust=0)[0]).dict()
     assert content["summary"]["untouched"]
     assert content["changes"] == [
-        "Nothing: trust is 0, so that predictions are unchanged and every estimate is the mean prediction."
+        "Nothing: trust is 0, so predictions are unchanged and every estimate is the mean prediction."
     ]
-    assert "left as they are" in content["verdict"]["meaning"]
+    assert "stay unchanged" in content["verdict"]["meaning"]
     prev, rows = simple(trust=0)
     compared = reported(prev, proba=rows.proba_field, y=rows.y_field, groups=rows.groups_field).dict()[
         "labelled"
@@ -150,9 +150,12 @@ def test_the_checklist_is_the_findings_of_the_estimate_in_their_order():
 def test_the_section_of_trust_has_both_trusts_and_what_was_found_about_them():
     prev, _ = judged("care")
     said = reported(prev).dict()["trust"]
-    assert f"groups differ by label shift has the probability {prev.trust_between:.2f}" in said[0]
+    assert f"the differences between groups with probability {prev.trust_between:.2f}" in said[0]
     assert said[1] == prev.verdict.finding("lab_groups").text
-    assert f"That the whole field moved by label shift has the probability {prev.trust_overall:.2f}." in said
+    assert (
+        f"Label shift explains the change of the whole field with probability {prev.trust_overall:.2f}."
+        in said
+    )
     assert said[-1] == prev.verdict.finding("unmoved").text
 
 

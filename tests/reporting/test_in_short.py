@@ -73,7 +73,7 @@ def test_the_mean_prediction_and_the_estimate_stand_side_by_side_by_their_names(
     tile = f"Mean prediction {mean_prediction:.1%} Estimate {estimate:.1%} {lower:.1%} to {upper:.1%}"
     assert tile in words
     assert (
-        f"the mean prediction of wanted is {mean_prediction:.1%}, the estimate of its share {estimate:.1%} "
+        f"the mean prediction of wanted is {mean_prediction:.1%}; the estimate of its share is {estimate:.1%} "
         f"(90% interval {lower:.1%} to {upper:.1%})"
     ) in words
 
@@ -93,14 +93,14 @@ def test_the_sentence_on_predictions_is_what_recalibrate_does():
     new = {g: fieldcal.recalibrate(prev, [0.5], groups=[g])[0] for g in prev.groups}
     low, high = min(new, key=new.get), max(new, key=new.get)
     assert said.endswith(f"{new[low]:.0%} in group {low} and {new[high]:.0%} in group {high}.")
-    assert "Nothing" in reported(simple(trust=0)[0]).dict()["in_short"]["predictions"]
+    assert "stay unchanged" in reported(simple(trust=0)[0]).dict()["in_short"]["predictions"]
 
 
 def test_the_sentence_on_labels_has_the_probability_with_and_without_them():
     prev, _ = labelled()
     said = reported(prev).dict()["in_short"]["labels"]
     before, after = prev.labels.prior, prev.by_model.weights
-    assert f"150 labelled rows label shift has the probability {max(after):.2f}" in said
+    assert f"150 labelled rows label shift has probability {max(after):.2f}" in said
     assert f"without them {before[0]:.2f}" in said
 
 

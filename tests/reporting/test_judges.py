@@ -106,7 +106,7 @@ def test_ratings_are_not_called_what_they_are_not():
     assert said["judge"]["by_slice"] == []
     assert [len(line["cells"]) for line in said["judge"]["rates"]] == [5, 5]
     assert said["differences"] is None
-    assert "Which slices differ" not in reported(ratings).html()
+    assert "Differences between groups" not in reported(ratings).html()
 
 
 def test_the_table_of_slices_has_the_numbers_of_the_estimate_the_highest_first():
@@ -180,7 +180,7 @@ def test_a_judge_kinder_to_one_system_is_said_to_be_and_of_which_rows():
     assert prev.verdict.finding("judges_differ") is not None
     said = fieldcal.report(prev).dict()["judge"]
     assert "kinder to some slices than to others" in said["same"][0]
-    assert said["kinder"].startswith("It says pass most readily in A: of ")
+    assert said["kinder"].startswith("It says pass most often in A: of ")
     assert "rows there that are fail" in said["kinder"]
     first = said["by_slice"][0]
     assert first["group"] == "A"
@@ -190,8 +190,8 @@ def test_a_judge_kinder_to_one_system_is_said_to_be_and_of_which_rows():
 @pytest.mark.parametrize(
     ("design", "told"),
     [
-        ("random", "drawn at random among these rows"),
-        ("by_class", "nothing of the shares"),
+        ("random", "a random sample of these rows"),
+        ("by_class", "but not the shares"),
         ("by_score", "by their values"),
     ],
 )
@@ -232,7 +232,7 @@ def test_what_more_labels_would_buy_is_told_where_it_can_be_planned(monkeypatch)
     assert "6.0 (11.0)" in report.markdown()
 
     monkeypatch.setattr(section, "MOST_PLANNED", 3)
-    assert fieldcal.report(sliced()[0]).dict()["more"] is None, "four slices are too many"
+    assert fieldcal.report(sliced()[0]).dict()["more"] is None, "four groups are too many"
     monkeypatch.setattr(section, "MOST_PLANNED", 4)
 
     def refuses(*_, **__):
@@ -241,7 +241,7 @@ def test_what_more_labels_would_buy_is_told_where_it_can_be_planned(monkeypatch)
     monkeypatch.setattr(section, "plan", refuses)
     report = fieldcal.report(sliced()[0])
     assert report.dict()["more"] is None
-    assert "What more labels would buy" not in report.html()
+    assert "Effect of more labels" not in report.html()
 
 
 def test_labels_of_values_go_into_the_estimate_and_not_beside_the_report():

@@ -53,7 +53,7 @@ def test_without_labels_there_is_no_such_section():
     assert found.dict()["labels"] is None
     assert found.dict()["figures"]["explanations"] is None
     for text in (found.html(), found.markdown()):
-        assert "Labelled rows:" not in text
+        assert "Labelled rows and what they support" not in text
 
 
 def test_the_section_has_the_numbers_of_the_estimate():
@@ -86,7 +86,7 @@ def test_it_is_judged_as_cross_validation_says():
     assert (
         f"are {found.tilt.word}: log loss changes by {found.tilt.change:+.3f} ± {found.tilt.se:.3f}" in text
     )
-    assert "The same rows never judge what they taught: 150 labelled rows were dealt into 5 parts" in text
+    assert "By cross-validation over 150 labelled rows in 5 folds" in text
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_rows_chosen_by_class_are_counted_apart_and_do_not_judge():
     said = reported(labelled(by_class=30)[0]).dict()["labels"]
     assert said["rows"] == {"random": 150, "by_class": 60}
     assert said["sentences"][0].endswith("150 chosen at random and 60 chosen by class.")
-    assert "The 60 rows chosen by class teach, but cannot judge." in said["judged"][0]
+    assert "The 60 rows chosen by class are used for fitting only." in said["judged"][0]
     assert said["cross_validation"]["rows"] == 150
 
 
@@ -125,18 +125,18 @@ def test_rows_that_were_all_chosen_by_class_have_no_shares_to_compare():
     assert said["shares"] == []
     assert "chosen by class" in said["sentences"][0]
     assert "too few to evaluate" in said["judged"][0]
-    assert "Label shift said" not in found.html()
+    assert "Predicted by label shift" not in found.html()
 
 
 def test_rows_given_to_evaluate_are_no_judge_if_they_taught():
     prev, data = labelled()
     rows = {"proba": data.proba_field[:200], "y": data.y_field[:200]}
-    words = "The estimate uses 150 labelled rows. Rows that were counted with their labels are no independent"
+    words = "The estimate uses 150 labelled rows. They are not an independent test of it"
     found = fieldcal.report(prev, **rows)
     assert found.dict()["labelled"]["sentences"][0].startswith(words)
     assert words in found.html()
     without = fieldcal.estimate(prev.lab, fieldcal.count(prev.lab, data.proba_field))
-    assert "taught" not in fieldcal.report(without, **rows).dict()["labelled"]["sentences"][0]
+    assert "independent" not in fieldcal.report(without, **rows).dict()["labelled"]["sentences"][0]
 
 
 def test_page_and_markdown_tell_the_same_numbers():

@@ -61,12 +61,12 @@ class Page(HTMLParser):
 def test_the_page_has_every_section_that_was_promised():
     words = Page(reported(judged("care")[0]).html()).words()
     for title in (
-        *("What to do", "All groups", "Why trust it", "Does the field look like a mixture"),
+        *("What to do", "All groups", "Why trust it", "Does the field fit a mixture"),
         *("What happens to a prediction", "The model in the lab", "a checklist", "Data quality"),
         *("Settings, versions, digests", "How to read this"),
     ):
         assert title in words
-    assert "Was it right?" not in words
+    assert "Evaluation on labelled rows" not in words
 
 
 @pytest.mark.slow

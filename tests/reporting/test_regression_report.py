@@ -118,8 +118,8 @@ def test_the_words_tell_how_far_the_distribution_moves_and_for_whom():
     assert_allclose(content["summary"]["moved"], moved)
     each = total_variation(prev.mean_prediction, prev.estimate)
     words = " ".join(content["changes"])
-    assert f"puts {moved:.1%} of the rows into other intervals" in words
-    assert f"most in {each.argmax()} ({prev.n[each.argmax()]} rows): {each.max():.1%}" in words
+    assert f"moves {moved:.1%} of the rows to other intervals" in words
+    assert f"the maximum is in {each.argmax()} ({prev.n[each.argmax()]} rows): {each.max():.1%}" in words
     assert content["summary"]["outcome"] == "interval"
     assert "fieldcal.recalibrate" in content["verdict"]["advice"][0]
 
@@ -199,7 +199,7 @@ def test_the_page_has_the_pictures_where_they_belong(n_groups):
     assert places[4] < text.index("picture pit") < text.index("picture coverage") < places[5]
     assert text.count('class="picture distribution-') == (1 if n_groups == 1 else 4)
     assert "a mixture of the lab's intervals?" in html.unescape(text)
-    assert "Put into other intervals" in text
+    assert "Moved to other intervals" in text
     assert ("All intervals" in text) == (n_groups == 1)
     assert ">From – to</th>" in text, "the interval of an estimate is not mistaken for one of numbers"
 

@@ -583,32 +583,25 @@ class Prevalence(Artefact):
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Head and rows of the table for people: the whole field and the largest groups."""
         interval = "" if self.level is None else f"{self.level:.0%} interval"
-        first = [self.words()[0], "class"] if self.field.grouped else ["class"]
+        first = ["group", "class"] if self.field.grouped else ["class"]
         names = ["mean prediction", "under label shift", "estimate"]
         if self.is_judged:
             names[0], names[2] = "as judged", "share"
-        head = [*first, "n", *names, interval, "trust", "status"]
+        head = [*first, "n", *names, interval, "status"]
         lines = [self._line(*line) for line in self.shown()]
         left_out = {"class"} if self.shows_one_class else set()
-        if self.is_judged:  # no assumption about the shift, so no trust
-            left_out |= {"under label shift", "trust"}
+        if self.is_judged:  # no assumption about the shift
+            left_out.add("under label shift")
         kept = [i for i, title in enumerate(head) if title not in left_out]
         return [head[i] for i in kept], [[line[i] for i in kept] for line in lines]
 
     def _line(self, name: Hashable, g: int | None, k: int) -> list[str]:
         held, at = (self.whole, k) if g is None else (self, (g, k))
         shares = (held.mean_prediction[at], held.urc[at], held.estimate[at])
-        n, trust, status = np.sum(self.n), self.trust_overall, ""
-        if g is not None:
-            n, trust = self.n[g], self.trust_between
-            status = show.status(self.status[g])
+        n, status = (np.sum(self.n), "") if g is None else (self.n[g], show.status(self.status[g]))
         names = [show.name(name), show.name(self.classes[k])] if self.field.grouped else [show.name(name)]
         numbers = [show.amount(n), *(f"{share:.3f}" for share in shares), self.interval_text(g, k)]
-        return [*names, *numbers, f"{trust:.2f}", status]
-
-    def words(self) -> tuple[str, str]:
-        """What a group is called: singular and plural."""
-        return ("slice", "slices") if self.is_judged else ("group", "groups")
+        return [*names, *numbers, status]
 
     def title(self) -> str:
         """The title of the table."""
@@ -618,7 +611,7 @@ class Prevalence(Artefact):
             return f"{'Shares behind the values' if self.is_judged else what} in one population, {rows}"
         classes = f"{len(self.classes):,} {self.lab.outcome.plural}"
         of = group_keys.show(self.classes[1], width=30) if self.shows_one_class else classes
-        return f"{what} of {of} in {len(self.groups):,} {self.words()[1]}, {rows}"
+        return f"{what} of {of} in {len(self.groups):,} groups, {rows}"
 
     def __repr__(self) -> str:
         head, rows = self.table()

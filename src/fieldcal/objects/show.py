@@ -129,7 +129,7 @@ def prevalence_sheet(prev: Prevalence, *, all_in: str = TO_FRAME) -> Sheet:
 
 def prevalence_notes(prev: Prevalence, *, all_in: str = TO_FRAME) -> tuple[str, ...]:
     """Notes below the table of prevalences."""
-    return hidden_text(prev, all_in), positive_text(prev.lab), labels_text(prev)
+    return hidden_text(prev, all_in), trust_text(prev), positive_text(prev.lab), labels_text(prev)
 
 
 def prevalence_parts(prev: Prevalence, *, all_in: str = TO_FRAME) -> list[RenderableType]:
@@ -174,7 +174,11 @@ def name(key: Hashable) -> str:
 
 
 def status(flags: str, *, width: int = 80) -> str:
-    """The status of a group in words: ``few_rows,novel`` is "few rows, novel"."""
+    """The status of a group in words: ``few_rows,novel`` is "few rows, novel", ``care`` is "use with care"."""
+    from fieldcal.objects.verdict import WORDS  # verdict imports this module
+
+    if flags in WORDS:
+        return WORDS[flags].lower()
     return group_keys.show(flags.replace("_", " ").replace(",", ", "), width=width)
 
 
@@ -201,10 +205,9 @@ def lab_title(lab: Lab, classes: str = "") -> str:
             f"Lab: {lab.n:,} rows chosen {CHOSEN[lab.design]}, {len(lab.classes)} classes{classes}, {lab.n_bins} "
             f"{bins_word(lab)}"
         )
+    calibrated = "" if lab.calibration_map is None else f", calibrated ({lab.calibration_map.method})"
     return (
-        f"Lab: {lab.n:,} rows, {len(lab.classes)} classes{classes}, {lab.n_bins} {bins_word(lab)}, "
-        f"condition number {lab.conditioning.condition_number:.3g}"
-        + ("" if lab.calibration_map is None else f", calibrated ({lab.calibration_map.method})")
+        f"Lab: {lab.n:,} rows, {len(lab.classes)} classes{classes}, {lab.n_bins} {bins_word(lab)}{calibrated}"
     )
 
 
@@ -219,16 +222,24 @@ def rehearsal_text(lab: Lab) -> str:
     if r is None:
         return ""
     return (
-        f"rehearsed on {r.n_groups:,} groups, {r.n_rows:,} rows: trust {r.trust:.2f}, "
+        f"cross-validation over {r.n_groups:,} groups, {r.n_rows:,} rows: trust {r.trust:.2f}, "
         f"expected change of log loss {r.change:+.3f} ± {r.change_se:.3f}"
     )
+
+
+def trust_text(prev: Prevalence) -> str:
+    """The probabilities of label shift behind the estimate; empty for categories."""
+    if prev.is_judged:
+        return ""
+    between = f", between groups {prev.trust_between:.2f}" if prev.field.grouped else ""
+    return f"probability of label shift: whole field {prev.trust_overall:.2f}{between}"
 
 
 def positive_text(lab: Lab) -> str:
     """The class of a single column of predictions, and why; empty for several columns."""
     if lab.positive_column is None:
         return ""
-    why = "the second class in sorted order" if group_keys.in_order(lab.classes) else "as told"
+    why = "the second class in sorted order" if group_keys.in_order(lab.classes) else "as given"
     return f"{name(lab.positive_column)} is the probability of {name(lab.classes[1])}, {why}"
 
 
@@ -251,11 +262,11 @@ def hidden_text(prev: Prevalence, all_in: str) -> str:
     outcome = prev.lab.outcome
     hidden = 0 if prev.shows_one_class else len(prev.classes) - len({k for *_, k in lines})
     left = {
-        prev.words(): len(prev.groups) - len({g for _, g, _ in lines if g is not None}),
+        ("group", "groups"): len(prev.groups) - len({g for _, g, _ in lines if g is not None}),
         (outcome.noun, outcome.plural): hidden,
     }
-    told = " and ".join(f"{n:,} more {what[n > 1]}" for what, n in left.items() if n)
-    return f"… and {told}: all are in {all_in}" if told else ""
+    omitted = " and ".join(f"{n:,} more {what[n > 1]}" for what, n in left.items() if n)
+    return f"… and {omitted}: all are in {all_in}" if omitted else ""
 
 
 def _clipped_text(n: int) -> str:

@@ -1,10 +1,10 @@
-"""Pictures of a lab and of an estimate, as functions that return matplotlib's axes.
+"""Plots of a lab and of an estimate: functions that return matplotlib Axes.
 
-Each is drawn from a table: ``fieldcal.plots.tables`` has a function of the same name that returns it, and the picture
-takes it in place of the lab or the estimate. Matplotlib is loaded when something is drawn, not before.
+Each plot is drawn from a table: ``fieldcal.plots.tables`` has a function of the same name that returns it, and the
+plot also accepts the table instead of the lab or estimate. Matplotlib is imported when something is drawn.
 
-Group and class names are shown as they are, cut to one short line. Characters that the font does not have become
-boxes, and matplotlib warns of them when it draws; ``with fieldcal.plots.quiet(): …`` keeps it silent.
+Names of groups and classes are cut to one short line. Characters that the font lacks are drawn as boxes, with a
+warning by matplotlib; ``with fieldcal.plots.quiet(): …`` suppresses it.
 """
 
 from fieldcal.plots import tables as tables

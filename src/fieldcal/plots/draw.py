@@ -1,4 +1,4 @@
-"""The pictures. Each function draws what the function of `fieldcal.plots.tables` of the same name returns."""
+"""The plots. Each function draws the table of the function of `fieldcal.plots.tables` with the same name."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ __all__ = [
 ]
 
 
-_ANNOTATED = 120  # cells that numbers fit into
-_RASTER = 300  # cells that make a vector picture heavy
-_NARROW = 18  # letters of a name beside a picture
+_ANNOTATED = 120  # most cells with numbers in them
+_RASTER = 300  # most cells drawn as vectors
+_NARROW = 18  # letters of a name beside a plot
 _IN_LABEL = 22  # letters of a name in a long label below one
 _MARKERS = "osD^vPX*"
-#: How each series of a reliability curve looks, and what it is called.
+#: Style and name of each series of a reliability curve.
 SERIES: dict[str, tuple[str, str]] = {
     "lab": ("truth", "lab"),
     "before": ("mean_prediction", "raw predictions"),
@@ -51,15 +51,24 @@ SERIES: dict[str, tuple[str, str]] = {
 
 
 def _table(given: Any, column: str, make: Callable[..., Table], *more: Any, **options: Any) -> Table:
-    """What was given, if it is a table with this column; else the table of the lab or the estimate that was given."""
+    """The argument itself if it is a table with this column, else the table made from it."""
     return given if isinstance(given, dict) and column in given else make(given, *more, **options)
 
 
 def trust(lab: Lab | Table, *, used: float | None = None, ax: Axes | None = None) -> Axes:
-    """How much trust helped when the lab's own groups played the field.
+    """Change of log loss by trust, from cross-validation over the lab's groups.
 
-    The line is the change of log loss at each trust, below 0 is better, with one standard error. The filled point is
-    the trust with the best gain for sure.
+    The line is the change of log loss at each trust (negative is an improvement) with one standard error. The filled
+    point is the trust with the largest reliable gain.
+
+    Parameters
+    ----------
+    lab : Lab
+        Learnt with ``groups=…``.
+    used : float, optional
+        The applied trust, marked if it differs.
+    ax : Axes, optional
+        By default those of a new figure.
 
     Parameters
     ----------
@@ -104,9 +113,10 @@ def trust(lab: Lab | Table, *, used: float | None = None, ax: Axes | None = None
 
 
 def explanations(prev: Prevalence | Table, *, ax: Axes | None = None) -> Axes:
-    """What labelled rows of the field decided: how probable each explanation is, before they were seen and after.
+    """Probability of each hypothesis about the field, before and after its labels.
 
-    Label shift: only the mix of classes changed. The same: a prediction means what it meant in the lab. Other: neither.
+    Label shift: only the class shares changed. Unchanged: the class probabilities given a prediction are those of the
+    lab. Other: neither.
 
     Parameters
     ----------
@@ -152,11 +162,11 @@ def explanations(prev: Prevalence | Table, *, ax: Axes | None = None) -> Axes:
 
 
 def forest(prev: Prevalence | Table, *, of: Hashable = None, limit: int = 30, ax: Axes | None = None) -> Axes:
-    """The share of one class in the whole field and per group: mean prediction, and estimate with its interval.
+    """Share of one class in the whole field and per group: mean prediction, and estimate with its interval.
 
-    Where there are more groups than lines, half of the lines are for the largest groups. The others are for those that
-    no mixture of the classes explains, and for those whose estimate departs most, and for sure, from the mean
-    prediction. One population has one line per class.
+    With more groups than lines, half of the lines show the largest groups; the others show groups that fit no mixture
+    of the classes, and groups whose estimate differs most, beyond its interval, from the mean prediction. A field
+    without groups has one line per class.
 
     Parameters
     ----------
@@ -214,7 +224,7 @@ def _with_whole(table: Table) -> Table:
 
 
 def _reference_lines(table: Table, ax: Axes, y: Floats) -> tuple[list[Any], list[str]]:
-    """The lab and the whole field: upright lines, or a tick on each line where each has its own."""
+    """Reference lines of the lab and the whole field: vertical lines, or ticks if each line has its own value."""
     if table["lab_each"] is not None:
         looks: dict[str, Any] = {"marker": "|", "markersize": 12, "markeredgewidth": 1.6, "color": INK}
         return ax.plot(_floats(table["lab_each"]), y, linestyle="none", **looks), ["lab"]
@@ -240,9 +250,9 @@ def _frame_of_lines(table: Table, ax: Axes) -> None:
     for i, (n, status) in enumerate(zip(table["n"], table["status"], strict=True)):
         flags = (
             "" if status in WORDS else f"  {show.status(status)}"
-        )  # what the verdict says stands beside it
+        )  # a status that is only the verdict is not repeated
         rows = show.amount(n) if i else f"{show.amount(n)} rows"
-        if table["class"] is not None or i == 0:  # the classes of one population all have the same rows
+        if table["class"] is not None or i == 0:  # without groups, all classes have the same rows
             style.write(ax, 1.02, i, rows + flags, **looks)
     hidden = table["total"] - table["shown"]
     if hidden:
@@ -250,7 +260,7 @@ def _frame_of_lines(table: Table, ax: Axes) -> None:
 
 
 def _intervals(table: Table, ax: Axes, y: Floats) -> None:
-    """Bars over the intervals. One that is far wider than the others are spread is cut, with an arrow for its end."""
+    """Interval bars. A bar that is much wider than the spread of the others is cut and ends in an arrow."""
     low, high = _view(table)
     pad = 0.03 * (high - low)
     ax.set_xlim(max(low - pad, -pad), min(high + pad, 1.0 + pad))
@@ -263,7 +273,7 @@ def _intervals(table: Table, ax: Axes, y: Floats) -> None:
 
 
 def _view(table: Table) -> tuple[float, float]:
-    """From where to where all points are seen, and intervals as far as there is room."""
+    """Limits that show all points, and intervals as far as there is room."""
     columns = [table[name] for name in ("mean_prediction", "estimate", "labelled")]
     columns += [table["lab_each"] or [], [table["lab"]]]
     points = _floats([x for column in columns for x in column if x is not None])
@@ -278,7 +288,7 @@ def _view(table: Table) -> tuple[float, float]:
 
 
 def bins(prev: Prevalence | Table, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
-    """Whether the field looks like a mixture of the lab's classes: rows per bin, observed and expected.
+    """Rows per bin, observed and expected under label shift: the fit of the field to a mixture of the lab's classes.
 
     Parameters
     ----------
@@ -327,9 +337,9 @@ def _misfit_words(table: Table) -> str:
 
 
 def curve(prev: Prevalence | Table, *, of: Hashable = None, limit: int = 8, ax: Axes | None = None) -> Axes:
-    """What recalibration does to a prediction: recalibrated against raw, per group and for the whole field.
+    """Recalibrated against raw predictions, per group and for the whole field.
 
-    With more than two classes, the other classes count as one, mixed as in the group's mean prediction.
+    With more than two classes, the other classes are pooled with the proportions of the group's mean prediction.
 
     Parameters
     ----------
@@ -382,7 +392,7 @@ def curve(prev: Prevalence | Table, *, of: Hashable = None, limit: int = 8, ax: 
 
 
 def reliability(lab: Lab | Table, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
-    """Whether the model is calibrated on the lab: mean prediction and share of a class, bin by bin.
+    """Calibration of the model on the lab: share of a class by mean prediction, per bin.
 
     Parameters
     ----------
@@ -432,7 +442,7 @@ def reliability_of(
     of: Hashable = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Whether predictions are better calibrated after than before, on rows whose labels are known.
+    """Calibration before and after recalibration, on rows with known labels.
 
     Parameters
     ----------
@@ -466,7 +476,7 @@ def _unit_square(ax: Axes) -> Axes:
 
 
 def response(lab: Lab | Table, *, ax: Axes | None = None) -> Axes:
-    """What the lab taught: where the predictions of each class fall, as a heat map.
+    """Response matrix of the lab as a heat map: distribution of predictions within each class.
 
     Parameters
     ----------
@@ -532,7 +542,7 @@ def _scale_of(mesh: QuadMesh, ax: Axes) -> None:
 
 
 def changes(prev: Prevalence | Table, *, of: Hashable = None, ax: Axes | None = None) -> Axes:
-    """How far the estimate moves from the mean prediction, over all groups.
+    """Histogram over groups of the difference between estimate and mean prediction.
 
     Parameters
     ----------
@@ -571,7 +581,16 @@ def changes(prev: Prevalence | Table, *, of: Hashable = None, ax: Axes | None = 
 
 
 def distribution(prev: Prevalence | Table, *, group: Hashable = ..., ax: Axes | None = None) -> Axes:
-    """The distribution over classes that have an order, or over intervals: mean prediction, estimate, lab.
+    """Distribution over ordered classes or intervals: mean prediction, estimate, lab.
+
+    Parameters
+    ----------
+    prev : Prevalence
+        Of a lab with ordered classes (``ordered=True``) or with intervals of a number.
+    group : optional
+        One group; by default the whole field.
+    ax : Axes, optional
+        By default those of a new figure.
 
     Parameters
     ----------
@@ -611,7 +630,7 @@ def distribution(prev: Prevalence | Table, *, group: Hashable = ..., ax: Axes | 
     for column, shape, aside in (("mean_prediction", "mean_prediction", -0.1), ("estimate", "estimate", 0.1)):
         looks = SHAPES[shape]
         share = _floats(table[column])
-        # Thin lines make the shape visible where there are many classes.
+        # Thin lines show the shape if there are many classes.
         ax.plot(x + aside, share, color=looks["color"], linewidth=0.8)
         handles += ax.plot(x + aside, share, linestyle="none", zorder=3, **looks)
     style.legend(
@@ -624,11 +643,10 @@ def distribution(prev: Prevalence | Table, *, group: Hashable = ..., ax: Axes | 
 
 
 def pit(before: Any, after: Any = None, y: ArrayLike | None = None, *, ax: Axes | None = None) -> Axes:
-    """Whether predicted distributions are calibrated, before and after: where in them the true numbers fall.
+    """Histogram of the probability integral transform of predictive distributions, before and after recalibration.
 
-    Bars are the share of rows by the probability integral transform. They are even where predictions are calibrated;
-    they slope where predictions are too low or too high, and have a hump where predictions are too wide. At a number
-    that has a probability of its own, the middle of the jump counts, so that a few such numbers make a few high bars.
+    It is flat for calibrated predictions, sloped for biased ones, and has a hump for predictions that are too wide. At
+    an atom the middle of the jump counts, so a few atoms give a few high bars.
 
     Parameters
     ----------
@@ -679,7 +697,7 @@ def pit(before: Any, after: Any = None, y: ArrayLike | None = None, *, ax: Axes 
 
 
 def coverage(before: Any, after: Any = None, y: ArrayLike | None = None, *, ax: Axes | None = None) -> Axes:
-    """Whether intervals hold as many numbers as they should, before and after: central ones of 50 % to 95 %.
+    """Coverage of central intervals of 50 % to 95 %, before and after recalibration.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Colours, sizes, and texts that hold names."""
+"""Colours, sizes, and text with names from data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.legend import Legend
 
-# A page swaps exactly these for the dark; they are always opaque.
+# The report's page replaces exactly these for its dark mode; they are always opaque.
 INK = "#1f2933"
 MUTED = "#7b8794"
 GRID = "#d9dee3"
@@ -27,7 +27,7 @@ ESTIMATE = "#0072b2"
 MEAN_PREDICTION = "#d55e00"
 TRUTH = "#009e73"
 BAND = "#cfe3f0"
-# Cells of a heat map keep their colour in the dark, and so must the numbers on them: none of the colours above.
+# Cells of a heat map keep their colour in dark mode, so their numbers use none of the colours above.
 HEAT = ("#e6eff6", "#0b5f94")
 ON_LIGHT, ON_DARK = "#17212b", "#fefefe"
 
@@ -44,21 +44,21 @@ SHAPES: dict[str, dict[str, Any]] = {
     "estimate": {"marker": "o", "markersize": 6, "color": ESTIMATE},
     "truth": {"marker": "D", "markersize": 5, "color": TRUTH},
 }
-#: Where a legend stands that is read before the picture.
+#: Position of a legend above the plot.
 ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "columnspacing": 1.2}
-#: The most labels along an axis.
+#: Largest number of labels along an axis.
 MOST_LABELS = 40
-#: Names are data: matplotlib must not read mathematics or TeX in them.
+#: Names are data: matplotlib must not parse mathematics or TeX in them.
 VERBATIM: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 
 def quiet() -> warnings.catch_warnings[None]:
-    """Where figures are drawn: no warnings of glyphs that the font does not have; they become boxes."""
+    """A context without matplotlib's warnings about characters that the font lacks."""
     return warnings.catch_warnings(action="ignore", category=UserWarning)
 
 
 def plain(ax: Axes, *, x: str, y: str = "", grid: str | None = None) -> None:
-    """Open at the top and the right, small texts, perhaps faint lines across one axis."""
+    """Axes without top and right spines, with small text and optional grid lines."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(MUTED)
     ax.tick_params(labelsize=FONT, labelcolor=INK, color=MUTED)
@@ -70,18 +70,18 @@ def plain(ax: Axes, *, x: str, y: str = "", grid: str | None = None) -> None:
 
 
 def name_ticks(axis: Axis, places: Sequence[float], names: Sequence[str], **looks: Any) -> None:
-    """Fixed ticks with names as they are."""
+    """Fixed ticks with literal names."""
     axis.set_ticks(places, labels=names, **VERBATIM, **looks)
 
 
 def write(ax: Axes, x: float, y: float, text: str, **looks: Any) -> None:
-    """A small text that may hold a name."""
+    """Small text that may contain a name."""
     ax.text(x, y, text, **{"fontsize": FONT, "color": MUTED, **VERBATIM, **looks})
 
 
 def legend(ax: Axes, handles: Sequence[Any], names: Sequence[str], **place: Any) -> Legend:
-    """A small legend without a frame; its title holds no names."""
-    # Labels that begin with an underscore would be left out, so the names come afterwards.
+    """A small legend without a frame; its title contains no names."""
+    # matplotlib drops labels that begin with an underscore, so names are set afterwards.
     box = ax.legend(
         handles,
         ["-"] * len(handles),
@@ -98,12 +98,12 @@ def legend(ax: Axes, handles: Sequence[Any], names: Sequence[str], **place: Any)
 
 
 def thinned(count: int, most: int) -> range:
-    """Positions of at most so many labels, evenly spaced."""
+    """Positions of at most this many labels, evenly spaced."""
     return range(0, count, max(1, math.ceil(count / most)))
 
 
 def name_bins(ax: Axes, labels: Sequence[str], places: NDArray[np.float64]) -> None:
-    """Labels under the axis, turned where they are many or long; not all of them where they are too many."""
+    """Labels of bins under an axis: rotated if they are many or long, thinned out if they are too many."""
     shown = thinned(len(labels), MOST_LABELS)
     turn = turn_of(labels)
     looks = {"rotation": turn, **({"ha": "right", "rotation_mode": "anchor"} if turn == 30 else {})}
@@ -112,29 +112,29 @@ def name_bins(ax: Axes, labels: Sequence[str], places: NDArray[np.float64]) -> N
 
 
 def estimate_words(table: dict[str, Any]) -> str:
-    """The estimate in a legend, and what its bars are."""
+    """The estimate in a legend, with its interval."""
     word = "share" if table.get("judged") else "estimate"
     return word if table["level"] is None else f"{word} with {table['level']:.0%} interval"
 
 
 def floats(column: Sequence[float | None]) -> NDArray[np.float64]:
-    """None becomes NaN, which matplotlib leaves out."""
+    """As floats; None becomes NaN, which matplotlib skips."""
     return np.array(column, dtype=np.float64)
 
 
 def turn_of(labels: Sequence[str]) -> int:
-    """By how many degrees labels under an axis are turned so that they do not touch."""
+    """Rotation in degrees at which labels under an axis do not overlap."""
     letters = sum(map(len, labels))
     return 0 if letters <= 60 else 30 if letters <= 110 and len(labels) <= 12 else 90
 
 
 def shortened(text: str, width: int) -> str:
-    """For narrow places."""
+    """The text cut to this width."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def all_shortened(names: Sequence[str], width: int) -> list[str]:
-    """For narrow places, side by side: where the beginnings of two are alike, their ends are kept as well."""
+    """The names cut to this width, keeping their ends if beginnings coincide."""
     cut = [shortened(name, width) for name in names]
     alike, end = Counter(cut), width // 2
     return [
@@ -144,18 +144,18 @@ def all_shortened(names: Sequence[str], width: int) -> list[str]:
 
 
 def labels_height(labels: Sequence[str]) -> float:
-    """Inches for labels under an axis."""
+    """Height of labels under an axis, in inches."""
     longest = max(map(len, labels), default=0)
     return {0: 0.2, 30: 0.25 + 0.04 * longest, 90: 0.2 + 0.075 * longest}[turn_of(labels)]
 
 
 def lines_height(lines: int) -> float:
-    """Inches for a picture with one line per group."""
+    """Height of a plot with one line per group, in inches."""
     return 1.3 + 0.23 * max(lines, 2)
 
 
 def size(picture: str, table: dict[str, Any]) -> tuple[float, float]:
-    """Width and height of a figure of its own, in inches."""
+    """Width and height of a new figure, in inches."""
     if picture == "forest":
         return 7.5, lines_height(table["shown"] + (table["whole"] is not None))
     if picture in ("bins", "distribution"):
@@ -171,7 +171,7 @@ def size(picture: str, table: dict[str, Any]) -> tuple[float, float]:
 
 
 def axes(ax: Axes | None, picture: str, table: dict[str, Any]) -> Axes:
-    """The axes to draw on: those given, or those of a new figure."""
+    """The given axes, or those of a new figure."""
     if ax is not None and not hasattr(ax, "spines"):
         raise InputTypeError(f"ax must be matplotlib's Axes, but got {type(ax).__name__}.")
     require("matplotlib", "report", purpose="to draw")

@@ -1,8 +1,7 @@
-"""The table behind each picture: plain lists that JSON can hold, in the order in which they are drawn.
+"""The table behind each plot: plain lists that JSON can hold, in drawing order.
 
-Each function of `fieldcal.plots` has one of the same name here. A table has one entry per place on an axis; numbers are
-Python's floats, None where there is none; names are short and on one line. Where there are more groups than there is
-room for, the table says how many were left out.
+Each function of `fieldcal.plots` has one of the same name here. A table has one entry per position on an axis; numbers
+are Python floats or None; names are short and on one line. A table that omits groups states how many.
 """
 
 from __future__ import annotations
@@ -50,32 +49,32 @@ __all__ = [
 NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 #: Letters of a name from the data.
 NAME_WIDTH = 28
-_LONGEST_NAME = 200  # letters of a name that are looked at to keep it apart from others
+_LONGEST_NAME = 200  # letters compared to keep names distinct
 
 _DISTRIBUTION = ("mean_prediction", "estimate", "lower", "upper")
 _POINTS = 51  # of a curve
 _BARS = 30  # of changes, at most
 _PIT_BARS = 10
-_NARROW = 0.005  # changes are never drawn as if less than this were far
-_SAME = 1e-9  # changes smaller than this are rounding
-_HALF_OF_90 = 1.645  # half an interval of 90 %, in standard errors
-_FLOOR = 1e-12  # of a prediction whose odds are drawn
-_IN_BIN = 12  # letters of a class inside the label of a bin
+_NARROW = 0.005  # smallest half-width of the axis of changes
+_SAME = 1e-9  # smaller changes are rounding errors
+_HALF_OF_90 = 1.645  # half-width of a 90 % interval, in standard errors
+_FLOOR = 1e-12  # smallest prediction whose odds are drawn
+_IN_BIN = 12  # letters of a class in the label of a bin
 
 
 def focus(prev: Prevalence, of: Hashable = None) -> int:
-    """The position of the class to look at: the one asked for, the second of two, or the one that is corrected most."""
+    """Position of the class to show: the requested one, the second of two, or the one with the largest correction."""
     check_kind("prev", prev, Prevalence)
     return prev.shown_class() if of is None else place_of_class(prev.classes, of)
 
 
 def trust(lab: Lab, *, used: float | None = None) -> Table:
-    """Change of log loss against trust, the weight of the correction in the mixture, as rehearsed."""
+    """Change of log loss by trust, from cross-validation over the lab's groups."""
     check_kind("lab", lab, Lab)
     rehearsal = lab.rehearsal
     if rehearsal is None:
         raise InputError(
-            "This lab has no rehearsal to draw: it was learnt without groups, or with too few of them. Learn it with "
+            "This lab has no cross-validation over groups to draw: it has no groups, or too few. Learn it with "
             f"groups: fieldcal.learn(proba, y, {option('groups')})."
         )
     return {
@@ -90,17 +89,17 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
 
 
 def explanations(prev: Prevalence) -> Table:
-    """How probable each explanation of the field is, before its labels were seen and after."""
+    """Probability of each hypothesis, before and after the field's labels."""
     check_kind("prev", prev, Prevalence)
     model, labels = prev.by_model, prev.labels
     if model is None or labels is None:
         raise InputError(
-            "This estimate has no labels that could decide between explanations. Count some rows of the field with "
+            "This estimate has no labels that could decide between hypotheses. Count some rows of the field with "
             f"their labels: fieldcal.count(lab, predictions, {option('y')})."
         )
     meanings = {
-        "label_shift": f"only the mix of {prev.lab.outcome.plural} changed",
-        "unchanged": "a prediction means what it meant in the lab",
+        "label_shift": f"only the {prev.lab.outcome.noun} shares changed",
+        "unchanged": "class probabilities given a prediction are those of the lab",
         "other": "neither",
     }
     return {
@@ -113,9 +112,9 @@ def explanations(prev: Prevalence) -> Table:
 
 
 def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Floats | None = None) -> Table:
-    """Share of one class per group, and in the whole field; of one population, one line per class.
+    """Share of one class per group and in the whole field; without groups, one line per class.
 
-    ``truth`` are shares among labelled rows, (G, K), NaN where there are none; by default those of the estimate.
+    ``truth`` are shares among labelled rows, (G, K), NaN without labels; by default those of the estimate.
     """
     k = focus(prev, of)
     grouped = prev.field.grouped
@@ -139,7 +138,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
         "shown": len(chosen),
         "total": len(lines.estimate),
         "whole": _whole_line(prev, k) if grouped else None,
-        # Labelled rows of values are chosen, or are rows of the field: no other population to compare with.
+        # Labelled rows of categories are a selection, or rows of the field: not a population to compare with.
         "lab": float(prev.lab.p_lab[k]) if grouped and not prev.is_judged else None,
         "lab_each": None if grouped or prev.is_judged else plain(prev.lab.p_lab[chosen]),
         "judged": prev.is_judged,
@@ -185,14 +184,14 @@ def _whole_line(prev: Prevalence, k: int) -> Table:
 
 
 def _cells(table: Floats | None, at: Any) -> list[float | None]:
-    """Some cells of a table (G, K); None for each where there is no table."""
+    """Cells of a table (G, K); None for each without a table."""
     if table is None:
         return [None] * int(np.size(at[0] if np.ndim(at[0]) else at[1]))
     return plain(np.asarray(table)[at])
 
 
 def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
-    """Rows per bin: observed, expected under label shift, and in the lab. The default is the whole field."""
+    """Rows per bin: observed, expected under label shift, and in the lab. By default of the whole field."""
     check_kind("prev", prev, Prevalence)
     lab, field = prev.lab, prev.field
     fit = prev.fit
@@ -205,7 +204,7 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
         name, V, p = short_names([prev.groups[at]])[0], field.V[at], prev.urc[at]
     n = V.sum()
     expected = p @ lab.M
-    # The noise of the expected share: an empty bin is not free of noise.
+    # The standard error of the expected share; it is not zero for an empty bin.
     noise = 2.0 * np.sqrt(expected * (1.0 - expected) / n) if n > 0 else np.full(len(V), np.nan)
     return {
         "group": name,
@@ -222,7 +221,7 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
 
 
 def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
-    """Recalibrated against raw predictions of one class, for groups that differ, and for the whole field."""
+    """Recalibrated against raw predictions of one class, for selected groups and for the whole field."""
     k = focus(prev, of)
     old = np.linspace(0.0, 1.0, _POINTS)
     rows = np.asarray(prev.n, dtype=np.float64)
@@ -242,14 +241,14 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
             }
             for g, name in zip(shown, short_names([prev.groups[g] for g in shown]), strict=True)
         ],
-        # What a group gets that was never seen; one population is the whole field.
+        # The curve of an unknown group; without groups, that of the whole field.
         "whole": plain(_moved(prev, old, prev.whole.mean_prediction, k, None)),
         "total": len(prev.groups) if prev.field.grouped else 0,
     }
 
 
 def _shift(steps: tuple[Step, ...], mean_prediction: Floats, k: int) -> Floats:
-    """By how much the log odds of class k of the mean prediction are moved, (G,)."""
+    """Change of the log-odds of class k, at the mean prediction of each group, (G,)."""
     old, new = (
         np.clip(p[:, k], _FLOOR, 1 - _FLOOR) for p in (mean_prediction, taken(steps, mean_prediction))
     )
@@ -257,7 +256,7 @@ def _shift(steps: tuple[Step, ...], mean_prediction: Floats, k: int) -> Floats:
 
 
 def _moved(prev: Prevalence, old: Floats, mean_prediction: Floats, k: int, g: int | None) -> Floats:
-    """New predictions of class k in a group (None: one never seen); other classes are mixed as in its mean, (K,)."""
+    """New predictions of class k in a group (None: unknown), with other classes as in its mean prediction (K,)."""
     others = np.delete(mean_prediction, k)
     share = others / others.sum() if others.sum() > 0 else np.full(len(others), 1.0 / len(others))
     rows = np.insert((1.0 - old)[:, None] * share, k, old, axis=1)
@@ -272,7 +271,9 @@ def _moved(prev: Prevalence, old: Floats, mean_prediction: Floats, k: int, g: in
 
 
 def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
-    """How far the estimate of a class is from the mean prediction: share of rows per bar, one bar around zero."""
+    """Histogram of the difference between estimate and mean prediction: share of rows per bar, one bar centred on
+    zero.
+    """
     k = focus(prev, of)
     rows = np.asarray(prev.n, dtype=np.float64)
     used = rows > 0
@@ -290,7 +291,7 @@ def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
 
 
 def _edges_around_zero(change: Floats) -> Floats:
-    """At most 30 bars of a round width, one of them with zero in its middle."""
+    """Edges of at most 30 bars of a round width, one of them centred on zero."""
     low, high = float(change.min(initial=-_NARROW)), float(change.max(initial=_NARROW))
     least = (high - low) / (_BARS - 2)
     power = 10.0 ** np.floor(np.log10(least))
@@ -299,11 +300,11 @@ def _edges_around_zero(change: Floats) -> Floats:
 
 
 def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
-    """Share of each class in its order: mean prediction, estimate with interval, lab. By default the whole field."""
+    """Share of each ordered class: mean prediction, estimate with interval, lab. By default of the whole field."""
     check_kind("prev", prev, Prevalence)
     if not prev.lab.ordered:
         raise InputError(
-            "The classes of this lab have no order, so there is no distribution over them to draw. Learn it with "
+            "The classes of this lab have no order, which this plot needs. Learn it with "
             f"{option('ordered', True)} if they have one, or draw plots.forest."
         )
     at = None if group is ... else prev.row_of(group)
@@ -322,7 +323,7 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
 
 
 def reliability(lab: Lab, *, of: Hashable = None) -> Table:
-    """Mean prediction and share of a class in each bin of the lab; by default the second of two, or the largest."""
+    """Mean prediction and share of a class per bin of the lab; by default the second of two, or the largest."""
     check_kind("lab", lab, Lab)
     if not lab.partition.takes_probabilities:
         given = "values" if lab.of_values else "bin ids"
@@ -347,7 +348,7 @@ def reliability_of(
 ) -> Table:
     """Mean prediction and share of a class among labelled rows, before and after, in bins of equal size.
 
-    By default of the second of two classes, or of the one whose predictions changed most.
+    By default for the second of two classes, or the one whose predictions changed most.
     """
     check_alignment(before=before, after=after, y=y)
     if not isinstance(classes, (list, tuple, np.ndarray)):
@@ -362,18 +363,18 @@ def reliability_of(
 
 
 def _binned(name: str, score: Floats, hit: Floats, bins: int) -> Table:
-    """Equal scores stay together, so the order of the rows does not matter."""
+    """Series in bins of equal size; equal scores share a bin, so the order of the rows does not matter."""
     at = cut(score, quantile_cuts(score, bins))
     scores, hits = (np.bincount(at, column).astype(np.float64) for column in (score, hit))
     return _series(name, scores, hits, np.bincount(at).astype(np.float64))
 
 
 def _series(name: str, scores: Floats, hits: Floats, n: Floats) -> Table:
-    """Points from sums per bin, by rising mean prediction; bins without rows are left out."""
+    """Points from sums per bin, by increasing mean prediction; empty bins are skipped."""
     used = np.flatnonzero(n > 0)
     used = used[np.argsort(scores[used] / n[used], kind="stable")]
     scores, hits, n = scores[used], hits[used], n[used]
-    # Two rows of each kind are added for the error: a share of 0 or 1 is not free of noise.
+    # Two pseudo-rows of each kind for the standard error, which must not vanish at a share of 0 or 1.
     near = (hits + 2.0) / (n + 4.0)
     return {
         "name": name,
@@ -385,7 +386,7 @@ def _series(name: str, scores: Floats, hits: Floats, n: Floats) -> Table:
 
 
 def _class_at(classes: tuple[Hashable, ...], of: Hashable, weight: Floats) -> int:
-    """The class asked for; else the second of two, or the heaviest."""
+    """Position of the requested class; else of the second of two, or of the one with the largest weight."""
     if of is None:
         return 1 if len(classes) == 2 else int(np.argmax(weight))
     at = int(group_keys.positions(classes, (group_keys.normalize(of),))[0])
@@ -421,7 +422,7 @@ def _check_labelled(old: Floats, new: Floats, codes: NDArray[Any], n_classes: in
 
 
 def response(lab: Lab) -> Table:
-    """The response matrix: where the predictions of each class fall."""
+    """The response matrix: distribution of predictions within each class."""
     check_kind("lab", lab, Lab)
     return {
         "classes": short_names(lab.classes),
@@ -432,7 +433,7 @@ def response(lab: Lab) -> Table:
 
 
 def pit(before: Any, after: Any, y: ArrayLike) -> Table:
-    """Share of rows by which quantile of its prediction the number turned out to be: before, after, and by chance."""
+    """Histogram of the probability integral transform before and after, with the standard error of uniform draws."""
     truth = _numbers_of(before, after, y)
     edges = np.linspace(0.0, 1.0, _PIT_BARS + 1)
     n = len(truth)
@@ -448,7 +449,7 @@ def pit(before: Any, after: Any, y: ArrayLike) -> Table:
 
 
 def coverage(before: Any, after: Any, y: ArrayLike) -> Table:
-    """How many numbers lie in the central interval that should hold so many of them; ``se`` is that of chance."""
+    """Coverage of central intervals before and after, with the standard error ``se`` of calibrated predictions."""
     truth = _numbers_of(before, after, y)
     nominal = np.array(NOMINAL)
     return {
@@ -500,24 +501,24 @@ def _numbers_of(before: Any, after: Any, y: ArrayLike) -> Floats:
     return truth
 
 
-# -- which groups are shown, where there are more than there is room for ---------------------------------------
+# -- selection of groups, where there are more than there is room for -------------------------------------------
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Candidates for the lines of a forest: groups, or the classes of one population."""
+    """Candidate lines of a forest plot: groups, or classes."""
 
-    size: Floats  # what is large comes first
+    size: Floats  # rows; larger lines come first
     rows: Floats
     mean_prediction: Floats
     estimate: Floats
     lower: Floats | None
     upper: Floats | None
-    misfit: Floats  # effect of groups that no mixture of the classes explains, 0 elsewhere
+    misfit: Floats  # effect size of groups that fit no mixture of the classes, else 0
 
 
 def worth_showing(lines: Lines, limit: int) -> list[int]:
-    """Half of the places for the largest, a quarter for what fits badly, the others for what surely moved."""
+    """Selected lines: half for the largest, a quarter for the worst fits, the rest for reliable differences."""
     check_limit(limit)
     if len(lines.size) <= limit:
         return list(range(len(lines.size)))
@@ -528,9 +529,9 @@ def worth_showing(lines: Lines, limit: int) -> list[int]:
 
 
 def moved_for_sure(lines: Lines) -> Ints:
-    """Positions by the distance from the mean prediction to the interval; inside it, in units of its width.
+    """Positions by the distance from the mean prediction to the interval, then by the difference in interval widths.
 
-    Differs from a plain ratio: a class that is next to absent has a tiny interval, and a huge ratio says nothing there.
+    Differs from a plain ratio, which is huge for a class with a share near zero and a tiny interval.
     """
     change = np.abs(lines.estimate - lines.mean_prediction)
     half = _half_width(lines)
@@ -539,18 +540,18 @@ def moved_for_sure(lines: Lines) -> Ints:
 
 
 def _half_width(lines: Lines) -> Floats:
-    """Of the interval; of the noise of so many rows where no interval was asked for."""
+    """Half-width of the interval; without intervals, of the sampling noise."""
     if lines.lower is None or lines.upper is None:
         noise = np.sqrt(lines.estimate * (1.0 - lines.estimate) / np.maximum(lines.rows, 1.0))
         return np.asarray(_HALF_OF_90 * noise)
-    # From the end of the interval that the mean prediction lies beyond.
+    # On the side of the interval on which the mean prediction lies.
     return np.where(
         lines.mean_prediction < lines.estimate, lines.estimate - lines.lower, lines.upper - lines.estimate
     )
 
 
 def spread_of(shift: Floats, rows: Floats, limit: int) -> list[int]:
-    """The lowest, the highest and the largest; groups without rows only where there is room for all."""
+    """The lowest, the highest and the largest groups; groups without rows only if there is room for all."""
     check_limit(limit)
     if len(shift) <= limit:
         return list(range(len(shift)))
@@ -562,7 +563,7 @@ def spread_of(shift: Floats, rows: Floats, limit: int) -> list[int]:
 
 
 def take(orders: Sequence[tuple[Ints, int]], limit: int) -> list[int]:
-    """From each order as many as it has places, nothing twice, at most ``limit`` together."""
+    """Up to the given number from each order, without repeats, at most ``limit`` in total."""
     taken: dict[int, None] = {}
     for order, places in orders:
         goal = min(len(taken) + places, limit)
@@ -574,7 +575,7 @@ def take(orders: Sequence[tuple[Ints, int]], limit: int) -> list[int]:
 
 
 def check_limit(limit: int) -> None:
-    """At least one."""
+    """Refuse limits below one."""
     if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
         raise InputError(f"limit must be a whole number of at least 1, but got {limit!r:.60}.")
 
@@ -583,13 +584,13 @@ def check_limit(limit: int) -> None:
 
 
 def short_names(given: Sequence[Hashable]) -> list[str]:
-    """Group or class keys for people, short and on one line; an empty text is seen as such."""
+    """Keys of groups or classes as short text on one line."""
     whole = [group_keys.show(key, width=_LONGEST_NAME).strip() or '""' for key in given]
     return style.all_shortened(whole, NAME_WIDTH)
 
 
 def class_labels(lab: Lab) -> list[str]:
-    """The classes under an axis; intervals with as few digits as keep their ends apart, three at least."""
+    """Classes under an axis; intervals with the fewest digits (at least three) that keep their ends distinct."""
     return list(lab.outcome.short_labels)
 
 
@@ -599,10 +600,10 @@ def bin_labels(lab: Lab) -> list[str]:
 
 
 def plain(values: ArrayLike) -> list[float | None]:
-    """A list of Python's floats; None for what is not finite."""
+    """A list of Python floats; None for values that are not finite."""
     return [number(value) for value in np.asarray(values, dtype=np.float64).tolist()]
 
 
 def number(value: Any) -> float | None:
-    """One of Python's floats, or None."""
+    """A Python float, or None."""
     return float(value) if math.isfinite(value) else None

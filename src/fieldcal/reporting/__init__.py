@@ -1,6 +1,6 @@
-"""The report: content (one dict of plain data) → figures (SVG) → page (HTML, Markdown, JSON). No step looks back.
+"""The report: content (one dict of plain data) → figures (SVG) → page (HTML, Markdown, JSON).
 
-`fieldcal.report` is the function; this folder has another name so that the two cannot be mistaken for each other.
+The public function is `fieldcal.report`; the folder has another name to avoid a clash.
 """
 
 from fieldcal.reporting.page import Report, report

@@ -1,8 +1,7 @@
-"""What a report says: one dict of plain data, the numbers of an estimate and sentences made of them.
+"""Content of a report: one dict of plain data with numbers of an estimate and sentences made from them.
 
-`report_content` is the whole of it, section by section in the order of the page. HTML, Markdown and JSON are made of
-this dict and of nothing else. Nothing is judged here: the verdict, its reasons, the checklist and the remedies are the
-findings of the estimate.
+`report_content` returns all of it, in the order of the page. HTML, Markdown and JSON are rendered from this dict
+alone. It evaluates nothing itself: verdict, reasons, checklist and remedies are the findings of the estimate.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ import numpy as np
 from fieldcal.objects import Prevalence, group_keys, show
 from fieldcal.plots import tables
 from fieldcal.reporting.evaluation import Evaluation, Numbers
-from fieldcal.reporting.labels import labels_section, taught_sentence
+from fieldcal.reporting.labels import labels_section, not_independent_sentence
 from fieldcal.reporting.sections import (
     checklist_section,
     digests_section,
     ends_of_whole,
-    in_short,
     interval_words,
     number_or_none,
     quality_section,
+    section_summaries,
     settings_section,
     shown_name,
     table_of_groups,
@@ -34,24 +33,24 @@ from fieldcal.types import Floats
 from fieldcal.verbs.plan import labels_to_settle
 
 SCHEMA = 1
-#: Groups drawn beside the whole field: those that fit worst, and those whose distribution changes most.
+#: Groups drawn besides the whole field: those with the worst fit, and those with the largest change.
 WORST_FITS, MOST_CHANGED = 3, 3
 TITLE_WIDTH = 200  # letters
 
-_ROUNDING = 1e-9  # changes smaller than this are none
+_ROUNDING = 1e-9  # smaller changes are rounding errors
 
 _MEANINGS = {
-    "ok": "Nothing speaks against using the recalibrated predictions.",
-    "care": "Whether recalibration helps here is not certain. Read why, and what would decide it, before you use it.",
-    "do_not_use": "Keep the raw predictions: the method cannot be trusted on this data.",
+    "ok": "You can use the recalibrated predictions.",
+    "care": "It is uncertain whether recalibration helps here. Read the reasons and the remedies before you use it.",
+    "do_not_use": "Keep the raw predictions: the method is not reliable on these data.",
 }
-_MEANING_OF_NO_TRUST = "Predictions are left as they are: nothing here supports a change."
+_MEANING_OF_NO_TRUST = "Predictions stay unchanged: the data support no correction."
 _MEANING_OF_CALIBRATION = (
-    "Predictions are calibrated on the lab and not recalibrated: nothing here supports a further change."
+    "Predictions are calibrated on the lab and not recalibrated: the data support no further correction."
 )
 _LAST_ADVICE = "Report again when the model, the lab or the field has changed."
 _HOW_TO_APPLY = "fieldcal recalibrate, or fieldcal.recalibrate(prev, predictions, groups=…)."
-#: Findings that say what trust rests on: in how groups differ, and in how the whole field moved.
+#: Findings on the basis of trust: for differences between groups, and for the whole field.
 _FINDINGS_BETWEEN_GROUPS = (
     *("lab_groups", "rehearsed", "trust_withheld", "beyond_rehearsal"),
     *("not_rehearsed", "groups_alike", "other_populations"),
@@ -64,7 +63,7 @@ _FINDINGS_OVERALL = (
     *("labels_say_label_shift", "labels_say_same", "labels_say_other"),
 )
 
-#: Findings on why the whole field moved, or whether it did.
+#: Findings on the shift of the whole field that labels would settle.
 _SETTLED_BY_LABELS = ("shift_believed", "shift_uncertain", "shift_untestable", "labels_undecided")
 
 
@@ -76,7 +75,7 @@ def report_content(
     title: str | None = None,
     about: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Everything that a report of this estimate says; ``found`` is what labels of the field say, if there are any."""
+    """Content of the report of an estimate; ``found`` is the evaluation on labelled rows, if there are any."""
     k = tables.focus(prev, of)
     content = {
         "fieldcal": "report",
@@ -97,7 +96,7 @@ def report_content(
         "versions": versions_section(),
         "digests": digests_section(prev),
     }
-    return {**content, "in_short": in_short(content)}
+    return {**content, "in_short": section_summaries(content)}
 
 
 # -- verdict and summary ---------------------------------------------------------------------------------------
@@ -112,22 +111,22 @@ def _meaning(prev: Prevalence) -> str:
 def _advice(prev: Prevalence) -> str:
     level, protected = prev.verdict.level, prev.verdict.finding("protected")
     if level == "do_not_use":
-        return "Keep using the raw predictions, and do not quote these estimates as facts."
+        return "Keep using the raw predictions, and do not report these estimates."
     if protected is not None:
         return protected.remedy
     if prev.only_calibrated:
         return (
-            f"Apply it: {_HOW_TO_APPLY} It only calibrates. The table shows what the method would have said."
+            f"Apply it: {_HOW_TO_APPLY} It only calibrates. The table shows the estimate under label shift."
         )
     if prev.untouched:
-        return "There is nothing to apply. The table shows what the method would have said."
+        return "There is nothing to apply. The table shows the estimate under label shift."
     if level == "care":
-        return f"Settle the points below first, then apply it: {_HOW_TO_APPLY}"
+        return f"Resolve the points below first, then apply it: {_HOW_TO_APPLY}"
     return f"Apply it: {_HOW_TO_APPLY}"
 
 
 def _remedies(prev: Prevalence) -> list[str]:
-    """Those of the findings; where labels would settle the shift of the whole field, with their number."""
+    """Remedies of the findings; the first may add the number of labels that would decide."""
     asked = [
         f.remedy for f in prev.verdict.told if f.code in _SETTLED_BY_LABELS and "fieldcal plan" in f.remedy
     ]
@@ -136,8 +135,8 @@ def _remedies(prev: Prevalence) -> list[str]:
         return list(prev.verdict.remedies)
     more = " more" if prev.labels is not None else ""
     number = (
-        f"About {n:,}{more} labelled rows, drawn from the field at random, would decide if they come as expected; "
-        "fieldcal plan says more."
+        f"About {n:,}{more} labelled rows, drawn from the field at random, would probably decide between the "
+        "hypotheses; see fieldcal plan."
     )
     return [number if remedy in asked else remedy for remedy in prev.verdict.remedies]
 
@@ -172,19 +171,19 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
 def _change_sentences(prev: Prevalence, k: int) -> list[str]:
     if prev.only_calibrated:
         return [
-            "Predictions are calibrated on the lab and not recalibrated: trust is 0, so that every estimate is the "
+            "Predictions are calibrated on the lab and not recalibrated: trust is 0, so every estimate is the "
             "mean of the calibrated predictions."
         ]
     if prev.untouched:
         return [
-            "Nothing: trust is 0, so that predictions are unchanged and every estimate is the mean prediction."
+            "Nothing: trust is 0, so predictions are unchanged and every estimate is the mean prediction."
         ]
     if _outcome(prev) == "interval":
         return _changes_of_a_distribution(prev, k)
     which = shown_name(prev.classes[k])
     before, after = prev.whole.mean_prediction[k], prev.whole.estimate[k]
     whole = (
-        f"Over the whole field the mean prediction of {which} is {before:.1%}, the estimate of its share "
+        f"Over the whole field the mean prediction of {which} is {before:.1%}; the estimate of its share is "
         f"{after:.1%}{interval_words(prev, None, k)}. In the lab its share was {prev.lab.p_lab[k]:.1%}."
     )
     return [
@@ -197,31 +196,27 @@ def _change_sentences(prev: Prevalence, k: int) -> list[str]:
 def _not_recommended(prev: Prevalence) -> list[str]:
     if prev.verdict.level != "do_not_use":
         return []
-    return [
-        "Not recommended: this is what the method says, and what it would change if it were applied all the same."
-    ]
+    return ["Not recommended. If it were applied anyway, it would have the following effects."]
 
 
 def _changes_of_a_distribution(prev: Prevalence, k: int) -> list[str]:
-    """Of a regression: how far the estimated distribution is from the predicted one, and for whom most."""
+    """For a regression: difference between estimated and predicted distribution, and the group with the largest."""
     whole, each = _total_variation(prev)
     from_lab = np.abs(prev.whole.estimate - prev.lab.p_lab).sum() / 2.0
     found = [
         *_not_recommended(prev),
-        f"Over the whole field the estimate puts {whole:.1%} of the rows into other intervals than the predictions "
-        f"themselves do, and {from_lab:.1%} into others than in the lab (total variation, {len(prev.classes)} "
+        f"Over the whole field the estimate moves {whole:.1%} of the rows to other intervals than the predictions, "
+        f"and {from_lab:.1%} to others than in the lab (total variation, {len(prev.classes)} "
         "intervals).",
     ]
     if not prev.field.grouped or not len(prev.groups):
         return found
     g, n = int(np.argmax(each)), np.asarray(prev.n, dtype=np.float64)
     found.append(
-        f"By group it is {np.median(each):.1%} at the median, and most in {shown_name(prev.groups[g])} "
+        f"The median over groups is {np.median(each):.1%}; the maximum is in {shown_name(prev.groups[g])} "
         f"({show.amount(n[g])} rows): {each[g]:.1%}."
     )
-    found.append(
-        f"Where groups are compared, it is by their share of the interval {shown_name(prev.classes[k])}."
-    )
+    found.append(f"Comparisons between groups use their share of the interval {shown_name(prev.classes[k])}.")
     return found
 
 
@@ -242,7 +237,7 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
         )
     g = int(np.argmax(n * np.abs(change)))
     found.append(
-        f"The correction moves most rows in group {shown_name(prev.groups[g])} ({show.amount(n[g])} rows): "
+        f"The correction affects most rows in group {shown_name(prev.groups[g])} ({show.amount(n[g])} rows): "
         f"mean prediction {mean_prediction[g]:.1%}, estimate {estimate[g]:.1%}{interval_words(prev, g, k)}."
     )
     return found
@@ -252,15 +247,17 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
 
 
 def _trust_sentences(prev: Prevalence) -> list[str]:
-    """How probable label shift is, between groups and overall, and what was found about either."""
+    """Probabilities of label shift between groups and overall, and the findings on both."""
     found = _texts_of(prev, ("assumed",))
     if prev.field.grouped:
         found.append(
-            f"That groups differ by label shift has the probability {prev.trust_between:.2f}: so much of the "
-            "correction goes into their predictions."
+            f"Label shift explains the differences between groups with probability {prev.trust_between:.2f}; their "
+            "predictions take this share of the correction."
         )
         found += _texts_of(prev, _FINDINGS_BETWEEN_GROUPS)
-    found.append(f"That the whole field moved by label shift has the probability {prev.trust_overall:.2f}.")
+    found.append(
+        f"Label shift explains the change of the whole field with probability {prev.trust_overall:.2f}."
+    )
     return found + _texts_of(prev, _FINDINGS_OVERALL)
 
 
@@ -269,14 +266,14 @@ def _texts_of(prev: Prevalence, codes: tuple[str, ...]) -> list[str]:
 
 
 def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, Any]:
-    """Whether it helped, and whether intervals hold, where labels say so."""
+    """Evaluation on labelled rows: effect of recalibration and coverage of the intervals."""
     result = _labelled_result(found, prev)
-    said = [*taught_sentence(prev), result]
+    said = [*not_independent_sentence(prev), result]
     within, some = found.inside(prev, k)
     if some and prev.field.grouped:
         said.append(
-            f"The labelled share of {shown_name(prev.classes[k])} lies in the estimate's {prev.level:.0%} interval, "
-            f"give or take the noise of the labels, in {within:,} of {some:,} groups."
+            f"The labelled share of {shown_name(prev.classes[k])} agrees with the estimate's {prev.level:.0%} "
+            f"interval, allowing for the noise of the labels, in {within:,} of {some:,} groups."
         )
     if found.numbers is not None:
         said += _sentences_of_numbers(found.numbers)
@@ -285,7 +282,7 @@ def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, 
 
 def _labelled_result(found: Evaluation, prev: Prevalence) -> str:
     if prev.untouched:
-        return f"Predictions are unchanged, so that nothing differs on {len(found.y):,} labelled field rows."
+        return f"Predictions are unchanged, so nothing differs on {len(found.y):,} labelled field rows."
     change, se = found.change()
     score = "log loss" if found.numbers is None else "the log score of the intervals"
     made = "calibrated, not recalibrated," if prev.only_calibrated else "recalibrated"
@@ -300,9 +297,9 @@ def _sentences_of_numbers(found: Numbers) -> list[str]:
     change, se = (after - before).mean(), (after - before).std() / np.sqrt(len(before))
     held = found.covered(0.9)
     return [
-        f"The continuous ranked probability score (CRPS, in units of the number, less is better) of the recalibrated "
+        f"The continuous ranked probability score (CRPS, in units of the number, lower is better) of the recalibrated "
         f"predictions differs by {change:+.3g} ± {se:.2g} from that of the raw ones, which is {before.mean():.3g}.",
-        f"Intervals that should hold 90% of the numbers hold {held['before']:.1%} in the raw predictions and "
+        f"90% intervals contain {held['before']:.1%} of the numbers in the raw predictions and "
         f"{held['after']:.1%} in the recalibrated ones.",
     ]
 
@@ -311,7 +308,7 @@ def _sentences_of_numbers(found: Numbers) -> list[str]:
 
 
 def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[str, Any]:
-    """The table behind each picture; None where there is none."""
+    """The table behind each figure; None if there is none."""
     lab, grouped, of = prev.lab, prev.field.grouped, prev.classes[k]
     rehearsed = grouped and lab.rehearsal is not None and not prev.rests_on_lab_groups
     numbers = None if found is None else found.numbers
@@ -322,7 +319,7 @@ def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[s
         "changes": tables.changes(prev, of=of) if grouped and prev.steps else None,
         "bins": [tables.bins(prev), *(tables.bins(prev, group=prev.groups[g]) for g in _worst_fits(prev))],
         "curve": tables.curve(prev, of=of),
-        # Bin ids in place of predictions leave nothing to be calibrated.
+        # With bin ids there are no predictions whose calibration could be drawn.
         "reliability": None if not lab.partition.takes_probabilities else tables.reliability(lab, of=of),
         "labelled": None
         if found is None
@@ -342,7 +339,7 @@ def _worst_fits(prev: Prevalence) -> list[int]:
 
 
 def _distribution_tables(prev: Prevalence) -> list[dict[str, Any]]:
-    """Of classes that have an order: the whole field, and the groups whose distribution changes most."""
+    """Tables of ordered classes: the whole field, and the groups whose distribution changes most."""
     if not prev.lab.ordered:
         return []
     most: list[int] = []
@@ -360,9 +357,10 @@ def _outcome(prev: Prevalence) -> str:
 
 
 def _total_variation(prev: Prevalence) -> tuple[float, Floats]:
-    """Between mean prediction and estimate: of the whole field, and of each group, (G,), 0 where it has no rows.
+    """Total variation between mean prediction and estimate: of the whole field, and of each group (0 without rows),
+    (G,).
 
-    It is the share of rows that the estimate puts into another class than the predictions do.
+    It is the share of rows that the estimate assigns to another class than the predictions.
     """
     each = np.abs(prev.estimate - prev.mean_prediction).sum(axis=1) / 2.0
     whole = np.abs(prev.whole.estimate - prev.whole.mean_prediction).sum() / 2.0

@@ -1,4 +1,4 @@
-"""What labels of the field say, where there are any: measures before and after, and the true share per group."""
+"""Evaluation on labelled field rows: measures before and after recalibration, and the true share per group."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COVERAGES = (0.8, 0.9)
 
 @dataclass(frozen=True)
 class Numbers:
-    """Predictive distributions of labelled field rows before and after, and the numbers that came true."""
+    """Predictive distributions of labelled field rows before and after, and the true numbers."""
 
     before: Predictions
     after: Predictions
@@ -61,7 +61,7 @@ class Numbers:
         return {when: self.coverage[when][at] for when in ("before", "after")}
 
     def table(self) -> list[Measure]:
-        """The scores less is better of, and shares that should be what their name says."""
+        """Scores, of which lower is better, and coverage of intervals."""
         before, after = (float(score.mean()) for score in self.crps)
         shares = [
             {"measure": f"share in {share:.0%} intervals", **self.covered(share)} for share in _COVERAGES
@@ -71,17 +71,17 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions of labelled field rows before and after, and what happened."""
+    """Predictions of labelled field rows before and after, with their labels."""
 
     before: Floats  # (n, K)
     after: Floats  # (n, K)
     y: NDArray[np.intp]  # (n,) class codes
     truth: Floats  # (G, K) shares among the labelled rows of each group; NaN where there are none
     labels: Floats  # (G,) labelled rows of each group
-    numbers: Numbers | None = None  # of a regression
+    numbers: Numbers | None = None  # for a regression
 
     def table(self) -> list[Measure]:
-        """Each measure before and after; less is better but for accuracy, and for shares in intervals."""
+        """Measures before and after; lower is better, except for accuracy and coverage."""
         measures: dict[str, Callable[[Floats, NDArray[np.intp]], float]] = {
             "log loss": _log_loss,
             "Brier score": _brier_score,
@@ -101,11 +101,11 @@ class Evaluation:
         ]
 
     def share(self) -> Floats:
-        """Of the classes among all labelled rows, (K,)."""
+        """Shares of the classes among all labelled rows, (K,)."""
         return np.bincount(self.y, minlength=self.before.shape[1]) / len(self.y)
 
     def inside(self, prev: Prevalence, k: int) -> tuple[int, int]:
-        """Groups with labels whose share of class k lies in the estimate's interval, noise of labels aside; and all."""
+        """Number of groups whose labelled share of class k agrees with the interval within noise, and with labels."""
         if prev.lower is None or prev.upper is None:
             return 0, 0
         some, share = self.labels > 0, self.truth[:, k]
@@ -116,19 +116,19 @@ class Evaluation:
         return int((within & some).sum()), int(some.sum())
 
     def change(self) -> tuple[float, float]:
-        """The change of log loss per row and its standard error, rows as the unit."""
+        """Change of log loss per row and its standard error over rows."""
         at = np.arange(len(self.y)), self.y
         gain = np.log(np.maximum(self.before[at], _FLOOR)) - np.log(np.maximum(self.after[at], _FLOOR))
         return float(gain.mean()), float(gain.std() / np.sqrt(max(len(gain), 1)))
 
     def better_or_worse(self) -> str:
-        """What the change of log loss says, beyond two standard errors."""
+        """The sign of the change of log loss in words, if it exceeds two standard errors."""
         change, se = self.change()
         return "better" if change < -2 * se else "worse" if change > 2 * se else "no different beyond noise"
 
 
 def evaluate(prev: Prevalence, predictions: Any, y: Any, groups: Any) -> Evaluation:
-    """Recalibrate labelled rows of the field and compare; of a regression, distributions and numbers."""
+    """Evaluation of recalibration on labelled rows of the field; for a regression, of distributions and numbers."""
     check_alignment(proba=predictions, y=y, groups=groups)
     outcome = prev.lab.outcome
     before = understood(outcome, predictions)
@@ -148,7 +148,7 @@ def evaluate(prev: Prevalence, predictions: Any, y: Any, groups: Any) -> Evaluat
 
 
 def _shares(prev: Prevalence, codes: NDArray[np.intp], groups: Any) -> tuple[Floats, Floats]:
-    """Shares of the classes among the labelled rows of each group, and how many rows these are."""
+    """Shares of the classes among the labelled rows of each group, and numbers of these rows."""
     G, K = prev.estimate.shape
     where = np.zeros(len(codes), dtype=np.intp)
     if prev.field.grouped:
@@ -166,6 +166,6 @@ def _log_loss(proba: Floats, y: NDArray[np.intp]) -> float:
 
 
 def _brier_score(proba: Floats, y: NDArray[np.intp]) -> float:
-    """Of two classes that of the second, as usual; of more, summed over them."""
+    """Brier score: of the second of two classes, or summed over more."""
     squares = (proba - np.eye(proba.shape[1])[y]) ** 2
     return float((squares[:, 1] if proba.shape[1] == 2 else squares.sum(axis=1)).mean())

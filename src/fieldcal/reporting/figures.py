@@ -1,8 +1,8 @@
-"""The pictures of a report: each an SVG element with a caption, and its numbers for who cannot see it.
+"""The figures of a report: an SVG element with a caption each, and its numbers as a table for screen readers.
 
 matplotlib writes ``style`` attributes, which the page's Content-Security-Policy forbids, and fixed colours, which do
-not suit a dark page. So every style becomes presentation attributes, which the page's own style sheet overrides. The
-element has the same bytes every time, no scripts, and no ids but those it refers to.
+not suit a dark page. So every style becomes presentation attributes, which the page's style sheet overrides. The
+element has reproducible bytes, no scripts, and no ids except those it refers to.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from fieldcal.plots.style import INK, all_shortened, quiet, size
 
 Table = dict[str, Any]
 
-#: Pixels per point: texts of 9 points are as large as the page's captions.
+#: Pixels per point: text of 9 points is as large as the page's captions.
 SCALE = 1.5
-#: Inches: a picture that is no wider can be read on a phone. Those of many bins or classes are wider.
+#: Inches: a narrower figure can be read on a phone. Figures of many bins or classes are wider.
 PHONE, WIDE = 4.9, 6.6
 #: Letters of a name beside lines on a phone.
 SHORT_NAME = 15
 
-#: A style sheet of its own, who made the file, and indentation.
+#: matplotlib's own style sheet, metadata and indentation, which are removed.
 _DROPPED = re.compile(r"<style.*?</style>|<metadata>.*?</metadata>|(?<=\n) +", re.DOTALL)
-_TAG = re.compile(r"<[^>]+>")  # names in texts have no angles: they are escaped
+_TAG = re.compile(r"<[^>]+>")  # names contain no angle brackets: they are escaped
 _STYLE = re.compile(r' style="([^"]*)"')
 _UNUSED = re.compile(
     r' id="[\w.]+_\d{1,4}"'
 )  # such as axes_1: nothing refers to it, and every picture has one
 _SETTINGS = {
-    "svg.fonttype": "none",  # text stays text: small, found by a search, read aloud
+    "svg.fonttype": "none",  # text stays text: small, searchable, readable aloud
     "text.parse_math": False,
     "font.size": 10,
     "text.color": INK,
@@ -45,12 +45,12 @@ _SETTINGS = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
-_MOST_NUMBERS = 600  # cells of a response matrix that are also written out
+_MOST_NUMBERS = 600  # most cells of a response matrix listed as numbers
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, what is said below it, and its numbers as a table; one that is drawn anew where there is no room."""
+    """A figure with its caption and its numbers; with a narrow version if it is too wide for a phone."""
 
     name: str
     svg: str
@@ -61,7 +61,7 @@ class Picture:
 
 
 def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
-    """All pictures by section; a section without one has an empty list."""
+    """All figures by section; a section without one has an empty list."""
     figures = content["figures"]
     one = {
         "trust": _trust,
@@ -94,15 +94,15 @@ def _picture(
     *,
     name: str | None = None,
 ) -> Picture:
-    """Drawn by the function of `fieldcal.plots.draw` that is called ``kind``, which is its name on the page, too."""
+    """The figure drawn by the function ``kind`` of `fieldcal.plots.draw`."""
     name = name or kind
     return Picture(name, as_svg(kind, table, name=name, label=caption), caption, tuple(head), tuple(rows))
 
 
 def _trust(table: Table) -> Picture:
     caption = (
-        f"Rehearsal on {table['groups']:,} groups of the lab: change of log loss when the correction is mixed into "
-        "predictions with more and more trust. Below zero is better; the band is one standard error, groups as the "
+        f"Cross-validation over {table['groups']:,} groups of the lab: change of log loss by trust, the weight of "
+        "the correction. Negative is an improvement; the band is one standard error, with groups as the "
         "unit."
     )
     points = zip(table["trust"], table["change"], table["se"], strict=True)
@@ -112,7 +112,7 @@ def _trust(table: Table) -> Picture:
 
 def _explanations(table: Table) -> Picture:
     caption = (
-        "How probable each explanation of the field is, before its labels were seen and after "
+        "Probability of each hypothesis about the field, before and after its labels "
         f"{show.amount(table['rows'])} of them."
     )
     lines = zip(table["names"], table["meanings"], table["before"], table["after"], strict=True)
@@ -122,24 +122,24 @@ def _explanations(table: Table) -> Picture:
 
 def _forest(table: Table) -> Picture:
     shown, total = table["shown"], table["total"]
-    which = f" {shown:,} of {total:,} are drawn: the largest, and those where the two differ most." * (
+    which = f" {shown:,} of {total:,} are drawn: the largest, and those with the largest differences." * (
         shown < total
     )
     hollow, filled = (
         ("as judged", "the estimated share") if table["judged"] else ("the mean prediction", "the estimate")
     )
     caption = (
-        f"Hollow: {hollow}. Filled: {filled}{_with_interval(table)}.{which} All of them are in the table below, where "
-        "they can be searched."
+        f"Hollow: {hollow}. Filled: {filled}{_with_interval(table)}.{which} The table below has all of them "
+        "and can be searched."
     )
     if any(status not in WORDS for status in table["status"]):
-        caption += " A word or star beside the rows: see the column Status of that table."
+        caption += " For a word or star beside the rows, see the column Status of that table."
     short = as_svg("forest", _narrowed(table), name="forest-narrow", label=caption, width=PHONE)
     return replace(_picture("forest", table, caption), narrow=short)
 
 
 def _narrowed(table: Table) -> Table:
-    """With short names, and a star in place of a group's status; the table of groups has both."""
+    """The table with short names, and a star for a status; the table of groups has both in full."""
     return {
         **table,
         "groups": all_shortened(table["groups"], SHORT_NAME),
@@ -162,7 +162,7 @@ def _bins(table: Table, i: int) -> Picture:
     if table["df"] > 0 and table["effect"] is not None and table["p_value"] is not None:
         misfit = f"Misfit: Cohen's w {table['effect']:.2f} beyond noise, p = {table['p_value']:.2g}."
     caption = (
-        f"{_who(table)}: where predictions fall, against where they should if only the mix of classes had changed. "
+        f"{_who(table)}: distribution of predictions, observed and expected if only the class shares had changed. "
         f"{misfit}"
     )
     cells = zip(table["labels"], table["observed"], table["expected"], table["lab"], strict=True)
@@ -172,8 +172,8 @@ def _bins(table: Table, i: int) -> Picture:
 
 def _curve(table: Table) -> Picture:
     caption = (
-        f"What recalibration makes of a predicted probability of {table['class']}. On the diagonal it stays as it is; "
-        "above it, it is raised."
+        f"Recalibrated against raw probability of {table['class']}. On the diagonal it is unchanged; "
+        "above, it is raised."
     )
     lines = [{"name": "whole field", "new": table["whole"]}, *table["curves"]]
     points = list(enumerate(table["old"]))[::5]
@@ -192,7 +192,7 @@ def _reliability_in_the_field(table: Table) -> Picture:
 def _reliability(table: Table, where: str, name: str) -> Picture:
     caption = (
         f"{where}: mean prediction of {table['class']} against its share, by bins of the prediction, ± 2 standard "
-        "errors. On the diagonal predictions are what they say."
+        "errors. On the diagonal predictions are calibrated."
     )
     rows = (
         (draw.SERIES[series["name"]][1], f"{mean:.3f}", f"{share:.3f}", f"{show.amount(n)}")
@@ -206,8 +206,8 @@ def _reliability(table: Table, where: str, name: str) -> Picture:
 
 def _response(table: Table) -> Picture:
     caption = (
-        "The partition and the response matrix: of the lab rows of each class, the share whose prediction falls into "
-        "each bin. Rows that look alike are classes that cannot be told apart."
+        "The response matrix: of the lab rows of each class, the share whose prediction falls into "
+        "each bin. Classes with similar rows cannot be distinguished."
     )
     if len(table["classes"]) * len(table["labels"]) > _MOST_NUMBERS:
         return _picture("response", table, caption)
@@ -231,8 +231,8 @@ def _distribution(table: Table, i: int) -> Picture:
 
 def _pit(table: Table) -> Picture:
     caption = (
-        f"Where {table['n']:,} true numbers fall in their predicted distributions. Calibrated predictions have bars of "
-        "one height, within the band; a slope means too low or too high, a hump too wide."
+        f"Position of {table['n']:,} true numbers in their predicted distributions. Calibrated predictions have bars "
+        "of equal height, within the band; a slope means bias, a hump means predictions that are too wide."
     )
     bars = zip(table["edges"], table["edges"][1:], table["before"], table["after"], strict=False)
     rows = ((f"{a:.1f}", f"{b:.1f}", f"{old:.1%}", f"{new:.1%}") for a, b, old, new in bars)
@@ -241,8 +241,8 @@ def _pit(table: Table) -> Picture:
 
 def _coverage(table: Table) -> Picture:
     caption = (
-        "How many of the numbers central intervals hold, against how many they should. Above the line intervals are "
-        "wider than needed, below it they promise too much."
+        "Coverage of central intervals against their nominal level. Above the line intervals are "
+        "too wide, below it too narrow."
     )
     points = zip(table["nominal"], table["before"], table["after"], strict=True)
     rows = ((f"{share:.0%}", f"{old:.1%}", f"{new:.1%}") for share, old, new in points)
@@ -266,20 +266,20 @@ def _three_digits(value: float | None) -> str:
 
 
 def as_svg(picture: str, table: dict[str, Any], *, name: str, label: str, width: float | None = None) -> str:
-    """Draw a table and return the SVG element.
+    """The SVG element of a table.
 
     Parameters
     ----------
     picture : function of `fieldcal.plots.draw`
-    table : what it draws
-    name : unique on the page; the ids inside come from it
-    label : what a screen reader says in its place
-    width : in inches; by default what the picture needs, and a phone's where that will do
+    table : its data
+    name : unique on the page; prefix of the ids inside
+    label : text for screen readers
+    width : in inches; by default as needed, at least that of a phone
     """
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    # From the defaults, whatever the user's own style is: the page must not depend on it.
+    # From matplotlib's defaults, so that the page does not depend on the user's style.
     with style.context(["default", {**_SETTINGS, "svg.hashsalt": f"fieldcal {name}"}]), quiet():
         across, down = size(picture, table)
         across = width or (min(across, PHONE) if across < WIDE else across)
@@ -291,7 +291,7 @@ def as_svg(picture: str, table: dict[str, Any], *, name: str, label: str, width:
 
 
 def _inline(text: str, label: str) -> str:
-    """The element as it stands in HTML, with a name for who cannot see it."""
+    """The element as inline HTML, with a label for screen readers."""
     root = re.search(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', text)
     assert root is not None
     width, height = (f"{SCALE * float(side):.0f}" for side in root[1].split()[2:])
@@ -305,7 +305,7 @@ def _plain_tag(tag: re.Match[str]) -> str:
 
 
 def _as_attributes(style: re.Match[str]) -> str:
-    """``fill: #fff; stroke-width: 2`` as attributes; of a font the size, its family is the page's."""
+    """``fill: #fff; stroke-width: 2`` as attributes; of a font only the size, as its family is the page's."""
     found = dict(
         part.strip().split(": ", 1) for part in style[1].replace(":", ": ").split(";") if part.strip()
     )

@@ -1,7 +1,7 @@
-"""What a report of values says: shares and slices, what the shares rest on, and the judge itself.
+"""Content of a report on categories: shares by group, their basis, and the error rates of the judge.
 
-As `content` does for probabilities: one dict of plain data, section by section. Nothing is judged here: what is said of
-the judge in words are the findings of the estimate, and the numbers beside them are of its posterior.
+Like `content` for probabilities: one dict of plain data. It evaluates nothing itself: sentences about the judge are
+the findings of the estimate, and the numbers are from its posterior.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fieldcal.reporting.sections import (
     digests_section,
     ends_of_whole,
     interval_words,
-    judged_in_short,
+    judge_section_summaries,
     labelled_rows_of,
     number_or_none,
     prior_in_words,
@@ -39,36 +39,36 @@ from fieldcal.types import Design, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
 from fieldcal.verbs.plan import plan
 
-#: Of more slices than this, not every two are compared.
+#: With more groups than this, not all pairs are compared.
 MOST_COMPARED = 100
-#: Of more slices than this, to foretell what labels buy takes longer than a report should.
+#: With more groups than this, the widths with more labels take too long to predict.
 MOST_PLANNED = 30
-#: Differences, and slices with a judge of their own, that are told.
+#: Most differences, and most outlying groups, that are listed.
 MOST_DIFFERENCES, MOST_JUDGES = 20, 12
-#: Classes times values beyond which the table of the judge is no table to read.
+#: Most classes times categories for which the judge's error rates are shown as a table.
 MOST_RATES = 120
 
-_LEAST_CHANCE = 0.005  # of being the highest, to be named
+_LEAST_CHANCE = 0.005  # smallest probability of being the highest that is listed
 _MEANINGS = {
-    "ok": "Nothing speaks against quoting these shares, each with its interval.",
-    "care": "Read why, and what would settle it, before you quote these shares.",
-    "do_not_use": "Do not quote these shares: something speaks against them.",
+    "ok": "You can report these shares with their intervals.",
+    "care": "Read the reasons and the remedies before you report these shares.",
+    "do_not_use": "Do not report these shares, for the reasons below.",
 }
 _FIRST_ADVICE = {
-    "ok": "Quote the share with its interval, and not the judge's own rate.",
-    "care": "Quote the share with its interval and with what it rests on, and not the judge's own rate.",
-    "do_not_use": "Do not quote these shares as facts.",
+    "ok": "Report the share with its interval instead of the judge's own rate.",
+    "care": "Report the share with its interval and its assumptions instead of the judge's own rate.",
+    "do_not_use": "Do not report these shares.",
 }
-_LAST_ADVICE = "Check some rows again when the judge, its instructions or what is judged has changed."
-#: Findings that say what the shares rest on, and how the judge differs between slices.
+_LAST_ADVICE = "Label new rows when the judge, its instructions or the rows have changed."
+#: Findings on the basis of the shares, and on differences of the judge between groups.
 _OF_THE_TITLE = ("labelled_here", "labelled_by_class", "judge_assumed")
 _RESTS_ON = (*_OF_THE_TITLE, "looks_random", "not_random", "judge_tells", "judge_blind")
 _SAME_JUDGE = ("judge_same", "judges_differ", "judge_not_rehearsed")
 _DESIGNS: dict[Design, str] = {
-    "random": "They were drawn at random among these rows, so that they are rows like all others whose class is known.",
-    "by_score": "They are some of these rows, chosen by their values or slices: each tells of its own value and slice.",
-    "by_class": "They were chosen by their class, or elsewhere: they tell what the judge says of each class, and "
-    "nothing of the shares.",
+    "random": "They are a random sample of these rows.",
+    "by_score": "They are some of these rows, chosen by their values or groups: each informs its own value and group.",
+    "by_class": "They were chosen by their class, or elsewhere: they inform the judge's error rates, but "
+    "not the shares.",
 }
 
 
@@ -80,7 +80,7 @@ def judged_content(
     pairs: Pairs | None = None,
     about: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Everything that a report of this estimate says; ``pairs`` are the items that slices are compared on."""
+    """Content of the report of an estimate; ``pairs`` are items that several groups share."""
     k, level = tables.focus(prev, of), prev.verdict.level
     content = {
         "fieldcal": "report",
@@ -91,7 +91,7 @@ def judged_content(
             prev, _MEANINGS[level], [_FIRST_ADVICE[level], *prev.verdict.remedies], _LAST_ADVICE
         ),
         "summary": _summary_section(prev, k),
-        "changes": [_whole_sentence(prev, k), *_slice_sentences(prev, k)],
+        "changes": [_whole_sentence(prev, k), *_group_sentences(prev, k)],
         "groups": table_of_groups(prev, k, None),
         "differences": _differences_section(prev, k, pairs),
         "judge": _judge_section(prev, k),
@@ -104,7 +104,7 @@ def judged_content(
         "versions": versions_section(),
         "digests": digests_section(prev),
     }
-    return {**content, "in_short": judged_in_short(content)}
+    return {**content, "in_short": judge_section_summaries(content)}
 
 
 def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
@@ -134,13 +134,13 @@ def _whole_sentence(prev: Prevalence, k: int) -> str:
     before = prev.whole.mean_prediction[k]
     if _value_of(prev, k) is None:
         return (
-            f"The true share of {which} in {rows} is {share}. Taking every value for what it meant among the labelled "
-            f"rows, it would be {before:.1%}."
+            f"The true share of {which} in {rows} is {share}. By the class shares of each value among the "
+            f"labelled rows alone, it would be {before:.1%}."
         )
     return f"The judge says {which} of {before:.1%} of {rows}; the true share is {share}."
 
 
-def _slice_sentences(prev: Prevalence, k: int) -> list[str]:
+def _group_sentences(prev: Prevalence, k: int) -> list[str]:
     if not prev.field.grouped or len(prev.groups) < 2:
         return []
     share, judged = prev.estimate[:, k], prev.mean_prediction[:, k]
@@ -148,11 +148,11 @@ def _slice_sentences(prev: Prevalence, k: int) -> list[str]:
     ends = [
         f"in {shown_name(prev.groups[g])}, {share[g]:.1%}{interval_words(prev, g, k)}" for g in (low, high)
     ]
-    found = [f"By slice it is lowest {ends[0]}, and highest {ends[1]}."]
+    found = [f"By group it is lowest {ends[0]}, and highest {ends[1]}."]
     if prev.lower is not None and prev.upper is not None:
         outside = int(((judged < prev.lower[:, k]) | (judged > prev.upper[:, k])).sum())
         found.append(
-            f"In {number_or_none(outside)} of {len(share):,} slices the share as judged lies outside the interval of "
+            f"In {number_or_none(outside)} of {len(share):,} groups the share as judged lies outside the interval of "
             "the true one."
         )
     return found
@@ -162,7 +162,7 @@ def _slice_sentences(prev: Prevalence, k: int) -> list[str]:
 
 
 def _differences_section(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any] | None:
-    """Which slice is highest, and which two differ; None where there are no two."""
+    """The ranking of the groups and their differences; None with fewer than two groups."""
     if not prev.field.grouped or len(prev.groups) < 2:
         return None
     return {**_ranking(prev, k, pairs), **_comparison(prev, k, pairs)}
@@ -184,7 +184,7 @@ def _ranking(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]:
 def _comparison(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]:
     G = len(prev.groups)
     if G > MOST_COMPARED:
-        said = f"Every two of {G:,} slices are too many to compare here: Prevalence.compare takes a slice to compare "
+        said = f"All pairs of {G:,} groups are too many to compare here: Prevalence.compare takes a group to compare "
         return {"sentences": [f"{said}all others with."], "compared": 0, "found": 0, "lines": []}
     compared = prev.compare(of=prev.classes[k], pairs=pairs)
     found = compared.found
@@ -192,22 +192,18 @@ def _comparison(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]
     apart = sum(d.all_lower > 0 or d.all_upper < 0 for d in compared.differences)
     n = len(compared.differences)
     said = (
-        f"{len(found):,} of {n:,} differences between two slices are found: of those, at most {compared.errors:.0%} "
+        f"{len(found):,} of {n:,} differences between two groups are found: of those, at most {compared.errors:.0%} "
         "are expected to have the wrong sign."
         if found
-        else f"None of {n:,} differences between two slices is found: each may as well go the other way."
+        else f"None of {n:,} differences between two groups is found: the sign of each is uncertain."
     )
     return {
         "sentences": [
             said,
-            f"Of the {compared.level:.0%} intervals, taken one by one, {number_or_none(alone)} {_leave(alone)} out 0. "
-            f"Taken together, so that all hold at once, {number_or_none(apart)} {_leave(apart)} it out (the last "
+            f"Of the marginal {compared.level:.0%} intervals, {number_or_none(alone)} {_exclude(alone)} 0. "
+            f"Of the simultaneous intervals, {number_or_none(apart)} {_exclude(apart)} it (the last "
             "column).",
-            *(
-                []
-                if pairs is None
-                else ["Slices are compared on the same items, so that what they share is taken off."]
-            ),
+            *([] if pairs is None else ["Groups are compared on the same items, so shared errors cancel."]),
         ],
         "compared": n,
         "found": len(found),
@@ -222,8 +218,8 @@ def _comparison(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]
     }
 
 
-def _leave(n: int) -> str:
-    return "leave" if n > 1 else "leaves"
+def _exclude(n: int) -> str:
+    return "excludes" if n == 1 else "exclude"
 
 
 _OF_DIFFERENCE = ("estimate", "lower", "upper", "all_lower", "all_upper", "probability", "found")
@@ -233,7 +229,7 @@ _OF_DIFFERENCE = ("estimate", "lower", "upper", "all_lower", "all_upper", "proba
 
 
 def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
-    """What it says of each class, with intervals, and how it differs between slices."""
+    """Error rates of the judge with intervals, and their differences between groups."""
     judged, lab = prev.judged, prev.lab
     M = judged.rates
     counts = np.round(judged.verdicts.given_class + judged.verdicts.known.sum(axis=0), 6)
@@ -259,19 +255,19 @@ def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
             for c in (range(len(counts)) if told else ())
         ],
         "same": [f"{f.question} {f.text}" for f in prev.verdict.findings if f.code in _SAME_JUDGE],
-        **_judges_of_slices(prev, k),
+        **_judge_by_group(prev, k),
     }
 
 
-def _judges_of_slices(prev: Prevalence, k: int) -> dict[str, Any]:
-    """How often the judge says class k of the rows of each class, slice by slice: the readiest first."""
+def _judge_by_group(prev: Prevalence, k: int) -> dict[str, Any]:
+    """Share judged as class k among the rows of each class, by group, highest first."""
     judged, j = prev.judged, _value_of(prev, k)
     rows = judged.verdicts.known.sum(axis=(1, 2))
     at = np.flatnonzero(rows > 0)
     if j is None or judged.spread is None or len(at) < 2:
         return {"by_slice": [], "overall": None, "kinder": None}
     at = at[np.argsort(-rows[at], kind="stable")[:200]]
-    own = judged.rates_of(at)[..., j]  # (slices, K)
+    own = judged.rates_of(at)[..., j]  # (groups, K)
     common = judged.rates.mean(axis=0)[:, j]
     readier = ((own - common) * prev.estimate[at]).sum(axis=1)
     order = np.argsort(-readier, kind="stable")
@@ -292,8 +288,8 @@ def _judges_of_slices(prev: Prevalence, k: int) -> dict[str, Any]:
 def _kinder(prev: Prevalence, k: int, g: int, own: Floats, common: Floats) -> str:
     c, which = int(np.argmax(own - common)), shown_name(prev.classes[k])
     return (
-        f"It says {which} most readily in {shown_name(prev.groups[g])}: of {own[c]:.0%} of the rows there that are "
-        f"{shown_name(prev.classes[c])}, as far as labelled rows tell, and of {common[c]:.0%} over all slices."
+        f"It says {which} most often in {shown_name(prev.groups[g])}: of {own[c]:.0%} of the rows there that are "
+        f"{shown_name(prev.classes[c])}, by the labelled rows, and of {common[c]:.0%} over all groups."
     )
 
 
@@ -315,7 +311,7 @@ def _rests_on_section(prev: Prevalence) -> list[str]:
 
 
 def _more_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
-    """How wide intervals will be with more labels; None where that cannot be foretold."""
+    """Predicted width of the intervals with more labels; None if it cannot be predicted."""
     if len(prev.groups) > MOST_PLANNED or not MORE_LABELS:
         return None
     try:
@@ -325,8 +321,8 @@ def _more_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
     designs = list(dict.fromkeys(more.design for more in found.more_labels))
     return {
         "sentence": f"With more labels the {found.level:.0%} interval of {shown_name(prev.classes[k])} over all rows, "
-        f"now {100 * found.width:.1f} percentage points wide, will be about so wide "
-        f"{'(in brackets that of a typical slice) ' if prev.field.grouped else ''}(fieldcal plan tells more):",
+        f"now {100 * found.width:.1f} percentage points wide, will have about the following width "
+        f"{'(in brackets that of a typical group) ' if prev.field.grouped else ''}(see fieldcal plan):",
         "designs": [f"Chosen {CHOSEN[design]}" for design in designs],
         "widths": [
             {
@@ -350,7 +346,7 @@ def _quality_section(prev: Prevalence) -> list[dict[str, Any]]:
     counts: list[Line] = [
         ("Rows counted", float(field.n.sum()), "with their weights, if they had any"),
         ("Rows dropped", field.dropped, "no value"),
-        ("Rows with a value that the lab has never seen", field.unseen, ""),
+        ("Rows with a value that is not in the lab", field.unseen, ""),
         ("Labelled rows that the judge was learnt from", prev.lab.n, ""),
     ]
     notes = {flag: STATUS_NOTES[flag] for flag in ("prior_only", "few_rows")}
@@ -369,7 +365,7 @@ def _settings_section(prev: Prevalence) -> dict[str, str]:
         "design effect": f"{prev.design_effect:.4g}",
         "interval": f"{prev.level or DEFAULT_LEVEL:.0%}",
         "seed": str(prev.seed),
-        "slice columns": ", ".join(shown_name(c) for c in prev.field.by) or "from arrays",
+        "group columns": ", ".join(shown_name(c) for c in prev.field.by) or "from arrays",
     }
 
 
@@ -377,6 +373,6 @@ def _settings_section(prev: Prevalence) -> dict[str, str]:
 
 
 def _value_of(prev: Prevalence, k: int) -> int | None:
-    """The bin of the value that says class k; None where values are not classes."""
+    """The bin of the value with the name of class k; None if values are not classes."""
     says: dict[int, int] = prev.lab.partition.says(prev.classes)  # type: ignore[attr-defined]
     return next((j for j, c in says.items() if c == k), None)

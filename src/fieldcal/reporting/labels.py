@@ -1,7 +1,6 @@
-"""The section on rows of the field that were counted with their labels: what came, what it says, whether it helps.
+"""The report's section on labelled field rows: their shares, the hypotheses, and the effect of recalibration.
 
-The same rows never judge what they taught: predictions are judged by `cross_validate`, and what explanations said of
-the labels is what they said before they saw one.
+Evaluation is out of sample: predictions by `cross_validate`, hypotheses by their prior predictive distribution.
 """
 
 from __future__ import annotations
@@ -12,23 +11,23 @@ import numpy as np
 
 from fieldcal.core.intervals import beta_interval
 from fieldcal.objects import Prevalence, show
-from fieldcal.objects.from_model import FieldLabels
+from fieldcal.objects.from_model import FieldLabels, PriorPredictive
 from fieldcal.objects.show import CHOSEN
 from fieldcal.reporting.sections import shown_name
 from fieldcal.verbs.cross_validate import CrossValidation, cannot_judge, cross_validate
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
 from fieldcal.verbs.plan import LABELS, plan
 
-#: Classes whose shares among labelled rows are told.
+#: Most classes whose labelled shares are listed.
 MOST_CLASSES = 12
-#: Numbers of further labels for which the width of the interval is foretold.
+#: Numbers of further labels for which the width of the interval is predicted.
 MORE_LABELS = LABELS
-#: Of more groups than this, to foretell it takes longer than a report should.
+#: With more groups than this, the prediction takes too long for a report.
 MOST_GROUPS = 2_000
 
 
 def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
-    """What labelled rows say, and what more would say of class k, as plain data; None where there are none."""
+    """The section on labelled field rows as plain data; None without any."""
     labels = prev.labels
     if labels is None:
         return None
@@ -38,7 +37,7 @@ def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
     return {
         **labels_summary(prev),
         "level": level,
-        "sentences": [_rows_sentence(labels), *_foretold_sentences(prev, labels)],
+        "sentences": [_rows_sentence(labels), *_prior_predictive_sentences(labels)],
         "shares": _shares(prev, labels, level),
         "judged": [_words_of(judged)] if judged is not None else [_not_judged(labels, reason)],
         "helps": None if judged is None else judged.tilt.word,
@@ -48,19 +47,19 @@ def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
 
 
 def labels_summary(prev: Prevalence) -> dict[str, Any]:
-    """Rows by design, and the hypotheses before labels were seen and after."""
+    """Rows by design, and the weights of the hypotheses before and after the labels."""
     assert prev.by_model is not None
     found = prev.by_model.summary()
     return {"rows": found["rows"], "before": found["before"], "after": found["hypotheses"]}
 
 
-def taught_sentence(prev: Prevalence) -> list[str]:
-    """What to know of rows that evaluate an estimate with labels."""
+def not_independent_sentence(prev: Prevalence) -> list[str]:
+    """The warning that rows whose labels enter the estimate do not evaluate it."""
     if prev.labels is None:
         return []
     return [
-        f"The estimate uses {show.amount(prev.labels.n)} labelled rows. Rows that were counted with "
-        "their labels are no independent test of it: leave them out of these."
+        f"The estimate uses {show.amount(prev.labels.n)} labelled rows. They are not "
+        "an independent test of it: exclude them from the evaluation."
     ]
 
 
@@ -72,78 +71,82 @@ def _rows_sentence(labels: FieldLabels) -> str:
     return f"{total}: {', '.join(parts[:-1])} and {parts[-1]}."
 
 
-def _foretold_sentences(prev: Prevalence, labels: FieldLabels) -> list[str]:
+def _prior_predictive_sentences(labels: FieldLabels) -> list[str]:
     if labels.observed is None:
         return [
-            "All of them were chosen by class, so that their shares say nothing of the field's; where the predictions "
-            "of each class fall does."
+            "All of them were chosen by class, so their shares carry no information on the field's shares; the "
+            "distribution of predictions within each class does."
         ]
-    said = [
-        f"{name} in {told.rarity} of cases"
-        for name, told in (
+    p_values = [
+        f"{name}: {_p_value(predicted)}"
+        for name, predicted in (
             ("label shift", labels.label_shift),
-            (f"“same”, the lab's {prev.lab.outcome.plural},", labels.same),
+            ("unchanged predictions", labels.same),
         )
-        if told is not None
+        if predicted is not None
     ]
-    if not said:
+    if not p_values:
         return []
     return [
-        "Before a label was seen, each explanation foretold their shares from their predictions. Chance makes as large "
-        f"a difference to {', and to '.join(said)}."
+        "p-values of the labelled shares under the prior predictive distribution of each hypothesis: "
+        f"{'; '.join(p_values)}."
     ]
+
+
+def _p_value(predicted: PriorPredictive) -> str:
+    p = predicted.p_value
+    return "p < 0.001" if p < 1e-3 else f"p = {p:.3f}"
 
 
 def _shares(prev: Prevalence, labels: FieldLabels, level: float) -> list[dict[str, Any]]:
-    """Of the classes among rows that were not chosen by class: what came, with its interval, and what was foretold."""
+    """Labelled shares of the classes with intervals, and their predictions; without rows chosen by class."""
     if labels.observed is None:
         return []
-    came, n = labels.observed, prev.posterior.model.counts.field.sum()
-    ends = beta_interval(came[None], (came * (1 - came) / n)[None], level, n=np.array([n]))
+    observed, n = labels.observed, prev.posterior.model.counts.field.sum()
+    ends = beta_interval(observed[None], (observed * (1 - observed) / n)[None], level, n=np.array([n]))
     lower, upper = (end[0] for end in ends)
-    told = [None if said is None else said.expected for said in (labels.label_shift, labels.same)]
-    apart = np.max([np.abs(came - said) for said in told if said is not None] or [came], axis=0)
-    shown = sorted(np.argsort(-apart, kind="stable")[:MOST_CLASSES].tolist())
+    predicted = [None if p is None else p.expected for p in (labels.label_shift, labels.same)]
+    difference = np.max([np.abs(observed - p) for p in predicted if p is not None] or [observed], axis=0)
+    shown = sorted(np.argsort(-difference, kind="stable")[:MOST_CLASSES].tolist())
     return [
         {
             "class": shown_name(prev.classes[k]),
-            "observed": float(came[k]),
+            "observed": float(observed[k]),
             "lower": float(lower[k]),
             "upper": float(upper[k]),
-            "label_shift": None if told[0] is None else float(told[0][k]),
-            "same": None if told[1] is None else float(told[1][k]),
+            "label_shift": None if predicted[0] is None else float(predicted[0][k]),
+            "same": None if predicted[1] is None else float(predicted[1][k]),
         }
         for k in shown
     ]
 
 
 def _words_of(judged: CrossValidation) -> str:
-    aside = f" The {show.amount(judged.not_judging)} rows chosen by class teach, but cannot judge." * (
+    aside = f" The {show.amount(judged.not_judging)} rows chosen by class are used for fitting only." * (
         judged.not_judging > 0
     )
     return (
-        f"The same rows never judge what they taught: {judged.rows:,} labelled rows were dealt into {judged.folds} "
-        f"parts, and each part was predicted by what the others teach. So judged, recalibrated predictions are "
+        f"By cross-validation over {judged.rows:,} labelled rows in {judged.folds} folds, recalibrated predictions are "
         f"{judged.tilt.word}: log loss changes by {judged.tilt.change:+.3f} ± {judged.tilt.se:.3f} per row."
-        f"{aside} Each row stands at the mean prediction of its bin, since a field holds counts."
+        f"{aside} Rows have the mean prediction of their bin, as a field holds counts only."
     )
 
 
 def _not_judged(labels: FieldLabels, reason: str | None) -> str:
-    return f"Whether recalibration helps, these rows do not say. {reason}"
+    return f"These rows cannot show whether recalibration helps. {reason}"
 
 
 def _more(prev: Prevalence, k: int) -> dict[str, Any]:
-    """What further labels would buy: how wide the interval of class k in the whole field is, and will be."""
+    """Current width of the interval of class k in the whole field, and its predicted width with further labels."""
     numbers = MORE_LABELS if len(prev.groups) <= MOST_GROUPS else ()
     found = plan(prev, of=prev.classes[k], labels=numbers, random_state=prev.seed)
     lower, upper = prev.whole.lower, prev.whole.upper
     now = None if lower is None or upper is None else float(upper[k] - lower[k])
-    wide = "" if now is None else f" is {100 * now:.1f} percentage points wide. It"
+    wide = "" if now is None else f" is {100 * now:.1f} percentage points wide. With further labels it"
     interval = f"the {found.level:.0%} interval of {shown_name(prev.classes[k])} in the whole field"
     return {
-        "sentence": f"What more labels would buy: {interval}{wide} will be about so wide with more of them, in "
-        "percentage points (fieldcal plan says which rows to label):",
+        "sentence": f"Effect of more labels: {interval}{wide} will have about the following width, in "
+        "percentage points (fieldcal plan selects rows to label):",
         "now": now,
         "widths": [
             {"labels": n, **{more.design: more.width for more in found.more_labels if more.labels == n}}

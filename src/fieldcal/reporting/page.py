@@ -116,8 +116,8 @@ class Report:
 
     def __repr__(self) -> str:
         verdict, summary = self.content["verdict"], self.content["summary"]
-        rows, of = ("rows", "slices") if "judge" in self.content else ("field rows", "groups")
-        groups = "" if summary["groups"] is None else f", {summary['groups']:,} {of}"
+        rows = "rows" if "judge" in self.content else "field rows"
+        groups = "" if summary["groups"] is None else f", {summary['groups']:,} groups"
         return f"Report: {verdict['headline']}; {summary['field_rows']:,.0f} {rows}{groups}"
 
 

@@ -169,19 +169,19 @@ def _distinct(names: list[str]) -> list[str]:
 
 Content = dict[str, Any]
 
-#: Findings of which the parts on the fit and on the model are the long form.
+#: Findings that summarise the sections on the fit and on the model.
 _FIT_CODES = ("looks_alike", "unlike_any_mixture", "mixture_untestable", "groups_inconsistent")
 _MODEL_CODES = ("told_apart", "one_bin", "confusable_classes", "calibrated", "uncalibrated")
 _STATES = {
-    "do_not_use": ("speaks against", "speak against"),
-    "care": ("is to be looked at", "are to be looked at"),
-    "ask": ("only you can know", "only you can know"),
+    "do_not_use": ("is against use", "are against use"),
+    "care": ("needs attention", "need attention"),
+    "ask": ("is for you to answer", "are for you to answer"),
     "ok": ("is fine", "are fine"),
 }
 
 
-def in_short(content: Content) -> dict[str, str]:
-    """A sentence for every part of a report on predictions that is there."""
+def section_summaries(content: Content) -> dict[str, str]:
+    """A summary sentence of every section in a report on predictions."""
     return {
         "pictures": _pictures(content),
         "trust": _trust(content["summary"]),
@@ -194,8 +194,8 @@ def in_short(content: Content) -> dict[str, str]:
     }
 
 
-def judged_in_short(content: Content) -> dict[str, str]:
-    """The same of a report on values."""
+def judge_section_summaries(content: Content) -> dict[str, str]:
+    """A summary sentence of every section in a report on categories."""
     found, judge = content["differences"], _judge(content)
     return {
         **({} if found is None else {"differences": found["best"]}),
@@ -226,29 +226,27 @@ def _pictures(content: Content) -> str:
         parts.append(f"{said} and below it in {down:,}.")
     if len(figures["distributions"]) > 1:
         names = [table["group"] for table in figures["distributions"][1:]]
-        parts.append(f"The distributions in the groups where the two differ most: {_listed(names)}.")
+        parts.append(f"Distributions in the groups with the largest differences: {_listed(names)}.")
     if not parts:
         parts.append(f"Mean prediction and estimate of every {summary['outcome']}.")
     return " ".join(parts)
 
 
 def _trust(summary: dict[str, Any]) -> str:
-    groups = (
-        "" if summary["groups"] is None else f", and that groups differ by it {summary['trust_between']:.2f}"
-    )
-    return f"That the whole field moved by label shift has the probability {summary['trust_overall']:.2f}{groups}."
+    groups = "" if summary["groups"] is None else f", between groups {summary['trust_between']:.2f}"
+    return f"Probability of label shift: whole field {summary['trust_overall']:.2f}{groups}."
 
 
 def _labels(content: Content) -> str:
     told, helps = content["figures"]["explanations"], content["labels"]["helps"]
     before, after = (told[when][told["names"].index("label shift")] for when in ("before", "after"))
-    said = f"With {show.amount(told['rows'])} labelled rows label shift has the probability {after:.2f}, without them "
+    said = f"With {show.amount(told['rows'])} labelled rows label shift has probability {after:.2f}, without them "
     return f"{said}{before:.2f}." + (f" Recalibrated predictions are {helps}." if helps else "")
 
 
 def _predictions(content: Content) -> str:
     if content["summary"]["untouched"]:
-        return "Nothing: predictions stay as they are."
+        return "Predictions stay unchanged."
     curve = content["figures"]["curve"]
     half = len(curve["old"]) // 2
     said = f"A prediction of {curve['old'][half]:.0%} for {curve['class']} becomes {curve['whole'][half]:.0%}"
@@ -288,14 +286,14 @@ def _listed(parts: list[str]) -> str:
 Line = tuple[str, float, str]  # what, how many, and a note
 
 STATUS_NOTES = {
-    "prior_only": "no rows, or nothing to tell classes apart by: the prior speaks",
-    "few_rows": "so few rows that they lean on the other groups",
-    "no_labels": "no labelled row of their own, while other groups have some",
+    "prior_only": "no rows, or one bin only: the estimate is that of the prior",
+    "few_rows": "few rows: the estimate borrows from other groups",
+    "no_labels": "no labelled rows, while other groups have some",
     "not_in_lab": "the lab has no rows of them",
-    "novel": "rows where the lab had none",
-    "inconsistent": "look like no mixture of the classes",
-    "boundary": "the best fit lies outside 0 and 1",
-    "not_converged": "the solver stopped at its limit",
+    "novel": "rows in bins without lab rows",
+    "inconsistent": "fit no mixture of the classes",
+    "boundary": "the best fit is at a share of 0 or 1",
+    "not_converged": "the solver reached its iteration limit",
 }
 
 

@@ -157,7 +157,7 @@ def learn(
     >>> import fieldcal
     >>> data = fieldcal.datasets.example().data
     >>> fieldcal.learn(data.proba_lab, data.y_lab)
-    Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins, condition number ...
+    Lab: 2,000 rows, 2 classes (0 ...%, 1 ...%), 8 bins
     """
     check_call("fieldcal.learn(predictions, y)", (predictions, "predictions"), (y, "labels"))
     check_choice("kind", kind, get_args(Kind))

@@ -42,6 +42,8 @@
   const extra = heads.at(-2).dataset.key, further = { effect: (i) => misfit(data.effect[i]), labelled: (i) => count(data.labelled[i]) }[extra];
   let chosen = data.classes[0], order = null, down = false, page = 0, found = [];
 
+  const levels = { ok: "ok to use", care: "use with care", do_not_use: "do not use" };
+  const worded = (flags) => levels[flags] ?? flags.replaceAll("_", " ").replaceAll(",", ", ");
   const share = (steps) => steps * data.step;
   // Halves up, as in the rows that the page came with.
   const tenth = Math.round(0.001 / data.step);
@@ -105,7 +107,7 @@
     cell(row, points(chosen.estimate[i] - chosen.mean_prediction[i]));
     if (chosen.truth !== null) cell(row, percent(chosen.truth[i]));
     if (further) cell(row, further(i));
-    cell(row, data.status[i].replaceAll("_", " ").replaceAll(",", ", "));
+    cell(row, worded(data.status[i]));
     return row;
   }
 
