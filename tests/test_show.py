@@ -169,7 +169,8 @@ def test_the_terminal_has_the_numbers_of_the_table():
         assert lines[0] == prev.title()
         cells = [re.split(r" {2,}", line) for line in lines[1 : 2 + len(rows)]]
         assert cells == [[cell for cell in row if cell] for row in [head, *rows]]
-        assert lines[2 + len(rows) :] == [*repr(verdict).split("\n"), ""]
+        assert lines[2 + len(rows)].strip() == show.trust_text(prev)
+        assert lines[3 + len(rows) :] == [*repr(verdict).split("\n"), ""]
         page = check(prev._repr_html_())
         told = [cell for row in [head, *rows] for cell in row if cell]
         assert page.texts[: 1 + len(told)] == [prev.title(), *told]

@@ -108,12 +108,12 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(f"fieldcal.{name}")
     except ModuleNotFoundError as error:
-        lost = (error.name or "").partition(".")[0]
-        if name != "reporting" or lost == "fieldcal":
+        missing = (error.name or "").partition(".")[0]
+        if name != "reporting" or missing == "fieldcal":
             raise
         from fieldcal.storage import require
 
-        return require(lost, "report", purpose="for a report")
+        return require(missing, "report", purpose="for a report")
 
 
 def __dir__() -> list[str]:

@@ -120,17 +120,17 @@ def run(*, random_state: int = 0, step: Callable[[str], None] = lambda text: Non
     return Demo(lab, prev, data, new)
 
 
-def table(found: Demo) -> str:
+def table(demo: Demo) -> str:
     """Plot, rows, mean prediction, estimate, true share, and log loss before and after, one line per plot."""
-    prev, data = found.prev, found.data
-    k, y = prev.classes.index(SHOWN), found.y
+    prev, data = demo.prev, demo.data
+    k, y = prev.classes.index(SHOWN), demo.y
     lines = [
         f"{'plot':>5}{'rows':>7} {'mean prediction':>16} {'estimate':>9} {'90 % interval':>15} {'true':>6}"
         f"   {'log loss before':>15} {'log loss after':>14}",
     ]
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
-        before, after = found.losses(rows)
+        before, after = demo.losses(rows)
         interval = prev.interval_text(g, k)
         lines.append(
             f"{plot:>5}{prev.n[g]:>7} {prev.mean_prediction[g, k]:>16.3f} {prev.estimate[g, k]:>9.3f} {interval:>15} "
@@ -139,34 +139,34 @@ def table(found: Demo) -> str:
     return "\n".join(lines)
 
 
-def introduction(found: Demo) -> str:
+def introduction(demo: Demo) -> str:
     """The text above the table."""
-    lab, data = found.lab, found.data
+    lab, data = demo.lab, demo.data
     return "\n".join(
         [
-            f"{lab}\n{found.prev.field}",
+            f"{lab}\n{demo.prev.field}",
             f"(left out: {data.unknown:,} captures of a species that came after {LAST_LAB_YEAR})\n",
             f"Share of {SHOWN} (Merriam's kangaroo rat) among the captures of each plot. By cross-validation over the",
-            f"lab's own plots, label shift explains their differences with probability {found.prev.trust_between:.2f}.",
+            f"lab's own plots, label shift explains their differences with probability {demo.prev.trust_between:.2f}.",
         ]
     )
 
 
-def errors(found: Demo) -> tuple[float, float]:
+def errors(demo: Demo) -> tuple[float, float]:
     """Mean absolute error over plots and species: of the mean prediction, and of the estimate."""
     from sklearn.metrics import mean_absolute_error
 
-    prev, y = found.prev, found.y
-    truth = [np.bincount(y[found.data.plots_field == g], minlength=len(prev.classes)) for g in prev.groups]
+    prev, y = demo.prev, demo.y
+    truth = [np.bincount(y[demo.data.plots_field == g], minlength=len(prev.classes)) for g in prev.groups]
     share = np.array(truth) / np.asarray(prev.n)[:, None]
     before, after = (mean_absolute_error(share, table) for table in (prev.mean_prediction, prev.estimate))
     return float(before), float(after)
 
 
-def sentences(found: Demo) -> list[str]:
+def sentences(demo: Demo) -> list[str]:
     """The result in three sentences."""
-    prev, (predicted, estimated), (before, after) = found.prev, errors(found), found.losses()
-    better = sum(b > a for b, a in (found.losses(found.data.plots_field == plot) for plot in prev.groups))
+    prev, (predicted, estimated), (before, after) = demo.prev, errors(demo), demo.losses()
+    better = sum(b > a for b, a in (demo.losses(demo.data.plots_field == plot) for plot in prev.groups))
     words = {"ok": "fine to use", "care": "to be used with care", "do_not_use": "not to be used"}
     return [
         f"From {int(prev.n.sum()):,} predictions and no label, the shares of {len(prev.classes)} species in "

@@ -101,8 +101,8 @@ def spelled(text: str, flag: Callable[[str], str | None] | None = None) -> str:
     flag : the flag of an option by its name, without the dashes, or None for an option without one; by default all are
         spelled as in Python
     """
-    first, *rest = text.split(_OPEN)
-    return first + "".join(_spelled(*part.partition(_CLOSE)[::2], flag) for part in rest)
+    first, *marked = text.split(_OPEN)
+    return first + "".join(_spelled(*part.partition(_CLOSE)[::2], flag) for part in marked)
 
 
 def _spelled(marked: str, following: str, flag: Callable[[str], str | None] | None) -> str:

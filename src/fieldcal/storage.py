@@ -268,13 +268,13 @@ def as_path(path: Any) -> Path:
 
 def plain_size(path: Path) -> int:
     """The size of a regular file; refuses devices and pipes, which have no size."""
-    found = path.stat()
-    if stat.S_ISDIR(found.st_mode):
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
         here = next((f", such as {str(f)!r}" for f in sorted(path.glob("prevalence.json"))), "")
         raise ArtefactError(f"Cannot read {str(path)!r}: it is a folder. Add the name of a file{here}.")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ArtefactError(f"Cannot read {str(path)!r}: it is a device or a pipe. Save it to a file first.")
-    return found.st_size
+    return status.st_size
 
 
 def canonical(content: Any) -> bytes:

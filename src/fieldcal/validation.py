@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core import partition as parts
-from fieldcal.core.response import row_per_weight, whole
+from fieldcal.core.response import row_per_weight
 from fieldcal.errors import InputError, InputTypeError, LabelWarning, WeightWarning, option
-from fieldcal.objects import SCORE_UNIT, Lab, group_keys
+from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.outcome import column_order, factorize_labels, listed, places_of
 from fieldcal.options import AS_VALUES
 from fieldcal.storage import refuse_repeats
@@ -350,10 +350,6 @@ def _check_sums(
     return array
 
 
-#: bincount adds in float64, which is exact up to 2**53: this many rows of at most 2**30 units each.
-_EXACT_ROWS = 2**22
-
-
 def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> Scores:
     """Field predictions, validated against the classes of the lab."""
     return as_scores(
@@ -420,48 +416,3 @@ def given_ids(predictions: Any, partition: parts.Partition, *, missing: Missing)
     ids = np.full(len(values), -1, dtype=np.intp)
     ids[~absent] = partition.assign(values[~absent].astype(np.intp))
     return ids
-
-
-def score_sums(
-    codes: Ints,
-    n_rows: int,
-    scores: Scores,
-    weight: Floats | None,
-    *,
-    shares: NDArray[Any] | None = None,
-    bins: Ints | None = None,
-) -> NDArray[Any]:
-    """Sums of predictions per group in whole units, the same integers for any order of rows.
-
-    Without predictions (bin ids or categories), ``shares`` of each row's bin are summed.
-
-    Parameters
-    ----------
-    shares : (m, K) class probabilities of each bin, in place of predictions
-    """
-    if shares is not None:
-        columns = [shares[scores.values if bins is None else bins, k] for k in range(shares.shape[1])]
-    elif scores.values.ndim == 1:
-        columns = [scores.values]
-    elif scores.values.shape[1] == 2:  # the same sums as from the second class alone
-        columns = [scores.values[:, 1]]
-    else:
-        columns = list(scores.values.T)
-    sums = [_unit_sum(codes, n_rows, column, weight) for column in columns]
-    if len(sums) == 1:
-        rows = np.bincount(codes, weights=weight, minlength=n_rows)
-        sums = [rows * int(1 / SCORE_UNIT) - sums[0], sums[0]]
-    return whole(np.column_stack(sums))
-
-
-def _unit_sum(codes: Ints, n_rows: int, column: Floats, weight: Floats | None) -> NDArray[Any]:
-    """Sums per group in whole units; integers unless weighted."""
-    # Half up, not half to even: every SQL engine can write it with floor.
-    units = np.floor(column / SCORE_UNIT + 0.5)
-    if weight is not None:
-        return np.bincount(codes, weights=units * weight, minlength=n_rows)
-    total = np.zeros(n_rows, dtype=np.int64)
-    for start in range(0, len(units), _EXACT_ROWS):
-        part = slice(start, start + _EXACT_ROWS)
-        total += np.bincount(codes[part], weights=units[part], minlength=n_rows).astype(np.int64)
-    return total

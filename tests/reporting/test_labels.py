@@ -149,7 +149,7 @@ def test_page_and_markdown_tell_the_same_numbers():
     for number in numbers:
         assert number in page
         assert number in markdown
-    assert "|label shift: only the mix of classes changed|" in markdown
+    assert "|label shift: only the class shares changed|" in markdown
     for sentence in said["sentences"] + said["judged"]:
         assert sentence in markdown
 
@@ -194,5 +194,5 @@ def test_numbers_speak_of_intervals():
     kept = np.flatnonzero(y > -0.2)[:1200]
     truth = np.where(np.arange(1200) % 6 == 0, y[kept], np.nan)
     content = reported(fieldcal.estimate(lab, fieldcal.count(lab, predicted.take(kept), y=truth))).dict()
-    assert content["figures"]["explanations"]["meanings"][0] == "only the mix of intervals changed"
+    assert content["figures"]["explanations"]["meanings"][0] == "only the interval shares changed"
     assert any("the lab's intervals" in text for text in content["labels"]["sentences"])

@@ -125,9 +125,9 @@ def out_of_fold(model: Any, X: Any, y: NDArray[Any], splits: Splits, params: dic
     parts = []
     for train, test in splits:
         if len(np.unique(y[train])) < len(classes):
-            lost = np.setdiff1d(classes, y[train]).tolist()[0]
+            absent = np.setdiff1d(classes, y[train]).tolist()[0]
             raise InputError(
-                f"A training fold has no row of class {lost!r}. Use fewer folds, or stratify them."
+                f"A training fold has no row of class {absent!r}. Use fewer folds, or stratify them."
             )
         rows = {name: _rows(value, train, len(y)) for name, value in params.items()}
         fold = clone(model).fit(_safe_indexing(X, train), y[train], **rows)
@@ -140,10 +140,10 @@ def splits_of(cv: Any, X: Any, y: NDArray[Any], groups: Any, *, classifier: bool
     try:
         splitter = check_cv(cv, y, classifier=classifier)
         by_group = bool(get_routing_for_object(splitter).consumes("split", ["groups"]))
-        found = list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
-        if not found:
+        splits = list(splitter.split(X, y, **({"groups": groups} if by_group else {})))
+        if not splits:
             raise ValueError("there is no split")
-        return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in found]
+        return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in splits]
     except (ValueError, TypeError) as error:
         raise InputError(
             f"cv must be a number of folds, a splitter of scikit-learn or a list of splits, but with {cv!r:.60} these "

@@ -146,14 +146,14 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
         if is_frozen(self.estimator):
             self.model_ = self.estimator
-            found = self._raw(self.model_, X)
+            raw = self._raw(self.model_, X)
         else:
             self.model_ = clone(self.estimator).fit(X, y)
-            found = self._out_of_fold(X, y, groups)
+            raw = self._out_of_fold(X, y, groups)
         take_features(self, self.model_)
-        self.errors_ = np.quantile(y - found[0], LEVELS) if len(found) == 1 else None
+        self.errors_ = np.quantile(y - raw[0], LEVELS) if len(raw) == 1 else None
         self.lab_ = learn(
-            self._distribution(found),
+            self._distribution(raw),
             y,
             groups=groups,
             method=self.method,
@@ -227,10 +227,10 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             return np.asarray(mean, dtype=np.float64).ravel(), np.asarray(sd, dtype=np.float64).ravel()
         return (np.asarray(model.predict(X), dtype=np.float64).ravel(),)
 
-    def _distribution(self, found: tuple[Floats, ...]) -> Predictions:
+    def _distribution(self, raw: tuple[Floats, ...]) -> Predictions:
         if self.errors_ is not None:
-            return from_quantiles(found[0][:, None] + self.errors_, LEVELS)
-        first, second = found
+            return from_quantiles(raw[0][:, None] + self.errors_, LEVELS)
+        first, second = raw
         return from_moments(first, second) if len(second) else from_quantiles(first, LEVELS, crossing="sort")
 
     def _predicted(self, X: Any) -> Predictions:

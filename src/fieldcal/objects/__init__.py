@@ -6,7 +6,8 @@ from fieldcal.objects.derived import Interval, Ranking
 from fieldcal.objects.field import UNNAMED, Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.outcome import Classes, Columns, Intervals, Outcome
-from fieldcal.objects.prevalence import Correction, Fit, Prevalence, WholeField
+from fieldcal.objects.prevalence import Prevalence
+from fieldcal.objects.prevalence_parts import Correction, Fit, WholeField
 from fieldcal.objects.verdict import Finding, Verdict
 
 __all__ = [

@@ -109,12 +109,12 @@ def _bool_array(values: Any) -> NDArray[np.bool_]:
 def _key_tuple(values: Any) -> tuple[Hashable, ...]:
     if not isinstance(values, (tuple, list)):
         raise ValueError("a list of keys expected")
-    found = tuple(values)
-    if not set(map(type, found)) <= {str, int, bool, type(None)}:  # plain keys need no decoding
-        found = tuple(map(group_keys.normalize if isinstance(values, tuple) else group_keys.decode, found))
-    if not group_keys.distinct(found):
+    keys = tuple(values)
+    if not set(map(type, keys)) <= {str, int, bool, type(None)}:  # plain keys need no decoding
+        keys = tuple(map(group_keys.normalize if isinstance(values, tuple) else group_keys.decode, keys))
+    if not group_keys.distinct(keys):
         raise ValueError("a key appears twice")
-    return found
+    return keys
 
 
 def _list_of(*types: str) -> WithJsonSchema:
@@ -377,8 +377,8 @@ def check_call(call: str, *given: tuple[Any, Expected]) -> None:
         return
     words, got = ([_word(wanted) for _, wanted in given], [type(value).__name__ for value, _ in given])
     order = ", in this order" if len(given) > 1 else ""
-    lost = [kind.__name__ for kind in _kinds(given) if not any(isinstance(v, kind) for v, _ in given)]
-    makers = "".join(f" A {name} comes from {MADE_BY[name]}." for name in lost if name in MADE_BY)
+    absent = [kind.__name__ for kind in _kinds(given) if not any(isinstance(v, kind) for v, _ in given)]
+    makers = "".join(f" A {name} comes from {MADE_BY[name]}." for name in absent if name in MADE_BY)
     raise InputTypeError(
         f"{call.partition('(')[0]} takes {' and '.join(words)}{order}, but got {' and '.join(got)}. Write {call}."
         f"{makers}"

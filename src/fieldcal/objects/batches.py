@@ -61,7 +61,7 @@ class ByDesign(ReadOnly[Design, Labelled]):
     @property
     def is_exact(self) -> bool:
         """Whether all counts are integers."""
-        return all(found.counts.dtype.kind == "i" for found in self.values())
+        return all(labelled.counts.dtype.kind == "i" for labelled in self.values())
 
     def same(self, other: ByDesign) -> bool:
         """Whether both hold the same counts."""
@@ -94,15 +94,15 @@ def add_labels(parts: Sequence[ByDesign], places: Sequence[Ints | slice]) -> ByD
     """The sum of all parts, whose groups move to the given positions; floats are added in the order given."""
     out: dict[Design, Labelled] = {}
     for design in DESIGNS:
-        found = [
+        present = [
             (_moved(part[design].at, place), part[design].counts)
             for part, place in zip(parts, places, strict=True)
             if design in part
         ]
-        if found:
-            everywhere = np.unique(np.concatenate([at for at, _ in found]))
-            rows = [np.searchsorted(everywhere, at) for at, _ in found]
-            out |= _one(design, everywhere, added(len(everywhere), rows, [table for _, table in found]))
+        if present:
+            everywhere = np.unique(np.concatenate([at for at, _ in present]))
+            rows = [np.searchsorted(everywhere, at) for at, _ in present]
+            out |= _one(design, everywhere, added(len(everywhere), rows, [table for _, table in present]))
     return ByDesign(out)
 
 
@@ -112,11 +112,11 @@ def subtract_labels(
     """The counts without one part, for integers; ``stay`` are the groups that remain."""
     out: dict[Design, Labelled] = {}
     after = np.cumsum(stay) - 1
-    for design, found in total.items():
-        counts = found.counts.copy()
+    for design, labelled in total.items():
+        counts = labelled.counts.copy()
         if design in gone:
-            counts[np.searchsorted(found.at, _moved(gone[design].at, place))] -= gone[design].counts
-        out |= _one(design, after[found.at], counts)
+            counts[np.searchsorted(labelled.at, _moved(gone[design].at, place))] -= gone[design].counts
+        out |= _one(design, after[labelled.at], counts)
     return ByDesign(out)
 
 
@@ -170,8 +170,8 @@ class Batch(Frozen):
     def _ordered(self) -> Self:
         if not group_keys.in_order(self.groups):
             raise ValueError("the groups of a batch are not in canonical order")
-        for found in self.labelled.values():
-            if found.at[-1] >= len(self.groups):
+        for labelled in self.labelled.values():
+            if labelled.at[-1] >= len(self.groups):
                 raise ValueError("there are labels of more groups than the batch has")
         self.__dict__["labelled"] = ByDesign(self.labelled)
         return self
@@ -224,8 +224,8 @@ def made_batch(
     rows: dict[str, int] | None = None,
 ) -> Batch:
     """A batch of checked tables; ``holders`` may be among them, and ``rows`` default to 0."""
-    rest = {"labelled": ByDesign() if labelled is None else labelled, **(rows or dict.fromkeys(ROWS, 0))}
-    made = Batch.model_construct(**dict[str, Any](groups=groups, **rest))
+    others = {"labelled": ByDesign() if labelled is None else labelled, **(rows or dict.fromkeys(ROWS, 0))}
+    made = Batch.model_construct(**dict[str, Any](groups=groups, **others))
     made.__dict__.update({name: sealed(table) for name, table in tables.items()})
     return made
 

@@ -330,14 +330,14 @@ def compare(
     shares = points(prev, assume)[:, k]
     swap = shares[a] < shares[b] if reference is ... else np.zeros(len(a), dtype=bool)
     a, b = np.where(swap, b, a), np.where(swap, a, b)
-    found = differences(
+    compared = differences(
         [(prev.groups[i], prev.groups[j]) for i, j in zip(a, b, strict=True)],
         shares[a] - shares[b],
         draws[a] - draws[b],
         level=level,
         errors=errors,
     )
-    return Comparison(found, prev.classes[k], level, errors, prev.verdict.level, assume)
+    return Comparison(compared, prev.classes[k], level, errors, prev.verdict.level, assume)
 
 
 def _compared(prev: Prevalence, reference: Hashable) -> Ints:
@@ -377,12 +377,14 @@ def shares(
     draws = prev.draws(groups, assume=assume)[..., k]
     rows = range(len(prev.groups)) if groups is None else [prev.row_of(group) for group in groups]
     values = points(prev, assume)[:, k]
-    found = (interval(prev, values[g], own, 0.0, assume, level) for g, own in zip(rows, draws, strict=True))
+    intervals = (
+        interval(prev, values[g], own, 0.0, assume, level) for g, own in zip(rows, draws, strict=True)
+    )
     if prev.lower is None or prev.upper is None or assume != "trust" or level != prev.level:
-        return tuple(found)
+        return tuple(intervals)
     return tuple(
         replace(share, lower=float(prev.lower[g, k]), upper=float(prev.upper[g, k]))
-        for g, share in zip(rows, found, strict=True)
+        for g, share in zip(rows, intervals, strict=True)
     )
 
 

@@ -105,8 +105,8 @@ class Field(Artefact):
                 update={n: getattr(empty, n) for n in AXES if not getattr(batch, n).size}
             )
         check_shapes(batch, self._shapes(len(batch.groups)), f"{where}: ")
-        for design, found in batch.labelled.items():
-            if found.counts.shape[1:] != (len(self.classes), self.n_bins):
+        for design, labelled in batch.labelled.items():
+            if labelled.counts.shape[1:] != (len(self.classes), self.n_bins):
                 raise ValueError(f"{where}: the {design} labels have other classes or bins than the field")
         return batch
 
@@ -148,7 +148,7 @@ class Field(Artefact):
     @cached_property
     def n_labelled(self) -> float:
         """Number of labelled rows (or sum of their weights), of all designs."""
-        return float(sum(found.counts.sum(dtype=np.float64) for found in self.labelled.values()))
+        return float(sum(labelled.counts.sum(dtype=np.float64) for labelled in self.labelled.values()))
 
     @property
     def dropped(self) -> int:

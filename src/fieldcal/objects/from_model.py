@@ -82,11 +82,11 @@ class FromModel(Frozen):
         if self.lab_rows is not None:
             shapes["lab_rows"] = (n_groups,)
         if self.labels is not None:
-            found = (
+            per_class = (
                 self.labels.observed,
                 *(p.expected for p in (self.labels.label_shift, self.labels.same) if p),
             )
-            if any(len(table) != n_classes for table in found if table is not None):
+            if any(len(table) != n_classes for table in per_class if table is not None):
                 return False
         tables = {name: getattr(self, name) for name in shapes}
         return all(tables[n].shape == shape and np.isfinite(tables[n]).all() for n, shape in shapes.items())
@@ -126,17 +126,17 @@ class FromModel(Frozen):
 
     def summary(self) -> dict[str, Any]:
         """Summary as plain data."""
-        found: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "hypotheses": dict(zip(KINDS, self.weights.tolist(), strict=True)),
             "between": self.between,
             "group_sd": self.group_sd,
         }
         if self.lab_rows is not None:
-            found["persistence"] = self.persistence
+            summary["persistence"] = self.persistence
         if self.labels is not None:
             before = dict(zip(KINDS, self.labels.prior.tolist(), strict=True))
-            found |= {"rows": dict(self.labels.rows), "before": before}
-        return found
+            summary |= {"rows": dict(self.labels.rows), "before": before}
+        return summary
 
     def __str__(self) -> str:
         weights = ", ".join(f"{HYPOTHESES[kind]} {self.weight(kind):.2f}" for kind in KINDS)

@@ -98,13 +98,13 @@ def positions(keys: Keys, wanted: Keys) -> Ints:
 
 def union(*lists: Keys) -> Keys:
     """The distinct keys of lists in canonical order, in that order."""
-    found: list[Keys] = []
+    distinct_lists: list[Keys] = []
     for keys in lists:
-        if keys and not (found and same(found[-1], keys)):
-            found.append(keys)
-    if len(found) < 2:
-        return found[0] if found else ()
-    return _ordered({identity(k): k for k in chain.from_iterable(found)}.values())
+        if keys and not (distinct_lists and same(distinct_lists[-1], keys)):
+            distinct_lists.append(keys)
+    if len(distinct_lists) < 2:
+        return distinct_lists[0] if distinct_lists else ()
+    return _ordered({identity(k): k for k in chain.from_iterable(distinct_lists)}.values())
 
 
 def same(one: Keys, two: Keys) -> bool:

@@ -106,10 +106,10 @@ class Lab(Artefact):
         K, m = self.outcome.size, self.partition.m
         tables = {"F": (K, m), "bin_scores": (m, K), "decisions": (K, m, K), "judge_spread": LOG_KAPPAS.shape}
         check_shapes(self, {**tables, **dict.fromkeys(("left_out", "loss", "weight_squares"), (K,))})
-        if (found := self.rehearsal) is not None:
-            grid = (found.grid.size,)
+        if (rehearsal := self.rehearsal) is not None:
+            grid = (rehearsal.grid.size,)
             by_trust = dict.fromkeys(("grid", "change_by_trust", "change_by_trust_se"), grid)
-            check_shapes(found, {**by_trust, "excess_variance": (*grid, K)}, "rehearsal: ")
+            check_shapes(rehearsal, {**by_trust, "excess_variance": (*grid, K)}, "rehearsal: ")
         if self.bias is not None:
             columns = ("group", "of", "bias", "error", "adjusted", "miss", "after")
             check_shapes(self.bias, dict.fromkeys(columns, (len(self.bias_groups),)), "bias of bias_groups: ")
@@ -198,8 +198,8 @@ class Lab(Artefact):
     @cached_property
     def group_mean_predictions(self) -> NDArray[np.float64]:
         """(G, K) mean prediction of each of `groups`; for bins or categories, mean of `bin_predictions`."""
-        found = None if self.by_group is None else self.by_group.prediction_sums
-        sums = self._sums_by_group(self.bin_predictions) if found is None else found.astype(np.float64)
+        given = None if self.by_group is None else self.by_group.prediction_sums
+        sums = self._sums_by_group(self.bin_predictions) if given is None else given.astype(np.float64)
         equal = np.full(sums.shape, 1.0 / sums.shape[1])
         total = sums.sum(axis=1, keepdims=True)
         return sealed(np.divide(sums, total, out=equal, where=total > 0))
@@ -401,16 +401,14 @@ class Lab(Artefact):
         """A new lab: this one extended by the labelled rows of a field.
 
         How a labelled row enters depends on its design. A row of a *random* sample is a lab row like any other. A row
-        chosen *by score* informs the class probabilities of its bin: rows are weighted to the field's histogram, so
-        that together they represent the field; bins without a label keep the lab's class shares, and if the choice
-        depended on groups, class probabilities given the bin are assumed equal in all groups. A row chosen *by class*
-        informs the bins of its class, but not the frequency of the class: `p_lab` stays, and `M` gets more rows.
+        chosen *by score* informs the class probabilities of its bin, assumed equal in all groups: rows are weighted to
+        the field's histogram, and bins without a label keep the lab's class shares. A row chosen *by class* informs the
+        bins of its class, but not the frequency of the class: `p_lab` stays, and `M` gets more rows.
 
         Parameters
         ----------
         field : Field
-            Counted with this lab, with labels. For a lab of categories: with labels that are not yet in the lab. The
-            lab's own rows, which may be rows of the field, are refused if the field has no others.
+            Counted with this lab, with labels. For a lab of categories: with labels that are not yet in the lab.
 
         Returns
         -------
@@ -419,9 +417,8 @@ class Lab(Artefact):
 
         Notes
         -----
-        A field stores the bin of a labelled row, not its prediction: mean predictions, decisions and log loss use the
-        mean of its bin in the lab. Cross-validation over lab groups needs rows, so the result is that of the original
-        lab; learn from all rows together for a new one.
+        Predictions of labelled rows are known by bin only, so the lab's mean of the bin stands in. Cross-validation over
+        lab groups needs rows, so its result is that of the original lab.
         """
         return Lab(**next_lab.extended(self, field))
 

@@ -105,17 +105,17 @@ class Cells:
         return np.column_stack(columns)
 
 
-def cells_of(found: GroupCounts, shape: tuple[int, int]) -> Cells:
+def cells_of(counts: GroupCounts, shape: tuple[int, int]) -> Cells:
     """The counts of a lab as `Cells`, for these numbers of classes and bins."""
-    return Cells(found.cells, found.rows, shape)
+    return Cells(counts.cells, counts.rows, shape)
 
 
 def merged(groups: Keys, parts: Sequence[tuple[Keys, GroupCounts]], shape: tuple[int, int]) -> GroupCounts:
     """The counts of two labs together; their groups are among these."""
     places = [group_keys.positions(groups, keys) for keys, _ in parts]
-    one, two = (cells_of(found, shape).moved(at) for (_, found), at in zip(parts, places, strict=True))
+    one, two = (cells_of(counts, shape).moved(at) for (_, counts), at in zip(parts, places, strict=True))
     total = one.plus(two)
-    sums = [found.prediction_sums for _, found in parts]
+    sums = [counts.prediction_sums for _, counts in parts]
     known = [table for table in sums if table is not None]
     return GroupCounts(
         cells=total.at,
@@ -124,13 +124,13 @@ def merged(groups: Keys, parts: Sequence[tuple[Keys, GroupCounts]], shape: tuple
     )
 
 
-def dense(found: GroupCounts, groups: Ints, shape: tuple[int, int]) -> Floats:
+def dense(counts: GroupCounts, groups: Ints, shape: tuple[int, int]) -> Floats:
     """Tables of classes and bins of these groups, (n, K, m); zeros for the position −1."""
     size = shape[0] * shape[1]
-    low, high = (np.searchsorted(found.cells, (groups + i) * size) for i in (0, 1))
+    low, high = (np.searchsorted(counts.cells, (groups + i) * size) for i in (0, 1))
     low, high = (np.where(groups < 0, 0, edge) for edge in (low, high))
     n = high - low
     taken = np.repeat(low - np.cumsum(n) + n, n) + np.arange(n.sum())
     table = np.zeros((len(groups), size))
-    table[np.repeat(np.arange(len(groups)), n), found.cells[taken] % size] = found.rows[taken]
+    table[np.repeat(np.arange(len(groups)), n), counts.cells[taken] % size] = counts.rows[taken]
     return table.reshape(-1, *shape)

@@ -60,13 +60,13 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
     groups, places = _groups_with_labels(lab, field)
     cells = _cells_at(lab, groups)
     rows = _Rows(lab.F.astype(np.float64), lab.weight_squares.astype(np.float64), cells)
-    found = {design: _Labels.of(field, labelled, places) for design, labelled in field.labelled.items()}
-    if "random" in found:
-        rows = rows.with_random(found["random"])
-    if "by_score" in found:
-        rows = rows.with_stratified(found["by_score"], field)
-    if "by_class" in found:
-        rows = rows.with_given_classes(found["by_class"], of_classes=lab.design == "by_class")
+    by_design = {design: _Labels.of(field, labelled, places) for design, labelled in field.labelled.items()}
+    if "random" in by_design:
+        rows = rows.with_random(by_design["random"])
+    if "by_score" in by_design:
+        rows = rows.with_stratified(by_design["by_score"], field)
+    if "by_class" in by_design:
+        rows = rows.with_given_classes(by_design["by_class"], of_classes=lab.design == "by_class")
     F = whole(rows.F)
     return {
         **_kept(lab),
@@ -76,7 +76,7 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
         "by_group": _by_group(lab, groups, cells, rows.cells),
         "F": F,
         "weight_squares": whole(rows.squares),
-        "n": lab.n + int(np.ceil(sum(labels.rows.sum() for labels in found.values()))),
+        "n": lab.n + int(np.ceil(sum(labels.rows.sum() for labels in by_design.values()))),
     }
 
 
@@ -94,8 +94,8 @@ def _groups_with_labels(lab: Lab, field: Field) -> tuple[Keys, Ints | None]:
 
 def has_labels_of(lab: Lab, field: Field) -> bool:
     """Whether a field of categories has the same labelled rows as the lab, judged by the counts of classes and bins."""
-    found = None if lab.design is None else field.labelled.get(lab.design)
-    return found is not None and bool(np.allclose(found.counts.sum(axis=0), lab.F))
+    labelled = None if lab.design is None else field.labelled.get(lab.design)
+    return labelled is not None and bool(np.allclose(labelled.counts.sum(axis=0), lab.F))
 
 
 def _refuse_own_rows(lab: Lab, field: Field) -> None:
@@ -324,10 +324,10 @@ def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
 
     Labs of categories, which have no rehearsal, by the rows behind the spread between judges.
     """
-    found = canonical(lab.model_dump(mode="json", include=set(_OF_GROUPS)))
+    content = canonical(lab.model_dump(mode="json", include=set(_OF_GROUPS)))
     if lab.rehearsal is not None:
-        return lab.rehearsal.n_rows, lab.rehearsal.n_groups, found
-    return 0 if lab.judge_spread is None else lab.n, 0, found
+        return lab.rehearsal.n_rows, lab.rehearsal.n_groups, content
+    return 0 if lab.judge_spread is None else lab.n, 0, content
 
 
 # Checks that labs can be merged

@@ -292,15 +292,19 @@ def column_order(proba: Any, classes: Sequence[Hashable]) -> list[int] | None:
 
 def _places(names: list[Any], classes: Sequence[Hashable]) -> list[int]:
     order = {str(n): i for i, n in enumerate(names)} | {(type(n), n): i for i, n in enumerate(names)}
-    found = [order.get((type(c), c), order.get(str(c))) for c in classes]
-    if len(names) != len(classes) or any(i is None for i in found):
-        lost = next((c for c, i in zip(classes, found, strict=True) if i is None), None)
+    positions = [order.get((type(c), c), order.get(str(c))) for c in classes]
+    if len(names) != len(classes) or any(i is None for i in positions):
+        absent = next((c for c, i in zip(classes, positions, strict=True) if i is None), None)
         raise InputError(
             f"The columns {listed(names)} do not match the classes {listed(classes)}"
-            + (f": none is named {str(lost)!r}.{did_you_mean(lost, names)}" if lost is not None else ".")
+            + (
+                f": none is named {str(absent)!r}.{did_you_mean(absent, names)}"
+                if absent is not None
+                else "."
+            )
             + " Name the columns after the classes, or pass an array with the columns in that order."
         )
-    return [i for i in found if i is not None]
+    return [i for i in positions if i is not None]
 
 
 def listed(values: Sequence[Any]) -> str:

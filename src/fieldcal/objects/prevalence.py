@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -15,17 +15,13 @@ from pydantic import PrivateAttr, model_validator
 
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.priors import Prior
-from fieldcal.core.reweight import BinStep, Step, steps_of
-from fieldcal.core.solve import Solution
-from fieldcal.core.trust import Evidence, Trust
+from fieldcal.core.reweight import Step, steps_of
+from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError, InputTypeError, option
-from fieldcal.objects import derived, frames, group_keys, performance, show
+from fieldcal.objects import derived, frames, group_keys, performance, prevalence_table, show
 from fieldcal.objects.artefact import (
     LARGEST,
     Artefact,
-    Counts,
-    Flags,
-    Frozen,
     Learnt,
     Numbers,
     Texts,
@@ -37,6 +33,7 @@ from fieldcal.objects.field import Field
 from fieldcal.objects.from_model import FieldLabels, FromModel
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.prevalence_parts import Correction, Fit, WholeField
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import check_options
 from fieldcal.types import Floats, Keys, Shape
@@ -47,75 +44,13 @@ if TYPE_CHECKING:
     from fieldcal.core.field_posterior import Posterior
 
 
-@dataclass(frozen=True)
-class Correction:
-    """The steps that turn predictions into recalibrated ones, from an estimate or from known prevalences."""
-
-    #: At most two. Weights are (K,) for all groups, or (G, K), or by bin; those by bin come first.
-    steps: tuple[Step | BinStep, ...]
-    steps_unseen: tuple[Step | BinStep, ...]  # for a group that is not among these
-    groups: Keys
-    grouped: bool
-    n_classes: int
-    known: bool = (
-        False  # prevalences are the caller's, so there is no whole field to use for an unknown group
-    )
-
-
 #: The posterior of categories has this name in place of a prior's.
 JUDGE = "judge"
-_SHOWN_GROUPS = 12
-_SHOWN_LINES = 36  # group lines, if every class has one
 
 
 def _posteriors() -> Any:
     """`verbs.posteriors`, imported late because it imports objects."""
     return importlib.import_module("fieldcal.verbs.posteriors")
-
-
-class Fit(Frozen):
-    """Convergence and goodness of fit of the estimate, per group."""
-
-    gap: Numbers | None  # (G,) optimality gap of the mode, per row; None if the estimate is the mean
-    n_iter: Counts | None  # (G,)
-    converged: Flags | None  # (G,)
-    novel: Counts  # (G,) rows in bins without lab rows
-    statistic: Numbers  # (G,) goodness of fit, chi-square under label shift
-    df: int
-    p_value: Numbers  # (G,)
-    adjusted: Numbers  # (G,) p-value under false-discovery control
-    effect: Numbers  # (G,) Cohen's w of the misfit
-    whole_effect: float  # effect in the field as one population
-    whole_p_value: float
-
-    @classmethod
-    def of(cls, mode: Solution | None, evidence: Evidence) -> Self:
-        """From the goodness of fit, and from the solver if the estimate is the mode."""
-        misfit = evidence.misfit
-        return cls(
-            gap=None if mode is None else mode.gap,
-            n_iter=None if mode is None else mode.n_iter,
-            converged=None if mode is None else mode.converged,
-            novel=evidence.novel,
-            statistic=misfit.statistic,
-            df=misfit.df,
-            p_value=misfit.p_value,
-            adjusted=misfit.adjusted,
-            effect=misfit.effect,
-            whole_effect=float(evidence.whole.effect[0]),
-            whole_p_value=float(evidence.whole.p_value[0]),
-        )
-
-
-class WholeField(Frozen):
-    """Estimates for the field as one population, one number per class, (K,)."""
-
-    n: float
-    mean_prediction: Numbers
-    urc: Numbers  # estimate under label shift
-    estimate: Numbers  # weighted by trust
-    lower: Numbers | None
-    upper: Numbers | None
 
 
 class Prevalence(Artefact):
@@ -213,8 +148,8 @@ class Prevalence(Artefact):
         check_shapes(self.whole, dict.fromkeys(("mean_prediction", *names), (K,)), "whole: ")
         fit = [name for name, value in vars(self.fit).items() if isinstance(value, np.ndarray)]
         check_shapes(self.fit, dict.fromkeys(fit, (G,)), "fit: ")
-        found = self.by_model
-        if found is not None and not found.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
+        model = self.by_model
+        if model is not None and not model.fits(n_groups=G, n_bins=self.lab.n_bins, n_classes=K):
             raise ValueError("by_model does not fit the groups, bins and classes")
         if len(self.status) != G:
             raise ValueError("status does not fit the groups")
@@ -322,8 +257,8 @@ class Prevalence(Artefact):
                 "the lab's groups, but none were counted. Label some rows (see fieldcal plan), count them with their "
                 "labels and estimate again; or leave it out."
             )
-        found, partition = self.by_model, self.lab.partition
-        seen, unseen = (found.steps_by_bin(partition, unseen=u) for u in (not self.field.grouped, True))
+        model, partition = self.by_model, self.lab.partition
+        seen, unseen = (model.steps_by_bin(partition, unseen=u) for u in (not self.field.grouped, True))
         return Correction(seen, unseen, *about)
 
     def draws(self, groups: list[Hashable] | None = None, *, assume: Assume = "trust") -> Floats:
@@ -374,14 +309,14 @@ class Prevalence(Artefact):
     @cached_property
     def posterior(self) -> Posterior:
         """The posterior of the multilevel model, computed again."""
-        found: Posterior = _posteriors().of_estimate(self, weighed=bool(self.field.labelled))
-        return found
+        posterior: Posterior = _posteriors().of_estimate(self, weighed=bool(self.field.labelled))
+        return posterior
 
     @cached_property
     def open_posterior(self) -> Posterior:
         """The posterior with all hypotheses open, for planning with further labels."""
-        found: Posterior = self.posterior
-        return found if self.field.labelled else _posteriors().of_estimate(self, weighed=True)
+        posterior: Posterior = self.posterior
+        return posterior if self.field.labelled else _posteriors().of_estimate(self, weighed=True)
 
     @property
     def own_prior(self) -> Prior | None:
@@ -536,8 +471,8 @@ class Prevalence(Artefact):
         if where == "lab" and self.by_model is not None and self.by_model.lab_rows is not None:
             rows = np.asarray(self.by_model.lab_rows, dtype=np.float64)
         if where == "field":
-            for found in self.field.labelled.values():
-                rows[found.at] += found.counts.sum(axis=(1, 2))
+            for labelled in self.field.labelled.values():
+                rows[labelled.at] += labelled.counts.sum(axis=(1, 2))
         return rows.tolist()
 
     def row_of(self, group: Hashable) -> int:
@@ -551,18 +486,11 @@ class Prevalence(Artefact):
 
     def interval_text(self, g: int | None, k: int) -> str:
         """The interval of one class in a group, or in the whole field, as text; empty without a level."""
-        lower, upper = (self.whole.lower, self.whole.upper) if g is None else (self.lower, self.upper)
-        if lower is None or upper is None:
-            return ""
-        at = k if g is None else (g, k)
-        return f"{lower[at]:.3f} – {upper[at]:.3f}"
+        return prevalence_table.interval_text(self, g, k)
 
     def shown_class(self) -> int:
         """The second of two classes; of more, the one with the largest correction."""
-        if len(self.classes) == 2:
-            return 1
-        rows = np.asarray(self.n, dtype=np.float64) @ np.abs(self.estimate - self.mean_prediction)
-        return int((rows if rows.any() else np.abs(self.whole.urc - self.lab.p_lab)).argmax())
+        return prevalence_table.shown_class(self)
 
     @property
     def shows_one_class(self) -> bool:
@@ -571,54 +499,18 @@ class Prevalence(Artefact):
 
     def shown(self) -> list[tuple[Hashable, int | None, int]]:
         """The lines of `table`: name, position of the group (None: the whole field) and of the class."""
-        moved = show.largest(np.abs(self.whole.urc - self.lab.p_lab), show.SHOWN_CLASSES)
-        classes = [1] if self.shows_one_class else sorted(moved)
-        if not self.field.grouped:
-            return [(self.classes[k], 0, k) for k in classes]
-        fit = 1 if len(classes) > _SHOWN_LINES else _SHOWN_LINES // len(classes)
-        at = show.largest(self.n, min(fit, _SHOWN_GROUPS))
-        lines: list[tuple[Hashable, int | None]] = [("whole field", None), *((self.groups[g], g) for g in at)]
-        return [(name, g, k) for name, g in lines for k in classes]
+        return prevalence_table.shown_lines(self)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Head and rows of the table for people: the whole field and the largest groups."""
-        interval = "" if self.level is None else f"{self.level:.0%} interval"
-        first = ["group", "class"] if self.field.grouped else ["class"]
-        names = ["mean prediction", "under label shift", "estimate"]
-        if self.is_judged:
-            names[0], names[2] = "as judged", "share"
-        head = [*first, "n", *names, interval, "status"]
-        lines = [self._line(*line) for line in self.shown()]
-        left_out = {"class"} if self.shows_one_class else set()
-        if self.is_judged:  # no assumption about the shift
-            left_out.add("under label shift")
-        kept = [i for i, title in enumerate(head) if title not in left_out]
-        return [head[i] for i in kept], [[line[i] for i in kept] for line in lines]
-
-    def _line(self, name: Hashable, g: int | None, k: int) -> list[str]:
-        held, at = (self.whole, k) if g is None else (self, (g, k))
-        shares = (held.mean_prediction[at], held.urc[at], held.estimate[at])
-        n, status = (np.sum(self.n), "") if g is None else (self.n[g], show.status(self.status[g]))
-        names = [show.name(name), show.name(self.classes[k])] if self.field.grouped else [show.name(name)]
-        numbers = [show.amount(n), *(f"{share:.3f}" for share in shares), self.interval_text(g, k)]
-        return [*names, *numbers, status]
+        return prevalence_table.table(self)
 
     def title(self) -> str:
         """The title of the table."""
-        rows = f"{float(np.sum(self.n)):,.0f} rows"
-        what = "Share" if self.is_judged else "Prevalence"
-        if not self.field.grouped:
-            return f"{'Shares behind the values' if self.is_judged else what} in one population, {rows}"
-        classes = f"{len(self.classes):,} {self.lab.outcome.plural}"
-        of = group_keys.show(self.classes[1], width=30) if self.shows_one_class else classes
-        return f"{what} of {of} in {len(self.groups):,} groups, {rows}"
+        return prevalence_table.title(self)
 
     def __repr__(self) -> str:
-        head, rows = self.table()
-        widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-        lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
-        more = [f"  {note}" for note in show.prevalence_notes(self) if note]
-        return "\n".join([self.title(), *lines, *more, repr(self.verdict)])
+        return prevalence_table.text(self)
 
     def __rich__(self) -> Group:
         return show.stacked([*show.prevalence_parts(self), *show.verdict_parts(self.verdict)])

@@ -45,15 +45,15 @@ def as_problem(
 def labelled_rows(field: Field, problem: Problem) -> LabelledRows:
     """Labelled rows of a field, in the same effective rows as its other rows."""
     given, (_, K, m) = field.labelled, problem.shape
-    groups = np.unique(np.concatenate([np.zeros(0, np.intp), *(found.at for found in given.values())]))
-    worth = _label_worth(field, problem, groups)
+    groups = np.unique(np.concatenate([np.zeros(0, np.intp), *(labelled.at for labelled in given.values())]))
+    effective = _label_worth(field, problem, groups)
 
     def of(*designs: Design) -> Floats:
         table = np.zeros((len(groups), K, m))
         for design in designs:
             if design in given:
                 table[np.searchsorted(groups, given[design].at)] += given[design].counts
-        return np.asarray(table * worth[:, None, None])
+        return np.asarray(table * effective[:, None, None])
 
     return LabelledRows(groups, of("random", "by_score"), of("by_class"))
 
@@ -62,15 +62,15 @@ def _label_worth(field: Field, problem: Problem, groups: Ints) -> Floats:
     """Effective rows per labelled row of these groups."""
     n = np.asarray(field.n, dtype=np.float64)[groups]
     typical = problem.V.sum() / max(float(np.sum(field.n)), 1e-300)
-    worth = np.full(len(n), typical or 1.0)
-    return np.asarray(np.divide(problem.V.sum(axis=1)[groups], n, out=worth, where=n > 0))
+    effective = np.full(len(n), typical or 1.0)
+    return np.asarray(np.divide(problem.V.sum(axis=1)[groups], n, out=effective, where=n > 0))
 
 
 def label_rows(field: Field) -> dict[Design, float]:
     """Labelled rows of each design; for weighted ones, the effective sample size."""
     n, squares = float(np.sum(field.n)), float(np.sum(field.weight_squares, dtype=np.float64))
-    worth = float(row_per_weight(n, squares)) if field.weighted and n > 0 else 1.0
-    return {design: worth * float(found.counts.sum()) for design, found in field.labelled.items()}
+    effective = float(row_per_weight(n, squares)) if field.weighted and n > 0 else 1.0
+    return {design: effective * float(labelled.counts.sum()) for design, labelled in field.labelled.items()}
 
 
 def looks_random(lab: Lab, field: Field) -> float | None:
@@ -78,12 +78,12 @@ def looks_random(lab: Lab, field: Field) -> float | None:
 
     Within groups, because the caller chooses how many rows each group has. Neighbouring bins of few rows are merged.
     """
-    found = field.labelled.get("random")
-    if found is None:
+    labelled = field.labelled.get("random")
+    if labelled is None:
         return None
     problem = as_problem(lab, field)
-    seen = (found.counts * _label_worth(field, problem, found.at)[:, None, None]).sum(axis=1)  # (L, m)
-    V = problem.V[found.at]
+    seen = (labelled.counts * _label_worth(field, problem, labelled.at)[:, None, None]).sum(axis=1)  # (L, m)
+    V = problem.V[labelled.at]
     known = V.sum(axis=1) > 0
     expected = (V[known] / V[known].sum(axis=1, keepdims=True) * seen[known].sum(axis=1, keepdims=True)).sum(
         axis=0
@@ -94,5 +94,5 @@ def looks_random(lab: Lab, field: Field) -> float | None:
 def _worth(lab: Lab, V: Floats, squares: Floats) -> Floats:
     """Histograms (G, m) of weighted rows, scaled to their effective sample size."""
     n = V.sum(axis=1)
-    worth = rows_worth(V, squares, lab.M, lab.p_lab)
-    return np.asarray(V * np.divide(worth, n, out=np.ones_like(n), where=n > 0)[:, None])
+    effective = rows_worth(V, squares, lab.M, lab.p_lab)
+    return np.asarray(V * np.divide(effective, n, out=np.ones_like(n), where=n > 0)[:, None])

@@ -78,11 +78,11 @@ def _rows_of_two(table: Floats, n: Any, intervals: Any, level: float) -> Floats:
         raise InputError(
             f"intervals must be those of sensitivity and specificity, two pairs of ends, but have shape {ends.shape}."
         )
-    found = [
+    equivalent = [
         _worth_of_interval(rate, low, high, level, name)
         for name, rate, (low, high) in zip(_NAMES, (table[1, 1], table[0, 0]), ends, strict=True)
     ]
-    return np.array(found[::-1])
+    return np.array(equivalent[::-1])
 
 
 def _worth_of_interval(rate: float, low: float, high: float, level: float, name: str) -> float:

@@ -245,8 +245,8 @@ def positive_text(lab: Lab) -> str:
 
 def labelled_text(field: Field) -> str:
     """Numbers of labelled rows by design; empty without any."""
-    found = [f"{amount(d.counts.sum())} chosen {CHOSEN[design]}" for design, d in field.labelled.items()]
-    return f"labelled rows: {', '.join(found)}" if found else ""
+    parts = [f"{amount(d.counts.sum())} chosen {CHOSEN[design]}" for design, d in field.labelled.items()]
+    return f"labelled rows: {', '.join(parts)}" if parts else ""
 
 
 def labels_text(prev: Prevalence) -> str:

@@ -73,8 +73,8 @@ class Verdict(Frozen):
     @property
     def told(self) -> tuple[Finding, ...]:
         """Findings against use, most severe first, and those that trust rests on."""
-        found = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
-        return tuple(sorted(found, key=lambda f: -_ORDER.index(f.state)))
+        relevant = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
+        return tuple(sorted(relevant, key=lambda f: -_ORDER.index(f.state)))
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -94,8 +94,8 @@ class Verdict(Frozen):
     def text(self, reasons: Sequence[str] | None = None) -> str:
         """The verdict, followed by its reasons, or by others if given."""
         # Reasons may come from a file: `show` removes line breaks and terminal commands.
-        told = self.reasons if reasons is None else reasons
-        return "\n".join([WORDS[self.level], *(f"  - {group_keys.show(why, width=1_000)}" for why in told)])
+        shown = self.reasons if reasons is None else reasons
+        return "\n".join([WORDS[self.level], *(f"  - {group_keys.show(why, width=1_000)}" for why in shown)])
 
     def __repr__(self) -> str:
         return self.text()

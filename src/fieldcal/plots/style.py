@@ -180,3 +180,9 @@ def axes(ax: Axes | None, picture: str, table: dict[str, Any]) -> Axes:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=size(picture, table), layout="constrained")[1]
+
+
+def unit_square(ax: Axes) -> Axes:
+    """The axes with equal scales from 0 to 1."""
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    return ax

@@ -6,27 +6,22 @@ are Python floats or None; names are short and on one line. A table that omits g
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from fieldcal.alignment import check_alignment
 from fieldcal.core.hypotheses import KINDS
-from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.core.reweight import BinStep, Step, taken
-from fieldcal.errors import InputError, InputTypeError, option
-from fieldcal.objects import Lab, Prevalence, group_keys
+from fieldcal.errors import InputError, option
+from fieldcal.objects import Lab, Prevalence
 from fieldcal.objects.from_model import HYPOTHESES
 from fieldcal.objects.outcome import place_of_class
-from fieldcal.options import as_array, as_number, check_kind
-from fieldcal.plots import style
-from fieldcal.types import Floats, Ints
-
-Table = dict[str, Any]
+from fieldcal.options import as_number, check_kind
+from fieldcal.plots.evaluation_tables import coverage, pit, reliability, reliability_of
+from fieldcal.plots.selection import Lines, spread_of, worth_showing
+from fieldcal.plots.values import Table, bin_labels, class_labels, number, plain, short_names
+from fieldcal.types import Floats
 
 __all__ = [
     "bin_labels",
@@ -45,21 +40,12 @@ __all__ = [
     "trust",
 ]
 
-#: Central intervals whose coverage is drawn.
-NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-#: Letters of a name from the data.
-NAME_WIDTH = 28
-_LONGEST_NAME = 200  # letters compared to keep names distinct
-
 _DISTRIBUTION = ("mean_prediction", "estimate", "lower", "upper")
 _POINTS = 51  # of a curve
 _BARS = 30  # of changes, at most
-_PIT_BARS = 10
 _NARROW = 0.005  # smallest half-width of the axis of changes
 _SAME = 1e-9  # smaller changes are rounding errors
-_HALF_OF_90 = 1.645  # half-width of a 90 % interval, in standard errors
 _FLOOR = 1e-12  # smallest prediction whose odds are drawn
-_IN_BIN = 12  # letters of a class in the label of a bin
 
 
 def focus(prev: Prevalence, of: Hashable = None) -> int:
@@ -162,21 +148,21 @@ def _class_lines(prev: Prevalence) -> Lines:
 
 
 def _labelled_share(prev: Prevalence) -> Floats | None:
-    found = prev.field.labelled.get("random")
-    if found is None:
+    labelled = prev.field.labelled.get("random")
+    if labelled is None:
         return None
     table = np.full(prev.estimate.shape, np.nan)
-    rows = np.asarray(found.counts, dtype=np.float64).sum(axis=2)
-    table[found.at] = rows / rows.sum(axis=1, keepdims=True)
+    rows = np.asarray(labelled.counts, dtype=np.float64).sum(axis=2)
+    table[labelled.at] = rows / rows.sum(axis=1, keepdims=True)
     return table
 
 
 def _whole_line(prev: Prevalence, k: int) -> Table:
     columns = ("mean_prediction", "estimate", "lower", "upper", "urc")
     shares = {name: getattr(prev.whole, name) for name in columns}
-    found = prev.field.labelled.get("random")
-    labelled = None if found is None else found.counts.sum(axis=(0, 2))
-    share = None if labelled is None else labelled / labelled.sum()
+    labelled = prev.field.labelled.get("random")
+    rows = None if labelled is None else labelled.counts.sum(axis=(0, 2))
+    share = None if rows is None else rows / rows.sum()
     return {
         "n": np.sum(prev.n).item(),
         **{name: None if p is None else number(p[k]) for name, p in {**shares, "labelled": share}.items()},
@@ -271,9 +257,7 @@ def _moved(prev: Prevalence, old: Floats, mean_prediction: Floats, k: int, g: in
 
 
 def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
-    """Histogram of the difference between estimate and mean prediction: share of rows per bar, one bar centred on
-    zero.
-    """
+    """Share of rows by the difference between estimate and mean prediction; one bar is centred on zero."""
     k = focus(prev, of)
     rows = np.asarray(prev.n, dtype=np.float64)
     used = rows > 0
@@ -322,105 +306,6 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
     }
 
 
-def reliability(lab: Lab, *, of: Hashable = None) -> Table:
-    """Mean prediction and share of a class per bin of the lab; by default the second of two, or the largest."""
-    check_kind("lab", lab, Lab)
-    if not lab.partition.takes_probabilities:
-        given = "values" if lab.of_values else "bin ids"
-        raise InputError(
-            f"This lab was learnt from {given}, so there are no predictions to compare with the labels. "
-            "Learn it from probabilities to see how reliable they are."
-        )
-    k = _class_at(lab.classes, of, lab.p_lab)
-    n = lab.F.sum(axis=0).astype(np.float64)
-    series = _series("lab", lab.bin_means[:, k] * n, lab.F[k].astype(np.float64), n)
-    return {"class": short_names(lab.classes)[k], "series": [series]}
-
-
-def reliability_of(
-    before: ArrayLike,
-    after: ArrayLike,
-    y: ArrayLike,
-    *,
-    classes: Sequence[Hashable],
-    of: Hashable = None,
-    bins: int = 10,
-) -> Table:
-    """Mean prediction and share of a class among labelled rows, before and after, in bins of equal size.
-
-    By default for the second of two classes, or the one whose predictions changed most.
-    """
-    check_alignment(before=before, after=after, y=y)
-    if not isinstance(classes, (list, tuple, np.ndarray)):
-        raise InputTypeError(f"classes must be a list of the classes in order, but got {classes!r:.60}.")
-    old, new = (as_columns(as_array(name, p)) for name, p in {"before": before, "after": after}.items())
-    codes = _codes(y)
-    _check_labelled(old, new, codes, len(classes))
-    k = _class_at(tuple(classes), of, np.abs(new.sum(axis=0) - old.sum(axis=0)))
-    hit = (codes == k).astype(np.float64)
-    series = [_binned(name, p[:, k], hit, bins) for name, p in (("before", old), ("after", new))]
-    return {"class": short_names(tuple(classes))[k], "series": series}
-
-
-def _binned(name: str, score: Floats, hit: Floats, bins: int) -> Table:
-    """Series in bins of equal size; equal scores share a bin, so the order of the rows does not matter."""
-    at = cut(score, quantile_cuts(score, bins))
-    scores, hits = (np.bincount(at, column).astype(np.float64) for column in (score, hit))
-    return _series(name, scores, hits, np.bincount(at).astype(np.float64))
-
-
-def _series(name: str, scores: Floats, hits: Floats, n: Floats) -> Table:
-    """Points from sums per bin, by increasing mean prediction; empty bins are skipped."""
-    used = np.flatnonzero(n > 0)
-    used = used[np.argsort(scores[used] / n[used], kind="stable")]
-    scores, hits, n = scores[used], hits[used], n[used]
-    # Two pseudo-rows of each kind for the standard error, which must not vanish at a share of 0 or 1.
-    near = (hits + 2.0) / (n + 4.0)
-    return {
-        "name": name,
-        "mean": plain(scores / n),
-        "share": plain(hits / n),
-        "se": plain(np.sqrt(near * (1.0 - near) / (n + 4.0))),
-        "n": plain(n),
-    }
-
-
-def _class_at(classes: tuple[Hashable, ...], of: Hashable, weight: Floats) -> int:
-    """Position of the requested class; else of the second of two, or of the one with the largest weight."""
-    if of is None:
-        return 1 if len(classes) == 2 else int(np.argmax(weight))
-    at = int(group_keys.positions(classes, (group_keys.normalize(of),))[0])
-    if at < 0:
-        raise InputError(f"There is no class {of!r:.60}. The classes are {classes!r:.200}.")
-    return at
-
-
-def _codes(y: Any) -> NDArray[Any]:
-    try:
-        codes = np.asarray(y)
-    except ValueError:
-        codes = np.empty(())
-    if codes.ndim != 1:
-        raise InputTypeError(f"y must be the position of a class for every row, but got {y!r:.60}.")
-    return codes
-
-
-def _check_labelled(old: Floats, new: Floats, codes: NDArray[Any], n_classes: int) -> None:
-    shape = (len(codes), n_classes)
-    if old.shape != shape or new.shape != shape:
-        raise InputError(
-            f"before and after must be probabilities of the same {len(codes):,} labelled rows and {n_classes} classes, "
-            f"but have the shapes {old.shape} and {new.shape}."
-        )
-    if not len(codes):
-        raise InputError("There are no labelled rows to draw. Give at least one.")
-    if codes.dtype.kind not in "iub" or codes.min() < 0 or codes.max() >= n_classes:
-        raise InputError(
-            f"y must be the positions of the classes, 0 to {n_classes - 1}, but holds {codes.tolist()!r:.60}. "
-            "Look each label up in classes first."
-        )
-
-
 def response(lab: Lab) -> Table:
     """The response matrix: distribution of predictions within each class."""
     check_kind("lab", lab, Lab)
@@ -432,178 +317,7 @@ def response(lab: Lab) -> Table:
     }
 
 
-def pit(before: Any, after: Any, y: ArrayLike) -> Table:
-    """Histogram of the probability integral transform before and after, with the standard error of uniform draws."""
-    truth = _numbers_of(before, after, y)
-    edges = np.linspace(0.0, 1.0, _PIT_BARS + 1)
-    n = len(truth)
-    shares = [np.histogram(_transform(p, truth), edges)[0] / n for p in (before, after)]
-    even = 1.0 / _PIT_BARS
-    return {
-        "edges": plain(edges),
-        "before": plain(shares[0]),
-        "after": plain(shares[1]),
-        "noise": float(2.0 * np.sqrt(even * (1.0 - even) / n)),
-        "n": n,
-    }
-
-
-def coverage(before: Any, after: Any, y: ArrayLike) -> Table:
-    """Coverage of central intervals before and after, with the standard error ``se`` of calibrated predictions."""
-    truth = _numbers_of(before, after, y)
-    nominal = np.array(NOMINAL)
-    return {
-        "nominal": plain(nominal),
-        "before": plain(_held(before, truth)),
-        "after": plain(_held(after, truth)),
-        "se": plain(np.sqrt(nominal * (1.0 - nominal) / len(truth))),
-        "n": len(truth),
-    }
-
-
-def _transform(predicted: Any, y: Floats) -> Floats:
-    """The probability integral transform; at an atom the middle of the jump."""
-    at = y[:, None]
-    middle = (predicted.cdf(at, before=True) + predicted.cdf(at))[:, 0] / 2.0
-    return np.asarray(np.clip(middle, 0.0, 1.0))
-
-
-def _held(predicted: Any, y: Floats) -> Floats:
-    share = np.array(NOMINAL)
-    ends = predicted.ppf(np.concatenate([1.0 - share, 1.0 + share]) / 2.0)
-    lower, upper = np.hsplit(ends, 2)
-    inside = (lower <= y[:, None]) & (y[:, None] <= upper)
-    return np.asarray(inside.mean(axis=0))
-
-
-def _numbers_of(before: Any, after: Any, y: ArrayLike) -> Floats:
-    for predicted in (before, after):
-        if not all(hasattr(predicted, name) for name in ("cdf", "ppf", "__len__")):
-            raise InputTypeError(
-                f"before and after must be predictive distributions, but got {type(predicted).__name__}. "
-                "Make them with fieldcal.regression.from_quantiles, from_moments and so on."
-            )
-    try:
-        truth = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputTypeError(f"y must be numbers, but holds {str(y)[:60]!r}.") from None
-    if truth.ndim != 1 or not len(before) == len(after) == len(truth):
-        raise InputError(
-            f"before, after and y must be of the same rows, but there are {len(before):,} and {len(after):,} "
-            f"predictions and y has shape {truth.shape}."
-        )
-    if not len(truth):
-        raise InputError("There are no numbers to draw. Give at least one.")
-    if not np.isfinite(truth).all():
-        raise InputError(
-            f"{int((~np.isfinite(truth)).sum()):,} of the numbers y are missing or infinite. Drop those rows."
-        )
-    return truth
-
-
 # -- selection of groups, where there are more than there is room for -------------------------------------------
 
 
-@dataclass(frozen=True)
-class Lines:
-    """Candidate lines of a forest plot: groups, or classes."""
-
-    size: Floats  # rows; larger lines come first
-    rows: Floats
-    mean_prediction: Floats
-    estimate: Floats
-    lower: Floats | None
-    upper: Floats | None
-    misfit: Floats  # effect size of groups that fit no mixture of the classes, else 0
-
-
-def worth_showing(lines: Lines, limit: int) -> list[int]:
-    """Selected lines: half for the largest, a quarter for the worst fits, the rest for reliable differences."""
-    check_limit(limit)
-    if len(lines.size) <= limit:
-        return list(range(len(lines.size)))
-    largest = np.argsort(-lines.size, kind="stable")
-    bad = np.argsort(-lines.misfit, kind="stable")[: np.count_nonzero(lines.misfit > 0)]
-    half = (limit + 1) // 2
-    return take([(largest, half), (bad, (limit - half) // 2), (moved_for_sure(lines), limit)], limit)
-
-
-def moved_for_sure(lines: Lines) -> Ints:
-    """Positions by the distance from the mean prediction to the interval, then by the difference in interval widths.
-
-    Differs from a plain ratio, which is huge for a class with a share near zero and a tiny interval.
-    """
-    change = np.abs(lines.estimate - lines.mean_prediction)
-    half = _half_width(lines)
-    beyond = np.where(lines.rows > 0, np.maximum(change - half, 0.0), -1.0)
-    return np.lexsort((-change / np.maximum(half, 1e-12), -beyond))
-
-
-def _half_width(lines: Lines) -> Floats:
-    """Half-width of the interval; without intervals, of the sampling noise."""
-    if lines.lower is None or lines.upper is None:
-        noise = np.sqrt(lines.estimate * (1.0 - lines.estimate) / np.maximum(lines.rows, 1.0))
-        return np.asarray(_HALF_OF_90 * noise)
-    # On the side of the interval on which the mean prediction lies.
-    return np.where(
-        lines.mean_prediction < lines.estimate, lines.estimate - lines.lower, lines.upper - lines.estimate
-    )
-
-
-def spread_of(shift: Floats, rows: Floats, limit: int) -> list[int]:
-    """The lowest, the highest and the largest groups; groups without rows only if there is room for all."""
-    check_limit(limit)
-    if len(shift) <= limit:
-        return list(range(len(shift)))
-    counted = np.flatnonzero(rows > 0)
-    by_shift = counted[np.argsort(shift[counted], kind="stable")]
-    largest = np.argsort(-rows, kind="stable")
-    third = limit // 3
-    return take([(by_shift, third), (by_shift[::-1], third), (largest, limit)], limit)
-
-
-def take(orders: Sequence[tuple[Ints, int]], limit: int) -> list[int]:
-    """Up to the given number from each order, without repeats, at most ``limit`` in total."""
-    taken: dict[int, None] = {}
-    for order, places in orders:
-        goal = min(len(taken) + places, limit)
-        for i in order[: 2 * limit].tolist():
-            if len(taken) >= goal:
-                break
-            taken.setdefault(i)
-    return list(taken)
-
-
-def check_limit(limit: int) -> None:
-    """Refuse limits below one."""
-    if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
-        raise InputError(f"limit must be a whole number of at least 1, but got {limit!r:.60}.")
-
-
 # -- names and numbers -----------------------------------------------------------------------------------------
-
-
-def short_names(given: Sequence[Hashable]) -> list[str]:
-    """Keys of groups or classes as short text on one line."""
-    whole = [group_keys.show(key, width=_LONGEST_NAME).strip() or '""' for key in given]
-    return style.all_shortened(whole, NAME_WIDTH)
-
-
-def class_labels(lab: Lab) -> list[str]:
-    """Classes under an axis; intervals with the fewest digits (at least three) that keep their ends distinct."""
-    return list(lab.outcome.short_labels)
-
-
-def bin_labels(lab: Lab) -> list[str]:
-    """One short label per bin of the lab's partition."""
-    return lab.partition.labels([group_keys.show(name, width=_IN_BIN) for name in lab.classes])
-
-
-def plain(values: ArrayLike) -> list[float | None]:
-    """A list of Python floats; None for values that are not finite."""
-    return [number(value) for value in np.asarray(values, dtype=np.float64).tolist()]
-
-
-def number(value: Any) -> float | None:
-    """A Python float, or None."""
-    return float(value) if math.isfinite(value) else None

@@ -39,12 +39,16 @@ def choose_support(
         )
     size = np.ones(len(y)) if weight is None else weight
     own = _atoms(y, size) if isinstance(atoms, str) else np.unique(as_array("atoms", atoms))
-    rest = ~np.isin(y, own)
+    continuous = ~np.isin(y, own)
     number = min(INTERVALS, int(size.sum() // ROWS)) if intervals is None else intervals
     number = max(2, number) - len(own)
     tails = TAIL_CUTS if intervals is None else 0
-    cuts = _quantiles(y[rest], size[rest], number, tails) if rest.any() and number > 1 else np.empty(0)
-    if not len(cuts) and (not len(own) or not rest.any()) and len(own) < 2:
+    cuts = (
+        _quantiles(y[continuous], size[continuous], number, tails)
+        if continuous.any() and number > 1
+        else np.empty(0)
+    )
+    if not len(cuts) and (not len(own) or not continuous.any()) and len(own) < 2:
         raise InputError(f"All {len(y):,} numbers are the same, {y[0]:g}: there is nothing to predict.")
     return _without_empty(Intervals.of(cuts, atoms=own), y)
 

@@ -71,11 +71,11 @@ def report_content(
     prev: Prevalence,
     *,
     of: Hashable = None,
-    found: Evaluation | None = None,
+    evaluation: Evaluation | None = None,
     title: str | None = None,
     about: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Content of the report of an estimate; ``found`` is the evaluation on labelled rows, if there are any."""
+    """Content of the report of an estimate; ``evaluation`` is that on labelled rows, if there are any."""
     k = tables.focus(prev, of)
     content = {
         "fieldcal": "report",
@@ -85,11 +85,11 @@ def report_content(
         "verdict": verdict_section(prev, _meaning(prev), [_advice(prev), *_remedies(prev)], _LAST_ADVICE),
         "summary": _summary_section(prev, k),
         "changes": _change_sentences(prev, k),
-        "groups": table_of_groups(prev, k, found),
+        "groups": table_of_groups(prev, k, evaluation),
         "trust": _trust_sentences(prev),
         "labels": labels_section(prev, k),
-        "labelled": None if found is None else _labelled_section(found, prev, k),
-        "figures": _figure_tables(prev, k, found),
+        "labelled": None if evaluation is None else _labelled_section(evaluation, prev, k),
+        "figures": _figure_tables(prev, k, evaluation),
         "checklist": checklist_section(prev),
         "quality": quality_section(prev),
         "settings": settings_section(prev),
@@ -203,44 +203,46 @@ def _changes_of_a_distribution(prev: Prevalence, k: int) -> list[str]:
     """For a regression: difference between estimated and predicted distribution, and the group with the largest."""
     whole, each = _total_variation(prev)
     from_lab = np.abs(prev.whole.estimate - prev.lab.p_lab).sum() / 2.0
-    found = [
+    sentences = [
         *_not_recommended(prev),
         f"Over the whole field the estimate moves {whole:.1%} of the rows to other intervals than the predictions, "
         f"and {from_lab:.1%} to others than in the lab (total variation, {len(prev.classes)} "
         "intervals).",
     ]
     if not prev.field.grouped or not len(prev.groups):
-        return found
+        return sentences
     g, n = int(np.argmax(each)), np.asarray(prev.n, dtype=np.float64)
-    found.append(
+    sentences.append(
         f"The median over groups is {np.median(each):.1%}; the maximum is in {shown_name(prev.groups[g])} "
         f"({show.amount(n[g])} rows): {each[g]:.1%}."
     )
-    found.append(f"Comparisons between groups use their share of the interval {shown_name(prev.classes[k])}.")
-    return found
+    sentences.append(
+        f"Comparisons between groups use their share of the interval {shown_name(prev.classes[k])}."
+    )
+    return sentences
 
 
 def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
     n = np.asarray(prev.n, dtype=np.float64)
     mean_prediction, estimate = prev.mean_prediction[:, k], prev.estimate[:, k]
     change = estimate - mean_prediction
-    found = [
+    sentences = [
         f"The estimate is above the mean prediction in {int((change > 0).sum()):,} and below it in "
         f"{int((change < 0).sum()):,} of {len(n):,} groups."
     ]
     if prev.lower is not None and prev.upper is not None:
         outside = (mean_prediction < prev.lower[:, k]) | (mean_prediction > prev.upper[:, k])
         rows = f" ({n[outside].sum() / max(n.sum(), 1e-300):.0%} of the rows)" if outside.any() else ""
-        found.append(
+        sentences.append(
             f"In {number_or_none(int(outside.sum()))} of them{rows} the mean prediction lies outside the "
             f"{prev.level:.0%} interval of the estimate."
         )
     g = int(np.argmax(n * np.abs(change)))
-    found.append(
+    sentences.append(
         f"The correction affects most rows in group {shown_name(prev.groups[g])} ({show.amount(n[g])} rows): "
         f"mean prediction {mean_prediction[g]:.1%}, estimate {estimate[g]:.1%}{interval_words(prev, g, k)}."
     )
-    return found
+    return sentences
 
 
 # -- trust, and labels -----------------------------------------------------------------------------------------
@@ -248,54 +250,59 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
 
 def _trust_sentences(prev: Prevalence) -> list[str]:
     """Probabilities of label shift between groups and overall, and the findings on both."""
-    found = _texts_of(prev, ("assumed",))
+    sentences = _texts_of(prev, ("assumed",))
     if prev.field.grouped:
-        found.append(
+        sentences.append(
             f"Label shift explains the differences between groups with probability {prev.trust_between:.2f}; their "
             "predictions take this share of the correction."
         )
-        found += _texts_of(prev, _FINDINGS_BETWEEN_GROUPS)
-    found.append(
+        sentences += _texts_of(prev, _FINDINGS_BETWEEN_GROUPS)
+    sentences.append(
         f"Label shift explains the change of the whole field with probability {prev.trust_overall:.2f}."
     )
-    return found + _texts_of(prev, _FINDINGS_OVERALL)
+    return sentences + _texts_of(prev, _FINDINGS_OVERALL)
 
 
 def _texts_of(prev: Prevalence, codes: tuple[str, ...]) -> list[str]:
     return [finding.text for finding in prev.verdict.findings if finding.code in codes]
 
 
-def _labelled_section(found: Evaluation, prev: Prevalence, k: int) -> dict[str, Any]:
+def _labelled_section(evaluation: Evaluation, prev: Prevalence, k: int) -> dict[str, Any]:
     """Evaluation on labelled rows: effect of recalibration and coverage of the intervals."""
-    result = _labelled_result(found, prev)
-    said = [*not_independent_sentence(prev), result]
-    within, some = found.inside(prev, k)
+    result = _labelled_result(evaluation, prev)
+    sentences = [*not_independent_sentence(prev), result]
+    within, some = evaluation.inside(prev, k)
     if some and prev.field.grouped:
-        said.append(
+        sentences.append(
             f"The labelled share of {shown_name(prev.classes[k])} agrees with the estimate's {prev.level:.0%} "
             f"interval, allowing for the noise of the labels, in {within:,} of {some:,} groups."
         )
-    if found.numbers is not None:
-        said += _sentences_of_numbers(found.numbers)
-    return {"rows": len(found.y), "result": result, "sentences": said, "measures": found.table()}
+    if evaluation.numbers is not None:
+        sentences += _sentences_of_numbers(evaluation.numbers)
+    return {
+        "rows": len(evaluation.y),
+        "result": result,
+        "sentences": sentences,
+        "measures": evaluation.table(),
+    }
 
 
-def _labelled_result(found: Evaluation, prev: Prevalence) -> str:
+def _labelled_result(evaluation: Evaluation, prev: Prevalence) -> str:
     if prev.untouched:
-        return f"Predictions are unchanged, so nothing differs on {len(found.y):,} labelled field rows."
-    change, se = found.change()
-    score = "log loss" if found.numbers is None else "the log score of the intervals"
+        return f"Predictions are unchanged, so nothing differs on {len(evaluation.y):,} labelled field rows."
+    change, se = evaluation.change()
+    score = "log loss" if evaluation.numbers is None else "the log score of the intervals"
     made = "calibrated, not recalibrated," if prev.only_calibrated else "recalibrated"
     return (
-        f"On {len(found.y):,} labelled field rows the {made} predictions are {found.better_or_worse()}: {score} "
-        f"changes by {change:+.3f} ± {se:.3f} per row."
+        f"On {len(evaluation.y):,} labelled field rows the {made} predictions are "
+        f"{evaluation.better_or_worse()}: {score} changes by {change:+.3f} ± {se:.3f} per row."
     )
 
 
-def _sentences_of_numbers(found: Numbers) -> list[str]:
-    before, after = found.crps
+def _sentences_of_numbers(numbers: Numbers) -> list[str]:
+    before, after = numbers.crps
     change, se = (after - before).mean(), (after - before).std() / np.sqrt(len(before))
-    held = found.covered(0.9)
+    held = numbers.covered(0.9)
     return [
         f"The continuous ranked probability score (CRPS, in units of the number, lower is better) of the recalibrated "
         f"predictions differs by {change:+.3g} ± {se:.2g} from that of the raw ones, which is {before.mean():.3g}.",
@@ -307,23 +314,25 @@ def _sentences_of_numbers(found: Numbers) -> list[str]:
 # -- figures ---------------------------------------------------------------------------------------------------
 
 
-def _figure_tables(prev: Prevalence, k: int, found: Evaluation | None) -> dict[str, Any]:
+def _figure_tables(prev: Prevalence, k: int, evaluation: Evaluation | None) -> dict[str, Any]:
     """The table behind each figure; None if there is none."""
     lab, grouped, of = prev.lab, prev.field.grouped, prev.classes[k]
     rehearsed = grouped and lab.rehearsal is not None and not prev.rests_on_lab_groups
-    numbers = None if found is None else found.numbers
+    numbers = None if evaluation is None else evaluation.numbers
     return {
         "trust": tables.trust(lab, used=prev.trust_between) if rehearsed else None,
         "explanations": None if prev.labels is None else tables.explanations(prev),
-        "forest": tables.forest(prev, of=of, truth=None if found is None else found.truth),
+        "forest": tables.forest(prev, of=of, truth=None if evaluation is None else evaluation.truth),
         "changes": tables.changes(prev, of=of) if grouped and prev.steps else None,
         "bins": [tables.bins(prev), *(tables.bins(prev, group=prev.groups[g]) for g in _worst_fits(prev))],
         "curve": tables.curve(prev, of=of),
         # With bin ids there are no predictions whose calibration could be drawn.
         "reliability": None if not lab.partition.takes_probabilities else tables.reliability(lab, of=of),
         "labelled": None
-        if found is None
-        else tables.reliability_of(found.before, found.after, found.y, classes=prev.classes, of=of),
+        if evaluation is None
+        else tables.reliability_of(
+            evaluation.before, evaluation.after, evaluation.y, classes=prev.classes, of=of
+        ),
         "response": tables.response(lab),
         "distributions": _distribution_tables(prev),
         "pit": None if numbers is None else numbers.pit,

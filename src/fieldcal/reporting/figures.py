@@ -17,6 +17,7 @@ from typing import Any
 from fieldcal.objects import show
 from fieldcal.objects.verdict import WORDS
 from fieldcal.plots import draw
+from fieldcal.plots.draw_evaluation import SERIES
 from fieldcal.plots.style import INK, all_shortened, quiet, size
 
 Table = dict[str, Any]
@@ -195,7 +196,7 @@ def _reliability(table: Table, where: str, name: str) -> Picture:
         "errors. On the diagonal predictions are calibrated."
     )
     rows = (
-        (draw.SERIES[series["name"]][1], f"{mean:.3f}", f"{share:.3f}", f"{show.amount(n)}")
+        (SERIES[series["name"]][1], f"{mean:.3f}", f"{share:.3f}", f"{show.amount(n)}")
         for series in table["series"]
         for mean, share, n in zip(series["mean"], series["share"], series["n"], strict=True)
     )
@@ -306,9 +307,9 @@ def _plain_tag(tag: re.Match[str]) -> str:
 
 def _as_attributes(style: re.Match[str]) -> str:
     """``fill: #fff; stroke-width: 2`` as attributes; of a font only the size, as its family is the page's."""
-    found = dict(
+    attributes = dict(
         part.strip().split(": ", 1) for part in style[1].replace(":", ": ").split(";") if part.strip()
     )
-    font = re.search(r"([\d.]+)px", found.pop("font", ""))
-    found |= {"font-size": font[1]} if font else {}
-    return "".join(f' {key}="{value.strip()}"' for key, value in found.items())
+    font = re.search(r"([\d.]+)px", attributes.pop("font", ""))
+    attributes |= {"font-size": font[1]} if font else {}
+    return "".join(f' {key}="{value.strip()}"' for key, value in attributes.items())

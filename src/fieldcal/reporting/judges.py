@@ -148,14 +148,14 @@ def _group_sentences(prev: Prevalence, k: int) -> list[str]:
     ends = [
         f"in {shown_name(prev.groups[g])}, {share[g]:.1%}{interval_words(prev, g, k)}" for g in (low, high)
     ]
-    found = [f"By group it is lowest {ends[0]}, and highest {ends[1]}."]
+    sentences = [f"By group it is lowest {ends[0]}, and highest {ends[1]}."]
     if prev.lower is not None and prev.upper is not None:
         outside = int(((judged < prev.lower[:, k]) | (judged > prev.upper[:, k])).sum())
-        found.append(
+        sentences.append(
             f"In {number_or_none(outside)} of {len(share):,} groups the share as judged lies outside the interval of "
             "the true one."
         )
-    return found
+    return sentences
 
 
 # -- differences -----------------------------------------------------------------------------------------------
@@ -169,29 +169,29 @@ def _differences_section(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[
 
 
 def _ranking(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]:
-    found = prev.ranking(of=prev.classes[k], pairs=pairs)
-    order = np.argsort(-found.probability, kind="stable")[:5].tolist()
-    named = [g for g in order if found.probability[g] >= _LEAST_CHANCE] or order[:1]
-    first, *others = [(shown_name(found.groups[g]), float(found.probability[g])) for g in named]
-    more = "".join(f"; {name} with {chance:.2f}" for name, chance in others)
+    ranking = prev.ranking(of=prev.classes[k], pairs=pairs)
+    order = np.argsort(-ranking.probability, kind="stable")[:5].tolist()
+    named = [g for g in order if ranking.probability[g] >= _LEAST_CHANCE] or order[:1]
+    first, *others = [(shown_name(ranking.groups[g]), float(ranking.probability[g])) for g in named]
+    more = "".join(f"; {name} with {probability:.2f}" for name, probability in others)
     return {
         "best": f"{first[0]} has the highest share of {shown_name(prev.classes[k])} with probability "
         f"{first[1]:.2f}{more}.",
-        "ranking": [{"group": name, "probability": chance} for name, chance in (first, *others)],
+        "ranking": [{"group": name, "probability": probability} for name, probability in (first, *others)],
     }
 
 
 def _comparison(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]:
     G = len(prev.groups)
     if G > MOST_COMPARED:
-        said = f"All pairs of {G:,} groups are too many to compare here: Prevalence.compare takes a group to compare "
-        return {"sentences": [f"{said}all others with."], "compared": 0, "found": 0, "lines": []}
+        result = f"All pairs of {G:,} groups are too many to compare here: Prevalence.compare takes a group to compare "
+        return {"sentences": [f"{result}all others with."], "compared": 0, "found": 0, "lines": []}
     compared = prev.compare(of=prev.classes[k], pairs=pairs)
     found = compared.found
-    alone = sum(d.lower > 0 or d.upper < 0 for d in compared.differences)
-    apart = sum(d.all_lower > 0 or d.all_upper < 0 for d in compared.differences)
+    marginal = sum(d.lower > 0 or d.upper < 0 for d in compared.differences)
+    simultaneous = sum(d.all_lower > 0 or d.all_upper < 0 for d in compared.differences)
     n = len(compared.differences)
-    said = (
+    result = (
         f"{len(found):,} of {n:,} differences between two groups are found: of those, at most {compared.errors:.0%} "
         "are expected to have the wrong sign."
         if found
@@ -199,9 +199,9 @@ def _comparison(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]
     )
     return {
         "sentences": [
-            said,
-            f"Of the marginal {compared.level:.0%} intervals, {number_or_none(alone)} {_exclude(alone)} 0. "
-            f"Of the simultaneous intervals, {number_or_none(apart)} {_exclude(apart)} it (the last "
+            result,
+            f"Of the marginal {compared.level:.0%} intervals, {number_or_none(marginal)} {_exclude(marginal)} 0. "
+            f"Of the simultaneous intervals, {number_or_none(simultaneous)} {_exclude(simultaneous)} it (the last "
             "column).",
             *([] if pairs is None else ["Groups are compared on the same items, so shared errors cancel."]),
         ],
@@ -235,7 +235,7 @@ def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
     counts = np.round(judged.verdicts.given_class + judged.verdicts.known.sum(axis=0), 6)
     tail = (1 - (prev.level or DEFAULT_LEVEL)) / 2
     lower, upper = np.quantile(M, [tail, 1 - tail], axis=0)
-    told = counts.size <= MOST_RATES
+    shown = counts.size <= MOST_RATES
     return {
         "values": tables.bin_labels(lab),
         "rates": [
@@ -252,7 +252,7 @@ def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
                     for j in range(counts.shape[1])
                 ],
             }
-            for c in (range(len(counts)) if told else ())
+            for c in (range(len(counts)) if shown else ())
         ],
         "same": [f"{f.question} {f.text}" for f in prev.verdict.findings if f.code in _SAME_JUDGE],
         **_judge_by_group(prev, k),
@@ -300,14 +300,14 @@ def _rests_on_section(prev: Prevalence) -> list[str]:
     texts = {
         f.code: f.text if f.code in _OF_THE_TITLE else f"{f.question} {f.text}" for f in prev.verdict.findings
     }
-    chosen = {design: float(found.counts.sum()) for design, found in prev.field.labelled.items()}
-    said = [
+    chosen = {design: float(labelled.counts.sum()) for design, labelled in prev.field.labelled.items()}
+    sentences = [
         f"{show.amount(n)} of these rows were counted with their labels, chosen {CHOSEN[design]}. {_DESIGNS[design]}"
         for design, n in chosen.items()
     ]
-    if not said and prev.lab.design is not None:
-        said = [f"The judge was learnt from {prev.lab.n:,} labelled rows. {_DESIGNS[prev.lab.design]}"]
-    return [*said, *(texts[code] for code in _RESTS_ON if code in texts)]
+    if not sentences and prev.lab.design is not None:
+        sentences = [f"The judge was learnt from {prev.lab.n:,} labelled rows. {_DESIGNS[prev.lab.design]}"]
+    return [*sentences, *(texts[code] for code in _RESTS_ON if code in texts)]
 
 
 def _more_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
@@ -315,13 +315,13 @@ def _more_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
     if len(prev.groups) > MOST_PLANNED or not MORE_LABELS:
         return None
     try:
-        found = plan(prev, of=prev.classes[k], labels=MORE_LABELS, random_state=prev.seed)
+        planned = plan(prev, of=prev.classes[k], labels=MORE_LABELS, random_state=prev.seed)
     except InputError:
         return None
-    designs = list(dict.fromkeys(more.design for more in found.more_labels))
+    designs = list(dict.fromkeys(more.design for more in planned.more_labels))
     return {
-        "sentence": f"With more labels the {found.level:.0%} interval of {shown_name(prev.classes[k])} over all rows, "
-        f"now {100 * found.width:.1f} percentage points wide, will have about the following width "
+        "sentence": f"With more labels the {planned.level:.0%} interval of {shown_name(prev.classes[k])} over all "
+        f"rows, now {100 * planned.width:.1f} percentage points wide, will have about the following width "
         f"{'(in brackets that of a typical group) ' if prev.field.grouped else ''}(see fieldcal plan):",
         "designs": [f"Chosen {CHOSEN[design]}" for design in designs],
         "widths": [
@@ -329,11 +329,11 @@ def _more_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
                 "labels": n,
                 "each": [
                     {"width": more.width, "group_width": more.group_width}
-                    for more in found.more_labels
+                    for more in planned.more_labels
                     if more.labels == n
                 ],
             }
-            for n in dict.fromkeys(more.labels for more in found.more_labels)
+            for n in dict.fromkeys(more.labels for more in planned.more_labels)
         ],
     }
 

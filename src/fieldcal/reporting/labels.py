@@ -49,8 +49,8 @@ def labels_section(prev: Prevalence, k: int) -> dict[str, Any] | None:
 def labels_summary(prev: Prevalence) -> dict[str, Any]:
     """Rows by design, and the weights of the hypotheses before and after the labels."""
     assert prev.by_model is not None
-    found = prev.by_model.summary()
-    return {"rows": found["rows"], "before": found["before"], "after": found["hypotheses"]}
+    summary = prev.by_model.summary()
+    return {"rows": summary["rows"], "before": summary["before"], "after": summary["hypotheses"]}
 
 
 def not_independent_sentence(prev: Prevalence) -> list[str]:
@@ -139,17 +139,17 @@ def _not_judged(labels: FieldLabels, reason: str | None) -> str:
 def _more(prev: Prevalence, k: int) -> dict[str, Any]:
     """Current width of the interval of class k in the whole field, and its predicted width with further labels."""
     numbers = MORE_LABELS if len(prev.groups) <= MOST_GROUPS else ()
-    found = plan(prev, of=prev.classes[k], labels=numbers, random_state=prev.seed)
+    planned = plan(prev, of=prev.classes[k], labels=numbers, random_state=prev.seed)
     lower, upper = prev.whole.lower, prev.whole.upper
     now = None if lower is None or upper is None else float(upper[k] - lower[k])
     wide = "" if now is None else f" is {100 * now:.1f} percentage points wide. With further labels it"
-    interval = f"the {found.level:.0%} interval of {shown_name(prev.classes[k])} in the whole field"
+    interval = f"the {planned.level:.0%} interval of {shown_name(prev.classes[k])} in the whole field"
     return {
         "sentence": f"Effect of more labels: {interval}{wide} will have about the following width, in "
         "percentage points (fieldcal plan selects rows to label):",
         "now": now,
         "widths": [
-            {"labels": n, **{more.design: more.width for more in found.more_labels if more.labels == n}}
+            {"labels": n, **{more.design: more.width for more in planned.more_labels if more.labels == n}}
             for n in numbers
         ],
     }

@@ -186,8 +186,8 @@ def report(
     if not prev.is_judged:
         if pairs is not None:
             raise InputError(f"{option('pairs')} go with values of a judge or a test. Leave them out.")
-        found = None if y is None else evaluate(prev, proba, y, groups)
-        return Report(report_content(prev, of=of, found=found, title=title, about=about))
+        evaluation = None if y is None else evaluate(prev, proba, y, groups)
+        return Report(report_content(prev, of=of, evaluation=evaluation, title=title, about=about))
     if y is not None:
         raise InputError(
             "Labels of values are part of the estimate, so that they do not go with its report. Count them: "

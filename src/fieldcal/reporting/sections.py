@@ -66,13 +66,13 @@ MOST_CELLS = 200_000
 _COLUMNS = ("mean_prediction", "estimate", "lower", "upper")
 
 
-def table_of_groups(prev: Prevalence, k: int, found: Evaluation | None) -> dict[str, Any]:
+def table_of_groups(prev: Prevalence, k: int, evaluation: Evaluation | None) -> dict[str, Any]:
     """Plain columns; a line is a group, or a class where there is one population. The whole field is by itself.
 
     First come the lines that most rows depend on: for which the estimate moves most rows from class to class, which is
     so where a group is large or far off. Of values, the highest shares come first.
     """
-    truth = None if found is None else found.truth
+    truth = None if evaluation is None else evaluation.truth
     if not prev.field.grouped:
         return _table_of_classes(prev, truth)
     G, K = prev.estimate.shape
@@ -95,7 +95,7 @@ def table_of_groups(prev: Prevalence, k: int, found: Evaluation | None) -> dict[
             {"class": shown_name(prev.classes[j]), **_columns_of_class(prev, truth, (order, j))}
             for j in shown
         ],
-        "whole": _whole_line(prev, shown, None if found is None else found.share()),
+        "whole": _whole_line(prev, shown, None if evaluation is None else evaluation.share()),
         "left_out": K - len(shown) if K > 2 else 0,
     }
 
@@ -140,10 +140,10 @@ def labelled_rows_of(prev: Prevalence) -> Floats | None:
     if not prev.field.labelled:
         known = prev.judged.verdicts.known.sum(axis=2)
         return known if known.any() else None
-    found = np.zeros(prev.estimate.shape)
+    rows = np.zeros(prev.estimate.shape)
     for labels in prev.field.labelled.values():
-        found[labels.at] += labels.counts.sum(axis=2)
-    return found
+        rows[labels.at] += labels.counts.sum(axis=2)
+    return rows
 
 
 def _columns_of_class(prev: Prevalence, truth: Floats | None, at: Any) -> dict[str, Any]:
@@ -196,9 +196,9 @@ def section_summaries(content: Content) -> dict[str, str]:
 
 def judge_section_summaries(content: Content) -> dict[str, str]:
     """A summary sentence of every section in a report on categories."""
-    found, judge = content["differences"], _judge(content)
+    differences, judge = content["differences"], _judge(content)
     return {
-        **({} if found is None else {"differences": found["best"]}),
+        **({} if differences is None else {"differences": differences["best"]}),
         "judge": judge or " ".join(content["judge"]["same"]),
         "rests": _labelled_rows(content),
         **_ends(content),
@@ -220,10 +220,10 @@ def _pictures(content: Content) -> str:
     parts = []
     if figures["changes"]:
         up, down = figures["changes"]["up"], figures["changes"]["down"]
-        said = (
+        sentence = (
             f"The estimate of the share of {summary['class']} is above the mean prediction in {up:,} groups"
         )
-        parts.append(f"{said} and below it in {down:,}.")
+        parts.append(f"{sentence} and below it in {down:,}.")
     if len(figures["distributions"]) > 1:
         names = [table["group"] for table in figures["distributions"][1:]]
         parts.append(f"Distributions in the groups with the largest differences: {_listed(names)}.")
@@ -238,10 +238,16 @@ def _trust(summary: dict[str, Any]) -> str:
 
 
 def _labels(content: Content) -> str:
-    told, helps = content["figures"]["explanations"], content["labels"]["helps"]
-    before, after = (told[when][told["names"].index("label shift")] for when in ("before", "after"))
-    said = f"With {show.amount(told['rows'])} labelled rows label shift has probability {after:.2f}, without them "
-    return f"{said}{before:.2f}." + (f" Recalibrated predictions are {helps}." if helps else "")
+    hypotheses, helps = content["figures"]["explanations"], content["labels"]["helps"]
+    before, after = (
+        hypotheses[when][hypotheses["names"].index("label shift")] for when in ("before", "after")
+    )
+    sentence = (
+        f"With {show.amount(hypotheses['rows'])} labelled rows label shift has probability {after:.2f}, "
+    )
+    return f"{sentence}without them {before:.2f}." + (
+        f" Recalibrated predictions are {helps}." if helps else ""
+    )
 
 
 def _predictions(content: Content) -> str:
@@ -249,14 +255,16 @@ def _predictions(content: Content) -> str:
         return "Predictions stay unchanged."
     curve = content["figures"]["curve"]
     half = len(curve["old"]) // 2
-    said = f"A prediction of {curve['old'][half]:.0%} for {curve['class']} becomes {curve['whole'][half]:.0%}"
+    sentence = (
+        f"A prediction of {curve['old'][half]:.0%} for {curve['class']} becomes {curve['whole'][half]:.0%}"
+    )
     if content["summary"]["only_calibrated"]:
-        return f"{said}: calibrated on the lab, not recalibrated."
+        return f"{sentence}: calibrated on the lab, not recalibrated."
     if not curve["curves"]:
-        return f"{said}."
+        return f"{sentence}."
     ends = sorted((line["new"][half], line["name"]) for line in curve["curves"])
     (low, lowest), (high, highest) = ends[0], ends[-1]
-    return f"{said} over the whole field, {low:.0%} in group {lowest} and {high:.0%} in group {highest}."
+    return f"{sentence} over the whole field, {low:.0%} in group {lowest} and {high:.0%} in group {highest}."
 
 
 def _judge(content: Content) -> str:

@@ -24,10 +24,10 @@ from fieldcal.validation import (
     bin_ids,
     field_scores,
     order_of_rows,
-    score_sums,
     without_zeros,
 )
 from fieldcal.verbs.field_labels import UNKNOWN, check_label_options, field_labels, no_labels
+from fieldcal.verbs.score_sums import score_sums
 from fieldcal.verbs.values import value_bins
 
 if TYPE_CHECKING:

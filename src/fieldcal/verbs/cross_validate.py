@@ -84,8 +84,8 @@ class CrossValidation:
         return "\n".join(lines)
 
 
-def _words(found: Compared) -> str:
-    return f"{found.log_loss:.4f}, changed by {found.change:+.4f} ± {found.se:.4f}: {found.word}"
+def _words(compared: Compared) -> str:
+    return f"{compared.log_loss:.4f}, changed by {compared.change:+.4f} ± {compared.se:.4f}: {compared.word}"
 
 
 def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 0) -> CrossValidation:
@@ -130,8 +130,8 @@ def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 
     check_whole("folds", folds, least=2, most=n)
     losses = np.concatenate(list(_losses(prev, counts, folds, np.random.default_rng([random_state, 4]))))
     own, tilt, bins = losses.T
-    worth = float(prev.posterior.model.counts.field.sum()) / n
-    compared = [Compared(float(new.mean()), *paired(new - own, worth)) for new in (tilt, bins)]
+    effective = float(prev.posterior.model.counts.field.sum()) / n
+    compared = [Compared(float(new.mean()), *paired(new - own, effective)) for new in (tilt, bins)]
     return CrossValidation(n, folds, _not_judging(prev), float(own.mean()), *compared)
 
 
@@ -144,7 +144,7 @@ def cannot_judge(prev: Prevalence) -> str | None:
         aside = "" if not _not_judging(prev) else " Rows chosen by class do not count."
         few = f"{show.amount(n)} labelled rows are too few to evaluate predictions"
         return f"{few}: at least {LEAST} are needed.{aside} Label more."
-    if any(found.counts.dtype.kind != "i" for found in prev.field.labelled.values()):
+    if any(labelled.counts.dtype.kind != "i" for labelled in prev.field.labelled.values()):
         return (
             "Labelled rows were counted with weights, of which only the sums are known, so they cannot be split into "
             "folds. Evaluate on other labelled rows, in a report."
@@ -161,8 +161,8 @@ def _judging(prev: Prevalence) -> Ints:
     counts = np.zeros(prev.posterior.model.counts.field[: len(prev.groups)].shape, dtype=np.int64)
     for design in JUDGES:
         if design in prev.field.labelled:
-            found = prev.field.labelled[design]
-            counts[found.at] += found.counts
+            labelled = prev.field.labelled[design]
+            counts[labelled.at] += labelled.counts
     return counts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,54 +12,46 @@ from numpy.typing import NDArray
 
 from fieldcal.alignment import check_alignment
 from fieldcal.core import partition as parts
-from fieldcal.core.goodness_of_fit import homogeneity
-from fieldcal.core.group_bias import group_bias
-from fieldcal.core.judge import spread_of_judges
-from fieldcal.core.methods import Method, MethodName, as_method
-from fieldcal.core.ordered import approximate_ordered_mean
-from fieldcal.core.partition import Expected, PartitionLike, as_columns
+from fieldcal.core.methods import MethodName, as_method
+from fieldcal.core.partition import PartitionLike
 from fieldcal.core.response import (
     auto_smoothing,
     count_cells,
     equal_rows,
     response_counts,
-    response_matrix,
     row_per_weight,
-    smoothing_cells,
     square_sums,
-    whole,
 )
-from fieldcal.core.shrinkage import approximate_posterior_mean
-from fieldcal.core.trust import rehearse
-from fieldcal.core.values import Values
-from fieldcal.errors import BinsWarning, InputError, TrustWarning, option
-from fieldcal.objects import SCORE_UNIT, Classes, Lab, Outcome, group_keys
+from fieldcal.errors import BinsWarning, InputError, option
+from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.artefact import check_call
-from fieldcal.objects.lab_groups import GroupCounts, count_by_group
 from fieldcal.objects.next_lab import class_shares
-from fieldcal.objects.outcome import are_distributions, as_numbers, n_labels
+from fieldcal.objects.outcome import n_labels
 from fieldcal.options import AS_VALUES, as_number, check_choice, check_goes_with, check_options, is_auto
 from fieldcal.types import Design, Floats, Ints, Keys, Kind
 from fieldcal.validation import (
     LAB,
     Scores,
-    as_labels,
     as_scores,
     as_weights,
     bin_ids,
-    check_order,
     is_zero,
     order_of_rows,
-    score_sums,
 )
 from fieldcal.verbs.calibrate import CalibrationLike, calibrated, check_calibration
-from fieldcal.verbs.count import as_distributions
 from fieldcal.verbs.findings import warn_about_lab
+from fieldcal.verbs.lab_rows import LabRows, are_of_a_number, with_classes, with_numbers, with_values
+from fieldcal.verbs.lab_statistics import (
+    BinnedRows,
+    counts_by_group,
+    decisions,
+    group_statistics,
+    log_loss,
+    predictions_of,
+)
 from fieldcal.verbs.positive import classes_with_positive, refuse_swapped
-from fieldcal.verbs.values import LabValues, design_of_values
+from fieldcal.verbs.score_sums import score_sums
 
-#: Lab groups compared with each other, largest first; more would cost memory without adding information.
-_HOMOGENEITY_GROUPS = 2_000
 _SMOOTHING = "'auto' or a number of pseudo-rows"
 
 
@@ -230,17 +222,9 @@ def _learn(
     calibration: CalibrationLike,
     random_state: int,
 ) -> Lab:
-    names, y, partition = given.outcome.labels, given.y, given.partition
-    ids = parts.gives_bins(partition)  # in place of predictions
-    scores = (
-        bin_ids(given.masses, partition)
-        if parts.gives_bins(partition)
-        else as_scores(given.masses, classes=names, n_classes=len(names), normalize=normalize, name=LAB)
-    )
-    if len(scores.values) != len(y):
-        raise InputError(
-            f"There are {len(scores.values)} predictions but {len(y)} labels. Give one label per row."
-        )
+    names, y = given.outcome.labels, given.y
+    ids = parts.gives_bins(given.partition)  # in place of predictions
+    scores = _scores(given, normalize=normalize)
     grouped = None if groups is None else group_keys.factorize(groups, n=len(y))
     if weight is not None:  # sums of fractions depend on the order in which they are added
         order = order_of_rows(scores.values, y, weight=weight)
@@ -257,13 +241,9 @@ def _learn(
     F = response_counts(bins, y, n_classes=len(names), n_bins=fitted.m, weight=weight)
     _refuse_weightless(F, names, left_out)
     dealt: dict[str, Any] = {"weight": weight, "groups": grouped and grouped[1], "random_state": random_state}
-    found, read = calibrated(calibration, scores, y, names, **dealt)
-    rows = _Rows(_predictions(read.values, bins, F, ids), y, bins, weight)
-    amount = (
-        auto_smoothing(F)
-        if is_auto(smoothing)
-        else as_number("smoothing", smoothing, least=0, words=_SMOOTHING)
-    )
+    calibration_map, read = calibrated(calibration, scores, y, names, **dealt)
+    rows = BinnedRows(predictions_of(read.values, bins, F, ids), y, bins, weight)
+    amount = _smoothing(smoothing, F)
     return Lab(
         outcome=given.outcome,
         partition=fitted,
@@ -274,12 +254,12 @@ def _learn(
         n=len(y),
         left_out=left_out,
         clipped=scores.clipped,
-        decisions=_decisions(rows, n_bins=fitted.m),
-        loss=_loss(rows),
+        decisions=decisions(rows, n_bins=fitted.m),
+        loss=log_loss(rows),
         design=given.design,
-        calibration_map=found,
-        **_counts_of_groups(rows, grouped, None if ids else read, n_bins=fitted.m),
-        **_of_groups(
+        calibration_map=calibration_map,
+        **counts_by_group(rows, grouped, None if ids else read, n_bins=fitted.m),
+        **group_statistics(
             rows,
             grouped,
             n_bins=fitted.m,
@@ -289,6 +269,24 @@ def _learn(
             random_state=random_state,
         ),
     )
+
+
+def _scores(given: LabRows, *, normalize: bool) -> Scores:
+    names = given.outcome.labels
+    scores = (
+        bin_ids(given.masses, given.partition)
+        if parts.gives_bins(given.partition)
+        else as_scores(given.masses, classes=names, n_classes=len(names), normalize=normalize, name=LAB)
+    )
+    if len(scores.values) != len(given.y):
+        raise InputError(
+            f"There are {len(scores.values):,} predictions but {len(given.y):,} labels. Give one label per row."
+        )
+    return scores
+
+
+def _smoothing(asked: float | Literal["auto"], F: Any) -> float:
+    return auto_smoothing(F) if is_auto(asked) else as_number("smoothing", asked, least=0, words=_SMOOTHING)
 
 
 def _fitted(given: LabRows, values: Floats, weight: Floats | None) -> parts.Partition:
@@ -339,281 +337,14 @@ def _left_out(y: Ints, zero: NDArray[np.bool_], weight: Floats | None, n_classes
 
 
 def _refuse_weightless(F: Any, names: Keys, left_out: Any) -> None:
-    lost = ~F.any(axis=1)
-    if left_out is not None and (lost & (left_out > 0)).any():
+    empty = ~F.any(axis=1)
+    if left_out is not None and (empty & (left_out > 0)).any():
         raise InputError(
-            f"All rows of class {names[int(lost.argmax())]!r} have a score of exactly 0, for which the authors' code "
+            f"All rows of class {names[int(empty.argmax())]!r} have a score of exactly 0, for which the authors' code "
             f"has no bin. Use {option('method', 'paper')}."
         )
-    if lost.any():
+    if empty.any():
         raise InputError(
             f"All rows of class {names[int(F.any(axis=1).argmin())]!r} have weight zero, so its response "
             "cannot be estimated. Give them weight, or leave the class out."
         )
-
-
-@dataclass(frozen=True)
-class _Rows:
-    proba: Floats  # (n, K), rows sum to one
-    y: Ints
-    bins: Ints
-    weight: Floats | None
-
-    def in_one_order(self, groups: Ints) -> tuple[_Rows, Ints]:
-        """Sorted by their content, so that no fold, sum or digest depends on the input order."""
-        order = order_of_rows(self.proba, self.bins, self.y, groups, weight=self.weight)
-        return self.take(order), groups[order]
-
-    def take(self, order: Ints) -> _Rows:
-        weight = None if self.weight is None else self.weight[order]
-        return _Rows(self.proba[order], self.y[order], self.bins[order], weight)
-
-
-def _predictions(values: Floats, bins: Ints, F: Any, given_ids: bool) -> Floats:
-    """Predictions with one column per class; for given bin ids, the lab's class shares of the bin."""
-    if not given_ids:
-        proba = as_columns(values)
-        return np.asarray(proba / proba.sum(axis=1, keepdims=True))
-    return class_shares(F).T[bins]
-
-
-def _decisions(rows: _Rows, *, n_bins: int) -> Any:
-    K = rows.proba.shape[1]
-    decided = rows.bins * K + rows.proba.argmax(axis=1)
-    return count_cells(rows.y, decided, shape=(K, n_bins * K), weight=rows.weight).reshape(K, n_bins, K)
-
-
-def _counts_of_groups(
-    rows: _Rows, groups: tuple[Keys, Ints] | None, scores: Scores | None, *, n_bins: int
-) -> dict[str, Any]:
-    """Lab groups with weight, and their rows by class and bin; sums of predictions if there are scores."""
-    if groups is None:
-        return {}
-    names, codes = groups
-    if rows.weight is not None:  # as in `_learn`; the order of scores alone leaves that of groups open
-        order = order_of_rows(rows.proba, rows.bins, rows.y, codes, weight=rows.weight)
-        rows, codes = rows.take(order), codes[order]
-        scores = None if scores is None else scores.take(order)
-    shape = (rows.proba.shape[1], n_bins)
-    cells = count_by_group(codes, rows.y, rows.bins, shape=shape, weight=rows.weight)
-    present, place = np.unique(cells.group), np.zeros(len(names), dtype=np.intp)
-    place[present] = np.arange(len(present))
-    sums = None if scores is None else score_sums(codes, len(names), scores, rows.weight)[present]
-    return {
-        "groups": tuple(names[g] for g in present),
-        "by_group": GroupCounts(cells=cells.moved(place).at, rows=cells.rows, prediction_sums=sums),
-    }
-
-
-def _of_groups(
-    rows: _Rows,
-    groups: tuple[Keys, Ints] | None,
-    *,
-    n_bins: int,
-    smoothing: float,
-    ordered: bool,
-    rehearsed: bool,
-    random_state: int,
-) -> dict[str, Any]:
-    """Results per lab group: the rehearsal, and whether the response differs between groups.
-
-    Categories are not rehearsed, as the rehearsal compares probabilities.
-    """
-    if groups is None:
-        return {}
-    names, codes = groups
-    if len(names) > len(rows.y) / 2:
-        warnings.warn(
-            f"The lab's {len(rows.y):,} rows fall into {len(names):,} groups, fewer than two each on average: no "
-            "cross-validation over groups is possible. Is this an id? Use a coarser grouping.",
-            TrustWarning,
-            stacklevel=4,
-        )
-        return {}
-    rows, codes = rows.in_one_order(codes)
-    rows = replace(rows, weight=equal_rows(rows.weight))
-    table = _by_group(rows, codes, len(names), n_bins)
-    alike = {"homogeneity": homogeneity(table)}
-    if not rehearsed:
-        return {**alike, "judge_spread": spread_of_judges(table)}
-    K = rows.proba.shape[1]
-
-    def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:
-        p_lab = F.sum(axis=1) / F.sum()
-        if ordered and K > 2:
-            return approximate_ordered_mean(F + smoothing_cells(F, smoothing), V, p_lab=p_lab)
-        return approximate_posterior_mean(F, V, smoothing=smoothing, p_lab=p_lab)
-
-    rehearsal = rehearse(
-        rows.proba,
-        rows.y,
-        codes,
-        rows.bins,
-        n_bins=n_bins,
-        estimate=plug,
-        weight=rows.weight,
-        random_state=random_state,
-    )
-    F = count_cells(rows.y, rows.bins, shape=(K, n_bins), weight=rows.weight)
-    M = response_matrix(F, smoothing=smoothing)
-    bias = group_bias(rows.proba, rows.y, codes, bins=rows.bins, M=M, weight=rows.weight)
-    return {
-        **alike,
-        "rehearsal": rehearsal,
-        "bias": bias,
-        "bias_groups": () if bias is None else tuple(names[int(g)] for g in bias.group),
-    }
-
-
-def _by_group(rows: _Rows, codes: Ints, n_groups: int, n_bins: int) -> NDArray[Any]:
-    K = rows.proba.shape[1]
-    size = np.bincount(codes, minlength=n_groups)
-    largest = np.argsort(-size, kind="stable")[:_HOMOGENEITY_GROUPS]
-    place = np.full(n_groups, -1, dtype=np.intp)
-    place[largest] = np.arange(len(largest))
-    used = place[codes] >= 0
-    table = count_cells(
-        place[codes[used]],
-        rows.y[used] * n_bins + rows.bins[used],
-        shape=(len(largest), K * n_bins),
-        weight=None if rows.weight is None else rows.weight[used],
-    )
-    return table.reshape(-1, K, n_bins)
-
-
-def _loss(rows: _Rows) -> NDArray[Any] | None:
-    """Log loss summed by class, in units of SCORE_UNIT; None if it is infinite."""
-    rows, _ = rows.in_one_order(np.zeros_like(rows.y))
-    # Rows of weight zero are excluded, however wrong their prediction.
-    used = slice(None) if rows.weight is None else rows.weight > 0
-    proba, y, weight = rows.proba[used], rows.y[used], None if rows.weight is None else rows.weight[used]
-    with np.errstate(divide="ignore"):
-        cost = -np.log(proba[np.arange(len(y)), y])
-    if np.isinf(cost).any():
-        return None
-    units = np.floor(cost / SCORE_UNIT + 0.5)  # whole, so that labs add up exactly
-    if weight is not None:
-        return whole(np.bincount(y, weights=units * weight, minlength=proba.shape[1]))
-    total = np.zeros(proba.shape[1], dtype=np.int64)
-    np.add.at(total, y, units.astype(np.int64))
-    return total
-
-
-@dataclass(frozen=True)
-class LabRows:
-    """Lab rows in the form that `learn` bins: masses per class or interval."""
-
-    outcome: Outcome
-    masses: Any  # probabilities as given (or bin ids instead), or the masses of intervals
-    y: Ints
-    partition: PartitionLike
-    limited: bool  # whether the number of bins is limited by the number of lab rows
-    design: Design | None = None  # for kind="values"
-    rows: Ints | None = None  # for kind="values": the given rows that have a label
-    given: int = 0  # for kind="values": number of given rows
-
-    def of_labelled(self, groups: Any, weight: Floats | None) -> tuple[Any, Floats | None]:
-        """The groups and weights of the rows that have a label."""
-        if groups is not None:
-            names, codes = group_keys.factorize(groups, n=self.given)
-            groups = [names[g] for g in codes[self.rows]]
-        return groups, None if weight is None else weight[self.rows]
-
-
-def are_of_a_number(predictions: Any, *, intervals: Any, atoms: Any) -> bool:
-    """Whether predictions are distributions, or an option for distributions was given."""
-    told = not (isinstance(intervals, str) and isinstance(atoms, str) and intervals == atoms == "auto")
-    return told or are_distributions(predictions)
-
-
-def with_classes(
-    predictions: Any,
-    y: Any,
-    method: Method,
-    *,
-    classes: Sequence[Hashable] | None,
-    ordered: bool,
-    partition: PartitionLike,
-) -> LabRows:
-    """Lab rows from probabilities and true classes."""
-    names, codes = as_labels(y, classes=classes)
-    if ordered and classes is None:
-        check_order(names)
-    method.check(len(names))
-    if isinstance(partition, Values):
-        raise InputError(f"Values(…) is a partition of values. Pass {AS_VALUES} with it.")
-    partition = method.partition(len(names)) if is_auto(partition) else partition
-    outcome = Classes(labels=names, ordered=ordered)
-    return LabRows(outcome, predictions, codes, method.cut(partition), method.limits_bins)
-
-
-def with_values(
-    predictions: Any,
-    y: Any,
-    method: Method,
-    *,
-    design: Any,
-    classes: Sequence[Hashable] | None,
-    ordered: bool,
-    weight: Floats | None,
-    partition: PartitionLike,
-) -> LabRows:
-    """Lab rows from categories of judges and the true classes of some rows."""
-    chosen = design_of_values(design)
-    found = LabValues.of(predictions, y)
-    names, codes = as_labels(found.y, classes=classes)
-    if ordered and classes is None:
-        check_order(names)
-    outcome = Classes(labels=names, ordered=ordered)
-    used = None if weight is None else weight[found.rows]
-    rows = np.bincount(codes, weights=used, minlength=len(names)).astype(np.float64)
-    effective = rows * row_per_weight(rows, square_sums(codes, size=len(names), weight=used))
-    fitted = found.fitted(partition, effective, ordered=ordered)
-    return LabRows(
-        outcome,
-        found.placed(fitted),
-        codes,
-        fitted,
-        method.limits_bins,
-        design=chosen,
-        rows=found.rows,
-        given=len(found.columns[0]),
-    )
-
-
-def with_numbers(
-    predictions: Any,
-    y: Any,
-    method: Method,
-    *,
-    intervals: Any,
-    atoms: Any,
-    weight: Floats | None,
-    partition: PartitionLike,
-) -> LabRows:
-    """Lab rows from distributions and true numbers: a classification over intervals, binned by the expected number."""
-    from fieldcal.regression.intervals import find_intervals
-
-    known, numbers = as_distributions(predictions), as_numbers(y)
-    if len(known) != len(numbers):
-        raise InputError(f"There are {len(known)} predictions but {len(numbers)} numbers. Give one each.")
-    expected = known.mean()
-    order = order_of_rows(expected, numbers, weight=weight)
-    rows = equal_rows(None if weight is None else weight[order])
-    outcome = find_intervals(expected[order], numbers[order], intervals, atoms, rows)
-    codes, size = outcome.codes(numbers), outcome.size
-    method.check(size)
-    partition = method.partition(size) if is_auto(partition) else partition
-    cut = method.cut(_by_mean(partition, numbers, codes, size))
-    return LabRows(outcome, outcome.masses(known), codes, cut, method.limits_bins)
-
-
-def _by_mean(partition: PartitionLike, y: Floats, codes: Ints, size: int) -> PartitionLike:
-    """Bins of the expected number, unless a partition object was given."""
-    if is_auto(partition):
-        partition = int(np.clip(len(y) // 50, 4, max(8, 3 * size // 2))) if size > 2 else partition
-    if size == 2 or isinstance(partition, bool) or not isinstance(partition, (int, np.integer)):
-        return partition
-    order = np.argsort(y)  # a sum of numbers depends on their order
-    means = np.bincount(codes[order], weights=y[order]) / np.bincount(codes)
-    return Expected(int(partition), tuple(means.tolist()))

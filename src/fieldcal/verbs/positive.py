@@ -19,8 +19,8 @@ def classes_with_positive(
     predictions: Any, y: Any, *, positive: Hashable, classes: Sequence[Hashable] | None
 ) -> Sequence[Hashable] | None:
     """The two classes in order, with the positive class last; ``classes`` unchanged without ``positive``."""
-    told = classes is not None
-    if positive is None or (told and (isinstance(classes, str) or not isinstance(classes, Iterable))):
+    given = classes is not None
+    if positive is None or (given and (isinstance(classes, str) or not isinstance(classes, Iterable))):
         return classes  # what are no classes is refused by those who read them
     refuse_columns(_width(predictions), positive)
     present, _ = factorize_labels(y)
@@ -30,13 +30,13 @@ def classes_with_positive(
             f"{len(present):,}: {listed(present)}. Give one column per class, in the order of {option('classes')}."
         )
     at = _place(present, positive)
-    found = (present[1 - at], present[at])
-    if classes is not None and tuple(map(group_keys.normalize, classes)) != found:
+    ordered = (present[1 - at], present[at])
+    if classes is not None and tuple(map(group_keys.normalize, classes)) != ordered:
         raise InputError(
             f"{option('positive', positive)} makes it the second class, but {option('classes')} is "
             f"{listed(tuple(classes))}. Leave one of them out."
         )
-    return found
+    return ordered
 
 
 def refuse_columns(width: int, positive: Hashable) -> None:
@@ -131,7 +131,7 @@ def _array(values: Any) -> Any:
     if not isinstance(values, (np.ndarray, list, tuple)) and not hasattr(values, "__array__"):
         return None
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except (TypeError, ValueError):
         return None
-    return found if found.size else None
+    return array if array.size else None

@@ -265,13 +265,13 @@ def apply(correction: Correction, groups: Any, given: RowScores, *, unseen: Unse
     if rows is None:
         return given.after(correction.steps)
     names, codes, where = rows
-    lost = where < 0
+    unknown = where < 0
     place = where[codes]
-    if not lost.any():
+    if not unknown.any():
         return given.after([step.of(place) for step in correction.steps])
-    sizes = np.bincount(codes, minlength=len(names))[lost]
-    first = group_keys.show(names[int(lost.argmax())])
-    what = f"{lost.sum():,} groups ({sizes.sum():,} rows, the first is {first!r})"
+    sizes = np.bincount(codes, minlength=len(names))[unknown]
+    first = group_keys.show(names[int(unknown.argmax())])
+    what = f"{unknown.sum():,} groups ({sizes.sum():,} rows, the first is {first!r})"
     if unseen == "error":
         raise InputError(unseen_words(what, unseen, known=correction.known))
     if unseen == "global":

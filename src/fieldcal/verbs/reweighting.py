@@ -17,9 +17,9 @@ from fieldcal.verbs.model_of import UnderLabelShift, centres_of
 from fieldcal.verbs.posteriors import beside_histograms
 
 
-def field_labels(lab: Lab, field: Field, found: FieldPosterior, before: Trust) -> FieldLabels | None:
+def field_labels(lab: Lab, field: Field, estimated: FieldPosterior, before: Trust) -> FieldLabels | None:
     """Summary of the labelled field rows; None without any."""
-    posterior = found.labelled
+    posterior = estimated.labelled
     if not field.labelled or posterior is None:
         return None
     model, counts = posterior.model, posterior.model.counts
@@ -42,12 +42,18 @@ def field_labels(lab: Lab, field: Field, found: FieldPosterior, before: Trust) -
     )
 
 
-def _predictive(found: Predicted | None) -> PriorPredictive | None:
-    return None if found is None else PriorPredictive(expected=found.expected, p_value=found.p_value)
+def _predictive(predicted: Predicted | None) -> PriorPredictive | None:
+    return (
+        None if predicted is None else PriorPredictive(expected=predicted.expected, p_value=predicted.p_value)
+    )
 
 
 def reweighting(
-    lab: Lab, found: FieldPosterior, shift: UnderLabelShift, labels: FieldLabels | None, given: float | None
+    lab: Lab,
+    estimated: FieldPosterior,
+    shift: UnderLabelShift,
+    labels: FieldLabels | None,
+    given: float | None,
 ) -> FromModel:
     """Class weights that tilt the mean prediction of each group to its estimated share.
 
@@ -56,7 +62,7 @@ def reweighting(
     shift : posterior under label shift
     given : the persistence set by the caller
     """
-    posterior, rates = found.labelled, found.rates()
+    posterior, rates = estimated.labelled, estimated.rates()
     assert posterior is not None
     counts, centres = posterior.model.counts, centres_of(lab, posterior.model)
     G, total, size = len(counts.V), counts.V.sum(axis=0), counts.V.sum(axis=1)
@@ -94,8 +100,8 @@ def reweighting_with(prev: Prevalence, posterior: Posterior) -> FromModel:
     if labels is not None and not posterior.model.lab_groups:
         labels = labels.model_copy(update={"unchanged": posterior.unchanged})
     shift = UnderLabelShift(prev.urc, prev.by_model.urc_sd, prev.whole.urc, prev.by_model.whole_sd)
-    found = beside_histograms(prev, posterior, n)
-    return reweighting(prev.lab, found, shift, labels, prev.by_model.given_persistence)
+    model = beside_histograms(prev, posterior, n)
+    return reweighting(prev.lab, model, shift, labels, prev.by_model.given_persistence)
 
 
 def _logs(p: Floats) -> Floats:

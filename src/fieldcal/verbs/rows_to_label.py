@@ -84,8 +84,8 @@ def rows_to_label(
     lab = prev.lab
     scores = scores_of(lab, predictions, normalize=normalize, missing=missing)
     size = len(scores.values)
-    found = row_groups(prev.correction(), groups, n=size)
-    names, codes = ((None,), np.zeros(size, np.intp)) if found is None else found[:2]
+    known = row_groups(prev.correction(), groups, n=size)
+    names, codes = ((None,), np.zeros(size, np.intp)) if known is None else known[:2]
     free = np.ones(size, bool) if y is None else field_labels(lab.outcome, y, n=size) == UNKNOWN
     if scores.missing is not None:
         free &= ~scores.missing
@@ -146,6 +146,6 @@ def ordering_class(prev: Prevalence) -> int:
 
 def _held(prev: Prevalence, names: Keys) -> Floats:
     held = np.zeros(len(prev.groups) + 1)  # the last is for unknown groups
-    for found in prev.field.labelled.values():
-        held[found.at] += found.counts.sum(axis=(1, 2))
+    for labelled in prev.field.labelled.values():
+        held[labelled.at] += labelled.counts.sum(axis=(1, 2))
     return held[group_keys.positions(prev.groups, names)] if prev.field.grouped else held[:1]

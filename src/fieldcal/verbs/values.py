@@ -98,8 +98,8 @@ def _check_present(absent: Any, missing: Missing) -> None:
 
 def _warn_unseen(partition: Values, columns: list[list[Any]], ids: Ints, unseen: Any) -> None:
     at = np.flatnonzero(unseen)
-    found = rows_of_values([[column[i] for i in at] for column in columns])
-    rows = [value for value in found if value is not None]
+    counts = rows_of_values([[column[i] for i in at] for column in columns])
+    rows = [value for value in counts if value is not None]
     first = {value: int(i) for i, value in zip(at[::-1], rows[::-1], strict=True)}
     left_out = int((ids == LEFT_OUT).sum())
     warn_unseen(partition, Counter(rows), left_out, n_rows=len(ids), first=first, stacklevel=6)
@@ -238,18 +238,18 @@ class LabValues:
     def placed(self, partition: Values) -> Ints:
         """Bins of the labelled rows; refuses rows without a category or bin."""
         columns = [[column[i] for i in self.rows] for column in self.columns]
-        found = partition.place(columns)
+        placed = partition.place(columns)
         for fault, what in (
             (MISSING, "no value: it is missing or blank"),
             (LEFT_OUT, "a value that is in no bin"),
         ):
-            at = np.flatnonzero(found.ids == fault)
+            at = np.flatnonzero(placed.ids == fault)
             if len(at):
                 given = tuple(column[at[0]] for column in columns)
                 shown = given[0] if len(given) == 1 else given
                 raise InputError(
-                    f"{len(at):,} of {len(found.ids):,} labelled rows have {what}, the first is row "
+                    f"{len(at):,} of {len(placed.ids):,} labelled rows have {what}, the first is row "
                     f"{self.rows[at[0]]}, {shown!r:.60}. Correct it, or drop those rows."
                 )
-        _warn_unseen(partition, columns, found.ids, found.unseen)
-        return found.ids
+        _warn_unseen(partition, columns, placed.ids, placed.unseen)
+        return placed.ids
