@@ -417,8 +417,8 @@ class Lab(Artefact):
 
         Notes
         -----
-        Predictions of labelled rows are known by bin only, so the lab's mean of the bin stands in. Cross-validation over
-        lab groups needs rows, so its result is that of the original lab.
+        Predictions of labelled rows are known by bin only, so the lab's mean of the bin stands in. The rehearsal needs
+        rows, so it is that of the original lab.
         """
         return Lab(**next_lab.extended(self, field))
 
