@@ -94,7 +94,7 @@ def test_a_column_named_after_the_other_class_is_refused_until_somebody_says_whi
 
 def test_people_are_told_which_class_the_column_is_about(data, words):
     told = tables.learn(frame(data, words), scores="p", label="label", positive="ja")
-    assert show.positive_text(told) == "p is the probability of ja, as told"
+    assert show.positive_text(told) == "p is the probability of ja, as given"
     numbers = tables.learn(frame(data, data.y_lab), scores="p", label="label")
     text = "p is the probability of 1, the second class in sorted order"
     assert show.positive_text(numbers) == text

@@ -195,4 +195,4 @@ def test_numbers_speak_of_intervals():
     truth = np.where(np.arange(1200) % 6 == 0, y[kept], np.nan)
     content = reported(fieldcal.estimate(lab, fieldcal.count(lab, predicted.take(kept), y=truth))).dict()
     assert content["figures"]["explanations"]["meanings"][0] == "only the interval shares changed"
-    assert any("the lab's intervals" in text for text in content["labels"]["sentences"])
+    assert not any("classes" in text for text in content["labels"]["sentences"])

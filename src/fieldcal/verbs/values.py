@@ -38,7 +38,7 @@ def design_of_values(design: Any) -> Design:
     """The design of the labelled rows, which has no default for categories."""
     if design is None:
         raise InputError(
-            f"With kind='values', say how the labelled rows were chosen. {option('design', 'random')}: at random among "
+            f"With {AS_VALUES}, say how the labelled rows were chosen. {option('design', 'random')}: at random among "
             f"the rows in question. {option('design', 'by_score')}: among these rows, by their values or "
             f"groups. {option('design', 'by_class')}: by their class, such as half of each, or from elsewhere, so that "
             "only the judge's error rates within each class carry over."
