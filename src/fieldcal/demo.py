@@ -23,7 +23,7 @@ STEPS = 6
 
 
 @dataclass(frozen=True)
-class Split:
+class DemoData:
     """Predictions of the classifier for lab and field, with labels and trap plots."""
 
     proba_lab: NDArray[np.float64]
@@ -35,7 +35,7 @@ class Split:
     unknown: int  # field captures of species that are not in the lab
 
 
-def predictions(captures: Portal, *, random_state: int = 0) -> Split:
+def predictions(captures: Portal, *, random_state: int = 0) -> DemoData:
     """Predictions for lab and field: trained on 60 % of the early captures, applied to the others and to the later
     ones.
     """
@@ -52,7 +52,7 @@ def predictions(captures: Portal, *, random_state: int = 0) -> Split:
         max_iter=60, max_leaf_nodes=15, min_samples_leaf=30, random_state=random_state
     )
     model.fit(features[train], captures.species[train])
-    return Split(
+    return DemoData(
         model.predict_proba(features[lab]),
         captures.species[lab],
         captures.plot[lab],
@@ -69,7 +69,7 @@ class Demo:
 
     lab: fieldcal.Lab
     prev: fieldcal.Prevalence
-    data: Split
+    data: DemoData
     new: NDArray[np.float64]
 
     @property

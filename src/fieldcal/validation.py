@@ -37,7 +37,7 @@ _MIN_WEIGHT, _MAX_WEIGHT = 1e-25, 1e25
 
 
 @dataclass(frozen=True)
-class Scores:
+class CheckedScores:
     """Validated predictions: ``values`` of shape (n,) if binary, else (n, K); missing rows are marked."""
 
     values: Floats
@@ -52,7 +52,7 @@ class Scores:
         """Number of rows without a usable prediction."""
         return 0 if self.missing is None else int(self.missing.sum())
 
-    def take(self, rows: Ints) -> Scores:
+    def take(self, rows: Ints) -> CheckedScores:
         """The rows at these indices."""
         return replace(self, values=self.values[rows])
 
@@ -65,7 +65,7 @@ def as_scores(
     normalize: bool = False,
     missing: Missing = "error",
     name: str = "predictions",
-) -> Scores:
+) -> CheckedScores:
     """Predictions as float64, checked to be probabilities.
 
     Parameters
@@ -93,7 +93,7 @@ def as_scores(
     array, clipped = _clip(array, absent, name)
     if array.ndim == 2:
         array = _check_sums(array, absent, normalize=normalize, tolerance=tolerance, name=name)
-    return Scores(array, absent, clipped, columns=array.ndim == 2)
+    return CheckedScores(array, absent, clipped, columns=array.ndim == 2)
 
 
 def order_of_rows(scores: NDArray[Any], *others: NDArray[Any], weight: Floats | None = None) -> Ints:
@@ -350,7 +350,7 @@ def _check_sums(
     return array
 
 
-def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> Scores:
+def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> CheckedScores:
     """Field predictions, validated against the classes of the lab."""
     return as_scores(
         proba,
@@ -362,7 +362,7 @@ def field_scores(lab: Lab, proba: Any, *, normalize: bool, missing: Missing) -> 
     )
 
 
-def as_read(lab: Lab, scores: Scores) -> Scores:
+def as_read(lab: Lab, scores: CheckedScores) -> CheckedScores:
     """The predictions calibrated, if the lab is; bins always use the original predictions."""
     if lab.calibration_map is None:
         return scores
@@ -374,7 +374,7 @@ def is_zero(values: Floats) -> NDArray[np.bool_]:
     return np.asarray((values if values.ndim == 1 else values[:, 1]) == 0.0)
 
 
-def without_zeros(scores: Scores, *, missing: Missing) -> Scores:
+def without_zeros(scores: CheckedScores, *, missing: Missing) -> CheckedScores:
     """Rows of score 0 marked as missing, as the lab has no bin for them."""
     zero = is_zero(scores.values)
     if not zero.any():
@@ -393,10 +393,10 @@ NO_BIN_FOR_ZERO = (
 )
 
 
-def bin_ids(ids: Any, partition: parts.Partition) -> Scores:
+def bin_ids(ids: Any, partition: parts.Partition) -> CheckedScores:
     """Bin ids as predictions."""
     checked = partition.assign(np.asarray(ids))
-    return Scores(checked, None, 0, columns=False)  # type: ignore[arg-type]
+    return CheckedScores(checked, None, 0, columns=False)  # type: ignore[arg-type]
 
 
 def given_ids(predictions: Any, partition: parts.Partition, *, missing: Missing) -> Ints | None:

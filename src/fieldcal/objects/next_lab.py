@@ -59,7 +59,7 @@ def extended(lab: Lab, field: Field) -> dict[str, Any]:
     _refuse_own_rows(lab, field)
     groups, places = _groups_with_labels(lab, field)
     cells = _cells_at(lab, groups)
-    rows = _Rows(lab.F.astype(np.float64), lab.weight_squares.astype(np.float64), cells)
+    rows = _WeightedRows(lab.F.astype(np.float64), lab.weight_squares.astype(np.float64), cells)
     by_design = {design: _Labels.of(field, labelled, places) for design, labelled in field.labelled.items()}
     if "random" in by_design:
         rows = rows.with_random(by_design["random"])
@@ -128,19 +128,19 @@ class _Labels:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _WeightedRows:
     """Lab rows as weights by class and bin, (K, m), their squares by class, (K,), and weights by group."""
 
     F: Floats
     squares: Floats
     cells: Cells | None = None
 
-    def with_random(self, labels: _Labels) -> _Rows:
+    def with_random(self, labels: _Labels) -> _WeightedRows:
         """Adds a random sample, which is like the lab's own rows."""
         cells = self._cells(labels.weight_cells)
-        return _Rows(self.F + labels.weights, self.squares + labels.squares.sum(axis=1), cells)
+        return _WeightedRows(self.F + labels.weights, self.squares + labels.squares.sum(axis=1), cells)
 
-    def with_stratified(self, labels: _Labels, field: Field) -> _Rows:
+    def with_stratified(self, labels: _Labels, field: Field) -> _WeightedRows:
         """Adds rows chosen by score, weighted to the field's histogram like strata of a sample.
 
         A labelled row of bin j represents ``V_j / n_j`` rows. Bins without a label keep the lab's class shares and add
@@ -167,9 +167,9 @@ class _Rows:
         more = weight * size * share * classes
         by_bin = np.where(known, weight * size * share / np.maximum(n, 1e-300), 0.0)
         cells = self._cells(labels.row_cells, new=by_bin)
-        return _Rows(self.F + more, self.squares + weight * more.sum(axis=1), cells)
+        return _WeightedRows(self.F + more, self.squares + weight * more.sum(axis=1), cells)
 
-    def with_given_classes(self, labels: _Labels, *, of_classes: bool) -> _Rows:
+    def with_given_classes(self, labels: _Labels, *, of_classes: bool) -> _WeightedRows:
         """Adds rows chosen by class: they inform the bins of a class, while its share in the lab stays.
 
         Groups get these rows only if the lab's rows were chosen by class too. Otherwise the class shares of a group
@@ -183,7 +183,7 @@ class _Rows:
         cells = (
             self._cells(labels.row_cells, own=own[:, None], new=new[:, None]) if of_classes else self.cells
         )
-        return _Rows(
+        return _WeightedRows(
             np.where((b > 0)[:, None], scaled, self.F),
             np.where(b > 0, total**2 / (n + b), self.squares),
             cells,

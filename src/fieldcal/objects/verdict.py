@@ -20,7 +20,7 @@ State = Literal["ok", "ask", "care", "do_not_use"]
 WORDS = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
 _ORDER: tuple[State, ...] = ("ok", "ask", "care", "do_not_use")
 #: Codes listed among the reasons even if they are no problem: the basis of trust.
-_TOLD = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
+_BASIS_OF_TRUST = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
 
 
 class Finding(Frozen):
@@ -71,15 +71,17 @@ class Verdict(Frozen):
         return "do_not_use" if "do_not_use" in states else "care" if "care" in states else "ok"
 
     @property
-    def told(self) -> tuple[Finding, ...]:
+    def main_findings(self) -> tuple[Finding, ...]:
         """Findings against use, most severe first, and those that trust rests on."""
-        relevant = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
+        relevant = [
+            f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _BASIS_OF_TRUST
+        ]
         return tuple(sorted(relevant, key=lambda f: -_ORDER.index(f.state)))
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Reasons against use and their remedies, most severe first; then the basis of trust."""
-        return tuple(f"{f.text} {f.remedy}".strip() for f in self.told)
+        return tuple(f"{f.text} {f.remedy}".strip() for f in self.main_findings)
 
     @property
     def remedies(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Lines:
     misfit: Floats  # effect size of groups that fit no mixture of the classes, else 0
 
 
-def worth_showing(lines: Lines, limit: int) -> list[int]:
+def select_lines(lines: Lines, limit: int) -> list[int]:
     """Selected lines: half for the largest, a quarter for the worst fits, the rest for reliable differences."""
     check_limit(limit)
     if len(lines.size) <= limit:
@@ -34,10 +34,10 @@ def worth_showing(lines: Lines, limit: int) -> list[int]:
     largest = np.argsort(-lines.size, kind="stable")
     bad = np.argsort(-lines.misfit, kind="stable")[: np.count_nonzero(lines.misfit > 0)]
     half = (limit + 1) // 2
-    return take([(largest, half), (bad, (limit - half) // 2), (moved_for_sure(lines), limit)], limit)
+    return take([(largest, half), (bad, (limit - half) // 2), (by_certain_change(lines), limit)], limit)
 
 
-def moved_for_sure(lines: Lines) -> Ints:
+def by_certain_change(lines: Lines) -> Ints:
     """Positions by the distance from the mean prediction to the interval, then by the difference in interval widths.
 
     Differs from a plain ratio, which is huge for a class with a share near zero and a tiny interval.
@@ -59,7 +59,7 @@ def _half_width(lines: Lines) -> Floats:
     )
 
 
-def spread_of(shift: Floats, rows: Floats, limit: int) -> list[int]:
+def select_groups(shift: Floats, rows: Floats, limit: int) -> list[int]:
     """The lowest, the highest and the largest groups; groups without rows only if there is room for all."""
     check_limit(limit)
     if len(shift) <= limit:

@@ -19,7 +19,7 @@ from fieldcal.objects.from_model import HYPOTHESES
 from fieldcal.objects.outcome import place_of_class
 from fieldcal.options import as_number, check_kind
 from fieldcal.plots.evaluation_tables import coverage, pit, reliability, reliability_of
-from fieldcal.plots.selection import Lines, spread_of, worth_showing
+from fieldcal.plots.selection import Lines, select_groups, select_lines
 from fieldcal.plots.values import Table, bin_labels, class_labels, number, plain, short_names
 from fieldcal.types import Floats
 
@@ -105,7 +105,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
     k = focus(prev, of)
     grouped = prev.field.grouped
     lines = _group_lines(prev, k) if grouped else _class_lines(prev)
-    chosen = np.array(worth_showing(lines, limit), dtype=np.intp)
+    chosen = np.array(select_lines(lines, limit), dtype=np.intp)
     by_place = prev.lab.ordered and not grouped
     chosen = chosen[np.argsort(chosen if by_place else -lines.estimate[chosen], kind="stable")]
     at = (chosen, k) if grouped else (0, chosen)
@@ -215,7 +215,7 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
     shown: list[int] = []
     if prev.field.grouped:
         shift = _shift(prev.steps, mean, k)
-        shown = sorted(spread_of(shift, rows, limit), key=lambda g: -shift[g])
+        shown = sorted(select_groups(shift, rows, limit), key=lambda g: -shift[g])
     return {
         "class": short_names(prev.classes)[k],
         "old": plain(old),

@@ -29,7 +29,7 @@ from fieldcal.tables.quantile_columns import QuantilesLike
 from fieldcal.tables.validity import examine, refuse
 from fieldcal.tables.weight_table import counted_groups
 from fieldcal.types import Crossing, Ints, Keys
-from fieldcal.verbs.rows_to_label import Picks, check_choosable, ordering_class
+from fieldcal.verbs.rows_to_label import LabelAllocation, check_choosable, ordering_class
 
 #: Columns by which rows with equal predictions are put in order.
 _ORDERED = (nw.String, nw.Boolean, nw.Date, nw.Datetime)
@@ -169,11 +169,11 @@ class _Lazy:
     def chosen(self, n: int, seed: int) -> Any:
         """The rows, from two passes: one counts them per group and bin, the other finds them."""
         names, room = self._counted()
-        picks = Picks.of(self.prev, names, room, n, seed)
-        cells = np.flatnonzero(picks.take)
+        allocation = LabelAllocation.of(self.prev, names, room, n, seed)
+        cells = np.flatnonzero(allocation.take)
         groups, bins = np.divmod(cells, room.shape[1])
         look_up = self.grouping.look_up([names[g] for g in groups]) if self.grouping.columns else None
-        return self._found(look_up, picks, cells, bins)
+        return self._found(look_up, allocation, cells, bins)
 
     def _counted(self, *, repair: bool = False) -> tuple[Keys, Ints]:
         """The groups, and rows per group and bin; refused if scores are none."""
@@ -196,10 +196,10 @@ class _Lazy:
         np.add.at(room, (codes, np.asarray(found[self._bin], dtype=np.intp)), n)
         return names, room
 
-    def _found(self, look_up: LookUp | None, picks: Picks, cells: Ints, bins: Ints) -> Any:
+    def _found(self, look_up: LookUp | None, allocation: LabelAllocation, cells: Ints, bins: Ints) -> Any:
         table = self.scores.table
-        numbers = {"bin_of": bins, "cell": cells, "size": picks.size[cells]}
-        numbers |= {"take": picks.take[cells], "start": picks.start[cells]}
+        numbers = {"bin_of": bins, "cell": cells, "size": allocation.size[cells]}
+        numbers |= {"take": allocation.take[cells], "start": allocation.start[cells]}
         held = {table.helper(name): values.astype(np.int64) for name, values in numbers.items()}
         small = table.small(
             {**(look_up.right() if look_up else {}), **held},

@@ -12,7 +12,7 @@ from fieldcal.core.response import equal_rows
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.options import AS_VALUES, check_choice
 from fieldcal.types import Floats, Ints, Keys
-from fieldcal.validation import Scores, order_of_rows
+from fieldcal.validation import CheckedScores, order_of_rows
 
 if TYPE_CHECKING:
     from fieldcal.core.calibration_fit import Curve
@@ -43,14 +43,14 @@ def check_calibration(calibration: object, *, given_bins: bool) -> None:
 
 def calibrated(
     calibration: CalibrationLike,
-    scores: Scores,
+    scores: CheckedScores,
     y: Ints,
     names: Keys,
     *,
     weight: Floats | None,
     groups: Ints | None,
     random_state: int,
-) -> tuple[CalibrationMap | None, Scores]:
+) -> tuple[CalibrationMap | None, CheckedScores]:
     """The calibration map (None without one), and the lab's predictions calibrated out of fold.
 
     A given map was fitted to other rows and is applied as it is. A map that is fitted here is never applied to the

@@ -18,7 +18,7 @@ from fieldcal.objects.batches import ByDesign, count_labels
 from fieldcal.options import check_choice, check_goes_with, check_options
 from fieldcal.types import Design, Floats, Ints, Keys, Missing
 from fieldcal.validation import (
-    Scores,
+    CheckedScores,
     as_read,
     as_weights,
     bin_ids,
@@ -105,7 +105,7 @@ def count(
     names, codes = (
         ((None,), np.zeros(n, dtype=np.intp)) if groups is None else group_keys.factorize(groups, n=n)
     )
-    rows = _Rows(scores, codes, weight, None if y is None else field_labels(lab.outcome, y, n=n))
+    rows = _FieldRows(scores, codes, weight, None if y is None else field_labels(lab.outcome, y, n=n))
     if scores.missing is not None:
         rows = rows.take(np.flatnonzero(~scores.missing))  # a group without usable rows stays, with zero rows
     if only_labels:
@@ -124,7 +124,7 @@ def count(
     return field if batch is None else field.named(batch)
 
 
-def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> Scores:
+def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> CheckedScores:
     """Checked field predictions, in the form that is binned."""
     masses = masses_of(lab, predictions, normalize=normalize, missing=missing)
     if isinstance(lab.partition, Values):
@@ -137,24 +137,24 @@ def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) 
 
 
 @dataclass(frozen=True)
-class _Rows:
-    scores: Scores
+class _FieldRows:
+    scores: CheckedScores
     groups: Ints  # positions among the groups
     weight: Floats | None
     y: Ints | None  # positions of the classes; `UNKNOWN` without a label
 
-    def take(self, rows: Ints) -> _Rows:
+    def take(self, rows: Ints) -> _FieldRows:
         """The given rows, in the given order."""
         weight = None if self.weight is None else self.weight[rows]
         y = None if self.y is None else self.y[rows]
-        return _Rows(self.scores.take(rows), self.groups[rows], weight, y)
+        return _FieldRows(self.scores.take(rows), self.groups[rows], weight, y)
 
     @property
     def labelled(self) -> Ints:
         """Indices of the rows with a label."""
         return np.empty(0, np.intp) if self.y is None else np.flatnonzero(self.y != UNKNOWN)
 
-    def with_labels(self, names: Keys) -> tuple[Keys, _Rows]:
+    def with_labels(self, names: Keys) -> tuple[Keys, _FieldRows]:
         """The labelled rows, and the names of their groups."""
         rows = self.take(self.labelled)
         if not len(rows.groups):
@@ -162,14 +162,14 @@ class _Rows:
         present, codes = np.unique(rows.groups, return_inverse=True)
         return tuple(names[g] for g in present), replace(rows, groups=codes)
 
-    def in_one_order(self) -> _Rows:
+    def in_one_order(self) -> _FieldRows:
         """Sorted by content, as floating-point sums depend on the order of addition."""
         if self.weight is None:
             return self
         return self.take(order_of_rows(self.scores.values, self.groups, weight=self.weight))
 
 
-def _counted(lab: Lab, names: Keys, rows: _Rows, *, design: Design, only_labels: bool) -> Batch:
+def _counted(lab: Lab, names: Keys, rows: _FieldRows, *, design: Design, only_labels: bool) -> Batch:
     bins = lab.partition.assign(rows.scores.values)
     known = rows.labelled
     labelled = (

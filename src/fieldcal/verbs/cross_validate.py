@@ -25,7 +25,7 @@ LEAST = 10
 
 
 @dataclass(frozen=True)
-class Compared:
+class LossChange:
     """Log loss of new predictions, and its change by recalibration.
 
     Attributes
@@ -63,8 +63,8 @@ class CrossValidation:
     folds: int
     not_judging: float
     log_loss: float
-    tilt: Compared
-    bins: Compared
+    tilt: LossChange
+    bins: LossChange
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -84,7 +84,7 @@ class CrossValidation:
         return "\n".join(lines)
 
 
-def _words(compared: Compared) -> str:
+def _words(compared: LossChange) -> str:
     return f"{compared.log_loss:.4f}, changed by {compared.change:+.4f} ± {compared.se:.4f}: {compared.word}"
 
 
@@ -131,7 +131,7 @@ def cross_validate(prev: Prevalence, *, folds: int = FOLDS, random_state: int = 
     losses = np.concatenate(list(_losses(prev, counts, folds, np.random.default_rng([random_state, 4]))))
     own, tilt, bins = losses.T
     effective = float(prev.posterior.model.counts.field.sum()) / n
-    compared = [Compared(float(new.mean()), *paired(new - own, effective)) for new in (tilt, bins)]
+    compared = [LossChange(float(new.mean()), *paired(new - own, effective)) for new in (tilt, bins)]
     return CrossValidation(n, folds, _not_judging(prev), float(own.mean()), *compared)
 
 

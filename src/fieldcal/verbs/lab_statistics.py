@@ -29,7 +29,7 @@ from fieldcal.objects.lab_groups import GroupCounts, count_by_group
 from fieldcal.objects.next_lab import class_shares
 from fieldcal.types import Floats, Ints, Keys
 from fieldcal.validation import (
-    Scores,
+    CheckedScores,
     order_of_rows,
 )
 from fieldcal.verbs.score_sums import score_sums
@@ -74,7 +74,7 @@ def decisions(rows: BinnedRows, *, n_bins: int) -> Any:
 
 
 def counts_by_group(
-    rows: BinnedRows, groups: tuple[Keys, Ints] | None, scores: Scores | None, *, n_bins: int
+    rows: BinnedRows, groups: tuple[Keys, Ints] | None, scores: CheckedScores | None, *, n_bins: int
 ) -> dict[str, Any]:
     """Lab groups with weight, and their rows by class and bin; sums of predictions if there are scores."""
     if groups is None:

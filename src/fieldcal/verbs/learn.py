@@ -31,7 +31,7 @@ from fieldcal.options import AS_VALUES, as_number, check_choice, check_goes_with
 from fieldcal.types import Design, Floats, Ints, Keys, Kind
 from fieldcal.validation import (
     LAB,
-    Scores,
+    CheckedScores,
     as_scores,
     as_weights,
     bin_ids,
@@ -271,7 +271,7 @@ def _learn(
     )
 
 
-def _scores(given: LabRows, *, normalize: bool) -> Scores:
+def _scores(given: LabRows, *, normalize: bool) -> CheckedScores:
     names = given.outcome.labels
     scores = (
         bin_ids(given.masses, given.partition)

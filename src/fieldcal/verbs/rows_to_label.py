@@ -94,9 +94,9 @@ def rows_to_label(
     values = scores.take(rows).values
     cells = codes[rows] * lab.n_bins + lab.partition.assign(values)
     room = np.bincount(cells, minlength=len(names) * lab.n_bins).reshape(len(names), lab.n_bins)
-    picks = Picks.of(prev, names, room, n, random_state)
+    allocation = LabelAllocation.of(prev, names, room, n, random_state)
     order = np.lexsort((values if values.ndim == 1 else values[:, ordering_class(prev)], cells))
-    return np.sort(rows[order[picks.among(cells[order])]])
+    return np.sort(rows[order[allocation.among(cells[order])]])
 
 
 def check_choosable(prev: Prevalence) -> None:
@@ -110,7 +110,7 @@ def check_choosable(prev: Prevalence) -> None:
 
 
 @dataclass(frozen=True)
-class Picks:
+class LabelAllocation:
     """Number of rows to choose in each cell (group and bin), and the position of the first."""
 
     size: Ints  # (G · m,) rows without a label
@@ -118,7 +118,7 @@ class Picks:
     start: Ints
 
     @classmethod
-    def of(cls, prev: Prevalence, names: Keys, room: Ints, n: int, seed: int) -> Picks:
+    def of(cls, prev: Prevalence, names: Keys, room: Ints, n: int, seed: int) -> LabelAllocation:
         """Allocation of n rows over (G, m) unlabelled rows."""
         if n > room.sum():
             raise InputError(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fieldcal.core.response import whole
 from fieldcal.objects import SCORE_UNIT
 from fieldcal.types import Floats, Ints
-from fieldcal.validation import Scores
+from fieldcal.validation import CheckedScores
 
 #: bincount adds in float64, which is exact up to 2**53: this many rows of at most 2**30 units each.
 _EXACT_ROWS = 2**22
@@ -19,7 +19,7 @@ _EXACT_ROWS = 2**22
 def score_sums(
     codes: Ints,
     n_rows: int,
-    scores: Scores,
+    scores: CheckedScores,
     weight: Floats | None,
     *,
     shares: NDArray[Any] | None = None,

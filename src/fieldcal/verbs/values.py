@@ -26,7 +26,7 @@ from fieldcal.objects.outcome import are_distributions, n_labels, refuse_several
 from fieldcal.options import AS_VALUES, check_choice, check_whole, is_auto
 from fieldcal.storage import did_you_mean
 from fieldcal.types import DESIGNS, Design, Floats, Ints, Missing
-from fieldcal.validation import MISSING_OTHERWISE, Scores
+from fieldcal.validation import MISSING_OTHERWISE, CheckedScores
 
 #: Unknown categories that a warning lists.
 _NAMED = 3
@@ -71,14 +71,14 @@ def _columns(rows: list[Any]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def value_bins(partition: Values, predictions: Any, *, missing: Missing) -> Scores:
+def value_bins(partition: Values, predictions: Any, *, missing: Missing) -> CheckedScores:
     """Bins of field categories; rows without a bin are marked as missing."""
     columns = value_columns(predictions)
     placed = partition.place(columns)
     _check_present(placed.ids == MISSING, missing)
     _warn_unseen(partition, columns, placed.ids, placed.unseen)
     none = placed.ids < 0
-    return Scores(
+    return CheckedScores(
         placed.ids,  # type: ignore[arg-type]
         none if none.any() else None,
         0,
