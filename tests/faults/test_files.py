@@ -117,7 +117,7 @@ with Session(memory_limit="100MB", threads=2) as session:
         (
             "out.parquet",
             " ORDER BY b, a",
-            "Cannot keep on disk what does not fit into memory: File too large.",
+            "Cannot write temporary data that does not fit into memory: File too large.",
         ),
     ],
     ids=["fault_38_csv", "fault_38_parquet", "fault_38_spilling"],

@@ -129,7 +129,7 @@ def test_csv_as_people_write_it_is_read(session, lab, tmp_path, data):
 
 BROKEN = {
     "fault_42_empty": ("t.csv", b"", "is empty"),
-    "fault_42_no_parquet": ("t.parquet", b"p\n0.5\n", "named .parquet but is no parquet file"),
+    "fault_42_no_parquet": ("t.parquet", b"p\n0.5\n", "named .parquet but is not a parquet file"),
     "fault_42_half_a_parquet": ("t.parquet", b"PAR1" + bytes(50), "cannot be used"),
 }
 
@@ -155,7 +155,7 @@ def test_a_name_without_a_file_is_an_error(session, tmp_path, source, words):
 
 def test_fault_44_addresses_are_refused_as_nothing_goes_to_a_network(session):
     for address in ("https://example.org/t.parquet", "s3://bucket/t.parquet"):
-        with pytest.raises(InputError, match="goes to no network"):
+        with pytest.raises(InputError, match="reads files only"):
             session.open(address)
 
 

@@ -371,8 +371,8 @@ NO_FILES = {
     "loop": ("Too many levels of symbolic links", lambda path: path.symlink_to(path.name)),
     "to_a_folder": ("it is a folder", lambda path: path.symlink_to(".")),
     "to_a_device": ("it is a device or a pipe", lambda path: path.symlink_to("/dev/null")),
-    "to_a_fifo": ("it is no plain file", lambda path: (os.mkfifo("pipe"), path.symlink_to("pipe"))),
-    "fifo": ("it is no plain file", os.mkfifo),
+    "to_a_fifo": ("it is a device or a pipe", lambda path: (os.mkfifo("pipe"), path.symlink_to("pipe"))),
+    "fifo": ("it is a device or a pipe", os.mkfifo),
     "folder": ("it is a folder", os.mkdir),
 }
 

@@ -160,7 +160,9 @@ def test_the_order_of_classes_is_kept_and_taken_for_columns_that_do_not_tell_the
     )
     same_but_for_the_columns(lab, by_hand)
     rows = pet_rows().rename_columns(["z", "x", "w", "y"])  # eel, cat, dog
-    with pytest.raises(InputError, match=r"\['z', 'x', 'w'\] do not tell their classes.*classes="):
+    with pytest.raises(
+        InputError, match=r"\['z', 'x', 'w'\] do not contain the names of their classes.*classes="
+    ):
         tables.learn(rows, scores=["z", "x", "w"], label="y")
     lab = tables.learn(rows, scores=["z", "x", "w"], label="y", classes=["eel", "cat", "dog"])
     assert (lab.classes, lab.columns.scores) == (("eel", "cat", "dog"), ("z", "x", "w"))

@@ -298,8 +298,8 @@ def test_labels_that_are_no_class_or_that_were_read_as_numbers_are_refused(wareh
     with pytest.raises(InputTypeError, match="Read it as text"):
         read_counts(lab, counts.with_columns(pl.col("fieldcal_label").cast(pl.Int64)))
     for classes, dialect, words in (
-        (("yes", "Yes "), "mysql", "are one to a warehouse"),
-        ((1, "1"), "duckdb", "are one to a warehouse"),
+        (("yes", "Yes "), "mysql", "are equal in a warehouse"),
+        ((1, "1"), "duckdb", "are equal in a warehouse"),
         ((dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)), "duckdb", "print in different ways"),
     ):
         lab = renamed(learnt(), classes)
@@ -702,15 +702,15 @@ def test_what_names_no_dialect_table_or_column_is_refused():
 #: The groups of an estimate, options, and what is said.
 REFUSED = [
     (["York", "Leeds"], {}, r"per group \(2 of them\), counted from arrays: pass by="),
-    (None, {"by": "town"}, "of one population, but by="),
+    (None, {"by": "town"}, "for one population, but by="),
     (None, {"weights": "w"}, "no table of them is needed"),
     ([("York", 1), ("Leeds", 2)], {"by": "town"}, "has 2 parts, but 1 columns"),
     (["York"] * 2, {"by": ["a", "b"]}, "has 1 parts, but 2 columns"),
     ([dt.datetime(2024, 1, 1, 12), "York"], {"by": "g"}, r"is a datetime.*fieldcal sql count"),
-    ([1, "1"], {"by": "g"}, "are one to this warehouse"),
-    ([True, "true"], {"by": "g"}, "are one to this warehouse"),
-    (["york", "York"], {"by": "g", "dialect": "mysql"}, "are one to this warehouse"),
-    (["York", "York "], {"by": "g", "dialect": "tsql"}, "are one to this warehouse"),
+    ([1, "1"], {"by": "g"}, "are equal in this warehouse"),
+    ([True, "true"], {"by": "g"}, "are equal in this warehouse"),
+    (["york", "York"], {"by": "g", "dialect": "mysql"}, "are equal in this warehouse"),
+    (["York", "York "], {"by": "g", "dialect": "tsql"}, "are equal in this warehouse"),
     *((["York", "Leeds"], {"by": "town", "name": n}, "new column would be named") for n in ("{}", "town")),
 ]
 

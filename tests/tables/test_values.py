@@ -210,9 +210,9 @@ def test_what_does_not_go_with_values_or_the_kind_of_the_lab_is_refused():
         tables.learn(judged(), scores="verdict", label="human")
     with pytest.raises(FieldcalError, match="2 columns of values, but 1 in the lab"):
         tables.count(lab_of("verdict"), judged(), predictions=["verdict", "second"])
-    with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
+    with pytest.raises(FieldcalError, match=r"of values, .* there is no SQL"):
         tables.sql_count(lab_of("verdict"), "judged", dialect="duckdb")
-    with pytest.raises(FieldcalError, match=r"of values, .* no SQL is written"):
+    with pytest.raises(FieldcalError, match=r"of values, .* there is no SQL"):
         tables.sql_recalibrate(estimated("verdict"), "judged", dialect="duckdb")
 
 

@@ -1,7 +1,7 @@
-"""The verbs on tables, in the engine where they live: pandas, polars, pyarrow, DuckDB, PySpark; files; SQL.
+"""The verbs on tables, in the table's own engine: pandas, polars, pyarrow, DuckDB, PySpark; files; SQL.
 
 ``count`` is one GROUP BY, ``recalibrate`` one join with a small table of weights. Only groups × bins numbers come to
-Python. Columns of predicted quantiles, which no engine bins, are read into memory.
+Python. Columns of predicted quantiles are read into memory.
 """
 
 from fieldcal.tables.change_prevalence import change_prevalence, change_prevalence_file

@@ -1,4 +1,4 @@
-"""change_prevalence on tables: prevalences that the caller knows, applied in the table's own engine."""
+"""`change_prevalence` on tables: known prevalences, applied in the table's own engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def change_prevalence(
     name: str = "{}_recalibrated",
     check: bool = True,
 ) -> Any:
-    """The same table with predictions for another mix of classes at its end: `fieldcal.change_prevalence`.
+    """The table with new columns for another, known mix of classes: `fieldcal.change_prevalence`.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def change_prevalence_file(
     classes: Sequence[Hashable] | None = None,
     **options: Any,
 ) -> int:
-    """The same for a table in files, into another file; how many rows were written."""
+    """As `change_prevalence`, from files to a file; returns the number of rows written."""
     check_target(os.fspath(target), source.inputs)
     source = source.bound(scores=scores, by=by)
     relation, row_id = source.with_row_id()
@@ -100,7 +100,7 @@ def _apply(
 def known_columns(
     names: Sequence[str], scores: str | Sequence[str], classes: Sequence[Hashable] | None
 ) -> tuple[tuple[str, ...], Keys | None]:
-    """The columns of the predictions, of all ``names``, and the classes in their order, as far as anything says."""
+    """The columns of the predictions, and the classes in order if they are known."""
     known = None if classes is None else as_classes(classes)
     if isinstance(scores, str) and "*" in scores and scores not in names:
         head, _, tail = scores.partition("*")
@@ -129,7 +129,7 @@ def known_columns(
 def correction_of(
     columns: Sequence[str], names: Keys | None, *, old: Any, new: Any, grouped: bool
 ) -> Correction:
-    """Of prevalences that are named by class, or by the column of its scores."""
+    """The correction for prevalences given by class, or by the column of its scores."""
 
     def by_class(shares: Any) -> Any:
         if names is None or not isinstance(shares, Mapping) or set(shares) != set(columns):
@@ -144,7 +144,7 @@ def correction_of(
 
 
 def check_width(columns: Sequence[str], correction: Correction) -> None:
-    """As many columns as there are prevalences; one for two classes."""
+    """Refuse a number of columns that does not match the prevalences; one column means two classes."""
     if len(columns) != correction.n_classes and (len(columns), correction.n_classes) != (1, 2):
         raise InputError(
             f"There are prevalences of {correction.n_classes} classes, but {len(columns)} columns of scores. Name one "

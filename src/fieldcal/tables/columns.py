@@ -1,4 +1,4 @@
-"""The columns of a table that hold predictions and groups: which they are, what they may hold, and their rows."""
+"""Columns of predictions and groups: their names, types and rows."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Scores(OfClasses):
 
     @classmethod
     def of(cls, table: Table, lab: Lab, scores: str | Sequence[str] | None, *, normalize: bool) -> Scores:
-        """The columns that are asked for, or the lab's; checked to be there and to hold numbers."""
+        """The given columns, or those of the lab; checked to exist and to be numeric."""
         ids = lab.n_bins if takes_ids(lab.partition) else None
         columns = score_names(lab, scores)
         return cls(table, columns, normalize, ids, calibration=lab.calibration_map).checked()
 
     def checked(self) -> Scores:
-        """Refuse columns that are not there or hold no numbers."""
+        """Refuse columns that do not exist or are not numeric."""
         self.table.require(self.columns, role="scores")
         for name in self.columns:
             dtype = self.table.dtype(name)
@@ -69,14 +69,14 @@ class Scores(OfClasses):
         return self
 
     def names(self) -> list[str]:
-        """Our names of the score columns."""
+        """Internal names of the score columns."""
         return [self.table.helper(f"score_{k}") for k in range(len(self.columns))]
 
     def raw(self) -> list[nw.Expr]:
-        """The columns as float64 (bin ids as they are); null where they are null or NaN.
+        """The columns as float64 (bin ids unchanged); null where they are null or NaN.
 
-        NaN is named, and not left to fail a comparison: statistics of Parquet files leave it out, and engines that
-        trust them take the comparison for true.
+        NaN is tested explicitly, because statistics of Parquet files omit it, and engines that rely on them would
+        evaluate the comparison as true.
         """
         given = self._as_given()
         if self.n_ids is not None:
@@ -87,13 +87,12 @@ class Scores(OfClasses):
         return [nw.when(~row.is_zero(self.table.backend, kept[-1])).then(x) for x in kept]
 
     def _as_given(self) -> list[nw.Expr]:
-        """The columns as float64, NaN among them; bin ids as they are."""
         if self.n_ids is not None:
             return [self.table.column(self.columns[0])]
         return [self.table.column(c).cast(nw.Float64) for c in self.columns]
 
     def expressions(self, *, repair: bool = False) -> list[nw.Expr]:
-        """The columns under our names; null may be a number that is no score. With ``repair``, rounding is clipped."""
+        """The columns under internal names, with a placeholder for null; ``repair`` clips rounding errors."""
         filled = self.raw()
         if not self.table.lazy:
             filled = [x.fill_null(-1 if self.n_ids is not None else _NO_SCORE) for x in filled]
@@ -111,7 +110,7 @@ class Scores(OfClasses):
         return reduce(lambda a, b: a | b, parts)
 
     def valid(self, columns: Sequence[nw.Expr], *, slack: float = 0.0) -> Expr:
-        """Whether a row under our names can be binned as it is."""
+        """Whether a row can be binned as it is."""
         backend = self.table.backend
         if self.n_ids is not None:
             return (columns[0] >= 0) & (columns[0] < self.n_ids)
@@ -123,20 +122,20 @@ class Scores(OfClasses):
         return inside & row.is_one(backend, row.total(columns))
 
     def usable(self, columns: Sequence[nw.Expr]) -> Expr:
-        """Whether a row could be repaired: in range but for rounding."""
+        """Whether a row could be repaired: in range up to rounding."""
         return self.valid(columns, slack=CLIP)
 
     def final(self, columns: Sequence[nw.Expr]) -> list[nw.Expr]:
-        """The predictions of a valid row, as they are binned."""
+        """The predictions of a valid row, in the form that is binned."""
         if not self.normalize or len(columns) == 1:
             return list(columns)
         whole = row.total(columns)
         return [x / whole for x in columns]
 
     def as_read(self, columns: Sequence[nw.Expr], hold: row.Hold) -> Sequence[nw.Expr]:
-        """The same as probabilities, which are summed and recalibrated: calibrated, where the lab is.
+        """The predictions as probabilities to sum and recalibrate: calibrated, if the lab is.
 
-        ``hold`` makes columns of what is used many times.
+        ``hold`` materialises expressions that are used repeatedly.
         """
         if self.calibration is None:
             return columns
@@ -155,7 +154,7 @@ class Scores(OfClasses):
 
 
 def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that are asked for, or the lab's: as many as the classes need."""
+    """The given columns, or those of the lab, in the number that the classes need."""
     if scores is None and lab.columns is None:
         raise InputError(
             f"This lab was learnt from arrays and knows no column names. Pass {option('scores')}, in the order of the "
@@ -175,7 +174,7 @@ def score_names(lab: Lab, scores: str | Sequence[str] | None) -> tuple[str, ...]
 def new_names(
     columns: Sequence[str], taken: Iterable[str], name: str, *, named_by: str = "name"
 ) -> list[str]:
-    """The names of the new columns, none of which may be there already."""
+    """Names of the new columns; refuses existing ones."""
     if not isinstance(name, str) or not name or any("\ud800" <= c <= "\udfff" for c in name):
         raise InputError(
             f"{option(named_by, name)} cannot name a column: it is empty or no text. Write "
@@ -204,7 +203,7 @@ def match_classes(
     ----------
     scores : a name, a pattern with ``*`` for the class, names, or a mapping from class to name
     names : all columns of the table
-    in_order : whether names that do not tell their class are in the order of the classes
+    in_order : whether names that do not contain their class are in the order of the classes
     """
     if isinstance(scores, Mapping):
         lost = [c for c in classes if c not in scores]
@@ -266,7 +265,8 @@ def _by_name(columns: tuple[str, ...], classes: Sequence[Hashable], *, in_order:
     if in_order:
         return columns
     raise InputError(
-        f"The columns {list(columns)!r:.300} do not tell their classes, {classes!r:.200}. Pass {option('classes')} in "
+        f"The columns {list(columns)!r:.300} do not contain the names of their classes, "
+        f"{classes!r:.200}. Pass {option('classes')} in "
         f"the order of the columns, or {option('scores', Word('{class: column}'))}."
     )
 
@@ -285,7 +285,7 @@ def prediction_columns(
     normalize: bool = False,
     crossing: Crossing = "error",
 ) -> PredictionColumns:
-    """The columns that are asked for, or the lab's, of the kind that the lab was learnt from."""
+    """The given columns, or those of the lab, of the kind of the lab."""
     named = {"scores": scores, "quantiles": quantiles, "predictions": predictions}
     check_goes_with(lab.predicted, **named, normalize=normalize, crossing=crossing)
     if lab.of_values:
@@ -300,7 +300,7 @@ def prediction_columns(
 
 
 def warn_if_recalibrated(names: Sequence[str], lab: Lab) -> None:
-    """A column that `recalibrate` named: a correction that is made twice is wrong."""
+    """Warn about a column that `recalibrate` named, because a second correction is wrong."""
     learnt = () if lab.columns is None else lab.columns.scores
     again = [name for name in names if name.endswith(_RECALIBRATED) and name not in learnt]
     if again:
@@ -315,13 +315,13 @@ def warn_if_recalibrated(names: Sequence[str], lab: Lab) -> None:
 
 
 def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The group columns that are asked for, or those that were counted; none where there is one population."""
+    """The given group columns, or those that were counted; none for one population."""
     asked = prev.field.by if by is None else column_names("by", by)
     if bool(asked) == prev.field.grouped:
         return asked
     if asked:
         raise InputError(
-            f"This prevalence is of one population, but {option('by', list(asked))} was given. Count with "
+            f"This prevalence is for one population, but {option('by', list(asked))} was given. Count with "
             f"{option('by')} first, or leave it out here."
         )
     raise InputError(
@@ -332,7 +332,7 @@ def group_columns(prev: Prevalence, by: str | Sequence[str] | None) -> tuple[str
 
 @dataclass(frozen=True)
 class Kind:
-    """Values of one Python type: how an engine holds them, and what stands in for null where nulls cannot match."""
+    """Values of one Python type: the engine's type, and a placeholder for null where nulls cannot be matched."""
 
     type: type
     filler: Any
@@ -359,7 +359,7 @@ class Grouping:
 
     @classmethod
     def of(cls, table: Table, columns: Sequence[str]) -> Grouping:
-        """Check that the columns exist and hold what can be a key."""
+        """Check that the columns exist and have types of keys."""
         table.require(columns, role="groups")
         if len(set(columns)) < len(columns):
             raise InputError(f"The group columns {list(columns)!r:.200} name one twice. Name each once.")
@@ -367,7 +367,7 @@ class Grouping:
         return cls(table, tuple(columns), tuple(k for k, _ in found), tuple(d for _, d in found))
 
     def names(self) -> list[str]:
-        """Our names of the key columns."""
+        """Internal names of the key columns."""
         return [self.table.helper(f"key_{i}") for i in range(len(self.columns))]
 
     def expressions(self) -> list[nw.Expr]:
@@ -385,7 +385,7 @@ class Grouping:
         return list(zip(*lists, strict=True))
 
     def matches(self, groups: Sequence[Hashable]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which keys could stand in these columns."""
+        """Which keys could occur in these columns."""
         if len(self.columns) == 1 and set(map(type, groups)) <= {self.kinds[0].type, type(None)}:
             known: list[Any] = [g for g in groups if g is not None]
             extremes = [min(known), max(known)] if self.kinds[0].type is int and known else []
@@ -401,7 +401,7 @@ class Grouping:
         )
 
     def look_up(self, groups: Sequence[Hashable]) -> LookUp:
-        """How rows find their group in a small table of these keys."""
+        """The match of rows with a small table of these keys."""
         if len(self.columns) == 1:
             return LookUp(self, [list(groups)])
         return LookUp(self, [list(p) for p in zip(*groups, strict=True)] or [[] for _ in self.columns])
@@ -409,14 +409,14 @@ class Grouping:
 
 @dataclass(frozen=True)
 class LookUp:
-    """Keys as columns that can be joined by equality: where a key is null, a flag says so."""
+    """Keys as columns for an equality join; flags mark null keys."""
 
     grouping: Grouping
     parts: list[list[Any]]
 
     @cached_property
     def nulls(self) -> list[bool]:
-        """Which columns have a null among their keys."""
+        """Which columns have a null key."""
         return [None in part for part in self.parts]
 
     def left(self) -> list[nw.Expr]:
@@ -452,7 +452,7 @@ class LookUp:
         return found
 
     def on(self) -> dict[str, str]:
-        """Which column of the big table meets which of the small one."""
+        """Columns of the big table to those of the small one."""
         return {name.removesuffix("_of"): name for name in self.dtypes()}
 
     def _columns(self) -> list[tuple[str, nw.Expr, Kind, Any, list[Any], bool]]:
@@ -461,7 +461,7 @@ class LookUp:
 
 
 def compared_as(dtype: Any) -> Any:
-    """The type in which values are compared: one for all whole numbers that it holds, and one for all text."""
+    """The type in which values are compared: one for all integers that it holds, one for all text."""
     if dtype.is_integer():
         return dtype if dtype in (nw.UInt64, nw.Int128, nw.UInt128) else nw.Int64
     return nw.String if dtype in (nw.String, nw.Categorical, nw.Enum) else dtype
@@ -496,7 +496,6 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def _holds(dtype: Any, value: Any) -> bool:
-    """Whether a column of this type can hold the value exactly; cast to it, others would merge or overflow."""
     if type(value) is int:
         return value in (_SIGNED if dtype == nw.Int64 else _UNSIGNED if dtype == nw.UInt64 else (value,))
     if type(value) is not dt.datetime:
@@ -514,7 +513,9 @@ def _as(expression: nw.Expr, dtype: Any, wanted: Any) -> nw.Expr:
 
 @dataclass(frozen=True)
 class Rows:
-    """What was read: probabilities, distributions or values, groups (None without group columns), and other columns."""
+    """Rows that were read: probabilities, distributions or values, groups (None without group columns), and other
+    columns.
+    """
 
     predictions: Any
     groups: Any
@@ -528,7 +529,7 @@ def read_rows(
     others: Mapping[str, nw.Expr] | None = None,
     frame: Any = None,
 ) -> Rows:
-    """The rows of the columns' table, or of a frame of its engine, with ``others``, columns by their new names."""
+    """The rows of the table, or of a frame of its engine, with ``others``, columns by their new names."""
     table, names = columns.table, {n: columns.table.helper(n) for n in others or ()}
     made = [x.alias(n) for x, n in zip(columns.raw(), columns.names(), strict=True)]
     made += [x.alias(names[n]) for n, x in (others or {}).items()]
@@ -553,7 +554,6 @@ def read_labelled_rows(
 
 
 def _collect(table: Table, rows: Any, *, numbers: list[str]) -> dict[str, Any]:
-    """As the engine does; predictions in memory without a detour over lists."""
     if table.lazy:
         return table.collect(rows)
     arrays = {n: rows.get_column(n).to_numpy() for n in numbers}

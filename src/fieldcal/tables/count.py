@@ -1,4 +1,4 @@
-"""count on tables: one GROUP BY in the table's own engine; pairs: which of the rows are about the same item."""
+"""`count` on tables: one GROUP BY in the table's own engine; `pairs`: rows on the same item."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def count(
     design: Design | None = None,
     only_labels: bool = False,
 ) -> Field:
-    """Count the predictions in a table, per group and bin, where the table lives.
+    """Histograms of the predictions in a table, per group and bin, computed where the table is.
 
-    Only groups × bins numbers come back, of each class where rows have labels; they are the same, to the last bit, as
-    `fieldcal.count` gives on arrays. Quantiles of a number are read into memory.
+    Only groups × bins numbers are transferred, and those of each class if rows have labels; they equal
+    `fieldcal.count` on arrays to the last bit. Quantiles of a number are read into memory.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def count(
 
 
 def group_names(lab: Lab, by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The group columns: those that are asked for, or the lab's."""
+    """The given group columns, or those of the lab."""
     if by is None:
         return lab.columns.by if lab.columns is not None else ()
     return column_names("by", by)
@@ -125,7 +125,7 @@ def group_names(lab: Lab, by: str | Sequence[str] | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Keys:
-    """What is counted, and by what."""
+    """The keys of the counts: groups, windows and labels."""
 
     lab: Lab
     table: Table
@@ -163,7 +163,7 @@ class _Keys:
 
 @dataclass(frozen=True)
 class Plan(_Keys):
-    """Predictions that the engine bins."""
+    """Counts of predictions that the engine bins."""
 
     scores: Scores
 
@@ -173,7 +173,7 @@ class Plan(_Keys):
         return frame.select(*self.key_columns(), *self.scores.expressions(repair=repair))
 
     def aggregate(self, rows: Any) -> count_table.Counted:
-        """The GROUP BY. Its sums are over all rows, so they are right where all are valid."""
+        """The GROUP BY. Its sums are over all rows, so they are right if all are valid."""
         columns = [nw.col(n) for n in self.scores.names()]
         valid = self.scores.valid(columns)
         final, bins = self.scores.final(columns), self.table.helper("bin")
@@ -201,7 +201,7 @@ class Plan(_Keys):
     def _measures(
         self, columns: Sequence[nw.Expr], read: Sequence[nw.Expr], bins: nw.Expr, valid: nw.Expr
     ) -> dict[str, nw.Expr]:
-        """What is added up: whether the row is in a bin or before it, and its predictions in whole units."""
+        """Summands: whether the row is in a bin or before it, and its predictions in whole units."""
         backend, lab = self.table.backend, self.lab
         below = row.below(lab.partition, backend, columns, bins)
         made = dict(zip(count_table.below_columns(lab), map(self.table.indicator, below), strict=True))
@@ -214,7 +214,7 @@ class Plan(_Keys):
 
 @dataclass(frozen=True)
 class ValuePlan(_Keys):
-    """Values that the engine groups by as they are: what they mean is known here."""
+    """Counts of categories, which the engine groups by as they are; Python normalises them."""
 
     values: ValueColumns
 
@@ -234,7 +234,7 @@ def _count_distributions(
     label: str | None,
     **labels: Any,
 ) -> Field:
-    """In memory: no engine bins a distribution."""
+    """Counts of distributions, in memory."""
     others = {} if label is None else {"label": columns.label(label)}
     rows = read_rows(columns, grouping, others=others)
     y = None if label is None else floats(rows.others["label"])
@@ -286,7 +286,7 @@ def pairs(
     label: str | None = None,
     missing: Literal["error", "drop"] = "error",
 ) -> Pairs:
-    """Which rows of a table are about the same item, as `fieldcal.pairs` has it. The columns are read into memory.
+    """Rows of a table on the same item, as in `fieldcal.pairs`. The columns are read into memory.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""The table of counts, one row per group: the names of its columns, the Field that it makes, and how it is read.
+"""The table of counts, one row per group: column names, conversion to a Field, and reading it.
 
 Engines and warehouses make the same table. `Counted` is that table in memory, `as_field` makes a Field of it, and
-`read_counts` takes it from the answer of a warehouse's statement.
+`read_counts` reads the result of a warehouse's statement.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def group_column(i: int) -> str:
 
 
 def null_column(i: int) -> str:
-    """The name of the flag that says that the i-th part is null, where a format cannot."""
+    """The name of the flag for a null in the i-th part of the key."""
     return f"fieldcal_null_{i + 1}"
 
 
 def below_columns(lab: Lab) -> list[str]:
-    """Valid rows in this bin or one before it; the last bin is what is left."""
+    """Numbers of valid rows in this bin or one before it; the last bin follows by subtraction."""
     return [f"fieldcal_below_{j + 1}" for j in range(lab.n_bins - 1)]
 
 
@@ -60,7 +60,7 @@ def units_columns(lab: Lab) -> list[str]:
 
 @dataclass(frozen=True)
 class Counted:
-    """A table of counts in memory: group keys as they came, and whole numbers."""
+    """A table of counts in memory: group keys and whole numbers."""
 
     groups: Any  # as group_keys.factorize takes them; None for one population
     rows: Int64s
@@ -73,7 +73,7 @@ class Counted:
 
     @classmethod
     def of_bins(cls, lab: Lab, groups: Any, rows: Int64s, bins: Ints) -> Counted:
-        """From rows of the table that are of one bin each, or of none, where it is negative."""
+        """Counts from rows with one bin each; a negative bin means none."""
         valid = np.where(bins >= 0, rows, 0)
         below = np.where(bins[:, None] <= np.arange(lab.n_bins - 1), valid[:, None], 0)
         return cls(groups, rows, valid, below, np.zeros((len(rows), 0), dtype=np.int64))
@@ -90,7 +90,7 @@ class Counted:
         return cls(groups, rows, valid, stack(below_columns(lab)), stack(units_columns(lab)), labels=labels)
 
     def part(self, at: NDArray[np.intp]) -> Counted:
-        """Some rows of the table."""
+        """The given rows of the table."""
         groups = self.groups  # None for one population
         if groups is not None:
             groups = groups[at] if isinstance(groups, np.ndarray) else [groups[i] for i in at]
@@ -108,14 +108,14 @@ class Counted:
         )
 
     def with_labels(self) -> Counted:
-        """The rows of the table that have a label, at least one."""
+        """The rows of the table that have a label."""
         known = [] if self.labels is None else [i for i in self.labels.known if self.valid[i]]
         if not known:
             raise no_labels()
         return replace(self.part(np.array(known)), unseen=None)
 
     def tables(self, lab: Lab) -> dict[str, Int64s]:
-        """The tables of a batch. Rows of a table have no weights, so that their squares are the rows."""
+        """The tables of a batch. Rows of a table have no weights, so the squares are the rows."""
         V = self._rows_per_bin(lab)
         found = {"V": V, "score_sums": self._score_sums(lab, V), "weight_squares": V}
         if self.labels is None or not self.labels.only:
@@ -123,7 +123,7 @@ class Counted:
         return {name: np.zeros_like(table) for name, table in found.items()}
 
     def labelled(self, lab: Lab, groups: Ints) -> ByDesign:
-        """The counts of labelled rows, from the places of the groups."""
+        """The counts of labelled rows, from the positions of the groups."""
         if self.labels is None:
             return ByDesign()
         known = self.labels.known
@@ -161,7 +161,7 @@ def as_field(
 ) -> Field:
     """The Field that the same rows would give as arrays.
 
-    ``seen`` are the counts of all rows, where some were then left out: groups that lost all of theirs stay, with none.
+    ``seen`` are the counts of all rows, if some were left out: groups without usable rows stay, with zero rows.
     """
     names: Keys = (None,)
     codes = np.zeros(len(counted.rows), dtype=np.intp)
@@ -198,7 +198,7 @@ def as_field(
 
 
 def _shares_in_units(lab: Lab, V: Int64s) -> Int64s:
-    """With given bin ids there are no predictions; the lab's share of each class in the bin stands in for them."""
+    """Class shares of the bins in whole units, which stand in for predictions with given bin ids."""
     second = np.floor(lab.bin_predictions / SCORE_UNIT + 0.5).astype(np.int64)
     if len(lab.classes) == 2:
         second[:, 0] = int(1 / SCORE_UNIT) - second[:, 1]
@@ -206,7 +206,7 @@ def _shares_in_units(lab: Lab, V: Int64s) -> Int64s:
 
 
 def _ints(values: Any) -> Int64s:
-    """Whole numbers, however the engine writes them (decimals, floats, text)."""
+    """Integers from any numeric form of an engine (decimals, floats, text)."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return values.astype(np.int64)
     return np.array([0 if v is None else int(v) for v in values], dtype=np.int64)
@@ -221,7 +221,7 @@ def read_counts(
     design: Design = "random",
     only_labels: bool = False,
 ) -> Field:
-    """The Field behind a table of counts, as the statement of ``fieldcal sql count`` makes it in a warehouse.
+    """The Field from a table of counts, as the statement of ``fieldcal sql count`` makes it in a warehouse.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def _read(table: Table, names: dict[str, Any], wanted: Sequence[str], parts: int
 
 
 def _groups(read: dict[str, Any], parts: int) -> Any:
-    """Keys of text; a flag tells null from empty text, which CSV cannot."""
+    """Keys of text; a flag separates null from empty text, which CSV cannot."""
     columns = []
     for i in range(parts):
         values = list(read[group_column(i)])

@@ -1,4 +1,4 @@
-"""decide on tables: what `recalibrate` computes, and the class whose gain is largest."""
+"""`decide` on tables: recalibrated predictions, and the class with the largest gain."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def decide(
     check: bool = True,
     shape: Shape = "auto",
 ) -> Any:
-    """The same table with the decided class in a column at its end: same kind, same rows, same order.
+    """The table with the decided class in a new last column: same kind, same rows, same order.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def decide(
 
 @dataclass(frozen=True)
 class Decided:
-    """How many rows of a table were decided as each class, before and after."""
+    """Numbers of rows decided as each class, before and after."""
 
     rows: int
     before: dict[Hashable, int]  # by the largest of the predictions as they are
@@ -106,7 +106,7 @@ def decide_file(
     name: str = "decision",
     **options: Any,
 ) -> Decided:
-    """Decide a table in files into ``target``, whose ending says its format; what was decided."""
+    """Decide a table in files into ``target``, whose ending sets the format; returns the numbers of rows."""
     check_target(os.fspath(target), source.inputs)
     source = bind(prev, source, by=by, scores=scores, predictions=predictions)
     relation, row_id = source.with_row_id()
@@ -128,7 +128,7 @@ def _decisions(
     options: RecalibrateOptions,
     **named: Any,
 ) -> _Decisions | _OfValues:
-    """What is decided of a table that is open, once it is sure that this can be."""
+    """The decisions for a checked table."""
     check_decidable(prev, acknowledge=options.acknowledge, shape=options.shape)
     plain_classes(prev.classes)
     wanted = Goal.of(goal, len(prev.classes))
@@ -143,7 +143,7 @@ def _decisions(
 
 @dataclass(frozen=True)
 class _Decisions:
-    """The rows of a table, with the places of the decided classes in two columns of ours."""
+    """The rows of a table, with the positions of the decided classes in two internal columns."""
 
     prev: Prevalence
     job: Job
@@ -155,7 +155,7 @@ class _Decisions:
 
     @classmethod
     def of(cls, prev: Prevalence, job: Job, goal: Goal, name: str, by: Sequence[str]) -> _Decisions:
-        """One expression in the table's engine, after one join where there are groups."""
+        """One expression in the table's engine, after one join with groups."""
         backend, course = job.table.backend, Course.of(job.correction, job.options.unseen)
         shares = _Shares.of(prev, job) if goal.costs is None else None
         joins = course.joins or (shares is not None and shares.joins)
@@ -175,7 +175,7 @@ class _Decisions:
         return self.job.table.finish_with_gaps(self.rows, self.name, chosen, self.usable)
 
     def counted(self) -> Decided:
-        """How many rows go from which class to which; the rows are read once for it."""
+        """Numbers of rows by class before and after; reads the rows once."""
         table = self.job.table
         before, after, rows = (table.helper(name) for name in ("before", "after", "rows"))
         places = {before: self.before, after: self.after}
@@ -188,7 +188,7 @@ class _Decisions:
 
 @dataclass(frozen=True)
 class _OfValues:
-    """The same of values, which are decided each by itself."""
+    """Decisions for categories, made once per category."""
 
     classes: Keys
     found: ValueTable
@@ -224,7 +224,7 @@ def _chosen(classes: Keys, place: nw.Expr) -> nw.Expr:
 
 
 def _flows(classes: Keys, before: Ints, after: Ints, rows: Any) -> Decided:
-    """How many rows go from which class to which, from the places of the classes."""
+    """Numbers of rows by class before and after, from the positions of the classes."""
     flows = np.zeros((len(classes) + 1,) * 2, dtype=np.int64)  # the last place is that of the undecided
     np.add.at(flows, (before, after), rows)
     decided = flows[:-1, :-1]
@@ -239,7 +239,7 @@ def _flows(classes: Keys, before: Ints, after: Ints, rows: Any) -> Decided:
 
 @dataclass(frozen=True)
 class _Shares:
-    """The prevalences that a row's recalibrated predictions assume: of its group, or of what stands in for it."""
+    """The prevalences that a row's recalibrated predictions assume: those of its group, or of its substitute."""
 
     job: Job
     groups: Floats  # (G, K)
@@ -269,14 +269,14 @@ class _Shares:
 
 
 def assumed_shares(prev: Prevalence, unseen: Unseen) -> tuple[Floats, Floats]:
-    """The prevalences (G, K) that recalibrated predictions of each group assume, and those of other rows, (K,)."""
+    """The prevalences assumed by recalibrated predictions: (G, K) per group, and (K,) for other rows."""
     if not prev.field.grouped:
         return divisors(prev.estimate), divisors(prev.estimate[0])
     return divisors(prev.estimate), divisors(prev.whole.estimate if unseen == "global" else prev.lab.p_lab)
 
 
 def plain_classes(classes: Keys) -> list[str | int | bool]:
-    """The classes as one column can hold them."""
+    """The classes as values that one column can hold."""
     plain = [c for c in classes if isinstance(c, (str, int)) and (isinstance(c, str) or _LEAST <= c <= _MOST)]
     if len(plain) < len(classes) or len({type(c) for c in plain}) > 1:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What happens to the scores of a row, written once for narwhals and for SQL in the words of `core.backend`."""
+"""Operations on the scores of a row, written once for narwhals and SQL in terms of `core.backend`."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def by_bin(backend: Backend, bins: Expr, values: Floats) -> list[Expr]:
 
 @dataclass(frozen=True)
 class Move:
-    """`core.reweight.Step` in an engine's words."""
+    """`core.reweight.Step` as an engine's expressions."""
 
     trust: float
     ratios: Sequence[Expr]  # the weight of every class but the first, over the first's
 
     def then(self, other: Move) -> Move:
-        """Of two moves in whole, the one that does the same."""
+        """The composition of two moves."""
         return Move(1.0, [a * b for a, b in zip(self.ratios, other.ratios, strict=True)])
 
 
@@ -79,10 +79,10 @@ def recalibrated(
     hold: Hold = list,
     summed: Expr | None = None,
 ) -> Sequence[Expr]:
-    """The known-bias lemma, mixed with what the model said, at most twice: as `core.reweight` has it.
+    """The known-bias lemma, mixed with the old prediction, in at most two steps, as in `core.reweight`.
 
-    ``hold`` makes columns of what is used many times, where an engine can. More than two classes are still to be
-    divided by ``summed``, what they sum to; None where that is one.
+    ``hold`` materialises expressions that are used repeatedly, if the engine can. With more than two classes the
+    result must still be divided by ``summed``; None if that is one.
     """
     if len(columns) == 1:
         return [
@@ -128,7 +128,7 @@ def scaled(columns: Sequence[Expr], ratios: Sequence[Expr]) -> list[Expr]:
 def gains(
     backend: Backend, columns: Sequence[Expr], savings: Floats | None, prevalence: Sequence[Expr] = ()
 ) -> list[Expr]:
-    """`core.decision.Goal.gains` of a row; of one column, which is the second of two classes, both."""
+    """`core.decision.Goal.gains` of a row; for one column, of both classes."""
     proba = [backend.number(1.0) - columns[0], columns[0]] if len(columns) == 1 else list(columns)
     if savings is None:
         return [x / p for x, p in zip(proba, prevalence, strict=True)]
@@ -141,7 +141,7 @@ def gains(
 
 
 def best(backend: Backend, gains: Sequence[Expr], values: Sequence[Expr], hold: Hold = list) -> Expr:
-    """The value of the largest gain, the first of equals: `core.decision.largest`."""
+    """The value with the largest gain, the first of ties: `core.decision.largest`."""
     gains = hold(gains)
     (enough,) = hold([backend.largest(gains) * backend.number(1.0 - TIE)])
     answer = values[-1]

@@ -1,4 +1,4 @@
-"""The column of a table that holds the classes of those rows whose class is known, and is null elsewhere."""
+"""The column of true classes in a table, null for rows without a label."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal, nw.Float64)
 
 @dataclass(frozen=True)
 class Labels:
-    """The class of each row of a table of counts, as its place, `UNKNOWN` where it has none."""
+    """The class of each row of a table of counts, as its position; `UNKNOWN` without a label."""
 
     places: Ints
     design: Design
@@ -40,7 +40,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """The column of labels of one table."""
+    """The label column of one table."""
 
     table: Table
     column: str
@@ -50,7 +50,7 @@ class LabelColumn:
 
     @classmethod
     def of(cls, table: Table, lab: Lab, column: str, *, design: Design, only: bool) -> LabelColumn:
-        """Checked: the column is there and holds what a class can be."""
+        """The label column, checked to exist and to have a type of classes."""
         table.require([column], role="label")
         assert isinstance(lab.outcome, Classes)  # numbers are read into memory
         found = cls(table, column, lab.outcome, design, only)
@@ -71,7 +71,6 @@ class LabelColumn:
 
     @property
     def _dtype(self) -> Any:
-        """The type in which labels are compared; a column of nulls alone has none, and counts as text."""
         dtype = self.table.dtype(self.column)
         if dtype.is_float():
             return nw.Float64
@@ -88,7 +87,7 @@ class LabelColumn:
         return labels.alias(self.name)
 
     def read(self, values: Sequence[Any], rows: Ints) -> Labels:
-        """The classes of labels that were grouped by, each of so many rows."""
+        """Class positions of the grouped labels, each with a number of rows."""
         return labels_of(
             self.classes, values, rows, design=self.design, only=self.only, first_row=self._first_row
         )
@@ -106,7 +105,7 @@ def labels_of(
     only: bool,
     first_row: Callable[[Any], int | None] = lambda label: None,
 ) -> Labels:
-    """The places of labels, each of so many rows, all of which must be classes; ``first_row`` is of a label."""
+    """Positions of labels, each with a number of rows; refuses labels that are not classes."""
     places = label_places(classes, values)
     strays = np.flatnonzero(places == STRAY)
     if len(strays):
@@ -118,16 +117,16 @@ def labels_of(
 
 
 def spelled_classes(classes: Keys, *, loose_text: bool = False) -> dict[str, Hashable]:
-    """Each class by the texts that warehouses and readers of CSV print it as: 1 is "1" or "1.0".
+    """Each class by the texts that warehouses and CSV readers print it as: 1 is "1" or "1.0".
 
-    ``loose_text``: whether text is compared without regard to case and to blanks at its end.
+    ``loose_text``: whether text is compared without regard to case and to trailing blanks.
     """
     found: dict[str, Hashable] = {}
     for c in classes:
         for text in {t.casefold().rstrip(" ") if loose_text else t: None for t in _spellings(c)}:
             if text in found:
                 raise InputError(
-                    f"The classes {found[text]!r:.60} and {c!r:.60} are one to a warehouse that prints them as text. "
+                    f"The classes {found[text]!r:.60} and {c!r:.60} are equal in a warehouse that prints them as text. "
                     "Rename one before fieldcal learn."
                 )
             found[text] = c
@@ -151,7 +150,7 @@ def _spellings(c: Hashable) -> list[str]:
 
 
 def read_spelled(classes: Keys, values: Sequence[Any], *, name: str) -> list[Any]:
-    """Labels that were printed as text, as the classes that they spell; None where null or NaN."""
+    """Labels from their text; None where null or NaN."""
     spelled = spelled_classes(classes)
     text = any(isinstance(c, str) for c in classes)
     known = [None if group_keys.is_null(v) else v for v in values]

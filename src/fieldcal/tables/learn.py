@@ -1,4 +1,4 @@
-"""learn on tables: the lab's rows are read, once; they are few."""
+"""`learn` on tables: reads the labelled rows into memory."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _one_kind(**given: object) -> None:
 
 
 def _read_values(columns: ValueColumns, grouping: Grouping, label: str) -> tuple[Rows, Any]:
-    """The rows with a label, and one more of each value that there is, without one."""
+    """The labelled rows, and one unlabelled row of each other category."""
     table = columns.table
     rows, y = read_labelled_rows(columns, grouping, label, labelled_only=True)
     found = table.collect(table.frame.select(*columns.expressions()).unique())
@@ -185,7 +185,6 @@ def _read_values(columns: ValueColumns, grouping: Grouping, label: str) -> tuple
 def _classes(
     table: Table, label: str, classes: Sequence[Hashable] | None, ordered: bool
 ) -> tuple[Hashable, ...]:
-    """The classes in the order of the columns; by default the sorted labels."""
     table.require([label], role="label")
     if classes is not None:
         return tuple(group_keys.normalize(c) for c in classes)

@@ -1,4 +1,4 @@
-"""Columns of predicted quantiles: which they are, of which level, and the distributions that they hold."""
+"""Columns of predicted quantiles, their levels, and the distributions that they hold."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class QuantileColumns:
 
     @classmethod
     def find(cls, table: Table, quantiles: QuantilesLike, *, crossing: Crossing) -> QuantileColumns:
-        """Those that a pattern or a mapping says, checked to be there and to hold numbers."""
+        """The columns of a pattern or mapping, checked to exist and to be numeric."""
         if isinstance(quantiles, str):
             found = levels_by_pattern(quantiles, table.names)
         elif isinstance(quantiles, Mapping):
@@ -60,7 +60,7 @@ class QuantileColumns:
     def of(
         cls, table: Table, lab: Lab, quantiles: QuantilesLike | None, *, crossing: Crossing
     ) -> QuantileColumns:
-        """Those that are asked for, or the lab's."""
+        """The given columns, or those of the lab."""
         if quantiles is not None:
             return cls.find(table, quantiles, crossing=crossing)
         if lab.columns is None or lab.columns.levels is None:
@@ -71,7 +71,7 @@ class QuantileColumns:
         return cls(table, lab.columns.scores, lab.columns.levels, crossing).checked()
 
     def checked(self) -> QuantileColumns:
-        """Refuse columns that are not there, appear twice or hold no numbers."""
+        """Refuse columns that do not exist, appear twice or are not numeric."""
         self.table.require(self.columns, role="quantiles")
         twice = [n for n in self.columns if self.columns.count(n) > 1]
         if twice:
@@ -115,14 +115,14 @@ class QuantileColumns:
         return found
 
     def remembered(self, label: str, by: tuple[str, ...]) -> Columns:
-        """What a lab keeps of them."""
+        """The column names that the lab stores."""
         return Columns(scores=self.columns, label=label, by=by, levels=self.levels)
 
 
 def levels_by_pattern(pattern: str, names: Sequence[Any]) -> dict[float, str]:
     """The column of each level, where ``*`` stands for the level or a percentage.
 
-    Columns with anything but a number in place of ``*`` are others'.
+    Columns with anything but a number in place of ``*`` are ignored.
     """
     if pattern.count("*") != 1:
         raise InputError(

@@ -1,4 +1,4 @@
-"""recalibrate on tables: one join with a small table of weights, and one expression."""
+"""`recalibrate` on tables: one join with a small table of weights, and one expression."""
 
 from __future__ import annotations
 
@@ -46,7 +46,22 @@ def recalibrate(
     check: bool = True,
     shape: Shape = "auto",
 ) -> Any:
-    """The same table with recalibrated columns at its end: same kind, same rows, same order.
+    """The table with recalibrated columns at its end: same kind, same rows, same order.
+
+    Parameters
+    ----------
+    prev, unseen, missing, normalize, acknowledge, shape : as in `fieldcal.recalibrate`
+    frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
+        With quantiles of a number, a table in memory: collect others first, or use ``fieldcal recalibrate`` on files.
+    by, scores, quantiles, predictions, crossing : columns of the groups and of the predictions, as in `count`
+        By default those that were counted. With categories (``predictions``), the new columns hold the probability of
+        each class given the category and the group.
+    name : str
+        The name of a new column, with ``{}`` for the name of the old one; with categories, for ``p_`` and the class.
+    check : bool
+        Check scores and groups now, with the errors and warnings of arrays. This reads those columns of a lazy table
+        once. Without it nothing is read: invalid scores give null, unknown groups follow ``unseen``. Quantiles, and
+        distinct categories, are read and checked anyway.
 
     Parameters
     ----------
@@ -95,7 +110,7 @@ def apply(
     row: str | None = None,
     **named: Any,
 ) -> Any:
-    """Recalibrate a table that is open; of one in files, ``row`` is the column that will say where a row stands."""
+    """Recalibrate an open table; for files, ``row`` is the column with the position of a row."""
     check_applicable(prev, acknowledge=options.acknowledge, shape=options.shape)
     check_goes_with(prev.lab.predicted, missing=options.missing)
     kept: dict[str, Any] = {"normalize": options.normalize, "crossing": options.crossing}
@@ -114,7 +129,7 @@ def _apply_to_quantiles(
     options: RecalibrateOptions,
     row: str | None,
 ) -> Any:
-    """Read into memory, recalibrated there, and put beside the rows that they came from."""
+    """Recalibrate quantiles in memory, and join the result to its rows."""
     table = columns.table
     new = new_names(columns.columns, table.names, options.name)
     grouping = counted_groups(prev, by, table)
@@ -154,7 +169,7 @@ def _joined(table: Table, numbered: Any, made: dict[str, Any], *, row: str, plac
 
 
 def correct(correction: Correction, columns: Scores, by: Sequence[str], options: RecalibrateOptions) -> Any:
-    """One expression in the table's engine, after one join where there are groups."""
+    """One expression in the table's engine, after one join with groups."""
     new = new_names(columns.columns, columns.table.names, options.name)
     job, course = Job(correction, columns.table, columns, options), Course.of(correction, options.unseen)
     rows = weighed_rows(job, by, joins=course.joins)
@@ -164,7 +179,7 @@ def correct(correction: Correction, columns: Scores, by: Sequence[str], options:
 def weighed_rows(
     job: Job, by: Sequence[str], *, joins: bool, beside: Mapping[str, Floats] | None = None
 ) -> Any:
-    """The rows of a table with their predictions, looked through, and the weights of their groups.
+    """The rows of a table with checked predictions, and the weights of their groups.
 
     ``joins``: whether anything depends on the group of a row; ``beside``: see `Groups.of`.
     """
@@ -206,7 +221,7 @@ def recalibrate_file(
     predictions: str | Sequence[str] | None = None,
     **options: Any,
 ) -> int:
-    """Recalibrate a table in files into ``target``, whose ending says its format; how many rows were written."""
+    """Recalibrate a table in files into ``target``, whose ending sets the format; returns the number of rows."""
     check_target(os.fspath(target), source.inputs)
     numbers = scores if quantiles is None else quantiles
     source = bind(prev, source, by=by, scores=numbers, predictions=predictions)

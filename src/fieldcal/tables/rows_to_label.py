@@ -1,4 +1,4 @@
-"""rows_to_label on tables: rows to label next, as a small table to fill in; read_labelled: rows with their labels."""
+"""`rows_to_label` on tables: rows to label next, as a small table to fill in; `read_labelled`: labelled rows."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def rows_to_label(
     crossing: Crossing = "error",
     random_state: int = 0,
 ) -> Any:
-    """The rows of a table to label next, to be filled in: their own columns, an empty label, and the design.
+    """The rows of a table to label next, as a table to fill in: their own columns, an empty label, and the design.
 
-    Chosen as `fieldcal.rows_to_label` does, where the table lives: of a lazy table, only these rows are read. Filled
-    in, they go back by ``count(…, label=…, design="by_score", only_labels=True)``, or `fieldcal estimate --labelled`.
+    Chosen as in `fieldcal.rows_to_label`, where the table is: of a lazy table, only these rows are read. Filled in,
+    they are counted by ``count(…, label=…, design="by_score", only_labels=True)``, or `fieldcal estimate --labelled`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _label_name(lab: Lab, label: str | None) -> str:
 def _in_memory(
     prev: Prevalence, columns: PredictionColumns, grouping: Grouping, label: str, n: int, **options: Any
 ) -> Any:
-    """As arrays do; the rows in their order."""
+    """Chosen in memory, as on arrays."""
     table = columns.table
     others = {"label": columns.label(label)} if label in table.names else {}
     rows = read_rows(columns, grouping, others=others)
@@ -133,7 +133,7 @@ def _in_memory(
 
 @dataclass(frozen=True)
 class _Lazy:
-    """Rows without a label of a table that is not in memory."""
+    """Unlabelled rows of a table that is not in memory."""
 
     prev: Prevalence
     scores: Scores
@@ -167,7 +167,7 @@ class _Lazy:
         return frame.with_columns(bins.cast(nw.Int64).alias(self._bin))
 
     def chosen(self, n: int, seed: int) -> Any:
-        """The rows, from two passes: one counts them per group and bin, the other finds them."""
+        """The rows, from two passes: one counts them per group and bin, the other selects them."""
         names, room = self._counted()
         allocation = LabelAllocation.of(self.prev, names, room, n, seed)
         cells = np.flatnonzero(allocation.take)
@@ -176,7 +176,7 @@ class _Lazy:
         return self._found(look_up, allocation, cells, bins)
 
     def _counted(self, *, repair: bool = False) -> tuple[Keys, Ints]:
-        """The groups, and rows per group and bin; refused if scores are none."""
+        """Groups, and numbers of rows per group and bin; refuses invalid scores."""
         table, keys = self.scores.table, self.grouping.names()
         valid = table.indicator(self.scores.valid([nw.col(c) for c in self.scores.names()]))
         columns = {name: table.helper(name) for name in ("rows", "valid")}
@@ -217,7 +217,7 @@ class _Lazy:
         return ranked.filter(here // size > before // size).sort(table.helper("cell"), place)
 
     def _order(self) -> list[str]:
-        """Of the rows in a cell: by the prediction; equal ones by what else is in the row."""
+        """Order of the rows in a cell: by the prediction, then by the other columns."""
         table, names = self.scores.table, self.scores.names()
         first = names[-1] if len(names) == 1 else names[ordering_class(self.prev)]
         return [

@@ -322,7 +322,7 @@ def _in_statement(scores: str | Sequence[str], classes: Sequence[Hashable] | Non
         return column_names("scores", scores)
     if classes is None:
         raise InputError(
-            f"The table is not seen from here, and so not what fits the pattern {scores!r:.60}. Pass "
+            f"A statement cannot look up the columns that match the pattern {scores!r:.60}. Pass "
             f"{option('classes')}, or name the columns."
         )
     return tuple(scores.replace("*", str(c), 1) for c in as_classes(classes))

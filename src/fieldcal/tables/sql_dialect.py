@@ -112,7 +112,7 @@ class SqlBackend:
         return exp.func("COALESCE", value, otherwise)
 
     def text(self, value: Expr) -> Expr:
-        """As text, and never null."""
+        """As text, never null."""
         name = _TEXT.get(self.dialect)
         kind = exp.DataType.build(name, dialect=self.dialect) if name else "TEXT"
         return self.coalesce(exp.cast(value, kind), self.string(self.blank))
@@ -224,7 +224,7 @@ class SqlBackend:
 
 
 def _tidy(query: Expr) -> None:
-    """Parentheses where precedence needs them, and only there: sqlglot's operators leave some out and some in."""
+    """Adds parentheses where precedence needs them, and removes others: sqlglot's operators do neither reliably."""
     for division in query.find_all(exp.Div):  # of floats: no casts are needed
         division.set("typed", True)
     for paren in list(query.find_all(exp.Paren)):

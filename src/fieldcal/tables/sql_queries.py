@@ -49,7 +49,7 @@ def counting(
     by: Sequence[str],
     label: str | None = None,
 ) -> Expr:
-    """One row per group: how many rows are valid, or why not; rows per bin; sums of predictions.
+    """One row per group: numbers of valid and invalid rows; rows per bin; sums of predictions.
 
     With ``label``, one row per group and value of this column.
     """
@@ -90,7 +90,7 @@ def _input(
 
 
 def _judged(backend: SqlBackend, lab: Lab, kept: Sequence[str], raw: Sequence[str]) -> Expr:
-    """Whether the row can be used, or why not. A later question is asked only of rows that passed the earlier."""
+    """Whether the row can be used, or the first reason why not."""
     x = [backend.column(name) for name in raw]
     valid, outside, unsummed = (backend.integer(state) for state in (_VALID, _OUTSIDE, _UNSUMMED))
     if lab.partition.takes == "ids":
@@ -136,7 +136,7 @@ def _calibrated(
     read: Sequence[str],
     step: str,
 ) -> dict[str, Expr]:
-    """What the scores of valid rows are read as, before those of more than two classes are divided by their sum."""
+    """Calibrated scores of valid rows; with more than two classes, before division by their sum."""
     found = Read.of(backend, calibration, [backend.column(name) for name in clean[-len(read) :]])
     query = backend.select(kept, dict(zip(read, found.columns, strict=True)), backend.step(step))
     for name, alias, piece in found.joins:
@@ -215,7 +215,7 @@ def recalibrating_steps(
 
 @dataclass(frozen=True)
 class Read:
-    """What the scores of a row are read as."""
+    """Scores of a row after calibration."""
 
     columns: Sequence[Expr]  # one, of the second of two classes, or one per class
     summed: Expr | None = None  # what more than two are still to be divided by; None where it is one
@@ -224,7 +224,7 @@ class Read:
 
     @classmethod
     def of(cls, backend: SqlBackend, calibration: CalibrationMap, scores: Sequence[Expr]) -> Read:
-        """Calibrated: of a row's piece of the line, which is found once, all that is needed stands beside it."""
+        """Calibrated columns: the row's segment of the piecewise linear map is looked up once."""
         used = scores if len(scores) > 2 else scores[-1:]
         lines = [_with_ends(line) for line in calibration.lines]
         steps = {f"fieldcal_line_{k + 1}": _line(backend, each) for k, each in enumerate(lines)}
@@ -264,7 +264,7 @@ def _line(backend: SqlBackend, line: Line) -> Expr:
 def gains(
     backend: SqlBackend, predictions: Sequence[Expr], goal: Goal, shares: Floats, *, joined: bool
 ) -> list[Expr]:
-    """What each decision gains, by shares (K,) of rows without a known group; ``joined``: others have theirs."""
+    """The gain of each decision, by shares (K,) for rows without a known group; ``joined``: others have their own."""
     savings = goal.savings
     if savings is not None:  # products with smaller ones may underflow: see `TINY`
         return row.gains(backend, predictions, np.where(savings < WAREHOUSE_FLOOR, 0.0, savings))
@@ -278,7 +278,7 @@ def gains(
 
 
 def written_out(backend: SqlBackend, columns: WeightTable) -> Expr:
-    """A small table inside the statement. Floats as text, which loses no bit; the statement casts them anyway."""
+    """A small table inside the statement. Floats are text, which loses no bit; the statement casts them."""
 
     def spell(value: str | int | float) -> Expr:
         if isinstance(value, int):
@@ -302,7 +302,7 @@ def _weights(backend: SqlBackend, source: Expr, n_keys: int, n_ratios: int, n_sh
 
 
 def _bin_weights(backend: SqlBackend, step: BinStep) -> Expr:
-    """The weights of the bins as a small table: a bin is worked out once, where it is joined."""
+    """The weights of the bins as a small table, joined by the row's bin."""
     columns = {
         ratio_column(k + 1): r.tolist() for k, r in enumerate(ratios(step.weights, floor=WAREHOUSE_FLOOR).T)
     }
@@ -312,7 +312,6 @@ def _bin_weights(backend: SqlBackend, step: BinStep) -> Expr:
 
 
 def _same_bin(backend: SqlBackend, step: BinStep, x: Sequence[Expr]) -> Expr:
-    """Rows that cannot be used are in none."""
     bins = step.partition.expression(backend, [row.clipped(backend, c) for c in x])
     return backend.when(_usable(backend, x), bins).eq(backend.column(_BIN, BINS))
 

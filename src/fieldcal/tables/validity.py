@@ -1,4 +1,4 @@
-"""What is wrong with the scores of a table: one pass, asked for only when something is."""
+"""Checks of the scores in a table: one pass, only if something is invalid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fieldcal.validation import CLIP, MISSING_OTHERWISE, NO_BIN_FOR_ZERO, likely
 
 @dataclass(frozen=True)
 class Quality:
-    """Rows and scores that cannot be used as they are."""
+    """Numbers of rows and scores that cannot be used as they are."""
 
     rows: int = 0
     missing: int = 0  # rows with a null or NaN
@@ -77,7 +77,7 @@ def _read(found: dict[str, Any], rows: int) -> Quality:
 
 
 def refuse(quality: Quality, scores: Scores, *, missing: str) -> None:
-    """Raise what arrays would raise; what is left can be repaired."""
+    """Raise the errors of arrays; what remains can be repaired."""
     named = ", ".join(f"{c!r:.60}" for c in scores.columns[:4]) + (", …" if len(scores.columns) > 4 else "")
     if quality.missing and missing == "error" and not scores.counts_zeros:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Columns of values: what judges or tests say of each row. An engine groups by them as they are, Python reads them."""
+"""Columns of categories, from judges or tests. An engine groups by them as they are; Python normalises them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT = (nw.String, nw.Categorical, nw.Enum, nw.Unknown)
 
 
 class OfClasses:
-    """Columns that say something of classes: their labels, and what a lab keeps of them."""
+    """Columns whose labels are classes, with the names that a lab stores."""
 
     table: Table
     columns: tuple[str, ...]
@@ -42,14 +42,14 @@ class OfClasses:
 
 @dataclass(frozen=True)
 class ValueColumns(OfClasses):
-    """The columns of values of one table, one per judge."""
+    """The columns of categories in one table, one per judge."""
 
     table: Table
     columns: tuple[str, ...]
 
     @classmethod
     def find(cls, table: Table, predictions: str | Sequence[str]) -> ValueColumns:
-        """Those that are named, checked to be there and to hold what can be a value."""
+        """The named columns, checked to exist and to hold categories."""
         names = column_names("predictions", predictions)
         if not names or len(set(names)) < len(names):
             raise InputError(
@@ -60,7 +60,7 @@ class ValueColumns(OfClasses):
 
     @classmethod
     def of(cls, table: Table, lab: Lab, predictions: str | Sequence[str] | None) -> ValueColumns:
-        """Those that are asked for, or the lab's."""
+        """The given columns, or those of the lab."""
         if predictions is None and lab.columns is None:
             raise InputError(
                 f"This lab was learnt from arrays and knows no column names. Pass {option('predictions')}, the column "
@@ -92,7 +92,7 @@ class ValueColumns(OfClasses):
         return [self.table.helper(f"value_{k}") for k in range(len(self.columns))]
 
     def raw(self) -> list[nw.Expr]:
-        """The columns as rows can be grouped by them; null where they are null or NaN."""
+        """The columns in a form that rows can be grouped by; null where they are null or NaN."""
         return [self._raw(name) for name in self.columns]
 
     def expressions(self) -> list[nw.Expr]:
@@ -135,7 +135,7 @@ class ValueColumns(OfClasses):
         return [[row[k] for row in predictions] for k in range(len(self.columns))]
 
     def is_missing(self, columns: Sequence[Sequence[Any]]) -> nw.Expr:
-        """Whether a row has no value: it is null, or a text that is blank, of which these are all that there are."""
+        """Whether a row has no category: null, or blank text."""
         blank = [
             {
                 v
@@ -159,9 +159,9 @@ class ValueColumns(OfClasses):
         way_out: str,
         among: nw.Expr | None = None,
     ) -> NoReturn:
-        """Refuse a table so many rows of which, ``among`` all that ``what`` speaks of, have no value.
+        """Refuse rows without a category; ``among`` is the number of rows that ``what`` describes.
 
-        ``columns`` are its different values, one column per judge; ``way_out`` ends the message.
+        ``columns`` are the distinct categories, one column per judge; ``way_out`` ends the message.
         """
         named = ", ".join(f"{name!r:.60}" for name in self.columns[:4])
         missing = self.is_missing(columns)
@@ -173,13 +173,13 @@ class ValueColumns(OfClasses):
 
 
 def has_value(columns: Sequence[Sequence[Any]]) -> list[bool]:
-    """Which rows have one of every judge."""
+    """Which rows have a category of every judge."""
     return [value is not None for value in rows_of_values(columns)]
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Rows of a table by what the lab knows of their values."""
+    """Rows of a table by whether the lab has their category."""
 
     placed: Placed  # where each combination of values belongs
     values: Counter[Value]  # those that the lab has never seen, each of so many rows
@@ -188,7 +188,7 @@ class Unseen:
 
     @classmethod
     def of(cls, partition: Values, columns: Sequence[Sequence[Any]], rows: Ints) -> Unseen:
-        """Of combinations of values, each of so many rows; the same may come again."""
+        """From combinations of categories, each with a number of rows; combinations may repeat."""
         placed, values = partition.place(columns), Counter[Value]()
         for value, unseen, n in zip(rows_of_values(columns), placed.unseen, rows, strict=True):
             if unseen and value is not None:

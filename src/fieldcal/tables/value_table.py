@@ -1,4 +1,4 @@
-"""The table of values: each value of each group that a table has, and what becomes of its rows, joined to them."""
+"""The table of categories per group, and the results joined to the rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMBER, _WHOLE = Kind(float, 0.0, "numbers"), Kind(int, 0, "whole numbers")
 
 @dataclass(frozen=True)
 class _Keys(Grouping):
-    """The columns of groups and of values together."""
+    """The columns of groups and of categories together."""
 
     values: ValueColumns
     groups: Grouping
@@ -56,7 +56,7 @@ class _Keys(Grouping):
 
 @dataclass(frozen=True)
 class ValueTable:
-    """Each value of each group that a table has."""
+    """Each category of each group in a table."""
 
     keys: _Keys
     parts: list[list[Any]]  # the columns of the groups and the values
@@ -70,7 +70,7 @@ class ValueTable:
         by: str | Sequence[str] | None,
         options: RecalibrateOptions,
     ) -> ValueTable:
-        """One GROUP BY; refused, unless they may be kept, if rows have no value."""
+        """One GROUP BY; refuses rows without a category unless they may be kept."""
         keys, table = _Keys.of_both(columns, counted_groups(prev, by, columns.table)), columns.table
         n = table.helper("rows")
         frame = table.frame.select(*keys.expressions()).group_by(*keys.names()).agg(nw.len().alias(n))
@@ -95,11 +95,11 @@ class ValueTable:
 
     @property
     def groups(self) -> Any:
-        """Their groups, likewise."""
+        """The groups, as verbs on arrays take them."""
         return self.keys.groups.decode(self.parts[: len(self.keys.groups.columns)])
 
     def joined(self, made: Mapping[str, Any]) -> Any:
-        """The rows of the table, each with the numbers that were made of its group and value."""
+        """The rows of the table, with the numbers of their group and category."""
         table, look_up = self.keys.table, LookUp(self.keys, self.parts)
         numbers = {
             name: nw.Int64 if values.dtype.kind == "i" else nw.Float64 for name, values in made.items()
@@ -126,7 +126,7 @@ def recalibrate_values(
 
 
 def class_probabilities(prev: Prevalence, found: ValueTable, options: RecalibrateOptions) -> Floats:
-    """P(class | group, value) as arrays have it, (n, K); NaN where there is no value, or none that the lab knows."""
+    """P(class | group, category) as on arrays, (n, K); NaN without a category of the lab."""
     with _told_by_rows(prev, found, options):
         made: Floats = verbs.recalibrate(
             prev,
@@ -143,7 +143,7 @@ def class_probabilities(prev: Prevalence, found: ValueTable, options: Recalibrat
 def decided_places(
     prev: Prevalence, found: ValueTable, goal: Any, options: RecalibrateOptions
 ) -> tuple[Ints, Ints]:
-    """The places of the classes that the lab's own shares say, and of those that are decided; −1 for none."""
+    """Positions of the lab's most probable class and of the decided class; −1 for none."""
     partition = prev.lab.partition
     assert isinstance(partition, Values)
     ids = partition.place(found.columns).ids
@@ -167,7 +167,7 @@ def decided_places(
 
 @contextmanager
 def _told_by_rows(prev: Prevalence, found: ValueTable, options: RecalibrateOptions) -> Iterator[None]:
-    """Warn of, or refuse, values and groups that were never seen by the rows of the table that have them."""
+    """Warn of, or refuse, unknown categories and groups, counted in rows of the table."""
     partition = prev.lab.partition
     assert isinstance(partition, Values)
     tally = Unseen.of(partition, found.columns, found.rows)

@@ -1,7 +1,6 @@
-"""The table of weights: what the predictions of each group are multiplied with, as ratios to the first class.
+"""The table of weights by which predictions of each group are multiplied, as ratios to the first class.
 
-First for engines, where it is joined to the rows, then for warehouses, where it is text that a statement or a file
-carries.
+Engines join it to the rows; warehouses get it as text, in a statement or a file.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def ratios(weights: Floats, *, floor: float = FLOOR) -> Floats:
 
 @dataclass(frozen=True)
 class RecalibrateOptions:
-    """How weights are applied to rows."""
+    """Options of applying weights to rows."""
 
     unseen: Unseen = "global"
     missing: Literal["error", "keep"] = "error"
@@ -81,7 +80,7 @@ class RecalibrateOptions:
 
 @dataclass(frozen=True)
 class Job:
-    """What is recalibrated, and how."""
+    """One recalibration: the table, its predictions and the options."""
 
     correction: Correction
     table: Table
@@ -89,13 +88,13 @@ class Job:
     options: RecalibrateOptions
 
     def answers(self, rows: Any, course: Course, new: Sequence[str]) -> tuple[Any, dict[str, nw.Expr]]:
-        """The rows, and the new columns made of them: null where the scores are none."""
+        """The rows and their new columns; null where scores are invalid."""
         table = Holding(self.table, rows)
         made = self.predictions(table, course)
         return table.rows, {n: nw.when(made.usable).then(e) for n, e in zip(new, made.new, strict=True)}
 
     def predictions(self, table: Holding, course: Course) -> Predictions:
-        """What the rows' predictions are and become."""
+        """Expressions of the rows' predictions before and after."""
         backend = self.table.backend
         raw = [nw.col(n) for n in self.scores.names()]
         usable, clean = self.scores.usable(raw), [row.clipped(backend, x) for x in raw]
@@ -112,13 +111,13 @@ class Job:
         return Predictions(usable, clean, made)
 
     def lost(self) -> nw.Expr:
-        """Whether a row has no weights: its group was never seen."""
+        """Whether a row has no weights because its group is unknown."""
         return nw.col(_ratio(self.table, 0)).is_null()
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Of rows, in their engine's expressions."""
+    """Expressions of the predictions of rows."""
 
     usable: nw.Expr  # whether the row has predictions
     old: Sequence[nw.Expr]  # as the model said
@@ -126,7 +125,7 @@ class Predictions:
 
 
 class Holding:
-    """Rows that gather columns of ours."""
+    """Rows with materialised internal columns."""
 
     def __init__(self, table: Table, rows: Any) -> None:
         self.table, self.rows, self._held = table, rows, 0
@@ -141,7 +140,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Course:
-    """The steps that rows take, and those of rows whose group was never seen."""
+    """The steps of rows, and those of rows with an unknown group."""
 
     steps: tuple[Step | BinStep, ...]
     unseen: tuple[Step | BinStep, ...]  # their weights are the same for all, but for those of bins
@@ -158,7 +157,7 @@ class Course:
 
     @property
     def by_bin(self) -> BinStep | None:
-        """The step whose weights are those of a row's bin, if there is one."""
+        """The step with weights by bin, if there is one."""
         return next((step for step in self.steps if isinstance(step, BinStep)), None)
 
     def answers(
@@ -173,7 +172,7 @@ class Course:
         floor: float = FLOOR,
         summed: row.Expr | None = None,
     ) -> Sequence[row.Expr]:
-        """New predictions of a row by the ratios of its group, ``found`` unless ``lost``, and of its bin, ``binned``.
+        """New predictions of a row by the ratios of its group (``found`` unless ``lost``) and of its bin (``binned``).
 
         ``hold`` and ``summed``: see `expressions.recalibrated`; ``floor``: see `ratios`.
         """
@@ -201,7 +200,7 @@ def _per_group(step: Step | BinStep) -> bool:
 
 
 def group_weights(correction: Correction) -> Floats:
-    """The weights (G, K) of the one step that differs between groups; ones where there is none."""
+    """The weights (G, K) of the step that differs between groups; ones without such a step."""
     found = [step.weights for step in correction.steps if _per_group(step)]
     return found[0] if found else np.ones((len(correction.groups), correction.n_classes))
 
@@ -217,7 +216,7 @@ class Groups:
 
     @classmethod
     def of(cls, job: Job, by: Sequence[str], beside: Mapping[str, Floats] | None = None) -> Groups:
-        """The group columns, with the weights of all groups, and ``beside`` them other numbers, one per group."""
+        """The group columns, with the weights of all groups and other numbers (``beside``), one per group."""
         grouping, groups = Grouping.of(job.table, by), job.correction.groups
         known = np.flatnonzero(grouping.matches(groups))
         if len(groups) and not len(known):
@@ -232,7 +231,7 @@ class Groups:
         return cls(job, grouping, look_up, job.table.small(columns, dtypes))
 
     def check(self, prepared: Any, small: Any) -> None:
-        """Warn of, or refuse, rows of groups that the estimate never saw."""
+        """Warn of, or refuse, rows of unknown groups."""
         options, table, on = self.job.options, self.job.table, self.look_up.on()
         if options.unseen == "raw":
             return
@@ -258,7 +257,7 @@ def bind(
     predictions: str | Sequence[str] | None = None,
     label: str | None = None,
 ) -> Source:
-    """A table in files, its columns bound to what was counted: groups that were text are text here too."""
+    """A table in files with columns bound as they were counted: text groups are text here too."""
     columns = group_columns(prev, by)
     text = text_columns(columns, prev.groups)
     return source.bound(prev.lab, scores=scores, predictions=predictions, label=label, by=columns, text=text)
@@ -276,7 +275,7 @@ def _ratio(table: Table, k: int) -> str:
 
 
 def counted_groups(prev: Prevalence, by: str | Sequence[str] | None, table: Table) -> Grouping:
-    """The group columns that are asked for, or those that were counted; some group must be able to stand in them."""
+    """The given group columns, or those that were counted; refuses types in which no group can occur."""
     grouping = Grouping.of(table, group_columns(prev, by))
     if grouping.columns and len(prev.groups) and not grouping.matches(prev.groups).any():
         refuse_kinds(grouping, prev.groups)
@@ -284,7 +283,7 @@ def counted_groups(prev: Prevalence, by: str | Sequence[str] | None, table: Tabl
 
 
 def refuse_kinds(grouping: Grouping, groups: Keys) -> None:
-    """No group whose prevalences are known could stand in these columns."""
+    """Refuse columns in which no known group can occur."""
     held = " and ".join(k.words for k in grouping.kinds)
     raise InputError(
         f"The group columns {list(grouping.columns)!r:.200} hold {held}, but the groups that are known are like "
@@ -303,10 +302,10 @@ def share_column(k: int) -> str:
 
 
 def weights_table(prev: Prevalence, *, shape: Shape = "auto") -> WeightTable:
-    """The weights of all groups as columns, to be written as CSV and loaded where a statement would be too long.
+    """The weights of all groups as columns, to write as CSV and load where a statement would be too long.
 
-    Those of ``shape="bins"`` are others: what comes on top of the weights of bins, which are always in the statement.
-    Key columns hold text: load them as such, or "01" becomes 1. ``fieldcal_null_1`` is 1 where the key is null.
+    With ``shape="bins"`` they are applied on top of the weights of bins, which are always in the statement. Key
+    columns hold text: load them as text, or "01" becomes 1. ``fieldcal_null_1`` is 1 where the key is null.
     """
     refuse_without_sql(prev.lab)
     correction = prev.correction(shape)
@@ -317,16 +316,16 @@ def weights_table(prev: Prevalence, *, shape: Shape = "auto") -> WeightTable:
 
 
 def refuse_without_sql(lab: Lab) -> None:
-    """Refuse a lab of a regression, whose rows are distributions, and of values: no statement bins these."""
+    """Refuse a lab of distributions or categories, which no statement bins."""
     if lab.of_values:
         raise InputError(
-            "This lab is of values, such as the verdicts of a judge, for which no SQL is written. Count them with "
+            "This lab is of values, such as the verdicts of a judge, for which there is no SQL. Count them with "
             "`fieldcal count` or fieldcal.tables.count, which groups by them where the table lives."
         )
     if lab.outcome.kind == "intervals":
         raise InputError(
-            "This lab is of a regression: its predictions are distributions of a number, for which no SQL can be "
-            "written. Export the table to Parquet or CSV and use `fieldcal count` and `fieldcal recalibrate`."
+            "This lab is of a regression: its predictions are distributions of a number, for which there "
+            "is no SQL. Export the table to Parquet or CSV and use `fieldcal count` and `fieldcal recalibrate`."
         )
 
 
@@ -334,7 +333,7 @@ def require_groups(correction: Correction) -> None:
     """Refuse an estimate that has one row of weights and no key."""
     if not correction.grouped:
         raise InputError(
-            "This prevalence is of one population: its weights are in the statement, and no table of them is needed."
+            "This prevalence is for one population: its weights are in the statement, and no table of them is needed."
         )
 
 
@@ -343,7 +342,7 @@ def weight_columns(
 ) -> WeightTable:
     """The weights per group, with keys of so many parts, as a warehouse prints them.
 
-    ``loose_text``: whether it compares text without regard to case and to blanks at its end; ``has_truth``: whether it
+    ``loose_text``: whether it compares text without regard to case and to trailing blanks; ``has_truth``: whether it
     prints truth values as 'true' and 'false'.
     """
     texts = [_key_texts(key, parts, has_truth) for key in correction.groups]
@@ -381,13 +380,13 @@ def _text(part: Hashable, has_truth: bool) -> str | None:
 
 
 def _refuse_double_matches(groups: Keys, texts: Sequence[KeyTexts], loose_text: bool) -> None:
-    """Two keys that a warehouse takes for one would give every row of theirs twice."""
+    """Refuse keys that a warehouse considers equal, which would duplicate their rows."""
     seen: dict[KeyTexts, Hashable] = {}
     for key, text in zip(groups, texts, strict=True):
         same = tuple(t.casefold().rstrip(" ") if t is not None else t for t in text) if loose_text else text
         if same in seen:
             raise InputError(
-                f"The groups {seen[same]!r:.60} and {key!r:.60} are one to this warehouse, and its rows would come out "
+                f"The groups {seen[same]!r:.60} and {key!r:.60} are equal in this warehouse, and its rows would appear "
                 "twice. Count with the statement of `fieldcal sql count`, or rename one."
             )
         seen[same] = key

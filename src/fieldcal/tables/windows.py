@@ -1,4 +1,4 @@
-"""A column of times, cut into windows, each of which becomes a batch of the field."""
+"""A column of times cut into windows, each of which becomes a batch of the field."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Window:
 
     @classmethod
     def of(cls, table: Table, time: str | None, every: str | None, batch: str | None) -> Window:
-        """Checked: both are given, and understood."""
+        """The window, checked for its two arguments."""
         if time is None or every is None or not _EVERY.fullmatch(every):
             length = Word("<length such as '1d', '1w', '1mo', '6h'>")
             needed = f"{option('time', Word('<column>'))} and {option('every', length)}"
@@ -67,7 +67,7 @@ class Window:
         return column.dt.truncate(_CUT[self._length()[1]]).cast(nw.Datetime("us")).alias(self.name)
 
     def ids(self, starts: Any) -> list[str | None]:
-        """As text that sorts in time: a date where windows are whole days."""
+        """Window ids as text that sorts by time: a date if windows are whole days."""
         times, unit = self._length()
         listed = starts.tolist() if isinstance(starts, np.ndarray) else starts
         begun = [None if group_keys.is_null(s) else _start(s, times, unit) for s in listed]
@@ -81,7 +81,7 @@ class Window:
 
 
 def in_windows(lab: Lab, counted: Counted, seen: Counted, *, by: Sequence[str], **found: Any) -> Field:
-    """One batch per window; rows without a time, and what was left out, are in no batch."""
+    """One batch per window; rows without a time, and left-out rows, are in no batch."""
     windows = np.array([w or "" for w in counted.windows or ()], dtype=object)
     nothing = np.zeros(0, dtype=np.intp)
     field = as_field(lab, counted.part(nothing), by=by, seen=None if seen is counted else seen, **found)

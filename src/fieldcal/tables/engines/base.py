@@ -1,4 +1,4 @@
-"""A table in its own engine: narwhals' expressions, and the four things that engines do differently."""
+"""A table in its own engine: narwhals expressions, and the operations in which engines differ."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NarwhalsBackend:
         return nw.lit(value, dtype=nw.Int32)
 
     def when(self, condition: nw.Expr, then: nw.Expr, otherwise: nw.Expr) -> nw.Expr:
-        """Then, if the condition is true; otherwise, if it is false."""
+        """``then`` if the condition is true; ``otherwise`` if it is false."""
         return nw.when(condition).then(then).otherwise(otherwise)
 
     def floor(self, value: nw.Expr) -> nw.Expr:
@@ -65,7 +65,7 @@ class Table(ABC):
         self.prefix = _free_prefix(self.schema.names())
 
     def require(self, names: Sequence[str], *, role: str) -> None:
-        """Refuse names that the table does not have, and what is no name."""
+        """Refuse names that are not columns of the table."""
         for name in names:
             if not isinstance(name, str):
                 raise no_name(role, name)
@@ -77,11 +77,11 @@ class Table(ABC):
                 )
 
     def values(self, name: str) -> list[Any]:
-        """All values of the column that the user calls so, of a table in memory."""
+        """All values of a user's column, of a table in memory."""
         return list(self.frame.get_column(self._safe[name]).to_list())
 
     def column(self, name: str) -> nw.Expr:
-        """The column that the user calls so."""
+        """The expression of a user's column."""
         return nw.col(self._safe[name])
 
     def dtype(self, name: str) -> Any:
@@ -89,24 +89,24 @@ class Table(ABC):
         return self.schema[self._safe[name]]
 
     def has_rows(self) -> bool:
-        """Whether there are any; without them the type of a column may be a guess, as that of a CSV's header alone."""
+        """Whether there are any rows; without them types may be guesses, as those of a CSV header."""
         first = self.frame.head(1)
         return len(first.collect() if isinstance(first, nw.LazyFrame) else first) > 0
 
     def first(self, condition: nw.Expr) -> int | None:
-        """The place of the first row that meets a condition, from 0; None where rows have no order, or none does."""
+        """The position of the first row that meets a condition, from 0; None without an order or such a row."""
         return None
 
     def helper(self, name: str) -> str:
-        """A name for a column of ours that no column of the table has."""
+        """An internal column name that the table does not have."""
         return self.prefix + name
 
     def is_nan(self, number: nw.Expr) -> nw.Expr:
-        """Whether a float is NaN, also where the statistics of a file leave NaN out."""
+        """Whether a float is NaN, also if a file's statistics omit NaN."""
         return number.is_nan()
 
     def indicator(self, condition: nw.Expr) -> nw.Expr:
-        """True or false in a form that this engine can add up."""
+        """A condition in a form that this engine can sum."""
         return condition
 
     @abstractmethod
@@ -118,11 +118,11 @@ class Table(ABC):
         """A small table beside this one, in the same engine and on the same connection."""
 
     def prepare(self, columns: Sequence[nw.Expr]) -> Any:
-        """The table with columns of ours beside its own."""
+        """The table with internal columns added."""
         return self.frame.with_columns(*columns)
 
     def align(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
-        """The small table with the very types that its keys have in the big one."""
+        """The small table with the types of the big table's keys."""
         return small
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Table(ABC):
         """Every row with its match in the small table, in the rows' own order."""
 
     def finish(self, computed: Any, new: Mapping[str, nw.Expr]) -> Any:
-        """The user's table with new columns at its end, as the user's own kind of table."""
+        """The user's table with new columns at its end, of the user's own kind."""
         own = list(self._safe.values())
         return computed.select(*own, *(e.alias(n) for n, e in new.items())).to_native()
 
@@ -141,12 +141,12 @@ class Table(ABC):
         return few.rename({safe: name for name, safe in self._safe.items() if safe != name})
 
     def finish_with_gaps(self, computed: Any, name: str, values: nw.Expr, held: nw.Expr) -> Any:
-        """The same with one new column of whatever type, null where it is not held."""
+        """As `finish`, with one new column of any type, null where it is not held."""
         return self.finish(computed, {name: nw.when(held).then(values)})
 
 
 def values_of(series: nw.Series[Any]) -> Any:
-    """Whole numbers as an array, unless nulls would make them fractions; everything else as a list."""
+    """Integers without nulls as an array; everything else as a list."""
     if series.dtype.is_integer() and not series.is_null().any():
         return series.to_numpy()
     if isinstance(series.dtype, nw.Datetime) and series.dtype.time_unit == "ns":

@@ -22,8 +22,8 @@ _WORDS = {
     "utf-8 encoded": "is not text in UTF-8. Save it as UTF-8.",
     "gzip": "cannot be used: its gzip is damaged or ends too early. Was it copied whole?",
     "unterminated quote": "opens a quote that does not end where the value ends. Correct it.",
-    "maximum line size": "is longer than any row of a table. Is a quote left open, or is this no CSV?",
-    "state machine reached": "is no regular CSV. Are its line ends mixed, or a quote left open?",
+    "maximum line size": "is longer than any row of a table. Is a quote left open, or is this not a CSV?",
+    "state machine reached": "is not a regular CSV. Are its line ends mixed, or a quote left open?",
 }
 
 
@@ -84,5 +84,5 @@ def _where(name: str, message: str) -> str:
 
 def _unwritten(target: str, path: str, why: str) -> str:
     if "duckdb_temp" in path:
-        return f"Cannot keep on disk what does not fit into memory: {why}. Free space, or set TMPDIR to another folder."
+        return f"Cannot write temporary data that does not fit into memory: {why}. Free space, or set TMPDIR."
     return f"Cannot write {target!r}: {why}. Nothing was changed."

@@ -1,4 +1,4 @@
-"""Parquet: several files are one table only if they agree, and every row knows its place."""
+"""Parquet: checks that several files form one table, and positions of rows."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
 def read(
     connection: Any, paths: Sequence[Path], roles: Roles, keys: Sequence[str], row_id: str | None = None
 ) -> tuple[Any, Kinds]:
-    """A relation over the files, in their types, and the types that the values of keys without a role may have.
+    """A relation over the files, and the candidate types of keys without a role.
 
     Parameters
     ----------
     keys : of ``key=value`` in the names of folders, typed as the columns of a CSV
-    row_id : name of a column with the place of each row, at the end; left out where columns hide it
+    row_id : name of a last column with the position of each row; omitted if other columns hide it
     """
     _refuse_repeats(connection, paths[0])
     names = list(dict.fromkeys([*_common_types(connection, paths), *keys]))
@@ -55,7 +55,7 @@ def read(
 
 
 def largest_row_group(connection: Any, path: Path) -> int:
-    """Bytes that a thread may have to hold: the largest row group, packed and unpacked."""
+    """Memory in bytes that a thread may need: the largest row group, compressed and uncompressed."""
     groups = """
         SELECT max(size) FROM (
             SELECT sum(total_compressed_size + total_uncompressed_size) AS size FROM parquet_metadata($path)
@@ -65,7 +65,7 @@ def largest_row_group(connection: Any, path: Path) -> int:
 
 
 def _refuse_repeats(connection: Any, path: Path) -> None:
-    """DuckDB would rename the second of two, and take names that differ in case for the same."""
+    """Refuse names that differ only in case or repeat, which DuckDB would rename or merge."""
     query = "SELECT name, num_children FROM parquet_schema($path)"
     rows = connection.execute(query, {"path": listed([path])[0]}).fetchall()
     names, inside = [], 0
@@ -79,7 +79,7 @@ def _refuse_repeats(connection: Any, path: Path) -> None:
 
 
 def _common_types(connection: Any, paths: Sequence[Path]) -> dict[str, str]:
-    """Those of the first file. DuckDB would fill columns that a file lacks, and make text of two types."""
+    """Types of the first file; refuses missing columns and other types, which DuckDB would fill or convert."""
     first = _types(connection, paths[0])
     for path in paths[1:]:
         other = _types(connection, path)

@@ -1,4 +1,4 @@
-"""Which files a name stands for, what is in them, and whether a target may be written: checked before any work."""
+"""Files behind a name, their format, and checks of targets, before any work."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def find(source: str) -> list[Path]:
     """The files that a path, a folder or a glob names, in order."""
     if "://" in source:
         raise InputError(
-            f"{source!r} is an address. fieldcal reads files and goes to no network: fetch it first, or use the engine "
-            "where the table lives."
+            f"{source!r} is a URL. fieldcal reads files only: download it first, or use the engine of the "
+            "table."
         )
     path = Path(source)
     try:
@@ -52,7 +52,7 @@ def find(source: str) -> list[Path]:
             raise InputError(f"No file matches {source!r}. Is the pattern right, and quoted for the shell?")
         return found
     if path.exists():  # a pipe such as <(…): read it like standard input
-        raise InputError(f"{source!r} is no plain file. Send it to standard input and name it '-'.")
+        raise InputError(f"{source!r} is not a regular file. Send it to standard input and name it '-'.")
     beside: list[str] = []
     with contextlib.suppress(OSError):  # a folder that cannot be read
         beside = os.listdir(path.parent)
@@ -110,7 +110,7 @@ def _parts_match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 def format_of(paths: Sequence[Path], name: str) -> Format:
-    """Told by the first bytes; a name that says otherwise is an error, and so are files of both kinds."""
+    """The format by the first bytes; a contradicting name, or files of two formats, are an error."""
     formats = {path: _format_of(path, name if len(paths) == 1 else str(path)) for path in paths}
     if len(set(formats.values())) > 1:
         other = next(path for path in paths if formats[path] != formats[paths[0]])
@@ -124,7 +124,7 @@ def format_of(paths: Sequence[Path], name: str) -> Format:
 def _format_of(path: Path, name: str) -> Format:
     try:
         if not path.stat().st_size:  # also what a system makes up as it is read, perhaps without end
-            raise InputError(f"{name!r} is empty: it has not even a header.")
+            raise InputError(f"{name!r} is empty: it has no header.")
         with path.open("rb") as stream:
             head = stream.read(4)
     except OSError as error:
@@ -132,7 +132,7 @@ def _format_of(path: Path, name: str) -> Format:
     if head == b"PAR1":
         return "parquet"
     if path.suffix.lower() == ".parquet":
-        raise InputError(f"{name!r} is named .parquet but is no parquet file. Was it copied whole?")
+        raise InputError(f"{name!r} is named .parquet but is not a parquet file. Was it copied whole?")
     if head == b"PK\x03\x04":
         raise InputError(f"{name!r} is a spreadsheet or another zip file. Save it as CSV or parquet.")
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
@@ -163,7 +163,7 @@ def _first_sign(path: Path) -> bytes:
 
 
 def spool(stream: TextIO | None, folder: Path) -> Path:
-    """Standard input as a file: DuckDB looks at it more than once."""
+    """Standard input as a file, because DuckDB reads it more than once."""
     if stream is None:
         raise InputError("Standard input is closed. Send a table to it, or name a file.")
     target = folder / "standard input"
@@ -171,7 +171,7 @@ def spool(stream: TextIO | None, folder: Path) -> Path:
         first = stream.buffer.read(1 << 20)
         if b"\0" in first and not first.startswith(_BINARY):  # a device such as /dev/zero has no end
             raise InputError(
-                "Standard input is no table: it holds bytes that no text has. Send CSV, JSON Lines or parquet."
+                "Standard input is not a table: it contains binary data. Send CSV, JSON Lines or parquet."
             )
         with target.open("wb") as file:
             file.write(first)
@@ -187,7 +187,7 @@ def spool(stream: TextIO | None, folder: Path) -> Path:
 
 
 def check_target(target: str, inputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse what cannot be written, or would be written over an input."""
+    """Refuse targets that cannot be written, or are an input."""
     if target == "-":
         return
     path = Path(target)
@@ -200,7 +200,7 @@ def check_target(target: str, inputs: Iterable[str | os.PathLike[str]]) -> None:
 
 
 def check_place(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse a target without a place: no folder, a read-only one, or an input."""
+    """Refuse a target in a missing or read-only folder, or one that is an input."""
     if not path.parent.is_dir():
         raise InputError(
             f"Cannot write {str(path)!r}: there is no folder {str(path.parent)!r}. Make it first."
@@ -210,7 +210,7 @@ def check_place(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder where nothing can be made."""
+    """Refuse a folder that cannot be written to."""
     if not folder.is_dir():
         raise InputError(f"Cannot write in {str(folder)!r}: it is no folder. Choose another.")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -218,7 +218,7 @@ def check_folder(folder: Path) -> None:
 
 
 def refuse_inputs(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse a target that is read now, or would be the next time."""
+    """Refuse a target that is an input, or would become one the next time."""
     given = [os.fspath(one) for one in inputs]
     if any(is_same(path, Path(one)) for one in given):
         raise InputError(
@@ -238,7 +238,7 @@ def _would_read(source: str, path: Path) -> bool:
 
 
 def is_same(one: Path, two: Path) -> bool:
-    """Whether two paths are one file, through links of any kind."""
+    """Whether two paths are the same file, through any links."""
     try:
         return one.samefile(two)
     except OSError:

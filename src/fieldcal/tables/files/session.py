@@ -112,7 +112,7 @@ class Session(AbstractContextManager["Session"]):
         return settings
 
     def fit_threads(self, needed: int) -> None:
-        """So few threads that each can hold so many bytes."""
+        """Reduce the number of threads so that each can hold this many bytes."""
         if self.memory is None or not needed:
             return
         most = max(1, int(_FOR_READING * self.memory / needed))
@@ -164,7 +164,6 @@ class Session(AbstractContextManager["Session"]):
             return self._copy(relation, temporary, given)
 
     def _copy(self, relation: Any, path: Path, name: str) -> int:
-        """The whole relation into one file, in the relation's order; how many rows."""
         relation.create_view(_ANSWER, replace=True)
         if name.lower().endswith(".parquet"):
             options = "FORMAT parquet"
@@ -178,7 +177,7 @@ class Session(AbstractContextManager["Session"]):
         return int(rows)
 
     def _to_stdout(self, relation: Any) -> int:
-        """Worked out first, so that an error leaves half a table to nobody."""
+        """Writes the relation to standard output after it was computed, so that an error leaves no partial table."""
         path = self._folder / "answer.csv"
         with translated("standard output"):
             rows = self._copy(relation, path, path.name)
@@ -191,7 +190,7 @@ class Session(AbstractContextManager["Session"]):
 
 @dataclass(frozen=True)
 class Source:
-    """A table in files, and what its columns are for."""
+    """A table in files, and the roles of its columns."""
 
     session: Session
     paths: tuple[Path, ...]
@@ -262,7 +261,7 @@ class Source:
         return parquet.read(*given, row_id)
 
     def free_types(self) -> dict[str, str]:
-        """The types in which columns of text without a role go into parquet."""
+        """The types of text columns without a role in parquet."""
         return free_types(*self._table())
 
     @property
@@ -280,12 +279,12 @@ class Source:
 
     @property
     def inputs(self) -> list[str]:
-        """What must not be written: its files, and what its folder or pattern would find besides."""
+        """Files that must not be written: the inputs, and other matches of their folder or pattern."""
         several = is_pattern(self.name) or Path(self.name).is_dir()
         return [*map(str, self.paths), *([self.name] if several else [])]
 
     def with_row_id(self) -> tuple[Any, list[str]]:
-        """The table and, at its end, a column that says the order of its rows; none where they must be counted."""
+        """The table, and the columns that hold the order of its rows; none if they must be counted."""
         name = "__fieldcal_row"
         while name in self.columns:
             name += "_"
@@ -296,7 +295,6 @@ class Source:
 
 
 def _with_types(relation: Any, sources: Iterable[Source]) -> Any:
-    """Columns of text that came from a CSV and have no role, in the types that all their values fit."""
     types = {name: kind for source in sources for name, kind in source.free_types().items()}
     held = dict(zip(relation.columns, map(str, relation.types), strict=True))
     cast = {n: quoted(n) for n, kind in held.items() if n in types and kind == "VARCHAR"}

@@ -1,7 +1,7 @@
-"""CSV and JSON Lines: DuckDB reads every value as text, and only columns that have a role get a type.
+"""CSV and JSON Lines: DuckDB reads every value as text, and only columns with a role get a type.
 
-DuckDB's own types come from the first rows and change values: "01" becomes 1, "0x10" 16 and "yes" true. Here a column
-has a type only if every cell of every file fits it.
+DuckDB's own type detection uses the first rows and changes values: "01" becomes 1, "0x10" 16 and "yes" true. Here a
+column gets a type only if every cell of every file fits it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Kinds = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are for. Names that the table lacks are refused later, by whoever needs them.
+    """Roles of the columns. Names that the table lacks are refused later, where they are needed.
 
     Parameters
     ----------
     scores : columns of predictions or quantiles; ``*`` stands for any part of a name
     label, by, time : columns of the label, the groups and the time
     text : columns of these that are text, whatever they hold
-    values : columns of values, which are text, too
+    values : columns of categories, which are text, too
     """
 
     scores: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Roles:
     values: tuple[str, ...] = ()
 
     def types(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """For each column with a role, the types that are tried in this order; text where none fits.
+        """Candidate types for each column with a role, in order; text if none fits.
 
         Examples
         --------
@@ -98,7 +98,7 @@ def typed(
 
 
 def fitting(relation: Any, kinds: Kinds, decimal: str = ".", also: Sequence[str] = ()) -> dict[str, str]:
-    """The first type that holds every cell of a column; without any cell, text where it may be text."""
+    """The first type that fits every cell of a column; text for a column without cells if allowed."""
     asked = [(name, kind) for name, tried in kinds.items() for kind in tried]
     questions = [f"bool_and({_fits(_value(name, kind, decimal), kind)})" for name, kind in asked]
     questions += [f"count({quoted(name)})" for name in also]
@@ -114,7 +114,7 @@ def fitting(relation: Any, kinds: Kinds, decimal: str = ".", also: Sequence[str]
 
 
 def free_types(relation: Any, kinds: Kinds) -> dict[str, str]:
-    """The same for many columns: a sample decides what is asked of all rows."""
+    """As `fitting` for many columns: a sample selects the candidates that are tested on all rows."""
     likely = fitting(relation.limit(_SAMPLE), kinds)
     return fitting(relation, {name: kinds[name][kinds[name].index(kind) :] for name, kind in likely.items()})
 
@@ -125,7 +125,6 @@ def _fits(value: str, kind: str) -> str:
 
 
 def _value(name: str, kind: str, decimal: str) -> str:
-    """The cell's text; that of a number with a point, and null where it is empty or NA."""
     if kind not in _NUMBERS:
         return quoted(name)
     number = f"nullif(nullif(trim({quoted(name)}), ''), 'NA')"
@@ -214,7 +213,6 @@ def _refuse_endless_line(path: Path) -> None:
 
 
 def _first_row(text: str, delimiter: str) -> tuple[list[str], str]:
-    """Its cells, and the beginning of what follows."""
     lines = io.StringIO(text, newline="")
     return next(csv.reader(lines, delimiter=delimiter), []), lines.read(1)
 
@@ -228,7 +226,7 @@ def _head(path: Path) -> str:
 
 
 def _decimal(relation: Any, names: Sequence[str], delimiter: str) -> str:
-    """A comma, if some columns of numbers are written with one and none with a point."""
+    """A comma, if some numeric columns use it and none uses a point."""
     if delimiter == "," or not names:
         return "."
     sample = relation.project(", ".join(map(quoted, names))).limit(_SAMPLE).fetchall()
@@ -258,7 +256,7 @@ def line_of(path: Path, row: int, *, is_csv: bool) -> int | None:
 def read_json_lines(
     connection: Any, paths: Sequence[Path], roles: Roles, keys: Sequence[str]
 ) -> tuple[Any, Kinds]:
-    """The same for one object per line; keys of objects inside of it are columns by their path, ``judge.verdict``."""
+    """As `read_csv`, for one object per line; keys of nested objects are columns by their path, ``judge.verdict``."""
     duckdb = require("duckdb", "cli", purpose="to read files")
     files = f"[{', '.join(map(literal, listed(paths)))}], compression={literal(_compression(paths, 'uncompressed'))}"
     objects = f"read_ndjson_objects({files}, hive_partitioning=false)"
@@ -296,7 +294,7 @@ _MIXED = "JSON"  # what DuckDB says of a key whose values are of several kinds
 
 
 def _leaves(structure: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The path of every key that is not an object in all lines, and its type; lists are their text."""
+    """Path and type of every key that is not an object in all lines; lists are their text."""
     for key, below in structure.items():
         if isinstance(below, dict):
             yield from _leaves(below, (*above, key))
@@ -315,7 +313,7 @@ def _cell(path: Sequence[str]) -> str:
 
 
 def _refuse_mixed(connection: Any, objects: str, name: str, leaves: Mapping[tuple[str, ...], str]) -> None:
-    """A column that is asked for, itself or by what is inside of it, must not be an object in some lines only."""
+    """Refuse a requested column that is an object in some lines only."""
     mixed = {".".join(path): path for path, kind in leaves.items() if kind == _MIXED}
     asked = next((key for key in mixed if name == key or name.startswith(f"{key}.")), None)
     if asked is None:
