@@ -28,7 +28,7 @@ def test_real_data_of_each_verdict_say_what_to_do(level):
     prev, _ = judged(level)
     verdict = reported(prev).dict()["verdict"]
     assert verdict["level"] == prev.verdict.level == level
-    assert verdict["reasons"] == [finding.text for finding in prev.verdict.told]
+    assert verdict["reasons"] == [finding.text for finding in prev.verdict.reported]
     first = {"ok": "Apply it", "care": "Settle the points below", "do_not_use": "Keep using the raw"}[level]
     assert verdict["advice"][0].startswith(first)
 

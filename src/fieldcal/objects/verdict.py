@@ -1,4 +1,4 @@
-"""Finding: one thing that was seen, judged once. Verdict: all of them, and the worst."""
+"""Finding: the answer to one question about an estimate. Verdict: all findings, and the worst state among them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 Level = Literal["ok", "care", "do_not_use"]
-#: Only people can answer where it says "ask": such a finding is on the checklist, and decides nothing.
+#: "ask" is for questions that only people can answer: such a finding is on the checklist, and decides nothing.
 State = Literal["ok", "ask", "care", "do_not_use"]
 
 WORDS = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
 _ORDER: tuple[State, ...] = ("ok", "ask", "care", "do_not_use")
-#: What is told among the reasons although nothing is wrong with it: what trust rests on.
-_TOLD = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
+#: Reported among the reasons although nothing is wrong: what the probability of label shift rests on.
+_REPORTED = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
 
 
 class Finding(Frozen):
-    """All that is ever said about an estimate, in one shape.
+    """The answer to one question about an estimate.
 
     Attributes
     ----------
     code : stable and documented, such as ``"not_rehearsed"``
-    question : what was asked, such as "Did the whole field move only in its mix of classes?"
-    state : ``"ok"``, ``"care"``, ``"do_not_use"``; ``"ask"`` where only people can know
-    text : what was seen, with its numbers
-    remedy : what to do next; empty where there is nothing to do
-    groups : whom it concerns, the worst first, at most twenty; empty for all
+    question : such as "Did only the class prevalences of the whole field change?"
+    state : ``"ok"``, ``"care"``, ``"do_not_use"``; ``"ask"`` if only people can know
+    text : the answer, with its numbers
+    remedy : what to do next; empty if there is nothing to do
+    groups : the groups that it concerns, the worst first, at most twenty; empty if it concerns all
     """
 
     code: str
@@ -71,31 +71,31 @@ class Verdict(Frozen):
         return "do_not_use" if "do_not_use" in states else "care" if "care" in states else "ok"
 
     @property
-    def told(self) -> tuple[Finding, ...]:
-        """The findings that speak against use, the weightiest first, and those that trust rests on."""
-        found = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _TOLD]
+    def reported(self) -> tuple[Finding, ...]:
+        """The findings against use, the worst first, and those that the probability of label shift rests on."""
+        found = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _REPORTED]
         return tuple(sorted(found, key=lambda f: -_ORDER.index(f.state)))
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What speaks against use and what to do about it, the weightiest first; and what trust rests on."""
-        return tuple(f"{f.text} {f.remedy}".strip() for f in self.told)
+        """Text and remedy of the reported findings."""
+        return tuple(f"{f.text} {f.remedy}".strip() for f in self.reported)
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What to do next, the weightiest first, each once."""
+        """What to do next, for the worst findings first, each once."""
         ranked = sorted(self.findings, key=lambda f: -_ORDER.index(f.state))
         return tuple(dict.fromkeys(f.remedy for f in ranked if f.remedy))
 
     def finding(self, code: str) -> Finding | None:
-        """The finding of this code, if it was made."""
+        """The finding with this code; None if there is none."""
         return next((f for f in self.findings if f.code == code), None)
 
     def text(self, reasons: Sequence[str] | None = None) -> str:
-        """The verdict, and below it its reasons, as they are or in other words."""
-        # They may come from a file: none of them is two lines, or a command to the terminal.
-        told = self.reasons if reasons is None else reasons
-        return "\n".join([WORDS[self.level], *(f"  - {group_keys.show(why, width=1_000)}" for why in told)])
+        """The verdict, and below it its reasons: those given, or `reasons`."""
+        # They may come from a file: each is kept on one line, without commands to the terminal.
+        shown = self.reasons if reasons is None else reasons
+        return "\n".join([WORDS[self.level], *(f"  - {group_keys.show(why, width=1_000)}" for why in shown)])
 
     def __repr__(self) -> str:
         return self.text()

@@ -129,7 +129,9 @@ def _advice(prev: Prevalence) -> str:
 def _remedies(prev: Prevalence) -> list[str]:
     """Those of the findings; where labels would settle the shift of the whole field, with their number."""
     asked = [
-        f.remedy for f in prev.verdict.told if f.code in _SETTLED_BY_LABELS and "fieldcal plan" in f.remedy
+        f.remedy
+        for f in prev.verdict.reported
+        if f.code in _SETTLED_BY_LABELS and "fieldcal plan" in f.remedy
     ]
     n = labels_to_settle(prev) if asked else None
     if not n:
