@@ -25,7 +25,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 SUITE := -m pytest -n 2 --dist worksteal
 FAST := $(SUITE) -m 'not slow'
 
-.PHONY: demo test test-all test-lowest test-newest check docs site format faults faults-page experiments bench peers clean
+.PHONY: demo test test-all test-lowest test-newest check docs site format faults faults-page verdicts-page experiments bench peers clean
 
 demo: $(VENV)/.core ## the main job on real data: rodents of the Portal project
 	$(BIN)/fieldcal demo
@@ -64,6 +64,9 @@ faults: $(VENV)/.dev ## every row of the list of faults, fuzzers; writes docs/re
 
 faults-page: $(VENV)/.dev ## only write docs/reference/faults.md anew, from the rows and the tests that hold them
 	$(BIN)/python tools/faults.py --page
+
+verdicts-page: $(VENV)/.dev ## write the lists of findings in docs/explanation/verdicts.md anew
+	$(BIN)/python tools/verdicts.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -82,7 +82,7 @@ def test_the_mean_prediction_in_the_lab_is_the_share_of_the_class():
 
 def test_what_a_temperature_cannot_mend_is_told_with_the_way_out():
     data = shifted(seed=2)
-    with pytest.warns(CalibrationWarning, match=r"not calibrated yet.*calibration='isotonic'"):
+    with pytest.warns(CalibrationWarning, match=r"still not calibrated.*calibration='isotonic'"):
         fieldcal.learn(expit(logit(data.proba_lab) + 2), data.y_lab, calibration="temperature")
 
 

@@ -18,7 +18,7 @@ from fieldcal.errors import FieldcalWarning
 QUESTIONS = {
     "Is the model free of bias for these groups?",
     "May decisions depend on the group?",
-    "Does every class survive in hard decisions?",
+    "Is every class still predicted in hard decisions?",
     "Were raw predictions counted?",
     "Do hard decisions make the same errors as before?",
 }
@@ -96,7 +96,7 @@ def test_what_does_not_apply_says_why(cases):
     told = {
         "one population": "Does not apply: without groups",
         "left alone": "Does not apply: predictions are not changed",
-        "hard decisions": "Does not apply: predictions of 0 and 1 stay what they are",
+        "hard decisions": "Does not apply: predictions of 0 and 1 do not change",
         "a number": "Does not apply: a number is predicted",
     }
     for name, words in told.items():
@@ -161,7 +161,10 @@ def test_the_same_score_in_two_groups_is_told_as_recalibrate_makes_it():
     data = label_shift(n_lab=4000, n_field=8000, prevalence=[[0.8, 0.2], [0.4, 0.6]], n_groups=2)
     groups = np.array(["A", "B"])[data.groups_field]
     prev = estimated(learnt(data.proba_lab, data.y_lab), data.proba_field, groups, trust=1, protected=True)
-    assert "a prediction of 62% for 1 becomes 28% in A and 72% in B" in prev.verdict.finding("protected").text
+    assert (
+        "a prediction of 62% for class 1 becomes 28% in A and 72% in B"
+        in prev.verdict.finding("protected").text
+    )
     new = fieldcal.recalibrate(prev, [0.62, 0.62], groups=["A", "B"], acknowledge=True)
     np.testing.assert_allclose(new, [0.28, 0.72], atol=0.005)
 

@@ -26,7 +26,7 @@ def test_the_demo_says_that_it_is_to_be_used_with_care_and_why(ran):
     assert ran.lab.rehearsal.trust > 0.3
     prev = ran.prev
     assert prev.verdict.level == "care"
-    assert any("whole field moved" in reason for reason in prev.verdict.reasons)
+    assert any("shift of the whole field" in reason for reason in prev.verdict.reasons)
 
 
 def test_most_plots_get_better_and_their_prevalences_nearer_to_the_truth(ran):

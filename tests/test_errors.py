@@ -106,9 +106,7 @@ def named_options():
             continue
         for node in ast.walk(tree):
             if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in ("option", "Option")
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "option"
             ) and isinstance(node.args[0], ast.Constant):
                 yield node.args[0].value, path
 

@@ -68,4 +68,4 @@ def test_the_example_of_a_survey_agrees_with_the_published_counts(capsys):
     assert own.upper - own.lower > apparent.upper - apparent.lower, (
         "the errors of the test are not known well"
     )
-    assert "what it said where it was checked (on 523 rows)" in capsys.readouterr().out
+    assert "the same errors as where it was checked (on 523 rows)" in capsys.readouterr().out

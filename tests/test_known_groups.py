@@ -328,4 +328,4 @@ def test_the_verdict_has_how_many_labels_and_what_persistence_it_rests_on():
     assert found.state == "ok"
     assert "2,800 lab rows of 14 of the field's 14 groups (100% of the rows)" in found.text
     assert estimated(persistence=0).verdict.finding("lab_groups").state == "care"
-    assert "as given" in estimated(persistence=0.9).verdict.finding("lab_groups").text
+    assert "0.90, as set by the caller" in estimated(persistence=0.9).verdict.finding("lab_groups").text

@@ -77,7 +77,7 @@ def test_the_wrong_way_round_is_told_with_the_option_that_mends_it(data, words):
     with pytest.warns(CalibrationWarning) as caught:
         fieldcal.learn(data.proba_lab, words)
     told = " ".join(str(warning.message) for warning in caught)
-    assert "taken for the probability of 'nein'. If it is that of 'ja'" in told
+    assert "read as the probability of 'nein'. If it is that of 'ja'" in told
     assert "name that class with positive=…" in told
 
 

@@ -76,7 +76,9 @@ def test_a_field_that_has_not_moved_is_unchanged_to_the_last_digit_and_ok():
             np.testing.assert_array_equal(fieldcal.recalibrate(prev, new), new)
             np.testing.assert_allclose(prev.estimate, prev.mean_prediction)
             assert prev.verdict.level == "ok"
-            assert any(r.endswith("beyond noise: unchanged.") for r in prev.verdict.reasons)
+            assert any(
+                r.endswith("beyond noise; predictions are left unchanged.") for r in prev.verdict.reasons
+            )
             unchanged += 1
     assert unchanged >= 6
 

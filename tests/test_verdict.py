@@ -58,7 +58,7 @@ def test_groups_that_differ_by_label_shift_in_the_lab_are_ok():
     (found,) = (f for f in verdict.findings if f.code == "lab_groups")
     assert found.state == "ok"
     assert found.text.startswith(
-        "Learned from 4,000 lab rows of 20 of the field's 20 groups (100% of the rows)"
+        "The model's error per group is learned from 4,000 lab rows of 20 of the field's 20 groups (100% of the rows)"
     )
 
 
@@ -66,7 +66,9 @@ def test_one_population_that_has_not_moved_is_ok_and_says_so():
     p = ((0.5, 0.5),)
     verdict = judged(by_label(p, seed=2), grouped=False)
     assert verdict.level == "ok"
-    assert verdict.reasons == ("The field has not moved from the lab beyond noise: unchanged.",)
+    assert verdict.reasons == (
+        "The field has not shifted from the lab beyond noise; predictions are left unchanged.",
+    )
 
 
 # care
@@ -75,16 +77,18 @@ def test_one_population_that_has_not_moved_is_ok_and_says_so():
 def test_one_population_that_moved_by_label_shift_needs_care_and_is_told_what_would_decide():
     verdict = judged(by_label(((0.8, 0.2),)), groups_in_lab=False, grouped=False)
     assert verdict.level == "care"
-    (told,) = (r for r in verdict.reasons if "of how the whole field moved" in r)
+    (told,) = (r for r in verdict.reasons if "of the shift of the whole field" in r)
     assert "Label shift explains 100%" in told
-    assert "it is followed with probability 0.5" in told
-    assert told.endswith("would decide; fieldcal plan says how many.")
+    assert "label shift is given probability 0.5" in told
+    assert told.endswith("would decide; fieldcal plan estimates how many.")
 
 
 def test_groups_without_a_rehearsal_need_care_at_best():
     verdict = judged(by_label(n_field=40_000), groups_in_lab=False)
     assert verdict.level == "care"
-    assert any("not rehearsed" in r and "learn(…, groups=…)" in r for r in verdict.reasons)
+    assert any(
+        "not cross-validated over lab groups" in r and "learn(…, groups=…)" in r for r in verdict.reasons
+    )
 
 
 def test_trust_by_hand_is_care_whatever_the_data():
@@ -93,7 +97,7 @@ def test_trust_by_hand_is_care_whatever_the_data():
         assert verdict.level == "care"
         assert f"holds with probability {trust:g}" in verdict.reasons[0].replace("taken to hold", "holds")
         assert "assumed, not tested" in verdict.reasons[0]
-        assert ("Does the class cause what the model sees" in verdict.reasons[0]) == (trust > 0)
+        assert ("Does the class cause the features" in verdict.reasons[0]) == (trust > 0)
 
 
 def test_groups_some_of_which_no_mixture_explains_need_care():
@@ -130,7 +134,7 @@ def test_without_a_rehearsal_groups_that_no_mixture_explains_are_not_to_be_used(
 def test_one_population_that_no_mixture_explains_is_not_to_be_used():
     verdict = judged(by_covariate(spread_of_means=0.0, spread=0.3), groups_in_lab=False, grouped=False)
     assert verdict.level == "do_not_use"
-    assert any("another population, not another mix of classes" in r for r in verdict.reasons)
+    assert any("another population, not another mixture" in r for r in verdict.reasons)
     assert any("does not look like any mixture" in r for r in verdict.reasons)
 
 
@@ -202,7 +206,7 @@ def test_groups_that_differ_more_than_those_rehearsed_are_told_and_their_interva
         covered.append((prev.lower[:, 1] <= truth) & (truth <= prev.upper[:, 1]))
         levels.append(prev.verdict.level)
         assert any(
-            "Groups differ more than those of the lab did" in reason for reason in prev.verdict.reasons
+            "The groups differ more in the field than in the lab" in reason for reason in prev.verdict.reasons
         )
     assert set(levels) == {"care"}
     assert np.mean(covered) > 0.8

@@ -186,10 +186,11 @@ def test_a_design_effect_that_is_used_is_named_with_the_rows_that_it_leaves():
     found = said(design_effect=2.5)
     assert found.code == "design_effect"
     assert "a design effect of 2.5" in found.text
-    assert "360 independent ones" in found.text
+    assert "the effective sample size is 360 independent rows" in found.text
     weight = uneven(900)
     rows = weight.sum() ** 2 / (weight**2).sum()
-    assert f"say as much as {rows:,.0f} rows of equal weight (Kish)" in said(weight).text
+    worth = f"{weight.sum():,.1f} in total, is {rows:,.0f} rows of equal weight (Kish)"
+    assert f"The effective sample size of the weights, {worth}" in said(weight).text
     assert "Kish" not in said().text
 
 

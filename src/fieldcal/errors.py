@@ -116,21 +116,6 @@ def _spelled(marked: str, following: str, flag: Callable[[str], str | None] | No
     return f"{before}{f'fieldcal {verb} ' if verb else ''}--{known}{'' if other else typed}{following}"
 
 
-class Option(str):
-    """An option in the text of a finding, which is stored in Python's spelling."""
-
-    marked: str
-
-    def __new__(
-        cls, name: str, value: object = ANY, verb: str | None = None, flag: str | None = None
-    ) -> Option:
-        """The text in Python's spelling, with the marked text as an attribute."""
-        marked = option(name, value, verb=verb, flag=flag)
-        made = super().__new__(cls, spelled(marked))
-        made.marked = marked
-        return made
-
-
 class _Message:
     """A text with marked options; as text they are spelled as Python's keyword arguments."""
 
@@ -144,7 +129,7 @@ class _Message:
 
     def spelled(self, flag: Callable[[str], str | None] | None = None) -> str:
         """The text with its options as flags; see `fieldcal.errors.spelled`."""
-        return spelled("".join(getattr(part, "marked", str(part)) for part in self.args), flag)
+        return spelled("".join(map(str, self.args)), flag)
 
 
 class FieldcalError(_Message, Exception):

@@ -484,7 +484,7 @@ def test_fault_25_a_constant_classifier_cannot_be_identified_without_a_prior():
     assert "prior_only" not in flags(three_prevalence())
 
 
-@pytest.mark.filterwarnings(UNCALIBRATED, "ignore:The predictions hardly tell")
+@pytest.mark.filterwarnings(UNCALIBRATED, "ignore:The predictions hardly separate")
 def test_fault_26_tied_edges_merge_and_the_true_number_of_bins_is_reported():
     rng = np.random.default_rng(0)
     lab = fieldcal.learn(

@@ -28,7 +28,7 @@ def test_real_data_of_each_verdict_say_what_to_do(level):
     prev, _ = judged(level)
     verdict = reported(prev).dict()["verdict"]
     assert verdict["level"] == prev.verdict.level == level
-    assert verdict["reasons"] == [finding.text for finding in prev.verdict.main_findings]
+    assert verdict["reasons"] == [finding.text for finding in prev.verdict.reported]
     first = {"ok": "Apply it", "care": "Resolve the points below", "do_not_use": "Keep using the raw"}[level]
     assert verdict["advice"][0].startswith(first)
 
@@ -162,14 +162,14 @@ def test_the_section_of_trust_has_both_trusts_and_what_was_found_about_them():
 def test_protected_groups_a_foreign_field_and_a_tiny_class_stand_out():
     prev, _ = simple(protected=True)
     assert state(reported(prev).dict(), "May decisions depend") == "ask"
-    assert "not to be changed" in reported(prev).dict()["verdict"]["advice"][0]
+    assert "do not change predictions" in reported(prev).dict()["verdict"]["advice"][0]
     lab = prev.lab
     foreign = fieldcal.estimate(lab, fieldcal.count(lab, [0.4999, 0.5001] * 500))
     assert state(reported(foreign).dict(), "mixture of the lab's classes") == "do_not_use"
     tiny = fieldcal.learn([0.1, 0.2, 0.3, 0.9] * 4, ([0, 0, 0, 1] + [0] * 4) * 2)
     few = reported(fieldcal.estimate(tiny, fieldcal.count(tiny, [0.2, 0.8]), trust=1)).dict()
     assert state(few, "enough rows") == "care"
-    assert "Label more rows of it." in few["verdict"]["advice"]
+    assert "Label more rows of this class." in few["verdict"]["advice"]
 
 
 def test_dropped_rows_are_counted_and_named():

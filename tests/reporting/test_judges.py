@@ -179,7 +179,7 @@ def test_a_judge_kinder_to_one_system_is_said_to_be_and_of_which_rows():
     prev, _ = sliced(kinder=0.6)
     assert prev.verdict.finding("judges_differ") is not None
     said = fieldcal.report(prev).dict()["judge"]
-    assert "kinder to some slices than to others" in said["same"][0]
+    assert "the judge favours some groups" in said["same"][0]
     assert said["kinder"].startswith("It says pass most often in A: of ")
     assert "rows there that are fail" in said["kinder"]
     first = said["by_slice"][0]
@@ -202,7 +202,9 @@ def test_what_the_shares_rest_on_names_the_design(design, told):
 def test_rates_from_elsewhere_are_said_to_be_assumed():
     said = reported(survey).dict()
     assert said["verdict"]["level"] == "care"
-    assert any("On the assumption that the judge" in text for text in said["rests_on"])
+    assert any(
+        "From the assumption that the judge makes the same errors" in text for text in said["rests_on"]
+    )
     assert said["groups"]["labelled"] is None
     assert "Labelled rows</th>" not in reported(survey).html()
 

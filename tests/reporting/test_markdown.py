@@ -20,7 +20,7 @@ def test_the_verdict_comes_first_with_its_reasons(level, monkeypatch):
     headline = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}[level]
     title, made, second, *_ = [line for line in text.splitlines() if line]
     assert (title, made, second) == ("# Recalibration report", "Made: 1970-01-01", f"## {headline}")
-    for reason in (finding.text for finding in prev.verdict.main_findings):
+    for reason in (finding.text for finding in prev.verdict.reported):
         assert f"- {escaped(reason)}" in text
     assert "|log loss|" in text
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fieldcal.errors import FieldcalError, FieldcalWarning, InputError
+from fieldcal.errors import FieldcalError, FieldcalWarning, InputError, spelled
 from fieldcal.options import flag_of
 
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ def verdict(answer: Verdict) -> list[RenderableType]:
 
 
 def _reasons(answer: Verdict) -> list[str]:
-    from fieldcal.verbs.findings import in_parts
+    from fieldcal.verbs.findings import marked
 
-    return [FieldcalError(*in_parts(reason)).spelled(flag_of) for reason in answer.reasons]
+    return [spelled(marked(finding), flag_of) for finding in answer.reported]
 
 
 def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Finding: the result of one check. Verdict: all findings, and the worst of them."""
+"""Finding: the answer to one question about an estimate. Verdict: all findings, and the worst state among them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 Level = Literal["ok", "care", "do_not_use"]
-#: Findings in state "ask" are questions that only people can answer; they do not affect the verdict.
+#: "ask" is for questions that only people can answer: such a finding is on the checklist, and decides nothing.
 State = Literal["ok", "ask", "care", "do_not_use"]
 
 WORDS = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
 _ORDER: tuple[State, ...] = ("ok", "ask", "care", "do_not_use")
-#: Codes listed among the reasons even if they are no problem: the basis of trust.
-_BASIS_OF_TRUST = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
+#: Reported among the reasons although nothing is wrong: what the probability of label shift rests on.
+_REPORTED = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
 
 
 class Finding(Frozen):
-    """The result of one check of an estimate.
+    """The answer to one question about an estimate.
 
     Attributes
     ----------
     code : stable and documented, such as ``"not_rehearsed"``
-    question : the question of the check, such as "Did the whole field move only in its mix of classes?"
-    state : ``"ok"``, ``"care"``, ``"do_not_use"``; ``"ask"`` if only people can answer
+    question : such as "Did only the class prevalences of the whole field change?"
+    state : ``"ok"``, ``"care"``, ``"do_not_use"``; ``"ask"`` if only people can know
     text : the answer, with its numbers
     remedy : what to do next; empty if there is nothing to do
-    groups : the groups concerned, the worst first, at most twenty; empty for all
+    groups : the groups that it concerns, the worst first, at most twenty; empty if it concerns all
     """
 
     code: str
@@ -71,31 +71,29 @@ class Verdict(Frozen):
         return "do_not_use" if "do_not_use" in states else "care" if "care" in states else "ok"
 
     @property
-    def main_findings(self) -> tuple[Finding, ...]:
-        """Findings against use, most severe first, and those that trust rests on."""
-        relevant = [
-            f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _BASIS_OF_TRUST
-        ]
-        return tuple(sorted(relevant, key=lambda f: -_ORDER.index(f.state)))
+    def reported(self) -> tuple[Finding, ...]:
+        """The findings against use, the worst first, and those that the probability of label shift rests on."""
+        found = [f for f in self.findings if f.state in ("care", "do_not_use") or f.code in _REPORTED]
+        return tuple(sorted(found, key=lambda f: -_ORDER.index(f.state)))
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Reasons against use and their remedies, most severe first; then the basis of trust."""
-        return tuple(f"{f.text} {f.remedy}".strip() for f in self.main_findings)
+        """Text and remedy of the reported findings."""
+        return tuple(f"{f.text} {f.remedy}".strip() for f in self.reported)
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """Distinct remedies, most severe first."""
+        """What to do next, for the worst findings first, each once."""
         ranked = sorted(self.findings, key=lambda f: -_ORDER.index(f.state))
         return tuple(dict.fromkeys(f.remedy for f in ranked if f.remedy))
 
     def finding(self, code: str) -> Finding | None:
-        """The finding with this code, or None."""
+        """The finding with this code; None if there is none."""
         return next((f for f in self.findings if f.code == code), None)
 
     def text(self, reasons: Sequence[str] | None = None) -> str:
-        """The verdict, followed by its reasons, or by others if given."""
-        # Reasons may come from a file: `show` removes line breaks and terminal commands.
+        """The verdict, and below it its reasons: those given, or `reasons`."""
+        # They may come from a file: each is kept on one line, without commands to the terminal.
         shown = self.reasons if reasons is None else reasons
         return "\n".join([WORDS[self.level], *(f"  - {group_keys.show(why, width=1_000)}" for why in shown)])
 

@@ -129,7 +129,7 @@ def _remedies(prev: Prevalence) -> list[str]:
     """Remedies of the findings; the first may add the number of labels that would decide."""
     asked = [
         f.remedy
-        for f in prev.verdict.main_findings
+        for f in prev.verdict.reported
         if f.code in _SETTLED_BY_LABELS and "fieldcal plan" in f.remedy
     ]
     n = labels_to_settle(prev) if asked else None

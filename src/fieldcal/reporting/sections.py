@@ -48,7 +48,7 @@ def verdict_section(prev: Prevalence, meaning: str, advice: list[str], last: str
         "level": level,
         "headline": WORDS[level],
         "meaning": meaning,
-        "reasons": [finding.text for finding in prev.verdict.main_findings],
+        "reasons": [finding.text for finding in prev.verdict.reported],
         "advice": list(dict.fromkeys(advice)),
     }
 

@@ -20,7 +20,7 @@ from fieldcal.objects.problem import as_problem
 from fieldcal.options import as_number, check_level, check_options, is_auto
 from fieldcal.types import Floats, Point, PointLike
 from fieldcal.verbs.estimate_values import estimate_values, is_judged, judged_by, trust_in_values
-from fieldcal.verbs.findings import Seen
+from fieldcal.verbs.findings import Context
 from fieldcal.verbs.model_of import PersistenceLike, knows_groups, model_of
 from fieldcal.verbs.posteriors import DEFAULT_LEVEL as DEFAULT_LEVEL
 from fieldcal.verbs.posteriors import (
@@ -169,7 +169,7 @@ def estimate(
         _Answer.of(found.shares(), problem.V, level),
         _Answer.of(found.whole(), problem.total[None], level),
     )
-    seen = Seen(
+    context = Context(
         lab,
         field,
         evidence,
@@ -186,14 +186,14 @@ def estimate(
         by_model=by_model,
     )
     prev = judged_by(
-        seen,
+        context,
         prior=chosen.spec(),
         learnt=urc.learnt,
         point=shown,
         level=level,
         seed=random_state,
         urc=shift.each.p,
-        whole=seen.whole,
+        whole=context.whole,
         estimate=each.estimate,
         lower=each.lower,
         upper=each.upper,

@@ -11,7 +11,7 @@ from fieldcal.objects.judged import Judged
 from fieldcal.objects.prevalence import JUDGE
 from fieldcal.objects.problem import as_problem
 from fieldcal.options import is_auto
-from fieldcal.verbs.findings import Seen, findings, group_status, warn_about_field
+from fieldcal.verbs.findings import Context, findings, group_status, warn_about_field
 
 
 def is_judged(prior: Any, method: Any, trust: Any, point: Any) -> bool:
@@ -51,7 +51,7 @@ def estimate_values(
         lower=whole.lower[0],
         upper=whole.upper[0],
     )
-    seen = Seen(
+    context = Context(
         lab,
         field,
         evidence,
@@ -65,7 +65,7 @@ def estimate_values(
         judged=judged,
     )
     return judged_by(
-        seen,
+        context,
         prior={"name": JUDGE},
         learnt=judged.learnt(),
         point="mean",
@@ -80,20 +80,20 @@ def estimate_values(
     )
 
 
-def judged_by(seen: Seen, **held: Any) -> Prevalence:
-    """The estimate with its verdict: what was seen is among what it holds."""
-    said = findings(seen)
+def judged_by(context: Context, **held: Any) -> Prevalence:
+    """The estimate with its verdict: what it was made from is among what it holds."""
+    said = findings(context)
     verdict = Verdict(findings=said)
     warn_about_field(said)
     return Prevalence(
-        lab=seen.lab,
-        field=seen.field,
-        by_model=seen.by_model,
-        design_effect=seen.design_effect,
-        trust=seen.trust,
-        overall_shift=seen.evidence.overall,
-        status=group_status(seen, verdict),
+        lab=context.lab,
+        field=context.field,
+        by_model=context.by_model,
+        design_effect=context.design_effect,
+        trust=context.trust,
+        overall_shift=context.evidence.overall,
+        status=group_status(context, verdict),
         verdict=verdict,
-        protected=seen.protected,
+        protected=context.protected,
         **held,
     )

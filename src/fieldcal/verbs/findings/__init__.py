@@ -1,12 +1,12 @@
-"""From evidence to findings. Each finding is a small function in a list; to add one, write it and add it to the list.
+"""From evidence to findings: a rule gives a code and numbers, `messages` has the words for each code.
 
-`LAB` looks at a lab alone (`learn` warns of what it finds), `FIELD` at everything that `estimate` measured. The
-report's checklist is both lists in their order; thresholds are in `core.policy`, nowhere else.
+To add a finding, write its rule, add it to a list below, and its message to the table. `LAB` looks at a lab alone
+(`learn` warns of what it finds), `FIELD` at everything that `estimate` measured, `JUDGED` at the categories of a judge
+or a test. The report's checklist is `LAB` and `FIELD` in their order. Thresholds are in `core.policy`, nowhere else.
 """
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterable
 
@@ -15,15 +15,20 @@ from fieldcal.errors import (
     ConvergenceWarning,
     FieldcalWarning,
     IdentifiabilityWarning,
-    Option,
     PoolingWarning,
     SmallSampleWarning,
 )
 from fieldcal.objects import Finding, Lab
-from fieldcal.verbs.findings import cautions, faults, field, judges, lab, labels, trust
-from fieldcal.verbs.findings.evidence import SPOKEN_OF
-from fieldcal.verbs.findings.evidence import Seen as Seen
-from fieldcal.verbs.findings.field import group_status as group_status
+from fieldcal.verbs.findings import rules_decisions as decisions
+from fieldcal.verbs.findings import rules_field as field
+from fieldcal.verbs.findings import rules_judges as judges
+from fieldcal.verbs.findings import rules_lab as lab
+from fieldcal.verbs.findings import rules_shift as shift
+from fieldcal.verbs.findings.context import Context as Context
+from fieldcal.verbs.findings.messages import in_words
+from fieldcal.verbs.findings.messages import marked as marked
+from fieldcal.verbs.findings.rules_field import group_status as group_status
+from fieldcal.verbs.findings.wording import Raised
 
 #: Findings of a lab that `learn` warns of, and of a field that `estimate` warns of; each with its category.
 WARNED_IN_LAB: dict[str, type[FieldcalWarning]] = {
@@ -42,7 +47,7 @@ WARNED_IN_FIELD: dict[str, type[FieldcalWarning]] = {
     "overdispersed": PoolingWarning,
 }
 
-LAB: list[Callable[[Lab], Finding | None]] = [
+LAB: list[Callable[[Lab], Raised | None]] = [
     lab.better_than_chance,
     lab.enough_rows,
     lab.told_apart,
@@ -52,19 +57,19 @@ LAB: list[Callable[[Lab], Finding | None]] = [
     lab.separates,
     lab.bins_filled,
 ]
-FIELD: list[Callable[[Seen], Finding | None]] = [
+FIELD: list[Callable[[Context], Raised | None]] = [
     field.looks_alike,
-    trust.set_by_caller,
-    trust.lab_groups,
-    trust.rehearsed,
-    trust.withheld,
-    trust.not_rehearsed,
-    trust.one_population,
-    trust.shift,
-    labels.contradicted,
-    labels.random_sample,
-    labels.among_the_rows,
-    labels.scores_hold,
+    shift.set_by_caller,
+    shift.lab_groups,
+    shift.rehearsed,
+    shift.withheld,
+    shift.not_rehearsed,
+    shift.one_population,
+    shift.shift,
+    shift.contradicted,
+    shift.random_sample,
+    shift.among_the_rows,
+    shift.scores_hold,
     field.every_group_labelled,
     field.groups_fit,
     field.overdispersed,
@@ -74,17 +79,17 @@ FIELD: list[Callable[[Seen], Finding | None]] = [
     field.independent,
     field.no_new_class,
     field.narrow,
-    faults.same_units,
-    faults.same_order,
-    faults.counted_raw,
-    cautions.homogeneous,
-    cautions.no_bias,
-    cautions.may_depend_on_groups,
-    cautions.recall_kept,
-    cautions.errors_kept,
+    field.same_units,
+    field.same_order,
+    field.counted_raw,
+    decisions.homogeneous,
+    decisions.no_bias,
+    decisions.may_depend_on_groups,
+    decisions.recall_kept,
+    decisions.errors_kept,
 ]
-#: Of values, whose shares come with all that is not known of the judge: there is nothing that a lab alone would show.
-OF_VALUES: list[Callable[[Seen], Finding | None]] = [
+#: Of a judge, whose errors are part of what is estimated: there is nothing that a lab alone would show.
+JUDGED: list[Callable[[Context], Raised | None]] = [
     judges.rests_on,
     judges.tells_apart,
     judges.same_judge,
@@ -101,17 +106,20 @@ OF_VALUES: list[Callable[[Seen], Finding | None]] = [
 ]
 
 
-def findings(seen: Seen) -> tuple[Finding, ...]:
-    """All that is to be said about an estimate, in the order of the checklist."""
-    if seen.judged is not None:
-        return tuple(finding for ask in OF_VALUES if (finding := ask(seen)) is not None)
-    found = (*(ask(seen.lab) for ask in LAB), *(ask(seen) for ask in FIELD))
-    return tuple(labels.for_people(seen, finding) for finding in found if finding is not None)
+def findings(context: Context) -> tuple[Finding, ...]:
+    """Everything that was found about an estimate, in the order of the checklist."""
+    if context.judged is not None:
+        found = [rule(context) for rule in JUDGED]
+    else:
+        found = [*(rule(context.lab) for rule in LAB), *(rule(context) for rule in FIELD)]
+        found = [raised and shift.settled(context, raised) for raised in found]
+    return tuple(in_words(raised) for raised in found if raised is not None)
 
 
 def warn_about_lab(lab: Lab) -> None:
     """Warn of what makes every estimate from this lab shaky."""
-    _warn((ask(lab) for ask in ([] if lab.of_values else LAB)), WARNED_IN_LAB, stacklevel=4)
+    found = [rule(lab) for rule in ([] if lab.of_values else LAB)]
+    _warn([in_words(raised) for raised in found if raised is not None], WARNED_IN_LAB, stacklevel=4)
 
 
 def warn_about_field(found: Iterable[Finding]) -> None:
@@ -119,19 +127,8 @@ def warn_about_field(found: Iterable[Finding]) -> None:
     _warn(found, WARNED_IN_FIELD, stacklevel=5)
 
 
-def _warn(
-    found: Iterable[Finding | None], categories: dict[str, type[FieldcalWarning]], *, stacklevel: int
-) -> None:
+def _warn(found: Iterable[Finding], categories: dict[str, type[FieldcalWarning]], *, stacklevel: int) -> None:
     for finding in found:
-        if finding is None or (finding.code in _WARNED_AT_WORST and finding.state != "do_not_use"):
-            continue
-        if finding.code in categories:
-            text = f"{finding.text} {finding.remedy}".strip()
-            warnings.warn(categories[finding.code](*in_parts(text)), stacklevel=stacklevel)
-
-
-def in_parts(text: str) -> tuple[str | Option, ...]:
-    """The text of a finding in parts, its options as such: so a front end can spell them its own way."""
-    spelled = {str(option): option for option in SPOKEN_OF}
-    parts = re.split(f"({'|'.join(map(re.escape, spelled))})", text)
-    return tuple(spelled.get(part, part) for part in parts if part)
+        only_worst = finding.code in _WARNED_AT_WORST and finding.state != "do_not_use"
+        if finding.code in categories and not only_worst:
+            warnings.warn(categories[finding.code](marked(finding)), stacklevel=stacklevel)

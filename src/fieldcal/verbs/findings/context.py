@@ -1,4 +1,4 @@
-"""What a finding may look at, and words that several of them use."""
+"""What rules look at: a lab, a field, and what was measured of them."""
 
 from __future__ import annotations
 
@@ -12,34 +12,18 @@ from fieldcal.core import guards
 from fieldcal.core.partition import Edges
 from fieldcal.core.reweight import Step
 from fieldcal.core.trust import Evidence, Trust
-from fieldcal.errors import Option
 from fieldcal.objects import Field, Lab, WholeField, group_keys
 from fieldcal.objects.from_model import FieldLabels, FromModel
 from fieldcal.objects.judged import Judged
-from fieldcal.types import Floats
+from fieldcal.types import Floats, Ints
 
 #: Groups that a finding names, at most.
 MOST_NAMED = 20
-#: Options that texts speak of. A finding is stored, in Python's spelling; a warning carries the option itself.
-CLASSES, POSITIVE, GROUPS = Option("classes"), Option("positive"), Option("groups", verb="learn")
-SIGMOID, ISOTONIC = (Option("calibration", name, verb="learn") for name in ("sigmoid", "isotonic"))
-PROTECTED = Option("protected", True)
-DESIGN = Option("design_effect")
-VALUES = Option("kind", "values", verb="learn", flag="predictions COLUMN")
-BALANCED = Option("goal", "balanced", verb="decide")
-BINS = Option("shape", "bins", verb="recalibrate")
-BY_SCORE, BY_CLASS = Option("design", "by_score"), Option("design", "by_class")
-MAX_ITER = Option("max_iter")
-#: All of them.
-SPOKEN_OF = (
-    *(CLASSES, POSITIVE, GROUPS, SIGMOID, ISOTONIC, PROTECTED, DESIGN, VALUES),
-    *(BALANCED, BINS, BY_SCORE, BY_CLASS, MAX_ITER),
-)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Everything a finding may look at."""
+class Context:
+    """Everything a rule may look at."""
 
     lab: Lab
     field: Field
@@ -53,17 +37,23 @@ class Seen:
     shares: Floats | None = None  # (G, K) estimated, of the classes in each group
     V: Floats | None = None  # (G, m) as effective rows
     by_model: FromModel | None = None  # with labels of lab groups or of field rows
-    judged: Judged | None = None  # of values
+    judged: Judged | None = None  # of a judge or a test
 
     @property
     def labels(self) -> FieldLabels | None:
-        """What labelled rows of the field say; None where there are none."""
+        """What labelled rows of the field show; None where there are none."""
         return None if self.by_model is None else self.by_model.labels
 
     @property
     def by_lab_groups(self) -> FromModel | None:
         """The model, where labels of the lab's groups enter."""
         return None if self.by_model is None or self.by_model.lab_rows is None else self.by_model
+
+    @property
+    def judge(self) -> Judge:
+        """The judge or test in numbers, where predictions are its categories."""
+        assert self.judged is not None
+        return Judge(self.judged)
 
     @cached_property
     def without_labels(self) -> NDArray[np.bool_]:
@@ -126,3 +116,59 @@ class Seen:
             np.asarray(table.sum(axis=0, dtype=np.float64)) for table in (self.field.V, self.field.score_sums)
         )
         return guards.disagreement(lab.M, lab.bin_means, p_lab=lab.p_lab, v=v, mean=sums / sums.sum())
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A judge or a test in numbers: all that rules read of the posterior of its errors."""
+
+    judged: Judged
+
+    @property
+    def labelled(self) -> Floats:
+        """(G,) rows of the field whose class is known, drawn at random or by category."""
+        return np.asarray(self.judged.verdicts.known.sum(axis=(1, 2)))
+
+    @property
+    def elsewhere(self) -> float:
+        """Rows that were chosen by class, or are not of this field."""
+        return float(self.judged.verdicts.given_class.sum())
+
+    @property
+    def unchecked(self) -> NDArray[np.bool_]:
+        """(m,) categories of which no row has a known class."""
+        rows = self.judged.verdicts
+        return np.asarray(rows.known.sum(axis=(0, 1)) + rows.given_class.sum(axis=0) == 0)
+
+    @property
+    def separation(self) -> Floats:
+        """Draws of the share of rows in which the categories of the two most similar classes differ."""
+        return self.judged.separation
+
+    @property
+    def spread(self) -> Floats | None:
+        """Draws of the standard deviation of a rate of .9 between groups; None for one population."""
+        return self.judged.spread
+
+    @property
+    def spread_is_measured(self) -> bool:
+        """Whether labels of several groups show the spread."""
+        return self.labelled_groups > 1 or self.judged.verdicts.spread is not None
+
+    @property
+    def labelled_groups(self) -> int:
+        """Groups with labelled rows."""
+        return int((self.labelled > 0).sum())
+
+    @property
+    def outlying(self) -> Ints:
+        """Labelled groups with errors unlike those in all others, the surest first."""
+        return self.judged.unlike_others
+
+    def farthest(self) -> Ints:
+        """Groups in which the errors differ most from the common ones, given their labels; at most five."""
+        own = self.judged.rates_of(np.arange(len(self.labelled)))
+        distance = np.abs(own - self.judged.rates.mean(axis=0)).sum(axis=(1, 2))
+        return np.array(
+            [g for g in np.argsort(-distance, kind="stable")[:5] if distance[g] > 0], dtype=np.intp
+        )
