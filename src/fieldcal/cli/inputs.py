@@ -5,17 +5,18 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fieldcal.cli.output import Settings
+from fieldcal.cli.output import Settings, working
 from fieldcal.errors import FieldcalError, InputError
-from fieldcal.storage import check_own, did_you_mean, nearest, parse, read_bytes
+from fieldcal.storage import check_own, nearest, parse, read_bytes
 
 if TYPE_CHECKING:
-    from fieldcal.objects import Lab, Prevalence
+    from fieldcal.objects import Prevalence
+    from fieldcal.objects.derived import Pairs
     from fieldcal.tables.files.session import Session
 
 
@@ -128,35 +129,19 @@ def kind_of(path: Path) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def class_of(prev: Prevalence | Lab, text: str | None) -> Hashable:
-    """The class that is spelled so; classes need not be text."""
-    if text is None:
+def pairs_of(settings: Settings, prev: Prevalence, table: str | None, item: list[str] | None) -> Pairs | None:
+    """Which rows of an estimate's own table are about the same item, where --paired and --item name them."""
+    from fieldcal.tables.files.verbs import pairs_source
+
+    if table is None and item is None:
         return None
-    spelled = {str(c): c for c in reversed(prev.classes)}
-    if text not in spelled:
-        known = ", ".join(map(str, prev.classes))
+    if table is None or item is None:
         raise InputError(
-            f"There is no class {text!r:.60}.{did_you_mean(text, list(spelled))} There are {known:.200}."
+            "Items are compared with both --paired, the table that was counted, and --item, its column of items. Give "
+            "both, or neither."
         )
-    return spelled[text]
-
-
-_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(
-    ("false", "f", "no", "n", "0"), False
-)
-
-
-def typed(classes: Sequence[str], relation: Any, label: str) -> list[Hashable]:
-    """Classes as the label column spells them: 0 is a number if the labels are numbers."""
-    kind = str(dict(zip(relation.columns, relation.types, strict=True)).get(label, "VARCHAR")).upper()
-    if kind == "BOOLEAN":  # also what DuckDB makes of a CSV with yes and no
-        return [_TRUTH.get(c.lower(), c) for c in classes]
-    if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")) and "INT" not in kind:
-        return list(classes)
-    return [int(number) if (number := _whole(c)) is not None else c for c in classes]
-
-
-def _whole(text: str) -> int | None:
-    """A whole number, also as a column with gaps spells it: 1.0."""
-    head, _, tail = text.partition(".")
-    return int(head) if head.lstrip("+-").isdecimal() and not tail.strip("0") else None
+    with session(settings) as opened, working(settings, "pair"):
+        source = opened.open(table)
+        known = prev.lab.columns
+        label = known.label if known is not None and known.label in source.columns else None
+        return pairs_source(prev.lab, source, by=list(prev.field.by), item=item, label=label)

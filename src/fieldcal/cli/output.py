@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import sys
@@ -14,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fieldcal.errors import FieldcalError, FieldcalWarning, InputError
+from fieldcal.errors import FieldcalError, FieldcalWarning
 from fieldcal.options import flag_of
 
 if TYPE_CHECKING:
@@ -138,9 +136,13 @@ def result(settings: Settings, data: Mapping[str, Any], *parts: RenderableType) 
 
 
 def done(
-    settings: Settings, data: Mapping[str, Any], written: Sequence[Path], *parts: RenderableType
+    settings: Settings, data: Mapping[str, Any], written: Sequence[str | Path], *parts: RenderableType
 ) -> None:
-    """The answer, and which files hold it."""
+    """The answer, and which files hold it; a table on stdout leaves stderr for the answer."""
+    if "-" in map(str, written):
+        for line in "\n".join(map(str, parts)).splitlines():
+            note(settings, line)
+        return
     result(settings, {**data, "written": list(map(str, written))}, *parts)
     for path in written:
         note(settings, f"wrote {path}")
@@ -178,11 +180,6 @@ def _reasons(answer: Verdict) -> list[str]:
     from fieldcal.verbs.findings import in_parts
 
     return [FieldcalError(*in_parts(reason)).spelled(flag_of) for reason in answer.reasons]
-
-
-def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """A table of columns as one dictionary per row."""
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 @contextmanager
@@ -302,6 +299,8 @@ def status_data(prev: Prevalence) -> list[dict[str, Any]]:
 
 def prevalence_data(prev: Prevalence) -> dict[str, Any]:
     """The verdict, and the table with one row per group and class, those of the whole field first and by themselves."""
+    from fieldcal.tables.files.formats import records
+
     rows = records(prev.to_dict())
     return {
         "digest": prev.digest,
@@ -345,58 +344,3 @@ def report_data(report: Report) -> dict[str, Any]:
         "advice": content["verdict"]["advice"],
         "labelled": labelled and labelled["measures"],
     }
-
-
-#: A spreadsheet takes text that starts like this for a formula, and runs it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-
-
-class _Null(float):
-    """Written as nothing at all, where csv would write the quotes of an empty text: null is not ''."""
-
-    def __repr__(self) -> str:
-        return ""
-
-
-def table_format(path: Path) -> Callable[[Mapping[str, Sequence[Any]]], bytes]:
-    """What writes a table in the format that the extension names."""
-    formats = {
-        ".csv": safe_csv,
-        ".parquet": _as_parquet,
-        ".json": lambda columns: json.dumps(records(columns), default=str).encode(),
-        ".jsonl": lambda columns: "".join(
-            json.dumps(row, default=str) + "\n" for row in records(columns)
-        ).encode(),
-    }
-    found = formats.get(path.suffix.lower())
-    if found is None:
-        raise InputError(
-            f"A table is written as {', '.join(formats)}, but {str(path)!r} ends otherwise. Change the extension."
-        )
-    return found
-
-
-def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    from fieldcal.tables.files.parquet import as_parquet
-
-    return as_parquet(columns)
-
-
-def safe_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """A table no text of which is a formula; UTF-8."""
-    safe = {name: list(map(_no_formula, values)) for name, values in columns.items()}
-    return as_csv(safe).encode("utf-8", "replace")
-
-
-def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Text in quotes, numbers bare, null empty."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    writer.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
-        writer.writerow(_Null() if value is None else value for value in row)
-    return text.getvalue()
-
-
-def _no_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,16 +1,16 @@
-"""fieldcal show: an artefact in words, and what can be done with it next."""
+"""show: an artefact in words, and what can be done with it next."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import fieldcal
-from fieldcal.cli import options as opt
 from fieldcal.cli import output as out
 from fieldcal.cli.output import Settings
+from fieldcal.cli.signature import command
 from fieldcal.errors import ArtefactError
 from fieldcal.storage import is_table, parse, read_bytes
 
@@ -37,10 +37,8 @@ _BINS = {
 }
 
 
-def show(
-    settings: Settings,
-    artefact: Annotated[Path, opt.argument("artefact.show")],
-) -> None:
+@command()
+def show(settings: Settings, artefact: Path) -> None:
     """What a file holds, in words, and what can be done with it next.
 
     Example: fieldcal show out/prevalence.json

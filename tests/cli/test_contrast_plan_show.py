@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fieldcal
-from fieldcal.cli.answers import group_of, totals_of
+from fieldcal.cli.from_text import group_of, totals_of
 from verdicts import verdict_of
 
 
