@@ -311,7 +311,7 @@ OPTIONS: dict[str, Row] = {
     "reference": Row("Compare all groups with this one.", "GROUP"),
     "totals": Row(
         "The share in a population of groups of other sizes: York=100,Leeds=50, or a CSV file of groups and sizes.",
-        "SIZES"),
+        "SIZES", must="be sizes such as York=100,Leeds=50"),
     "item": Row(
         "Of values: what a row is about, such as the id of a question, so that groups are compared on the same items.",
         "COLUMNS", **_NAMES),

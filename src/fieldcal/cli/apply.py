@@ -5,18 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fieldcal
 from fieldcal.cli import output as out
 from fieldcal.cli.inputs import session
 from fieldcal.cli.output import Settings
 from fieldcal.cli.signature import command
 
 if TYPE_CHECKING:
-    from fieldcal.objects import Prevalence
-    from fieldcal.tables.decide import Decided
-    from fieldcal.tables.files.costs_and_shares import Costs
-    from fieldcal.types import Keys
-
-_SHOWN = 12
+    pass
 
 
 @command("tables.decide:decide", reads=["prevalence_file", "table"], writes=["output"])
@@ -26,68 +22,24 @@ def decide(settings: Settings, prevalence_file: Path, table: str, *, output: str
     Example: fieldcal decide prevalence.json field.csv -o decided.csv --goal '0,1;20,0'
     """
     from fieldcal import tables
-    from fieldcal.objects import Prevalence
-    from fieldcal.tables.files.costs_and_shares import goal_of
+    from fieldcal.tables.files.costs_and_shares import goal_lines, goal_of
     from fieldcal.tables.files.verbs import lines_of
     from fieldcal.verbs.recalibrate import check_decidable
 
-    prev = Prevalence.load(prevalence_file)
+    prev = fieldcal.Prevalence.load(prevalence_file)
     check_decidable(prev, acknowledge=given["acknowledge"], shape=given["shape"])
     given["goal"] = goal = goal_of(given["goal"], prev.classes)
     with session(settings) as opened:
         source = opened.open(table)
         with out.working(settings, "decide"), lines_of(source):
             made = tables.decide_file(prev, opened, source, output, **given)
-    lines = [*_goal_lines(goal, prev.classes), *_decided_lines(prev, made)]
-    out.done(settings, _data(prev, goal, made), [output], "\n".join(lines))
-
-
-def _goal_lines(goal: str | Costs, classes: Keys) -> list[str]:
-    from fieldcal.objects import show
-    from fieldcal.tables.files.costs_and_shares import GOALS
-
-    if isinstance(goal, str):
-        return [f"goal: {goal}, {GOALS[goal]}"]
-    name = [show.name(c) for c in classes]
-    lines = [
-        f"costs: deciding {name[d]} when the truth is {name[i]} costs {cost:g}"
-        for i, row in enumerate(goal)
-        for d, cost in enumerate(row)
-        if cost or i != d
-    ]
-    more = show.more(len(lines), _SHOWN)
-    return [*lines[:_SHOWN], *([more] if more else [])]
-
-
-def _decided_lines(prev: Prevalence, made: Decided) -> list[str]:
-    """How many rows are which class, by the largest prediction and by the decision."""
-    from fieldcal.objects import show
-
     first = f"{made.rows:,} rows decided, {made.changed:,} otherwise than by the largest prediction"
     if prev.verdict.level == "do_not_use":
         first += "; not recommended: the verdict is to keep the raw predictions"
-    shown = sorted(made.after, key=lambda c: -max(made.before[c], made.after[c]))[:_SHOWN]
-    lines = [
-        f"  {show.name(c)}: {made.before[c]:,} rows by the largest prediction, {made.after[c]:,} by the decision"
-        for c in prev.classes
-        if c in shown
-    ]
-    more = show.more(len(prev.classes), len(shown))
-    undecided = f"  {made.undecided:,} rows without a prediction stay undecided" if made.undecided else ""
-    return [first, *lines, *(line for line in (more and f"  {more}", undecided) if line)]
-
-
-def _data(prev: Prevalence, goal: str | Costs, made: Decided) -> dict[str, Any]:
-    return {
-        "rows": made.rows,
-        "goal": goal if isinstance(goal, str) else "costs",
-        "costs": None if isinstance(goal, str) else goal,
-        "classes": list(prev.classes),
-        "decided": [{"class": c, "before": made.before[c], "after": made.after[c]} for c in prev.classes],
-        "changed": made.changed,
-        "undecided": made.undecided,
-        "verdict": prev.verdict.level,
-    }
+    lines = [*goal_lines(goal, prev.classes), first, *(f"  {line}" for line in made.lines())]
+    costs = {"goal": goal, "costs": None} if isinstance(goal, str) else {"goal": "costs", "costs": goal}
+    data = {"rows": made.rows, **costs, **made.to_dict(), "verdict": prev.verdict.level}
+    out.done(settings, data, [output], "\n".join(lines))
 
 
 @command("tables.change_prevalence:change_prevalence", reads=["table", "new"], writes=["output"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import fieldcal
 from fieldcal.cli import output as out
-from fieldcal.cli.inputs import kind_of, session
+from fieldcal.cli.inputs import session
 from fieldcal.cli.output import Settings
 from fieldcal.cli.signature import command, flags_of, parameters_of, taken
 from fieldcal.errors import InputError
@@ -49,23 +49,24 @@ def learn(
     Rates: fieldcal learn --sensitivity 0.92 --specificity 0.97 --n 120,400 -o lab.json, then
     fieldcal count lab.json survey.csv --predictions result --by region -o field.json
     """
-    from fieldcal.objects import Lab
+    from fieldcal.objects import describe
+    from fieldcal.tables.files.verbs import learn_source
 
     given["label"] = label
     of_rates, of_a_table = _given_only(RATES, LEARN, given), _given_only(LEARN, RATES, given)
     if table is None:
         _check_rates(of_rates, of_a_table)
         intervals = None if given["intervals"] == "auto" else given["intervals"]
-        lab = Lab.from_rates(**taken(RATES, given) | {"intervals": intervals})
+        lab = fieldcal.Lab.from_rates(**taken(RATES, given) | {"intervals": intervals})
     else:
         if of_rates is not None:
             raise InputError(f"{of_rates} is about published rates, without a table. Leave one out.")
         if label is None:
             raise InputError("Name the column with the true class: --label COLUMN.")
-        with session(settings) as opened:
-            lab = learn_stage(settings, opened.open(table), **taken(LEARN, given))
+        with session(settings) as opened, out.working(settings, "learn"):
+            lab = learn_source(opened.open(table), **taken(LEARN, given))
     lab.save(output)
-    out.done(settings, out.lab_data(lab), [output], str(lab), *out.positive_lines(lab))
+    out.done(settings, describe.lab_data(lab), [output], str(lab), *describe.positive_lines(lab))
 
 
 def _given_only(verb: str, other: str, given: Mapping[str, Any]) -> str | None:
@@ -104,13 +105,13 @@ def count(
 
     Example: fieldcal count lab.json field.csv -o field.json
     """
-    from fieldcal.objects import Lab
+    from fieldcal.objects import describe
 
-    lab = Lab.load(lab_file)
+    lab = fieldcal.Lab.load(lab_file)
     with session(settings) as opened:
         field = count_stage(settings, lab, opened, opened.open(table), labelled, **given)
     field.save(output)
-    out.done(settings, out.field_data(field), [output], str(field))
+    out.done(settings, describe.field_data(field), [output], str(field))
 
 
 @command(reads=["artefacts"], writes=["output"])
@@ -128,7 +129,8 @@ def merge(
 
     Example: fieldcal merge monday.json tuesday.json -o both.json
     """
-    from fieldcal.objects import Field, Lab
+    from fieldcal.objects import describe
+    from fieldcal.objects.lookup import kind_of
     from fieldcal.tables.files.paths import is_same
 
     twice = [b for a, b in itertools.combinations(artefacts, 2) if is_same(a, b)]
@@ -137,11 +139,11 @@ def merge(
     if kind_of(artefacts[0]) == "lab":
         if retract or only or start is not None or end is not None:
             raise InputError("--retract, --only, --from and --until are about fields, but these are labs.")
-        lab = functools.reduce(operator.add, map(Lab.load, artefacts))
+        lab = functools.reduce(operator.add, map(fieldcal.Lab.load, artefacts))
         lab.save(output)
-        out.done(settings, out.lab_data(lab), [output], str(lab))
+        out.done(settings, describe.lab_data(lab), [output], str(lab))
         return
-    field = functools.reduce(operator.add, map(Field.load, artefacts))
+    field = functools.reduce(operator.add, map(fieldcal.Field.load, artefacts))
     for batch in retract or ():
         field = field.retract(batch)
     if only:
@@ -149,7 +151,7 @@ def merge(
     if start is not None or end is not None:
         field = field.window(start, end)
     field.save(output)
-    out.done(settings, out.field_data(field), [output], str(field))
+    out.done(settings, describe.field_data(field), [output], str(field))
 
 
 @command(
@@ -178,7 +180,6 @@ def estimate(
 
     Example: fieldcal estimate lab.json field.json -o prevalence.json --table prevalence.csv
     """
-    from fieldcal.objects import Lab
     from fieldcal.tables.files.formats import table_format
     from fieldcal.tables.files.paths import is_same
 
@@ -187,7 +188,7 @@ def estimate(
             f"The estimate and its table would both be written to {str(table)!r}. Name another for --table."
         )
     write_table = None if table is None else table_format(table)
-    lab = Lab.load(lab_file)
+    lab = fieldcal.Lab.load(lab_file)
     field = field_stage(settings, lab, field_file, labelled, **taken(COUNT, given))
     prev = estimate_stage(settings, lab, field, **taken(ESTIMATE, given))
     contents = {output: prev.to_json()}
@@ -204,15 +205,15 @@ def recalibrate(settings: Settings, prevalence_file: Path, table: str, *, output
 
     Example: fieldcal recalibrate prevalence.json field.csv -o new.csv
     """
-    from fieldcal.objects import Prevalence
+    from fieldcal.objects import describe
     from fieldcal.verbs.recalibrate import check_applicable
 
-    prev = Prevalence.load(prevalence_file)
+    prev = fieldcal.Prevalence.load(prevalence_file)
     check_applicable(prev, acknowledge=given["acknowledge"], shape=given["shape"])
     with session(settings) as opened:
         rows = recalibrate_stage(settings, prev, opened, opened.open(table), output, **given)
-    data = out.recalibrated_data(prev, rows) | {"verdict": prev.verdict.level}
-    out.done(settings, data, [output], out.recalibrated_text(prev, rows))
+    data = describe.applied_data(prev, rows) | {"verdict": prev.verdict.level}
+    out.done(settings, data, [output], describe.applied_text(prev, rows))
 
 
 @command()
@@ -221,12 +222,12 @@ def check(settings: Settings, artefacts: list[Path]) -> int:
 
     Example: fieldcal check prevalence.json
     """
-    from fieldcal.objects import Lab, Prevalence
+    from fieldcal.objects import describe
 
     if len(artefacts) == 1:
-        prev = Prevalence.load(artefacts[0])
+        prev = fieldcal.Prevalence.load(artefacts[0])
     elif len(artefacts) == 2:
-        lab = Lab.load(artefacts[0])
+        lab = fieldcal.Lab.load(artefacts[0])
         prev = estimate_stage(settings, lab, field_stage(settings, lab, artefacts[1]))
     else:
         raise InputError(
@@ -235,23 +236,15 @@ def check(settings: Settings, artefacts: list[Path]) -> int:
     code = EXIT_CODES[prev.verdict.level]
     data = {
         **out.verdict_data(prev.verdict),
-        "groups": out.status_data(prev),
-        "positive": out.positive_data(prev.lab),
+        "groups": describe.status_data(prev),
+        "positive": describe.positive_data(prev.lab),
         "exit_code": code,
     }
-    out.result(settings, data, *out.verdict(prev.verdict), *out.positive_lines(prev.lab))
+    out.result(settings, data, *out.verdict(prev.verdict), *describe.positive_lines(prev.lab))
     return code
 
 
 # The stages, from a table or an artefact to the next, with a moving sign where somebody watches.
-
-
-def learn_stage(settings: Settings, source: Source, **given: Any) -> Lab:
-    """The lab of a table."""
-    from fieldcal.tables.files.verbs import learn_source
-
-    with out.working(settings, "learn"):
-        return learn_source(source, **given)
 
 
 def count_stage(

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import fieldcal
 from fieldcal.cli import output as out
-from fieldcal.cli.from_text import class_of, group_of, totals_of
 from fieldcal.cli.inputs import pairs_of
 from fieldcal.cli.output import Settings
 from fieldcal.cli.signature import command
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     #: An answer for scripts, and for people.
     Answer = tuple[dict[str, Any], list[RenderableType]]
 
-_SHOWN = 12
-
 
 @command(
     "objects.prevalence:Prevalence.contrast",
@@ -37,7 +35,7 @@ def contrast(
     groups: list[str] | None = None,
     *,
     rank: bool = False,
-    totals: str | None = None,
+    totals: Any = None,
     all_groups: bool = False,
     reference: str | None = None,
     paired: str | None = None,
@@ -74,9 +72,9 @@ def _asked(
     settings: Settings, path: Path, paired: str | None, item: list[str] | None, given: dict[str, Any]
 ) -> _Asked:
     """The estimate, how it is asked, and a note where groups might be paired."""
-    from fieldcal.objects import Prevalence
+    from fieldcal.objects.lookup import class_of
 
-    prev = Prevalence.load(path)
+    prev = fieldcal.Prevalence.load(path)
     if not prev.field.grouped:
         raise InputError(
             "This estimate is of one population: there are no groups to compare. Count with --by and estimate again."
@@ -109,6 +107,7 @@ class _Asked:
     def pair(self, texts: Sequence[str], kind: Literal["difference", "ratio"]) -> Answer:
         """One group against another."""
         from fieldcal.objects import group_keys, show
+        from fieldcal.objects.lookup import group_of
 
         a, b = (group_of(self.prev, text) for text in texts)
         found = self.prev.contrast(a, b, kind=kind, pairs=self.pairs, **self.options)
@@ -125,36 +124,29 @@ class _Asked:
 
     def all_of_them(self, reference: str | None, errors: float) -> Answer:
         """Every two groups, or all against one."""
+        from fieldcal.objects.lookup import group_of
+
         base = ... if reference is None else group_of(self.prev, reference)
         found = self.prev.compare(base, errors=errors, pairs=self.pairs, **self.options)
         return {"comparison": found.to_dict()}, list(repr(found).split("\n"))
 
     def ranking(self) -> Answer:
         """How likely each group has the highest share, beside its share."""
-        from fieldcal.objects import group_keys, show
+        from fieldcal.objects import describe, show
 
         found: Ranking = self.prev.ranking(of=self.of, assume=self.assume, pairs=self.pairs)
         order = show.largest(found.probability, len(found.groups))
         shares = self.prev.shares(**self.options)
         rows = [(found.groups[g], float(found.probability[g]), shares[g]) for g in order]
-        cells = [
-            [group_keys.short(g), f"{p:.3f}", f"{s.estimate:.3f}", f"{s.lower:.3f} – {s.upper:.3f}"]
-            for g, p, s in rows[:_SHOWN]
-        ]
-        sheet = show.Sheet(
-            f"Which group has the highest share of {show.name(self.of)}",
-            ["group", "probability", "share", f"{rows[0][2].level:.0%} interval"],
-            cells,
-            (show.more(len(rows), len(cells)),),
-        )
         ranked = [{"group": _plain(g), "highest": p, "share": share.to_dict()} for g, p, share in rows]
-        return {"ranking": ranked}, sheet.parts()
+        return {"ranking": ranked}, describe.ranking_sheet(rows, self.of).parts()
 
-    def mixed(self, text: str) -> Answer:
+    def mixed(self, totals: list[tuple[str, str]]) -> Answer:
         """The share in a population of groups of these sizes."""
         from fieldcal.objects import show
+        from fieldcal.objects.lookup import totals_of
 
-        sizes = totals_of(self.prev, text)
+        sizes = totals_of(self.prev, totals)
         found = self.prev.poststratify(sizes, **self.options)
         left_out = len(self.prev.groups) - len(sizes)
         lines = [

@@ -1,25 +1,21 @@
-"""Texts of options that stand for objects: bins, calibrations, priors, and the classes and groups of an artefact."""
+"""Texts of options that stand for objects or files: bins, calibrations, priors, sizes of groups."""
 
 from __future__ import annotations
 
 import csv
 import functools
-import json
 import operator
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import fieldcal
 from fieldcal.errors import InputError
 from fieldcal.options import refused
-from fieldcal.storage import did_you_mean, read_bytes
+from fieldcal.storage import read_bytes
 from fieldcal.texts import names
 
 if TYPE_CHECKING:
     from fieldcal.core.priors import Prior, PriorLike
-    from fieldcal.objects import Lab, Prevalence
-
-_SHOWN = 12
 
 
 def bins(text: str) -> Any:
@@ -90,8 +86,15 @@ def _one_prior(text: str, whole: str) -> Prior:
     return kinds[name](value)
 
 
-#: How texts of options are read that stand for objects which the table of options does not know.
-READERS: Mapping[str, Callable[[Any], Any]] = {"partition": bins, "calibration": calibration, "prior": prior}
+def sizes(text: str) -> list[tuple[str, str]]:
+    """``York=100,Leeds=50``, or a CSV file with the group's columns and the size last: groups and sizes as text."""
+    if not text.lower().endswith(".csv"):
+        return [(name, size) for name, _, size in (part.rpartition("=") for part in names([text]))]
+    lines = read_bytes(text).decode("utf-8-sig", "replace").splitlines()
+    cells = [row for row in csv.reader(lines) if row]
+    if cells and number(cells[0][-1]) is None:  # names of columns
+        cells = cells[1:]
+    return [(row[0] if len(row) == 2 else ",".join(row[:-1]), row[-1]) for row in cells]
 
 
 def number(text: str) -> float | None:
@@ -102,78 +105,10 @@ def number(text: str) -> float | None:
         return None
 
 
-def class_of(artefact: Prevalence | Lab, text: str | None) -> Hashable:
-    """The class that is spelled so; classes need not be text."""
-    if text is None:
-        return None
-    spelled = {str(c): c for c in reversed(artefact.classes)}
-    if text not in spelled:
-        known = ", ".join(map(str, artefact.classes))
-        raise InputError(
-            f"There is no class {text!r:.60}.{did_you_mean(text, list(spelled))} There are {known:.200}."
-        )
-    return spelled[text]
-
-
-def group_of(prev: Prevalence, text: str) -> Hashable:
-    """The group that is spelled so: as JSON, as text, or its parts with commas between them."""
-    from fieldcal.objects import group_keys
-
-    for key in (_as_key(text), text):
-        if key is not ... and int(group_keys.positions(prev.groups, (key,))[0]) >= 0:
-            return key
-    parts = tuple(part.strip() for part in next(csv.reader([text]), []))
-    spelled = [
-        key for key in prev.groups if parts == _parts(key) or text == group_keys.show(key, width=10_000)
-    ]
-    if len(spelled) == 1:
-        return spelled[0]
-    if spelled:
-        ways = " or ".join(
-            repr(json.dumps(group_keys.encode(key), ensure_ascii=False)) for key in spelled[:3]
-        )
-        raise InputError(f"{len(spelled)} groups are spelled {text!r:.60}. Write which one as JSON: {ways}.")
-    known = [",".join(_parts(key)) for key in prev.groups]
-    listed = ", ".join(repr(name)[:60] for name in known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
-    raise InputError(f"There is no group {text!r:.60}.{did_you_mean(text, known)} There are {listed}.")
-
-
-def _as_key(text: str) -> Any:
-    """What JSON makes of it, if that can be a group; else the ellipsis."""
-    from fieldcal.objects import group_keys
-
-    try:
-        return group_keys.normalize(group_keys.decode(json.loads(text)))
-    except (ValueError, TypeError, RecursionError, fieldcal.FieldcalError):
-        return ...
-
-
-def _parts(key: Hashable) -> tuple[str, ...]:
-    return tuple(
-        "null" if part is None else str(part) for part in (key if isinstance(key, tuple) else (key,))
-    )
-
-
-def totals_of(prev: Prevalence, text: str) -> dict[Hashable, float]:
-    """Sizes of groups: ``York=100,Leeds=50``, or a CSV file with the group's columns and the size last."""
-    if text.lower().endswith(".csv"):
-        lines = read_bytes(text).decode("utf-8-sig", "replace").splitlines()
-        cells = [row for row in csv.reader(lines) if row]
-        if cells and number(cells[0][-1]) is None:  # names of columns
-            cells = cells[1:]
-        rows = [(row[0] if len(row) == 2 else ",".join(row[:-1]), row[-1]) for row in cells]
-    else:
-        try:
-            rows = [part.rpartition("=")[::2] for part in names([text])]
-        except ValueError:
-            raise refused("totals", text, "be sizes such as York=100,Leeds=50") from None
-    sizes: dict[Hashable, float] = {}
-    for name, size in rows:
-        group = group_of(prev, name)
-        if group in sizes:
-            raise InputError(f"--totals names the group {name!r:.60} twice. Add its sizes up.")
-        value = number(size)
-        if value is None or not 0.0 <= value < float("inf"):
-            raise InputError(f"--totals must have numbers, none negative, but has {size!r:.60}.")
-        sizes[group] = value
-    return sizes
+#: How texts of options are read that stand for objects which the table of options does not know, or for a file.
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    "partition": bins,
+    "calibration": calibration,
+    "prior": prior,
+    "totals": sizes,
+}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
 
-    from fieldcal.objects import Field, Lab, Prevalence, Verdict
+    from fieldcal.objects import Prevalence, Verdict
     from fieldcal.reporting import Report
 
 
@@ -226,112 +226,16 @@ def _bar(settings: Settings) -> Iterator[Progress | None]:
         yield bar
 
 
-def lab_data(lab: Lab) -> dict[str, Any]:
-    """What a script may want to know of a lab."""
-    rehearsal = lab.rehearsal
-    return {
-        "digest": lab.digest,
-        "rows": lab.n,
-        "classes": list(lab.classes),
-        "positive": positive_data(lab),
-        "prevalence": lab.p_lab.tolist(),
-        "bins": lab.n_bins,
-        "condition_number": lab.conditioning.condition_number,
-        "log_loss": lab.log_loss,
-        "accuracy": lab.accuracy,
-        "columns": None if lab.columns is None else lab.columns.content(),
-        "outcome": lab.outcome.content(),
-        "rehearsal": None
-        if rehearsal is None
-        else {
-            "groups": rehearsal.n_groups,
-            "rows": rehearsal.n_rows,
-            "trust": rehearsal.trust,
-            "change_of_log_loss": rehearsal.change,
-            "standard_error": rehearsal.change_se,
-        },
-    }
-
-
-def positive_lines(lab: Lab) -> list[str]:
-    """Which class a single column is about, where there is one."""
-    from fieldcal.objects import show
-
-    told = show.positive_text(lab)
-    return [told] if told else []
-
-
-def positive_data(lab: Lab) -> dict[str, Any] | None:
-    """The single column that is the probability of one of two classes, and that class."""
-    return None if lab.positive_column is None else {"column": lab.positive_column, "class": lab.classes[1]}
-
-
-def field_data(field: Field) -> dict[str, Any]:
-    """What a script may want to know of a field."""
-    return {
-        "digest": field.digest,
-        "rows": field.n.sum().item(),
-        "groups": len(field.groups) if field.grouped else None,
-        "by": list(field.by),
-        "bins": field.n_bins,
-        "batches": list(field.batch_ids),
-        "labelled": {design: found.counts.sum().item() for design, found in field.labelled.items()},
-        "dropped": field.dropped,
-        "unseen": field.unseen,
-        "clipped": field.clipped,
-    }
-
-
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
     """The verdict and its reasons."""
     return {"verdict": verdict.level, "reasons": _reasons(verdict)}
 
 
-def status_data(prev: Prevalence) -> list[dict[str, Any]]:
-    """What is known of each group: its rows and the flags of its status."""
-    if not prev.field.grouped:
-        return []
-    return [
-        {"group": list(key) if isinstance(key, tuple) else key, "n": float(n), "status": status.split(",")}
-        for key, n, status in zip(prev.groups, prev.n, prev.status, strict=True)
-    ]
-
-
 def prevalence_data(prev: Prevalence) -> dict[str, Any]:
     """The verdict, and the table with one row per group and class, those of the whole field first and by themselves."""
-    from fieldcal.tables.files.formats import records
+    from fieldcal.objects import describe
 
-    rows = records(prev.to_dict())
-    return {
-        "digest": prev.digest,
-        **verdict_data(prev.verdict),
-        "trust_between": prev.trust_between,
-        "trust_overall": prev.trust_overall,
-        "labels": None if prev.labels is None or prev.by_model is None else prev.by_model.summary(),
-        "level": prev.level,
-        "protected": prev.protected,
-        "positive": positive_data(prev.lab),
-        "whole": [row for row in rows if row["scope"] == "whole"],
-        "prevalence": rows,
-    }
-
-
-def recalibrated_text(prev: Prevalence, rows: int) -> str:
-    """How many rows were written, and whether anything happened to them, for better or worse."""
-    if prev.untouched:
-        return f"{rows:,} rows written, their predictions unchanged: trust is 0"
-    if prev.only_calibrated:
-        return (
-            f"{rows:,} rows written, their predictions calibrated on the lab and not recalibrated: trust is 0"
-        )
-    if prev.verdict.level == "do_not_use":
-        return f"{rows:,} rows written as asked, which is not recommended: the verdict is to keep the raw predictions"
-    return f"{rows:,} rows recalibrated"
-
-
-def recalibrated_data(prev: Prevalence, rows: int | None) -> dict[str, Any]:
-    """The same for a script."""
-    return {"rows": rows, "changed": not prev.untouched if rows is not None else None}
+    return {"digest": prev.digest, **verdict_data(prev.verdict), **describe.prevalence_data(prev)}
 
 
 def report_data(report: Report) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import fieldcal
 from fieldcal.cli import output as out
-from fieldcal.cli.from_text import class_of
-from fieldcal.cli.inputs import check_is_no_file, pairs_of, session
+from fieldcal.cli.inputs import pairs_of, session
 from fieldcal.cli.output import Settings
 from fieldcal.cli.signature import command, taken
 from fieldcal.errors import InputError
@@ -35,7 +34,7 @@ def report(
 
     Example: fieldcal report prevalence.json -o report.html --title "Shops in March"
     """
-    from fieldcal.objects import Prevalence
+    from fieldcal.objects.lookup import class_of
 
     if output.suffix.lower() not in (".html", ".htm", ".md", ".json"):
         raise InputError(
@@ -47,7 +46,7 @@ def report(
             "--label, --by, --scores, --quantiles and --predictions are about the table of --labelled, which is not "
             "given."
         )
-    prev = Prevalence.load(prevalence_file)
+    prev = fieldcal.Prevalence.load(prevalence_file)
     rows = {} if labelled is None else _labelled_rows(settings, prev, labelled, columns)
     about = taken(REPORT, given) | {"of": class_of(prev, given["of"])}
     pairs = pairs_of(settings, prev, paired, item)
@@ -74,6 +73,7 @@ def _labelled_rows(
 def demo(settings: Settings, *, output: Path = Path("fieldcal-demo")) -> None:
     """Show it on real data: rodents in trap plots, from training to a page, in under a minute."""
     from fieldcal import demo as portal
+    from fieldcal.tables.files.targets import check_is_no_file
 
     check_is_no_file(output, "demo")
     writable(output / PAGE)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fieldcal
 from fieldcal.cli import output as out
-from fieldcal.cli.from_text import class_of, group_of
-from fieldcal.cli.inputs import kind_of, session
+from fieldcal.cli.inputs import session
 from fieldcal.cli.output import Settings
 from fieldcal.cli.signature import command, taken
 from fieldcal.errors import InputError
@@ -38,10 +36,12 @@ def plan(
                 f"{name} is about rows to label, chosen from a table of the field. Name it after the estimate: "
                 "fieldcal plan prevalence.json field.parquet --rows 100 -o to_label.csv."
             )
+    from fieldcal.objects.lookup import class_of, two_groups
+
     held = _planned_for(artefact, given)
     asked = taken(PLAN, given) | {
         "of": class_of(held, given["of"]),
-        "apart": _two_groups(held, given["apart"]),
+        "apart": two_groups(held, given["apart"]),
     }
     first = None
     if isinstance(held, fieldcal.Prevalence) and len(held.classes) > 2:
@@ -53,6 +53,8 @@ def plan(
 
 def _planned_for(path: Path, given: dict[str, Any]) -> Prevalence | Lab:
     """An estimate; or, where --rows gives the size of a field, a lab."""
+    from fieldcal.objects.lookup import kind_of
+
     if given["n"] is not None:
         return fieldcal.Lab.load(path)
     if given["prevalence"] is not None:
@@ -62,16 +64,6 @@ def _planned_for(path: Path, given: dict[str, Any]) -> Prevalence | Lab:
             f"{path.name} is a lab, which has no field to plan for. Say how many rows it will have: --rows 1000."
         )
     return fieldcal.Prevalence.load(path)
-
-
-def _two_groups(held: Prevalence | Lab, text: str | None) -> tuple[Hashable, Hashable] | None:
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not isinstance(held, fieldcal.Prevalence) or len(parts) != 2:
-        raise InputError(f"--apart names two groups of an estimate, such as A,B, but is {text!r:.60}.")
-    a, b = (group_of(held, part) for part in parts)
-    return a, b
 
 
 def _choose(

@@ -17,10 +17,9 @@ from fieldcal.cli.commands import (
     RECALIBRATE,
     count_stage,
     estimate_stage,
-    learn_stage,
     recalibrate_stage,
 )
-from fieldcal.cli.inputs import check_folder, session
+from fieldcal.cli.inputs import session
 from fieldcal.cli.main import signals
 from fieldcal.cli.output import Settings
 from fieldcal.cli.pages import PAGE
@@ -75,6 +74,8 @@ def run(
     With --predictions, the values of a judge, it writes the share of each class in every group and how groups differ:
     fieldcal run judged.csv --predictions verdict --label human --by model --design random -o out
     """
+    from fieldcal.tables.files.targets import check_folder
+
     of_values = given["predictions"] is not None
     if not of_values:
         _check_probabilities(field_table, item, recalibrated)
@@ -142,12 +143,13 @@ def _estimated(
     of_field: dict[str, Any],
 ) -> _Found:
     """learn, count and estimate."""
-    from fieldcal.tables.files.verbs import pairs_source
+    from fieldcal.tables.files.verbs import learn_source, pairs_source
 
     by, missing = given["by"] or [], given["missing"]
     _refuse_field_first(given["label"], lab_source, source)
     lab_by = _groups_of_lab(settings, by, lab_source)
-    lab = learn_stage(settings, lab_source, missing=missing, **taken(LEARN, given) | {"by": lab_by})
+    with out.working(settings, "learn"):
+        lab = learn_source(lab_source, missing=missing, **taken(LEARN, given) | {"by": lab_by})
     item, labelled = of_field.pop("item"), of_field.pop("labelled")
     # The lab has the columns of the predictions; the field's are named the same.
     counted = (
@@ -182,17 +184,19 @@ def _recalibrated(
 
 def _tell(settings: Settings, found: _Found, output: Path, written: list[str], rows: int | None) -> None:
     """The answer, for scripts and for people."""
+    from fieldcal.objects import describe
+
     prev, of_values = found.prev, found.lab.of_values
     data = {
-        "lab": out.lab_data(found.lab),
-        "field": out.field_data(found.field),
+        "lab": describe.lab_data(found.lab),
+        "field": describe.field_data(found.field),
         **out.prevalence_data(prev),
         **({"differences": [c.to_dict() for c in found.differences]} if of_values else {}),
-        **out.recalibrated_data(prev, rows),
+        **describe.applied_data(prev, rows),
     }
     shown = out.table(prev, str(output / (SHARES if of_values else TABLE)))
     shown += [part for comparison in found.differences for part in ("", str(comparison))]
-    applied = [] if rows is None else ["", out.recalibrated_text(prev, rows)]
+    applied = [] if rows is None else ["", describe.applied_text(prev, rows)]
     parts = [str(found.lab), str(found.field), "", *shown, *applied, "", *out.verdict(prev.verdict)]
     out.done(settings, data, [output / name for name in written], *parts)
 
@@ -206,16 +210,17 @@ def _refuse_field_first(label: str, lab: Source, field: Source) -> None:
 
 
 def _write_artefacts(folder: Path, found: _Found) -> None:
+    from fieldcal.objects.value_tables import difference_columns, share_columns
     from fieldcal.tables.files.formats import safe_csv
 
     for artefact in (found.lab, found.field, found.prev):
         artefact.save(folder / f"{artefact.kind}.json")
     name, columns = TABLE, found.prev.to_dict()
     if found.lab.of_values:
-        name, columns = SHARES, _share_columns(found.prev)
+        name, columns = SHARES, share_columns(found.prev)
     write_atomically(folder / name, safe_csv(columns))
     if found.differences:
-        write_atomically(folder / DIFFERENCES, safe_csv(_difference_columns(found.differences)))
+        write_atomically(folder / DIFFERENCES, safe_csv(difference_columns(found.differences)))
 
 
 def _write_report(
@@ -249,76 +254,12 @@ def _groups_of_lab(settings: Settings, groups: list[str], lab: Source) -> list[s
     return held or None
 
 
-def _share_columns(prev: Prevalence) -> dict[str, list[Any]]:
-    """One row per slice and class, those of the whole field first."""
-    table, K = prev.to_dict(), len(prev.classes)
-    keys = [name for name in table if name.startswith("group")]
-    labelled = _labelled(prev)
-    counts = [sum(labelled), *(labelled if prev.field.grouped else ())]
-    says = {} if not _verdicts_are_classes(prev) else {"verdict_share": table["mean_prediction"]}
-    return {
-        "scope": ["slice" if scope == "group" else scope for scope in table["scope"]],
-        **{name.replace("group", "slice", 1): table[name] for name in keys},
-        "class": table["class"],
-        "n": table["n"],
-        "labelled": [n for n in counts for _ in range(K)],
-        **says,
-        "share": table["estimate"],
-        "lower": table["lower"],
-        "upper": table["upper"],
-        "status": table["status"],
-    }
-
-
-def _verdicts_are_classes(prev: Prevalence) -> bool:
-    """Whether a judge says the classes themselves, so that its verdicts have shares to compare with."""
-    from fieldcal.core.values import Values
-
-    partition = prev.lab.partition
-    return isinstance(partition, Values) and len(partition.says(prev.classes)) == partition.m == len(
-        prev.classes
-    )
-
-
-def _labelled(prev: Prevalence) -> list[int]:
-    rows = [0] * len(prev.groups)
-    for found in prev.field.labelled.values():
-        for at, counts in zip(found.at, found.counts, strict=True):
-            rows[at] += int(counts.sum())
-    return rows
-
-
 def _compared(settings: Settings, prev: Prevalence, pairs: Pairs | None) -> list[Comparison]:
-    """Every two slices: of two classes the last, of more each. None, with a warning, where there are too many."""
-    if not prev.field.grouped or len(prev.groups) < 2:
-        return []
+    """How every two groups differ; none, with a warning, if there are too many."""
+    from fieldcal.objects.value_tables import comparisons
+
     try:
-        of = prev.classes[1:] if len(prev.classes) == 2 else prev.classes
-        return [prev.compare(of=c, pairs=pairs) for c in of]
+        return comparisons(prev, pairs)
     except InputError as error:
         out.warn(settings, f"No {DIFFERENCES}: {out.explain(error)}")
         return []
-
-
-def _difference_columns(found: list[Comparison]) -> dict[str, list[Any]]:
-    """One row per class and two slices, the surest first."""
-    rows = [
-        (c.of, dataclasses.asdict(d) | {"a": _text(d.a), "b": _text(d.b)})
-        for c in found
-        for d in c.differences
-    ]
-    names = ("lower", "upper", "all_lower", "all_upper", "probability", "found")
-    return {
-        "class": [of for of, _ in rows],
-        "slice": [row["a"] for _, row in rows],
-        "against": [row["b"] for _, row in rows],
-        "difference": [row["estimate"] for _, row in rows],
-        **{name: [row[name] for _, row in rows] for name in names},
-    }
-
-
-def _text(key: Any) -> Any:
-    """A slice in one cell: the parts of several columns with commas."""
-    return (
-        key if not isinstance(key, tuple) else ",".join("null" if part is None else str(part) for part in key)
-    )

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fieldcal.cli.from_text import READERS
-from fieldcal.cli.inputs import check_output, check_table_target, refuse_standard_input_twice
+from fieldcal.cli.inputs import check_files
 from fieldcal.cli.output import Settings
 from fieldcal.errors import FieldcalError, InputError, spelled
 from fieldcal.option_rows import OPTIONS, Row, row_of
@@ -116,12 +116,7 @@ class Command:
     def _check_files(self, settings: Settings, values: Mapping[str, Any]) -> None:
         read = [values[name] for name in self.reads if values[name] is not None]
         inputs = [str(file) for given in read for file in (given if isinstance(given, list) else [given])]
-        for target in (values[name] for name in self.writes):
-            if isinstance(target, Path):
-                check_output(target, inputs)
-            elif target is not None:
-                check_table_target(settings, Path(target), inputs)
-        refuse_standard_input_twice(inputs)
+        check_files(settings, [values[name] for name in self.writes if values[name] is not None], inputs)
 
     def _read(self, name: str, text: Any) -> Any:
         """The value of an option from its text."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldcal.errors import InputError, named
+from fieldcal.objects import show
 from fieldcal.option_rows import OPTIONS
 from fieldcal.options import refused
 from fieldcal.storage import did_you_mean, is_table, read_bytes
@@ -43,6 +44,21 @@ def goal_of(text: str, classes: Keys) -> str | Costs:
             f"costs, but got {text!r:.60}.{did_you_mean(text, list(GOALS))}"
         )
     return _square([part.split(",") for part in text.split(";")], named("goal"), classes)
+
+
+def goal_lines(goal: str | Costs, classes: Keys, at_most: int = 12) -> list[str]:
+    """In words: what is decided for, or what each mistake costs."""
+    if isinstance(goal, str):
+        return [f"goal: {goal}, {GOALS[goal]}"]
+    name = [show.name(c) for c in classes]
+    lines = [
+        f"costs: deciding {name[d]} when the truth is {name[i]} costs {cost:g}"
+        for i, row in enumerate(goal)
+        for d, cost in enumerate(row)
+        if cost or i != d
+    ]
+    more = show.more(len(lines), at_most)
+    return [*lines[:at_most], *([more] if more else [])]
 
 
 def _content(path: str) -> str:
