@@ -18,7 +18,8 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "types": (set(), {"numpy"}),
     "texts": (set(), set()),
-    "options": ({"errors", "texts"}, {"numpy"}),
+    "option_rows": ({"errors", "texts"}, set()),
+    "options": ({"errors", "option_rows"}, {"numpy"}),
     "core": ({"errors", "types", "options", "core"}, {"numpy", "scipy"}),
     "storage": ({"errors"}, set()),
     "alignment": ({"errors"}, set()),
@@ -44,7 +45,7 @@ _VERBS = ALLOWED["verbs"][0]
 ALLOWED |= {
     "datasets": (_VERBS | {"datasets"}, {"numpy"}),
     "tables": (
-        _VERBS | {"tables"},
+        _VERBS | {"tables", "texts", "option_rows"},
         {"numpy", "narwhals", "duckdb", "polars", "pyarrow", "pyspark", "sqlglot"},
     ),
     "estimators": (_VERBS | {"estimators"}, {"numpy", "sklearn"}),
@@ -61,7 +62,7 @@ ALLOWED["the public names"] = (set(ALLOWED), set())  # fieldcal/__init__.py
 _PUBLIC = _LAYERS | {"plots", "reporting", "the public names"}
 ALLOWED |= {
     "demo": (_PUBLIC, {"numpy", "sklearn"}),
-    "cli": (_PUBLIC | {"cli", "demo"}, {"typer", "rich", "duckdb"}),
+    "cli": (_PUBLIC | {"cli", "demo", "texts", "option_rows"}, {"typer", "rich"}),
     "__main__": ({"cli"}, set()),
 }
 #: What core must not touch although Python brings it along: files, logging, global state.

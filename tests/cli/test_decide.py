@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import fieldcal
-from fieldcal.cli.apply import goal_of
+from fieldcal.tables.files.costs_and_shares import goal_of
 
 
 def rows_of(path):

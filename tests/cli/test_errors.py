@@ -29,7 +29,7 @@ count field.json field.csv -o n.json => 'field' & 'lab' was expected
 estimate lab.json lab.json -o n.json => 'field' was expected
 check lab.json => 'prevalence' was expected
 check field.csv => is a table & was expected
-estimate lab.json field.json --trust 2 -o n.json => --trust & 0 to 1
+estimate lab.json field.json --trust 2 -o n.json => --trust must be 'auto' or a probability from 0
 estimate lab.json field.json --prior kl:strong -o n.json => kl:10
 estimate lab.json field.json --prior nice -o n.json => 'pooled'
 estimate lab.json field.json --level 9 -o n.json => 0.9
@@ -97,7 +97,7 @@ estimate lab.json field.json --prior +kl -o p.json => but got '+kl'
 learn lab.csv --label y --scores p --bins 0 -o n.json => whole number, 1 or more, cuts such as 0.2,0.5, or quantiles
 learn lab.csv --label y --scores p --bins 0.5 -o n.json => --bins must be a whole number
 learn lab.csv --label y --scores p --bins 0.5,x -o n.json => --bins must be a whole number
-learn lab.csv --label y --scores p --smoothing -1 -o n.json => --smoothing must be auto or a number of rows
+learn lab.csv --label y --scores p --smoothing -1 -o n.json => --smoothing must be 'auto' or a number of rows
 """.strip().splitlines()
 
 

@@ -213,7 +213,10 @@ def test_standard_input_may_be_json_lines(judged, shell):
             "--recalibrated goes with --pred",
         ),
         ("learn lab.csv --scores p --label y --design random -o lab.json", "describes labelled rows"),
-        ("learn judged.csv --predictions , --label human --design random -o l.json", "empty name"),
+        (
+            "learn judged.csv --predictions , --label human --design random -o l.json",
+            "must name columns, such as verdict",
+        ),
         ("learn judged.csv --scores verdict --label human -o l.json", "--predictions"),
         (f"run judged.csv {ASKED} --normalize -o out", "does not go with values"),
         (f"run judged.csv {ASKED} --item nothing -o out", "There is no column 'nothing'"),

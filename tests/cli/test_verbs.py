@@ -13,13 +13,14 @@ import pytest
 
 import fieldcal
 from fieldcal import tables
-from fieldcal.cli.options import names, prior_of, trust_of
+from fieldcal.cli.from_text import prior
+from fieldcal.option_rows import OPTIONS
+from fieldcal.texts import names
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (None, None),
         (["a"], ["a"]),
         (["a,b", "c"], ["a", "b", "c"]),
         (["a, b"], ["a", "b"]),
@@ -32,12 +33,12 @@ def test_names_may_be_repeated_or_have_commas_between_them(given, expected):
 
 
 def test_priors_and_trust_are_read_from_text():
-    assert prior_of("kl:10") == fieldcal.priors.KL(strength=10)
-    assert prior_of("dirichlet:2.5") == fieldcal.priors.Dirichlet(strength=2.5)
-    assert prior_of("flat") == fieldcal.priors.Flat()
-    assert (trust_of("auto"), trust_of("0"), trust_of(".5")) == ("auto", 0.0, 0.5)
+    assert prior("kl:10") == fieldcal.priors.KL(strength=10)
+    assert prior("dirichlet:2.5") == fieldcal.priors.Dirichlet(strength=2.5)
+    assert prior("flat") == fieldcal.priors.Flat()
+    assert [OPTIONS["trust"].read(text) for text in ("auto", "0", ".5")] == ["auto", 0.0, 0.5]
     with pytest.raises(fieldcal.FieldcalError, match="finite"):
-        prior_of("kl:-1")
+        prior("kl:-1")
 
 
 def test_estimate_does_what_its_options_say(artefacts, call):

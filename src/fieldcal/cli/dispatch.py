@@ -12,10 +12,13 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fieldcal.cli.main import INTERRUPTED, signals
 from fieldcal.cli.output import Settings, explain, one_line, warnings_in_one_line
+
+if TYPE_CHECKING:
+    from fieldcal.cli.signature import Command
 
 CLOSED_PIPE = 141
 
@@ -86,12 +89,21 @@ def _discard_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def all_commands() -> tuple[Command, ...]:
+    """Every command, in the order of the help."""
+    from fieldcal.cli import apply, commands, contrast, pages, plan, show, sql
+    from fieldcal.cli import run as all_verbs
+
+    verbs = (commands.learn, commands.count, commands.merge, commands.estimate, commands.recalibrate)
+    others = (apply.decide, apply.change_prevalence, plan.plan, contrast.contrast, show.show)
+    return (*verbs, commands.check, all_verbs.run, pages.report, pages.demo, *others, *sql.COMMANDS)
+
+
 def command() -> Any:
     """The root command; help is plain text where nobody looks at it in colour."""
     import typer.main
 
-    from fieldcal.cli import answers, apply, commands, options, plan, show, sql
-    from fieldcal.cli import run as all_verbs
+    from fieldcal.cli import everywhere
 
     fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     app = typer.Typer(
@@ -99,16 +111,13 @@ def command() -> Any:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(invoke_without_command=True)(options.root)
-    others = (apply.decide, apply.change_prevalence, plan.plan, answers.contrast, show.show)
-    for made in (*commands.VERBS, all_verbs.run, *commands.PAGES, *others):
-        app.command()(options.flat(made))
+    app.callback(invoke_without_command=True)(everywhere.root)
     below = typer.Typer(help="Statements for a warehouse.")
-    for name, made in sql.COMMANDS.items():
-        below.command(name)(options.flat(made))
+    for made in all_commands():
+        (below if made.name.startswith("sql ") else app).command(made.name.split()[-1])(made.typed())
     app.add_typer(below, name="sql")
     built = typer.main.get_command(app)
-    _share(built, [p for p in built.params if p.name in options.EVERYWHERE])
+    _share(built, [p for p in built.params if p.name in everywhere.NAMES])
     return built
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import sys
@@ -14,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fieldcal.errors import FieldcalError, FieldcalWarning, InputError, spelled
+from fieldcal.errors import FieldcalError, FieldcalWarning, spelled
 from fieldcal.options import flag_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
 
-    from fieldcal.objects import Field, Lab, Prevalence, Verdict
+    from fieldcal.objects import Prevalence, Verdict
     from fieldcal.reporting import Report
 
 
@@ -138,9 +136,13 @@ def result(settings: Settings, data: Mapping[str, Any], *parts: RenderableType) 
 
 
 def done(
-    settings: Settings, data: Mapping[str, Any], written: Sequence[Path], *parts: RenderableType
+    settings: Settings, data: Mapping[str, Any], written: Sequence[str | Path], *parts: RenderableType
 ) -> None:
-    """The answer, and which files hold it."""
+    """The answer, and which files hold it; a table on stdout leaves stderr for the answer."""
+    if "-" in map(str, written):
+        for line in "\n".join(map(str, parts)).splitlines():
+            note(settings, line)
+        return
     result(settings, {**data, "written": list(map(str, written))}, *parts)
     for path in written:
         note(settings, f"wrote {path}")
@@ -178,11 +180,6 @@ def _reasons(answer: Verdict) -> list[str]:
     from fieldcal.verbs.findings import marked
 
     return [spelled(marked(finding), flag_of) for finding in answer.reported]
-
-
-def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """A table of columns as one dictionary per row."""
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 @contextmanager
@@ -229,110 +226,16 @@ def _bar(settings: Settings) -> Iterator[Progress | None]:
         yield bar
 
 
-def lab_data(lab: Lab) -> dict[str, Any]:
-    """What a script may want to know of a lab."""
-    rehearsal = lab.rehearsal
-    return {
-        "digest": lab.digest,
-        "rows": lab.n,
-        "classes": list(lab.classes),
-        "positive": positive_data(lab),
-        "prevalence": lab.p_lab.tolist(),
-        "bins": lab.n_bins,
-        "condition_number": lab.conditioning.condition_number,
-        "log_loss": lab.log_loss,
-        "accuracy": lab.accuracy,
-        "columns": None if lab.columns is None else lab.columns.content(),
-        "outcome": lab.outcome.content(),
-        "rehearsal": None
-        if rehearsal is None
-        else {
-            "groups": rehearsal.n_groups,
-            "rows": rehearsal.n_rows,
-            "trust": rehearsal.trust,
-            "change_of_log_loss": rehearsal.change,
-            "standard_error": rehearsal.change_se,
-        },
-    }
-
-
-def positive_lines(lab: Lab) -> list[str]:
-    """Which class a single column is about, where there is one."""
-    from fieldcal.objects import show
-
-    told = show.positive_text(lab)
-    return [told] if told else []
-
-
-def positive_data(lab: Lab) -> dict[str, Any] | None:
-    """The single column that is the probability of one of two classes, and that class."""
-    return None if lab.positive_column is None else {"column": lab.positive_column, "class": lab.classes[1]}
-
-
-def field_data(field: Field) -> dict[str, Any]:
-    """What a script may want to know of a field."""
-    return {
-        "digest": field.digest,
-        "rows": field.n.sum().item(),
-        "groups": len(field.groups) if field.grouped else None,
-        "by": list(field.by),
-        "bins": field.n_bins,
-        "batches": list(field.batch_ids),
-        "labelled": {design: found.counts.sum().item() for design, found in field.labelled.items()},
-        "dropped": field.dropped,
-        "unseen": field.unseen,
-        "clipped": field.clipped,
-    }
-
-
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
     """The verdict and its reasons."""
     return {"verdict": verdict.level, "reasons": _reasons(verdict)}
 
 
-def status_data(prev: Prevalence) -> list[dict[str, Any]]:
-    """What is known of each group: its rows and the flags of its status."""
-    if not prev.field.grouped:
-        return []
-    return [
-        {"group": list(key) if isinstance(key, tuple) else key, "n": float(n), "status": status.split(",")}
-        for key, n, status in zip(prev.groups, prev.n, prev.status, strict=True)
-    ]
-
-
 def prevalence_data(prev: Prevalence) -> dict[str, Any]:
     """The verdict, and the table with one row per group and class, those of the whole field first and by themselves."""
-    rows = records(prev.to_dict())
-    return {
-        "digest": prev.digest,
-        **verdict_data(prev.verdict),
-        "trust_between": prev.trust_between,
-        "trust_overall": prev.trust_overall,
-        "labels": None if prev.labels is None or prev.by_model is None else prev.by_model.summary(),
-        "level": prev.level,
-        "protected": prev.protected,
-        "positive": positive_data(prev.lab),
-        "whole": [row for row in rows if row["scope"] == "whole"],
-        "prevalence": rows,
-    }
+    from fieldcal.objects import describe
 
-
-def recalibrated_text(prev: Prevalence, rows: int) -> str:
-    """How many rows were written, and whether anything happened to them, for better or worse."""
-    if prev.untouched:
-        return f"{rows:,} rows written, their predictions unchanged: trust is 0"
-    if prev.only_calibrated:
-        return (
-            f"{rows:,} rows written, their predictions calibrated on the lab and not recalibrated: trust is 0"
-        )
-    if prev.verdict.level == "do_not_use":
-        return f"{rows:,} rows written as asked, which is not recommended: the verdict is to keep the raw predictions"
-    return f"{rows:,} rows recalibrated"
-
-
-def recalibrated_data(prev: Prevalence, rows: int | None) -> dict[str, Any]:
-    """The same for a script."""
-    return {"rows": rows, "changed": not prev.untouched if rows is not None else None}
+    return {"digest": prev.digest, **verdict_data(prev.verdict), **describe.prevalence_data(prev)}
 
 
 def report_data(report: Report) -> dict[str, Any]:
@@ -345,58 +248,3 @@ def report_data(report: Report) -> dict[str, Any]:
         "advice": content["verdict"]["advice"],
         "labelled": labelled and labelled["measures"],
     }
-
-
-#: A spreadsheet takes text that starts like this for a formula, and runs it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-
-
-class _Null(float):
-    """Written as nothing at all, where csv would write the quotes of an empty text: null is not ''."""
-
-    def __repr__(self) -> str:
-        return ""
-
-
-def table_format(path: Path) -> Callable[[Mapping[str, Sequence[Any]]], bytes]:
-    """What writes a table in the format that the extension names."""
-    formats = {
-        ".csv": safe_csv,
-        ".parquet": _as_parquet,
-        ".json": lambda columns: json.dumps(records(columns), default=str).encode(),
-        ".jsonl": lambda columns: "".join(
-            json.dumps(row, default=str) + "\n" for row in records(columns)
-        ).encode(),
-    }
-    found = formats.get(path.suffix.lower())
-    if found is None:
-        raise InputError(
-            f"A table is written as {', '.join(formats)}, but {str(path)!r} ends otherwise. Change the extension."
-        )
-    return found
-
-
-def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    from fieldcal.tables.files.parquet import as_parquet
-
-    return as_parquet(columns)
-
-
-def safe_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """A table no text of which is a formula; UTF-8."""
-    safe = {name: list(map(_no_formula, values)) for name, values in columns.items()}
-    return as_csv(safe).encode("utf-8", "replace")
-
-
-def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Text in quotes, numbers bare, null empty."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    writer.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
-        writer.writerow(_Null() if value is None else value for value in row)
-    return text.getvalue()
-
-
-def _no_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

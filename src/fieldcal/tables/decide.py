@@ -12,7 +12,7 @@ import numpy as np
 
 from fieldcal.core.decision import Goal, divisors
 from fieldcal.errors import InputError
-from fieldcal.objects import Prevalence
+from fieldcal.objects import Prevalence, show
 from fieldcal.objects.artefact import check_call
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns
@@ -91,6 +91,30 @@ class Decided:
     after: dict[Hashable, int]
     changed: int
     undecided: int  # without a prediction
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        decided = [{"class": c, "before": self.before[c], "after": n} for c, n in self.after.items()]
+        return {
+            "classes": list(self.after),
+            "decided": decided,
+            "changed": self.changed,
+            "undecided": self.undecided,
+        }
+
+    def lines(self, at_most: int = 12) -> list[str]:
+        """In words: how many rows are which class, by the largest prediction and by the decision."""
+        shown = sorted(self.after, key=lambda c: -max(self.before[c], self.after[c]))[:at_most]
+        lines = [
+            f"{show.name(c)}: {self.before[c]:,} rows by the largest prediction, {self.after[c]:,} by the decision"
+            for c in self.after
+            if c in shown
+        ]
+        if len(self.after) > len(shown):
+            lines.append(show.more(len(self.after), len(shown)))
+        if self.undecided:
+            lines.append(f"{self.undecided:,} rows without a prediction stay undecided")
+        return lines
 
 
 def decide_file(

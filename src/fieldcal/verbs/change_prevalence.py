@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldcal.alignment import check_alignment
 from fieldcal.core.reweight import Step, class_weights
-from fieldcal.errors import InputError, InputTypeError, option
+from fieldcal.errors import InputError, InputTypeError, named, option
 from fieldcal.objects import Correction, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.options import as_array, as_number, check_choice, check_options
@@ -148,10 +148,12 @@ def as_prevalences(name: str, given: Any, classes: Keys | None = None) -> Floats
         share = as_number(name, given, least=0, most=1, words="a share, or one number per class")
         return np.array([1.0 - share, share])
     if shares.ndim != 1 or len(shares) < 2:
-        raise InputError(f"{name} must be one number per class, two at least, but has shape {shares.shape}.")
+        raise InputError(
+            f"{named(name)} must be one number per class, two at least, but has shape {shares.shape}."
+        )
     if not (np.isfinite(shares) & (shares >= 0) & (shares <= _LARGEST)).all() or not shares.any():
         raise InputError(
-            f"{name} must be shares or numbers of rows, none negative and not all 0, but got {given!r:.60}."
+            f"{named(name)} must be shares or numbers of rows, none negative and not all 0, but got {given!r:.60}."
         )
     return shares
 
@@ -164,7 +166,9 @@ def _named(given: Any) -> Any:
 
 def _in_order(name: str, given: Mapping[Any, Any], classes: Keys | None) -> list[Any]:
     if classes is None:
-        raise InputError(f"{name} names classes, but their order is not known. Pass {option('classes')}.")
+        raise InputError(
+            f"{named(name)} names classes, but their order is not known. Pass {option('classes')}."
+        )
     values = {group_keys.normalize(key): value for key, value in given.items()}
     if not set(values) & set(classes):  # column names are text, classes need not be
         by_text = {str(c): c for c in classes}
@@ -172,7 +176,7 @@ def _in_order(name: str, given: Mapping[Any, Any], classes: Keys | None) -> list
     odd = [*(c for c in classes if c not in values), *(c for c in values if c not in classes)]
     if odd:
         raise InputError(
-            f"{name} must have one number for each of the classes {classes!r:.200}, but {odd[0]!r:.60} is "
+            f"{named(name)} must have one number for each of the classes {classes!r:.200}, but {odd[0]!r:.60} is "
             f"{'missing' if odd[0] in classes else 'none of them'}."
         )
     return [values[c] for c in classes]

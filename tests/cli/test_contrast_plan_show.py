@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fieldcal
-from fieldcal.cli.answers import group_of, totals_of
+from fieldcal.cli.from_text import sizes
+from fieldcal.objects.lookup import group_of, totals_of
 from verdicts import verdict_of
 
 
@@ -118,7 +119,7 @@ def test_an_empty_name_and_a_number_below_zero_are_compared_too(folder, call):
 def test_sizes_of_groups_of_several_columns_come_from_a_file(tmp_path):
     path = tmp_path / "sizes.csv"
     path.write_text('"x",1,5\n"y",2,7.5\n', encoding="utf-8")
-    assert totals_of(estimate_of([("x", 1), ("y", 2)]), str(path)) == {("x", 1): 5, ("y", 2): 7.5}
+    assert totals_of(estimate_of([("x", 1), ("y", 2)]), sizes(str(path))) == {("x", 1): 5, ("y", 2): 7.5}
 
 
 def test_one_population_has_no_groups_to_compare(artefacts, call, one_error):
