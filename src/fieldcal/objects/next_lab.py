@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fieldcal.objects.lab import Lab
 
 #: What the lab's own groups said. It needs their rows, and cannot be added up.
-_OF_GROUPS = ("rehearsal", "homogeneity", "bias", "bias_groups", "judge_spread")
+_OF_GROUPS = ("rehearsal", "homogeneity", "bias", "bias_groups")
 
 
 def merged(one: Lab, two: Lab) -> dict[str, Any]:
@@ -321,14 +321,11 @@ def _merged_groups(one: Lab, two: Lab) -> dict[str, Any]:
 
 
 def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
-    """By the rows and groups of the rehearsal; among equals by what was found, so that the order is total.
-
-    Values are not rehearsed: by the rows whose groups told how far judges differ.
-    """
+    """By the rows and groups of the rehearsal; among equals by what was found, so that the order is total."""
     found = canonical(lab.model_dump(mode="json", include=set(_OF_GROUPS)))
     if lab.rehearsal is not None:
         return lab.rehearsal.n_rows, lab.rehearsal.n_groups, found
-    return 0 if lab.judge_spread is None else lab.n, 0, found
+    return 0, 0, found
 
 
 # Which labs belong together

@@ -39,7 +39,7 @@ from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import check_options
-from fieldcal.types import Floats, Keys, Shape
+from fieldcal.types import Floats, Ints, Keys, Shape
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -328,6 +328,13 @@ class Prevalence(Artefact):
         rows, back = np.unique(at, return_inverse=True)
         return np.asarray(_posteriors().draws(self, rows, assume)[back])
 
+    def draws_together(self, rows: Ints, correlations: Floats, of: int) -> Floats:
+        """Of categories: draws of a class in groups whose rows correlate (groups, groups), (groups, draws)."""
+        order = np.argsort(rows)
+        correlations = correlations[order[:, None], order]
+        found = _posteriors().draws(self, rows[order], "trust", correlations, of)[..., of]
+        return np.asarray(found[np.argsort(order)])
+
     @property
     def is_judged(self) -> bool:
         """Whether these are shares behind the values of a judge or a test."""
@@ -335,7 +342,7 @@ class Prevalence(Artefact):
 
     @cached_property
     def judged(self) -> Judged:
-        """The posterior of the shares behind values, made anew; where the prior is the caller's own there is none."""
+        """What labelled rows say of the judge; where the prior is the caller's own there is none."""
         if not self.is_judged:
             raise InputError("This estimate is not of values, or was made with a prior of the caller's own.")
         return Judged.of(self.lab, self.field, design_effect=self.design_effect, seed=self.seed)

@@ -236,7 +236,7 @@ def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
     """What it says of each class, with intervals, and how it differs between slices."""
     judged, lab = prev.judged, prev.lab
     M = judged.rates
-    counts = np.round(judged.verdicts.given_class + judged.verdicts.known.sum(axis=0), 6)
+    counts = np.round(judged.given + judged.known.sum(axis=0), 6)
     tail = (1 - (prev.level or DEFAULT_LEVEL)) / 2
     lower, upper = np.quantile(M, [tail, 1 - tail], axis=0)
     told = counts.size <= MOST_RATES
@@ -266,7 +266,7 @@ def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
 def _judges_of_slices(prev: Prevalence, k: int) -> dict[str, Any]:
     """How often the judge says class k of the rows of each class, slice by slice: the readiest first."""
     judged, j = prev.judged, _value_of(prev, k)
-    rows = judged.verdicts.known.sum(axis=(1, 2))
+    rows = judged.known.sum(axis=(1, 2))
     at = np.flatnonzero(rows > 0)
     if j is None or judged.spread is None or len(at) < 2:
         return {"by_slice": [], "overall": None, "kinder": None}

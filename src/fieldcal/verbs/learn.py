@@ -14,7 +14,6 @@ from fieldcal.alignment import check_alignment
 from fieldcal.core import partition as parts
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.group_bias import group_bias
-from fieldcal.core.judge import spread_of_judges
 from fieldcal.core.methods import Method, MethodName, as_method
 from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import Expected, PartitionLike, as_columns
@@ -440,7 +439,7 @@ def _of_groups(
     table = _by_group(rows, codes, len(names), n_bins)
     alike = {"homogeneity": homogeneity(table)}
     if not rehearsed:
-        return {**alike, "judge_spread": spread_of_judges(table)}
+        return alike
     K = rows.proba.shape[1]
 
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:

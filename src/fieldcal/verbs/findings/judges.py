@@ -21,7 +21,7 @@ _LABEL_SOME = (
 def rests_on(seen: Seen) -> Finding:
     """Labels of these rows, or the assumption that the judge is here as it was where it was checked."""
     judged = _judged(seen)
-    own, elsewhere = float(judged.verdicts.known.sum()), float(judged.verdicts.given_class.sum())
+    own, elsewhere = float(judged.known.sum()), float(judged.given.sum())
     by_class = seen.field.labelled.get("by_class")
     if own >= POLICY.enough_labels:
         text = f"On {show.amount(own)} labelled rows of these rows: "
@@ -68,15 +68,16 @@ def same_judge(seen: Seen) -> Finding | None:
     if judged.spread is None:
         return None
     low, middle, high = np.quantile(judged.spread, [0.05, 0.5, 0.95])
-    slices = int((judged.verdicts.known.sum(axis=(1, 2)) > 0).sum())
+    slices = int((judged.known.sum(axis=(1, 2)) > 0).sum())
     measured = f"by about {middle:.3f} from slice to slice (90 % interval {low:.3f} to {high:.3f})"
-    if slices < 2 and judged.verdicts.spread is None:
-        text = f"Not measured: no two slices have labels. That a rate of .9 varies {measured} is taken for granted."
+    if slices < 2:
+        text = f"Not measured: no two slices have labels. That a rate of .9 varies by about {middle:.3f} from slice to "
+        text += "slice is assumed."
         return Finding(
             code="judge_not_rehearsed", question=_SAME_JUDGE, state="care", text=text, remedy=_LABEL_SOME
         )
-    where = f"{slices:,} labelled slices" if slices > 1 else "slices with rows chosen by class"
-    text = f"As {where} tell, a rate of .9 of the judge varies {measured}; the intervals allow for that."
+    text = f"As {slices:,} labelled slices tell, a rate of .9 of the judge varies {measured}; the intervals allow for "
+    text += "that."
     odd = judged.unlike_others
     if not len(odd) and middle < POLICY.judges_differ:
         return Finding(code="judge_same", question=_SAME_JUDGE, state="ok", text=text)
@@ -114,12 +115,12 @@ def random_sample(seen: Seen) -> Finding | None:
 
 def every_value_checked(seen: Seen) -> Finding | None:
     """Values of which no row was checked, where rows were chosen by their value: nothing tells their classes."""
-    verdicts = _judged(seen).verdicts
+    judged = _judged(seen)
     if set(seen.field.labelled) != {"by_score"} or seen.field.unseen:  # `known_values` speaks of the latter
         return None
     question = "Was every value checked?"
     rows = np.asarray(seen.field.V, dtype=np.float64).sum(axis=0)
-    unchecked = verdicts.known.sum(axis=(0, 1)) + verdicts.given_class.sum(axis=0) == 0
+    unchecked = judged.known.sum(axis=(0, 1)) + judged.given.sum(axis=0) == 0
     share = float(rows[unchecked].sum() / max(rows.sum(), 1.0))
     if share <= POLICY.unseen_values[0]:
         return Finding(code="values_checked", question=question, state="ok", text="Yes, but for rare ones.")
@@ -143,6 +144,6 @@ def _judged(seen: Seen) -> Judged:
 
 def _farthest(seen: Seen, judged: Judged) -> Keys:
     """Slices whose own judge is farthest from the common one, after their labelled rows; at most five."""
-    own = judged.rates_of(np.arange(len(judged.verdicts.known)))
+    own = judged.rates_of(np.arange(len(judged.known)))
     off = np.abs(own - judged.rates.mean(axis=0)).sum(axis=(1, 2))
     return tuple(seen.field.groups[g] for g in np.argsort(-off, kind="stable")[:5] if off[g] > 0)
