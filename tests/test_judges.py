@@ -191,6 +191,32 @@ def test_pairs_that_cannot_be_are_refused():
         fieldcal.pairs(fieldcal.learn(scores.proba_lab, scores.y_lab), v, system, item)
 
 
+def test_items_make_differences_narrower_also_where_no_row_of_the_field_has_a_label():
+    v, human, system, item = two_systems(labels=100)
+    lab = fieldcal.learn(v, human, kind="values", design="by_class")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, v, groups=system))
+    pairs = fieldcal.pairs(lab, v, system, item)
+    alone, together = (prev.contrast("a", "b", pairs=p) for p in (None, pairs))
+    assert together.upper - together.lower < alone.upper - alone.lower
+    assert together.estimate == alone.estimate
+
+
+# Plans ------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_for_a_judge_that_was_checked_elsewhere_knows_both_ways_to_label():
+    verdict, human, groups = judged(n=1_500)
+    lab = fieldcal.learn(verdict, human, kind="values", design="by_class")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, groups=groups))
+    plan = fieldcal.plan(prev, labels=[100, 400], width=0.12, apart=("s0", "s1"))
+    widths = {(more.design, more.labels): more.width for more in plan.more_labels}
+    assert {design for design, _ in widths} == {"random", "by_class"}
+    for design in ("random", "by_class"):
+        assert widths[design, 400] < widths[design, 100] < 1.05 * plan.width
+    assert plan.labels_for_width is None or plan.labels_for_width > 0
+    assert plan.labels == 0
+
+
 # Comparisons ------------------------------------------------------------------------------------------------
 
 
