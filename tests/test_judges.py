@@ -32,8 +32,8 @@ def test_labels_that_are_not_counted_with_the_field_tell_of_the_judge_alone():
     verdict, human, _ = judged(labels=200, share=0.8)
     lab = fieldcal.learn(verdict, human, kind="values", design="random")
     later, _, _ = judged(share=0.4, seed=1)
-    prev = fieldcal.estimate(lab, fieldcal.count(lab, later))
-    assert prev.whole.lower[1] < 0.4 < prev.whole.upper[1]
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, later), level=0.95)
+    assert prev.whole.lower[1] < 0.4 < prev.whole.upper[1] < 0.6
     assert prev.verdict.finding("judge_assumed").state == "care"
     by_score = fieldcal.learn(verdict, human, kind="values", design="by_score")
     with pytest.raises(InputError, match="Count them with their labels"):
@@ -76,13 +76,13 @@ def test_rows_chosen_by_class_that_are_counted_with_the_field_are_its_own_and_co
     lab = fieldcal.learn(verdict, human, kind="values", design="by_class")
     elsewhere = fieldcal.estimate(lab, fieldcal.count(lab, verdict))
     here = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=human))
-    assert np.array_equal(here.judged.verdicts.given_class, lab.F)
+    assert np.array_equal(here.judged.given, lab.F)
     assert np.array_equal(here.estimate, elsewhere.estimate)
     assert here.verdict.finding("labelled_by_class").state == "ok"
     some = human.copy()
     some[100:] = None
     part = fieldcal.estimate(lab, fieldcal.count(lab, verdict, y=some))
-    assert np.array_equal(part.judged.verdicts.given_class, lab.F)
+    assert np.array_equal(part.judged.given, lab.F)
 
 
 @pytest.mark.slow
@@ -189,6 +189,32 @@ def test_pairs_that_cannot_be_are_refused():
     scores = fieldcal.datasets.label_shift(n_lab=200)
     with pytest.raises(InputTypeError, match="Lab of values"):
         fieldcal.pairs(fieldcal.learn(scores.proba_lab, scores.y_lab), v, system, item)
+
+
+def test_items_make_differences_narrower_also_where_no_row_of_the_field_has_a_label():
+    v, human, system, item = two_systems(labels=100)
+    lab = fieldcal.learn(v, human, kind="values", design="by_class")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, v, groups=system))
+    pairs = fieldcal.pairs(lab, v, system, item)
+    alone, together = (prev.contrast("a", "b", pairs=p) for p in (None, pairs))
+    assert together.upper - together.lower < alone.upper - alone.lower
+    assert together.estimate == alone.estimate
+
+
+# Plans ------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_for_a_judge_that_was_checked_elsewhere_knows_both_ways_to_label():
+    verdict, human, groups = judged(n=1_500)
+    lab = fieldcal.learn(verdict, human, kind="values", design="by_class")
+    prev = fieldcal.estimate(lab, fieldcal.count(lab, verdict, groups=groups))
+    plan = fieldcal.plan(prev, labels=[100, 400], width=0.12, apart=("s0", "s1"))
+    widths = {(more.design, more.labels): more.width for more in plan.more_labels}
+    assert {design for design, _ in widths} == {"random", "by_class"}
+    for design in ("random", "by_class"):
+        assert widths[design, 400] < widths[design, 100] < 1.05 * plan.width
+    assert plan.labels_for_width is None or plan.labels_for_width > 0
+    assert plan.labels == 0
 
 
 # Comparisons ------------------------------------------------------------------------------------------------

@@ -362,21 +362,6 @@ def test_a_lab_of_values_is_extended_by_labels_that_came_later():
     assert lab + later == later + lab == whole
 
 
-def test_what_groups_told_of_the_judge_goes_into_the_next_lab():
-    verdict, human, groups = judged(labelled=600)
-    parts = [slice(250), slice(250, 600)]
-    one, two = (learnt(verdict[s], human[s], groups=groups[s]) for s in parts)
-    alone = learnt(verdict[parts[1]], human[parts[1]])
-    told = [None if lab.judge_spread is None else lab.judge_spread.tolist() for lab in (one, two, alone)]
-    assert None not in told[:2]
-    assert told[2] is None
-    assert (one + two).judge_spread.tolist() == told[1], "that of more rows"
-    assert one + two == two + one
-    assert (one + alone).judge_spread.tolist() == told[0], "the only one"
-    later = fieldcal.count(one, verdict[parts[1]], y=human[parts[1]])
-    assert one.extended(later).judge_spread.tolist() == told[0]
-
-
 # What cannot be
 
 

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import beta, multivariate_normal, norm
 
-from fieldcal.core.categories import label_shift, model_of
+from fieldcal.core.categories import Judge, judges_differ, label_shift, model_of
 from fieldcal.core.field_posterior import posterior_of
 from fieldcal.core.policy import POLICY
+from fieldcal.core.problem import Problem
+from fieldcal.objects.judged import reordered
 
 
 def field(G=6, n=300, labels=30, seed=0, sensitivity=0.85, specificity=0.8, shares=(0.2, 0.8)):
@@ -184,3 +186,107 @@ def test_probabilities_given_categories_are_those_of_labels_where_there_are_many
     given = known / known.sum(axis=1, keepdims=True)
     found = posterior_of(model_of(known, V)).classes(np.arange(6))
     assert found[..., 1] == pytest.approx(given[:, 1], abs=0.05)
+
+
+def test_rows_given_their_class_inform_the_base_beside_labels_of_the_field():
+    known, V, truth = field(n=1_000, labels=15, seed=5)
+    checked = 400 * np.array([[0.8, 0.2], [0.15, 0.85]])
+    alone = posterior_of(model_of(known, V)).whole()
+    beside = posterior_of(model_of(known, V, checked)).whole()
+    assert beside.deviation[0, 1] < 0.8 * alone.deviation[0, 1]
+    assert abs(beside.estimate[0, 1] - truth.mean()) < 3 * beside.deviation[0, 1]
+
+
+def test_with_many_classes_shares_are_as_good_as_those_of_labelled_rows_of_each_category():
+    """Above 120 log-odds the variance components stay at the middle of their prior."""
+    K, n, errors, ratios = 12, 5_000, [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        M, p = 0.6 * np.eye(K) + 0.4 / K, rng.dirichlet(np.full(K, 4.0))
+        known = rng.multinomial(600, (p[:, None] * M).ravel()).reshape(K, K).astype(float)
+        V = known.sum(axis=0) + rng.multinomial(4_000, p @ M)
+        given = np.stack([rng.dirichlet(known[:, j] + 1 / K**2, n) for j in range(K)], axis=1)
+        conjugate = np.einsum("j,njk->nk", V / V.sum(), given)
+        found = posterior_of(model_of(known[None], V[None])).shares()
+        errors.append([np.abs(x - p).mean() for x in (found.estimate[0], conjugate.mean(axis=0))])
+        ratios.append((found.deviation[0] / conjugate.std(axis=0)).mean())
+    ours, theirs = np.mean(errors, axis=0)
+    assert ours < theirs
+    assert ratios == pytest.approx([1.0] * 4, abs=0.1)
+
+
+# Rows given their class, from elsewhere -----------------------------------------------------------------------
+
+
+def under_label_shift(given, V, *, grouped=False):
+    problem = judges_differ(Problem(np.asarray(given, float), np.atleast_2d(V).astype(float), 0.0, grouped))
+    return Judge().posterior(problem, random_state=0)
+
+
+def test_rows_chosen_by_class_give_the_integral_over_sensitivity_and_specificity():
+    """Given each sensitivity and specificity that these rows allow, the share has its own posterior."""
+    sens, spec, rest = (44, 50), (46, 50), np.array([700, 300])
+    x, cell = (np.arange(160) + 0.5) / 160, POLICY.rows_of_a_cell
+    # Pseudo-rows are spread half evenly and half as all rows are.
+    pooled = np.array([spec[0] + sens[1] - sens[0], spec[1] - spec[0] + sens[0]]) / 100
+    zero, one = 2 * cell * (0.25 + 0.5 * pooled)
+    se, sp = x[:, None, None], x[None, :, None]
+    q = x * se + (1 - x) * (1 - sp)
+    logs = rest[1] * np.log(q) + rest[0] * np.log1p(-q)
+    given = np.exp(logs - logs.max(axis=2, keepdims=True))
+    given /= given.sum(axis=2, keepdims=True)
+    weight = np.exp(
+        beta.logpdf(se, sens[0] + one, sens[1] - sens[0] + zero)
+        + beta.logpdf(sp, spec[0] + zero, spec[1] - spec[0] + one)
+    )
+    density = (weight / weight.sum() * given).sum(axis=(0, 1))
+    mean = density @ x
+    sd = np.sqrt(density @ x**2 - mean**2)
+    rows = [[spec[0], spec[1] - spec[0]], [sens[1] - sens[0], sens[0]]]
+    found = under_label_shift(rows, rest).summary(0.9)
+    assert abs(found.mean[0, 1] - mean) < 0.06 * sd
+    assert found.sd[0, 1] == pytest.approx(sd, rel=0.06)
+
+
+def test_a_judge_that_is_known_leaves_the_binomial_of_its_verdicts():
+    found = under_label_shift(1e9 * np.eye(2), [300, 700]).summary(0.9)
+    assert found.mean[0, 1] == pytest.approx(701 / 1002, abs=1e-3)
+    assert found.sd[0, 1] == pytest.approx(beta(701, 301).std(), rel=0.02)
+
+
+def test_a_group_of_many_rows_is_worth_no_more_than_its_judge_is_known_and_the_whole_averages():
+    given = 200 * np.array([[0.85, 0.15], [0.15, 0.85]])
+    V = np.tile([[5_000.0, 5_000.0]], (40, 1))
+    problem = judges_differ(Problem(given, V, 0.0, True))
+    rows = problem.V.sum(axis=1)
+    # Variance of the share of a category in a group: that of its judge, Σ p² (1 − Σ M²) / (κ + 1).
+    assert rows == pytest.approx(0.5 * 31 / (0.25 * 2 * (1 - 0.85**2 - 0.15**2)), rel=0.05)
+    assert problem.total.sum() == pytest.approx(40 * rows[0])
+    alone = Problem(given, V[:1], 0.0, False)
+    assert judges_differ(alone) is alone
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kappa", [30.0, 1e6])
+def test_intervals_hold_the_truth_whether_judges_elsewhere_differ_or_not(kappa):
+    held, rng = [], np.random.default_rng(11)
+    M = np.array([[0.85, 0.15], [0.12, 0.88]])
+    for _ in range(30):
+        p = rng.beta(5, 3, 12)
+        own = np.array([[rng.dirichlet(kappa * row) for row in M] for _ in p])
+        V = np.array([rng.multinomial(300, (1 - s) * m[0] + s * m[1]) for s, m in zip(p, own, strict=True)])
+        given = np.array([rng.multinomial(200, row) for row in M])
+        found = under_label_shift(given, V, grouped=True).summary(0.9)
+        held.append((found.lower[:, 1] <= p) & (p <= found.upper[:, 1]))
+    # 360 intervals, correlated within a field: nominal .9, wider than needed where judges are the same.
+    assert 0.85 < np.mean(held) < (0.95 if kappa < 1e3 else 1.0)
+
+
+def test_reordered_draws_correlate_and_keep_the_draws_of_each_group():
+    rng = np.random.default_rng(0)
+    draws = rng.dirichlet([3.0, 2.0], (2, 64 * 16))
+    found = reordered(draws, np.array([[1.0, 0.8], [0.8, 1.0]]), of=1, per_draw=16, seed=0)
+    assert np.corrcoef(found[..., 1])[0, 1] == pytest.approx(0.75, abs=0.08)
+    blocks = draws.reshape(2, 64, 16, 2), found.reshape(2, 64, 16, 2)
+    assert np.array_equal(*(np.sort(b[..., 1], axis=2) for b in blocks))
+    assert found.sum(axis=2) == pytest.approx(1)

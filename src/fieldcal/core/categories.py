@@ -1,87 +1,119 @@
-"""Categories of a judge or a test with labels on field rows: the multilevel model where nothing else is known.
+"""Categories of a judge or a test, which are bins.
 
-Bins are categories. No lab tells their classes, so that the base of each is free and learned from the labels; groups
-differ from it by β times what label shift implies (`label_shift`), and by effects of their own. The shift of the whole
-field is in the base: there is one hypothesis.
+With labels on field rows: the multilevel model where nothing else is known. No lab tells the classes of a category, so
+that the base of each is free and learned from the labels; groups differ from it by β times what label shift implies
+(`label_shift`), and by effects of their own. The shift of the whole field is in the base: there is one hypothesis. Rows
+given their class inform the base as far as they are like those of the field.
+
+Without: rows given their class are the lab, and label shift is assumed (`Judge`, `judges_differ`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
 from fieldcal.core.field_model import Counts, Model
-from fieldcal.core.field_posterior import Posterior, posterior_of
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.log_odds import against_first, slopes_of, with_first
 from fieldcal.core.offsets import Offsets
 from fieldcal.core.persistence import Persistence
 from fieldcal.core.policy import POLICY
+from fieldcal.core.posterior import Posterior as UrcPosterior
+from fieldcal.core.priors import Flat, Pooled, Prior
+from fieldcal.core.problem import Penalty, Problem
+from fieldcal.core.solve import solve
 from fieldcal.types import Floats
 
 _STEPS, _ENOUGH, _LARGEST = 30, 1e-6, 1.0  # of Newton's method, on the log-odds scale
 _TINY = 1e-300
 
 
-def model_of(known: Floats, V: Floats) -> Model:
-    """The model of groups with labelled rows (G, K, m) among all rows (G, m)."""
+def model_of(known: Floats, V: Floats, by_class: Floats | None = None) -> Model:
+    """The model of groups with labelled rows (G, K, m) among all rows (G, m), and rows given their class (K, m)."""
     G, K, m = known.shape
-    t = label_shift(known, V)
+    t = label_shift(known, V, by_class)
     nothing = Offsets(np.zeros((G, K - 1)), np.zeros((G, K - 1, K - 1)))
     base = np.full((m, K), 1 / K)
     loose = np.where(known.any(axis=(1, 2)), 0.0, POLICY.free_unlabelled**2)
     lab = np.zeros_like(known)
-    counts = Counts(base, lab, known, V, nothing, t, np.zeros(G), np.ones(G), free_base=True, loose=loose)
+    counts = Counts(
+        base,
+        lab,
+        known,
+        V,
+        nothing,
+        t,
+        np.zeros(G),
+        np.ones(G),
+        free_base=True,
+        loose=loose,
+        by_class=by_class,
+    )
     still = Hypothesis("unchanged", 1.0, 1.0, np.zeros(K - 1), 1e-6 * np.eye(K - 1))
     return Model(counts, (still,), Persistence(np.zeros(1), np.ones(1)), components=POLICY.free_components)
 
 
 @dataclass(frozen=True)
-class Expected:
-    """A posterior, and what further labels at random are on average if it is right."""
+class Judge(Prior):
+    """Shares behind categories whose rows given their class are from elsewhere, or were chosen by class.
 
-    posterior: Posterior
+    How many these rows are of each class says nothing of the shares. So one population has a flat prior; groups are
+    pooled.
+    """
 
-    @cached_property
-    def given(self) -> Floats:
-        """(G, K, m) P(class | category) of rows without a label."""
-        groups = np.arange(len(self.posterior.model.counts.V))
-        return self.posterior.classes(groups).swapaxes(1, 2)
+    name: ClassVar[str] = "judge"
+    learns: ClassVar[bool] = True
 
-    @property
-    def rest(self) -> Floats:
-        """(G, m) rows without a label."""
-        counts = self.posterior.model.counts
-        return np.asarray(np.maximum(counts.V - counts.field.sum(axis=1), 0.0))
-
-    def after(self, n: float) -> Posterior:
-        """With n labels more, all rows at most."""
-        counts, rest = self.posterior.model.counts, self.rest
-        part = min(1.0, n / max(float(rest.sum()), _TINY))
-        known = counts.field + part * rest[:, None] * self.given
-        return posterior_of(model_of(known, counts.V), self.posterior.seed)
+    def posterior(
+        self, problem: Problem, *, random_state: int, learnt: Mapping[str, Any] | None = None
+    ) -> UrcPosterior:
+        """With pseudo-rows for each category of a class."""
+        problem = replace(problem, smoothing=POLICY.rows_of_a_cell * problem.F.shape[1])
+        pooled = problem.grouped and len(problem.V) > 1 if learnt is None else "alpha" in learnt
+        prior = Pooled() if pooled else Flat()
+        return prior.posterior(problem, random_state=random_state, learnt=learnt)
 
 
-def pooled_classes(known: Floats, V: Floats) -> tuple[Floats, Floats]:
+def judges_differ(problem: Problem) -> Problem:
+    """Groups with the rows that their histograms are worth, as each has a judge ``M_gk ~ Dirichlet(κ·M_k)``.
+
+    That spreads a histogram beyond the noise of its rows, as a design effect does. Over groups it averages out.
+    """
+    M, total = problem.M, problem.total
+    if not problem.grouped or not total.sum():
+        return problem
+    p = solve(M, total[None], Penalty.of(problem, classes=1.0)).p[0]
+    spread = float(p**2 @ (1 - (M**2).sum(axis=1))) / (POLICY.kappa_elsewhere + 1)
+    n, q = problem.V.sum(axis=1), p @ M
+    effect = 1 + np.maximum(n - 1, 0.0) * spread / max(1 - float(q @ q), 1e-12)
+    together = total * float(n.sum() / (n @ effect))
+    return replace(problem, V=problem.V / effect[:, None], together=together)
+
+
+def pooled_classes(known: Floats, V: Floats, by_class: Floats | None = None) -> tuple[Floats, Floats]:
     """P(category | class), (K, m), and the shares of the classes in all rows, (K,), from the labels of all groups."""
     rows, categories = known.sum(axis=0), V.sum(axis=0)
     categories = categories / max(categories.sum(), _TINY)
-    M = rows + categories  # a row of each class spread over categories as all rows are
+    M = (
+        rows + (0.0 if by_class is None else by_class) + categories
+    )  # a row of each class spread over categories as all rows are
     share = rows.sum(axis=1) + 0.5
     given = rows + (share / share.sum())[:, None]
     return M / M.sum(axis=1, keepdims=True), (given / given.sum(axis=0)) @ categories
 
 
-def label_shift(known: Floats, V: Floats) -> Offsets:
+def label_shift(known: Floats, V: Floats, by_class: Floats | None = None) -> Offsets:
     """Log-ratios of the classes of each group to those of all rows if categories given a class are alike everywhere.
 
     Mode and curvature of the log-ratios, which are normal around those of all rows beforehand. Groups follow label
     shift more or less closely: the error has a part in proportion to the difference.
     """
-    M, p = pooled_classes(known, V)
+    M, p = pooled_classes(known, V, by_class)
     K, n = len(p), V.sum(axis=1)
     centre = against_first(np.log(np.maximum(p, _TINY)))
     precision = np.linalg.inv(POLICY.free_spread**2 * (np.eye(K - 1) + 1) / 2)

@@ -26,6 +26,7 @@ _POINTS = 32  # around the mode of the variance components
 _KEPT, _KEPT_OF_MANY = 8, 4  # of them for shares; of more than two classes
 _FREEDOM = 8.0  # of the distribution that the points are drawn from
 _STEP, _WIDE_STEP = 0.02, 0.08  # of differences: for slopes, and for curvatures
+_MOST_EXPLORED = 120  # log-odds of categories; of more, exploring the variance components takes minutes
 _TINY = 1e-300
 
 
@@ -47,6 +48,9 @@ def points_of(model: Model, seed: int) -> tuple[Point, ...]:
     if not model.grouped:
         deviations, weights = (np.array(x) for x in model.changes)
         return _fitted_points(model, Components.of_one_population(deviations**2), np.log(weights))
+    _, K, m = model.counts.shape
+    if model.counts.free_base and m * (K - 1) > _MOST_EXPLORED:
+        return _fitted_points(model, Components.of(_prior(model)[0][None], 0.0, 0.0), np.zeros(1))
     if not len(model.teaching):
         return _without_labels(model, seed)
     theta, logs, evidence = _explored(model, seed)

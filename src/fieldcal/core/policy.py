@@ -234,28 +234,13 @@ class Policy:
     swap_leaves: float = 0.33
 
     # Judges (20) -------------------------------------------------------------------------------------------
-    #: How far slices' judges may differ before any label is seen: log κ of ``Dirichlet(κ·M)``, its middle and standard
-    #: deviation. 300 is a sensitivity of .9 that varies by .017 between slices; 30 and 3,000 are its 5 and 95 % points.
-    log_kappa: tuple[float, float] = (5.7, 1.4)
-    #: The probability that a slice has a judge of its own, and its κ then: a judge that is kinder to its own family is
-    #: far from all others, whatever these have in common.
-    judge_of_its_own: float = 0.2
-    kappa_of_its_own: float = 2.0
-    #: After its labels, a probability from which it is told; with .5, one field in 16 was told of by chance.
-    surely_of_its_own: float = 0.8
-    #: The same of one population and rows from elsewhere: one judge, unless labels say otherwise. Without labels it is
-    #: one, so that a few of them must not make the interval wider.
-    log_kappa_elsewhere: tuple[float, float] = (8.0, 1.5)
-    #: The same of how far slices' shares differ: 8 is a share of .5 that varies by .17.
-    log_alpha: tuple[float, float] = (2.1, 1.2)
-    #: Pseudo-rows of every value of a class where histograms tell of the shares. With a half, tests that made no error
-    #: on 30 rows were taken to make next to none, and rare classes were missed; with one, good judges have too much.
+    #: How far judges of groups may differ where no label of a group shows it: κ of ``Dirichlet(κ·M)``. A rate of .9
+    #: varies by .054 between groups.
+    kappa_elsewhere: float = 30.0
+    #: Pseudo-rows of a category, for each class, where rows given their class are the lab. With a half, tests that made
+    #: no error on 30 rows were taken to make next to none, and rare classes were missed; with one, intervals of good
+    #: judges are a tenth wider.
     rows_of_a_cell: float = 0.75
-    #: About so many rows of known class, and shares are told by labels rather than by the histogram.
-    labels_that_tell: float = 30.0
-    #: Where the posterior of a share touches an end: see `posterior_binary.TOUCHING`. Judges that say little leave it
-    #: as wide as [0, 1], and truth near an end is then missed with .4.
-    touching: float = 0.5
     #: A judge whose values differ between two classes in fewer rows than this, perhaps, says next to nothing.
     judge_says_something: float = 0.1
     #: By so much a rate of .9 may vary between slices before it is told, and before it deserves care.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fieldcal.core.point_binary import dispersed_mean
-from fieldcal.core.posterior_binary import TOUCHING, binary_draws, binary_summary, interval
+from fieldcal.core.posterior_binary import binary_draws, binary_summary, interval
 from fieldcal.core.posterior_mcmc import hmc_draws
 from fieldcal.core.problem import Penalty, Problem, Term
 from fieldcal.core.shrinkage import Edge
@@ -101,14 +101,14 @@ def _both_classes(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Sum
     )
 
 
-def summarise_draws(draws: Floats, level: float, *, touching: float = TOUCHING) -> Summary:
+def summarise_draws(draws: Floats, level: float) -> Summary:
     """Mean, sd and interval of draws (G, D, K)."""
     theta = np.arcsin(np.sqrt(np.clip(draws, 0, 1)))
 
     def quantiles(levels: Floats) -> list[Floats]:
         return list(np.quantile(theta, levels, axis=1, method="weibull"))
 
-    lower, upper = interval(quantiles, level, touching=touching)
+    lower, upper = interval(quantiles, level)
     return _sound(draws.mean(axis=1), draws.std(axis=1), np.sin(lower) ** 2, np.sin(upper) ** 2)
 
 

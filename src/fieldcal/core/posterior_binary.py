@@ -102,7 +102,7 @@ def relative_columns(M: Floats) -> Floats:
     return np.asarray(M / np.where(largest > 0, largest, 1.0))
 
 
-def interval(quantiles: Quantiles, level: float, *, touching: float = TOUCHING) -> tuple[Floats, Floats]:
+def interval(quantiles: Quantiles, level: float) -> tuple[Floats, Floats]:
     """Equal-tailed in θ; an end that the posterior touches is inside, and the other end stays where it is.
 
     Whether it touches is asked at fixed probabilities: intervals of different levels are nested.
@@ -110,8 +110,8 @@ def interval(quantiles: Quantiles, level: float, *, touching: float = TOUCHING) 
     tail = (1 - level) / 2
     low5, middle, high5 = quantiles(np.array([0.05, 0.5, 0.95]))
     lower, upper = quantiles(np.array([tail, 1 - tail])) if tail != 0.05 else (low5, high5)
-    at0 = low5 < touching * middle
-    at1 = HALF_PI - high5 < touching * (HALF_PI - middle)
+    at0 = low5 < TOUCHING * middle
+    at1 = HALF_PI - high5 < TOUCHING * (HALF_PI - middle)
     return np.where(at0, 0.0, lower), np.where(at1, HALF_PI, upper)
 
 

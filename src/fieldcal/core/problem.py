@@ -13,7 +13,7 @@ from scipy.special import rel_entr, xlogy
 
 from fieldcal.core.response import in_class_rows, smoothing_cells
 from fieldcal.errors import InputError
-from fieldcal.types import Floats
+from fieldcal.types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Problem:
             outlying=None,
         )
 
-    def take(self, rows: Floats) -> Problem:
+    def take(self, rows: Ints) -> Problem:
         """Some of the groups."""
         return replace(self, V=self.V[rows], together=None, outlying=None)
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import group_keys, show
-from fieldcal.objects.judged import Judged
 from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.verdict import WORDS, Level
 from fieldcal.options import as_array, as_number, check_level, check_options
@@ -212,7 +211,7 @@ class Pairs:
             f"Pairs: {len(self.bins):,} items, {both:,} of them in two or more of {len(self.groups):,} groups"
         )
 
-    def correlations(self, judged: Judged, groups: list[Hashable], rows: Ints, of: int) -> Floats:
+    def correlations(self, prev: Prevalence, groups: list[Hashable], rows: Ints, of: int) -> Floats:
         """(G, G) correlations between groups of the sampling noise in the shares of a class.
 
         A row contributes a score to the estimate of its group: ``P(k | category) / p_k − 1``, or ``1 / p_k − 1`` and
@@ -226,16 +225,21 @@ class Pairs:
                 f"No item of the pairs is of group {group_keys.show(missing)!r:.60}. Make pairs of the same rows "
                 "that were counted."
             )
-        scores, residuals = (
-            np.stack([ask(judged, int(g), int(row), of) for g, row in zip(at, rows, strict=True)], axis=1)
-            for ask in (self._scores, self._residuals)
-        )
-        return judged.together(scores, residuals, rows)
-
-    def _scores(self, judged: Judged, group: int, row: int, of: int) -> Floats:
-        """Scores of one group, (items,); NaN for items that it does not have."""
+        judged, p = prev.judged, prev.estimate[rows]
         M = judged.rates.mean(axis=0)
-        p = judged.draws(np.array([row]))[0].mean(axis=0)
+        scores = np.stack(
+            [self._scores(M, share, int(g), of) for g, share in zip(at, p, strict=True)], axis=1
+        )
+        residuals = np.full(scores.shape, np.nan)
+        if judged.by_labels:
+            classes = judged.posterior.classes(rows)[..., of]
+            residuals = np.stack(
+                [self._residuals(c, int(g), of) for g, c in zip(at, classes, strict=True)], 1
+            )
+        return judged.correlations(scores, residuals, rows)
+
+    def _scores(self, M: Floats, p: Floats, group: int, of: int) -> Floats:
+        """Scores of one group with shares p, (items,); NaN for items that it does not have."""
         bins, classes = self.bins[:, group], self.classes[:, group]
         by_value = M[of] / np.maximum(p @ M, 1e-12) - 1
         by_class = np.where(np.arange(len(p)) == of, 1 / max(p[of], 1e-12), 0.0) - 1
@@ -243,11 +247,10 @@ class Pairs:
         scores = np.where(bins >= 0, scores, np.nan)
         return np.asarray(scores - np.nanmean(scores) if (bins >= 0).any() else scores)
 
-    def _residuals(self, judged: Judged, group: int, row: int, of: int) -> Floats:
-        """Residuals of labelled rows, (items,): the label minus the probability of the class given the category."""
+    def _residuals(self, probability: Floats, group: int, of: int) -> Floats:
+        """Residuals of labelled rows, (items,): the label minus the probability of the class given the category, (m,)."""
         bins, classes = self.bins[:, group], self.classes[:, group]
-        expected = judged.classes(np.array([row]))[0, bins, of]
-        return np.where((classes >= 0) & (bins >= 0), (classes == of) - expected, np.nan)
+        return np.where((classes >= 0) & (bins >= 0), (classes == of) - probability[bins], np.nan)
 
 
 def level_of(prev: Prevalence, level: float | None) -> float:
@@ -427,5 +430,4 @@ def _paired_draws(
     if pairs.lab != prev.lab.digest:
         raise InputError("These pairs were made with another lab. Make them with the lab of this estimate.")
     rows = np.array([prev.row_of(group) for group in groups], dtype=np.intp)
-    together = pairs.correlations(prev.judged, groups, rows, k)
-    return np.asarray(prev.judged.draws(rows, together)[..., k])
+    return prev.draws_together(rows, pairs.correlations(prev, groups, rows, k), k)

@@ -14,7 +14,6 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer, model_vali
 from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.goodness_of_fit import Calibration, Homogeneity, bin_calibration
 from fieldcal.core.group_bias import GroupBias
-from fieldcal.core.judge import LOG_KAPPAS
 from fieldcal.core.response import Conditioning, conditioning, in_class_rows, row_per_weight, smoothing_cells
 from fieldcal.core.trust import Rehearsal
 from fieldcal.core.values import Values
@@ -27,7 +26,6 @@ from fieldcal.objects.artefact import (
     Artefact,
     Counts,
     KeyTuple,
-    Numbers,
     PartitionField,
     check_shapes,
     record,
@@ -88,9 +86,6 @@ class Lab(Artefact):
     by_group: GroupCounts | None = None  # rows of each of `groups` by class and bin
     columns: Columns | None = None  # column names, if learnt from a table
     design: Design | None = None  # for categories: how the labelled rows were chosen
-    judge_spread: Numbers | None = (
-        None  # for categories: log likelihood of the spread between judges of the groups
-    )
     calibration_map: record(CalibrationMap) | None = None  # type: ignore[valid-type]  # what predictions are read as
 
     @model_serializer(mode="wrap")
@@ -104,7 +99,7 @@ class Lab(Artefact):
     @model_validator(mode="after")
     def _shapes(self) -> Self:
         K, m = self.outcome.size, self.partition.m
-        tables = {"F": (K, m), "bin_scores": (m, K), "decisions": (K, m, K), "judge_spread": LOG_KAPPAS.shape}
+        tables = {"F": (K, m), "bin_scores": (m, K), "decisions": (K, m, K)}
         check_shapes(self, {**tables, **dict.fromkeys(("left_out", "loss", "weight_squares"), (K,))})
         if (rehearsal := self.rehearsal) is not None:
             grid = (rehearsal.grid.size,)

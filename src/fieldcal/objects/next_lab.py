@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fieldcal.objects.lab import Lab
 
 #: Results per lab group. They need the rows of the groups, so they cannot be added up.
-_OF_GROUPS = ("rehearsal", "homogeneity", "bias", "bias_groups", "judge_spread")
+_OF_GROUPS = ("rehearsal", "homogeneity", "bias", "bias_groups")
 
 
 def merged(one: Lab, two: Lab) -> dict[str, Any]:
@@ -320,14 +320,11 @@ def _merged_groups(one: Lab, two: Lab) -> dict[str, Any]:
 
 
 def _rehearsed(lab: Lab) -> tuple[int, int, bytes]:
-    """Sort key of a lab by the size of its rehearsal; ties are broken by its content, so that the order is total.
-
-    Labs of categories, which have no rehearsal, by the rows behind the spread between judges.
-    """
+    """Sort key of a lab by the size of its rehearsal; ties are broken by its content, so that the order is total."""
     content = canonical(lab.model_dump(mode="json", include=set(_OF_GROUPS)))
     if lab.rehearsal is not None:
         return lab.rehearsal.n_rows, lab.rehearsal.n_groups, content
-    return 0 if lab.judge_spread is None else lab.n, 0, content
+    return 0, 0, content
 
 
 # Checks that labs can be merged

@@ -36,7 +36,7 @@ from fieldcal.objects.lab import Lab
 from fieldcal.objects.prevalence_parts import Correction, Fit, WholeField
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import check_options
-from fieldcal.types import Floats, Keys, Shape
+from fieldcal.types import Floats, Ints, Keys, Shape
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -278,6 +278,13 @@ class Prevalence(Artefact):
         rows, back = np.unique(at, return_inverse=True)
         return np.asarray(_posteriors().draws(self, rows, assume)[back])
 
+    def draws_together(self, rows: Ints, correlations: Floats, of: int) -> Floats:
+        """Of categories: draws of a class in groups whose rows correlate (groups, groups), (groups, draws)."""
+        order = np.argsort(rows)
+        correlations = correlations[order[:, None], order]
+        found = _posteriors().draws(self, rows[order], "trust", correlations, of)[..., of]
+        return np.asarray(found[np.argsort(order)])
+
     @property
     def is_judged(self) -> bool:
         """Whether the estimate is of shares behind the categories of a judge or a test."""
@@ -285,7 +292,7 @@ class Prevalence(Artefact):
 
     @cached_property
     def judged(self) -> Judged:
-        """The posterior of the shares behind categories, computed again; unavailable with a custom prior."""
+        """What labelled rows show about the judge, computed again; unavailable with a custom prior."""
         if not self.is_judged:
             raise InputError("This estimate is not of values, or has a custom prior.")
         return Judged.of(self.lab, self.field, design_effect=self.design_effect, seed=self.seed)

@@ -9,9 +9,11 @@ import numpy as np
 from fieldcal.core.goodness_of_fit import chance_of, outlying
 from fieldcal.core.labelled_rows import LabelledRows
 from fieldcal.core.problem import Problem
-from fieldcal.core.response import row_per_weight, rows_worth
+from fieldcal.core.response import in_class_rows, row_per_weight, rows_worth
+from fieldcal.errors import InputError, option
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.next_lab import has_labels_of
 from fieldcal.types import Design, Floats, Ints
 
 
@@ -21,8 +23,39 @@ def as_problem(
     """The estimation problem of all groups, or of some.
 
     Weights enter by Kish's effective sample size, in lab and field; dependent rows of the field by their design
-    effect.
+    effect. With categories, the lab's counts are those of rows given their class.
     """
+    problem = _counted(lab, field, design_effect, rows)
+    given = given_class(lab, field, problem) if lab.of_values else np.zeros(0)
+    return replace(problem, F=given, class_rows=None) if given.any() else problem
+
+
+def labelled_here(field: Field) -> bool:
+    """Whether rows of the field have a label that were not chosen by their class."""
+    return any(design != "by_class" for design in field.labelled)
+
+
+def given_class(lab: Lab, field: Field, problem: Problem) -> Floats:
+    """(K, m) rows of a field of categories that inform what the judge says of each class, and nothing else.
+
+    Each counts once. The labelled rows of a lab whose design is "random" or "by_score" are rows of the field, and enter
+    with the field's own labels. Where it has none, those drawn at random are rows from elsewhere; those chosen by
+    category say nothing of other rows. Of rows chosen by class in lab and field, one may hold the other's: the larger
+    number of each class and category counts.
+    """
+    if lab.design == "by_score" and not field.labelled:
+        raise InputError(
+            "The labelled rows of this lab were chosen by their categories, so they describe the rows that they were "
+            f"chosen from, and these were counted without labels. Count them with their labels, {option('y')}."
+        )
+    by_class = labelled_rows(field, problem).by_class.sum(axis=0)
+    elsewhere = lab.design == "by_class" and not has_labels_of(lab, field)
+    if elsewhere or not field.labelled or not (labelled_here(field) or by_class.any()):
+        by_class = np.maximum(in_class_rows(lab.F, lab.n_effective), by_class)
+    return np.asarray(by_class)
+
+
+def _counted(lab: Lab, field: Field, design_effect: float, rows: Ints | slice) -> Problem:
     V, squares = (np.asarray(counts[rows], dtype=np.float64) for counts in (field.V, field.weight_squares))
     whole = V
     if field.weighted:

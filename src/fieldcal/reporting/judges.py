@@ -232,7 +232,7 @@ def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
     """Error rates of the judge with intervals, and their differences between groups."""
     judged, lab = prev.judged, prev.lab
     M = judged.rates
-    counts = np.round(judged.verdicts.given_class + judged.verdicts.known.sum(axis=0), 6)
+    counts = np.round(judged.given + judged.known.sum(axis=0), 6)
     tail = (1 - (prev.level or DEFAULT_LEVEL)) / 2
     lower, upper = np.quantile(M, [tail, 1 - tail], axis=0)
     shown = counts.size <= MOST_RATES
@@ -262,7 +262,7 @@ def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
 def _judge_by_group(prev: Prevalence, k: int) -> dict[str, Any]:
     """Share judged as class k among the rows of each class, by group, highest first."""
     judged, j = prev.judged, _value_of(prev, k)
-    rows = judged.verdicts.known.sum(axis=(1, 2))
+    rows = judged.known.sum(axis=(1, 2))
     at = np.flatnonzero(rows > 0)
     if j is None or judged.spread is None or len(at) < 2:
         return {"by_slice": [], "overall": None, "kinder": None}

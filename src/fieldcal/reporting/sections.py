@@ -135,11 +135,8 @@ def _table_of_classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
 
 def labelled_rows_of(prev: Prevalence) -> Floats | None:
     """Of values: rows that have a label, by group and class, (G, K); None where none has."""
-    if not prev.is_judged:
+    if not prev.is_judged or not prev.field.labelled:
         return None
-    if not prev.field.labelled:
-        known = prev.judged.verdicts.known.sum(axis=2)
-        return known if known.any() else None
     rows = np.zeros(prev.estimate.shape)
     for labels in prev.field.labelled.values():
         rows[labels.at] += labels.counts.sum(axis=2)

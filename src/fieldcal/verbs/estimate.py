@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fieldcal.core.categories import Judge
 from fieldcal.core.intervals import Shares
 from fieldcal.core.methods import MethodName, as_method
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
@@ -16,10 +17,11 @@ from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.artefact import check_call
+from fieldcal.objects.judged import Judged
 from fieldcal.objects.problem import as_problem
 from fieldcal.options import as_number, check_level, check_options, is_auto
 from fieldcal.types import Floats, Point, PointLike
-from fieldcal.verbs.estimate_values import estimate_values, is_judged, judged_by, trust_in_values
+from fieldcal.verbs.estimate_values import from_labels, is_judged, judged_by, trust_in_values
 from fieldcal.verbs.findings import Context
 from fieldcal.verbs.model_of import PersistenceLike, knows_groups, model_of
 from fieldcal.verbs.posteriors import DEFAULT_LEVEL as DEFAULT_LEVEL
@@ -130,19 +132,17 @@ def estimate(
     _check(lab, field, chosen, level=level, point=shown)
     words = "a number, 1 + (m - 1)·r for clusters of m rows with correlation r"
     design_effect = as_number("design_effect", design_effect, least=1, words=words)
-    if lab.of_values and is_judged(prior, method, trust, point):
-        return estimate_values(
-            lab,
-            field,
-            level=level or DEFAULT_LEVEL,
-            design_effect=design_effect,
-            protected=protected,
-            random_state=random_state,
-        )
-    if lab.of_values:
+    judged = None
+    if is_judged(lab, prior=prior, method=method, trust=trust, point=point):
+        judged = Judged.of(lab, field, design_effect=design_effect, seed=random_state)
+        options = {"design_effect": design_effect, "protected": protected}
+        if judged.by_labels:
+            return from_labels(lab, field, judged, level=level or DEFAULT_LEVEL, **options)
+        chosen, trust = Judge(), 1.0
+    elif lab.of_values:
         trust = trust_in_values(field, trust)
     given = as_persistence(persistence)
-    problem = as_problem(lab, field, design_effect=design_effect)
+    problem = as_problem(lab, field, design_effect=design_effect) if judged is None else judged.problem
     urc = chosen.posterior(problem, random_state=random_state)
     # Labels are weighed against the spread under label shift, also where no interval is asked for.
     spread = level or DEFAULT_LEVEL if field.labelled else level
@@ -160,7 +160,8 @@ def estimate(
     before, shifted = _trust(trust, lab, problem, evidence, shift), evidence.overall.shifted
     found, by_model = without_labels(lab, field, problem, shift, before, shifted=shifted), None
     default = method == "default" and is_auto(trust) and shown == "mean" and level is not None
-    if field.labelled or (default and knows_groups(lab, field) and not evidence.unlike_any_mixture):
+    known = default and knows_groups(lab, field) and not evidence.unlike_any_mixture
+    if known or (field.labelled and judged is None):
         moments = shift.moments
         model = model_of(lab, field, problem, shift=moments, trust=before, shifted=shifted, given=given)
         found = with_labels(found, model, field, random_state)
@@ -184,6 +185,7 @@ def estimate(
         shares=each.estimate,
         design_effect=design_effect,
         by_model=by_model,
+        judged=judged,
     )
     prev = judged_by(
         context,

@@ -1,26 +1,29 @@
-"""estimate for values: the shares behind the verdicts of a judge, or the results of a test."""
+"""estimate for categories: from labels of field rows by the multilevel model, otherwise under label shift."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from fieldcal.core.trust import Trust, measure
 from fieldcal.errors import InputError, option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.judged import Judged
 from fieldcal.objects.prevalence import JUDGE
-from fieldcal.objects.problem import as_problem
 from fieldcal.options import is_auto
 from fieldcal.verbs.findings import Context, findings, group_status, warn_about_field
+from fieldcal.verbs.posteriors import mean_of_field
 
 
-def is_judged(prior: Any, method: Any, trust: Any, point: Any) -> bool:
-    """Whether nothing but values and labels is to decide; a caller's own prior or mode is URC's."""
-    return is_auto(prior) and method == "default" and is_auto(trust) and point != "mode"
+def is_judged(lab: Lab, *, prior: Any, method: Any, trust: Any, point: Any) -> bool:
+    """Whether nothing but categories and labels decides; a caller's own prior or mode is URC's."""
+    defaults = is_auto(prior) and method == "default" and is_auto(trust) and point != "mode"
+    return lab.of_values and defaults
 
 
 def trust_in_values(field: Field, trust: Any) -> Any:
-    """Of a caller who chose a prior or a point: values have no probabilities that could be left alone."""
+    """Of a caller who chose a prior or a point: categories have no probabilities that could be left alone."""
     if field.labelled:
         raise InputError(
             "With labelled field rows, categories support only the default prior and point estimate. Leave "
@@ -30,52 +33,45 @@ def trust_in_values(field: Field, trust: Any) -> Any:
     return 1.0 if is_auto(trust) else trust
 
 
-def estimate_values(
-    lab: Lab, field: Field, *, level: float, design_effect: float, protected: bool, random_state: int
-) -> Prevalence:
-    """From every row whose class is known and all others, each counted once.
-
-    A trust is not asked for: with labels of these rows nothing is assumed of the judge, and without them the verdict
-    says what is.
-    """
-    judged = Judged.of(lab, field, design_effect=design_effect, seed=random_state)
-    each, whole = judged.summaries(level)
-    problem = as_problem(lab, field, design_effect=design_effect)
-    evidence = measure(problem, urc=each.mean, whole=whole.mean[0])
-    sums = field.score_sums.sum(axis=0, dtype=float)
+def from_labels(lab: Lab, field: Field, judged: Judged, *, level: float, **options: Any) -> Prevalence:
+    """From labelled field rows and all others, each counted once: nothing is assumed of the judge over all rows."""
+    posterior, V = judged.posterior, judged.problem.V
+    each, whole = posterior.shares(), posterior.whole()
+    lower, upper = each.interval(level, V.sum(axis=1))
+    ends = whole.interval(level, np.array([V.sum()]))
+    evidence = measure(judged.problem, urc=each.estimate, whole=whole.estimate[0])
     row = WholeField(
         n=float(field.n.sum()),
-        mean_prediction=sums / sums.sum() if sums.sum() > 0 else lab.p_lab,
-        urc=whole.mean[0],
-        estimate=whole.mean[0],
-        lower=whole.lower[0],
-        upper=whole.upper[0],
+        mean_prediction=mean_of_field(lab, field),
+        urc=whole.estimate[0],
+        estimate=whole.estimate[0],
+        lower=ends[0][0],
+        upper=ends[1][0],
     )
     context = Context(
         lab,
         field,
         evidence,
         Trust(1.0, 1.0),
-        protected,
         whole=row,
-        width=each.upper - each.lower,
-        V=problem.V,
-        shares=each.mean,
-        design_effect=design_effect,
+        width=upper - lower,
+        V=V,
+        shares=each.estimate,
         judged=judged,
+        **options,
     )
     return judged_by(
         context,
         prior={"name": JUDGE},
-        learnt=judged.learnt(),
+        learnt={},
         point="mean",
         level=level,
-        seed=random_state,
-        urc=each.mean,
+        seed=judged.seed,
+        urc=each.estimate,
         whole=row,
-        estimate=each.mean,
-        lower=each.lower,
-        upper=each.upper,
+        estimate=each.estimate,
+        lower=lower,
+        upper=upper,
         fit=Fit.of(None, evidence),
     )
 

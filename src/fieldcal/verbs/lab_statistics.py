@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fieldcal.core.goodness_of_fit import homogeneity
 from fieldcal.core.group_bias import group_bias
-from fieldcal.core.judge import spread_of_judges
 from fieldcal.core.ordered import approximate_ordered_mean
 from fieldcal.core.partition import as_columns
 from fieldcal.core.response import (
@@ -125,7 +124,7 @@ def group_statistics(
     table = _by_group(rows, codes, len(names), n_bins)
     alike = {"homogeneity": homogeneity(table)}
     if not rehearsed:
-        return {**alike, "judge_spread": spread_of_judges(table)}
+        return alike
     K = rows.proba.shape[1]
 
     def plug(F: Floats, V: Floats) -> tuple[Floats, Floats]:

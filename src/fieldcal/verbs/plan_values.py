@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from fieldcal.core import categories, field_posterior, judge_plan
-from fieldcal.core.judge import Posterior
-from fieldcal.core.judge_plan import largest, part_of
+from fieldcal.core.categories import Judge, model_of
+from fieldcal.core.field_posterior import posterior_of
+from fieldcal.core.problem import Problem
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Prevalence, group_keys, show
-from fieldcal.objects.judged import Judged, LabelledRows
+from fieldcal.objects.judged import Judged
 from fieldcal.options import as_number, check_whole
 from fieldcal.types import Design, Floats, Ints
 
 _MOST_LABELS = 1_000_000
 _STEPS = 7  # of a search among the numbers of labels, at most
 _POWER = 0.8  # the probability with which two slices are told apart
+_MOST = 200  # groups that are planned for
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -146,26 +148,22 @@ def plan_values(
     progress: Callable[[int, int], None] | None = None,
 ) -> ValuesPlan:
     """Of class k: the widths with more labels, and how many are needed for one, or to tell two slices apart."""
-    data = prev.judged.verdicts
-    rows = largest(data)
+    judged = prev.judged
+    rows = _largest(judged)
     pair = None if apart is None else _pair(prev, apart)
     if pair is not None:
         rows = np.union1d(rows, pair)
-    outlook: Outlook = (
-        _LabelledRows.of(prev.judged, rows)
-        if isinstance(prev.judged, LabelledRows)
-        else _Judge.of(prev.judged, rows, np.asarray(prev.n, dtype=np.float64)[rows])
-    )
-    open_rows = int(data.rest[rows].sum())
+    outlook = _Outlook.of(prev, rows)
+    open_rows = int(outlook.rest.sum())
 
     planned = [n for n in labels if n <= open_rows]
     steps = len(planned) * len(outlook.designs) + ((width is not None) + (pair is not None)) * _STEPS
     done = 0
 
     @functools.cache  # a search for a width and one for two slices ask for the same numbers
-    def after(n: int, design: Design = "random") -> Any:
+    def after(n: int, design: Design = "random") -> _Left:
         nonlocal done
-        found = outlook.after(n, design)
+        found = outlook.after(n, design, k)
         done = min(done + (n > 0), steps)
         if progress is not None:
             progress(done, steps)
@@ -174,8 +172,8 @@ def plan_values(
     @functools.cache
     def widths(n: int, design: Design = "random") -> tuple[float, float | None]:
         z = 2 * float(ndtri((1 + level) / 2))  # steadier than the quantiles of draws
-        whole, each = outlook.deviations(after(n, design), k)
-        return z * whole, z * each if prev.field.grouped else None
+        left = after(n, design)
+        return z * left.whole, z * left.group if prev.field.grouped else None
 
     wanted = None if width is None else as_number("width", width, least=1e-6, most=1, words="a width")
     found = widths(0)
@@ -189,7 +187,8 @@ def plan_values(
         needed = abs(difference) / float(ndtri((1 + level) / 2) + ndtri(_POWER))
 
         def told(n: int) -> bool:
-            return outlook.difference(after(n), int(a), int(b), k) <= needed
+            first, second = after(n).draws(np.array([a, b]))
+            return float((first - second).std()) <= needed
 
         plan |= {"apart": tuple(prev.groups[g] for g in pair), "difference": difference}
         plan |= {"labels_to_tell": _fewest(told, open_rows)}
@@ -198,7 +197,8 @@ def plan_values(
         of=prev.classes[k],
         level=level,
         labels=float(
-            data.known.sum() + sum(x.counts.sum() for d, x in prev.field.labelled.items() if d == "by_class")
+            judged.known.sum()
+            + sum(x.counts.sum() for d, x in prev.field.labelled.items() if d == "by_class")
         ),
         width=found[0],
         group_width=found[1],
@@ -207,79 +207,73 @@ def plan_values(
     )
 
 
-class Outlook(Protocol):
-    """What further labels leave open."""
+@dataclass(frozen=True)
+class _Left:
+    """What labels leave open in the share of a class."""
+
+    whole: float  # standard deviations: of all rows,
+    group: float  # and of a typical group
+    draws: Callable[[Ints], Floats]  # of some groups, (groups, draws)
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """Counts of some groups, and what further labels are on average if the estimate is right."""
+
+    known: Floats  # (G, K, m)
+    given: Floats  # (K, m)
+    V: Floats  # (G, m)
+    classes: Floats  # (G, K, m) P(class | category)
+    M: Floats  # (K, m)
+    by_labels: bool
+    problem: Problem
+    seed: int
+
+    @classmethod
+    def of(cls, prev: Prevalence, rows: Ints) -> _Outlook:
+        judged = prev.judged
+        M = judged.rates.mean(axis=0)
+        if judged.by_labels:
+            classes = judged.posterior.classes(rows).swapaxes(1, 2)
+        else:
+            joint = prev.estimate[rows][:, :, None] * M
+            classes = joint / np.maximum(joint.sum(axis=1, keepdims=True), _TINY)
+        known, problem = judged.known[rows], judged.problem.take(rows)
+        V = np.asarray(prev.field.V, dtype=np.float64)[rows] if not judged.by_labels else problem.V
+        return cls(known, judged.given, V, classes, M, judged.by_labels, problem, judged.seed)
 
     @property
     def designs(self) -> tuple[Design, ...]:
         """How further rows may be chosen."""
+        return ("random",) if self.by_labels else ("random", "by_class")
 
-    def after(self, n: int, design: Design) -> Any:
-        """The posterior with so many labels more."""
+    @property
+    def rest(self) -> Floats:
+        """(G, m) rows without a label."""
+        return np.asarray(np.maximum(self.V - self.known.sum(axis=1), 0.0))
 
-    def deviations(self, posterior: Any, k: int) -> tuple[float, float]:
-        """Standard deviations of the share of class k: of all rows, and of a typical slice."""
+    def after(self, n: float, design: Design, k: int) -> _Left:
+        """With so many labels more, all rows at most."""
+        if design == "by_class" or not (n or self.by_labels):
+            return self._under_label_shift(n, k)
+        part = min(1.0, n / max(float(self.rest.sum()), _TINY))
+        known = self.known + part * self.rest[:, None] * self.classes
+        given = self.given if self.given.any() else None
+        found = posterior_of(model_of(known, self.V, given), self.seed)
+        whole, each = (shares.deviation[:, k] for shares in (found.whole(), found.shares()))
+        return _Left(float(whole[0]), float(np.median(each)), lambda at: found.draws(at, 1_024)[..., k])
 
-    def difference(self, posterior: Any, a: int, b: int, k: int) -> float:
-        """That of the difference of two slices."""
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """Under the model of one judge, more or less."""
-
-    expected: judge_plan.Expected
-    given: Floats
-    size: Floats
-    designs: tuple[Design, ...] = ("random", "by_class")
-
-    @classmethod
-    def of(cls, judged: Judged, rows: Ints, size: Floats) -> _Judge:
-        data = judged.verdicts
-        every = len(rows) == len(data.rest)
-        now = judged.posterior if every else Posterior.of(part_of(data, rows), seed=judged.seed)
-        expected = judge_plan.Expected(now)
-        return cls(expected, expected.classes(), size)
-
-    def after(self, n: int, design: Design) -> Posterior:
-        return self.expected.posterior if n == 0 else self.expected.after(n, design, self.given)
-
-    def deviations(self, posterior: Posterior, k: int) -> tuple[float, float]:
-        draws = posterior.draws(np.arange(len(self.size)))[..., k]
-        whole = (self.size / max(self.size.sum(), 1e-300)) @ draws
-        return float(whole.std()), float(np.median(draws.std(axis=1)))
-
-    def difference(self, posterior: Posterior, a: int, b: int, k: int) -> float:
-        draws = posterior.draws(np.array([a, b]))[..., k]
-        return float((draws[0] - draws[1]).std())
+    def _under_label_shift(self, n: float, k: int) -> _Left:
+        problem = replace(self.problem, F=self.given + n / len(self.M) * self.M)
+        found = Judge().posterior(problem, random_state=self.seed)
+        whole = Judge().posterior(problem.whole(), random_state=self.seed).summary(0.9).sd[0, k]
+        each = found.summary(0.9).sd[:, k]
+        return _Left(float(whole), float(np.median(each)), lambda at: found.draws(per_draw=16)[at][..., k])
 
 
-@dataclass(frozen=True)
-class _LabelledRows:
-    """Labels of the field's rows; all open rows labelled leave nothing open."""
-
-    expected: categories.Expected
-    designs: tuple[Design, ...] = ("random",)
-
-    @classmethod
-    def of(cls, judged: LabelledRows, rows: Ints) -> _LabelledRows:
-        counts, now = judged.model.model.counts, judged.model
-        if len(rows) < len(counts.V):
-            now = field_posterior.posterior_of(
-                categories.model_of(counts.field[rows], counts.V[rows]), judged.seed
-            )
-        return cls(categories.Expected(now))
-
-    def after(self, n: int, design: Design) -> field_posterior.Posterior:
-        return self.expected.posterior if n == 0 else self.expected.after(n)
-
-    def deviations(self, posterior: field_posterior.Posterior, k: int) -> tuple[float, float]:
-        whole, each = (found.deviation[:, k] for found in (posterior.whole(), posterior.shares()))
-        return float(whole[0]), float(np.median(each))
-
-    def difference(self, posterior: field_posterior.Posterior, a: int, b: int, k: int) -> float:
-        draws = posterior.draws(np.array([a, b]), 1_024)[..., k]
-        return float((draws[0] - draws[1]).std())
+def _largest(judged: Judged) -> Ints:
+    """The groups that are planned for: of many, those with most rows."""
+    return np.sort(np.argsort(-judged.n, kind="stable")[:_MOST])
 
 
 def _pair(prev: Prevalence, apart: Any) -> Ints:

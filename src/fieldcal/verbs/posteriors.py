@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fieldcal.core.categories import Judge
 from fieldcal.core.field_model import Model
 from fieldcal.core.field_posterior import FieldPosterior, Posterior, posterior_of
 from fieldcal.core.histogram_posterior import HistogramPosterior, Histograms
@@ -20,6 +21,7 @@ from fieldcal.core.trust import Trust, excess_variance, mean_recalibrated
 from fieldcal.objects import Field, Lab, Prevalence
 from fieldcal.objects.derived import Assume
 from fieldcal.objects.from_model import weight_without_labels
+from fieldcal.objects.judged import reordered, root_of
 from fieldcal.objects.problem import as_problem, label_rows
 from fieldcal.types import Floats, Ints, Point
 from fieldcal.verbs.model_of import UnderLabelShift, model_of
@@ -27,6 +29,8 @@ from fieldcal.verbs.model_of import UnderLabelShift, model_of
 DEFAULT_LEVEL = 0.9
 # Draws for each draw of M: many where that costs little memory.
 _FEW, _DRAWS_OF_FEW, _DRAWS_OF_MANY = 1_000, 16, 4
+# Of fields with so many groups at most, from labels of categories.
+_DRAWS_OF_JUDGES = ((100, 2_048), (2_000, 512), (np.inf, 256))
 
 
 @dataclass(frozen=True)
@@ -237,12 +241,17 @@ def _label_shift(prev: Prevalence) -> UnderLabelShift:
 
 
 def _prior(prev: Prevalence) -> Prior:
+    if prev.is_judged:
+        return Judge()
     return prior_from(prev.prior) if prev.own_prior is None else prev.own_prior
 
 
 def histograms_of(prev: Prevalence, rows: Ints) -> tuple[Problem, HistogramPosterior]:
     """Of some groups of an estimate, as before labels were seen."""
-    problem = as_problem(prev.lab, prev.field, design_effect=prev.design_effect, rows=rows)
+    if prev.is_judged:
+        problem = prev.judged.problem.take(rows)
+    else:
+        problem = as_problem(prev.lab, prev.field, design_effect=prev.design_effect, rows=rows)
     return problem, _of_groups(
         prev.lab,
         prev.field,
@@ -262,12 +271,18 @@ def beside_histograms(prev: Prevalence, posterior: Posterior, n: float) -> Field
     return FieldPosterior(groups, groups, posterior, left)
 
 
-def draws(prev: Prevalence, rows: Ints, assume: Assume) -> Floats:
-    """Joint draws (groups, n, K) of the shares of different groups, in ascending order."""
+def draws(
+    prev: Prevalence, rows: Ints, assume: Assume, together: Floats | None = None, of: int = 0
+) -> Floats:
+    """Joint draws (groups, n, K) of the shares of different groups, in ascending order.
+
+    ``together``: of categories, correlations (groups, groups) of the noise of their rows in the share of class ``of``.
+    """
     per_draw = _DRAWS_OF_FEW if len(rows) <= _FEW else _DRAWS_OF_MANY
     n = N_DRAWS * per_draw
-    if prev.is_judged:
-        return np.asarray(prev.judged.draws(rows))
+    if prev.is_judged and prev.judged.by_labels:
+        n = next(n for most, n in _DRAWS_OF_JUDGES if len(prev.groups) <= most)
+        return prev.judged.posterior.draws(rows, n, None if together is None else root_of(together))
     found = np.zeros((len(rows), 0, len(prev.classes)))
     if prev.by_model is not None and assume == "trust":
         left = (
@@ -279,6 +294,8 @@ def draws(prev: Prevalence, rows: Ints, assume: Assume) -> Floats:
     problem, unlabelled = histograms_of(prev, rows)
     posterior = _prior(prev).posterior(problem, random_state=prev.seed, learnt=prev.learnt)
     urc = np.asarray(posterior.draws(per_draw=per_draw))
+    if together is not None:
+        urc = reordered(urc, together, of=of, per_draw=per_draw, seed=prev.seed)
     if assume == "label_shift":
         return urc
     rest = unlabelled.draws(urc, np.random.default_rng([prev.seed, 1]))[:, found.shape[1] :]

@@ -127,18 +127,18 @@ class Judge:
     @property
     def labelled(self) -> Floats:
         """(G,) rows of the field whose class is known, drawn at random or by category."""
-        return np.asarray(self.judged.verdicts.known.sum(axis=(1, 2)))
+        return np.asarray(self.judged.known.sum(axis=(1, 2)))
 
     @property
     def elsewhere(self) -> float:
         """Rows that were chosen by class, or are not of this field."""
-        return float(self.judged.verdicts.given_class.sum())
+        return float(self.judged.given.sum())
 
     @property
     def unchecked(self) -> NDArray[np.bool_]:
         """(m,) categories of which no row has a known class."""
-        rows = self.judged.verdicts
-        return np.asarray(rows.known.sum(axis=(0, 1)) + rows.given_class.sum(axis=0) == 0)
+        rows = self.judged.known.sum(axis=(0, 1)) + self.judged.given.sum(axis=0)
+        return np.asarray(rows == 0)
 
     @property
     def separation(self) -> Floats:
@@ -153,7 +153,7 @@ class Judge:
     @property
     def spread_is_measured(self) -> bool:
         """Whether labels of several groups show the spread."""
-        return self.labelled_groups > 1 or self.judged.verdicts.spread is not None
+        return self.labelled_groups > 1
 
     @property
     def labelled_groups(self) -> int:
