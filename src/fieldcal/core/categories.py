@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
-from fieldcal.core.field_model import Counts, Model
+from fieldcal.core.field_model import Counts, Model, of_new_groups
 from fieldcal.core.field_posterior import Posterior, posterior_of
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.log_odds import against_first, slopes_of, with_first
@@ -36,7 +36,12 @@ def model_of(known: Floats, V: Floats) -> Model:
     lab = np.zeros_like(known)
     counts = Counts(base, lab, known, V, nothing, t, np.zeros(G), np.ones(G), free_base=True, loose=loose)
     still = Hypothesis("unchanged", 1.0, 1.0, np.zeros(K - 1), 1e-6 * np.eye(K - 1))
-    return Model(counts, (still,), Persistence(np.zeros(1), np.ones(1)), components=POLICY.free_components)
+    return Model(
+        counts,
+        (still,),
+        Persistence(np.zeros(1), np.ones(1)),
+        components=of_new_groups(POLICY.least_label_shift),
+    )
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def label_shift(known: Floats, V: Floats) -> Offsets:
     M, p = pooled_classes(known, V)
     K, n = len(p), V.sum(axis=1)
     centre = against_first(np.log(np.maximum(p, _TINY)))
-    precision = np.linalg.inv(POLICY.free_spread**2 * (np.eye(K - 1) + 1) / 2)
+    precision = np.linalg.inv(POLICY.group_spread**2 * (np.eye(K - 1) + 1) / 2)
     z = np.tile(centre, (len(V), 1))
     for _ in range(_STEPS):
         slope, H = _derivatives(z, M, V, n)

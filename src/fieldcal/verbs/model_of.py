@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.field_model import Counts, Model
+from fieldcal.core.field_model import Counts, Model, of_new_groups
 from fieldcal.core.goodness_of_fit import outlying
 from fieldcal.core.hypotheses import hypotheses
 from fieldcal.core.labelled_rows import lab_base
@@ -77,19 +77,13 @@ def model_of(
     if knows_groups(lab, field) and not trust.set_by_caller:
         counts, resembling = _with_lab_groups(lab, field, problem, shift, trust, shifted=shifted, given=given)
         model = Model(counts, found, resembling)
-        changes: tuple[tuple[float, ...], tuple[float, ...]] = (
-            (POLICY.calibration_change[0 if shifted else 1],),
-            (1.0,),
-        )
     else:
         model = _without_lab_groups(lab, field, problem, shift, trust)
         model = replace(model, hypotheses=found)
-        place = 0 if shifted else 1
-        changes = POLICY.bins_off, POLICY.bins_off_weights[place]
-        if field.grouped:
-            changes = POLICY.group_bins_off, POLICY.group_bins_off_weights[place]
     if not weighed:
         return model
+    changed = POLICY.indifferent if shifted else POLICY.beyond_noise
+    changes = POLICY.calibration_change, (1 - changed, changed)
     table = np.zeros(model.counts.field.shape)
     table[labels.groups] = labels.given_bin
     by_class = labels.by_class.sum(axis=0) if labels.by_class.any() else None
@@ -107,9 +101,8 @@ def _without_lab_groups(
     in_field = Offsets.of(shift.urc, shift.sd, shift.whole) if field.grouped else t
     counts = Counts(base, nothing, nothing, problem.V, t, in_field, np.zeros(G), np.ones(G), base_noise=noise)
     follow = trust.between if trust.set_by_caller else max(trust.between, POLICY.least_label_shift)
-    components = ((follow, POLICY.components[0][1]), *POLICY.components[1:])
     new = Persistence(np.zeros(1), np.ones(1))
-    return Model(counts, (), new, grouped=field.grouped, components=components)
+    return Model(counts, (), new, grouped=field.grouped, components=of_new_groups(follow))
 
 
 def _with_lab_groups(
@@ -134,8 +127,10 @@ def _with_lab_groups(
     groups = np.where(np.arange(len(places)) < len(at), np.arange(len(places)), -1)
     # Where the field shifted as no mixture of classes does, it is another population: what the lab's groups show of
     # differences between groups is no evidence for groups that the lab has never seen.
-    explained = trust.overall / POLICY.most_without_labels if shifted else 1.0
-    follow = np.where(places >= 0, 1.0, min(explained, 1.0))
+    explained = min(trust.overall / POLICY.most_without_labels, 1.0) if shifted else 1.0
+    follow, calibrated = (
+        np.where(places >= 0, 1.0, max(explained, least)) for least in (0.0, POLICY.least_label_shift)
+    )
     base = np.clip(lab.bin_means, _LEAST, 1.0)
     base = base / base.sum(axis=1, keepdims=True)
     counts = Counts(
@@ -146,7 +141,7 @@ def _with_lab_groups(
         of_lab,
         Offsets.of(shift.urc, shift.sd, shift.whole).take(groups).followed(follow),
         ((places >= 0) & (groups >= 0) & rows.any(axis=(1, 2))).astype(np.float64),
-        np.where((places >= 0) | (not shifted), 1.0, POLICY.calibration_of_new),
+        calibrated,
     )
     shared = at >= 0
     if problem.outlying is not None:

@@ -12,7 +12,6 @@ from fieldcal.core import guards
 from fieldcal.core.group_bias import MOST_KEPT, amplification
 from fieldcal.core.policy import POLICY
 from fieldcal.objects import Finding, group_keys
-from fieldcal.objects.verdict import State
 from fieldcal.types import Floats, Ints
 from fieldcal.verbs.findings.evidence import BALANCED, GROUPS, MOST_NAMED, PROTECTED, Seen
 
@@ -33,7 +32,7 @@ def homogeneous(seen: Seen) -> Finding | None:
         return None
     question = "Does a class look the same in all lab groups?"
     measured = f"Cramér's V {found.effect:.2f}"
-    if found.effect <= POLICY.small_effect or found.p_value >= POLICY.heterogeneity_p:
+    if found.effect <= POLICY.small_effect or found.p_value >= POLICY.beyond_doubt:
         return Finding(code="homogeneous", question=question, state="ok", text=f"Yes ({measured}).")
     text = f"The lab's groups differ in what a class looks like ({measured}): they differ by more than their "
     return Finding(code="heterogeneous", question=question, state="care", text=f"{text}prevalences.")
@@ -55,7 +54,7 @@ def no_bias(seen: Seen) -> Finding:
         text += f"class, recalibrating by group multiplies that by about {factor}. {GROUPS} measures it."
         return Finding(code="maybe_biased", question=_BIAS, state="ask", text=text)
     biased = _biased(seen)
-    if seen.by_lab_groups is not None and seen.by_lab_groups.persistence >= POLICY.persistent:
+    if seen.by_lab_groups is not None and seen.by_lab_groups.persistence >= POLICY.decided:
         return _corrected(biased, found.tested)
     if not len(biased):
         text = f"Of {found.tested:,} groups of the lab none is clearly off given the class. Recalibrating by group "
@@ -86,7 +85,7 @@ def _biased(seen: Seen) -> Ints:
     if found is None or not seen.field.grouped or lab.outcome.kind == "intervals":
         return np.array([], dtype=np.intp)
     harm = np.abs(found.after) - np.abs(found.miss)
-    told = np.flatnonzero((found.adjusted < POLICY.heterogeneity_p) & (harm > POLICY.biased))
+    told = np.flatnonzero((found.adjusted < POLICY.beyond_doubt) & (harm > POLICY.noticeable))
     return told[np.argsort(-harm[told], kind="stable")]
 
 
@@ -182,7 +181,7 @@ def _lost_in_groups(seen: Seen, before: guards.HardDecisions, after: guards.Hard
 
 
 def _is_lost(before: Floats, after: Floats) -> NDArray[np.bool_]:
-    return np.asarray((before >= POLICY.recall_before) & (after < POLICY.recall_kept * before))
+    return np.asarray((before >= POLICY.errors_traded) & (after < POLICY.recall_kept * before))
 
 
 def _fall(seen: Seen, k: int, before: float, after: float) -> str:
@@ -200,15 +199,12 @@ def errors_kept(seen: Seen) -> Finding:
     text = f"In hard decisions for {group_keys.show(seen.lab.classes[k], width=30)}, false alarms (type I) go from "
     text += f"{before.false_alarms[k]:.1%} to {after.false_alarms[k]:.1%} of the rows of other classes, misses (type "
     text += f"II) from {before.misses[k]:.1%} to {after.misses[k]:.1%} of its own."
-    asked, much = POLICY.errors_traded
-    if rise[k] < asked:
+    if rise[k] < POLICY.errors_traded:
         return Finding(code="errors_kept", question=_ERRORS, state="ok", text=text)
-    told = _is_lost(1 - before.misses, 1 - after.misses).any()  # by `recall_kept`
-    state: State = "care" if rise[k] >= much and not told else "ask"
     return Finding(
         code="errors_traded",
         question=_ERRORS,
-        state=state,
+        state="ask",
         text=text,
         remedy="Which error costs more, only you can know: decide with costs of errors as the goal.",
     )

@@ -82,13 +82,13 @@ def _recalibrated_before(question: str, state: State, text: str) -> Finding:
 
 def _plain(seen: Seen) -> State:
     """More than two classes: what is beyond what noise could leave of label shift."""
-    return "do_not_use" if seen.evidence.overall.upper < POLICY.refused[0] else "care"
+    return "do_not_use" if seen.evidence.overall.upper < POLICY.explained[0] else "care"
 
 
 def _sure(found: guards.Suspicion) -> State:
     """A real field can look a little like a fault, never so much."""
-    return "do_not_use" if found.gain >= POLICY.certain else "care"
+    return "do_not_use" if found.gain >= guards.CERTAIN else "care"
 
 
 def _odds(found: guards.Suspicion) -> str:
-    return f"odds of a {'million' if found.gain >= POLICY.certain else 'thousand'} to one or more"
+    return f"odds of a {'million' if found.gain >= guards.CERTAIN else 'thousand'} to one or more"

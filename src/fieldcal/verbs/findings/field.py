@@ -87,7 +87,7 @@ def complete(seen: Seen) -> Finding:
     """Rows without a prediction."""
     dropped, question = seen.field.dropped, "Does every field row have a prediction?"
     total = dropped + float(seen.field.n.sum())
-    if dropped > POLICY.many_dropped * total:
+    if dropped > POLICY.noticeable * total:
         text = f"{dropped:,} rows had no prediction and were dropped."
         return Finding(code="rows_dropped", question=question, state="care", text=text)
     text = f"{dropped:,} of {total:,.0f} rows had none and were dropped."
@@ -103,7 +103,7 @@ def known_values(seen: Seen) -> Finding | None:
     counted = float(seen.field.n.sum())
     total = counted if partition.takes_in_all else counted + unseen  # elsewhere they are in no bin
     share = unseen / max(total, 1.0)
-    if share <= POLICY.unseen_values[0]:
+    if share <= POLICY.noticeable:
         text = f"{unseen:,} of {total:,.0f} rows have a value that it has never seen."
         return Finding(code="values_known", question=question, state="ok", text=text)
     fate = "they count with the nearest, or with other rare ones"
@@ -112,7 +112,7 @@ def known_values(seen: Seen) -> Finding | None:
         code="values_unseen",
         question=question,
         # With weights the sum is not of rows, and the share a rough one.
-        state="do_not_use" if share > POLICY.unseen_values[1] and not seen.field.weighted else "care",
+        state="do_not_use" if share > POLICY.large_share and not seen.field.weighted else "care",
         text=f"{unseen:,} of {total:,.0f} rows ({share:.1%}) have a value that the lab has never seen: {fate}, and "
         "what classes they are is a guess.",
         remedy="Correct their spelling, or label rows with these values and learn again.",
@@ -149,19 +149,19 @@ def narrow(seen: Seen) -> Finding | None:
     if seen.width is None:
         return None
     widest = np.asarray(seen.width).max(axis=1, initial=0.0)
-    wide = np.flatnonzero(widest > POLICY.wide)
+    wide = np.flatnonzero(widest > 1 - POLICY.large_share)
     if not len(wide):
         return None
     n = np.asarray(seen.field.n, dtype=np.float64)
-    many = n[wide].sum() >= POLICY.many_dropped * n.sum() or len(wide) >= POLICY.many_dropped * len(n)
+    many = n[wide].sum() >= POLICY.noticeable * n.sum() or len(wide) >= POLICY.noticeable * len(n)
     whom = f"{len(wide):,} of {len(widest):,} groups" if seen.field.grouped else "this field"
     worst = wide[np.argsort(-widest[wide], kind="stable")][:MOST_NAMED]
     return Finding(
         code="says_nothing",
         question="Do the intervals say anything?",
         state="care" if many else "ok",
-        text=f"The interval of {whom} spans more than {POLICY.wide:.0%} of what is possible: the data say next to "
-        "nothing here.",
+        text=f"The interval of {whom} spans more than {1 - POLICY.large_share:.0%} of what is possible: the data "
+        "say next to nothing here.",
         remedy="Do not act on these estimates; count more rows, merge small groups, or label some.",
         groups=tuple(seen.field.groups[g] for g in worst) if seen.field.grouped else (),
     )
@@ -172,15 +172,15 @@ def group_status(seen: Seen, verdict: Verdict) -> tuple[str, ...]:
     evidence, misfit = seen.evidence, seen.evidence.misfit
     n = np.asarray(seen.V).sum(axis=1)  # effective rows
     with np.errstate(divide="ignore", invalid="ignore"):
-        below = misfit.free < -POLICY.impossible * np.maximum(misfit.free_se, 1e-12)
+        below = misfit.free < -POLICY.doubtless_errors * np.maximum(misfit.free_se, 1e-12)
     flags = {
         "prior_only": (n == 0) | (seen.lab.n_bins == 1),
-        "few_rows": (n > 0) & (n < POLICY.few_group_rows),
+        "few_rows": (n > 0) & (n < POLICY.few),
         "no_labels": seen.without_labels,
         "not_in_lab": seen.not_in_lab,
         "novel": evidence.novel > 0,
         "inconsistent": evidence.inconsistent,
-        "boundary": below.any(axis=1) & (n >= POLICY.few_group_rows),
+        "boundary": below.any(axis=1) & (n >= POLICY.few),
         "not_converged": np.zeros(len(n), dtype=bool) if evidence.mode is None else ~evidence.mode.converged,
     }
     table = np.column_stack(list(flags.values()))

@@ -23,7 +23,7 @@ def rests_on(seen: Seen) -> Finding:
     judged = _judged(seen)
     own, elsewhere = float(judged.verdicts.known.sum()), float(judged.verdicts.given_class.sum())
     by_class = seen.field.labelled.get("by_class")
-    if own >= POLICY.enough_labels:
+    if own >= POLICY.enough:
         text = f"On {show.amount(own)} labelled rows of these rows: "
         text += (
             "slices share what they tell of the judge, as far as they agree."
@@ -33,7 +33,7 @@ def rests_on(seen: Seen) -> Finding:
         if elsewhere:
             text += f" {show.amount(elsewhere)} rows chosen by class, or elsewhere, add to what is known of the judge."
         return Finding(code="labelled_here", question=_RESTS, state="ok", text=text)
-    if by_class is not None and float(by_class.counts.sum()) >= POLICY.enough_labels:
+    if by_class is not None and float(by_class.counts.sum()) >= POLICY.enough:
         text = f"On {show.amount(float(by_class.counts.sum()))} labelled rows of these rows that were chosen by class: "
         text += "they tell what the judge says of each class, if within a class they were chosen at random."
         return Finding(code="labelled_by_class", question=_RESTS, state="ok", text=text)
@@ -100,7 +100,7 @@ def random_sample(seen: Seen) -> Finding | None:
     if chance is None:
         return None
     question = "Do the labelled rows look like a random sample of the field?"
-    if chance >= POLICY.not_random:
+    if chance >= POLICY.beyond_doubt:
         return Finding(code="looks_random", question=question, state="ok", text="By their values, yes.")
     text = f"They are said to be, but their values are not those of the other rows (p = {chance:.2g})."
     return Finding(
@@ -121,14 +121,14 @@ def every_value_checked(seen: Seen) -> Finding | None:
     rows = np.asarray(seen.field.V, dtype=np.float64).sum(axis=0)
     unchecked = verdicts.known.sum(axis=(0, 1)) + verdicts.given_class.sum(axis=0) == 0
     share = float(rows[unchecked].sum() / max(rows.sum(), 1.0))
-    if share <= POLICY.unseen_values[0]:
+    if share <= POLICY.noticeable:
         return Finding(code="values_checked", question=question, state="ok", text="Yes, but for rare ones.")
     names = np.array(seen.lab.partition.labels([str(c) for c in seen.lab.classes]))
     named = ", ".join(names[unchecked][:MOST_NAMED])
     return Finding(
         code="values_unchecked",
         question=question,
-        state="do_not_use" if share > POLICY.unseen_values[1] else "care",
+        state="do_not_use" if share > POLICY.large_share else "care",
         text=f"No row with the value {named} was checked, which {share:.0%} of the rows have: labels that were chosen "
         "by value say nothing of what classes these are, and the share of the whole is a guess.",
         remedy="Check some rows of every value, or rows drawn at random; if they were chosen by class, say "

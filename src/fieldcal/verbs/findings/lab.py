@@ -50,10 +50,10 @@ def enough_rows(lab: Lab) -> Finding:
     name, n = lab.classes[rarest], rows[rarest]
     question = "Has the lab enough rows of every class?"
     remedy = f"Label more rows of {group_keys.show(name, width=30)}."
-    if n > POLICY.few_class_rows and n < POLICY.enough_class_rows:
+    if n > POLICY.few and n < POLICY.enough:
         text = f"The lab has only {show.amount(n)} rows of class {name!r}: little can be put to the test."
         return Finding(code="some_class_rows", question=question, state="care", text=text, remedy=remedy)
-    if n <= POLICY.few_class_rows:
+    if n <= POLICY.few:
         text = f"Class {name!r} has {n:g} lab rows: where its predictions fall is mostly a guess, and the intervals "
         text += "will be wide."
         return Finding(
@@ -93,7 +93,7 @@ def held_out(lab: Lab) -> Finding | None:
     question = "Were the lab rows kept out of training?"
     if lab.log_loss is None:
         return Finding(code="maybe_held_out", question=question, state="ask", text="Only you can know.")
-    if lab.n < POLICY.too_good_rows or lab.log_loss >= POLICY.too_good:
+    if lab.n_effective.min() < POLICY.enough or lab.log_loss >= POLICY.harmless:
         text = f"Their log loss is {lab.log_loss:.3g}: plausible."
         return Finding(code="held_out", question=question, state="ok", text=text)
     return Finding(
@@ -113,7 +113,7 @@ def calibrated(lab: Lab) -> Finding | None:
     if lab.only_decisions:  # said by `probabilities`: no calibration makes them what they are not
         return None
     error, p_value = lab.calibration.error, lab.calibration.p_value
-    poor = error > POLICY.poor_calibration and p_value < POLICY.poor_calibration_p
+    poor = error > POLICY.noticeable and p_value < POLICY.beyond_doubt
     if lab.calibration_map is not None:
         return _after_calibration(lab.calibration_map.method, error, question, poor=poor)
     if not poor:
@@ -171,8 +171,8 @@ def separates(lab: Lab) -> Finding | None:
         return None
     found = guards.separation(np.asarray(lab.F, dtype=np.float64), lab.bin_means)
     low, high = POLICY.separates
-    margin = POLICY.separates_for_sure * found.error
-    enough = lab.F.sum(axis=1) >= POLICY.enough_class_rows  # of others, `enough_rows` speaks
+    margin = POLICY.sure_errors * found.error
+    enough = lab.F.sum(axis=1) >= POLICY.enough  # of others, `enough_rows` speaks
     known = np.array([enough[a] and enough[b] for a, b in found.pairs])
     blind = known & (found.auc < low) & (found.auc + margin < high)
     weak = known & ((found.auc < high) | (found.auc - margin < 0.5))
@@ -220,7 +220,7 @@ def _worse_than_chance(lab: Lab) -> int | None:
         (high, high_error), (low, low_error) = (
             _mean(lab.bin_means[:, k], rows) for rows in (own, F.sum(axis=0) - own)
         )
-        if high - low < -POLICY.worse_than_chance * np.hypot(high_error, low_error) - 1e-12:
+        if high - low < -POLICY.doubtless_errors * np.hypot(high_error, low_error) - 1e-12:
             return k
     return None
 

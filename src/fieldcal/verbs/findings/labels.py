@@ -31,7 +31,7 @@ def moved(seen: Seen, question: str) -> Finding | None:
         return None
     rows = f"{show.amount(labels.n)} labelled rows"
     kind, weight = _likeliest(model)
-    little = _size(seen) < POLICY.harmless and model.weight("other") < POLICY.other_heard
+    little = _size(seen) < POLICY.harmless and model.weight("other") < 1 - POLICY.decided
     if not seen.evidence.overall.shifted and kind != "other":
         return _unmoved(labels, question, rows, little=little)
     if kind != "other" and little:
@@ -117,7 +117,7 @@ def random_sample(seen: Seen) -> Finding | None:
         return None
     question = "Do the labelled rows look like a random sample of the field?"
     chance = seen.labels.looks_random
-    if chance >= POLICY.not_random:
+    if chance >= POLICY.beyond_doubt:
         text = f"As far as their predictions tell (p = {chance:.2f})."
         return Finding(code="labels_random", question=question, state="ok", text=text)
     text = f"No: their predictions are distributed otherwise than those of the field (p = {chance:.1g})."
@@ -133,7 +133,7 @@ def scores_hold(seen: Seen) -> Finding | None:
     question, labels = "Do scores mean the same in the field, but for the mix of classes?", seen.labels
     if seen.trust.set_by_caller:  # labels speak of scores under what the caller believes
         return None
-    if labels.changed < POLICY.scores_off:
+    if labels.changed < POLICY.sure:
         text = "As far as the labels tell."
         return Finding(code="scores_hold", question=question, state="ok", text=text)
     text = f"Scores mean something else in the field: they are off by about {labels.change:.1f} on the logit scale, "
@@ -188,15 +188,15 @@ def among_the_rows(seen: Seen) -> Finding | None:
 
 
 def _tells_of_shares(labels: FieldLabels) -> bool:
-    return labels.n - labels.rows.get("by_class", 0.0) >= POLICY.enough_labels
+    return labels.n - labels.rows.get("by_class", 0.0) >= POLICY.enough
 
 
 def _surprising(found: PriorPredictive | None) -> bool:
-    return found is not None and found.p_value < POLICY.labels_contradict
+    return found is not None and found.p_value < POLICY.contradicts
 
 
 def _enough(labels: FieldLabels) -> bool:
-    return labels.n >= POLICY.enough_labels
+    return labels.n >= POLICY.enough
 
 
 def _likeliest(model: FromModel) -> tuple[Kind, float]:

@@ -49,10 +49,10 @@ def lab_groups(seen: Seen) -> Finding | None:
         text += f"correlation {found.persistence:.2f}{given}; {shifted}"
     else:
         text = f"The lab has other groups than the field. Learned from them: {shifted}"
-    enough = known >= POLICY.known_rows and np.count_nonzero(labels) >= POLICY.known_groups
-    carried = enough and found.persistence >= POLICY.persistent
+    enough = known >= POLICY.decided and np.count_nonzero(labels) >= POLICY.few
+    carried = enough and found.persistence >= POLICY.decided
     # Groups that differ by label shift alone need not be the same in lab and field.
-    only_mixed = found.between >= POLICY.between_label_shift and found.group_sd < POLICY.small_group_error
+    only_mixed = found.between >= POLICY.decided and found.group_sd < POLICY.shift_sd
     sure = (carried or only_mixed) and found.given_persistence is None
     state: State = "ok" if sure else "care"
     return Finding(
@@ -76,7 +76,7 @@ def rehearsed(seen: Seen) -> Finding | None:
     text += "no weight of the correction helped for sure"
     text += "; differences between groups are left alone." if trust.between == 0 else "."
     worst, error = found.change_by_trust[-1], found.change_by_trust_se[-1]
-    harms = bool(worst > POLICY.sure_harm * error) and trust.rehearsed == 1 and trust.nothing
+    harms = bool(worst > POLICY.sure_errors * error) and trust.rehearsed == 1 and trust.nothing
     if harms:
         text += f" The full correction made log loss worse by {worst:.3f} ± {error:.3f}."
     return Finding(code="rehearsed", question=_BY_MIX, state="do_not_use" if harms else "care", text=text)
@@ -88,14 +88,14 @@ def withheld(seen: Seen) -> Finding | None:
     if trust.set_by_caller or not seen.field.grouped or found is None:
         return None
     question = "Is the field like what was rehearsed?"
-    if trust.rehearsed < POLICY.withheld:
+    if trust.rehearsed < POLICY.decided:
         text = (
             f"Groups differ more than those of the lab did: its labels support {trust.rehearsed:.0%} of it."
         )
         return Finding(
             code="beyond_rehearsal", question=question, state="care", text=text, remedy=_LABEL_SOME
         )
-    if seen.by_lab_groups is not None or trust.between >= POLICY.withheld * found.trust:
+    if seen.by_lab_groups is not None or trust.between >= POLICY.decided * found.trust:
         return None
     text = f"The rehearsal earned a trust of {found.trust:.2f} in how groups differ; {trust.between:.2f} is used, "
     text += "because the field moved in a way that was not rehearsed."
