@@ -23,6 +23,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from fieldcal.core.hypotheses import Hypothesis
@@ -61,6 +62,8 @@ class Counts:
         None  # (m, K) variance of log P(class | bin), where the base is the lab's own counts
     )
     by_class: Floats | None = None  # (K, m) labelled field rows that were chosen by class
+    #: (A,) groups whose histograms are far from every mixture: what holds for others is not learned from them
+    outlying: NDArray[np.bool_] | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -230,6 +233,8 @@ class Model:
     def teaching(self) -> Ints:
         """Groups that teach the variance components and the common effects."""
         size = self.counts.lab.sum(axis=(1, 2)) + self.counts.field.sum(axis=(1, 2))
+        if self.counts.outlying is not None:
+            size = np.where(self.counts.outlying, 0.0, size)
         _, K, m = self.counts.shape
         most = int(np.clip(_TEACHING_NUMBERS // (m * (K - 1) ** 2), 8, _TEACHING))
         order = np.argsort(-size, kind="stable")[:most]
