@@ -128,7 +128,9 @@ def measure(
         whole=misfit(problem.M, total[None], whole[None], rows=rows),
         misfit=misfit(problem.M, problem.V, urc, rows=rows),
         novel=novel(F, problem.V),
-        overall=overall_shift(F, total, smoothing=smoothing),
+        overall=overall_shift(
+            F if problem.F_typical is None else problem.F_typical, total, smoothing=smoothing
+        ),
         between=between_shift(F, problem.typical, smoothing=smoothing) if problem.grouped else None,
         rehearsal=rehearsal,
         edge=edge,
