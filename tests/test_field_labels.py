@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.special import expit
 
 import fieldcal
 from fieldcal import Field, regression
@@ -237,3 +238,25 @@ def test_fault_77_a_group_without_labels_is_marked_and_asks_for_care_unless_lab_
     found = prev.verdict.finding("groups_without_labels")
     assert (found.state, found.groups) == (state, (3,))
     assert rehearsed or prev.verdict.level != "ok"
+
+
+def test_groups_with_one_prediction_for_all_rows_leave_the_others_their_correction():
+    rng = np.random.default_rng(3)
+    share, G, rows = rng.beta(3, 5, 50), 50, 300
+    group = np.repeat(np.arange(G), rows)
+
+    def model(y):
+        return expit(1.6 * rng.normal(np.where(y, 0.8, -0.8)) - 0.5)
+
+    y_lab, y = rng.random(2_000) < 0.375, rng.random(len(group)) < share[group]
+    lab, scores = fieldcal.learn(model(y_lab), y_lab.astype(int)), model(y)
+    given = np.full(len(y), np.nan)
+    known = rng.choice(len(y), 200, replace=False)
+    given[known] = y[known]
+    truth, errors = np.bincount(group, y) / rows, []
+    for broken in (0, 5):
+        some = np.where(group < broken, scores.mean(), scores)
+        prev = fieldcal.estimate(lab, fieldcal.count(lab, some, groups=group, y=given))
+        order = [prev.groups.index(g) for g in range(G)]
+        errors.append(np.abs(prev.estimate[order, 1] - truth)[5:].mean())
+    assert errors[1] < 1.1 * errors[0]

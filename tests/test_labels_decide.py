@@ -80,7 +80,7 @@ def test_labels_that_contradict_label_shift_are_told_with_their_numbers_and_foll
 def test_label_shift_that_labels_rule_out_is_still_told_with_what_it_predicted():
     proba, y = moved_otherwise()
     found = asked(proba, y, 1000)
-    assert found.by_model.weight("label_shift") < 1e-9
+    assert found.by_model.weight("label_shift") < 1e-3
     assert found.labels.label_shift.p_value < 0.01
     assert found.verdict.finding("labels_contradict").state == "care"
 

@@ -68,7 +68,7 @@ def new_field(seed, *, G, hypotheses, changes, labels=100, by_class=0, K=2, m=8,
     slope = slope[:, 1:] - slope[:, :1]
     slope = slope - V.sum(axis=0) @ slope / V.sum()
     bins = rng.normal(0, np.sqrt(noise))
-    common = bins[:, 1:] - bins[:, :1] + rng.normal(0, POLICY.slope) * slope
+    common = bins[:, 1:] - bins[:, :1] + rng.normal(0, POLICY.slope_change) * slope
     common = common + rng.choice(changes[0], p=changes[1]) * rng.multivariate_normal(np.zeros(k), unit(k), m)
     common = common + rng.multivariate_normal(shift.mean, shift.covariance)
     eta = np.broadcast_to(np.log(base[:, 1:] / base[:, :1]) + common, (G, m, k))
@@ -127,7 +127,7 @@ def world(
     base = rng.dirichlet(np.full(K, 1.5), m)
     base = 0.9 * base + 0.1 / K
     logs = np.log(base)
-    common = _calibration(rng, logs, change=POLICY.calibration_change[0] if field_labels else 0.0)
+    common = _calibration(rng, logs, change=POLICY.calibration_change[1] if field_labels else 0.0)
     a = rng.multivariate_normal(shift.mean, shift.covariance)
     t = _correlated(rng, rho, spread * unit(k), G)  # (2, G, k)
     seen = t + rng.multivariate_normal(np.zeros(k), noise * unit(k), (2, G))
@@ -181,7 +181,7 @@ def _calibration(rng, logs, *, change):
     m, K = logs.shape
     k = K - 1
     centred = logs - logs.mean(axis=1, keepdims=True)
-    common = rng.multivariate_normal(np.zeros(k), POLICY.calibration_shift**2 * unit(k))
+    common = rng.multivariate_normal(np.zeros(k), POLICY.shift_sd**2 * unit(k))
     common = common + rng.normal(0, POLICY.calibration_slope) * (centred[:, 1:] - centred[:, :1])
     common = common + rng.multivariate_normal(np.zeros(k), POLICY.calibration_bin**2 * unit(k), m)
     later = rng.multivariate_normal(np.zeros(k), change**2 * unit(k), m) if change else 0.0

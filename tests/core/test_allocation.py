@@ -85,7 +85,7 @@ def test_groups_that_have_labels_get_fewer_and_small_groups_more_than_their_shar
 
 
 def test_a_field_that_moved_gets_labels_by_its_rows_and_a_still_one_where_classes_are_mixed():
-    assert sure_of_bins(posterior(moved=True)) < 0.1
+    assert sure_of_bins(posterior(moved=True)) < 0.5
     assert sure_of_bins(posterior()) > 0.7
     fields = posterior(moved=True), posterior()
     moved, still = (cells_to_label(x, x.model.counts.V, 300)[0] / x.model.counts.V[0] for x in fields)

@@ -6,6 +6,7 @@ from scipy.special import expit, logit
 from scipy.stats import beta, multivariate_normal, norm
 
 from fieldcal.core.categories import Judge, judges_differ, label_shift, model_of
+from fieldcal.core.field_model import of_new_groups
 from fieldcal.core.field_posterior import posterior_of
 from fieldcal.core.policy import POLICY
 from fieldcal.core.problem import Problem
@@ -35,14 +36,14 @@ def by_quadrature(known, V, points=3_000, seed=1):
     The effects of a group on its two categories are bivariate t; given (β, σ, τ, b) groups are independent.
     """
     rng, t = np.random.default_rng(seed), label_shift(known, V)
-    middle, sd = (np.array(x) for x in zip(*POLICY.free_components, strict=True))
+    middle, sd = (np.array(x) for x in zip(*of_new_groups(POLICY.least_label_shift), strict=True))
     theta = rng.normal(middle, sd, (points, 3))
     beta = np.logaddexp(0, 8 * theta[:, 0]) / 8
     sigma, tau = (np.exp(np.clip(x, -6, 2)) for x in theta[:, 1:].T)
     rows = known.sum(axis=0)
     centre, near = logit((rows[1] + 0.5) / (rows.sum(axis=0) + 1)), 0.7**2 * np.eye(2)
     b = rng.multivariate_normal(centre, near, points)
-    before = POLICY.calibration_shift**2 * np.ones((2, 2)) + POLICY.free_base**2 * np.eye(2)
+    before = POLICY.shift_sd**2 * np.ones((2, 2)) + POLICY.free_base**2 * np.eye(2)
     logs = multivariate_normal.logpdf(b, np.zeros(2), before)
     logs -= multivariate_normal.logpdf(b, centre, near)
     nodes = np.linspace(-6, 6, 61)

@@ -124,7 +124,7 @@ def test_two_bins_are_the_mixture_that_a_grid_gives(design):
     weights, moments = np.zeros(3), np.zeros(3)
     for i, h in enumerate(model.hypotheses):
         for change, weight in zip(*CHANGES, strict=True):
-            covariance = h.covariance[0, 0] + POLICY.slope**2 * np.outer(slope, slope)
+            covariance = h.covariance[0, 0] + POLICY.slope_change**2 * np.outer(slope, slope)
             covariance = covariance + np.diag(noise.sum(axis=1) + change**2)
             centre = np.log(base[:, 1] / base[:, 0]) + h.mean
             density = h.weight * weight * like * multivariate_normal(centre, covariance).pdf(z)
@@ -204,7 +204,7 @@ def sampled(model, N=60_000, S=64, seed=0):
     slope = logit - counts.V.sum(axis=0) @ logit / counts.V.sum()
     bins = np.sqrt(counts.base_noise.sum(axis=1) + np.array(CHANGES[0])[large, None] ** 2)
     common = logit + (centre + np.sqrt(variance) * rng.normal(size=N))[:, None]
-    common = common + POLICY.slope * rng.normal(size=(N, 1)) * slope + bins * rng.normal(size=(N, m))
+    common = common + POLICY.slope_change * rng.normal(size=(N, 1)) * slope + bins * rng.normal(size=(N, m))
     logs, first, second = np.zeros(N), np.empty((N, G)), np.empty((N, G))
     for g in range(G):
         wide = np.sqrt(rng.chisquare(POLICY.outlying_freedom, (N, S)) / POLICY.outlying_freedom)
@@ -263,12 +263,8 @@ def test_groups_have_the_posterior_that_importance_sampling_gives(options):
     ],
 )
 def test_intervals_cover_shares_drawn_from_the_prior(G, K, labels, by_class, n):
-    values, weights = (
-        (POLICY.group_bins_off, POLICY.group_bins_off_weights)
-        if G > 1
-        else (POLICY.bins_off, POLICY.bins_off_weights)
-    )
-    options = {"G": G, "K": K, "labels": labels, "by_class": by_class, "changes": (values, weights[0])}
+    changes = POLICY.calibration_change, (1 - POLICY.indifferent, POLICY.indifferent)
+    options = {"G": G, "K": K, "labels": labels, "by_class": by_class, "changes": changes}
     covered = []
     for seed in range(n):
         model, truth = new_field(seed, hypotheses=three(K - 1), **options)

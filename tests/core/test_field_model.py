@@ -129,7 +129,7 @@ def chain(drawn, seed, n=60_000, walkers=24):
             np.where(flag, np.exp(-6), np.exp(np.clip(lo[i] + hi[i] * theta[:, i], -6, 2))) for i in (1, 2)
         )
         c = (
-            POLICY.calibration_shift * d[:, :1]
+            POLICY.shift_sd * d[:, :1]
             + POLICY.calibration_slope * d[:, 1:2] * slope
             + POLICY.calibration_bin * d[:, 2 : 2 + m]
         )

@@ -34,7 +34,7 @@ def compared(proba, y, groups, weight=None):
 
 
 def told(found):
-    return found.adjusted < POLICY.heterogeneity_p
+    return found.adjusted < POLICY.beyond_doubt
 
 
 def estimated(proba, y, groups, trust=1):
@@ -125,7 +125,7 @@ def test_weights_of_any_size_say_the_same_and_rows_without_any_take_no_part():
     np.testing.assert_allclose(weighted.adjusted, bare.adjusted)
     alone = compared(columns(scores), np.where(groups == 0, y, 0), groups)
     assert 0 not in alone.group, "no other group has its second class"
-    scores, y, groups = sites([0.0] * 5, n=10)
+    scores, y, groups = sites([0.0] * 5, n=9)
     assert compared(columns(scores), y, groups) is None
 
 

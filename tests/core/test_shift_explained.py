@@ -74,7 +74,7 @@ def test_a_field_that_did_not_move_has_a_uniform_p_value(n_lab, n):
     p = np.array([common(lab_counts(rng, n_lab), rng.multinomial(n, q)).p_value for _ in range(600)])
     assert (p < 0.05).mean() == pytest.approx(0.05, abs=0.025)
     assert (p < 0.5).mean() == pytest.approx(0.5, abs=0.07)
-    assert (p < POLICY.noise).mean() < 0.03
+    assert (p < POLICY.contradicts).mean() < 0.03
 
 
 def test_label_shift_alone_explains_all_of_a_movement_that_many_rows_show():
@@ -185,7 +185,7 @@ def test_groups_that_do_not_differ_have_a_uniform_p_value_wherever_the_field_is(
     )
     assert (p_value < 0.05).mean() == pytest.approx(0.05, abs=0.03)
     assert (p_value < 0.5).mean() == pytest.approx(0.5, abs=0.08)
-    assert (p_value < POLICY.noise).mean() < 0.03
+    assert (p_value < POLICY.contradicts).mean() < 0.03
 
 
 def test_groups_that_differ_by_label_alone_are_explained_by_it():

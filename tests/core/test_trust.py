@@ -174,7 +174,7 @@ def test_a_trust_of_0_changes_nothing_and_the_excess_of_two_classes_is_the_same_
     assert found.excess_variance.shape == (len(GRID), 2)
     np.testing.assert_allclose(*found.excess_variance.T, rtol=1e-6, atol=1e-12)
     scores, y, _ = by_label(0).lab
-    assert rehearsed(scores, y, np.arange(len(y)) // 15).excess_variance is None
+    assert rehearsed(scores, y, np.arange(len(y)) // 9).excess_variance is None
 
 
 def test_the_expected_change_is_what_the_field_then_shows():

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from fieldcal.core.field_model import Counts, Model
+from fieldcal.core.field_model import Counts, Model, of_new_groups
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.log_odds import against_first, slopes_of, with_first
 from fieldcal.core.offsets import Offsets
@@ -55,7 +55,12 @@ def model_of(known: Floats, V: Floats, by_class: Floats | None = None) -> Model:
         by_class=by_class,
     )
     still = Hypothesis("unchanged", 1.0, 1.0, np.zeros(K - 1), 1e-6 * np.eye(K - 1))
-    return Model(counts, (still,), Persistence(np.zeros(1), np.ones(1)), components=POLICY.free_components)
+    return Model(
+        counts,
+        (still,),
+        Persistence(np.zeros(1), np.ones(1)),
+        components=of_new_groups(POLICY.least_label_shift),
+    )
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ def label_shift(known: Floats, V: Floats, by_class: Floats | None = None) -> Off
     M, p = pooled_classes(known, V, by_class)
     K, n = len(p), V.sum(axis=1)
     centre = against_first(np.log(np.maximum(p, _TINY)))
-    precision = np.linalg.inv(POLICY.free_spread**2 * (np.eye(K - 1) + 1) / 2)
+    precision = np.linalg.inv(POLICY.group_spread**2 * (np.eye(K - 1) + 1) / 2)
     z = np.tile(centre, (len(V), 1))
     for _ in range(_STEPS):
         slope, H = _derivatives(z, M, V, n)

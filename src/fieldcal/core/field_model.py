@@ -23,6 +23,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from fieldcal.core.hypotheses import Hypothesis
@@ -61,6 +62,8 @@ class Counts:
         None  # (m, K) variance of log P(class | bin), where the base is the lab's own counts
     )
     by_class: Floats | None = None  # (K, m) labelled field rows that were chosen by class
+    #: (A,) groups whose histograms are far from every mixture: what holds for others is not learned from them
+    outlying: NDArray[np.bool_] | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -126,12 +129,12 @@ class Design:
         change = np.zeros((m * k, m * k))
         if counts.base_noise is not None:
             slope, fine = _slope(counts, centred=True), m * k <= _COMMON
-            blocks.append((0 * slope, slope, np.array([[POLICY.slope**2]])))
+            blocks.append((0 * slope, slope, np.array([[POLICY.slope_change**2]])))
             change = _of_bins(counts.base_noise)
         else:
             slope = _slope(counts, centred=False)
             bin_sd = POLICY.free_base if counts.free_base else POLICY.calibration_bin
-            blocks.append((each, each, POLICY.calibration_shift**2 * unit))
+            blocks.append((each, each, POLICY.shift_sd**2 * unit))
             blocks.append((slope, slope, np.array([[POLICY.calibration_slope**2]])))
             if fine or counts.free_base:
                 blocks.append((bins, bins, np.asarray(bin_sd**2 * np.kron(np.eye(m), unit))))
@@ -166,6 +169,11 @@ def _of_bins(variance: Floats) -> Floats:
     """Covariance of log-odds against the first class, of independent logarithms with variances (m, K)."""
     parts = (np.diag(v[1:]) + v[0] for v in variance)
     return np.asarray(block_diag(*parts))
+
+
+def of_new_groups(follow: float) -> tuple[tuple[float, float], ...]:
+    """Means and standard deviations of (β, log σ, log τ) where no lab group informs β."""
+    return (follow, POLICY.components[0][1]), *POLICY.components[1:]
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,7 @@ class Model:
             if rows.sum() > 2:
                 both = np.cov(t.mean[rows].T).reshape(K - 1, K - 1) + t.covariance[rows].mean(axis=0)
                 found.append(max(float(np.trace(np.linalg.solve(unit, both))) / (K - 1), 1e-3))
-        lab, field = found if len(found) == 2 else [np.mean(found) if found else POLICY.group_spread] * 2
+        lab, field = found if len(found) == 2 else [np.mean(found) if found else POLICY.group_spread**2] * 2
         return float(lab), float(field)
 
     @cached_property
@@ -225,6 +233,8 @@ class Model:
     def teaching(self) -> Ints:
         """Groups that teach the variance components and the common effects."""
         size = self.counts.lab.sum(axis=(1, 2)) + self.counts.field.sum(axis=(1, 2))
+        if self.counts.outlying is not None:
+            size = np.where(self.counts.outlying, 0.0, size)
         _, K, m = self.counts.shape
         most = int(np.clip(_TEACHING_NUMBERS // (m * (K - 1) ** 2), 8, _TEACHING))
         order = np.argsort(-size, kind="stable")[:most]

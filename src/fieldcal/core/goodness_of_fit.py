@@ -21,6 +21,8 @@ from fieldcal.core.response import response_matrix
 from fieldcal.core.solve import solve
 from fieldcal.types import Floats
 
+#: Lower bounds are one standard error below: this point of a distribution.
+ONE_SE = float(norm.cdf(1))
 _CELLS = 2_000_000  # floats per work array
 
 
@@ -81,8 +83,8 @@ def outlying(M: Floats, V: Floats, *, rows: Floats, p_lab: Floats) -> NDArray[np
     Where more than one in five is like that, the assumption is wrong and not a group.
     """
     found = misfit(M, V, np.tile(p_lab, (len(V), 1)), rows=rows)
-    broken = (found.adjusted < POLICY.noise) & (found.effect > POLICY.large_effect)
-    few = 0 < broken.sum() <= POLICY.outlying_groups * len(V)
+    broken = (found.adjusted < POLICY.contradicts) & (found.effect > POLICY.large_effect)
+    few = 0 < broken.sum() <= POLICY.large_share * len(V)
     return broken if few and V[~broken].sum() > 0 else None
 
 
@@ -223,7 +225,7 @@ class ShiftExplained:
     @property
     def shifted(self) -> bool:
         """Whether the shift is beyond noise."""
-        return self.p_value < POLICY.moved
+        return self.p_value < POLICY.beyond_noise
 
 
 @dataclass(frozen=True)
@@ -256,20 +258,20 @@ def overall_shift(F: Floats, v: Floats, *, smoothing: float) -> ShiftExplained:
         return ShiftExplained(1.0, 1.0, 1.0, 1.0)
     p_value = float(chi2.sf((m - 1) * move / move_noise, m - 1))
     beyond = move - move_noise
-    if p_value >= POLICY.moved or beyond <= 0:
+    if p_value >= POLICY.beyond_noise or beyond <= 0:
         return ShiftExplained(p_value, 1.0, 1.0, 1.0)
     if d.df == 0:  # as many bins as classes: nothing is left over to test with
         return ShiftExplained(p_value, 1.0, 0.0, 1.0, testable=False)
     fit, df = float(d.fit[0]), _fit_df(d, F, v, smoothing)
     unit = fit_noise / df
-    worst, best = (_noncentrality(fit / unit, df, at) * unit for at in (1 - POLICY.one_se, 1 - POLICY.noise))
+    worst, best = (_noncentrality(fit / unit, df, at) * unit for at in (1 - ONE_SE, 1 - POLICY.contradicts))
     return ShiftExplained(
         p_value,
         share=1 - max(fit - fit_noise, 0.0) / beyond,
         lower=1 - worst / beyond,
         groups=1.0,
         upper=1 - best / beyond,
-        contradicted=bool(chi2.sf(fit / unit, df) < POLICY.noise),
+        contradicted=bool(chi2.sf(fit / unit, df) < POLICY.contradicts),
     )
 
 
@@ -291,7 +293,7 @@ def between_shift(F: Floats, V: Floats, *, smoothing: float) -> ShiftExplained:
     away = weight * (d.fit - d.own - d.shared)
     moved = weight * (d.move - d.noise * (1 - n / n.sum()))
     rest = moved.sum() - moved
-    if p_value >= POLICY.moved or d.df == 0 or (rest <= 0).any():
+    if p_value >= POLICY.beyond_noise or d.df == 0 or (rest <= 0).any():
         return ShiftExplained(p_value, 1.0, 0.0, effective_number(moved), testable=d.df > 0)
     share = 1 - away.sum() / moved.sum()
     without = 1 - (away.sum() - away) / rest
@@ -300,7 +302,7 @@ def between_shift(F: Floats, V: Floats, *, smoothing: float) -> ShiftExplained:
     shared = np.sqrt(2 / d.df) * (weight * d.shared).sum() / moved.sum()
     error = float(np.hypot(max(jackknife, own), shared))
     groups = effective_number(moved)
-    one, all_but = (student.ppf(at, groups - 1) * error for at in (POLICY.one_se, 1 - POLICY.noise))
+    one, all_but = (student.ppf(at, groups - 1) * error for at in (ONE_SE, 1 - POLICY.contradicts))
     return ShiftExplained(
         p_value,
         share=float(share),

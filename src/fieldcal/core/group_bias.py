@@ -166,7 +166,7 @@ class _Cells:
     def comparable(self) -> NDArray[np.bool_]:
         """Groups with enough rows, each class of which other groups have too."""
         known = (self.elsewhere > 0) | (self.n == 0)
-        return np.asarray(known.all(axis=1) & (self.rows >= POLICY.rows_of_a_miss))
+        return np.asarray(known.all(axis=1) & (self.rows >= POLICY.few))
 
     @property
     def bias(self) -> Floats:

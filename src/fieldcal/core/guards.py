@@ -30,6 +30,15 @@ _TRUSTS = (1.0, 0.75, 0.5)
 FEWEST_BINS = 4
 #: Up to so many classes all their orders are tried.
 _ALL_ORDERS = 5
+#: Gain of log likelihood by which a fault must explain a field better than any mixture does: the odds of a likelihood
+#: ratio, which noise alone reaches with at most their inverse as probability.
+CLEARLY_BETTER = float(-np.log(POLICY.beyond_doubt))
+#: Gain from which no doubt is left: odds of a million to one.
+CERTAIN = 2 * CLEARLY_BETTER
+#: Faults that are less likely than the likeliest by no more than this are named with it.
+_AS_LIKELY = float(-np.log(POLICY.contradicts))
+#: The same as a share of the gain: distributions between the edges of bins are known about as well as this.
+_INTERPOLATED = 0.1
 _FEW, _TINY, _FAR = 1e-12, 1e-300, 40.0
 _SUM = 1e3  # how much it counts that prevalences sum to one
 _ROUNDS = 50  # until recalibrated predictions have the mean that is asked for
@@ -264,12 +273,12 @@ def suspicions(scores: Scores, *, grouped: bool) -> tuple[Suspicion, ...]:
     A field recalibrated by group is looked at by group, all other faults in the field as a whole.
     """
     most = max(scores.most(by_group=by_group) for by_group in {False, grouped})
-    if scores.M.shape[1] < FEWEST_BINS or not scores.V.sum() or most < POLICY.clearly_better:
+    if scores.M.shape[1] < FEWEST_BINS or not scores.V.sum() or most < CLEARLY_BETTER:
         return ()
     found = [swapped(scores), other_units(scores)]
     found.append(max((recalibrated(scores, by_group=g) for g in {False, grouped}), key=lambda s: s.gain))
     best = max(suspicion.gain for suspicion in found)
-    least = max(POLICY.clearly_better, best - max(POLICY.as_likely, POLICY.interpolated * best))
+    least = max(CLEARLY_BETTER, best - max(_AS_LIKELY, _INTERPOLATED * best))
     likely = [suspicion for suspicion in found if suspicion.gain >= least and _fits(scores, suspicion)]
     return tuple(sorted(likely, key=lambda s: -s.gain))
 
@@ -349,7 +358,7 @@ class Disagreement:
     def explained_by(self, left: float) -> bool:
         """Whether a fault that leaves this much explains it, and no other does so clearly better."""
         best = min(self.reordered, self.recalibrated)
-        return left < POLICY.swap_leaves * self.given and left < best + POLICY.disagree
+        return left < POLICY.fault_leaves * self.given and left < best + POLICY.disagree
 
 
 def disagreement(

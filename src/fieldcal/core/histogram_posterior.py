@@ -85,8 +85,7 @@ class Histograms:
         """Between unchanged predictions and label shift on the logit scale, and its standard deviation there."""
         ends = [logit(np.clip(p, 1e-6, 1 - 1e-6)) for p in (self.mean_prediction, self.urc)]
         middle, distance = expit((ends[0] + ends[1]) / 2), np.abs(ends[1] - ends[0])
-        alone, share = POLICY.other_logit
-        return middle / middle.sum(axis=1, keepdims=True), alone + share * distance
+        return middle / middle.sum(axis=1, keepdims=True), POLICY.other_sd + distance / 2
 
 
 def _either(probability: float) -> tuple[tuple[bool, float], tuple[bool, float]]:
@@ -122,7 +121,7 @@ class HistogramPosterior:
         return HistogramShares(
             weights / weights.sum(),
             np.array([self._centre(h, found.urc) for h in self.hypotheses]),
-            np.array([self._variance(h) + (h.between * sd) ** 2 for h in self.hypotheses]),
+            np.array([self._variance(h, sd) + (h.between * sd) ** 2 for h in self.hypotheses]),
             found.shares(self.trust.overall, self.trust.between if self.grouped else self.trust.overall),
             label_shift=found.label_shift,
             follow=float(sum(h.weight for h in self.hypotheses if h.between > 0)),
@@ -141,7 +140,7 @@ class HistogramPosterior:
             at = np.flatnonzero(np.minimum(chosen, len(weights) - 1) == i)
             if len(at):
                 centre = self._centre(hypothesis, np.moveaxis(urc[:, at], 1, 0))
-                variance = self._variance(hypothesis)[:, None, :]
+                variance = self._variance(hypothesis, urc.std(axis=1))[:, None, :]
                 draws[:, at] = perturbed(np.moveaxis(centre, 0, 1), variance, rng)
         return draws
 
@@ -150,8 +149,8 @@ class HistogramPosterior:
             return np.broadcast_to(self.histograms.middle()[0], urc.shape)
         return self.histograms.shares(hypothesis.overall, hypothesis.between, urc)
 
-    def _variance(self, hypothesis: ShareHypothesis) -> Floats:
-        """(G, K) around the centre, beside the posterior's own under label shift."""
+    def _variance(self, hypothesis: ShareHypothesis, sd: Floats | float) -> Floats:
+        """(G, K) around the centre, beside the posterior's own under label shift, with standard deviations sd."""
         found = self.histograms
         if hypothesis.kind == "other":
             middle, sd = found.middle()
@@ -164,6 +163,7 @@ class HistogramPosterior:
         if hypothesis.between:
             return np.asarray(found.urc * (1 - found.urc) / np.maximum(found.n, 1.0)[:, None])
         p = found.shares(hypothesis.overall, 0.0)
-        loose = POLICY.unchanged_logit[0 if self.shifted else 1] * p * (1 - p)
-        noise = found.noise * (1.0 if self.shifted else 1 + POLICY.unseen_movement**2)
-        return np.asarray(noise + loose**2 + found.miscalibrated**2)
+        small = (POLICY.shift_sd * p * (1 - p)) ** 2
+        if not self.shifted:  # it may have shifted within the noise of its histogram
+            small = small * np.square(sd) / np.maximum(small + np.square(sd), 1e-300)
+        return np.asarray(found.noise + small + found.miscalibrated**2)

@@ -54,16 +54,14 @@ def hypotheses(
     labels : of the field
     weighed : whether labels weigh the hypotheses, so that all three must be open
     """
-    place = 0 if shifted else 1
     unit = (np.eye(len(shift)) + 1) / 2
-    # Rows that were all chosen by class cannot show a shift of the shares.
-    untested = POLICY.untested_off[place] ** 2 * unit if labels.only_by_class else 0 * unit
-    loose = (np.abs(shift).max() / 2 + POLICY.other_off[place]) ** 2 * unit
-    around = POLICY.label_shift_off[place] ** 2 * unit + untested
-    still = POLICY.same_off[place] ** 2 * unit + untested
-    if not shifted:  # it may have shifted within the noise of its histogram
-        small = POLICY.unseen_shift**2 * unit
-        still = still + small @ np.linalg.solve(small + covariance, covariance)
+    small, loose = POLICY.shift_sd**2 * unit, (np.abs(shift).max() / 2 + POLICY.other_sd) ** 2 * unit
+    # A field that has not shifted beyond noise may have shifted within it.
+    around, still = (
+        (small, small) if shifted else (0 * unit, small @ np.linalg.solve(small + covariance, covariance))
+    )
+    if labels.only_by_class:  # they cannot show a shift of the shares
+        around, still = around + small, still + small
     weights, near = _weights(trust, shifted=shifted, weighed=weighed)
     found = (
         Hypothesis("label_shift", weights[0], near[0], shift, covariance + around),
@@ -82,10 +80,14 @@ def _weights(trust: Trust, *, shifted: bool, weighed: bool) -> tuple[_Weights, _
     if trust.set_by_caller:
         return (t, 1 - t, 0.0), (t, 1 - t, 0.0)
     if not shifted:
-        return (POLICY.explanations[1] if weighed else (0.0, 1.0, 0.0)), (0.0, 1.0, 0.0)
+        rest = POLICY.beyond_noise if weighed else 0.0
+        return _split(rest * (1 - POLICY.indifferent), rest * POLICY.indifferent), (0.0, 1.0, 0.0)
     first = max(t, POLICY.least_label_shift)
-    other = (1 - first) * POLICY.share_of_other
-    return (first, 1 - first - other, other), (t, 1 - t, 0.0)
+    return _split(first, (1 - first) * POLICY.indifferent), (t, 1 - t, 0.0)
+
+
+def _split(label_shift: float, other: float) -> _Weights:
+    return label_shift, 1 - label_shift - other, other
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def _undecided(trust: Trust, shifted: bool, grouped: bool) -> list[ShareHypothes
     # Groups of a field that has not shifted have no hypothesis about how it shifted.
     overall = max(trust.overall, least) if shifted or not grouped else 0.0
     unchanged, *others = _pairs(overall, max(trust.between, least), grouped=grouped)
-    rest = POLICY.share_of_other if shifted or grouped else 0.0
+    rest = POLICY.indifferent if shifted or grouped else 0.0
     near = replace(unchanged, weight=unchanged.weight * (1 - rest))
     return [near, *others, ShareHypothesis(unchanged.weight * rest, kind="other")]
 
@@ -147,7 +149,7 @@ def _undecided(trust: Trust, shifted: bool, grouped: bool) -> list[ShareHypothes
 def _after_validation(trust: Trust, known: float, shifted: bool) -> list[ShareHypothesis]:
     """Groups differ as the lab's own did; how the whole field shifted is still open."""
     overall = max(trust.overall, POLICY.least_label_shift) if shifted else 0.0
-    rest = POLICY.share_of_other if shifted else 0.0
+    rest = POLICY.indifferent if shifted else 0.0
     weights = (0.0, (1 - overall) * (1 - rest)), (1.0, overall)
     found = [ShareHypothesis(known * w, o, trust.between, "lab_groups") for o, w in weights]
     return [*found, ShareHypothesis(known * (1 - overall) * rest, kind="other")]

@@ -37,7 +37,7 @@ def lab_base(F: Floats, centres: Floats) -> tuple[Floats, Floats]:
     From lab counts F (K, m) as effective rows; mean predictions (m, K) count as a few rows more.
     """
     rows = np.maximum(F.T + POLICY.rows_of_a_prediction * centres, 1e-3)
-    return rows / rows.sum(axis=1, keepdims=True), POLICY.lab_noise / np.maximum(rows, 0.5)
+    return rows / rows.sum(axis=1, keepdims=True), 1 / np.maximum(rows, 0.5)
 
 
 @dataclass(frozen=True)

@@ -576,7 +576,7 @@ def most_bins(class_rows: Floats, *, ordered: bool = False) -> int:
     """The most bins that these lab rows can fill; never fewer than the default has."""
     usual = default_recipe(class_rows, ordered=ordered)
     rows = class_rows.min() if len(class_rows) == 2 else class_rows.mean()
-    return max(usual.cells if isinstance(usual, Simplex) else usual.n, int(rows // POLICY.rows_per_bin))
+    return max(usual.cells if isinstance(usual, Simplex) else usual.n, int(rows // POLICY.few))
 
 
 def with_fewer_bins(partition: PartitionLike, most: int) -> PartitionLike:

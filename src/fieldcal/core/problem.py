@@ -30,6 +30,8 @@ class Problem:
     together: Floats | None = None  # (m,) the whole field, as effective rows; None for the sum of V
     #: (G,) groups unlike any mixture, such as a frozen sensor: the others learn nothing from them
     outlying: NDArray[np.bool_] | None = None
+    #: F without the lab rows of outlying groups, with which the field without them is compared; None for F
+    F_typical: Floats | None = None
 
     @cached_property
     def A(self) -> Floats:
@@ -71,11 +73,12 @@ class Problem:
             averages_over_M=self.grouped,
             together=None,
             outlying=None,
+            F_typical=None,
         )
 
     def take(self, rows: Ints) -> Problem:
         """Some of the groups."""
-        return replace(self, V=self.V[rows], together=None, outlying=None)
+        return replace(self, V=self.V[rows], together=None, outlying=None, F_typical=None)
 
 
 class Term(Protocol):

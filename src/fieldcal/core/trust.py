@@ -22,6 +22,7 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 from fieldcal.core.goodness_of_fit import (
+    ONE_SE,
     Misfit,
     ShiftExplained,
     between_shift,
@@ -97,18 +98,18 @@ class Evidence:
     @property
     def unlike_any_mixture(self) -> bool:
         """A field so unlike the lab that nothing learnt there applies: another model, or a fault in scoring."""
-        return bool(self.whole.effect[0] > POLICY.large_effect and self.whole.p_value[0] < POLICY.noise)
+        return bool(self.whole.effect[0] > POLICY.large_effect and self.whole.p_value[0] < POLICY.contradicts)
 
     @property
     def inconsistent(self) -> NDArray[np.bool_]:
         """Groups that no mixture of the classes explains: beyond chance over all groups, and large enough to matter."""
-        found = self.misfit.adjusted < POLICY.false_discoveries
+        found = self.misfit.adjusted < POLICY.beyond_noise
         return np.asarray(found & (self.misfit.effect > POLICY.small_effect))
 
     def refused(self, shift: ShiftExplained, effect: float) -> bool:
         """Whether a movement is inexplicable by label shift beyond noise, and the misfit large."""
-        most, large = POLICY.refused
-        return shift.shifted and shift.contradicted and shift.upper < most and effect > large
+        unexplained = shift.shifted and shift.contradicted and shift.upper < POLICY.explained[0]
+        return unexplained and effect > POLICY.medium_effect
 
 
 def measure(
@@ -127,7 +128,9 @@ def measure(
         whole=misfit(problem.M, total[None], whole[None], rows=rows),
         misfit=misfit(problem.M, problem.V, urc, rows=rows),
         novel=novel(F, problem.V),
-        overall=overall_shift(F, total, smoothing=smoothing),
+        overall=overall_shift(
+            F if problem.F_typical is None else problem.F_typical, total, smoothing=smoothing
+        ),
         between=between_shift(F, problem.typical, smoothing=smoothing) if problem.grouped else None,
         rehearsal=rehearsal,
         edge=edge,
@@ -333,12 +336,12 @@ def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Flo
     ----------
     Viechtbauer, W. (2007). Confidence intervals for the amount of heterogeneity in meta-analysis. Stat. Med. 26.
     """
-    used = V.sum(axis=1) >= POLICY.rows_of_a_miss
+    used = V.sum(axis=1) >= POLICY.few
     share, V, log_ratio = share[used], V[used], log_ratio[used]
     if len(V) < 2:
         return None
     table = np.empty((len(GRID), share.shape[1]))
-    quantile = chi2.ppf(1 - POLICY.one_se, len(V))
+    quantile = chi2.ppf(1 - ONE_SE, len(V))
     weights = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
     for i, t in enumerate(GRID):
         value, variance = mean_recalibrated(centres, V, (Step(t, weights),))

@@ -30,6 +30,9 @@ _PLAIN = frozenset((str, int, float, bool, np.int64, np.int32, np.float64, np.bo
 _EXACT = 2.0**53  # from here on floats leave out whole numbers
 _DECIMAL = re.compile(r"[+-]?[0-9]+\.[0-9]*")
 #: In a label: the values of a bin, and characters of each.
+#: So many values of a single judge keep a bin each, also where the lab has fewer rows than bins of scores need: no one
+#: chose where to cut, and their noise is in the interval.
+_OF_A_JUDGE = 12
 _SHOWN, _WIDTH = 3, 24
 
 
@@ -258,7 +261,7 @@ def fit_values(rows: Mapping[Value, int], *, most: int) -> Values:
 def most_values(class_rows: Floats, *, judges: int, ordered: bool = False) -> int:
     """The most bins of values: as many as these lab rows can fill; of a single judge some at least."""
     most = most_bins(class_rows, ordered=ordered)
-    return most if judges > 1 else max(most, POLICY.values_of_a_judge)
+    return most if judges > 1 else max(most, _OF_A_JUDGE)
 
 
 def _neighbours_merged(

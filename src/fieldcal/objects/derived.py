@@ -248,7 +248,7 @@ class Pairs:
         return np.asarray(scores - np.nanmean(scores) if (bins >= 0).any() else scores)
 
     def _residuals(self, probability: Floats, group: int, of: int) -> Floats:
-        """Residuals of labelled rows, (items,): the label minus the probability of the class given the category, (m,)."""
+        """Residuals of labelled rows, (items,): the label minus the probability (m,) of the class in its bin."""
         bins, classes = self.bins[:, group], self.classes[:, group]
         return np.where((classes >= 0) & (bins >= 0), (classes == of) - probability[bins], np.nan)
 

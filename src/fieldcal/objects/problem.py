@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldcal.core.goodness_of_fit import chance_of, outlying
 from fieldcal.core.labelled_rows import LabelledRows
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import in_class_rows, row_per_weight, rows_worth
 from fieldcal.errors import InputError, option
+from fieldcal.objects import group_keys
 from fieldcal.objects.field import Field
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.next_lab import has_labels_of
@@ -72,7 +74,16 @@ def _counted(lab: Lab, field: Field, design_effect: float, rows: Ints | slice) -
         kept = slice(None) if odd is None else ~odd
         sums = (table[kept].sum(axis=0, keepdims=True) for table in (whole, squares))
         together = _worth(lab, *sums)[0] / design_effect
-    return replace(problem, together=together, outlying=odd)
+    return replace(problem, together=together, outlying=odd, F_typical=_without(lab, field, odd))
+
+
+def _without(lab: Lab, field: Field, odd: NDArray[np.bool_] | None) -> Floats | None:
+    """The lab's effective rows without those of some groups of the field; None if it has none of them."""
+    if odd is None or lab.by_group is None:
+        return None
+    at = group_keys.positions(lab.groups, field.groups)[odd]
+    left = lab.F_effective - lab.group_counts(at).sum(axis=0) * lab.effective_per_row
+    return np.maximum(left, 0.0) if (left.sum(axis=1) > 1).all() else None
 
 
 def labelled_rows(field: Field, problem: Problem) -> LabelledRows:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.field_model import Counts, Model
+from fieldcal.core.field_model import Counts, Model, of_new_groups
 from fieldcal.core.goodness_of_fit import outlying
 from fieldcal.core.hypotheses import hypotheses
 from fieldcal.core.labelled_rows import lab_base
@@ -77,19 +77,13 @@ def model_of(
     if knows_groups(lab, field) and not trust.set_by_caller:
         counts, resembling = _with_lab_groups(lab, field, problem, shift, trust, shifted=shifted, given=given)
         model = Model(counts, found, resembling)
-        changes: tuple[tuple[float, ...], tuple[float, ...]] = (
-            (POLICY.calibration_change[0 if shifted else 1],),
-            (1.0,),
-        )
     else:
         model = _without_lab_groups(lab, field, problem, shift, trust)
         model = replace(model, hypotheses=found)
-        place = 0 if shifted else 1
-        changes = POLICY.bins_off, POLICY.bins_off_weights[place]
-        if field.grouped:
-            changes = POLICY.group_bins_off, POLICY.group_bins_off_weights[place]
     if not weighed:
         return model
+    changed = POLICY.indifferent if shifted else POLICY.beyond_noise
+    changes = POLICY.calibration_change, (1 - changed, changed)
     table = np.zeros(model.counts.field.shape)
     table[labels.groups] = labels.given_bin
     by_class = labels.by_class.sum(axis=0) if labels.by_class.any() else None
@@ -107,9 +101,10 @@ def _without_lab_groups(
     in_field = Offsets.of(shift.urc, shift.sd, shift.whole) if field.grouped else t
     counts = Counts(base, nothing, nothing, problem.V, t, in_field, np.zeros(G), np.ones(G), base_noise=noise)
     follow = trust.between if trust.set_by_caller else max(trust.between, POLICY.least_label_shift)
-    components = ((follow, POLICY.components[0][1]), *POLICY.components[1:])
+    if problem.outlying is not None:
+        counts = _apart(counts, problem.outlying, np.zeros(G, dtype=bool))
     new = Persistence(np.zeros(1), np.ones(1))
-    return Model(counts, (), new, grouped=field.grouped, components=components)
+    return Model(counts, (), new, grouped=field.grouped, components=of_new_groups(follow))
 
 
 def _with_lab_groups(
@@ -130,12 +125,14 @@ def _with_lab_groups(
     places = np.concatenate([at, only])
     # In effective rows, as everything else.
     rows = lab.group_counts(places) * lab.effective_per_row
-    of_lab = _lab_offsets(lab, rows.sum(axis=1), places >= 0, problem)
+    of_lab, odd_in_lab = _lab_offsets(lab, rows.sum(axis=1), places >= 0, problem)
     groups = np.where(np.arange(len(places)) < len(at), np.arange(len(places)), -1)
     # Where the field shifted as no mixture of classes does, it is another population: what the lab's groups show of
     # differences between groups is no evidence for groups that the lab has never seen.
-    explained = trust.overall / POLICY.most_without_labels if shifted else 1.0
-    follow = np.where(places >= 0, 1.0, min(explained, 1.0))
+    explained = min(trust.overall / POLICY.most_without_labels, 1.0) if shifted else 1.0
+    follow, calibrated = (
+        np.where(places >= 0, 1.0, max(explained, least)) for least in (0.0, POLICY.least_label_shift)
+    )
     base = np.clip(lab.bin_means, _LEAST, 1.0)
     base = base / base.sum(axis=1, keepdims=True)
     counts = Counts(
@@ -146,11 +143,13 @@ def _with_lab_groups(
         of_lab,
         Offsets.of(shift.urc, shift.sd, shift.whole).take(groups).followed(follow),
         ((places >= 0) & (groups >= 0) & rows.any(axis=(1, 2))).astype(np.float64),
-        np.where((places >= 0) | (not shifted), 1.0, POLICY.calibration_of_new),
+        calibrated,
     )
-    shared = at >= 0
-    if problem.outlying is not None:
-        shared &= ~problem.outlying
+    odd = np.zeros(len(places), dtype=bool)
+    odd[: len(at)] = False if problem.outlying is None else problem.outlying
+    if (odd | odd_in_lab).any():
+        counts = _apart(counts, odd, odd_in_lab)
+    shared = (at >= 0) & ~(odd | odd_in_lab)[: len(at)]
     resembling = persistence(
         _deviations(base, rows[: len(at)].sum(axis=1)[shared], np.asarray(lab.F_effective.sum(axis=0))),
         _deviations(base, problem.V[shared], problem.total),
@@ -159,15 +158,32 @@ def _with_lab_groups(
     return counts, resembling
 
 
-def _lab_offsets(lab: Lab, V: Floats, known: NDArray[np.bool_], problem: Problem) -> Offsets:
-    """What label shift implies for the lab's groups, from their histograms V (A, m) alone."""
+def _lab_offsets(
+    lab: Lab, V: Floats, known: NDArray[np.bool_], problem: Problem
+) -> tuple[Offsets, NDArray[np.bool_]]:
+    """What label shift implies for the lab's groups, from their histograms V (A, m) alone; and which are outlying."""
     places = np.where(known, np.cumsum(known) - 1, -1)
     of_groups = Problem(problem.F, V[known], problem.smoothing, True, class_rows=problem.class_rows)
     rows = of_groups.A.sum(axis=1)
     of_groups = replace(
         of_groups, outlying=outlying(of_groups.M, of_groups.V, rows=rows, p_lab=of_groups.p_lab)
     )
-    return offsets_of(Pooled().posterior(of_groups, random_state=0), lab.p_lab).take(places)
+    found = offsets_of(Pooled().posterior(of_groups, random_state=0), lab.p_lab).take(places)
+    odd = np.zeros(len(known), dtype=bool)
+    odd[known] = False if of_groups.outlying is None else of_groups.outlying
+    return found, odd
+
+
+def _apart(counts: Counts, odd: NDArray[np.bool_], odd_in_lab: NDArray[np.bool_]) -> Counts:
+    """Groups (A,) that are no mixture of the classes: label shift implies nothing for them, and nothing persists."""
+    t_lab, t_field = (
+        t.take(np.where(out, -1, np.arange(len(out))))
+        for t, out in ((counts.t_lab, odd_in_lab), (counts.t_field, odd))
+    )
+    either = odd | odd_in_lab
+    loose = np.where(odd, POLICY.group_spread**2, 0.0)
+    known = np.where(either, 0.0, counts.known)
+    return replace(counts, t_lab=t_lab, t_field=t_field, known=known, loose=loose, outlying=either)
 
 
 def _deviations(centres: Floats, V: Floats, total: Floats) -> tuple[Floats, Floats]:

@@ -33,7 +33,7 @@ def field_labels(lab: Lab, field: Field, estimated: FieldPosterior, before: Trus
         prior=weights / weights.sum(),
         unchanged=posterior.unchanged,
         change=posterior.change,
-        changed=posterior.probability_of_change(POLICY.bins_clearly_off),
+        changed=posterior.probability_of_change(POLICY.calibration_change[1]),
         observed=n / n.sum() if n.sum() else None,
         label_shift=_predictive(prior_predictive(posterior, "label_shift")),
         same=_predictive(prior_predictive(posterior, "unchanged")),
@@ -71,7 +71,7 @@ def reweighting(
     whole = np.average(rates, axis=0, weights=np.maximum(size, 1e-300))
     known = posterior.model.lab_groups
     # If labels support unchanged predictions, new predictions stay nearer to those of the model.
-    left_alone = 0.0 if known or labels is None else POLICY.same_left_alone * labels.unchanged
+    left_alone = 0.0 if known or labels is None else POLICY.indifferent * labels.unchanged
     return FromModel(
         lab_rows=counts.lab[:G].sum(axis=(1, 2)) if known else None,
         labels=labels,

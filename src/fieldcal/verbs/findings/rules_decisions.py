@@ -26,7 +26,7 @@ def homogeneous(context: Context) -> Raised | None:
     found = context.lab.homogeneity
     if found is None or len(_biased(context)):  # then `no_bias` names the group, and its error
         return None
-    same = found.effect <= POLICY.small_effect or found.p_value >= POLICY.heterogeneity_p
+    same = found.effect <= POLICY.small_effect or found.p_value >= POLICY.beyond_doubt
     return raised("homogeneous" if same else "heterogeneous", effect=found.effect)
 
 
@@ -42,7 +42,7 @@ def no_bias(context: Context) -> Raised:
         return raised("maybe_biased", "no_groups", factor=factor)
     biased = _biased(context)
     many = {"n": len(biased), "capped": len(biased) == MOST_KEPT, "tested": found.tested}
-    if model is not None and model.persistence >= POLICY.persistent:
+    if model is not None and model.persistence >= POLICY.decided:
         return raised("bias_corrected", **many)
     if not len(biased):
         return raised("unbiased", tested=found.tested, factor=factor)
@@ -73,7 +73,7 @@ def _biased(context: Context) -> Ints:
     if found is None or not context.field.grouped or lab.outcome.kind == "intervals":
         return np.array([], dtype=np.intp)
     harm = np.abs(found.after) - np.abs(found.miss)
-    at = np.flatnonzero((found.adjusted < POLICY.heterogeneity_p) & (harm > POLICY.biased))
+    at = np.flatnonzero((found.adjusted < POLICY.beyond_doubt) & (harm > POLICY.noticeable))
     return at[np.argsort(-harm[at], kind="stable")]
 
 
@@ -136,7 +136,7 @@ def _lost_in_groups(context: Context, before: Floats, after: Floats) -> Raised:
 
 
 def _is_lost(before: Floats, after: Floats) -> NDArray[np.bool_]:
-    return np.asarray((before >= POLICY.recall_before) & (after < POLICY.recall_kept * before))
+    return np.asarray((before >= POLICY.errors_traded) & (after < POLICY.recall_kept * before))
 
 
 def _changes(
@@ -160,11 +160,10 @@ def errors_kept(context: Context) -> Raised:
         "misses": before.misses[k],
         "new_misses": after.misses[k],
     }
-    asked, much = POLICY.errors_traded
-    if rise[k] < asked:
+    if rise[k] < POLICY.errors_traded:
         return raised("errors_kept", "kept", **errors)
-    said = _is_lost(1 - before.misses, 1 - after.misses).any()  # by `recall_kept`
-    state: State = "care" if rise[k] >= much and not said else "ask"
+    by_recall = _is_lost(1 - before.misses, 1 - after.misses).any()  # `recall_kept` reports it
+    state: State = "care" if rise[k] >= POLICY.large_share and not by_recall else "ask"
     return raised("errors_traded", state=state, **errors)
 
 

@@ -61,7 +61,7 @@ def complete(context: Context) -> Raised:
     """Rows without a prediction."""
     n = context.field.dropped
     total = n + float(context.field.n.sum())
-    many = n > POLICY.many_dropped * total
+    many = n > POLICY.noticeable * total
     return raised("rows_dropped" if many else "complete", n=n, total=total, share=n / max(total, 1.0))
 
 
@@ -73,7 +73,7 @@ def known_values(context: Context) -> Raised | None:
     counted = float(context.field.n.sum())
     total = counted if partition.takes_in_all else counted + unseen  # elsewhere they are in no bin
     share = unseen / max(total, 1.0)
-    care, worse = POLICY.unseen_values
+    care, worse = POLICY.noticeable, POLICY.large_share
     if share <= care:
         return raised("values_known", n=unseen, total=total)
     # With weights the sum is not of rows, and the share a rough one.
@@ -133,11 +133,11 @@ def narrow(context: Context) -> Raised | None:
     if context.width is None:
         return None
     grouped, widest = context.field.grouped, np.asarray(context.width).max(axis=1, initial=0.0)
-    wide = np.flatnonzero(widest > POLICY.wide)
+    wide = np.flatnonzero(widest > 1 - POLICY.large_share)
     if not len(wide):
         return None
     n = np.asarray(context.field.n, dtype=np.float64)
-    many = n[wide].sum() >= POLICY.many_dropped * n.sum() or len(wide) >= POLICY.many_dropped * len(n)
+    many = n[wide].sum() >= POLICY.noticeable * n.sum() or len(wide) >= POLICY.noticeable * len(n)
     worst = wide[np.argsort(-widest[wide], kind="stable")][:MOST_NAMED]
     return raised(
         "says_nothing",
@@ -146,7 +146,7 @@ def narrow(context: Context) -> Raised | None:
         groups=(context.field.groups[g] for g in worst) if grouped else (),
         n=len(wide),
         total=len(widest),
-        limit=POLICY.wide,
+        limit=1 - POLICY.large_share,
     )
 
 
@@ -155,15 +155,15 @@ def group_status(context: Context, verdict: Verdict) -> tuple[str, ...]:
     evidence, misfit = context.evidence, context.evidence.misfit
     n = np.asarray(context.V).sum(axis=1)  # effective rows
     with np.errstate(divide="ignore", invalid="ignore"):
-        below = misfit.free < -POLICY.impossible * np.maximum(misfit.free_se, 1e-12)
+        below = misfit.free < -POLICY.doubtless_errors * np.maximum(misfit.free_se, 1e-12)
     flags = {
         "prior_only": (n == 0) | (context.lab.n_bins == 1),
-        "few_rows": (n > 0) & (n < POLICY.few_group_rows),
+        "few_rows": (n > 0) & (n < POLICY.few),
         "no_labels": context.without_labels,
         "not_in_lab": context.not_in_lab,
         "novel": evidence.novel > 0,
         "inconsistent": evidence.inconsistent,
-        "boundary": below.any(axis=1) & (n >= POLICY.few_group_rows),
+        "boundary": below.any(axis=1) & (n >= POLICY.few),
         "not_converged": np.zeros(len(n), dtype=bool) if evidence.mode is None else ~evidence.mode.converged,
     }
     table = np.column_stack(list(flags.values()))
@@ -219,13 +219,13 @@ def counted_raw(context: Context) -> Raised:
 
 def _plain(context: Context) -> State:
     """More than two classes: what is beyond what noise could leave of label shift."""
-    return "do_not_use" if context.evidence.overall.upper < POLICY.refused[0] else "care"
+    return "do_not_use" if context.evidence.overall.upper < POLICY.explained[0] else "care"
 
 
 def _sure(found: guards.Suspicion) -> State:
     """A real field can look a little like a fault, never so much."""
-    return "do_not_use" if found.gain >= POLICY.certain else "care"
+    return "do_not_use" if found.gain >= guards.CERTAIN else "care"
 
 
 def _ratio(found: guards.Suspicion) -> int:
-    return 1_000_000 if found.gain >= POLICY.certain else 1_000
+    return 1_000_000 if found.gain >= guards.CERTAIN else 1_000

@@ -15,11 +15,11 @@ def rests_on(context: Context) -> Raised:
     own, elsewhere = float(context.judge.labelled.sum()), context.judge.elsewhere
     by_class = context.field.labelled.get("by_class")
     chosen = 0.0 if by_class is None else float(by_class.counts.sum())
-    if own >= POLICY.enough_labels:
+    if own >= POLICY.enough:
         return raised(
             "labelled_here", n=own, grouped=context.field.grouped, more=elsewhere > 0, elsewhere=elsewhere
         )
-    if chosen >= POLICY.enough_labels:
+    if chosen >= POLICY.enough:
         return raised("labelled_by_class", n=chosen)
     return raised("judge_assumed", "few" if own else "elsewhere", n=own, elsewhere=elsewhere)
 
@@ -61,7 +61,7 @@ def random_sample(context: Context) -> Raised | None:
     p_value = looks_random(context.lab, context.field) if context.field.labelled else None
     if p_value is None:
         return None
-    return raised("looks_random" if p_value >= POLICY.not_random else "not_random", p_value=p_value)
+    return raised("looks_random" if p_value >= POLICY.beyond_doubt else "not_random", p_value=p_value)
 
 
 def every_value_checked(context: Context) -> Raised | None:
@@ -71,7 +71,7 @@ def every_value_checked(context: Context) -> Raised | None:
         return None
     rows, unchecked = np.asarray(field.V, dtype=np.float64).sum(axis=0), context.judge.unchecked
     share = float(rows[unchecked].sum() / max(rows.sum(), 1.0))
-    care, worse = POLICY.unseen_values
+    care, worse = POLICY.noticeable, POLICY.large_share
     if share <= care:
         return raised("values_checked")
     names = np.array(context.lab.partition.labels([str(c) for c in context.lab.classes]))[unchecked]

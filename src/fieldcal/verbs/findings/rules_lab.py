@@ -35,7 +35,7 @@ def enough_rows(lab: Lab) -> Raised:
     """A class with few lab rows."""
     rows = lab.n_effective
     rarest = int(rows.argmin())
-    few, enough = POLICY.few_class_rows, POLICY.enough_class_rows
+    few, enough = POLICY.few, POLICY.enough
     code = "few_class_rows" if rows[rarest] <= few else "some_class_rows"
     return raised(
         code if rows[rarest] < enough else "enough_class_rows", name=lab.classes[rarest], n=rows[rarest]
@@ -61,7 +61,7 @@ def held_out(lab: Lab) -> Raised | None:
         return None
     if lab.log_loss is None:
         return raised("maybe_held_out")
-    good = lab.n >= POLICY.too_good_rows and lab.log_loss < POLICY.too_good
+    good = lab.n_effective.min() >= POLICY.enough and lab.log_loss < POLICY.harmless
     return raised("too_good" if good else "held_out", loss=lab.log_loss)
 
 
@@ -72,7 +72,7 @@ def calibrated(lab: Lab) -> Raised | None:
         return None
     error, by = lab.calibration.error, lab.calibration_map
     found = {"error": error, "fitted": by is not None, "method": "" if by is None else by.method}
-    if not (error > POLICY.poor_calibration and lab.calibration.p_value < POLICY.poor_calibration_p):
+    if not (error > POLICY.noticeable and lab.calibration.p_value < POLICY.beyond_doubt):
         return raised("calibrated", "raw" if by is None else "fitted", **found)
     if by is not None:
         remedy = "labels" if by.method == "isotonic" else "isotonic"
@@ -92,8 +92,8 @@ def separates(lab: Lab) -> Raised | None:
         return None
     found = guards.separation(np.asarray(lab.F, dtype=np.float64), lab.bin_means)
     low, high = POLICY.separates
-    margin = POLICY.separates_for_sure * found.error
-    enough = lab.F.sum(axis=1) >= POLICY.enough_class_rows  # `enough_rows` is about the others
+    margin = POLICY.sure_errors * found.error
+    enough = lab.F.sum(axis=1) >= POLICY.enough  # `enough_rows` is about the others
     known = np.array([enough[a] and enough[b] for a, b in found.pairs])
     blind = known & (found.auc < low) & (found.auc + margin < high)
     weak = known & ((found.auc < high) | (found.auc - margin < 0.5))
@@ -131,7 +131,7 @@ def _worse_than_chance(lab: Lab) -> int | None:
         (high, high_error), (low, low_error) = (
             _mean(lab.bin_means[:, k], rows) for rows in (own, F.sum(axis=0) - own)
         )
-        if high - low < -POLICY.worse_than_chance * np.hypot(high_error, low_error) - 1e-12:
+        if high - low < -POLICY.doubtless_errors * np.hypot(high_error, low_error) - 1e-12:
             return k
     return None
 

@@ -51,10 +51,10 @@ def lab_groups(context: Context) -> Raised | None:
     rows = np.asarray(context.field.n, dtype=np.float64)
     labels = np.asarray(found.lab_rows, dtype=np.float64)
     known, share = np.count_nonzero(labels), float(rows[labels > 0].sum() / max(rows.sum(), 1e-300))
-    enough = share >= POLICY.known_rows and known >= POLICY.known_groups
-    carried = enough and found.persistence >= POLICY.persistent
+    enough = share >= POLICY.decided and known >= POLICY.few
+    carried = enough and found.persistence >= POLICY.decided
     # Groups that differ by label shift alone need not be the same in lab and field.
-    only_shares = found.between >= POLICY.between_label_shift and found.group_sd < POLICY.small_group_error
+    only_shares = found.between >= POLICY.decided and found.group_sd < POLICY.shift_sd
     given = found.given_persistence is not None
     sure = (carried or only_shares) and not given
     return raised(
@@ -84,7 +84,7 @@ def rehearsed(context: Context) -> Raised | None:
     worst, worst_error = found.change_by_trust[-1], found.change_by_trust_se[-1]
     helps = found.trust > 0
     harms = bool(
-        not helps and worst > POLICY.sure_harm * worst_error and trust.rehearsed == 1 and trust.nothing
+        not helps and worst > POLICY.sure_errors * worst_error and trust.rehearsed == 1 and trust.nothing
     )
     return raised(
         "rehearsed",
@@ -107,9 +107,9 @@ def withheld(context: Context) -> Raised | None:
     found, trust = context.evidence.rehearsal, context.trust
     if trust.set_by_caller or not context.field.grouped or found is None:
         return None
-    if trust.rehearsed < POLICY.withheld:
+    if trust.rehearsed < POLICY.decided:
         return raised("beyond_rehearsal", reach=trust.rehearsed)
-    if context.by_lab_groups is not None or trust.between >= POLICY.withheld * found.trust:
+    if context.by_lab_groups is not None or trust.between >= POLICY.decided * found.trust:
         return None
     return raised("trust_withheld", supported=found.trust, trust=trust.between)
 
@@ -189,7 +189,7 @@ def _by_labels(context: Context) -> Raised | None:
         return None
     weights = {kind: model.weight(kind) for kind in KINDS}
     kind = max(KINDS, key=model.weight)
-    little = _size(context) < POLICY.harmless and weights["other"] < POLICY.other_heard
+    little = _size(context) < POLICY.harmless and weights["other"] < 1 - POLICY.decided
     if not context.evidence.overall.shifted and kind != "other":
         return _unshifted(labels, little=little)
     if kind != "other" and little:
@@ -204,7 +204,7 @@ def _by_labels(context: Context) -> Raised | None:
 
 
 def _unshifted(labels: FieldLabels, *, little: bool) -> Raised:
-    about_shares = labels.n - labels.rows.get("by_class", 0.0) >= POLICY.enough_labels
+    about_shares = labels.n - labels.rows.get("by_class", 0.0) >= POLICY.enough
     surprising = _surprising(labels.same)
     if little and about_shares and not surprising:
         return raised("labels_unmoved", "still", n=labels.n)
@@ -257,7 +257,7 @@ def random_sample(context: Context) -> Raised | None:
     if context.labels is None or context.labels.looks_random is None:
         return None
     p_value = context.labels.looks_random
-    return raised("labels_random" if p_value >= POLICY.not_random else "labels_not_random", p_value=p_value)
+    return raised("labels_random" if p_value >= POLICY.beyond_doubt else "labels_not_random", p_value=p_value)
 
 
 def among_the_rows(context: Context) -> Raised | None:
@@ -274,7 +274,7 @@ def scores_hold(context: Context) -> Raised | None:
     labels = context.labels
     if labels is None or context.trust.set_by_caller:  # then labels show scores under the caller's assumption
         return None
-    if labels.changed < POLICY.scores_off:
+    if labels.changed < POLICY.sure:
         return raised("scores_hold")
     return raised("scores_off", change=labels.change, changed=labels.changed)
 
@@ -295,8 +295,8 @@ def settled(context: Context, found: Raised) -> Raised:
 
 
 def _surprising(found: PriorPredictive | None) -> bool:
-    return found is not None and found.p_value < POLICY.labels_contradict
+    return found is not None and found.p_value < POLICY.contradicts
 
 
 def _enough(labels: FieldLabels) -> bool:
-    return labels.n >= POLICY.enough_labels
+    return labels.n >= POLICY.enough
