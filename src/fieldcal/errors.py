@@ -182,7 +182,7 @@ class GroupWarning(FieldcalWarning):
 
 
 class IdentifiabilityWarning(FieldcalWarning):
-    """The bins hardly tell some classes apart."""
+    """The bins hardly distinguish some classes."""
 
 
 class SmallSampleWarning(FieldcalWarning):
@@ -218,7 +218,7 @@ class UnseenGroupWarning(FieldcalWarning):
 
 
 class ValueWarning(FieldcalWarning):
-    """Values of a judge that the lab has never seen."""
+    """Categories of a judge that are not in the lab."""
 
 
 class PoolingWarning(FieldcalWarning):
