@@ -182,7 +182,7 @@ class GroupWarning(FieldcalWarning):
 
 
 class IdentifiabilityWarning(FieldcalWarning):
-    """The bins hardly separate some classes."""
+    """The bins hardly distinguish some classes."""
 
 
 class SmallSampleWarning(FieldcalWarning):

@@ -81,10 +81,8 @@ def may_depend_on_groups(context: Context) -> Raised:
     """Groups that must not decide."""
     if not context.field.grouped and not context.protected:
         return raised("no_groups")
-    code, found = (
-        "protected" if context.protected else "maybe_protected",
-        guards.most_unequal(context.steps, context.lab.bin_means),
-    )
+    code = "protected" if context.protected else "maybe_protected"
+    found = guards.most_unequal(context.steps, context.lab.bin_means)
     if found is None:
         return raised(code, "equal")
     first, second = (context.field.groups[g] for g in found.groups)
@@ -115,7 +113,7 @@ def recall_kept(context: Context) -> Raised:
         return raised("recall_lost", changes=_changes(context, worst, recall, new))
     if _is_lost(before.recall, after.recall).any():
         return _lost_in_groups(context, before.recall, after.recall)
-    largest = np.abs(new - recall).argmax(keepdims=True)
+    largest = np.abs(new - recall).argmax(axis=0, keepdims=True)
     return raised("recall_kept", "kept", changes=_changes(context, largest, recall, new))
 
 
@@ -124,7 +122,7 @@ def _lost_in_groups(context: Context, before: Floats, after: Floats) -> Raised:
     at = np.flatnonzero(fall.max(axis=1) >= 0)
     at = at[np.argsort(-fall[at].max(axis=1), kind="stable")]
     g, groups = int(at[0]), context.field.groups
-    worst = fall[g].argmax(keepdims=True)
+    worst = fall[g].argmax(axis=0, keepdims=True)
     return raised(
         "recall_lost_in_groups",
         groups=(groups[i] for i in at[:MOST_NAMED]),

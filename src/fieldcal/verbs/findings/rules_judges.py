@@ -6,6 +6,7 @@ import numpy as np
 
 from fieldcal.core.policy import POLICY
 from fieldcal.objects.problem import looks_random
+from fieldcal.objects.verdict import State
 from fieldcal.verbs.findings.context import MOST_NAMED, Context
 from fieldcal.verbs.findings.wording import Raised, raised
 
@@ -75,5 +76,5 @@ def every_value_checked(context: Context) -> Raised | None:
     if share <= care:
         return raised("values_checked")
     names = np.array(context.lab.partition.labels([str(c) for c in context.lab.classes]))[unchecked]
-    state = "do_not_use" if share > worse else "care"
+    state: State = "do_not_use" if share > worse else "care"
     return raised("values_unchecked", state=state, named=", ".join(names[:MOST_NAMED]), share=share)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fieldcal.core import guards
@@ -71,7 +73,11 @@ def calibrated(lab: Lab) -> Raised | None:
     if lab.of_values or lab.only_decisions:
         return None
     error, by = lab.calibration.error, lab.calibration_map
-    found = {"error": error, "fitted": by is not None, "method": "" if by is None else by.method}
+    found: dict[str, Any] = {
+        "error": error,
+        "fitted": by is not None,
+        "method": "" if by is None else by.method,
+    }
     if not (error > POLICY.noticeable and lab.calibration.p_value < POLICY.beyond_doubt):
         return raised("calibrated", "raw" if by is None else "fitted", **found)
     if by is not None:

@@ -187,7 +187,7 @@ def _by_labels(context: Context) -> Raised | None:
     model, labels = context.by_model, context.labels
     if model is None or labels is None or context.trust.set_by_caller or not _enough(labels):
         return None
-    weights = {kind: model.weight(kind) for kind in KINDS}
+    weights: dict[str, Any] = {kind: model.weight(kind) for kind in KINDS}
     kind = max(KINDS, key=model.weight)
     little = _size(context) < POLICY.harmless and weights["other"] < 1 - POLICY.decided
     if not context.evidence.overall.shifted and kind != "other":
@@ -196,11 +196,7 @@ def _by_labels(context: Context) -> Raised | None:
         return raised("labels_unmoved", "little", n=labels.n, **weights)
     if weights[kind] < POLICY.decided:
         return raised("labels_undecided", "hypotheses", n=labels.n, **weights)
-    return raised(
-        _SUPPORTED[kind],
-        n=labels.n,
-        weight=weights[kind],
-    )
+    return raised(_SUPPORTED[kind], n=labels.n, weight=weights[kind])
 
 
 def _unshifted(labels: FieldLabels, *, little: bool) -> Raised:
@@ -236,7 +232,7 @@ def contradicted(context: Context) -> Raised | None:
     difference = labels.observed - predicted.expected
     k = 1 if len(difference) == 2 else int(np.abs(difference).argmax())
     by_shift, same = predicted is labels.label_shift, labels.same
-    values = {
+    values: dict[str, Any] = {
         "name": context.lab.classes[k],
         "observed": labels.observed[k],
         "expected": predicted.expected[k],
@@ -281,11 +277,9 @@ def scores_hold(context: Context) -> Raised | None:
 
 def settled(context: Context, found: Raised) -> Raised:
     """A finding as a question to people, where labels settle the doubt and only decisions are left to weigh."""
-    by_labels = (
-        _by_labels(context)
-        if found.state in (None, "care") and found.code in (*_SETTLED, *_SETTLED_BETWEEN)
-        else None
-    )
+    if found.state not in (None, "care") or found.code not in (*_SETTLED, *_SETTLED_BETWEEN):
+        return found
+    by_labels = _by_labels(context)
     if by_labels is None or by_labels.code not in ("labels_unmoved", _SUPPORTED["label_shift"]):
         return found
     if found.code in _SETTLED_BETWEEN and context.trust.between < POLICY.decided:
