@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
-from fieldcal.errors import FieldcalError, InputError, InputTypeError
+from fieldcal.errors import FieldcalError, InputError, InputTypeError, spelled
+from fieldcal.estimators import RecalibratedClassifier, Recalibrator
+from fieldcal.estimators.regressor import RecalibratedRegressor
 from fieldcal.options import OPTIONS, PREDICTED, check_goes_with, check_options
 
 
@@ -56,3 +60,20 @@ def test_a_value_that_cannot_be_is_refused_by_the_name_of_its_option(name, right
         with pytest.raises((InputError, InputTypeError), match=f"^{name} must ") as refused:
             check_options(**{name: value})
         assert isinstance(refused.value, FieldcalError)
+
+
+@pytest.mark.parametrize("made", [Recalibrator, RecalibratedClassifier, RecalibratedRegressor])
+def test_the_parameters_of_an_estimator_are_documented_as_the_table_has_them(made):
+    documented = " ".join(made.__doc__.split())
+    for parameter in inspect.signature(made).parameters.values():
+        row = OPTIONS.get(parameter.name)
+        if row is not None:
+            default = repr(parameter.default).replace("'", '"')
+            text = f"{parameter.name} : {row.kind}, default={default} {spelled(row.doc or row.help)}"
+            assert text in documented
+
+
+def test_the_kinds_that_are_documented_have_all_words_of_the_option():
+    for name, row in OPTIONS.items():
+        if row.kind and row.choices:
+            assert all(f'"{word}"' in row.kind for word in row.choices), name

@@ -2,7 +2,7 @@
 
 A row has what the signature of a function does not: the flag, how its text is read, which values are allowed, which
 predictions it goes with, and one line of help. From rows are made: the command line (`cli.signature`), the checks of
-arguments and the flags in messages (`options`), and the parameters of the estimators (`options.documented`).
+arguments and the flags in messages (`options`). The documentation of the estimators is compared with them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Row:
     goes_with : the predictions that it goes with
     unset : the value that says nothing
     instead : the way out where it does not go with the predictions
-    kind : of its values, in the documentation of parameters
+    kind : of its values, in the documentation of the estimators
+    doc : the first sentence there; by default the help
     many : the flag may be repeated, and its text may hold commas
     """
 
@@ -60,6 +61,7 @@ class Row:
     unset: Any = None
     instead: str | Mapping[str, str] = "Leave it out."
     kind: str = ""
+    doc: str = ""
     many: bool = False
 
 
@@ -174,12 +176,14 @@ OPTIONS: dict[str, Row] = {
     "method": Row(
         "What 'auto' means: fieldcal's choice; what the paper does; or what its authors' R code does. Learn and "
         "estimate by the same.", choices=("default", "paper", "reference"), unset="default",
+        kind='"default", "paper" or "reference"',
         goes_with=("probabilities", "distributions")),
     "partition": Row(
         "How predictions are sent to bins: the number of bins; where to cut the score of two classes, 0.2,0.5; or how, "
         f"with their number: quantiles:8, simplex:24, expected:8. given:8 where {option('scores')} holds numbers of "
         "bins, from 0 to 7. Or those of another lab: lab.json. By default chosen by the data.", "BINS", flag="bins",
         kind='"auto", int, Quantiles, Edges, Simplex or Expected',
+        doc="How predictions are sent to bins; see `fieldcal.learn`.",
         must="be a whole number, 1 or more, cuts such as 0.2,0.5, or quantiles, simplex, expected or given with a "
              "number, such as quantiles:8"),
     "smoothing": Row(
@@ -193,11 +197,13 @@ OPTIONS: dict[str, Row] = {
     "calibration": Row(
         "Calibrate the predictions on the lab first: sigmoid, isotonic or temperature. The field's are then read in "
         "the same way. Or as another lab of the same classes is calibrated, to merge the two: lab.json.", "METHOD",
-        goes_with=("probabilities",), kind='None, "sigmoid", "isotonic" or "temperature"'),
+        goes_with=("probabilities",), kind='None, "sigmoid", "isotonic" or "temperature"',
+        doc="Calibrate the predictions on the lab first, with scikit-learn's `CalibratedClassifierCV`."),
     "intervals": Row(
         f"With {option('quantiles')}: into how many intervals to cut the numbers, or where: 0,10,20; by default chosen "
         "by the data.", "N|EDGES", read=texts.intervals, goes_with=_OF_A_NUMBER, unset="auto",
-        must="be a whole number or edges such as 0,10,20"),
+        must="be a whole number or edges such as 0,10,20", kind='"auto", int or edges',
+        doc="Intervals of the number; see `fieldcal.learn`."),
     "learn.intervals": Row(
         f"With {option('quantiles')}: into how many intervals to cut the numbers, or where: 0,10,20; by default chosen "
         f"by the data. With {option('sensitivity')}, in place of {option('n')}: the intervals of the two rates, "
@@ -211,7 +217,8 @@ OPTIONS: dict[str, Row] = {
         goes_with=_OF_A_NUMBER, unset="error"),
     "random_state": Row(
         "Seed of whatever is drawn at random; 0 or more.", "N", flag="seed", valid=whole(0),
-        must="be a whole number, 0 or more", kind="int, RandomState instance or None"),
+        must="be a whole number, 0 or more", kind="int, RandomState instance or None",
+        doc="Seed of whatever is drawn at random."),
     "plan.random_state": Row("With TABLE: other rows of the same kind; 0 or more."),
     "sensitivity": Row("Without LAB_TABLE: P(test positive | positive), such as 0.92.", "RATE"),
     "specificity": Row("Without LAB_TABLE: P(test negative | negative), such as 0.97.", "RATE"),
@@ -241,14 +248,16 @@ OPTIONS: dict[str, Row] = {
         "Probability that label shift holds: auto, estimated; or from 0, leave predictions alone, to 1.", "TRUST",
         read=texts.number_or("auto"), valid=between(0, 1), must=f"be 'auto' or {_OF_SHIFT}", kind='"auto" or float'),
     "prior": Row(
-        "What is believed about the prevalences before the field is seen: auto, flat, pooled, smooth; kl, dirichlet, "
+        "What is known about the prevalences before the field is seen: auto, flat, pooled, smooth; kl, dirichlet, "
         "continuity, kl_bins with a strength: kl:10; or a sum of these: kl:10+continuity:5.", "PRIOR",
-        kind='"auto", str or a prior'),
+        kind='"auto", str or a prior', doc="What is known about the prevalences before the field is seen; see "
+        "`fieldcal.estimate`."),
     "point": Row("The point estimate: the mean of the posterior, or its mode, as in the paper.",
-                 choices=("auto", "mean", "mode")),
+                 choices=("auto", "mean", "mode"), kind='"auto", "mean" or "mode"'),
     "level": Row(
         f"Probability content of the intervals; none for none, with {option('point', 'mode')}.", "LEVEL",
         read=texts.number_or("none"), must="lie between 0 and 1, for instance 0.9", kind="float",
+        doc="Probability content of the intervals in ``prevalence_``.",
         valid=lambda value: value is None or is_level(value)),
     "learn.level": Row(f"Probability content of the {option('intervals')} of rates."),
     "contrast.level": Row("Probability content of the intervals; by default the estimate's."),

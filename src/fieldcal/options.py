@@ -1,13 +1,13 @@
-"""Checks of arguments, flags in messages and documentation of parameters, from the table of options."""
+"""Checks of arguments and flags in messages, from the table of options."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from fieldcal.errors import InputError, InputTypeError, named, option, spelled
+from fieldcal.errors import InputError, InputTypeError, named, option
 from fieldcal.option_rows import MOST as MOST
 from fieldcal.option_rows import OPTIONS as OPTIONS
 from fieldcal.option_rows import PREDICTED as PREDICTED
@@ -19,8 +19,6 @@ from fieldcal.option_rows import is_number as is_number
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    Class = TypeVar("Class", bound=type)
 
 
 def is_auto(value: object) -> bool:
@@ -163,25 +161,3 @@ def no_name(name: str, given: object) -> InputTypeError:
         f"{option(name, given)} does not name a column by text. Rename columns that are named by numbers or tuples "
         "first: frame.columns = [str(c) for c in frame.columns]."
     )
-
-
-def documented(made: Class) -> Class:
-    """An estimator whose docstring has the parameters of its options, where it says ``{options}``.
-
-    Each is written with its kind, its default and its line of help.
-    """
-    import inspect
-
-    lines = [
-        f"    {p.name} : {_kind(p.name)}, default={p.default!r}\n        {spelled(OPTIONS[p.name].help)}"
-        for p in inspect.signature(made).parameters.values()
-        if p.name in OPTIONS
-    ]
-    if made.__doc__:
-        made.__doc__ = made.__doc__.replace("    {options}", "\n".join(lines))
-    return made
-
-
-def _kind(name: str) -> str:
-    row = OPTIONS[name]
-    return row.kind or _either(row.choices).replace("'", '"')

@@ -34,30 +34,31 @@ class Recalibrator(Adaptive):
     Parameters
     ----------
     method : "default", "paper" or "reference", default="default"
-        What "auto" means in the options below; see `fieldcal.learn` and `fieldcal.estimate`.
+        What 'auto' means: fieldcal's choice; what the paper does; or what its authors' R code does. Learn and
+        estimate by the same.
     partition : "auto", int, Quantiles, Edges, Simplex or Expected, default="auto"
         How predictions are assigned to bins; see `fieldcal.learn`.
     smoothing : "auto" or float, default="auto"
-        Pseudo-rows per class in the lab's counts; see `fieldcal.learn`.
+        Pseudo-rows per class that keep every count above zero: auto, or from 0, none.
     ordered : bool, default=False
-        Whether the order of the classes is meaningful; see `fieldcal.learn`.
+        The order of the classes means something, as in grades.
     prior : "auto", str or a prior, default="auto"
-        Prior distribution of the prevalences; see `fieldcal.estimate`.
+        What is known about the prevalences before the field is seen; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
-        The probability of label shift, from 0 (leave predictions unchanged) to 1; see `fieldcal.estimate`.
+        Probability that label shift holds: auto, estimated; or from 0, leave predictions alone, to 1.
     point : "auto", "mean" or "mode", default="auto"
-        The point estimate; see `fieldcal.estimate`.
+        The point estimate: the mean of the posterior, or its mode, as in the paper.
     level : float, default=0.9
         Probability content of the intervals in ``prevalence_``.
     unseen : "global", "raw" or "error", default="global"
-        Rows of groups that `adapt` did not have: use the estimate of the whole field (with a warning), leave their
-        predictions unchanged, or refuse.
+        Groups never counted: treat as the whole field (global), do not correct (raw; calibrate only, where the
+        lab is calibrated), or refuse (error).
     calibration : None, "sigmoid", "isotonic" or "temperature", default=None
-        Calibrate the predictions on the lab first, with scikit-learn's `CalibratedClassifierCV`. The lab is then
-        learnt from cross-fitted predictions: no calibrator is applied to its own training rows. "isotonic" gives
-        exact 0 and 1, which no correction changes.
+        Calibrate the predictions on the lab first, with scikit-learn's `CalibratedClassifierCV`. The lab is
+        then learnt from cross-fitted predictions: no calibrator predicts rows that it was fitted on. "isotonic"
+        makes exact 0 and 1, which no field data can change.
     random_state : int, RandomState instance or None, default=0
-        Seed of all random choices.
+        Seed of whatever is drawn at random.
 
     Attributes
     ----------

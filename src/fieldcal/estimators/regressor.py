@@ -50,16 +50,21 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Folds of the lab's out-of-fold predictions; the final model is fitted on all rows. None is 5 folds.
         A `FrozenEstimator` needs none.
     method : "default", "paper" or "reference", default="default"
-        What "auto" means in the options below; see `fieldcal.learn` and `fieldcal.estimate`.
+        What 'auto' means: fieldcal's choice; what the paper does; or what its authors' R code does. Learn and
+        estimate by the same.
     intervals : "auto", int or edges, default="auto"
         Intervals of the number; see `fieldcal.learn`.
     prior : "auto", str or a prior, default="auto"
+        What is known about the prevalences before the field is seen; see `fieldcal.estimate`.
     trust : "auto" or float, default="auto"
+        Probability that label shift holds: auto, estimated; or from 0, leave predictions alone, to 1.
     level : float, default=0.9
-        As in `fieldcal.estimate`.
+        Probability content of the intervals in ``prevalence_``.
     unseen : "global", "raw" or "error", default="global"
-        Rows of groups that `adapt` did not have.
+        Groups never counted: treat as the whole field (global), do not correct (raw; calibrate only, where the
+        lab is calibrated), or refuse (error).
     random_state : int, RandomState instance or None, default=0
+        Seed of whatever is drawn at random.
 
     Attributes
     ----------
