@@ -121,7 +121,7 @@ def learn(
             present, in_order = _classes(table, label, classes, ordered), classes is not None
             named = match_classes(() if scores is None else scores, table.names, present, in_order=in_order)
             refuse_columns(len(named), positive)
-            if len(named) == 1 and isinstance(scores, str):  # the pattern told its class
+            if len(named) == 1 and isinstance(scores, str):  # the pattern contains its class
                 refuse_other_class(named[0], present[1], positive)
             classes = present if len(named) > 1 else classes
         columns = Scores(table, named, normalize, ids).checked()
