@@ -19,7 +19,7 @@ State = Literal["ok", "ask", "care", "do_not_use"]
 
 WORDS = {"ok": "OK to use", "care": "Use with care", "do_not_use": "Do not use"}
 _ORDER: tuple[State, ...] = ("ok", "ask", "care", "do_not_use")
-#: Codes listed among the reasons even if they are no problem: the basis of trust.
+#: Codes listed among the reasons even if they are not a problem: the basis of trust.
 _BASIS_OF_TRUST = ("rehearsed", "unmoved", "labels_unmoved", "labels_say_label_shift", "labels_between")
 
 
