@@ -180,7 +180,7 @@ REFUSED = {
         (lambda: learn(["a", "b", "c", "c"]), r"one column, which means 2 classes, but there are 3"),
         (lambda: learn([0, 1, 0, 1], scores=np.full((4, 3), 1 / 3)), "3 columns, which means 3 classes, but"),
         (lambda: learn([[0], [1], [0], [1]]), r"of type list.*use str\("),
-        (lambda: learn([0.5, 1.5, 0.5, 1.5]), r"0\.5 is a float and no whole number.*use str\("),
+        (lambda: learn([0.5, 1.5, 0.5, 1.5]), r"0\.5 is a float that is not a whole number.*use str\("),
         (lambda: learn(1), "one label per row"),
         (lambda: learn([0, 1, 0, 1], sample_weight=[1, 0, 1, 0]), "class 1 have weight zero"),
     ],

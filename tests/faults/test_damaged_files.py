@@ -173,7 +173,7 @@ def test_fault_56_a_header_alone_says_that_there_are_no_rows(saved, name):
     code, said = command("count", saved / "lab.json", path, "-o", saved / "f.json")
     assert (code, said) == (
         1,
-        "error: The field is empty: it has no rows, so nothing to count. Check the filter before this.\n",
+        "error: The field is empty: it has no rows to count. Check the filter before this.\n",
     )
     assert command("count", saved / "lab.json", path, "--by", "g", "-o", saved / "f.json")[0] == 0
     assert fieldcal.Field.load(saved / "f.json").groups == ()

@@ -80,14 +80,14 @@ def test_a_column_with_a_role_has_a_type_only_if_every_value_fits_and_values_are
 
 
 BAD = [
-    ('{"v": 1}\n{"v": 2\n{"v": 3}\n', "line 2, is no JSON: .* delimiter"),
+    ('{"v": 1}\n{"v": 2\n{"v": 3}\n', "line 2, is not valid JSON: .* delimiter"),
     ('{"v": 1}\n\n{"v": ', "line 3, is no JSON"),
-    ('{"v": 1} {"v": 2}\n', "line 1, is no JSON: Extra data"),
-    ('{"v": 1}\n[1, 2]\n', "line 2, is no object"),
-    ('{"v": 1}\nnull\n', "line 2, is no object"),
+    ('{"v": 1} {"v": 2}\n', "line 1, is not valid JSON: Extra data"),
+    ('{"v": 1}\n[1, 2]\n', "line 2, is not an object"),
+    ('{"v": 1}\nnull\n', "line 2, is not an object"),
     ('{\n  "v": 1\n}\n', "line 1, is no JSON"),
     (b'{"v": 1}\n{"v": "\xff"}\n', "line 2, is not text in UTF-8"),
-    (b'\xef\xbb\xbf{"v": 1}\n', "line 1, is no JSON: .*BOM"),
+    (b'\xef\xbb\xbf{"v": 1}\n', "line 1, is not valid JSON: .*BOM"),
     ('{"v": 1}\n{"v": 1, "v": 2}\n', "line 2, has the key 'v' twice"),
     ('{"a": {"v": 1}}\n{"a": {"v": 1, "v": 2}}\n', "line 2, has the key 'v' twice"),
     ('{"a.v": 1, "a": {"v": 2}}\n', "'a.v' .2 times"),

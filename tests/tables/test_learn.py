@@ -175,7 +175,7 @@ def test_what_cannot_be_matched_is_refused_with_what_is_there():
         ({"scores": "p_*", "label": "y", "by": "site"}, r"no column 'site' .* The table has 'p_eel'"),
         ({"scores": "prob_*", "label": "y"}, r"'prob_\*' and the classes .* ask for a column 'prob_cat'"),
         ({"scores": ["p_cat", "p_dog"], "label": "y"}, r"2 columns of scores for 3 classes"),
-        ({"scores": ["p_cat", "p_dog", "p_cat"], "label": "y"}, r"do not tell|twice|once"),
+        ({"scores": ["p_cat", "p_dog", "p_cat"], "label": "y"}, r"do not contain|twice|once"),
         ({"scores": {"cat": "p_cat", "dog": "p_dog"}, "label": "y"}, r"no column for the class 'eel'"),
         ({"scores": "p_cat", "label": "y"}, r"classes"),
         ({"scores": "p_*", "label": "y", "classes": ["cat", "dog"]}, r"'eel' is not among the classes"),

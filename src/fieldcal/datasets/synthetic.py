@@ -56,16 +56,6 @@ def label_shift(
     separation : distance between the means of the classes
     random_state : seed
 
-    Parameters
-    ----------
-    n_lab, n_field : rows
-    p_lab : (K,) prevalences in the lab; the lab's own groups vary around them
-    prevalence : (G, K), optional
-        Prevalences of the field's groups; by default drawn from a Dirichlet around ``p_lab``.
-    n_groups, concentration : how many groups to draw, and how alike
-    separation : how easy the classes are to tell apart
-    random_state : seed
-
     Examples
     --------
     >>> from fieldcal.datasets import label_shift

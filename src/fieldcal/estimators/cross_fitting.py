@@ -205,13 +205,6 @@ class AdaptedScorer:
     groups : bool, default=True
         Whether to request ``groups`` if scikit-learn's metadata routing is enabled.
 
-    Parameters
-    ----------
-    scoring : str, default="neg_log_loss"
-        The name of one of scikit-learn's scorers.
-    groups : bool, default=True
-        Whether to ask for ``groups`` where scikit-learn's metadata routing is enabled.
-
     Examples
     --------
     >>> import fieldcal

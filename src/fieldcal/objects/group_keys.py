@@ -203,8 +203,8 @@ def normalize(key: Any) -> Hashable:
 def _whole(value: float) -> int:
     if not (value.is_integer() and abs(value) < _EXACT):
         raise InputTypeError(
-            f"The key {value!r} is a float and no whole number. {KINDS}: use str(…), or round it. Whole numbers may be "
-            'floats, as in a pandas column with gaps: 1.0 is the key 1, which is neither "1" nor True.'
+            f"The key {value!r} is a float that is not a whole number. {KINDS}: use str(…), or round it. Whole "
+            'numbers may be floats, as in a pandas column with gaps: 1.0 is the key 1, which is neither "1" nor True.'
         )
     return int(value)
 

@@ -343,28 +343,6 @@ class Lab(Artefact):
             Of categories, with the design "by_class": the error rates carry over to the field, the class shares do not.
             With ``estimate(…, prior="flat", point="mode")`` it gives Rogan and Gladen's estimator.
 
-        Parameters
-        ----------
-        sensitivity, specificity : float
-            How often the test says positive of positive rows, and negative of negative ones.
-        confusion : array-like (K, values), in place of the two
-            Of rows of every class, the share that is given each value, or their number: whole numbers are rows.
-        n : rows behind the rates
-            Of the positive and the negative ones, ``(120, 400)``; of more classes one number each, in their order. Not
-            with numbers of rows.
-        intervals : in place of ``n``
-            Of sensitivity and specificity, ``((.85, .96), (.95, .98))``: they are worth as many rows as would give
-            intervals of this width (Beta).
-        level : probability content of these intervals
-        classes : by default ``("negative", "positive")``; of a confusion matrix ``0, 1, …``
-        values : what the test says, by default the names of the classes; one for every column
-
-        Returns
-        -------
-        Lab
-            Of values, with the design "by_class": what the test says of each class carries over, its classes' shares do
-            not. With ``estimate(…, prior="flat", point="mode")`` it is Rogan and Gladen's estimator.
-
         References
         ----------
         Rogan, W. J. and Gladen, B. (1978). Estimating prevalence from the results of a screening test. Am. J.

@@ -113,7 +113,7 @@ def _of_confusion(confusion: Any, n: Any, intervals: Any) -> tuple[Floats, Float
     if n is None:
         if np.allclose(total, 1.0, atol=1e-3) or np.any(total < 1):
             raise InputError(
-                f"confusion holds shares, which are known from so many rows: give {option('n')}, one per class."
+                f"confusion holds shares, whose precision is unknown: give {option('n')}, one per class."
             )
         return table / total[:, None], total
     if not np.allclose(total, 1.0, atol=1e-3):

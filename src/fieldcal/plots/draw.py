@@ -69,15 +69,6 @@ def trust(lab: Lab | Table, *, used: float | None = None, ax: Axes | None = None
     ax : Axes, optional
         By default those of a new figure.
 
-    Parameters
-    ----------
-    lab : Lab
-        Learnt with ``groups=…``.
-    used : float, optional
-        The trust that was applied, marked if it is another.
-    ax : Axes, optional
-        By default those of a new figure.
-
     Examples
     --------
     >>> import fieldcal
@@ -376,15 +367,6 @@ def distribution(prev: Prevalence | Table, *, group: Hashable = ..., ax: Axes | 
     ----------
     prev : Prevalence
         Of a lab with ordered classes (``ordered=True``) or with intervals of a number.
-    group : optional
-        One group; by default the whole field.
-    ax : Axes, optional
-        By default those of a new figure.
-
-    Parameters
-    ----------
-    prev : Prevalence
-        Of a lab whose classes have an order: from `fieldcal.learn`, or learnt with ``ordered=True``.
     group : optional
         One group; by default the whole field.
     ax : Axes, optional

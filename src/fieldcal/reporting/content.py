@@ -13,7 +13,7 @@ import numpy as np
 
 from fieldcal.objects import Prevalence, group_keys, show
 from fieldcal.plots import tables
-from fieldcal.reporting.evaluation import Evaluation, Numbers
+from fieldcal.reporting.evaluation import Evaluation, PredictedNumbers
 from fieldcal.reporting.labels import labels_section, not_independent_sentence
 from fieldcal.reporting.sections import (
     checklist_section,
@@ -301,7 +301,7 @@ def _labelled_result(evaluation: Evaluation, prev: Prevalence) -> str:
     )
 
 
-def _sentences_of_numbers(numbers: Numbers) -> list[str]:
+def _sentences_of_numbers(numbers: PredictedNumbers) -> list[str]:
     before, after = numbers.crps
     change, se = (after - before).mean(), (after - before).std() / np.sqrt(len(before))
     held = numbers.covered(0.9)

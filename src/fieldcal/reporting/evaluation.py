@@ -33,7 +33,7 @@ _COVERAGES = (0.8, 0.9)
 
 
 @dataclass(frozen=True)
-class Numbers:
+class PredictedNumbers:
     """Predictive distributions of labelled field rows before and after, and the true numbers."""
 
     before: Predictions
@@ -78,7 +78,7 @@ class Evaluation:
     y: NDArray[np.intp]  # (n,) class codes
     truth: Floats  # (G, K) shares among the labelled rows of each group; NaN where there are none
     labels: Floats  # (G,) labelled rows of each group
-    numbers: Numbers | None = None  # for a regression
+    numbers: PredictedNumbers | None = None  # for a regression
 
     def table(self) -> list[Measure]:
         """Measures before and after; lower is better, except for accuracy and coverage."""
@@ -143,7 +143,9 @@ def evaluate(prev: Prevalence, predictions: Any, y: Any, groups: Any) -> Evaluat
         raise InputError("There are no labelled rows to compare with. Leave proba and y out.")
     new = recalibrated_masses(prev, before, groups=groups)
     shares = _shares(prev, codes, groups)
-    numbers = None if outcome.kind == "classes" else Numbers(before, outcome.rebuild(before, new), truth)
+    numbers = (
+        None if outcome.kind == "classes" else PredictedNumbers(before, outcome.rebuild(before, new), truth)
+    )
     return Evaluation(as_columns(scores.values), as_columns(new), codes, *shares, numbers)
 
 

@@ -350,7 +350,7 @@ def _quality_section(prev: Prevalence) -> list[dict[str, Any]]:
         ("Labelled rows that the judge was learnt from", prev.lab.n, ""),
     ]
     notes = {flag: STATUS_NOTES[flag] for flag in ("prior_only", "few_rows")}
-    return quality_lines(prev, counts, "Slices", notes)
+    return quality_lines(prev, counts, "Groups", notes)
 
 
 def _settings_section(prev: Prevalence) -> dict[str, str]:

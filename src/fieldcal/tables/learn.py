@@ -54,26 +54,24 @@ def learn(
 ) -> Lab:
     """Learn from a table of labelled predictions; the lab remembers the names of its columns.
 
-    The columns named here are read into memory: labelled rows are few.
+    The named columns are read into memory.
 
     Parameters
     ----------
     frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
     scores : str, sequence or mapping
-        One column, the probability of the second of two classes, or of the one that ``positive`` names; or one column
+        One column, the probability of the second of two classes, or of that named by ``positive``; or one column
         per class, as names, as a pattern such as ``"p_*"`` with ``*`` for the class, or as a mapping from class to
-        name. Names are matched to classes by what they contain; names that do not tell their class are taken in the
-        order of ``classes``.
+        name. Names are matched to the classes that they contain; other names are taken in the order of ``classes``.
     quantiles : str or mapping
-        In place of scores, of a model that predicts a number: a pattern such as ``"q_*"``, where ``*`` is the level
+        Instead of scores, for a model that predicts a number: a pattern such as ``"q_*"``, where ``*`` is the level
         (0.05) or a percentage (5, 05), which it is if any of the numbers is above 1; or a mapping from level to column,
         ``{0.05: "low", 0.5: "middle", 0.95: "high"}``.
     predictions : str or sequence
-        In place of scores, of a judge or a test: the column of its values, or one column per judge: ``kind="values"``
-        of `fieldcal.learn`.
+        Instead of scores, for a judge or a test: the column of its categories, or one column per judge; as with
+        ``kind="values"`` of `fieldcal.learn`.
     label : column of the true classes, or numbers
-        With ``predictions`` it may be null in most rows: only those with a label are read, and which values the others
-        have.
+        With ``predictions`` it may be null in most rows: only labelled rows are read, and the distinct categories.
     by : column or columns of the groups, for the rehearsal; later steps use the same
     crossing : as in `fieldcal.regression.from_quantiles`
     design, classes, positive, method, partition, smoothing, ordered, normalize, calibration : as in `fieldcal.learn`
@@ -121,7 +119,7 @@ def learn(
             present, in_order = _classes(table, label, classes, ordered), classes is not None
             named = match_classes(() if scores is None else scores, table.names, present, in_order=in_order)
             refuse_columns(len(named), positive)
-            if len(named) == 1 and isinstance(scores, str):  # the pattern told its class
+            if len(named) == 1 and isinstance(scores, str):  # the pattern contains its class
                 refuse_other_class(named[0], present[1], positive)
             classes = present if len(named) > 1 else classes
         columns = Scores(table, named, normalize, ids).checked()

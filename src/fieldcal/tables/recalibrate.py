@@ -63,21 +63,6 @@ def recalibrate(
         once. Without it nothing is read: invalid scores give null, unknown groups follow ``unseen``. Quantiles, and
         distinct categories, are read and checked anyway.
 
-    Parameters
-    ----------
-    prev, unseen, missing, normalize, acknowledge, shape : as in `fieldcal.recalibrate`
-    frame : pandas, polars (eager or lazy), pyarrow, DuckDB relation or PySpark frame
-        With quantiles of a number, a table in memory: collect others first, or use ``fieldcal recalibrate`` on files.
-    by, scores, quantiles, predictions, crossing : columns of the groups and of the predictions, as in `count`
-        By default those that were counted. Of values (``predictions``), the new columns hold the probability of each
-        class given the value and the group.
-    name : str
-        The name of a new column, with ``{}`` for the name of the old one; of values, for ``p_`` and the class.
-    check : bool
-        Look through the scores and groups now, and raise or warn as arrays would. A lazy table is read for this once,
-        those columns only. Without it nothing is read: scores that are none give null, unseen groups go as told.
-        Quantiles are read and looked through anyway, and of values those that there are.
-
     Returns
     -------
     A table of the kind that was given; lazy if that was lazy

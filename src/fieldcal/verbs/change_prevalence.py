@@ -56,24 +56,6 @@ def change_prevalence(
     unseen : "error" or "raw"
         Refuse rows of a group that is not in ``new``, or leave their predictions unchanged.
 
-    Parameters
-    ----------
-    predictions : array-like (n,) or (n, K), or a table of columns named after the classes
-    old, new : prevalences of the classes: those that the predictions assume, and those of the rows
-        One number, of the second of two classes; one per class, in their order; or a mapping or pandas Series by the
-        name of the class. Only ratios count, so numbers of rows will do. To
-        undo resampling, ``old`` are the rows per class that the model was trained on, ``new`` those there were. To
-        undo class weights, ``old`` are the weights and ``new`` are ones. With ``groups``, ``new`` is a mapping from
-        group to prevalences.
-    groups : array-like (n,), optional
-        The group of each row, where their prevalences differ.
-    classes : sequence, optional
-        The classes in the order of the columns, to which mappings in ``old`` and ``new`` refer. By default the columns
-        of a table.
-    unseen : "error" or "raw"
-        Rows of a group that is not in ``new``: refuse, or leave alone.
-    normalize, missing : as in `recalibrate`
-
     Returns
     -------
     ndarray of the shape of the predictions, its columns in the order of the classes

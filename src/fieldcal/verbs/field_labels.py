@@ -105,7 +105,7 @@ def _of_numbers(outcome: Intervals, y: Any) -> Ints:
     if infinite.any():
         row = int(infinite.argmax())
         raise InputError(
-            f"The label {numbers[row]} in row {row} is no number. Correct it; where the number is not known, let it be "
+            f"The label {numbers[row]} in row {row} is not a number. Correct it; if the number is unknown, leave it "
             "missing."
         )
     codes = np.full(len(numbers), UNKNOWN, dtype=np.intp)

@@ -22,7 +22,7 @@ class DuckDB(Table):
 
     Parameters
     ----------
-    row_id : columns of the relation that say the order of its rows and are no part of the answer; without them, rows
+    row_id : columns of the relation with the order of its rows, which are left out of results; without them, rows
         are numbered, which costs a pass on one core
     """
 

@@ -74,7 +74,7 @@ class Eager(Table):
         return self.frame.with_columns(*(answer.get_column(n) for n in new)).to_native()
 
     def finish_with_gaps(self, computed: Any, name: str, values: nw.Expr, held: nw.Expr) -> Any:
-        """pandas makes fractions of whole numbers with gaps, and objects of truth values, unless told otherwise."""
+        """With nullable types, because pandas would convert integers with gaps to floats, and booleans to objects."""
         if not self.frame.implementation.is_pandas():
             return super().finish_with_gaps(computed, name, values, held)
         answer = computed.select(values.alias(name), held.alias(self.helper("held"))).to_native()

@@ -24,7 +24,7 @@ _JSON_LINES, _CSV = (".jsonl", ".ndjson"), (".csv", ".tsv")
 _TABLES = (".parquet", *_CSV, *_JSON_LINES, ".json")
 _WILD = set("*?[")
 _GLANCE = 2**12
-#: How files begin that are no text, and are read all the same: parquet and gzip.
+#: First bytes of supported binary files: parquet and gzip.
 _BINARY = (b"PAR1", b"\x1f\x8b")
 
 

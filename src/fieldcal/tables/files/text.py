@@ -330,17 +330,17 @@ def _refuse_mixed(connection: Any, objects: str, name: str, leaves: Mapping[tupl
 
 
 def _refuse_line(paths: Sequence[Path]) -> None:
-    """Name the first line that is no object, if there is one."""
+    """Refuse the first line that is not an object, if there is one."""
     for path in paths:
         for number, line in _lines(path):
-            words = "is no object"
+            words = "is not an object"
             try:
                 if isinstance(json.loads(line.decode()), dict):
                     continue
             except UnicodeDecodeError:
                 words = "is not text in UTF-8"
             except (ValueError, RecursionError) as error:
-                words = f"is no JSON: {getattr(error, 'msg', 'nested too deep')}"
+                words = f"is not valid JSON: {getattr(error, 'msg', 'nested too deep')}"
             raise InputError(f"{path.name!r}, line {number}, {words}. Write one whole object per line.")
 
 
