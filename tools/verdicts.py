@@ -46,7 +46,7 @@ def _cell(words: str | dict[str, str]) -> str:
 
 
 def _readable(template: str) -> str:
-    """Values as dots, options in Python's spelling, parts that depend on the case in brackets."""
+    """Values as dots, options in Python's spelling, parts that depend on the case in ‹ ›: brackets would be links."""
     return "".join(
         literal if name is None else literal + _field(name, spec or "")
         for literal, name, spec, _ in Formatter().parse(template)
@@ -61,7 +61,7 @@ def _field(name: str, spec: str) -> str:
     one, other = (_readable(text) for text in spec.split("|"))
     if name == "n":  # a number of things: most often several
         return other
-    return f"[{one} / {other}]" if one and other else f"[{one or other}]"
+    return f"‹{one} / {other}›" if one and other else f"‹{one or other}›"
 
 
 if __name__ == "__main__":
