@@ -29,10 +29,6 @@ __all__ = [
     "UnseenGroupWarning",
     "ValueWarning",
     "WeightWarning",
-    "Word",
-    "named",
-    "option",
-    "spelled",
 ]
 
 #: Values of options are cut to this length.
