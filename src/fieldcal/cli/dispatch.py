@@ -103,7 +103,7 @@ def command() -> Any:
     """The root command; help is plain text where nobody looks at it in colour."""
     import typer.main
 
-    from fieldcal.cli import everywhere
+    from fieldcal.cli import signature
 
     fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     app = typer.Typer(
@@ -111,13 +111,13 @@ def command() -> Any:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(invoke_without_command=True)(everywhere.root)
+    app.callback(invoke_without_command=True)(signature.root)
     below = typer.Typer(help="Statements for a warehouse.")
     for made in all_commands():
         (below if made.name.startswith("sql ") else app).command(made.name.split()[-1])(made.typed())
     app.add_typer(below, name="sql")
     built = typer.main.get_command(app)
-    _share(built, [p for p in built.params if p.name in everywhere.NAMES])
+    _share(built, [p for p in built.params if p.name in signature.EVERYWHERE])
     return built
 
 
