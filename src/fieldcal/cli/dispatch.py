@@ -1,6 +1,6 @@
 """From arguments to an exit code: streams, errors, and the commands by name.
 
-Nothing here needs typer before it runs, so that its absence can be told in one line.
+Nothing here needs typer before it runs, so that its absence is reported in one line.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def _failed(error: BaseException, settings: Settings) -> int:
     if settings.debug:
         traceback.print_exception(error)
     if signals or any(isinstance(e, KeyboardInterrupt) for e in causes):
-        told, code = "Interrupted.\n", INTERRUPTED
+        text, code = "Interrupted.\n", INTERRUPTED
     elif any(isinstance(e, BrokenPipeError) for e in causes):  # typer and rich make a SystemExit of it
-        told, code = "", CLOSED_PIPE
+        text, code = "", CLOSED_PIPE
     elif isinstance(error, SystemExit) and not isinstance(error.code, str):
         return int(error.code or 0)
     else:
-        told, code = f"error: {one_line(explain(error))}\n", 1
+        text, code = f"error: {one_line(explain(error))}\n", 1
     with suppress(OSError):  # nobody may be there to read it
-        sys.stderr.write(told)
+        sys.stderr.write(text)
         sys.stderr.flush()
     _discard_output()
     return code
@@ -103,7 +103,7 @@ def command() -> Any:
     """The root command; help is plain text where nobody looks at it in colour."""
     import typer.main
 
-    from fieldcal.cli import everywhere
+    from fieldcal.cli import signature
 
     fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     app = typer.Typer(
@@ -111,13 +111,13 @@ def command() -> Any:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(invoke_without_command=True)(everywhere.root)
+    app.callback(invoke_without_command=True)(signature.root)
     below = typer.Typer(help="Statements for a warehouse.")
     for made in all_commands():
         (below if made.name.startswith("sql ") else app).command(made.name.split()[-1])(made.typed())
     app.add_typer(below, name="sql")
     built = typer.main.get_command(app)
-    _share(built, [p for p in built.params if p.name in everywhere.NAMES])
+    _share(built, [p for p in built.params if p.name in signature.EVERYWHERE])
     return built
 
 

@@ -29,8 +29,7 @@ def session(settings: Settings) -> Iterator[Session]:
 
 def check_files(settings: Settings, targets: Sequence[str | Path], inputs: Sequence[str]) -> None:
     """Refuse targets that cannot be written, or that are read; one that is text is a table."""
-    from fieldcal.tables.files.paths import check_target
-    from fieldcal.tables.files.targets import check_inputs, check_output
+    from fieldcal.tables.files.paths import check_inputs, check_output, check_target
 
     for target in targets:
         if str(target) != "-":

@@ -73,7 +73,7 @@ def _labelled_rows(
 def demo(settings: Settings, *, output: Path = Path("fieldcal-demo")) -> None:
     """Show it on real data: rodents in trap plots, from training to a page, in under a minute."""
     from fieldcal import demo as portal
-    from fieldcal.tables.files.targets import check_is_no_file
+    from fieldcal.tables.files.paths import check_is_no_file
 
     check_is_no_file(output, "demo")
     writable(output / PAGE)

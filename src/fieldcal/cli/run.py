@@ -74,7 +74,7 @@ def run(
     With --predictions, the values of a judge, it writes the share of each class in every group and how groups differ:
     fieldcal run judged.csv --predictions verdict --label human --by model --design random -o out
     """
-    from fieldcal.tables.files.targets import check_folder
+    from fieldcal.tables.files.paths import check_results
 
     of_values = given["predictions"] is not None
     if not of_values:
@@ -85,7 +85,7 @@ def run(
             "--shape bins needs labels of field rows or groups, but none are given. Give labels with --field-label or "
             "--labelled, groups with --by, or leave it out."
         )
-    check_folder(output, [table for table in (lab_table, field_table, labelled) if table], RUN_FILES)
+    check_results(output, [table for table in (lab_table, field_table, labelled) if table], RUN_FILES)
     earlier = [name for name in RUN_FILES if (output / name).exists()]
     with session(settings) as opened:
         lab_source = opened.open(lab_table)

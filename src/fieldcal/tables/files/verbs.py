@@ -134,7 +134,7 @@ def relation_of(lab: Lab, source: Source, given: Mapping[str, Any], *, text: Seq
 
 @contextmanager
 def lines_of(source: Source) -> Iterator[None]:
-    """An error that speaks of a row of this table also names its line."""
+    """An error about a row of this table also names its line."""
     try:
         yield
     except RowError as error:
