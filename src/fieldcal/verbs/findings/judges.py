@@ -71,7 +71,9 @@ def same_judge(seen: Seen) -> Finding | None:
     slices = int((judged.known.sum(axis=(1, 2)) > 0).sum())
     measured = f"by about {middle:.3f} from slice to slice (90 % interval {low:.3f} to {high:.3f})"
     if slices < 2:
-        text = f"Not measured: no two slices have labels. That a rate of .9 varies by about {middle:.3f} from slice to "
+        by_class = seen.field.labelled and not judged.by_labels
+        why = "labelled rows were chosen by class" if by_class else "no two slices have labels"
+        text = f"Not measured: {why}. That a rate of .9 varies by about {middle:.3f} from slice to "
         text += "slice is assumed."
         return Finding(
             code="judge_not_rehearsed", question=_SAME_JUDGE, state="care", text=text, remedy=_LABEL_SOME
