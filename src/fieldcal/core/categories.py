@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from fieldcal.core.field_model import Counts, Model, of_new_groups
+from fieldcal.core.field_model import MANY, Counts, Model, of_new_groups
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.log_odds import against_first, slopes_of, with_first
 from fieldcal.core.offsets import Offsets
@@ -39,6 +39,8 @@ def model_of(known: Floats, V: Floats, by_class: Floats | None = None) -> Model:
     t = label_shift(known, V, by_class)
     nothing = Offsets(np.zeros((G, K - 1)), np.zeros((G, K - 1, K - 1)))
     base = np.full((m, K), 1 / K)
+    if m * (K - 1) > MANY:  # most cells have no row
+        base = classes_given_category(known).T
     loose = np.where(known.any(axis=(1, 2)), 0.0, POLICY.free_unlabelled**2)
     lab = np.zeros_like(known)
     counts = Counts(
@@ -107,9 +109,15 @@ def pooled_classes(known: Floats, V: Floats, by_class: Floats | None = None) -> 
     M = (
         rows + (0.0 if by_class is None else by_class) + categories
     )  # a row of each class spread over categories as all rows are
+    return M / M.sum(axis=1, keepdims=True), classes_given_category(known) @ categories
+
+
+def classes_given_category(known: Floats) -> Floats:
+    """P(class | category), (K, m), from the labels of all groups, and a row of each category as all labels are."""
+    rows = known.sum(axis=0)
     share = rows.sum(axis=1) + 0.5
     given = rows + (share / share.sum())[:, None]
-    return M / M.sum(axis=1, keepdims=True), (given / given.sum(axis=0)) @ categories
+    return np.asarray(given / given.sum(axis=0))
 
 
 def label_shift(known: Floats, V: Floats, by_class: Floats | None = None) -> Offsets:

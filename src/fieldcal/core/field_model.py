@@ -37,6 +37,7 @@ from fieldcal.types import Floats, Ints
 
 _FINE = 24  # bins times free classes up to which bins of a group have effects of their own
 _COMMON = 256  # the same of changes of calibration that are common to all groups
+MANY = 120  # log-odds of categories above which a search for the variance components takes minutes
 _TEACHING = 256  # groups that the variance components are learned from, those with most labels
 _TEACHING_NUMBERS = 400_000  # the same, as groups times bins times the square of free classes
 RANGE = (-6.0, 2.0)  # of the logarithms of standard deviations
@@ -133,7 +134,9 @@ class Design:
             change = _of_bins(counts.base_noise)
         else:
             slope = _slope(counts, centred=False)
-            bin_sd = POLICY.free_base if counts.free_base else POLICY.calibration_bin
+            bin_sd = POLICY.calibration_bin
+            if counts.free_base:
+                bin_sd = POLICY.free_base if m * k <= MANY else POLICY.free_base_of_many
             blocks.append((each, each, POLICY.shift_sd**2 * unit))
             blocks.append((slope, slope, np.array([[POLICY.calibration_slope**2]])))
             if fine or counts.free_base:

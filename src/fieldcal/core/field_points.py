@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import chdtri, gammaln, logsumexp, ndtri
 from scipy.stats import qmc
 
-from fieldcal.core.field_model import RANGE, Components, Model
+from fieldcal.core.field_model import MANY, RANGE, Components, Model
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.multilevel import Fitted, fit
 from fieldcal.core.policy import POLICY
@@ -26,7 +26,6 @@ _POINTS = 32  # around the mode of the variance components
 _KEPT, _KEPT_OF_MANY = 8, 4  # of them for shares; of more than two classes
 _FREEDOM = 8.0  # of the distribution that the points are drawn from
 _STEP, _WIDE_STEP = 0.02, 0.08  # of differences: for slopes, and for curvatures
-_MOST_EXPLORED = 120  # log-odds of categories; of more, exploring the variance components takes minutes
 _TINY = 1e-300
 
 
@@ -49,7 +48,7 @@ def points_of(model: Model, seed: int) -> tuple[Point, ...]:
         deviations, weights = (np.array(x) for x in model.changes)
         return _fitted_points(model, Components.of_one_population(deviations**2), np.log(weights))
     _, K, m = model.counts.shape
-    if model.counts.free_base and m * (K - 1) > _MOST_EXPLORED:
+    if model.counts.free_base and m * (K - 1) > MANY:
         return _fitted_points(model, Components.of(_prior(model)[0][None], 0.0, 0.0), np.zeros(1))
     if not len(model.teaching):
         return _without_labels(model, seed)

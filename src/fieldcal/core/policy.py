@@ -110,6 +110,10 @@ class Policy:
     #: label shift, as a share of the difference that it implies; and how far the judge of a group without labels may be
     #: off beyond what labelled groups show (one judge in five is off by 2).
     free_base: float = 3.0
+    #: The same of more than 120 log-odds, around the shares of labelled rows: most cells have no row, and a normal
+    #: posterior as wide as 3 gives these too much. Twelve and twenty classes: errors with 1, 2 and 3 are alike up to a
+    #: quarter, intervals cover .85, .87 and .84. (23)
+    free_base_of_many: float = 2.0
     free_looseness: float = 0.4
     free_unlabelled: float = 0.9
 
@@ -132,19 +136,18 @@ class Policy:
     disagree: float = 0.025
 
     # Judges (20) -------------------------------------------------------------------------------------------
-    #: How far judges of groups may differ where no label of a group shows it: κ of ``Dirichlet(κ·M)``. A rate of .9
+    #: How far the judge's errors may differ between groups where no label of a group shows it: κ of ``Dirichlet(κ·M)``. A rate of .9
     #: varies by .054 between groups.
     kappa_elsewhere: float = 30.0
     #: Pseudo-rows of a category, for each class, where rows given their class are the lab. With a half, tests that made
     #: no error on 30 rows were taken to make next to none, and rare classes were missed; with one, intervals of good
     #: judges are a tenth wider.
     rows_of_a_cell: float = 0.75
-    #: A judge whose values differ between two classes in fewer rows than this, perhaps, says next to nothing.
+    #: A judge whose categories differ between two classes in fewer rows than this carries next to no information.
     judge_says_something: float = 0.1
-    #: By so much a rate of .9 may vary between slices before it is told, and before it deserves care.
+    #: By so much a rate of .9 may vary between groups before it is reported; from `noticeable` on it deserves care.
     judges_differ: float = 0.03
-    judges_differ_much: float = 0.06
-    #: Labelled rows that a value needs to be a bin of its own.
+    #: Labelled rows that a category needs to be a bin of its own.
     rows_of_a_value: int = 5
 
     @property

@@ -53,7 +53,7 @@ class Context:
     def judge(self) -> Judge:
         """The judge or test in numbers, where predictions are its categories."""
         assert self.judged is not None
-        return Judge(self.judged)
+        return Judge(self.judged, self.field)
 
     @cached_property
     def without_labels(self) -> NDArray[np.bool_]:
@@ -123,6 +123,7 @@ class Judge:
     """A judge or a test in numbers: all that rules read of the posterior of its errors."""
 
     judged: Judged
+    field: Field
 
     @property
     def labelled(self) -> Floats:
@@ -151,9 +152,9 @@ class Judge:
         return self.judged.spread
 
     @property
-    def spread_is_measured(self) -> bool:
-        """Whether labels of several groups show the spread."""
-        return self.labelled_groups > 1
+    def only_by_class(self) -> bool:
+        """Whether the field has labelled rows, all of them chosen by class."""
+        return bool(self.field.labelled) and not self.judged.by_labels
 
     @property
     def labelled_groups(self) -> int:

@@ -31,10 +31,9 @@ _OBSERVED = (
     "{shift:label shift predicts|unchanged predictions imply} {expected:.1%}"
 )
 _CONTRADICTED = _OBSERVED + " (p {p_value:p}){both:, unchanged predictions imply {unchanged:.1%}|}"
-_VARIES = "a rate of 0.9 varies between groups by about {middle:.3f} (90 % interval {low:.3f} to {high:.3f})"
 _MEASURED = (
-    f"{_VARIES}, estimated from {{several:{{labelled:,}} labelled groups|groups with rows chosen by class}}; the "
-    "intervals allow for that."
+    "a rate of 0.9 varies between groups by about {middle:.3f} (90 % interval {low:.3f} to {high:.3f}), estimated from "
+    "{labelled:,} labelled groups; the intervals allow for that."
 )
 
 # fmt: off
@@ -226,7 +225,8 @@ JUDGES: dict[str, dict[str, Message]] = {
             "Compare groups by their intervals, not by the judge's categories; label more rows of the groups that "
             "matter."),
         "judge_not_rehearsed": CARE(
-            f"Not measured: fewer than two groups have labels. It is assumed that {_VARIES}.",
+            "Not measured: {by_class:labelled rows were chosen by class|fewer than two groups have labels}. It is "
+            "assumed that a rate of 0.9 varies between groups by about {middle:.3f}.",
             _LABEL_JUDGED),
     },
     "Was every category checked?": {

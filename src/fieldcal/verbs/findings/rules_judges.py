@@ -38,17 +38,16 @@ def same_judge(context: Context) -> Raised | None:
     if judge.spread is None:
         return None
     low, middle, high = np.quantile(judge.spread, [0.05, 0.5, 0.95])
-    measured = {"low": low, "middle": middle, "high": high}
-    if not judge.spread_is_measured:
-        return raised("judge_not_rehearsed", **measured)
     labelled, odd = judge.labelled_groups, judge.outlying
-    measured |= {"labelled": labelled, "several": labelled > 1}
+    if labelled < 2:
+        return raised("judge_not_rehearsed", middle=middle, by_class=judge.only_by_class)
+    measured = {"low": low, "middle": middle, "high": high, "labelled": labelled}
     if not len(odd) and middle < POLICY.judges_differ:
         return raised("judge_same", **measured)
     named = odd[:MOST_NAMED] if len(odd) else judge.farthest()
     return raised(
         "judges_differ",
-        state="care" if len(odd) or middle >= POLICY.judges_differ_much else "ok",
+        state="care" if len(odd) or middle >= POLICY.noticeable else "ok",
         groups=(context.field.groups[g] for g in named),
         outlying=len(odd) > 0,
         n=len(odd),
