@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused_by_its_name():
         ({"old": 0.5, "new": 0.2, "groups": ["x"]}, "With groups, new must be a mapping"),
         (
             {"old": 0.5, "new": {"y": 0.2}, "groups": ["x"]},
-            r"Of 1 groups \(1 rows, the first is 'x'\) no preval",
+            r"No prevalence was given for 1 groups \(1 rows, the first is 'x'\)",
         ),
         ({"old": 0.5, "new": [-1, 2]}, "none negative"),
         ({"old": [0.2, 0.3, 0.5], "new": [0.2, 0.3, 0.5]}, "2 classes, but there are 3"),
@@ -145,7 +145,7 @@ def test_a_pattern_says_the_classes_and_groups_have_their_own(engine):
 def test_groups_without_a_prevalence_are_refused_or_left_alone(local_engine):
     rows = known_rows()
     options = {"scores": "p", "old": 0.5, "new": {"forest": 0.1}, "by": "place"}
-    with pytest.raises(InputError, match=r"Of the groups of \d+ rows \(one is 'meadow'\) no prevalence"):
+    with pytest.raises(InputError, match=r"No prevalence was given for the groups of \d+ rows \(one is 'meadow'\)"):
         tables.change_prevalence(local_engine.make(rows), **options)
     made = local_engine.read(tables.change_prevalence(local_engine.make(rows), unseen="raw", **options))
     left = [place == "meadow" for place in made["place"]]

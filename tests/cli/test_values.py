@@ -188,7 +188,7 @@ def test_a_broken_line_is_refused_with_its_number(judged, call, one_error):
     lines[41] = lines[41][:-1]
     Path("t.jsonl").write_text("\n".join(lines))
     asked = "--predictions judge.verdict --label human --by model --design random"
-    assert "'t.jsonl', line 42, is no JSON" in one_error(call(f"run t.jsonl {asked} -o out"))
+    assert "'t.jsonl', line 42, is not valid JSON" in one_error(call(f"run t.jsonl {asked} -o out"))
     lines[41] = json.dumps({"judge": "pass", "model": "alpha"})
     Path("t.jsonl").write_text("\n".join(lines))
     assert "'judge' is an object in 899 of 900 lines" in one_error(call(f"run t.jsonl {asked} -o out"))

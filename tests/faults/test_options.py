@@ -202,8 +202,8 @@ def test_fault_59_62_arguments_of_another_verb_are_told_the_right_call_and_numbe
         (lambda: fieldcal.rows_to_label(proba, prev, 3), r"rows_to_label\(prev, predictions, n\)"),
         (lambda: fieldcal.change_prevalence(prev, old=0.5, new=0.1), "takes predictions, but got Prevalence"),
         (lambda: fieldcal.cross_validate(lab), r"must be a Prevalence, but got Lab.*fieldcal\.estimate"),
-        (lambda: lab + field, r"A Lab and a Field do not add up.*lab\.extended\(field\)"),
-        (lambda: field + lab, "A Field and a Lab do not add up"),
+        (lambda: lab + field, r"A Lab and a Field cannot be added.*lab\.extended\(field\)"),
+        (lambda: field + lab, "A Field and a Lab cannot be added"),
         (lambda: tables.count(prev, w.rows), r"takes a Lab and a table.*tables\.count\(lab, frame\)"),
         (
             lambda: tables.read_labelled(lab, w.rows),

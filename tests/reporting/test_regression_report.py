@@ -138,7 +138,7 @@ def test_coverage_is_what_one_counts():
             assert held == sum(a <= x <= b for a, x, b in zip(low, y, high, strict=True)) / ROWS
     assert measure(content, "share in 80% intervals") == (table["before"][3], table["after"][3])
     assert measure(content, "share in 90% intervals") == (table["before"][4], table["after"][4])
-    assert f"contain {table['before'][4]:.1%} in the raw predictions" in " ".join(
+    assert f"contain {table['before'][4]:.1%} of the numbers in the raw predictions" in " ".join(
         content["labelled"]["sentences"]
     )
 

@@ -81,11 +81,11 @@ def test_a_column_with_a_role_has_a_type_only_if_every_value_fits_and_values_are
 
 BAD = [
     ('{"v": 1}\n{"v": 2\n{"v": 3}\n', "line 2, is not valid JSON: .* delimiter"),
-    ('{"v": 1}\n\n{"v": ', "line 3, is no JSON"),
+    ('{"v": 1}\n\n{"v": ', "line 3, is not valid JSON"),
     ('{"v": 1} {"v": 2}\n', "line 1, is not valid JSON: Extra data"),
     ('{"v": 1}\n[1, 2]\n', "line 2, is not an object"),
     ('{"v": 1}\nnull\n', "line 2, is not an object"),
-    ('{\n  "v": 1\n}\n', "line 1, is no JSON"),
+    ('{\n  "v": 1\n}\n', "line 1, is not valid JSON"),
     (b'{"v": 1}\n{"v": "\xff"}\n', "line 2, is not text in UTF-8"),
     (b'\xef\xbb\xbf{"v": 1}\n', "line 1, is not valid JSON: .*BOM"),
     ('{"v": 1}\n{"v": 1, "v": 2}\n', "line 2, has the key 'v' twice"),
@@ -126,7 +126,7 @@ def test_several_files_are_one_table_and_numbers_go_into_parquet_as_numbers(sess
     (tmp_path / "b.jsonl").write_text('{"v": "fail", "w": 1}\n')
     assert session.open(tmp_path / "*.jsonl").relation.fetchall() == [("pass", None), ("fail", "1")]
     (tmp_path / "c.jsonl").write_text('{"v": "fail"}\n{"v"\n')
-    with pytest.raises(InputError, match=r"'c.jsonl', line 2, is no JSON"):
+    with pytest.raises(InputError, match=r"'c.jsonl', line 2, is not valid JSON"):
         session.open(tmp_path / "*.jsonl").relation.fetchall()
     source = opened([{"i": 1, "x": 0.5, "ok": True, "s": "01"}, {"i": -2, "x": 2, "ok": False, "s": "1"}])
     session.write(source.relation, tmp_path / "t.parquet", sources=[source])
