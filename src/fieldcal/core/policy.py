@@ -75,7 +75,7 @@ class Policy:
     #: error of a field under a hypothesis; shift of a field that its histogram cannot show. (12, 19, 23)
     shift_sd: float = 0.3
     #: The same where neither label shift nor unchanged predictions hold, beyond half the distance between the two. (19)
-    other_sd: float = 0.7
+    other_sd: float = 0.6
     #: Calibration of a bin between lab and field: its change, standard deviation of log-odds, if it is small and if it
     #: is large. (19)
     calibration_change: tuple[float, float] = (0.05, 0.4)
