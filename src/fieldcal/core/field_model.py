@@ -226,7 +226,7 @@ class Model:
         return float(lab), float(field)
 
     @cached_property
-    def _in_field(self) -> Floats:
+    def _in_field(self) -> NDArray[np.bool_]:
         in_field = np.zeros(len(self.counts.lab), dtype=bool)
         in_field[: len(self.counts.V)] = True
         return in_field
