@@ -145,7 +145,9 @@ def test_a_pattern_says_the_classes_and_groups_have_their_own(engine):
 def test_groups_without_a_prevalence_are_refused_or_left_alone(local_engine):
     rows = known_rows()
     options = {"scores": "p", "old": 0.5, "new": {"forest": 0.1}, "by": "place"}
-    with pytest.raises(InputError, match=r"No prevalence was given for the groups of \d+ rows \(one is 'meadow'\)"):
+    with pytest.raises(
+        InputError, match=r"No prevalence was given for the groups of \d+ rows \(one is 'meadow'\)"
+    ):
         tables.change_prevalence(local_engine.make(rows), **options)
     made = local_engine.read(tables.change_prevalence(local_engine.make(rows), unseen="raw", **options))
     left = [place == "meadow" for place in made["place"]]

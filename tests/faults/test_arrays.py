@@ -590,7 +590,9 @@ def test_fault_30_frequencies_that_no_prevalence_can_give_are_flagged():
 @pytest.mark.parametrize("huge", [1e6, 1e20])
 def test_fault_31_one_huge_weight_warns_with_the_effective_sample_size(huge):
     weight = np.append(huge, np.ones(1199))
-    with pytest.warns(WeightWarning, match=r"exceeds the sum of all 1,199 others.*sample size is 1\.0 of 1200"):
+    with pytest.warns(
+        WeightWarning, match=r"exceeds the sum of all 1,199 others.*sample size is 1\.0 of 1200"
+    ):
         field = count(binary().proba_field, sample_weight=weight)
     interval_is_sound(fieldcal.estimate(binary_lab(), field, **URC))
 

@@ -63,7 +63,8 @@ class Counts:
         None  # (m, K) variance of log P(class | bin), where the base is the lab's own counts
     )
     by_class: Floats | None = None  # (K, m) labelled field rows that were chosen by class
-    #: (A,) groups whose histograms are far from every mixture: what holds for others is not learned from them
+    #: (A,) groups whose field histograms are far from every mixture: the spread of groups under label shift is not
+    #: learned from them, nor, where the lab has no labels of groups, anything else about the others
     outlying: NDArray[np.bool_] | None = None
 
     @property
@@ -219,7 +220,8 @@ class Model:
         """Variance of the differences between groups under label shift, in the lab and in the field."""
         counts, (_, K, _) = self.counts, self.counts.shape
         unit, found = _unit(K - 1), []
-        for t, rows in ((counts.t_lab, counts.lab.any(axis=(1, 2))), (counts.t_field, self._in_field)):
+        typical = self._in_field if counts.outlying is None else self._in_field & ~counts.outlying
+        for t, rows in ((counts.t_lab, counts.lab.any(axis=(1, 2))), (counts.t_field, typical)):
             if rows.sum() > 2:
                 both = np.cov(t.mean[rows].T).reshape(K - 1, K - 1) + t.covariance[rows].mean(axis=0)
                 found.append(max(float(np.trace(np.linalg.solve(unit, both))) / (K - 1), 1e-3))
@@ -227,7 +229,7 @@ class Model:
         return float(lab), float(field)
 
     @cached_property
-    def _in_field(self) -> Floats:
+    def _in_field(self) -> NDArray[np.bool_]:
         in_field = np.zeros(len(self.counts.lab), dtype=bool)
         in_field[: len(self.counts.V)] = True
         return in_field
@@ -236,7 +238,7 @@ class Model:
     def teaching(self) -> Ints:
         """Groups that teach the variance components and the common effects."""
         size = self.counts.lab.sum(axis=(1, 2)) + self.counts.field.sum(axis=(1, 2))
-        if self.counts.outlying is not None:
+        if self.counts.outlying is not None and not self.lab_groups:
             size = np.where(self.counts.outlying, 0.0, size)
         _, K, m = self.counts.shape
         most = int(np.clip(_TEACHING_NUMBERS // (m * (K - 1) ** 2), 8, _TEACHING))

@@ -75,7 +75,7 @@ class Policy:
     #: error of a field under a hypothesis; shift of a field that its histogram cannot show. (12, 19, 23)
     shift_sd: float = 0.3
     #: The same where neither label shift nor unchanged predictions hold, beyond half the distance between the two. (19)
-    other_sd: float = 0.75
+    other_sd: float = 0.6
     #: Calibration of a bin between lab and field: its change, standard deviation of log-odds, if it is small and if it
     #: is large. (19)
     calibration_change: tuple[float, float] = (0.05, 0.4)
@@ -136,8 +136,8 @@ class Policy:
     disagree: float = 0.025
 
     # Judges (20) -------------------------------------------------------------------------------------------
-    #: How far the judge's errors may differ between groups where no label of a group shows it: κ of ``Dirichlet(κ·M)``. A rate of .9
-    #: varies by .054 between groups.
+    #: How far the judge's errors may differ between groups where no label of a group shows it: κ of
+    #: ``Dirichlet(κ·M)``. A rate of .9 varies by .054 between groups.
     kappa_elsewhere: float = 30.0
     #: Pseudo-rows of a category, for each class, where rows given their class are the lab. With a half, tests that made
     #: no error on 30 rows were taken to make next to none, and rare classes were missed; with one, intervals of good

@@ -102,7 +102,7 @@ def _without_lab_groups(
     counts = Counts(base, nothing, nothing, problem.V, t, in_field, np.zeros(G), np.ones(G), base_noise=noise)
     follow = trust.between if trust.set_by_caller else max(trust.between, POLICY.least_label_shift)
     if problem.outlying is not None:
-        counts = _apart(counts, problem.outlying, np.zeros(G, dtype=bool))
+        counts = _apart(counts, problem.outlying)
     new = Persistence(np.zeros(1), np.ones(1))
     return Model(counts, (), new, grouped=field.grouped, components=of_new_groups(follow))
 
@@ -125,7 +125,7 @@ def _with_lab_groups(
     places = np.concatenate([at, only])
     # In effective rows, as everything else.
     rows = lab.group_counts(places) * lab.effective_per_row
-    of_lab, odd_in_lab = _lab_offsets(lab, rows.sum(axis=1), places >= 0, problem)
+    of_lab = _lab_offsets(lab, rows.sum(axis=1), places >= 0, problem)
     groups = np.where(np.arange(len(places)) < len(at), np.arange(len(places)), -1)
     # Where the field shifted as no mixture of classes does, it is another population: what the lab's groups show of
     # differences between groups is no evidence for groups that the lab has never seen.
@@ -145,11 +145,10 @@ def _with_lab_groups(
         ((places >= 0) & (groups >= 0) & rows.any(axis=(1, 2))).astype(np.float64),
         calibrated,
     )
-    odd = np.zeros(len(places), dtype=bool)
-    odd[: len(at)] = False if problem.outlying is None else problem.outlying
-    if (odd | odd_in_lab).any():
-        counts = _apart(counts, odd, odd_in_lab)
-    shared = (at >= 0) & ~(odd | odd_in_lab)[: len(at)]
+    shared = at >= 0
+    if problem.outlying is not None:
+        shared &= ~problem.outlying
+        counts = replace(counts, outlying=np.append(problem.outlying, np.zeros(len(only), dtype=bool)))
     resembling = persistence(
         _deviations(base, rows[: len(at)].sum(axis=1)[shared], np.asarray(lab.F_effective.sum(axis=0))),
         _deviations(base, problem.V[shared], problem.total),
@@ -158,32 +157,21 @@ def _with_lab_groups(
     return counts, resembling
 
 
-def _lab_offsets(
-    lab: Lab, V: Floats, known: NDArray[np.bool_], problem: Problem
-) -> tuple[Offsets, NDArray[np.bool_]]:
-    """What label shift implies for the lab's groups, from their histograms V (A, m) alone; and which are outlying."""
+def _lab_offsets(lab: Lab, V: Floats, known: NDArray[np.bool_], problem: Problem) -> Offsets:
+    """What label shift implies for the lab's groups, from their histograms V (A, m) alone."""
     places = np.where(known, np.cumsum(known) - 1, -1)
     of_groups = Problem(problem.F, V[known], problem.smoothing, True, class_rows=problem.class_rows)
     rows = of_groups.A.sum(axis=1)
     of_groups = replace(
         of_groups, outlying=outlying(of_groups.M, of_groups.V, rows=rows, p_lab=of_groups.p_lab)
     )
-    found = offsets_of(Pooled().posterior(of_groups, random_state=0), lab.p_lab).take(places)
-    odd = np.zeros(len(known), dtype=bool)
-    odd[known] = False if of_groups.outlying is None else of_groups.outlying
-    return found, odd
+    return offsets_of(Pooled().posterior(of_groups, random_state=0), lab.p_lab).take(places)
 
 
-def _apart(counts: Counts, odd: NDArray[np.bool_], odd_in_lab: NDArray[np.bool_]) -> Counts:
-    """Groups (A,) that are no mixture of the classes: label shift implies nothing for them, and nothing persists."""
-    t_lab, t_field = (
-        t.take(np.where(out, -1, np.arange(len(out))))
-        for t, out in ((counts.t_lab, odd_in_lab), (counts.t_field, odd))
-    )
-    either = odd | odd_in_lab
-    loose = np.where(odd, POLICY.group_spread**2, 0.0)
-    known = np.where(either, 0.0, counts.known)
-    return replace(counts, t_lab=t_lab, t_field=t_field, known=known, loose=loose, outlying=either)
+def _apart(counts: Counts, odd: NDArray[np.bool_]) -> Counts:
+    """With groups (A,) that are no mixture of the classes: label shift implies nothing for them."""
+    t_field = counts.t_field.take(np.where(odd, -1, np.arange(len(odd))))
+    return replace(counts, t_field=t_field, loose=np.where(odd, POLICY.group_spread**2, 0.0), outlying=odd)
 
 
 def _deviations(centres: Floats, V: Floats, total: Floats) -> tuple[Floats, Floats]:
