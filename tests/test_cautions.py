@@ -238,7 +238,7 @@ def test_false_alarms_and_misses_are_those_of_fresh_rows(grouped):
         np.testing.assert_allclose(told, expected, atol=0.035)
 
 
-def test_a_small_exchange_is_information_and_a_larger_one_is_asked_about():
+def test_a_small_exchange_is_information_a_larger_one_is_asked_about_and_a_large_one_needs_care():
     lab, moderate = trial([[0.35, 0.65]], separation=1.2, random_state=0)
     states = [estimated(lab, moderate.proba_field, trust=t).verdict for t in (0.2, 1)]
     assert states[0].finding("errors_kept").state == "ok"
@@ -246,7 +246,7 @@ def test_a_small_exchange_is_information_and_a_larger_one_is_asked_about():
     lab, large = trial([[0.2, 0.8]], separation=1.0, random_state=0)
     found = estimated(lab, large.proba_field, trust=1).verdict
     assert found.finding("recall_lost") is None
-    assert found.finding("errors_traded").state == "ask"
+    assert found.finding("errors_traded").state == "care"
     assert "costs" in found.finding("errors_traded").remedy
 
 

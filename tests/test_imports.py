@@ -17,7 +17,7 @@ STANDARD = sys.stdlib_module_names
 ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "types": (set(), {"numpy"}),
-    "texts": (set(), set()),
+    "texts": ({"errors"}, set()),
     "option_rows": ({"errors", "texts"}, set()),
     "options": ({"errors", "option_rows"}, {"numpy"}),
     "core": ({"errors", "types", "options", "core"}, {"numpy", "scipy"}),

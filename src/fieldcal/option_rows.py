@@ -179,11 +179,11 @@ OPTIONS: dict[str, Row] = {
         kind='"default", "paper" or "reference"',
         goes_with=("probabilities", "distributions")),
     "partition": Row(
-        "How predictions are sent to bins: the number of bins; where to cut the score of two classes, 0.2,0.5; or how, "
-        f"with their number: quantiles:8, simplex:24, expected:8. given:8 where {option('scores')} holds numbers of "
-        "bins, from 0 to 7. Or those of another lab: lab.json. By default chosen by the data.", "BINS", flag="bins",
+        "How predictions are assigned to bins: the number of bins; where to cut the score of two classes, 0.2,0.5; or "
+        f"how, with their number: quantiles:8, simplex:24, expected:8. given:8 where {option('scores')} holds numbers "
+        "of bins, from 0 to 7. Or those of another lab: lab.json. By default chosen by the data.", "BINS", flag="bins",
         kind='"auto", int, Quantiles, Edges, Simplex or Expected',
-        doc="How predictions are sent to bins; see `fieldcal.learn`.",
+        doc="How predictions are assigned to bins; see `fieldcal.learn`.",
         must="be a whole number, 1 or more, cuts such as 0.2,0.5, or quantiles, simplex, expected or given with a "
              "number, such as quantiles:8"),
     "smoothing": Row(

@@ -1,10 +1,12 @@
-"""How the texts of options are read, as they are typed in a shell. What cannot be read raises ValueError."""
+"""How the texts of options are read, as they are typed in a shell. What cannot be read raises a ValueError."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from fieldcal.errors import InputError
 
 
 def names(given: Sequence[str]) -> list[str]:
@@ -18,8 +20,11 @@ def names(given: Sequence[str]) -> list[str]:
     """
     try:
         found = [name for text in given for name in next(csv.reader([text], skipinitialspace=True), [])]
-    except csv.Error:  # a line break
-        raise ValueError from None
+    except csv.Error:
+        raise InputError(
+            f"The names {', '.join(given)!r:.80} hold a line break. Put such a name into double quotes, inside of "
+            "those for the shell, or rename the column."
+        ) from None
     if "" in found:
         raise ValueError
     return found

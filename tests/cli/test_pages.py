@@ -15,7 +15,7 @@ import pytest
 
 import fieldcal
 from fieldcal import demo
-from fieldcal.errors import InputError, Option
+from fieldcal.errors import InputError, option
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_run_without_the_libraries_for_pages_says_so_and_does_the_rest(folder, c
     [
         (RuntimeError("no ink"), "RuntimeError: no ink. This is a bug in fieldcal. Run again with --debug"),
         (OSError(28, "No space left on device"), "No space left on device. Check the path"),
-        (InputError("No. Pass ", Option("groups"), "."), "No. Pass --by."),
+        (InputError(f"No. Pass {option('groups')}."), "No. Pass --by."),
     ],
     ids=lambda case: type(case).__name__,
 )

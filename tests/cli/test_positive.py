@@ -53,7 +53,7 @@ def test_numbers_are_classes_as_the_table_has_them(folder, call):
     ("options", "message"),
     [
         ("--positive jaa", "--positive jaa is none of the labels, ['ja', 'nein']. Did you mean 'ja'?"),
-        ("--positive ja --classes ja,nein", "--classes says ['ja', 'nein']. Leave one of them out."),
+        ("--positive ja --classes ja,nein", "--classes is ['ja', 'nein']. Leave one of them out."),
     ],
 )
 def test_what_cannot_be_is_refused(words, call, one_error, options, message):

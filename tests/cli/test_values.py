@@ -212,7 +212,7 @@ def test_standard_input_may_be_json_lines(judged, shell):
             "run lab.csv field.csv --scores p --label y --recalibrated -o out",
             "--recalibrated goes with --pred",
         ),
-        ("learn lab.csv --scores p --label y --design random -o lab.json", "is about labelled rows"),
+        ("learn lab.csv --scores p --label y --design random -o lab.json", "describes labelled rows"),
         (
             "learn judged.csv --predictions , --label human --design random -o l.json",
             "must name columns, such as verdict",

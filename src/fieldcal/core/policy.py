@@ -145,8 +145,8 @@ class Policy:
     rows_of_a_cell: float = 0.75
     #: A judge whose categories differ between two classes in fewer rows than this carries next to no information.
     judge_says_something: float = 0.1
-    #: By so much a rate of .9 may vary between groups before it is reported; from `noticeable` on it deserves care.
-    judges_differ: float = 0.03
+    #: Share of the rows with a category that the lab has never seen, or that nobody checked, that deserves care. (20)
+    unseen_categories: float = 0.005
     #: Labelled rows that a category needs to be a bin of its own.
     rows_of_a_value: int = 5
 

@@ -219,7 +219,7 @@ JUDGES: dict[str, dict[str, Message]] = {
     },
     "Does the judge make the same errors in every group?": {
         "judge_same": OK(f"Yes, nearly: {_MEASURED}"),
-        "judges_differ": OK_OR_CARE(
+        "judges_differ": CARE(
             "No: the judge favours some groups{outlying:; {n:,} of {total:,} are probably outlying|}. In numbers: "
             f"{_MEASURED}",
             "Compare groups by their intervals, not by the judge's categories; label more rows of the groups that "

@@ -73,11 +73,10 @@ def known_values(context: Context) -> Raised | None:
     counted = float(context.field.n.sum())
     total = counted if partition.takes_in_all else counted + unseen  # elsewhere they are in no bin
     share = unseen / max(total, 1.0)
-    care, worse = POLICY.noticeable, POLICY.large_share
-    if share <= care:
+    if share <= POLICY.unseen_categories:
         return raised("values_known", n=unseen, total=total)
     # With weights the sum is not of rows, and the share a rough one.
-    state: State = "do_not_use" if share > worse and not context.field.weighted else "care"
+    state: State = "do_not_use" if share > POLICY.large_share and not context.field.weighted else "care"
     return raised(
         "values_unseen", state=state, n=unseen, total=total, share=share, counted=partition.takes_in_all
     )

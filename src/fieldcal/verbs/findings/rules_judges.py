@@ -42,12 +42,11 @@ def same_judge(context: Context) -> Raised | None:
     if labelled < 2:
         return raised("judge_not_rehearsed", middle=middle, by_class=judge.only_by_class)
     measured = {"low": low, "middle": middle, "high": high, "labelled": labelled}
-    if not len(odd) and middle < POLICY.judges_differ:
+    if not len(odd) and middle < POLICY.noticeable:
         return raised("judge_same", **measured)
     named = odd[:MOST_NAMED] if len(odd) else judge.farthest()
     return raised(
         "judges_differ",
-        state="care" if len(odd) or middle >= POLICY.noticeable else "ok",
         groups=(context.field.groups[g] for g in named),
         outlying=len(odd) > 0,
         n=len(odd),
@@ -71,9 +70,8 @@ def every_value_checked(context: Context) -> Raised | None:
         return None
     rows, unchecked = np.asarray(field.V, dtype=np.float64).sum(axis=0), context.judge.unchecked
     share = float(rows[unchecked].sum() / max(rows.sum(), 1.0))
-    care, worse = POLICY.noticeable, POLICY.large_share
-    if share <= care:
+    if share <= POLICY.unseen_categories:
         return raised("values_checked")
     names = np.array(context.lab.partition.labels([str(c) for c in context.lab.classes]))[unchecked]
-    state: State = "do_not_use" if share > worse else "care"
+    state: State = "do_not_use" if share > POLICY.large_share else "care"
     return raised("values_unchecked", state=state, named=", ".join(names[:MOST_NAMED]), share=share)
