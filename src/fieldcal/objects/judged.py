@@ -88,8 +88,25 @@ class Judged:
         times = np.round(np.array([p.weight for p in points]) * _RATES).astype(int)
         return np.repeat(each, np.maximum(times, 1))
 
+    @property
+    def labelled(self) -> Floats:
+        """(G,) rows of the field whose class is known, drawn at random or by category."""
+        return np.asarray(self.known.sum(axis=(1, 2)))
+
+    @property
+    def unchecked(self) -> NDArray[np.bool_]:
+        """(m,) categories of which no row has a known class."""
+        return np.asarray(self.known.sum(axis=(0, 1)) + self.given.sum(axis=0) == 0)
+
+    def farthest(self) -> Ints:
+        """Groups in which the errors differ most from the common ones, given their labels; at most five."""
+        own = self.rates_of(np.arange(len(self.known)))
+        distance = np.abs(own - self.rates.mean(axis=0)).sum(axis=(1, 2))
+        order = np.argsort(-distance, kind="stable")[:5]
+        return np.asarray(order[distance[order] > 0])
+
     @cached_property
-    def unlike_others(self) -> Ints:
+    def outlying(self) -> Ints:
         """Labelled groups that differ from the others by far more than these among themselves, the surest first."""
         rows = np.flatnonzero(self.known.any(axis=(1, 2)))[:_MOST_ASKED]
         if not self.problem.grouped or len(rows) < 3:

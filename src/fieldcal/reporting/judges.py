@@ -262,7 +262,7 @@ def _judge_section(prev: Prevalence, k: int) -> dict[str, Any]:
 def _judge_by_group(prev: Prevalence, k: int) -> dict[str, Any]:
     """Share judged as class k among the rows of each class, by group, highest first."""
     judged, j = prev.judged, _value_of(prev, k)
-    rows = judged.known.sum(axis=(1, 2))
+    rows = judged.labelled
     at = np.flatnonzero(rows > 0)
     if j is None or judged.spread is None or len(at) < 2:
         return {"by_slice": [], "overall": None, "kinder": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,16 +14,19 @@ from fieldcal.core.intervals import Shares
 from fieldcal.core.methods import MethodName, as_method
 from fieldcal.core.priors import Flat, Prior, PriorLike, as_prior
 from fieldcal.core.problem import Problem
+from fieldcal.core.reweight import Step
+from fieldcal.core.solve import Solution
 from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.artefact import check_call
+from fieldcal.objects.from_model import FromModel
 from fieldcal.objects.judged import Judged
+from fieldcal.objects.prevalence import JUDGE
 from fieldcal.objects.problem import as_problem
 from fieldcal.options import as_number, check_level, check_options, is_auto
 from fieldcal.types import Floats, Point, PointLike
-from fieldcal.verbs.estimate_values import from_labels, is_judged, judged_by, trust_in_values
-from fieldcal.verbs.findings import Context
+from fieldcal.verbs.findings import Context, findings, group_status, warn_about_field
 from fieldcal.verbs.model_of import PersistenceLike, knows_groups, model_of
 from fieldcal.verbs.posteriors import DEFAULT_LEVEL as DEFAULT_LEVEL
 from fieldcal.verbs.posteriors import (
@@ -128,80 +132,190 @@ def estimate(
     """
     check_call("fieldcal.estimate(lab, field)", (lab, Lab), (field, Field))
     _check_options(point, protected, random_state, max_iter, progress)
+    defaults = is_auto(prior) and method == "default" and is_auto(trust)
     chosen, trust, shown = _chosen(lab, method, prior, trust, point)
     _check(lab, field, chosen, level=level, point=shown)
     words = "a number, 1 + (m - 1)·r for clusters of m rows with correlation r"
     design_effect = as_number("design_effect", design_effect, least=1, words=words)
     judged = None
-    if is_judged(lab, prior=prior, method=method, trust=trust, point=point):
-        judged = Judged.of(lab, field, design_effect=design_effect, seed=random_state)
-        options = {"design_effect": design_effect, "protected": protected}
-        if judged.by_labels:
-            return from_labels(lab, field, judged, level=level or DEFAULT_LEVEL, **options)
-        chosen, trust = Judge(), 1.0
-    elif lab.of_values:
-        trust = trust_in_values(field, trust)
-    given = as_persistence(persistence)
-    problem = as_problem(lab, field, design_effect=design_effect) if judged is None else judged.problem
-    urc = chosen.posterior(problem, random_state=random_state)
+    if lab.of_values:
+        trust = 1.0 if is_auto(trust) else trust  # categories have no probabilities that could be left alone
+        judged = _judged(lab, field, design_effect, random_state, defaults=defaults and point != "mode")
+    asked = _Asked(
+        lab,
+        field,
+        as_problem(lab, field, design_effect=design_effect) if judged is None else judged.problem,
+        chosen if judged is None else Judge(),
+        trust,
+        shown,
+        level,
+        as_persistence(persistence),
+        random_state,
+        design_effect,
+        protected,
+        judged,
+    )
+    if judged is not None and judged.by_labels:
+        return _prevalence(asked, _from_labels(asked, judged))
+    default = method == "default" and is_auto(trust) and shown == "mean" and level is not None
+    solved = _under_hypotheses(asked, default=default, max_iter=max_iter, progress=progress)
+    return _prevalence(asked, solved).remembering(asked.prior)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is estimated, and with what."""
+
+    lab: Lab
+    field: Field
+    problem: Problem
+    prior: Prior
+    trust: Any
+    point: Point
+    level: float | None
+    persistence: float | None
+    seed: int
+    design_effect: float
+    protected: bool
+    judged: Judged | None
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """Shares of the groups and of the whole field, and what they rest on."""
+
+    each: Shares
+    whole: Shares
+    rows: Floats  # (1,) of the whole field
+    urc: Floats  # (G, K)
+    whole_urc: Floats  # (K,)
+    evidence: Evidence
+    trust: Trust
+    prior: dict[str, Any]
+    learnt: dict[str, Any] = dataclasses.field(default_factory=dict)
+    mode: Solution | None = None
+    steps: tuple[Step, ...] = ()
+    by_model: FromModel | None = None
+
+
+def _judged(lab: Lab, field: Field, design_effect: float, seed: int, *, defaults: bool) -> Judged | None:
+    """What labelled rows say of a judge, if they decide alone: a caller's own prior or mode is URC's."""
+    if defaults:
+        return Judged.of(lab, field, design_effect=design_effect, seed=seed)
+    if field.labelled:
+        raise InputError(
+            "With labelled field rows, categories support only the default prior and point estimate. Leave "
+            f"{option('prior')}, {option('trust')}, {option('method')} and {option('point')} out, or count without "
+            "labels."
+        )
+    return None
+
+
+def _from_labels(asked: _Asked, judged: Judged) -> _Solved:
+    """From labelled field rows and all others, each counted once: nothing is assumed of the judge over all rows."""
+    each, whole = judged.posterior.shares(), judged.posterior.whole()
+    evidence = measure(asked.problem, urc=each.estimate, whole=whole.estimate[0])
+    rows = np.array([asked.problem.V.sum()])
+    return _Solved(
+        each, whole, rows, each.estimate, whole.estimate[0], evidence, Trust(1.0, 1.0), {"name": JUDGE}
+    )
+
+
+def _under_hypotheses(
+    asked: _Asked, *, default: bool, max_iter: int, progress: Callable[[int, int], None] | None
+) -> _Solved:
+    """From histograms, under each hypothesis, and from labels of lab groups or of the field."""
+    lab, field, problem, level = asked.lab, asked.field, asked.problem, asked.level
+    posterior = asked.prior.posterior(problem, random_state=asked.seed)
     # Labels are weighed against the spread under label shift, also where no interval is asked for.
     spread = level or DEFAULT_LEVEL if field.labelled else level
     shift = under_label_shift(
-        chosen, urc, shown, spread, seed=random_state, max_iter=max_iter, progress=progress
+        asked.prior, posterior, asked.point, spread, seed=asked.seed, max_iter=max_iter, progress=progress
     )
+    urc, whole_urc = shift.each.p, shift.whole.p[0]
     evidence = measure(
-        problem,
-        urc=shift.each.p,
-        whole=shift.whole.p[0],
-        rehearsal=lab.rehearsal,
-        edge=urc.edge,
-        mode=shift.each.mode,
+        problem, urc=urc, whole=whole_urc, rehearsal=lab.rehearsal, edge=posterior.edge, mode=shift.each.mode
     )
-    before, shifted = _trust(trust, lab, problem, evidence, shift), evidence.overall.shifted
+    before, shifted = _trust(asked.trust, lab, problem, evidence, shift), evidence.overall.shifted
     found, by_model = without_labels(lab, field, problem, shift, before, shifted=shifted), None
-    default = method == "default" and is_auto(trust) and shown == "mean" and level is not None
     known = default and knows_groups(lab, field) and not evidence.unlike_any_mixture
-    if known or (field.labelled and judged is None):
-        moments = shift.moments
+    if known or (field.labelled and asked.judged is None):
+        moments, given = shift.moments, asked.persistence
         model = model_of(lab, field, problem, shift=moments, trust=before, shifted=shifted, given=given)
-        found = with_labels(found, model, field, random_state)
+        found = with_labels(found, model, field, asked.seed)
         by_model = reweighting(lab, found, moments, field_labels(lab, field, found, before), given)
-    each, whole = (
-        _Answer.of(found.shares(), problem.V, level),
-        _Answer.of(found.whole(), problem.total[None], level),
+    return _Solved(
+        found.shares(),
+        found.whole(),
+        problem.total.sum(keepdims=True),
+        urc,
+        whole_urc,
+        evidence,
+        before if by_model is None else by_model.trust_after(before, grouped=field.grouped),
+        asked.prior.spec(),
+        posterior.learnt,
+        shift.each.mode,
+        found.histograms.histograms.steps if by_model is None else by_model.steps(unseen=not field.grouped),
+        by_model,
+    )
+
+
+def _prevalence(asked: _Asked, solved: _Solved) -> Prevalence:
+    """The estimate with its intervals and verdict."""
+    lab, field, V = asked.lab, asked.field, asked.problem.V
+    lower, upper = _ends(solved.each, V.sum(axis=1), asked.level)
+    whole_lower, whole_upper = _ends(solved.whole, solved.rows, asked.level)
+    whole = WholeField(
+        n=float(np.sum(field.n)),
+        mean_prediction=mean_of_field(lab, field),
+        urc=solved.whole_urc,
+        estimate=solved.whole.estimate[0],
+        lower=None if whole_lower is None else whole_lower[0],
+        upper=None if whole_upper is None else whole_upper[0],
     )
     context = Context(
         lab,
         field,
-        evidence,
-        before if by_model is None else by_model.trust_after(before, grouped=field.grouped),
-        protected,
-        whole=whole.row(lab, field, shift.whole.p[0]),
-        width=each.width,
-        V=problem.V,
-        steps=found.histograms.histograms.steps
-        if by_model is None
-        else by_model.steps(unseen=not field.grouped),
-        shares=each.estimate,
-        design_effect=design_effect,
-        by_model=by_model,
-        judged=judged,
+        solved.evidence,
+        solved.trust,
+        asked.protected,
+        whole=whole,
+        width=None if lower is None or upper is None else upper - lower,
+        V=V,
+        steps=solved.steps,
+        shares=solved.each.estimate,
+        design_effect=asked.design_effect,
+        by_model=solved.by_model,
+        judged=asked.judged,
     )
-    prev = judged_by(
-        context,
-        prior=chosen.spec(),
-        learnt=urc.learnt,
-        point=shown,
-        level=level,
-        seed=random_state,
-        urc=shift.each.p,
-        whole=context.whole,
-        estimate=each.estimate,
-        lower=each.lower,
-        upper=each.upper,
-        fit=Fit.of(shift.each.mode, evidence),
+    verdict = Verdict(findings=findings(context))
+    warn_about_field(verdict.findings)
+    return Prevalence(
+        lab=lab,
+        field=field,
+        prior=solved.prior,
+        learnt=solved.learnt,
+        point=asked.point,
+        level=asked.level,
+        seed=asked.seed,
+        by_model=solved.by_model,
+        design_effect=asked.design_effect,
+        urc=solved.urc,
+        estimate=solved.each.estimate,
+        lower=lower,
+        upper=upper,
+        whole=whole,
+        trust=solved.trust,
+        overall_shift=solved.evidence.overall,
+        status=group_status(context, verdict),
+        verdict=verdict,
+        protected=asked.protected,
+        fit=Fit.of(solved.mode, solved.evidence),
     )
-    return prev.remembering(chosen)
+
+
+def _ends(shares: Shares, rows: Floats, level: float | None) -> tuple[Floats | None, Floats | None]:
+    return (None, None) if level is None else shares.interval(level, rows)
 
 
 def check(lab: Lab, field: Field, **options: Any) -> Verdict:
@@ -285,36 +399,6 @@ def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, shift: La
             f"trust must be 'auto' or a probability from 0 (leave alone) to 1 (label shift holds), but got {trust!r}."
         )
     return Trust(float(trust), float(trust), set_by_caller=True)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """Estimates with their intervals, of groups or of one population."""
-
-    estimate: Floats  # (G, K)
-    lower: Floats | None
-    upper: Floats | None
-
-    @classmethod
-    def of(cls, shares: Shares, V: Floats, level: float | None) -> _Answer:
-        lower, upper = (None, None) if level is None else shares.interval(level, V.sum(axis=1))
-        return cls(shares.estimate, lower, upper)
-
-    @property
-    def width(self) -> Floats | None:
-        return None if self.lower is None or self.upper is None else self.upper - self.lower
-
-    def row(self, lab: Lab, field: Field, urc: Floats) -> WholeField:
-        """Of the whole field, whose shares under label shift are urc (K,)."""
-        lower, upper = (None if end is None else end[0] for end in (self.lower, self.upper))
-        return WholeField(
-            n=float(np.sum(field.n)),
-            mean_prediction=mean_of_field(lab, field),
-            urc=urc,
-            estimate=self.estimate[0],
-            lower=lower,
-            upper=upper,
-        )
 
 
 def as_persistence(given: Any) -> float | None:

@@ -15,7 +15,7 @@ from fieldcal.core.trust import Evidence, Trust
 from fieldcal.objects import Field, Lab, WholeField, group_keys
 from fieldcal.objects.from_model import FieldLabels, FromModel
 from fieldcal.objects.judged import Judged
-from fieldcal.types import Floats, Ints
+from fieldcal.types import Floats
 
 #: Groups that a finding names, at most.
 MOST_NAMED = 20
@@ -50,10 +50,10 @@ class Context:
         return None if self.by_model is None or self.by_model.lab_rows is None else self.by_model
 
     @property
-    def judge(self) -> Judge:
-        """The judge or test in numbers, where predictions are its categories."""
+    def judge(self) -> Judged:
+        """The judge or test, where predictions are its categories."""
         assert self.judged is not None
-        return Judge(self.judged, self.field)
+        return self.judged
 
     @cached_property
     def without_labels(self) -> NDArray[np.bool_]:
@@ -116,60 +116,3 @@ class Context:
             np.asarray(table.sum(axis=0, dtype=np.float64)) for table in (self.field.V, self.field.score_sums)
         )
         return guards.disagreement(lab.M, lab.bin_means, p_lab=lab.p_lab, v=v, mean=sums / sums.sum())
-
-
-@dataclass(frozen=True)
-class Judge:
-    """A judge or a test in numbers: all that rules read of the posterior of its errors."""
-
-    judged: Judged
-    field: Field
-
-    @property
-    def labelled(self) -> Floats:
-        """(G,) rows of the field whose class is known, drawn at random or by category."""
-        return np.asarray(self.judged.known.sum(axis=(1, 2)))
-
-    @property
-    def elsewhere(self) -> float:
-        """Rows that were chosen by class, or are not of this field."""
-        return float(self.judged.given.sum())
-
-    @property
-    def unchecked(self) -> NDArray[np.bool_]:
-        """(m,) categories of which no row has a known class."""
-        rows = self.judged.known.sum(axis=(0, 1)) + self.judged.given.sum(axis=0)
-        return np.asarray(rows == 0)
-
-    @property
-    def separation(self) -> Floats:
-        """Draws of the share of rows in which the categories of the two most similar classes differ."""
-        return self.judged.separation
-
-    @property
-    def spread(self) -> Floats | None:
-        """Draws of the standard deviation of a rate of .9 between groups; None for one population."""
-        return self.judged.spread
-
-    @property
-    def only_by_class(self) -> bool:
-        """Whether the field has labelled rows, all of them chosen by class."""
-        return bool(self.field.labelled) and not self.judged.by_labels
-
-    @property
-    def labelled_groups(self) -> int:
-        """Groups with labelled rows."""
-        return int((self.labelled > 0).sum())
-
-    @property
-    def outlying(self) -> Ints:
-        """Labelled groups with errors unlike those in all others, the surest first."""
-        return self.judged.unlike_others
-
-    def farthest(self) -> Ints:
-        """Groups in which the errors differ most from the common ones, given their labels; at most five."""
-        own = self.judged.rates_of(np.arange(len(self.labelled)))
-        distance = np.abs(own - self.judged.rates.mean(axis=0)).sum(axis=(1, 2))
-        return np.array(
-            [g for g in np.argsort(-distance, kind="stable")[:5] if distance[g] > 0], dtype=np.intp
-        )

@@ -13,7 +13,7 @@ from fieldcal.verbs.findings.wording import Raised, raised
 
 def rests_on(context: Context) -> Raised:
     """Labels of these rows, or the assumption that the judge makes the errors that it made where it was checked."""
-    own, elsewhere = float(context.judge.labelled.sum()), context.judge.elsewhere
+    own, elsewhere = float(context.judge.known.sum()), float(context.judge.given.sum())
     by_class = context.field.labelled.get("by_class")
     chosen = 0.0 if by_class is None else float(by_class.counts.sum())
     if own >= POLICY.enough:
@@ -38,9 +38,10 @@ def same_judge(context: Context) -> Raised | None:
     if judge.spread is None:
         return None
     low, middle, high = np.quantile(judge.spread, [0.05, 0.5, 0.95])
-    labelled, odd = judge.labelled_groups, judge.outlying
+    labelled, odd = int((judge.labelled > 0).sum()), judge.outlying
     if labelled < 2:
-        return raised("judge_not_rehearsed", middle=middle, by_class=judge.only_by_class)
+        by_class = bool(context.field.labelled) and not judge.by_labels
+        return raised("judge_not_rehearsed", middle=middle, by_class=by_class)
     measured = {"low": low, "middle": middle, "high": high, "labelled": labelled}
     if not len(odd) and middle < POLICY.noticeable:
         return raised("judge_same", **measured)
