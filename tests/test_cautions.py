@@ -233,7 +233,7 @@ def test_false_alarms_and_misses_are_those_of_fresh_rows(grouped):
         (found,) = (f for f in prev.verdict.findings if f.code in ("errors_traded", "errors_kept"))
         told = [float(word.strip("%,.")) / 100 for word in found.text.split() if "%" in word]
         y, after = data.y_field, fieldcal.decide(prev, data.proba_field, groups=groups)
-        decided = (data.proba_field > 0.5, after)
+        decided = (after, data.proba_field > 0.5)
         expected = [*(d[y == 0].mean() for d in decided), *(1 - d[y == 1].mean() for d in decided)]
         np.testing.assert_allclose(told, expected, atol=0.035)
 

@@ -2,8 +2,8 @@
 
 A test is slow if it says so, if it needs Spark, PostgreSQL or a browser, or if it repeats a test on a second engine.
 Tests marked ``conformance`` run on every engine, all others on DuckDB; ``--every-engine`` runs all on all engines.
-A test without the marker that takes more than a second of processor time fails; on a slower or busier machine more, by
-the time that a fixed piece of work takes there.
+A test without the marker that takes more than a second of processor time fails; on a slower machine more, by the time
+that a fixed piece of work takes there, and on a busy one by how many processes wait for each core.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _processor_time():
 
 
 def _slowness():
-    """How many times slower than the machine of the limit this one is now; never below one."""
+    """How many times slower than the idle machine of the limit this one is now; never below one."""
     started = time.process_time()
     sum(i * i for i in range(2_000_000))
-    return max(1.0, (time.process_time() - started) / _YARDSTICK)
+    slower = max(1.0, (time.process_time() - started) / _YARDSTICK)
+    return slower * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -18,7 +18,7 @@ def words(folder, write_table):
 
 @pytest.mark.slow
 def test_every_command_repeats_which_class_the_column_is_about(words, call):
-    said = "p is the probability of ja, as told"
+    said = "p is the probability of ja, as given"
     for line in (
         "learn words.csv --label left --scores p --positive ja -o lab.json",
         "show lab.json",

@@ -45,9 +45,9 @@ _UNDECIDED = {
     "unchanged": "Does not apply: predictions are not {calibrated:recalibrated|changed}.",
 }
 _ERRORS = (
-    "In hard decisions for class {name:name}, false alarms (type I errors) change from {alarms:.1%} to "
-    "{new_alarms:.1%} of the rows of other classes, misses (type II errors) from {misses:.1%} to {new_misses:.1%} of "
-    "its own rows."
+    "In hard decisions for class {name:name}, recalibrated predictions make false alarms (type I errors) in "
+    "{new_alarms:.1%} of the rows of other classes instead of {alarms:.1%}, and misses (type II errors) in "
+    "{new_misses:.1%} of its own rows instead of {misses:.1%}."
 )
 
 # fmt: off
