@@ -12,8 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import fieldcal
 from fieldcal import Lab, storage
-from fieldcal.core.calibration import CALIBRATIONS
-from fieldcal.core.calibration_fit import Sigmoid, Steps, fit_curves, read_by, tabulated
+from fieldcal.core.calibration import CALIBRATIONS, Sigmoid, Steps, fit_curves, read_by, tabulated
 from fieldcal.errors import ArtefactError, CalibrationWarning, FieldcalError, InputError
 
 

@@ -9,15 +9,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import fieldcal
-from fieldcal.core.cross_validation import folds
 from fieldcal.core.field_model import Counts, Model
 from fieldcal.core.field_posterior import posterior_of
 from fieldcal.core.hypotheses import Hypothesis
-from fieldcal.core.offsets import Offsets
-from fieldcal.core.persistence import Persistence
+from fieldcal.core.offsets import Offsets, Persistence
 from fieldcal.datasets import label_shift
 from fieldcal.errors import InputError
-from fieldcal.verbs.cross_validate import cannot_judge
+from fieldcal.verbs.cross_validate import cannot_judge, folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
 

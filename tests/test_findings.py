@@ -16,14 +16,13 @@ from fieldcal.verbs.findings import (
     messages,
     rules_decisions,
     rules_field,
-    rules_judges,
     rules_lab,
     rules_shift,
 )
 from fieldcal.verbs.findings.wording import FORMATS, OPTIONS, filled_in, in_words, raised
 from tool import load
 
-RULES = (rules_lab, rules_field, rules_shift, rules_decisions, rules_judges)
+RULES = (rules_lab, rules_field, rules_shift, rules_decisions)
 MESSAGES = {
     code: message
     for questions in messages.TABLE.values()

@@ -9,8 +9,7 @@ from scipy.special import softmax
 
 from fieldcal.core.field_model import Counts, Model
 from fieldcal.core.hypotheses import Hypothesis
-from fieldcal.core.offsets import Offsets
-from fieldcal.core.persistence import Persistence
+from fieldcal.core.offsets import Offsets, Persistence
 from fieldcal.core.policy import POLICY
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fieldcal
-from fieldcal.core.allocation import bins_to_label, cells_to_label, filled, rounded, spaced, sure_of_bins
+from fieldcal.core.planning import bins_to_label, cells_to_label, filled, rounded, spaced, sure_of_bins
 
 AMOUNTS = arrays(float, st.integers(1, 30), elements=st.floats(0, 50))
 

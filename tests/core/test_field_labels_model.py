@@ -14,10 +14,8 @@ from scipy.stats import multivariate_normal, norm
 
 from core.model_worlds import new_field, unit, without_lab_groups
 from fieldcal.core.field_posterior import posterior_of, prior_predictive
-from fieldcal.core.hypotheses import KINDS, Hypothesis, hypotheses
-from fieldcal.core.labelled_rows import ByClass, LabelledRows, lab_base
-from fieldcal.core.log_odds import against_first, with_first
-from fieldcal.core.offsets import Offsets
+from fieldcal.core.hypotheses import KINDS, ByClass, Hypothesis, LabelledRows, hypotheses, lab_base
+from fieldcal.core.offsets import Offsets, against_first, with_first
 from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import Trust
 

@@ -16,8 +16,7 @@ from fieldcal.core.field_model import Counts, Model
 from fieldcal.core.field_posterior import posterior_of
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.intervals import interval_of_mixture
-from fieldcal.core.offsets import Offsets
-from fieldcal.core.persistence import Persistence, persistence
+from fieldcal.core.offsets import Offsets, Persistence, persistence
 from fieldcal.core.policy import POLICY
 
 ALL = Persistence(np.array([1.0 - 1e-3]), np.ones(1))

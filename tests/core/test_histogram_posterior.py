@@ -13,10 +13,10 @@ from scipy.stats import beta, norm
 
 from fieldcal.core.histogram_posterior import HistogramPosterior, Histograms
 from fieldcal.core.intervals import _on_logits, beta_interval
+from fieldcal.core.planning import labels_to_decide
 from fieldcal.core.policy import POLICY
 from fieldcal.core.posterior import Summary
 from fieldcal.core.response import rake
-from fieldcal.core.sample_size import labels_to_decide
 from fieldcal.core.trust import Trust
 
 G, ROWS = 12, 500.0

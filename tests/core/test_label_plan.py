@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fieldcal
-from fieldcal.core.label_plan import Outlook
+from fieldcal.core.planning import Outlook
 from fieldcal.errors import InputError
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fieldcal
+from fieldcal.core.planning import prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.priors import Flat
-from fieldcal.core.sample_size import prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.solve import solve
 from known import known
 

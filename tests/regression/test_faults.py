@@ -16,7 +16,7 @@ from fieldcal.regression import (
     from_quantiles,
     from_samples,
 )
-from fieldcal.regression.transport import Transport
+from fieldcal.regression.intervals import Transport
 from regression.builders import Arrays, Frames
 
 U = [0.1, 0.5, 0.9]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fieldcal.regression.intervals import Transport, passed
 from fieldcal.regression.predictions import panels
-from fieldcal.regression.transport import Transport, passed
 
 
 def test_counting_knots_agrees_with_numpy_on_both_sides_of_ties():

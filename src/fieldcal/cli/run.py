@@ -210,7 +210,7 @@ def _refuse_field_first(label: str, lab: Source, field: Source) -> None:
 
 
 def _write_artefacts(folder: Path, found: _Found) -> None:
-    from fieldcal.objects.value_tables import difference_columns, share_columns
+    from fieldcal.objects.prevalence_table import difference_columns, share_columns
     from fieldcal.tables.files.formats import safe_csv
 
     for artefact in (found.lab, found.field, found.prev):
@@ -256,7 +256,7 @@ def _groups_of_lab(settings: Settings, groups: list[str], lab: Source) -> list[s
 
 def _compared(settings: Settings, prev: Prevalence, pairs: Pairs | None) -> list[Comparison]:
     """How every two groups differ; none, with a warning, if there are too many."""
-    from fieldcal.objects.value_tables import comparisons
+    from fieldcal.objects.prevalence_table import comparisons
 
     try:
         return comparisons(prev, pairs)

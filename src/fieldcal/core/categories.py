@@ -19,9 +19,7 @@ from scipy.special import softmax
 
 from fieldcal.core.field_model import MANY, Counts, Model, of_new_groups
 from fieldcal.core.hypotheses import Hypothesis
-from fieldcal.core.log_odds import against_first, slopes_of, with_first
-from fieldcal.core.offsets import Offsets
-from fieldcal.core.persistence import Persistence
+from fieldcal.core.offsets import Offsets, Persistence, against_first, slopes_of, with_first
 from fieldcal.core.policy import POLICY
 from fieldcal.core.posterior import Posterior as UrcPosterior
 from fieldcal.core.priors import Flat, Pooled, Prior

@@ -26,12 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from fieldcal.core.hypotheses import Hypothesis
-from fieldcal.core.labelled_rows import ByClass
-from fieldcal.core.log_odds import against_first
+from fieldcal.core.hypotheses import ByClass, Hypothesis
 from fieldcal.core.multilevel import Labels, Priors, inverse
-from fieldcal.core.offsets import Offsets
-from fieldcal.core.persistence import Persistence
+from fieldcal.core.offsets import Offsets, Persistence, against_first
 from fieldcal.core.policy import POLICY
 from fieldcal.types import Floats, Ints
 

@@ -9,13 +9,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr, softmax
 
-from fieldcal.core.field_blocks import Block, drawn_shares
+from fieldcal.core.field_blocks import Block, Point, drawn_shares, points_of, updated
 from fieldcal.core.field_model import Model
-from fieldcal.core.field_points import Point, points_of, updated
 from fieldcal.core.histogram_posterior import HistogramPosterior
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.intervals import Shares as Shares
-from fieldcal.core.log_odds import against_first, with_first
+from fieldcal.core.offsets import against_first, with_first
 from fieldcal.types import Floats, Ints
 
 _NUMBERS = 4_000_000  # in memory at a time

@@ -6,6 +6,7 @@ Several judges together say one value: a tuple of their texts.
 
 from __future__ import annotations
 
+import decimal
 import math
 import numbers
 import re
@@ -17,11 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.backend import Backend, Expr
-from fieldcal.core.nulls import is_null
 from fieldcal.core.partition import Bins, Partition, most_bins, register_partition
 from fieldcal.core.policy import POLICY
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.types import Floats, Ints
+
+
+def is_null(value: Any) -> bool:
+    """None, NaN, NaT, NA: the nulls of Python, numpy, pandas and polars."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
 
 #: In place of a bin: the value is missing; or the lab has never seen it, and no bin takes it in.
 MISSING, LEFT_OUT = -1, -2

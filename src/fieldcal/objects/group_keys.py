@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldcal.core.nulls import is_null as is_null
+from fieldcal.core.values import is_null as is_null
 from fieldcal.errors import ArtefactError, FieldcalError, InputError, InputTypeError
 from fieldcal.types import Ints, Keys
 

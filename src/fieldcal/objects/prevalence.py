@@ -18,7 +18,7 @@ from fieldcal.core.priors import Prior
 from fieldcal.core.reweight import Step, steps_of
 from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError, InputTypeError, option
-from fieldcal.objects import derived, frames, group_keys, performance, prevalence_table, show
+from fieldcal.objects import derived, group_keys, performance, prevalence_table, show
 from fieldcal.objects.artefact import (
     LARGEST,
     Artefact,
@@ -30,10 +30,9 @@ from fieldcal.objects.artefact import (
 )
 from fieldcal.objects.derived import Assume, Comparison, Interval, Pairs, Ranking, check_assume
 from fieldcal.objects.field import Field
-from fieldcal.objects.from_model import FieldLabels, FromModel
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
-from fieldcal.objects.prevalence_parts import Correction, Fit, WholeField
+from fieldcal.objects.prevalence_parts import Correction, FieldLabels, Fit, FromModel, WholeField
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import check_options
 from fieldcal.types import Floats, Ints, Keys, Shape
@@ -466,11 +465,13 @@ class Prevalence(Artefact):
         """
         check_options(wide=wide)
         table = self.to_dict()
-        return frames.to_frame(frames.widened(table, self.classes) if wide else table, backend)
+        return prevalence_table.to_frame(
+            prevalence_table.widened(table, self.classes) if wide else table, backend
+        )
 
     def to_dict(self) -> dict[str, list[Any]]:
         """The columns of `to_frame` as plain lists."""
-        return frames.columns(self)
+        return prevalence_table.columns(self)
 
     def labelled_rows(self, where: Literal["lab", "field"]) -> list[float]:
         """Labelled rows of each group that enter the estimate, from the lab or the field."""

@@ -1,15 +1,21 @@
-"""The table of an estimate for people: the whole field and the largest groups."""
+"""An estimate as tables: for people, as plain columns, and for pandas, polars or pyarrow."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING
+import dataclasses
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fieldcal.core.values import Values
+from fieldcal.errors import MissingExtraError
 from fieldcal.objects import group_keys, show
+from fieldcal.options import check_choice
+from fieldcal.types import Keys
 
 if TYPE_CHECKING:
+    from fieldcal.objects.derived import Comparison, Pairs
     from fieldcal.objects.prevalence import Prevalence
 
 _SHOWN_GROUPS = 12
@@ -88,3 +94,143 @@ def _line(prev: Prevalence, name: Hashable, g: int | None, k: int) -> list[str]:
     names = [show.name(name), show.name(prev.classes[k])] if prev.field.grouped else [show.name(name)]
     numbers = [show.amount(n), *(f"{share:.3f}" for share in shares), interval_text(prev, g, k)]
     return [*names, *numbers, status]
+
+
+def share_columns(prev: Prevalence) -> dict[str, list[Any]]:
+    """One row per group and class, those of the whole field first."""
+    table, K = prev.to_dict(), len(prev.classes)
+    keys = [name for name in table if name.startswith("group")]
+    labelled = _labelled(prev)
+    counts = [sum(labelled), *(labelled if prev.field.grouped else ())]
+    verdicts = {"verdict_share": table["mean_prediction"]} if _values_are_classes(prev) else {}
+    return {
+        "scope": ["slice" if scope == "group" else scope for scope in table["scope"]],
+        **{name.replace("group", "slice", 1): table[name] for name in keys},
+        "class": table["class"],
+        "n": table["n"],
+        "labelled": [n for n in counts for _ in range(K)],
+        **verdicts,
+        "share": table["estimate"],
+        "lower": table["lower"],
+        "upper": table["upper"],
+        "status": table["status"],
+    }
+
+
+def comparisons(prev: Prevalence, pairs: Pairs | None) -> list[Comparison]:
+    """Every two groups: the shares of the last of two classes, or of each of more."""
+    if not prev.field.grouped or len(prev.groups) < 2:
+        return []
+    classes = prev.classes[1:] if len(prev.classes) == 2 else prev.classes
+    return [prev.compare(of=c, pairs=pairs) for c in classes]
+
+
+def difference_columns(comparisons: Sequence[Comparison]) -> dict[str, list[Any]]:
+    """One row per class and two groups, the surest first."""
+    rows = [(c.of, dataclasses.asdict(d)) for c in comparisons for d in c.differences]
+    names = ("lower", "upper", "all_lower", "all_upper", "probability", "found")
+    return {
+        "class": [of for of, _ in rows],
+        "slice": [_in_one_cell(row["a"]) for _, row in rows],
+        "against": [_in_one_cell(row["b"]) for _, row in rows],
+        "difference": [row["estimate"] for _, row in rows],
+        **{name: [row[name] for _, row in rows] for name in names},
+    }
+
+
+def _values_are_classes(prev: Prevalence) -> bool:
+    """Whether a judge gives the classes themselves, so that its verdicts have shares to compare with."""
+    partition = prev.lab.partition
+    if not isinstance(partition, Values) or partition.m != len(prev.classes):
+        return False
+    return len(partition.says(prev.classes)) == partition.m
+
+
+def _labelled(prev: Prevalence) -> list[int]:
+    """Labelled rows of each group."""
+    rows = [0] * len(prev.groups)
+    for found in prev.field.labelled.values():
+        for at, counts in zip(found.at, found.counts, strict=True):
+            rows[at] += int(counts.sum())
+    return rows
+
+
+def _in_one_cell(key: Hashable) -> Any:
+    """A group of several columns: its parts with commas."""
+    if not isinstance(key, tuple):
+        return key
+    return ",".join("null" if part is None else str(part) for part in key)
+
+
+_LIBRARIES = ("pandas", "polars", "pyarrow")
+_BY_CLASS = ("mean_prediction", "urc", "estimate", "lower", "upper")
+
+
+def columns(prev: Prevalence) -> dict[str, list[Any]]:
+    """One row per class of the whole field, then one per group and class."""
+    groups = prev.groups if prev.field.grouped else ()
+    G, K = len(groups), len(prev.classes)
+    table: dict[str, list[Any]] = {"scope": ["whole"] * K + ["group"] * (G * K)}
+    for name, keys in _key_columns(groups).items():
+        table[name] = [None] * K + [key for key in keys for _ in range(K)]
+    table["class"] = list(prev.classes) * (G + 1)
+    table["n"] = np.repeat([np.sum(prev.n), *prev.n[:G]], K).tolist()
+    for name in _BY_CLASS:
+        whole, each = getattr(prev.whole, name), getattr(prev, name)
+        known = whole is not None and each is not None
+        table[name] = np.vstack([whole, each[:G]]).ravel().tolist() if known else [None] * (K * (G + 1))
+    table["trust_between"] = [prev.trust_between] * (K * (G + 1))
+    table["trust_overall"] = [prev.trust_overall] * (K * (G + 1))
+    table["lab_labels"] = [None] * K + [n for n in prev.labelled_rows("lab")[:G] for _ in range(K)]
+    table["field_labels"] = [None] * K + [n for n in prev.labelled_rows("field")[:G] for _ in range(K)]
+    first = None if prev.field.grouped else prev.status[0]
+    table["status"] = [status for status in (first, *prev.status[:G]) for _ in range(K)]
+    return table
+
+
+def widened(table: dict[str, list[Any]], classes: Keys) -> dict[str, list[Any]]:
+    """The table with one row per group and a column per class, ``estimate_<class>``."""
+    K = len(classes)
+    wide = {name: values[::K] for name, values in table.items() if name not in (*_BY_CLASS, "class")}
+    for k, label in enumerate(classes):
+        wide |= {f"{name}_{group_keys.show(label)}": table[name][k::K] for name in _BY_CLASS}
+    return wide
+
+
+def to_frame(table: dict[str, list[Any]], backend: str | None) -> Any:
+    """A table of the requested library, or of the first that is installed."""
+    import narwhals as nw
+
+    if backend is not None:
+        check_choice("backend", backend, _LIBRARIES)
+    for name in [backend] if backend else _LIBRARIES:
+        try:
+            return nw.from_dict(_for(name, table), backend=name).to_native()  # type: ignore[arg-type]
+        except (ImportError, ModuleNotFoundError):
+            continue
+    install = backend if backend in ("pandas", "pyarrow") else "'fieldcal[polars]'"
+    raise MissingExtraError(
+        f"to_frame returns a table of {backend or 'pandas, polars or pyarrow'}, which is not installed. "
+        f"Install it: pip install {install}; or use to_dict(), which needs no library."
+    )
+
+
+def _key_columns(groups: Keys) -> dict[str, list[Any]]:
+    parts = {len(g) for g in groups if isinstance(g, tuple)}
+    if len(parts) == 1 and all(isinstance(g, tuple) for g in groups):
+        return {f"group_{i + 1}": [g[i] for g in groups] for i in range(parts.pop())}  # type: ignore[index]
+    mixed = len({type(g) for g in groups if g is not None}) > 1
+    return {"group": [group_keys.show(g) if mixed and g is not None else g for g in groups]}
+
+
+def _for(library: str, table: dict[str, list[Any]]) -> dict[str, Any]:
+    """Adapts a table to a library: nullable integers for pandas; lone surrogates, which no library accepts, as ?."""
+    table = {name: [_valid(value) for value in values] for name, values in table.items()}
+    if library != "pandas":
+        return table
+    gaps = [n for n, v in table.items() if None in v and {type(x) for x in v if x is not None} == {int}]
+    return table | {name: np.array(table[name], dtype=object) for name in gaps}
+
+
+def _valid(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.goodness_of_fit import chance_of, outlying
-from fieldcal.core.labelled_rows import LabelledRows
+from fieldcal.core.hypotheses import LabelledRows
 from fieldcal.core.problem import Problem
 from fieldcal.core.response import in_class_rows, row_per_weight, rows_worth
 from fieldcal.errors import InputError, option

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core.sample_size import rows_behind
+from fieldcal.core.planning import rows_behind
 from fieldcal.core.values import Values, canonical
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import group_keys

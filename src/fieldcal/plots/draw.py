@@ -21,9 +21,10 @@ from fieldcal.plots.style import (
     MEAN_PREDICTION,
     MUTED,
     SHAPES,
+    Table,
     floats,
+    table_of,
 )
-from fieldcal.plots.values import Table, table_of
 from fieldcal.types import Floats
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from fieldcal.plots.style import (
     MEAN_PREDICTION,
     MUTED,
     SHAPES,
+    Table,
     floats,
+    table_of,
 )
-from fieldcal.plots.values import Table, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

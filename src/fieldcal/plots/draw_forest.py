@@ -17,9 +17,10 @@ from fieldcal.plots.style import (
     INK,
     MUTED,
     SHAPES,
+    Table,
     floats,
+    table_of,
 )
-from fieldcal.plots.values import Table, table_of
 from fieldcal.types import Floats
 
 if TYPE_CHECKING:

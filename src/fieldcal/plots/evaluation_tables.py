@@ -13,7 +13,7 @@ from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Lab, group_keys
 from fieldcal.options import as_array, check_kind
-from fieldcal.plots.values import Table, plain, short_names
+from fieldcal.plots.style import Table, numbers, short_names
 from fieldcal.types import Floats
 
 #: Central intervals whose coverage is drawn.
@@ -79,10 +79,10 @@ def _series(name: str, scores: Floats, hits: Floats, n: Floats) -> Table:
     near = (hits + 2.0) / (n + 4.0)
     return {
         "name": name,
-        "mean": plain(scores / n),
-        "share": plain(hits / n),
-        "se": plain(np.sqrt(near * (1.0 - near) / (n + 4.0))),
-        "n": plain(n),
+        "mean": numbers(scores / n),
+        "share": numbers(hits / n),
+        "se": numbers(np.sqrt(near * (1.0 - near) / (n + 4.0))),
+        "n": numbers(n),
     }
 
 
@@ -130,9 +130,9 @@ def pit(before: Any, after: Any, y: ArrayLike) -> Table:
     shares = [np.histogram(_transform(p, truth), edges)[0] / n for p in (before, after)]
     even = 1.0 / _PIT_BARS
     return {
-        "edges": plain(edges),
-        "before": plain(shares[0]),
-        "after": plain(shares[1]),
+        "edges": numbers(edges),
+        "before": numbers(shares[0]),
+        "after": numbers(shares[1]),
         "noise": float(2.0 * np.sqrt(even * (1.0 - even) / n)),
         "n": n,
     }
@@ -143,10 +143,10 @@ def coverage(before: Any, after: Any, y: ArrayLike) -> Table:
     truth = _numbers_of(before, after, y)
     nominal = np.array(NOMINAL)
     return {
-        "nominal": plain(nominal),
-        "before": plain(_held(before, truth)),
-        "after": plain(_held(after, truth)),
-        "se": plain(np.sqrt(nominal * (1.0 - nominal) / len(truth))),
+        "nominal": numbers(nominal),
+        "before": numbers(_held(before, truth)),
+        "after": numbers(_held(after, truth)),
+        "se": numbers(np.sqrt(nominal * (1.0 - nominal) / len(truth))),
         "n": len(truth),
     }
 

@@ -1,4 +1,4 @@
-"""The table behind each plot: plain lists that JSON can hold, in drawing order.
+"""The table behind each plot: numbers lists that JSON can hold, in drawing order.
 
 Each function of `fieldcal.plots` has one of the same name here. A table has one entry per position on an axis; numbers
 are Python floats or None; names are short and on one line. A table that omits groups states how many.
@@ -6,7 +6,8 @@ are Python floats or None; names are short and on one line. A table that omits g
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,12 @@ from fieldcal.core.hypotheses import KINDS
 from fieldcal.core.reweight import BinStep, Step, taken
 from fieldcal.errors import InputError, option
 from fieldcal.objects import Lab, Prevalence
-from fieldcal.objects.from_model import HYPOTHESES
 from fieldcal.objects.outcome import place_of_class
+from fieldcal.objects.prevalence_parts import HYPOTHESES
 from fieldcal.options import as_number, check_kind
 from fieldcal.plots.evaluation_tables import coverage, pit, reliability, reliability_of
-from fieldcal.plots.selection import Lines, select_groups, select_lines
-from fieldcal.plots.values import Table, bin_labels, class_labels, number, plain, short_names
-from fieldcal.types import Floats
+from fieldcal.plots.style import Table, bin_labels, class_labels, number, numbers, short_names
+from fieldcal.types import Floats, Ints
 
 __all__ = [
     "bin_labels",
@@ -64,9 +64,9 @@ def trust(lab: Lab, *, used: float | None = None) -> Table:
             f"groups: fieldcal.learn(proba, y, {option('groups')})."
         )
     return {
-        "trust": plain(rehearsal.grid),
-        "change": plain(rehearsal.change_by_trust),
-        "se": plain(rehearsal.change_by_trust_se),
+        "trust": numbers(rehearsal.grid),
+        "change": numbers(rehearsal.change_by_trust),
+        "se": numbers(rehearsal.change_by_trust_se),
         "chosen": float(rehearsal.trust),
         "used": None if used is None else as_number("used", used),
         "groups": int(rehearsal.n_groups),
@@ -91,8 +91,8 @@ def explanations(prev: Prevalence) -> Table:
     return {
         "names": [HYPOTHESES[kind] for kind in KINDS],
         "meanings": [meanings[kind] for kind in KINDS],
-        "before": plain(labels.prior),
-        "after": plain(model.weights),
+        "before": numbers(labels.prior),
+        "after": numbers(model.weights),
         "rows": labels.n,
     }
 
@@ -126,7 +126,7 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
         "whole": _whole_line(prev, k) if grouped else None,
         # Labelled rows of categories are a selection, or rows of the field: not a population to compare with.
         "lab": float(prev.lab.p_lab[k]) if grouped and not prev.is_judged else None,
-        "lab_each": None if grouped or prev.is_judged else plain(prev.lab.p_lab[chosen]),
+        "lab_each": None if grouped or prev.is_judged else numbers(prev.lab.p_lab[chosen]),
         "judged": prev.is_judged,
     }
 
@@ -173,7 +173,7 @@ def _cells(table: Floats | None, at: Any) -> list[float | None]:
     """Cells of a table (G, K); None for each without a table."""
     if table is None:
         return [None] * int(np.size(at[0] if np.ndim(at[0]) else at[1]))
-    return plain(np.asarray(table)[at])
+    return numbers(np.asarray(table)[at])
 
 
 def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
@@ -195,10 +195,10 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
     return {
         "group": name,
         "labels": bin_labels(lab),
-        "observed": plain(V / n if n > 0 else np.full(len(V), np.nan)),
-        "expected": plain(expected),
-        "lab": plain(lab.F.sum(axis=0) / lab.F.sum()),
-        "noise": plain(noise),
+        "observed": numbers(V / n if n > 0 else np.full(len(V), np.nan)),
+        "expected": numbers(expected),
+        "lab": numbers(lab.F.sum(axis=0) / lab.F.sum()),
+        "noise": numbers(noise),
         "n": n.item(),
         "effect": number(effect),
         "p_value": number(p_value),
@@ -218,17 +218,17 @@ def curve(prev: Prevalence, *, of: Hashable = None, limit: int = 8) -> Table:
         shown = sorted(select_groups(shift, rows, limit), key=lambda g: -shift[g])
     return {
         "class": short_names(prev.classes)[k],
-        "old": plain(old),
+        "old": numbers(old),
         "curves": [
             {
                 "name": name,
                 "n": prev.n[g].item(),
-                "new": plain(_moved(prev, old, mean[g], k, g)),
+                "new": numbers(_moved(prev, old, mean[g], k, g)),
             }
             for g, name in zip(shown, short_names([prev.groups[g] for g in shown]), strict=True)
         ],
         # The curve of an unknown group; without groups, that of the whole field.
-        "whole": plain(_moved(prev, old, prev.whole.mean_prediction, k, None)),
+        "whole": numbers(_moved(prev, old, prev.whole.mean_prediction, k, None)),
         "total": len(prev.groups) if prev.field.grouped else 0,
     }
 
@@ -266,8 +266,8 @@ def changes(prev: Prevalence, *, of: Hashable = None) -> Table:
     share = np.histogram(change.clip(edges[0], edges[-1]), edges, weights=rows)[0] / max(rows.sum(), 1e-300)
     return {
         "class": short_names(prev.classes)[k],
-        "edges": plain(edges),
-        "rows_share": plain(share),
+        "edges": numbers(edges),
+        "rows_share": numbers(share),
         "groups": len(change),
         "up": int((change > _SAME).sum()),
         "down": int((change < -_SAME).sum()),
@@ -297,10 +297,10 @@ def distribution(prev: Prevalence, *, group: Hashable = ...) -> Table:
         "group": None if at is None else short_names([prev.groups[at]])[0],
         "labels": class_labels(prev.lab),
         **{
-            name: [None] * len(prev.classes) if table is None else plain(table if at is None else table[at])
+            name: [None] * len(prev.classes) if table is None else numbers(table if at is None else table[at])
             for name, table in held.items()
         },
-        "lab": plain(prev.lab.p_lab),
+        "lab": numbers(prev.lab.p_lab),
         "level": prev.level,
         "n": (np.sum(prev.n) if at is None else prev.n[at]).item(),
     }
@@ -321,3 +321,82 @@ def response(lab: Lab) -> Table:
 
 
 # -- names and numbers -----------------------------------------------------------------------------------------
+
+
+_HALF_OF_90 = 1.645  # half-width of a 90 % interval, in standard errors
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Candidate lines of a forest plot: groups, or classes."""
+
+    size: Floats  # rows; larger lines come first
+    rows: Floats
+    mean_prediction: Floats
+    estimate: Floats
+    lower: Floats | None
+    upper: Floats | None
+    misfit: Floats  # effect size of groups that fit no mixture of the classes, else 0
+
+
+def select_lines(lines: Lines, limit: int) -> list[int]:
+    """Selected lines: half for the largest, a quarter for the worst fits, the rest for reliable differences."""
+    check_limit(limit)
+    if len(lines.size) <= limit:
+        return list(range(len(lines.size)))
+    largest = np.argsort(-lines.size, kind="stable")
+    bad = np.argsort(-lines.misfit, kind="stable")[: np.count_nonzero(lines.misfit > 0)]
+    half = (limit + 1) // 2
+    return take([(largest, half), (bad, (limit - half) // 2), (by_certain_change(lines), limit)], limit)
+
+
+def by_certain_change(lines: Lines) -> Ints:
+    """Positions by the distance from the mean prediction to the interval, then by the difference in interval widths.
+
+    Differs from a numbers ratio, which is huge for a class with a share near zero and a tiny interval.
+    """
+    change = np.abs(lines.estimate - lines.mean_prediction)
+    half = _half_width(lines)
+    beyond = np.where(lines.rows > 0, np.maximum(change - half, 0.0), -1.0)
+    return np.lexsort((-change / np.maximum(half, 1e-12), -beyond))
+
+
+def _half_width(lines: Lines) -> Floats:
+    """Half-width of the interval; without intervals, of the sampling noise."""
+    if lines.lower is None or lines.upper is None:
+        noise = np.sqrt(lines.estimate * (1.0 - lines.estimate) / np.maximum(lines.rows, 1.0))
+        return np.asarray(_HALF_OF_90 * noise)
+    # On the side of the interval on which the mean prediction lies.
+    return np.where(
+        lines.mean_prediction < lines.estimate, lines.estimate - lines.lower, lines.upper - lines.estimate
+    )
+
+
+def select_groups(shift: Floats, rows: Floats, limit: int) -> list[int]:
+    """The lowest, the highest and the largest groups; groups without rows only if there is room for all."""
+    check_limit(limit)
+    if len(shift) <= limit:
+        return list(range(len(shift)))
+    counted = np.flatnonzero(rows > 0)
+    by_shift = counted[np.argsort(shift[counted], kind="stable")]
+    largest = np.argsort(-rows, kind="stable")
+    third = limit // 3
+    return take([(by_shift, third), (by_shift[::-1], third), (largest, limit)], limit)
+
+
+def take(orders: Sequence[tuple[Ints, int]], limit: int) -> list[int]:
+    """Up to the given number from each order, without repeats, at most ``limit`` in total."""
+    taken: dict[int, None] = {}
+    for order, places in orders:
+        goal = min(len(taken) + places, limit)
+        for i in order[: 2 * limit].tolist():
+            if len(taken) >= goal:
+                break
+            taken.setdefault(i)
+    return list(taken)
+
+
+def check_limit(limit: int) -> None:
+    """Refuse limits below one."""
+    if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
+        raise InputError(f"limit must be a whole number of at least 1, but got {limit!r:.60}.")

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 from fieldcal.errors import InputError, Word, option
 from fieldcal.objects import Intervals
 from fieldcal.options import as_number, check_kind, check_options
-from fieldcal.regression.intervals import check_masses
+from fieldcal.regression.intervals import Transport, check_masses, follow, ratio, slope
 from fieldcal.regression.predictions import Form, Predictions, chunks, matrix, vector
-from fieldcal.regression.transport import Transport, follow, ratio, slope
 from fieldcal.types import Crossing, Floats, Ints
 
 #: Quantiles that cross by less than this share of the row's range, and distribution functions that fall by less than

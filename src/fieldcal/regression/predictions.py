@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Intervals
 from fieldcal.options import MOST, as_number, check_options, check_whole
-from fieldcal.regression.intervals import check_masses, without_new_support
-from fieldcal.regression.transport import Transport
+from fieldcal.regression.intervals import Transport, check_masses, without_new_support
 from fieldcal.types import Floats, Ints
 
 _ORDER = 24

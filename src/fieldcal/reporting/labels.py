@@ -11,7 +11,7 @@ import numpy as np
 
 from fieldcal.core.intervals import beta_interval
 from fieldcal.objects import Prevalence, show
-from fieldcal.objects.from_model import FieldLabels, PriorPredictive
+from fieldcal.objects.prevalence_parts import FieldLabels, PriorPredictive
 from fieldcal.objects.show import CHOSEN
 from fieldcal.reporting.sections import shown_name
 from fieldcal.verbs.cross_validate import CrossValidation, cannot_judge, cross_validate

@@ -15,7 +15,7 @@ from fieldcal.types import Floats, Ints, Keys
 from fieldcal.validation import CheckedScores, order_of_rows
 
 if TYPE_CHECKING:
-    from fieldcal.core.calibration_fit import Curve
+    from fieldcal.core.calibration import Curve
 
 CalibrationLike = CalibrationName | CalibrationMap | None
 #: Number of folds of the out-of-fold calibration.
@@ -67,7 +67,7 @@ def calibrated(
     if isinstance(calibration, CalibrationMap):
         _refuse_foreign(calibration, names)
         return calibration, replace(scores, values=calibration.read(values))
-    from fieldcal.core.calibration_fit import read_by, tabulated  # loads scipy.optimize
+    from fieldcal.core.calibration import read_by, tabulated  # loads scipy.optimize
 
     lab = _LabRows(calibration, values, y, len(names), _weight(weight, len(y)))
     _refuse_unfit(lab, names)
@@ -91,7 +91,7 @@ class _LabRows:
 
     def curves(self, rows: Ints) -> tuple[Curve, ...]:
         """Curves fitted to these rows, without those of weight zero, in an order that depends on their content only."""
-        from fieldcal.core.calibration_fit import fit_curves
+        from fieldcal.core.calibration import fit_curves
 
         rows = rows[self.weight[rows] > 0]
         rows = rows[order_of_rows(self.values[rows], self.y[rows], weight=self.weight[rows])]

@@ -1,4 +1,11 @@
-"""`cross_validate`: whether recalibration lowers the log loss on held-out labelled field rows."""
+"""`cross_validate`: whether recalibration lowers the log loss on held-out labelled field rows.
+
+Rows are known by group, class and bin only, so counts are split into folds.
+
+References
+----------
+Stone, M. (1974). Cross-validatory choice and assessment of statistical predictions. JRSS B 36, 111-147.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core.cross_validation import Fold, folds, paired
-from fieldcal.core.reweight import BinStep, Step
+from fieldcal.core.field_posterior import Posterior
+from fieldcal.core.reweight import BinStep, Step, safe_log
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, show
 from fieldcal.options import check_kind, check_options, check_whole
 from fieldcal.types import Design, Floats, Ints
+from fieldcal.verbs.posteriors import reweighting_with
 from fieldcal.verbs.recalibrate import RowScores
-from fieldcal.verbs.reweighting import reweighting_with
 
 #: Rows chosen by class do not have the field's mix of classes, so they cannot be evaluated on.
 JUDGES: tuple[Design, ...] = ("random", "by_score")
@@ -179,3 +186,43 @@ def _losses(prev: Prevalence, counts: Ints, n_folds: int, rng: np.random.Generat
 def _predictions(shapes: Iterable[tuple[BinStep | Step, ...]], fold: Fold, own: Floats) -> tuple[Floats, ...]:
     rows = RowScores(own / own.sum(axis=1, keepdims=True), binary=False, bins=fold.bins)
     return rows.values, *(rows.after([step.of(fold.groups) for step in steps]) for steps in shapes)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows that are held out, and the posterior of the others."""
+
+    posterior: Posterior
+    groups: Ints  # (n,) places of the groups of the rows
+    classes: Ints  # (n,)
+    bins: Ints  # (n,)
+
+    def losses(self, proba: Floats) -> Floats:
+        """Log loss of predictions (n, K) for the rows, (n,)."""
+        return -safe_log(proba[np.arange(len(self.classes)), self.classes])
+
+
+def folds(posterior: Posterior, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Fold]:
+    """Every row is held out once.
+
+    Parameters
+    ----------
+    counts : (G, K, m) labelled rows, as many as the field labels of the model are effective rows of
+    """
+    model = posterior.model
+    labels = np.array(model.counts.field)
+    cells = np.repeat(np.arange(counts.size), counts.ravel())
+    fold = rng.permutation(len(cells)) % n_folds
+    for i in range(n_folds):
+        held = cells[fold == i]
+        left = counts - np.bincount(held, minlength=counts.size).reshape(counts.shape)
+        others = labels.copy()
+        others[: len(counts)] *= left / np.maximum(counts, 1)
+        at, classes, bins = np.unravel_index(held, counts.shape)
+        yield Fold(posterior.with_counts(others, model.counts.by_class), at, classes, bins)
+
+
+def paired(change: Floats, worth: float) -> tuple[float, float]:
+    """Mean change of the loss and its standard error, from those of rows (n,), each worth so many effective rows."""
+    n = len(change)
+    return float(change.mean()), float(change.std(ddof=1) / np.sqrt(n * worth))

@@ -20,9 +20,9 @@ from fieldcal.core.trust import Evidence, Trust, decide_trust, measure
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Field, Fit, Lab, Prevalence, Verdict, WholeField
 from fieldcal.objects.artefact import check_call
-from fieldcal.objects.from_model import FromModel
 from fieldcal.objects.judged import Judged
 from fieldcal.objects.prevalence import JUDGE
+from fieldcal.objects.prevalence_parts import FromModel
 from fieldcal.objects.problem import as_problem
 from fieldcal.options import as_number, check_level, check_options, is_auto
 from fieldcal.types import Floats, Point, PointLike
@@ -31,12 +31,13 @@ from fieldcal.verbs.model_of import PersistenceLike, knows_groups, model_of
 from fieldcal.verbs.posteriors import DEFAULT_LEVEL as DEFAULT_LEVEL
 from fieldcal.verbs.posteriors import (
     LabelShift,
+    field_labels,
     mean_of_field,
+    reweighting,
     under_label_shift,
     with_labels,
     without_labels,
 )
-from fieldcal.verbs.reweighting import field_labels, reweighting
 
 
 def estimate(

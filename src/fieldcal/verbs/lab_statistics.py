@@ -31,7 +31,7 @@ from fieldcal.validation import (
     CheckedScores,
     order_of_rows,
 )
-from fieldcal.verbs.score_sums import score_sums
+from fieldcal.verbs.count import score_sums
 
 #: Lab groups compared with each other, largest first; more would cost memory without adding information.
 _HOMOGENEITY_GROUPS = 2_000

@@ -39,6 +39,7 @@ from fieldcal.validation import (
     order_of_rows,
 )
 from fieldcal.verbs.calibrate import CalibrationLike, calibrated, check_calibration
+from fieldcal.verbs.count import score_sums
 from fieldcal.verbs.findings import warn_about_lab
 from fieldcal.verbs.lab_rows import LabRows, are_of_a_number, with_classes, with_numbers, with_values
 from fieldcal.verbs.lab_statistics import (
@@ -50,7 +51,6 @@ from fieldcal.verbs.lab_statistics import (
     predictions_of,
 )
 from fieldcal.verbs.positive import classes_with_positive, refuse_swapped
-from fieldcal.verbs.score_sums import score_sums
 
 _SMOOTHING = "'auto' or a number of pseudo-rows"
 

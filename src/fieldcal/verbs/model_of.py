@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from fieldcal.core.field_model import Counts, Model, of_new_groups
 from fieldcal.core.goodness_of_fit import outlying
-from fieldcal.core.hypotheses import hypotheses
-from fieldcal.core.labelled_rows import lab_base
-from fieldcal.core.offsets import Offsets, offsets_of
-from fieldcal.core.persistence import Persistence, persistence
+from fieldcal.core.hypotheses import hypotheses, lab_base
+from fieldcal.core.offsets import Offsets, Persistence, offsets_of, persistence
 from fieldcal.core.policy import POLICY
 from fieldcal.core.priors import Pooled
 from fieldcal.core.problem import Problem

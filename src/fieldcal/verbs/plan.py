@@ -11,9 +11,8 @@ from scipy.special import ndtri
 
 from fieldcal.core.goodness_of_fit import overall_shift
 from fieldcal.core.histogram_posterior import HistogramPosterior
-from fieldcal.core.label_plan import Outlook
+from fieldcal.core.planning import Outlook, labels_to_decide, prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.posterior import Summary
-from fieldcal.core.sample_size import labels_to_decide, prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.trust import Trust, skill, without_labels
 from fieldcal.errors import InputError, option
 from fieldcal.objects import Lab, Prevalence, group_keys

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fieldcal.alignment import check_alignment
-from fieldcal.core.allocation import cells_to_label, spaced
+from fieldcal.core.planning import cells_to_label, spaced
 from fieldcal.errors import InputError, option
 from fieldcal.objects import Prevalence, group_keys
 from fieldcal.objects.artefact import check_call

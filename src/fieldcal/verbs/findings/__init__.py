@@ -21,7 +21,6 @@ from fieldcal.errors import (
 from fieldcal.objects import Finding, Lab
 from fieldcal.verbs.findings import rules_decisions as decisions
 from fieldcal.verbs.findings import rules_field as field
-from fieldcal.verbs.findings import rules_judges as judges
 from fieldcal.verbs.findings import rules_lab as lab
 from fieldcal.verbs.findings import rules_shift as shift
 from fieldcal.verbs.findings.context import Context as Context
@@ -90,11 +89,11 @@ FIELD: list[Callable[[Context], Raised | None]] = [
 ]
 #: Of a judge, whose errors are part of what is estimated: there is nothing that a lab alone would show.
 JUDGED: list[Callable[[Context], Raised | None]] = [
-    judges.rests_on,
-    judges.tells_apart,
-    judges.same_judge,
-    judges.random_sample,
-    judges.every_value_checked,
+    field.rests_on,
+    field.tells_apart,
+    field.same_judge,
+    field.random_sample,
+    field.every_value_checked,
     field.every_group_labelled,
     field.looks_alike,
     field.groups_fit,

@@ -13,8 +13,8 @@ from fieldcal.core.partition import Edges
 from fieldcal.core.reweight import Step
 from fieldcal.core.trust import Evidence, Trust
 from fieldcal.objects import Field, Lab, WholeField, group_keys
-from fieldcal.objects.from_model import FieldLabels, FromModel
 from fieldcal.objects.judged import Judged
+from fieldcal.objects.prevalence_parts import FieldLabels, FromModel
 from fieldcal.types import Floats
 
 #: Groups that a finding names, at most.

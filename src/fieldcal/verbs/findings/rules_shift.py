@@ -10,7 +10,7 @@ from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.hypotheses import KINDS, Kind
 from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import correction_size
-from fieldcal.objects.from_model import FieldLabels, PriorPredictive
+from fieldcal.objects.prevalence_parts import FieldLabels, PriorPredictive
 from fieldcal.verbs.findings.context import Context
 from fieldcal.verbs.findings.wording import Raised, raised
 
